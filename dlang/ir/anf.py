@@ -1,0 +1,419 @@
+"""The core IR: monomorphic, first-order, in A-normal form. This file is its one definition.
+
+A block is a list of `let x, y: T = op(atoms)` and its results. Values are scalars, arrays of scalars, and tokens:
+tuples and structs were flattened to their leaves by specialisation, an array of structs to one array per leaf. Every
+variable carries its type; the sizes in a type are polynomials over i64 variables in scope, and two sizes are equal when
+their normal forms are. A size known only when the program runs is one more i64 result before the arrays that mention
+it, so the types of what a `let`, a function or a loop binds may mention the i64 variables bound before them.
+
+Everything is immutable; a variable is its identity. Blocks nest: an inner block sees the variables before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+
+from dlang.diagnostics import Span
+from dlang.polynomials import Poly
+
+FLOATS = ("f64", "f32", "f16", "bf16")
+SIGNED = ("i64", "i32", "i16", "i8")
+UNSIGNED = ("u64", "u32", "u16", "u8")
+INTEGERS = SIGNED + UNSIGNED
+DTYPES = (*FLOATS, *INTEGERS, "bool", "str")
+
+_serial = count(1)
+
+
+# ---- types -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One number, truth value or string (a handle to an interned text)."""
+
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A row-major array of scalars; `shape` has at least one axis."""
+
+    dtype: str
+    shape: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The state of the world: orders effects, has no representation at run time."""
+
+
+Type = Scalar | Array | Token
+
+
+# ---- atoms -----------------------------------------------------------------------------------------------------------
+@dataclass(eq=False, slots=True, repr=False)
+class Var:
+    """A variable: compared by identity. `serial` makes it unique in print and orders it in polynomials."""
+
+    name: str
+    type: Type
+    serial: int = field(default_factory=lambda: next(_serial))
+
+    def __repr__(self) -> str:
+        return f"{self.name}.{self.serial}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lit:
+    """A constant. A float may be NaN or infinite; compare with `==` and mind that `1 == True` in Python."""
+
+    value: int | float | bool | str
+    dtype: str
+
+    @property
+    def type(self) -> Scalar:
+        return Scalar(self.dtype)
+
+
+Atom = Var | Lit
+Size = Poly[Var]  # over variables of type i64: sizes, axes, loop indices, and any other i64 value
+
+
+# ---- operations ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Prim:
+    """A total function of scalars, of the table in `dlang/primitives`. Binds one scalar.
+
+    Integer division and remainder are total because their divisor went through a `Check`.
+    """
+
+    name: str
+    args: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Conversion of a scalar: a float to an integer truncates and saturates (NaN gives 0), integers wrap."""
+
+    dtype: str
+    arg: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOf:
+    """The value of a polynomial. Binds one i64."""
+
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Text from values: `parts` alternates literal text and format specifications, one for each argument.
+
+    parts = (text, spec, text, spec, …, text). Arguments are scalars or arrays. Binds one str.
+    """
+
+    parts: tuple[str, ...]
+    args: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Ends the run with a located message unless `condition` holds.
+
+    code: of the diagnostic. parts, values: the message as in `Format`. subjects: what relies on the check; the check
+    binds one variable for each, of the same value (its type may say more, as after `as`), and what relies on it uses
+    these, so no pass can move an access above its check. A check is never removed unless its condition is the literal
+    true, and never moved out of a block that may not run.
+    """
+
+    condition: Atom
+    code: str
+    parts: tuple[str, ...]
+    values: tuple[Atom, ...] = ()
+    subjects: tuple[Atom, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An element: one polynomial for each axis. Entries are in range: proven, or through a `Check`. Binds a scalar."""
+
+    array: Var
+    index: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """max(lows) <= var < min(highs): polynomials in sizes and outer axes of the same comprehension."""
+
+    var: Var
+    lows: tuple[Size, ...]
+    highs: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A destination whose index determines its axes: points that differ in the kept axes never meet in an element.
+
+    Axes absent from `index` are reduced by `monoid`; elements that no point reaches are its identity, or those of
+    `into`, an array that is consumed and to which the values are added (combined by the monoid). With shape () the
+    result is a scalar. The index may mention axes, sizes, and i64 variables of the body.
+    """
+
+    shape: tuple[Size, ...]
+    index: tuple[Size, ...]
+    monoid: str = "sum"
+    into: Var | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A scatter-add: points may meet in an element of `shape`; all values are summed, in an unspecified order."""
+
+    shape: tuple[Size, ...]
+    index: tuple[Size, ...]
+    into: Var | None = None
+
+
+Destination = Keep | Add
+
+# `argmax` and `argmin` give the position of the first extremum, an i64: its row-major rank within the box of the
+# reduced axes (for one axis from 0: its index). `set` keeps the value itself and needs an index that misses no axis.
+MONOIDS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "set")
+
+
+@dataclass(frozen=True, slots=True)
+class Comp:
+    """The one parallel construct: the body at every point of `axes`, outermost first.
+
+    `body.results[k]` is the scalar that goes to `destinations[k]`; binds one variable per destination, an array of its
+    shape, or a scalar.
+    """
+
+    axes: tuple[Axis, ...]
+    body: Block
+    destinations: tuple[Destination, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Running `sum` or `prod` along the only axis of an array, inclusive. Binds an array of its type."""
+
+    monoid: str
+    array: Var
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """low <= index < high, one after another. `params` are the state, `init` its first values.
+
+    The body's results are the next state; with `early` one more, a bool, comes first: false ends the loop with that
+    state. Binds the last state.
+    """
+
+    index: Var
+    low: Size
+    high: Size
+    params: tuple[Var, ...]
+    init: tuple[Atom, ...]
+    body: Block
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Runs the body while the condition (a block of one bool, over `params`) holds. Otherwise as `For`."""
+
+    params: tuple[Var, ...]
+    init: tuple[Atom, ...]
+    condition: Block
+    body: Block
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """A branch on a scalar; just one arm runs. Binds what the arms return."""
+
+    condition: Atom
+    then: Block
+    otherwise: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the program, recursive or not. Binds its results."""
+
+    function: str
+    args: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """y[axes] = x[index]: slice, reverse, transpose, broadcast, diagonal. No data moves.
+
+    `axes` are fresh i64 variables, one for each axis of the result, 0 <= axis < shape; `index` polynomials in them.
+    """
+
+    array: Var
+    axes: tuple[Var, ...]
+    shape: tuple[Size, ...]
+    index: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """The same elements in row-major order under another shape."""
+
+    array: Var
+    shape: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    """Arrays one after another along their first axis."""
+
+    arrays: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """The positions where a mask is true, ascending. Binds k: i64, then an array i64[k]."""
+
+    mask: Var
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The array with one element replaced; consumes the array, so it is done in place where nothing else holds it."""
+
+    array: Var
+    index: tuple[Size, ...]
+    value: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A fresh copy of an array: stands where a value that is consumed is still held by something else."""
+
+    array: Var
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A recognised product: out[o] = Σ a[l] · b[r], axes named by small integers, for BLAS or register tiles.
+
+    `left`, `right`, `out` name the axes of each array in order; a name absent from `out` is summed over.
+    """
+
+    a: Var
+    b: Var
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    out: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """An operation that a library does: `argsort` (stable, ascending, NaN last)."""
+
+    name: str
+    args: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vjp:
+    """Reverse mode, until `ad/` has expanded it: the value of a named function and the cotangents of some arguments.
+
+    Binds the results of `function(args)`, then one cotangent for each position in `wrt` (a float argument), of its
+    type. `cotangents`: one for each result, None for results that have none (what is not a float, or is not seeded).
+    """
+
+    function: str
+    args: tuple[Atom, ...]
+    wrt: tuple[int, ...]
+    cotangents: tuple[Atom | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Jvp:
+    """Forward mode: binds the results of `function(args)`, then a tangent for each float result.
+
+    `tangents`: one for each argument, None where it is zero.
+    """
+
+    function: str
+    args: tuple[Atom, ...]
+    tangents: tuple[Atom | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The value, without its derivative."""
+
+    arg: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Something that the world sees: `print`, files, foreign calls. Binds a new token, then its results.
+
+    name: `print` (one str), `io.…`. static: what is known when it is compiled (names of fields, dtypes wanted).
+    """
+
+    name: str
+    token: Atom
+    args: tuple[Atom, ...]
+    static: tuple[str, ...] = ()
+
+
+Op = (
+    Prim | Cast | SizeOf | Format | Check | Read | Comp | Scan | For | While | If | Call | View | Reshape | Concat
+    | Compact | Update | Copy | Contract | Library | Vjp | Jvp | Stop | Effect
+)  # fmt: skip
+
+
+# ---- programs --------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Let:
+    vars: tuple[Var, ...]
+    op: Op
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    lets: tuple[Let, ...]
+    results: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """`results` are formal variables: they name the results in order, so that a type can mention an earlier result.
+
+    label: how a person calls it, as in a stack of calls.
+    """
+
+    name: str
+    params: tuple[Var, ...]
+    results: tuple[Var, ...]
+    body: Block
+    label: str = ""
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    functions: dict[str, Function]
+
+
+def fresh(name: str, type: Type) -> Var:
+    """A new variable."""
+    return Var(name, type)
+
+
+def poly(value: int | Atom | Size) -> Size:
+    """The polynomial of an integer, an i64 atom, or itself."""
+    if isinstance(value, Lit):
+        return Poly({(): int(value.value)})
+    return Poly.of(value)

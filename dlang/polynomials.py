@@ -1,0 +1,159 @@
+"""Polynomials with exact coefficients over atoms: the normal form of sizes, bounds and indices.
+
+Two sizes are equal when their normal forms are. Atoms are hashable and ordered by an integer attribute `serial`; what
+they stand for is the business of the stage that uses them: size variables in `typecheck/`, i64 values in `ir/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Generic, Protocol, TypeVar
+
+Coefficient = int | Fraction
+
+
+class Atom(Protocol):
+    serial: int
+
+
+A = TypeVar("A", bound=Atom)
+Monomial = tuple[A, ...]
+
+
+def _reduced(c: Coefficient) -> Coefficient:
+    return c.numerator if isinstance(c, Fraction) and c.denominator == 1 else c
+
+
+class Poly(Generic[A]):
+    """An immutable polynomial; `terms` maps a monomial (its atoms sorted by serial) to a coefficient that isn't 0."""
+
+    __slots__ = ("terms", "_hash")
+
+    def __init__(self, terms: Mapping[Monomial[A], Coefficient]) -> None:
+        self.terms: dict[Monomial[A], Coefficient] = {m: _reduced(c) for m, c in terms.items() if c}
+        self._hash: int | None = None
+
+    @staticmethod
+    def of(value: int | A | Poly[A]) -> Poly[A]:
+        if isinstance(value, Poly):
+            return value
+        if isinstance(value, int):
+            return Poly({(): value})
+        return Poly({(value,): 1})
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return self.constant == other
+        return isinstance(other, Poly) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()))
+        return self._hash
+
+    def __add__(self, other: int | A | Poly[A]) -> Poly[A]:
+        total = dict(self.terms)
+        for m, c in Poly.of(other).terms.items():
+            total[m] = total.get(m, 0) + c
+        return Poly(total)
+
+    def __neg__(self) -> Poly[A]:
+        return Poly({m: -c for m, c in self.terms.items()})
+
+    def __sub__(self, other: int | A | Poly[A]) -> Poly[A]:
+        return self + -Poly.of(other)
+
+    def __mul__(self, other: int | A | Poly[A]) -> Poly[A]:
+        out: dict[Monomial[A], Coefficient] = {}
+        right = Poly.of(other).terms
+        for m, c in self.terms.items():
+            for n, d in right.items():
+                key = tuple(sorted(m + n, key=lambda a: a.serial)) if m and n else m or n
+                out[key] = out.get(key, 0) + c * d
+        return Poly(out)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: int | A | Poly[A]) -> Poly[A]:
+        return Poly.of(other) - self
+
+    def divided(self, divisor: int) -> Poly[A] | None:
+        """The quotient by an integer if every coefficient stays whole, else None."""
+        out = {m: Fraction(c) / divisor for m, c in self.terms.items()}
+        return None if any(c.denominator != 1 for c in out.values()) else Poly(out)
+
+    @property
+    def constant(self) -> Coefficient | None:
+        """The value if there is no atom, else None."""
+        if not self.terms:
+            return 0
+        return self.terms.get((), None) if len(self.terms) == 1 else None
+
+    @property
+    def atom(self) -> A | None:
+        """The atom if the polynomial is just that atom, else None."""
+        if len(self.terms) == 1:
+            ((m, c),) = self.terms.items()
+            if c == 1 and len(m) == 1:
+                return m[0]
+        return None
+
+    def atoms(self) -> Iterator[A]:
+        """Every atom, with repetitions."""
+        for m in self.terms:
+            yield from m
+
+    def mentions(self, atoms: Iterable[A]) -> bool:
+        wanted = set(atoms)
+        return any(a in wanted for m in self.terms for a in m)
+
+    def coefficient(self, atom: A) -> Poly[A]:
+        """The factor of `atom`; raises ValueError if the polynomial is not linear in it."""
+        out: dict[Monomial[A], Coefficient] = {}
+        for m, c in self.terms.items():
+            k = m.count(atom)
+            if k > 1:
+                raise ValueError(f"not linear in {atom}")
+            if k:
+                out[tuple(a for a in m if a is not atom)] = c
+        return Poly(out)
+
+    def without(self, atom: A) -> Poly[A]:
+        """The terms that do not mention `atom`."""
+        return Poly({m: c for m, c in self.terms.items() if atom not in m})
+
+    def substitute(self, replace: Callable[[A], Poly[A] | None]) -> Poly[A]:
+        """Each atom replaced by `replace(atom)`; None keeps it. Returns self if nothing is replaced."""
+        found = {a: r for a in self.atoms() if (r := replace(a)) is not None}
+        if not found:
+            return self
+        out: Poly[A] = Poly({})
+        for m, c in self.terms.items():
+            term: Poly[A] = Poly({(): c})
+            for a in m:
+                term = term * found.get(a, Poly({(a,): 1}))
+            out = out + term
+        return out
+
+    def evaluate(self, value: Callable[[A], int]) -> int:
+        total: Coefficient = 0
+        for m, c in self.terms.items():
+            for a in m:
+                c = c * value(a)
+            total = total + c
+        return int(total)
+
+    def render(self, name: Callable[[A], str]) -> str:
+        """`2*n + m - 1`: terms of higher degree first, then in order of serial."""
+        order = sorted(self.terms.items(), key=lambda mc: (-len(mc[0]), [a.serial for a in mc[0]]))
+        out = ""
+        for m, c in order:
+            size = abs(c)
+            body = "*".join(([str(size)] if size != 1 or not m else []) + [name(a) for a in m])
+            out += ((" - " if c < 0 else " + ") if out else ("-" if c < 0 else "")) + body
+        return out or "0"
+
+    def __repr__(self) -> str:
+        return self.render(str)

@@ -1,0 +1,134 @@
+"""The table of primitives: every total function of scalars, as data. A primitive is added here and nowhere else.
+
+Type: `domain` is the class of dtypes of the arguments (all of one dtype unless `mixed` says otherwise); `result` is
+`same` or a dtype. Derivative: for each argument the contribution to its cotangent, in the language's own terms, where
+x, y, z are the arguments, r the result and g the cotangent; None where there is no derivative. Each is linear in g, so
+forward mode uses the same text with g the tangent of that argument. `guard(c, d)` is the product of a cotangent with a
+local derivative that may not be finite: 0 where c is 0, else c·d. numpy: an expression over `np`, x, y, z that works
+on arrays. llvm and cuda: names of routines in `codegen/`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FLOAT, NUM, INT, BOOL, ANY = "Float", "Num", "Int", "bool", "Any"
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    name: str
+    arity: int
+    domain: str
+    result: str
+    numpy: str
+    derivative: tuple[str | None, ...]
+    llvm: str
+    cuda: str
+    commutative: bool = False
+
+
+def _one(name: str, domain: str, numpy: str, derivative: str | None, result: str = "same") -> Primitive:
+    return Primitive(name, 1, domain, result, numpy, (derivative,), name, name)
+
+
+def _two(
+    name: str,
+    domain: str,
+    numpy: str,
+    dx: str | None,
+    dy: str | None,
+    result: str = "same",
+    commutative: bool = False,
+) -> Primitive:
+    return Primitive(name, 2, domain, result, numpy, (dx, dy), name, name, commutative)
+
+
+_ROWS = (
+    # arithmetic
+    _two("add", NUM, "x + y", "g", "g", commutative=True),
+    _two("sub", NUM, "x - y", "g", "-g"),
+    _two("mul", NUM, "x * y", "g * y", "g * x", commutative=True),
+    _two("div", FLOAT, "x / y", "guard(g, 1.0 / y)", "-guard(g, r / y)"),
+    _two("guard", FLOAT, "np.where(x == 0, x, x * y)", "guard(g, y)", "guard(g, x)"),
+    _two("floordiv", NUM, "np.floor_divide(x, y)", None, None),
+    _two("mod", NUM, "np.mod(x, y)", "g", "-g * floor(x / y)"),
+    _one("neg", NUM, "-x", "-g"),
+    _one("abs", NUM, "np.abs(x)", "g * sign(x)"),
+    _one("sign", NUM, "np.sign(x)", None),
+    # `pow` of two floats as IEEE 754 `pow`; of integers with a non-negative exponent; `powi` has an i64 exponent.
+    _two(
+        "pow",
+        NUM,
+        "np.power(x, y)",
+        "guard(g, select(y == 0.0, 0.0, y * pow(x, y - 1.0)))",
+        "guard(g, select(x <= 0.0, 0.0, r * log(x)))",
+    ),
+    Primitive(
+        "powi", 2, NUM, "same", "np.power(x, y)",
+        ("guard(g, select(y == 0, 0.0, cast(y) * powi(x, y - 1)))", None), "powi", "powi",
+    ),
+    _two("maximum", NUM, "np.maximum(x, y)", "select(x >= y, g, 0.0)", "select(x >= y, 0.0, g)"),
+    _two("minimum", NUM, "np.minimum(x, y)", "select(x <= y, g, 0.0)", "select(x <= y, 0.0, g)"),
+    # analysis
+    _one("exp", FLOAT, "np.exp(x)", "g * r"),
+    _one("expm1", FLOAT, "np.expm1(x)", "g * (r + 1.0)"),
+    _one("log", FLOAT, "np.log(x)", "guard(g, 1.0 / x)"),
+    _one("log1p", FLOAT, "np.log1p(x)", "guard(g, 1.0 / (1.0 + x))"),
+    _one("sqrt", FLOAT, "np.sqrt(x)", "guard(g, 0.5 / r)"),
+    _one("sin", FLOAT, "np.sin(x)", "g * cos(x)"),
+    _one("cos", FLOAT, "np.cos(x)", "-g * sin(x)"),
+    _one("tan", FLOAT, "np.tan(x)", "g * (1.0 + r * r)"),
+    _one("asin", FLOAT, "np.arcsin(x)", "guard(g, 1.0 / sqrt(1.0 - x * x))"),
+    _one("acos", FLOAT, "np.arccos(x)", "-guard(g, 1.0 / sqrt(1.0 - x * x))"),
+    _one("atan", FLOAT, "np.arctan(x)", "g / (1.0 + x * x)"),
+    _two(
+        "atan2", FLOAT, "np.arctan2(x, y)",
+        "guard(g, y / (x * x + y * y))", "-guard(g, x / (x * x + y * y))",
+    ),
+    _one("sinh", FLOAT, "np.sinh(x)", "g * cosh(x)"),
+    _one("cosh", FLOAT, "np.cosh(x)", "g * sinh(x)"),
+    _one("tanh", FLOAT, "np.tanh(x)", "g * (1.0 - r * r)"),
+    # rounding: no derivative
+    _one("floor", FLOAT, "np.floor(x)", None),
+    _one("ceil", FLOAT, "np.ceil(x)", None),
+    _one("round", FLOAT, "np.rint(x)", None),
+    # comparison, on numbers; eq and ne also on truth values and strings
+    _two("eq", ANY, "x == y", None, None, "bool", True),
+    _two("ne", ANY, "x != y", None, None, "bool", True),
+    _two("lt", NUM, "x < y", None, None, "bool"),
+    _two("le", NUM, "x <= y", None, None, "bool"),
+    _two("gt", NUM, "x > y", None, None, "bool"),
+    _two("ge", NUM, "x >= y", None, None, "bool"),
+    _one("isnan", FLOAT, "np.isnan(x)", None, "bool"),
+    _one("isfinite", FLOAT, "np.isfinite(x)", None, "bool"),
+    # truth values; both sides are computed
+    _two("and", BOOL, "np.logical_and(x, y)", None, None, "bool", True),
+    _two("or", BOOL, "np.logical_or(x, y)", None, None, "bool", True),
+    _one("not", BOOL, "np.logical_not(x)", None, "bool"),
+    # select(c, a, b): c is bool, a and b of one dtype, which is the result's; both are computed
+    Primitive(
+        "select", 3, ANY, "last", "np.where(x, y, z)",
+        (None, "select(x, g, 0.0)", "select(x, 0.0, g)"), "select", "select",
+    ),
+    # bits, on integers and (the first four) truth values
+    _two("bit_and", ANY, "np.bitwise_and(x, y)", None, None, commutative=True),
+    _two("bit_or", ANY, "np.bitwise_or(x, y)", None, None, commutative=True),
+    _two("bit_xor", ANY, "np.bitwise_xor(x, y)", None, None, commutative=True),
+    _one("bit_not", ANY, "np.bitwise_not(x)", None),
+    _two("shift_left", INT, "np.left_shift(x, y)", None, None),
+    _two("shift_right", INT, "np.right_shift(x, y)", None, None),
+)  # fmt: skip
+
+PRIMITIVES: dict[str, Primitive] = {p.name: p for p in _ROWS}
+
+
+def result_dtype(name: str, dtypes: tuple[str, ...]) -> str:
+    """The dtype that a primitive gives for arguments of these dtypes."""
+    match PRIMITIVES[name].result:
+        case "same":
+            return dtypes[0]
+        case "last":
+            return dtypes[-1]
+        case fixed:
+            return fixed

@@ -1,0 +1,260 @@
+"""Terms of the type language: types, shapes, sizes; and the declarations of data types.
+
+A variable is mutable while a declaration group is checked (`ref` is what unification bound it to) and is resolved
+through `resolve` and `resolve_shape` afterwards. An array type is kept flat: its element is never an array, so
+`t[m][n]` and `t[n, m]` are one type. A size is a polynomial with its provenance; its atoms are size variables and
+floors p // q that do not divide exactly. A shape is pre ++ row ++ post.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from dlang.diagnostics import Note, Span
+from dlang.polynomials import Poly
+
+_serial = count(1)
+
+FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
+INTS = frozenset({"i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"})
+DTYPES = FLOATS | INTS | {"bool", "str"}
+CLASSES: dict[str, frozenset[str]] = {
+    "Float": FLOATS,
+    "Int": INTS,
+    "Num": FLOATS | INTS,
+    "Ord": FLOATS | INTS | {"str"},
+    "Eq": FLOATS | INTS | {"str", "bool"},
+}
+
+
+@dataclass(eq=False, slots=True)
+class TypeVar:
+    """A type to be found (flexible) or quantified at a function (rigid).
+
+    atomic: never an array. classes: those of `CLASSES` and `Vector` that bound it. literal: `int` or `float` where it
+    is the dtype of a literal without a suffix, and defaults to i64 or f64.
+    """
+
+    level: int
+    name: str | None = None
+    rigid: bool = False
+    atomic: bool = False
+    classes: frozenset[str] = frozenset()
+    literal: str | None = None
+    ref: Type | None = None
+    origin: Note | None = None
+    serial: int = field(default_factory=lambda: next(_serial))
+
+
+@dataclass(eq=False, slots=True)
+class SizeVar:
+    """opened: a rigid variable that stands for a size known only when the program runs (from `?`)."""
+
+    level: int
+    name: str | None = None
+    rigid: bool = False
+    opened: bool = False
+    ref: Size | None = None
+    origin: Note | None = None
+    serial: int = field(default_factory=lambda: next(_serial))
+
+
+@dataclass(eq=False, slots=True)
+class RowVar:
+    """Any number of axes."""
+
+    level: int
+    name: str | None = None
+    rigid: bool = False
+    ref: Shape | None = None
+    origin: Note | None = None
+    serial: int = field(default_factory=lambda: next(_serial))
+
+
+@dataclass(eq=False, slots=True)
+class Floor:
+    """The atom p // q where the division is not exact; interned by normal form in its checker."""
+
+    dividend: Size
+    divisor: Size
+    serial: int = field(default_factory=lambda: next(_serial))
+
+
+SizeAtom = SizeVar | Floor
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A polynomial, and where it comes from (for messages; not part of its identity)."""
+
+    poly: Poly[SizeAtom]
+    origin: Note | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    pre: tuple[Size, ...] = ()
+    row: RowVar | None = None
+    post: tuple[Size, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCon:
+    """A dtype of `DTYPES`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeArray:
+    element: Type
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class TypeTuple:
+    """With no items the type `()`."""
+
+    items: tuple[Type, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Effects:
+    """The effects of a function type: a set that unification may still enlarge; `closed` when an annotation fixed it."""
+
+    names: set[str] = field(default_factory=set)
+    closed: bool = False
+    ref: Effects | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypeFn:
+    params: tuple[Type, ...]
+    result: Type
+    effects: Effects = field(default_factory=Effects)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeData:
+    """A struct or an enum applied to its arguments: a type, size or shape for each parameter of the declaration."""
+
+    decl: DataDecl
+    args: tuple[Type | Size | Shape, ...]
+
+
+Type = TypeVar | TypeCon | TypeArray | TypeTuple | TypeFn | TypeData
+Var = TypeVar | SizeVar | RowVar
+UNIT = TypeTuple(())
+
+
+@dataclass(eq=False, slots=True)
+class Variant:
+    """A constructor. `fields`: names (None where there is none) and types over the parameters of the declaration."""
+
+    name: str
+    fields: tuple[tuple[str | None, Type], ...]
+    tag: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class DataDecl:
+    """A struct (`is_struct`, one variant of its name) or an enum. `module` is the dotted name of its file."""
+
+    name: str
+    module: str
+    params: tuple[Var, ...]
+    variants: tuple[Variant, ...]
+    is_struct: bool
+    span: Span
+    doc: str = ""
+
+
+def resolve(t: Type) -> Type:
+    """The type with bound variables replaced at its head, arrays flattened; `t[]` is `t`."""
+    while isinstance(t, TypeVar) and t.ref is not None:
+        t = t.ref
+    if isinstance(t, TypeArray):
+        shape, element = resolve_shape(t.shape), resolve(t.element)
+        if isinstance(element, TypeArray):
+            inner = element.shape
+            if shape.row is None:
+                return TypeArray(element.element, Shape(shape.pre + inner.pre, inner.row, inner.post))
+            return TypeArray(element.element, Shape(shape.pre, shape.row, shape.post + inner.pre + inner.post))
+        if shape.row is None and not shape.pre:
+            return element
+        return TypeArray(element, shape)
+    return t
+
+
+def resolve_shape(s: Shape) -> Shape:
+    """The shape with its row expanded as far as it is known; without a row all sizes are in `pre`."""
+    while s.row is not None and s.row.ref is not None:
+        r = s.row.ref
+        s = Shape(s.pre + r.pre, r.row, r.post + s.post)
+    return s if s.row is not None or not s.post else Shape(s.pre + s.post)
+
+
+def resolve_size(s: Size) -> Size:
+    """The size with bound variables replaced."""
+
+    def bound(atom: SizeAtom) -> Poly[SizeAtom] | None:
+        if isinstance(atom, SizeVar):
+            return resolve_size(atom.ref).poly if atom.ref is not None else None
+        dividend, divisor = resolve_size(atom.dividend), resolve_size(atom.divisor)
+        if dividend.poly == atom.dividend.poly and divisor.poly == atom.divisor.poly:
+            return None
+        return floor_div(dividend, divisor).poly
+
+    poly = s.poly.substitute(bound)
+    return s if poly is s.poly else Size(poly, s.origin)
+
+
+def floor_div(dividend: Size, divisor: Size) -> Size:
+    """p // q: exact where every coefficient divides, a number where both are, else the sum of the exact part and an
+    atom. Atoms of equal operands are equal only if made once: see `Floors`."""
+    p, q = resolve_size(dividend), resolve_size(divisor)
+    c = q.poly.constant
+    if c:
+        exact = p.poly.divided(int(c))
+        if exact is not None:
+            return Size(exact, dividend.origin)
+        if p.poly.constant is not None:
+            return Size(Poly.of(int(p.poly.constant // c)), dividend.origin)
+    return Size(Poly.of(_FLOORS.atom(p, q)), dividend.origin)
+
+
+class Floors:
+    """Interns floors by the normal forms of their operands, so that equal ones are one atom."""
+
+    def __init__(self) -> None:
+        self.table: dict[tuple[Poly[SizeAtom], Poly[SizeAtom]], Floor] = {}
+
+    def atom(self, dividend: Size, divisor: Size) -> Floor:
+        key = (dividend.poly, divisor.poly)
+        if key not in self.table:
+            self.table[key] = Floor(dividend, divisor)
+        return self.table[key]
+
+
+_FLOORS = Floors()  # an intern table: it only ever grows by equal keys, so it is not state that a result depends on
+
+
+def children(t: Type | Shape | Size) -> Iterator[Type | Shape | Size]:
+    """The immediate parts of a resolved term."""
+    match t:
+        case TypeArray(element, shape):
+            yield element
+            yield shape
+        case TypeTuple(items):
+            yield from items
+        case TypeFn(params, result, _):
+            yield from params
+            yield result
+        case TypeData(_, args):
+            yield from args
+        case Shape():
+            s = resolve_shape(t)
+            yield from s.pre
+            yield from s.post
