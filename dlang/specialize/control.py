@@ -1,0 +1,401 @@
+"""Statements: blocks, assignments, branches, loops. What a branch or loop assigns becomes its results and state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Block, Lit, Scalar, Var, fresh, poly
+from dlang.polynomials import Poly
+from dlang.specialize.analysis import Tree, assigned, has_effect
+from dlang.specialize.arith import COMPARISONS, close, operator
+from dlang.specialize.comprehensions import bound
+from dlang.specialize.emitter import FALSE, TRUE
+from dlang.specialize.frame import Frame, contains_function, unsupported
+from dlang.specialize.functions import define
+from dlang.specialize.indexing import leading_shape, replace, select, selectors
+from dlang.specialize.patterns import bind_pattern
+from dlang.specialize.text import hole, joined
+from dlang.specialize.values import (
+    ArrayV,
+    ClosureV,
+    DataV,
+    DerivativeV,
+    Many,
+    ScalarV,
+    TupleV,
+    Value,
+    leaves,
+    mono_of,
+    rebuild,
+    shape_key,
+    sizes_of,
+)
+from dlang.typecheck import core
+from dlang.typecheck import types as ty
+
+
+def statements(f: Frame, e: core.BlockExpr) -> Value:
+    """The value of a block."""
+    for s in e.statements:
+        statement(f, s)
+    return f.eval(e.result)
+
+
+def statement(f: Frame, s: core.Statement) -> None:
+    em = f.emitter
+    match s:
+        case core.Let(pattern, value, names, span) | core.Declare(pattern, value, names, span):
+            with em.at(span):
+                v = f.eval(value)
+                bind_pattern(f, pattern, v)
+                name_sizes(f, pattern, v, names)
+        case core.LocalFn(decl, _):
+            define(f, decl)
+        case core.Assign(place, name, value, span):
+            with em.at(span):
+                new = f.eval(value)
+                if name is not None:
+                    new = operator(f, name, current(f, place), new)
+                assign(f, place, new)
+        case core.AssignTuple(places, value, span):
+            with em.at(span):
+                v = f.eval(value)
+                assert isinstance(v, TupleV)
+                for place, item in zip(places, v.items, strict=True):
+                    assign(f, place, item)
+        case core.For(binders, body, span):
+            with em.at(span):
+                loop(f, list(binders), body)
+        case core.While(condition, body, span):
+            with em.at(span):
+                while_loop(f, condition, body)
+        case core.Break(span) | core.Continue(span) | core.Return(span=span):
+            raise unsupported("`break`, `continue` and `return`", span)
+        case core.Assert():
+            check_assert(f, s)
+        case core.Discard(value):
+            f.eval(value)
+        case _:
+            assert_never(s)
+
+
+def name_sizes(f: Frame, pattern: core.Pattern, v: Value, names: tuple[core.Local, ...]) -> None:
+    """Sizes that an annotation binds, as values; what they are was found with the value."""
+    wanted = [n.size for n in names if n.size is not None and n.size not in f.bindings]
+    if wanted and isinstance(pattern, core.Bind):
+        f.bind_sizes(pattern.local.type, v, wanted)
+    for n in names:
+        assert n.size is not None
+        f.env[n] = ScalarV(f.emitter.atom(f.size(ty.Size(Poly.of(n.size)))))
+
+
+# ---- assignment ------------------------------------------------------------------------------------------------------
+def current(f: Frame, place: core.Place) -> Value:
+    """The value of a place now."""
+    v = f.env[place.local]
+    for step in place.steps:
+        match step:
+            case core.FieldStep(position, _):
+                assert isinstance(v, TupleV | DataV)
+                v = v.items[position] if isinstance(v, TupleV) else v.fields[position]
+            case core.IndexStep(indices):
+                v = select(f, v, selectors(f, indices, leading_shape(v)))
+    return v
+
+
+def assign(f: Frame, place: core.Place, new: Value) -> None:
+    old = f.env[place.local]
+    whole = replace(f, old, place.steps, new)
+    f.env[place.local] = whole if contains_function(whole) or place.steps else f.fit(whole, mono_of(whole))
+
+
+# ---- branches --------------------------------------------------------------------------------------------------------
+def branches(
+    f: Frame,
+    e: core.If | core.Match,
+    condition: Atom,
+    then: core.Expr,
+    otherwise: core.Expr | Callable[[], Value],
+    opened: tuple[ty.SizeVar, ...],
+) -> Value:
+    """One of two arms; what either assigns, and the token, are results too."""
+    em = f.emitter
+    trees: list[Tree] = [e]
+    changed = [local for local in assigned(*trees) if local in f.env]
+    if condition in (TRUE, FALSE):
+        if condition == TRUE:
+            return f.eval(then)
+        return otherwise() if callable(otherwise) else f.eval(otherwise)
+    before, token = dict(f.env), f.world.token
+    with_token = token is not None and has_effect(e)
+    arms: list[tuple[list[anf.Let], Value, list[Value], Atom | None]] = []
+    for arm in (then, otherwise):
+        f.env = dict(before)
+        f.world.token = token
+        with em.block() as lets:
+            value = arm() if callable(arm) else f.eval(arm)
+            arms.append((lets, value, [f.env[local] for local in changed], f.world.token))
+    f.env, f.world.token = dict(before), token
+    value, values, results, sizes = joined_arms(f, arms, opened, e.type)
+    then_atoms, else_atoms = ([*results[0]], [*results[1]])
+    types: list[Var] = list(sizes)
+    if with_token:
+        then_atoms.append(_token(arms[0][3]))
+        else_atoms.append(_token(arms[1][3]))
+    out_vars = [*types, *[_fresh_like(a) for v in (value, *values) for a in leaves(v)]]
+    if with_token:
+        out_vars.append(fresh("world", anf.Token()))
+    op = anf.If(
+        condition,
+        Block(tuple(arms[0][0]), tuple(then_atoms)),
+        Block(tuple(arms[1][0]), tuple(else_atoms)),
+    )
+    em.bind(op, tuple(out_vars))
+    if with_token:
+        f.world.token = out_vars[-1]
+    rest = iter(out_vars[len(types) :])
+    result = rebuild(value, rest)
+    for local, v in zip(changed, values, strict=True):
+        f.env[local] = rebuild(v, rest)
+    f.bind_sizes(e.type, result, opened)
+    return result
+
+
+def _token(a: Atom | None) -> Atom:
+    assert a is not None
+    return a
+
+
+def _fresh_like(a: Atom) -> Var:
+    return fresh(a.name if isinstance(a, Var) else "t", a.type)
+
+
+def joined_arms(
+    f: Frame,
+    arms: list[tuple[list[anf.Let], Value, list[Value], Atom | None]],
+    opened: tuple[ty.SizeVar, ...],
+    t: ty.Type,
+) -> tuple[Value, list[Value], tuple[list[Atom], list[Atom]], list[Var]]:
+    """The common structure of what two arms give, with the results of each. Sizes that differ come first."""
+    em = f.emitter
+    (lets_a, a, changed_a, _), (lets_b, b, changed_b, _) = arms
+    all_a, all_b = [a, *changed_a], [b, *changed_b]
+    sizes: dict[tuple[anf.Size, anf.Size], Var] = {}
+    joined_values: list[Value] = []
+    for x, y in zip(all_a, all_b, strict=True):
+        if shape_key(x, lambda s: None) != shape_key(y, lambda s: None):
+            if contains_function(x) or contains_function(y):
+                raise unsupported("choosing between different functions at run time", em.span)
+            raise unsupported("arms of different structure", em.span)
+        pairs = iter(zip(list(sizes_of(x)), list(sizes_of(y)), strict=True))
+        inside = {v for let in (*lets_a, *lets_b) for v in let.vars}
+
+        def common(pairs: object = pairs, inside: set[Var] = inside) -> anf.Size:
+            p, q = next(pairs)  # type: ignore[call-overload]
+            if p == q and not p.mentions(inside):
+                return p  # type: ignore[no-any-return]
+            if (p, q) not in sizes:
+                k = fresh("k", Scalar("i64"))
+                em.facts.size(k)
+                sizes[(p, q)] = k
+            return poly(sizes[(p, q)])
+
+        joined_values.append(with_common_sizes(x, common))
+    for lets, column in ((lets_a, 0), (lets_b, 1)):
+        with em.block() as extra:
+            atoms = [em.atom(pair[column]) for pair in sizes]
+        lets.extend(extra)
+        if column == 0:
+            first = atoms
+        else:
+            second = atoms
+    flat_a = [*first, *[x for v in all_a for x in leaves(v)]]
+    flat_b = [*second, *[x for v in all_b for x in leaves(v)]]
+    return joined_values[0], joined_values[1:], (flat_a, flat_b), list(sizes.values())
+
+
+def with_common_sizes(v: Value, common: Callable[[], anf.Size]) -> Value:
+    """The structure with every size, in the order of `sizes_of`, given anew."""
+    match v:
+        case ScalarV():
+            return v
+        case TupleV(items):
+            return TupleV(tuple([with_common_sizes(i, common) for i in items]))
+        case DataV(decl, fields):
+            return DataV(decl, tuple([with_common_sizes(x, common) for x in fields]))
+        case ClosureV() | DerivativeV():
+            for _ in sizes_of(v):
+                common()
+            return v
+        case _:
+            if isinstance(v, ArrayV):
+                shape = tuple([common() for _ in v.shape])
+                return ArrayV(fresh(v.var.name, anf.Array(v.dtype, shape)))
+            assert isinstance(v, Many)
+            return Many(tuple([common() for _ in v.shape]), with_common_sizes(v.element, common))
+
+
+# ---- loops -----------------------------------------------------------------------------------------------------------
+def carried(f: Frame, *trees: Tree) -> list[core.Local]:
+    return [local for local in assigned(*trees) if local in f.env]
+
+
+def loop(f: Frame, binders: list[core.Binder], body: core.Expr) -> None:
+    """`for`: what the body assigns is the state; several binders nest."""
+    em = f.emitter
+    b = bound(f, binders[0])
+    locals_ = carried(f, body)
+    before = dict(f.env)
+    init = [a for local in locals_ for a in leaves(f.env[local])]
+    with_token = f.world.token is not None and has_effect(body)
+    if with_token:
+        init.append(_token(f.world.token))
+    params = [_fresh_like(a) for a in init]
+    index = em.axis(b.size, b.name).var
+    enter(f, locals_, params, with_token)
+    with em.block() as lets:
+        b.bind(f, poly(index))
+        if len(binders) > 1:
+            loop(f, binders[1:], body)
+        else:
+            f.eval(body)
+        results = leave(f, locals_, before, with_token)
+    bound_vars = em.emit(
+        anf.For(index, poly(0), b.size, tuple(params), tuple(init), Block(tuple(lets), tuple(results))),
+        *[p.type for p in params],
+        name="s",
+    )
+    after(f, locals_, before, bound_vars, with_token)
+
+
+def while_loop(f: Frame, condition: core.Expr, body: core.Expr) -> None:
+    em = f.emitter
+    locals_ = carried(f, condition, body)
+    before = dict(f.env)
+    init = [a for local in locals_ for a in leaves(f.env[local])]
+    with_token = f.world.token is not None and (has_effect(body) or has_effect(condition))
+    if with_token:
+        init.append(_token(f.world.token))
+    params = [_fresh_like(a) for a in init]
+    enter(f, locals_, params, with_token)
+    outer_token = f.world.token
+    with em.block() as test:
+        f.world.token = None
+        holds = f.bool(condition)
+    enter(f, locals_, params, with_token)
+    f.world.token = outer_token
+    with em.block() as lets:
+        f.eval(body)
+        results = leave(f, locals_, before, with_token)
+    op = anf.While(tuple(params), tuple(init), Block(tuple(test), (holds,)), Block(tuple(lets), tuple(results)))
+    after(f, locals_, before, em.emit(op, *[p.type for p in params], name="s"), with_token)
+
+
+def enter(f: Frame, locals_: Sequence[core.Local], params: Sequence[Var], with_token: bool) -> None:
+    """Inside, the state stands for the parameters."""
+    rest = iter(params)
+    for local in locals_:
+        f.env[local] = rebuild(f.env[local], rest)
+    if with_token:
+        f.world.token = next(rest)
+
+
+def leave(
+    f: Frame, locals_: Sequence[core.Local], before: dict[core.Local | core.FnDecl, Value], with_token: bool
+) -> list[Atom]:
+    """The next state, of the types that it came with."""
+    out: list[Atom] = []
+    for local in locals_:
+        v = f.env[local]
+        if shape_key(v, lambda s: None) != shape_key(before[local], lambda s: None):
+            raise unsupported(f"`{local.name}` holding another function after each trip", f.emitter.span)
+        if not contains_function(v):
+            if list(sizes_of(v)) != list(sizes_of(before[local])) and changes_size(local):
+                raise unsupported(f"`{local.name}`, whose size changes in a loop,", f.emitter.span)
+            v = f.fit(v, mono_of(before[local]))
+        out.extend(leaves(v))
+    if with_token:
+        out.append(_token(f.world.token))
+    return out
+
+
+def changes_size(local: core.Local) -> bool:
+    """Whether a `var` was declared with `?`: only then may its size change."""
+    stack: list[ty.Type | ty.Shape | ty.Size] = [ty.resolve(local.type)]
+    while stack:
+        t = stack.pop()
+        if isinstance(t, ty.Size):
+            if any(isinstance(a, ty.SizeVar) and a.opened for a in ty.resolve_size(t).poly.atoms()):
+                return True
+        else:
+            stack.extend(ty.children(t if isinstance(t, ty.Shape) else ty.resolve(t)))
+    return False
+
+
+def after(
+    f: Frame,
+    locals_: Sequence[core.Local],
+    before: dict[core.Local | core.FnDecl, Value],
+    bound_vars: Sequence[Var],
+    with_token: bool,
+) -> None:
+    f.env = dict(before)
+    rest = iter(bound_vars)
+    for local in locals_:
+        f.env[local] = rebuild(before[local], rest)
+    if with_token:
+        f.world.token = next(rest)
+
+
+# ---- assert ----------------------------------------------------------------------------------------------------------
+def check_assert(f: Frame, s: core.Assert) -> None:
+    """A failed assert shows its text, its message, and the values that its condition compared."""
+    em = f.emitter
+    with em.at(s.span):
+        pieces: list[str | tuple[Atom, str]] = []
+        condition, operands = observed(f, s.condition)
+        if s.message is not None:
+            pieces += [": ", *message(f, s.message)]
+        for text, v in operands:
+            pieces += [f"\n  {text} = ", *hole(v, "")]
+        if condition == TRUE:
+            return
+        parts, values = joined([f"assertion failed: `{s.text}`", *pieces])
+        em.check(condition, "E0800", parts, values)
+
+
+def message(f: Frame, e: core.Expr) -> list[str | tuple[Atom, str]]:
+    v = f.eval(e)
+    atom = next(leaves(v))
+    return [str(atom.value)] if isinstance(atom, Lit) else [(atom, "")]
+
+
+def observed(f: Frame, e: core.Expr) -> tuple[Atom, list[tuple[str, Value]]]:
+    """A condition and the operands worth showing when it fails."""
+    em = f.emitter
+    match e:
+        case core.Arith(_, span, name, left, right) if name in COMPARISONS:
+            with em.at(span):
+                a, b = f.eval(left), f.eval(right)
+                result = operator(f, name, a, b)
+            (atom,) = leaves(result)
+            return atom, [*shown(left, a), *shown(right, b)]
+        case core.Builtin(name="close", args=args):
+            with em.at(e.span):
+                x, y, *tol = [f.eval(a) for a in args]
+                t = next(leaves(tol[0])) if tol else Lit(1e-9, "f64")
+                return close(f, x, y, t), [*shown(args[0], x), *shown(args[1], y)]
+        case core.Not(_, span, operand):
+            condition, operands = observed(f, operand)
+            return em.prim("not", condition), operands
+    return f.bool(e), []
+
+
+def shown(e: core.Expr, v: Value) -> list[tuple[str, Value]]:
+    """An operand with its text; what is written as a literal needs no showing."""
+    if isinstance(e, core.Literal) or (isinstance(e, core.Negate) and isinstance(e.operand, core.Literal)):
+        return []
+    span = e.span
+    return [(" ".join(span.source.text[span.start : span.end].split()), v)] if not contains_function(v) else []

@@ -1,0 +1,274 @@
+"""Lowering of expressions: core tree to values, emitting the IR."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from dlang.diagnostics import error
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Lit, Scalar, Size, poly
+from dlang.polynomials import Poly
+from dlang.specialize.arith import negate, operator
+from dlang.specialize.builtins import builtin
+from dlang.specialize.comprehensions import comprehension, zero, zeros
+from dlang.specialize.control import branches, statements
+from dlang.specialize.emitter import FALSE, TRUE
+from dlang.specialize.frame import Frame, in_front, unsupported
+from dlang.specialize.functions import apply, closure_of, named
+from dlang.specialize.indexing import Element, leading_shape, select, selectors, store
+from dlang.specialize.patterns import bind_pattern, test
+from dlang.specialize.text import hole, joined
+from dlang.specialize.values import (
+    ArrayV,
+    ClosureV,
+    DataV,
+    DerivativeV,
+    Many,
+    MonoArray,
+    ScalarV,
+    TupleV,
+    Value,
+    mono_of,
+    template,
+)
+from dlang.typecheck import core
+from dlang.typecheck import types as ty
+
+CHEAP = (anf.Prim, anf.Cast, anf.SizeOf)  # total, and cheaper than a branch
+
+
+def evaluate(f: Frame, e: core.Expr) -> Value:
+    """The value of an expression."""
+    outer, f.emitter.span = f.emitter.span, e.span
+    try:
+        return _evaluate(f, e)
+    finally:
+        f.emitter.span = outer
+
+
+def _evaluate(f: Frame, e: core.Expr) -> Value:
+    em = f.emitter
+    match e:
+        case core.Literal(_, _, value):
+            return literal(f, e.type, value)
+        case core.Format():
+            pieces: list[str | tuple[Atom, str]] = []
+            for part in e.parts:
+                pieces += [part] if isinstance(part, str) else hole(f.eval(part[0]), part[1])
+            parts, args = joined(pieces)
+            if not args:
+                return ScalarV(Lit(parts[0], "str"))
+            return ScalarV(em.emit(anf.Format(parts, args), Scalar("str"))[0])
+        case core.Ref(_, _, local):
+            return reference(f, local)
+        case core.SizeValue(_, _, size):
+            return ScalarV(em.atom(f.size(size)))
+        case core.FnRef():
+            closure = named(f, e)
+            return apply(f, closure, []) if e.decl.kind == "const" else closure
+        case core.Lambda(_, span, params, body):
+            return closure_of(f, params, body, span)
+        case core.Call():
+            return call(f, e)
+        case core.Builtin():
+            return builtin(f, e)
+        case core.Arith(_, _, name, left, right):
+            return operator(f, name, f.eval(left), f.eval(right))
+        case core.Negate(_, _, operand):
+            return negate(f, f.eval(operand))
+        case core.Not(_, _, operand):
+            return ScalarV(em.prim("not", f.bool(operand)))
+        case core.Logic():
+            return ScalarV(logic(f, e))
+        case core.TupleExpr(_, _, items):
+            return TupleV(tuple([f.eval(i) for i in items]))
+        case core.Construct(_, _, decl, _, fields):
+            if not decl.is_struct:
+                raise unsupported(f"the enum `{decl.name}` in compiled code", e.span)
+            values = [f.eval(x) for x in fields]
+            wanted = f.mono(e.type)
+            return f.fit(DataV(decl, tuple(values)), wanted)
+        case core.Project(_, _, value, position, name):
+            return project(f.eval(value), position, name)
+        case core.ArrayExpr(_, _, items):
+            return array(f, e, [f.eval(i) for i in items])
+        case core.Comprehension():
+            return comprehension(f, e)
+        case core.Index(_, _, base, indices):
+            v = f.eval(base)
+            return select(f, v, selectors(f, indices, leading_shape(v)))
+        case core.As():
+            return asserted(f, e)
+        case core.If():
+            return branches(f, e, f.bool(e.condition), e.then, e.otherwise, e.opened)
+        case core.Match():
+            return matched(f, e, f.eval(e.value), e.arms)
+        case core.BlockExpr():
+            return statements(f, e)
+        case core.Derivative(_, span, kind, function, wrt, single):
+            inner = f.eval(function)
+            assert isinstance(inner, ClosureV | DerivativeV)
+            return DerivativeV(kind, inner, wrt, single, span)
+        case core.Fail():
+            return fail(f, e)
+        case _:
+            assert_never(e)
+
+
+def literal(f: Frame, t: ty.Type, value: int | float | bool | str) -> Value:
+    dtype = f.dtype(t)
+    if dtype in anf.FLOATS:
+        value = float(value)
+    return ScalarV(Lit(value, dtype))
+
+
+def reference(f: Frame, local: core.Local) -> Value:
+    v = f.env.get(local)
+    if v is None:
+        bound = f.bindings.get(local.size) if local.size is not None else None
+        if not isinstance(bound, Poly):
+            raise AssertionError(f"`{local.name}` has no value at {f.emitter.span!r}")
+        return ScalarV(f.emitter.atom(bound))
+    return v
+
+
+def call(f: Frame, c: core.Call) -> Value:
+    """Arguments that are missing take the parameter's default, which sees the parameters before it."""
+    function = f.eval(c.function) if not is_const(c.function) else named(f, _ref(c.function))
+    args: list[Value] = []
+    for k, a in enumerate(c.args):
+        if a is not None:
+            args.append(f.eval(a))
+            continue
+        base = function
+        while isinstance(base, DerivativeV):
+            base = base.function
+        assert isinstance(base, ClosureV) and base.decl is not None
+        default = base.decl.params[k].default
+        assert default is not None
+        inner = f.inner(dict(base.bindings), dict(base.captured))
+        for p, v in zip(base.decl.params, args, strict=False):
+            inner.env[p.local] = v
+        args.append(inner.eval(default))
+    v = apply(f, function, args)
+    f.bind_sizes(c.type, v, c.opened)
+    return v
+
+
+def is_const(e: core.Expr) -> bool:
+    return isinstance(e, core.FnRef) and e.decl.kind == "const"
+
+
+def _ref(e: core.Expr) -> core.FnRef:
+    assert isinstance(e, core.FnRef)
+    return e
+
+
+def logic(f: Frame, e: core.Logic) -> Atom:
+    """`and` and `or`: a branch, unless the right side is cheap and can't fail."""
+    em = f.emitter
+    left = f.bool(e.left)
+    with em.block() as lets:
+        right = f.bool(e.right)
+    if all(isinstance(let.op, CHEAP) for let in lets):
+        em.lets.extend(lets)
+        return em.prim(e.operator, left, right)
+    block = anf.Block(tuple(lets), (right,))
+    short = anf.Block((), (FALSE if e.operator == "and" else TRUE,))
+    arms = (block, short) if e.operator == "and" else (short, block)
+    return em.emit(anf.If(left, *arms), Scalar("bool"))[0]
+
+
+def project(v: Value, position: int, name: str) -> Value:
+    match v:
+        case TupleV(items):
+            return items[position if position >= 0 else int(name)]
+        case DataV(decl, fields):
+            if position < 0:
+                position = [n for n, _ in decl.variants[0].fields].index(name)
+            return fields[position]
+        case Many(shape, element):
+            # A field of an array of structures is the array of that field.
+            inner = project(element, position, name)
+            return Many(shape + inner.shape, inner.element) if isinstance(inner, Many) else _leaf_or_many(shape, inner)
+    raise AssertionError("not a structure")
+
+
+def _leaf_or_many(shape: tuple[Size, ...], inner: Value) -> Value:
+    return inner if isinstance(inner, ArrayV) else Many(shape, inner)
+
+
+def array(f: Frame, e: core.ArrayExpr, items: list[Value]) -> Value:
+    """`[a, b, c]`: stored one after another into a fresh array."""
+    n = poly(len(items))
+    if not items:
+        t = f.mono(e.type)
+        return template(t, lambda leaf: empty(f, leaf))
+    wanted = in_front(mono_of(items[0]), (n,))
+    if isinstance(items[0], ScalarV | ArrayV):
+        assert isinstance(wanted, MonoArray)
+        out: Value = template(wanted, lambda leaf: empty(f, leaf))
+    elif isinstance(items[0], Many):
+        out = template(MonoArray(_element(items[0]), (n, *items[0].shape)), lambda leaf: empty(f, leaf))
+    else:
+        out = template(MonoArray(mono_of(items[0]), (n,)), lambda leaf: empty(f, leaf))
+    for k, item in enumerate(items):
+        out = store(f, out, [Element(poly(k))], item)
+    return out
+
+
+def _element(v: Many) -> anf.Scalar | MonoArray:
+    m = mono_of(v)
+    assert isinstance(m, MonoArray)
+    return m.element  # type: ignore[return-value]
+
+
+def empty(f: Frame, t: anf.Type) -> Atom:
+    assert isinstance(t, anf.Array)
+    return zeros(f, t.shape, t.dtype)
+
+
+def asserted(f: Frame, e: core.As) -> Value:
+    """`e as T`: sizes that are not known to be equal are compared now."""
+    em = f.emitter
+    v = f.eval(e.value)
+    if isinstance(v, ScalarV):
+        return v
+    wanted = f.mono(e.type)
+    assert isinstance(wanted, MonoArray)
+    actual = leading_shape(v)
+    if len(actual) != len(wanted.shape):
+        raise error("E0401", "`as` to another number of axes", e.span)
+    for k, (a, w) in enumerate(zip(actual, wanted.shape, strict=True)):
+        if a != w:
+            x, y = em.atom(a), em.atom(w)
+            parts = (f"`as`: axis {k} has size ", "", ", expected ", "", "")
+            em.check(em.prim("eq", x, y), "E0807", parts, (x, y))
+    return f.fit(v, wanted)
+
+
+def matched(f: Frame, e: core.Match, v: Value, arms: tuple[core.Arm, ...]) -> Value:
+    """The first arm whose pattern matches; the checker proved that one does."""
+    em = f.emitter
+    arm = arms[0]
+    condition = test(f, arm.pattern, v)
+    bind_pattern(f, arm.pattern, v)
+    if arm.guard is not None:
+        guard = f.bool(arm.guard)
+        condition = guard if condition == TRUE else em.prim("and", condition, guard)
+    if condition == TRUE or len(arms) == 1:
+        return f.eval(arm.body)
+    rest = core.Match(e.type, e.span, e.value, arms[1:], e.opened)
+    return branches(f, e, condition, arm.body, lambda: matched(f, rest, v, arms[1:]), e.opened)
+
+
+def fail(f: Frame, e: core.Fail) -> Value:
+    em = f.emitter
+    message = f.atom(e.message)
+    em.check(FALSE, "E0800", ("", "", ""), (message,))
+    return template(f.mono(e.type), lambda t: empty(f, t) if isinstance(t, anf.Array) else _zero(t))
+
+
+def _zero(t: anf.Type) -> Atom:
+    assert isinstance(t, Scalar)
+    return zero(t.dtype)

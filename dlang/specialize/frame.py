@@ -1,0 +1,300 @@
+"""One activation while a function is specialised: what its locals and the variables of its scheme stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import DlangError, Span, error
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Size, Var, poly
+from dlang.polynomials import Poly
+from dlang.specialize.emitter import Emitter
+from dlang.specialize.values import (
+    ArrayV,
+    Bindings,
+    ClosureV,
+    DataV,
+    DerivativeV,
+    Many,
+    Mono,
+    MonoArray,
+    MonoData,
+    MonoFn,
+    MonoTuple,
+    TupleV,
+    Value,
+    leaves,
+    mono_of,
+    rebuild,
+    sizes_of,
+    sizes_of_mono,
+)
+from dlang.typecheck import core
+from dlang.typecheck import types as ty
+
+if TYPE_CHECKING:
+    from dlang.specialize.instances import Instances
+
+
+@dataclass(slots=True)
+class World:
+    """The token of the function being emitted: None where effects cannot happen (inside a comprehension)."""
+
+    token: Atom | None
+
+
+@dataclass(slots=True)
+class Frame:
+    """env: what locals and local functions stand for now. evaluate: lowers an expression in a frame."""
+
+    emitter: Emitter
+    world: World
+    instances: Instances
+    evaluate: Callable[[Frame, core.Expr], Value]
+    bindings: Bindings = field(default_factory=dict)
+    env: dict[core.Local | core.FnDecl, Value] = field(default_factory=dict)
+
+    def inner(self, bindings: Bindings, env: dict[core.Local | core.FnDecl, Value]) -> Frame:
+        """A frame of the same IR function for another body."""
+        return Frame(self.emitter, self.world, self.instances, self.evaluate, bindings, env)
+
+    def eval(self, e: core.Expr) -> Value:
+        return self.evaluate(self, e)
+
+    def atom(self, e: core.Expr) -> Atom:
+        """The value of an expression that is a scalar."""
+        return scalar(self.eval(e))
+
+    def bool(self, e: core.Expr) -> Atom:
+        return self.atom(e)
+
+    # ---- types at this instance ----
+    def mono(self, t: ty.Type) -> Mono:
+        """A type, with the variables of the scheme replaced by what they stand for here."""
+        t = ty.resolve(t)
+        match t:
+            case ty.TypeCon(name):
+                return anf.Scalar(name)
+            case ty.TypeVar():
+                bound = self.bindings.get(t)
+                if bound is not None:
+                    assert isinstance(bound, anf.Scalar | MonoArray | MonoTuple | MonoData | MonoFn)
+                    return bound
+                if t.literal is not None or "Float" in t.classes or "Num" in t.classes:
+                    return anf.Scalar("i64" if t.literal == "int" and "Float" not in t.classes else "f64")
+                return MonoTuple(())
+            case ty.TypeArray(element, shape):
+                return array_of(self.mono(element), self.shape(shape))
+            case ty.TypeTuple(items):
+                return MonoTuple(tuple([self.mono(i) for i in items]))
+            case ty.TypeFn():
+                return MonoFn()
+            case ty.TypeData(decl, args):
+                return self.mono_data(decl, args)
+
+    def mono_data(self, decl: ty.DataDecl, args: tuple[ty.Type | ty.Size | ty.Shape, ...]) -> MonoData:
+        if not decl.is_struct:
+            raise unsupported(f"the enum `{decl.name}` in compiled code", self.emitter.span)
+        inner = Frame(self.emitter, self.world, self.instances, self.evaluate, {})
+        for param, arg in zip(decl.params, args, strict=True):
+            inner.bindings[param] = self.binding(arg)
+        return MonoData(decl, tuple([inner.mono(t) for _, t in decl.variants[0].fields]))
+
+    def binding(self, term: ty.Type | ty.Size | ty.Shape) -> Mono | Size | tuple[Size, ...]:
+        if isinstance(term, ty.Size):
+            return self.size(term)
+        if isinstance(term, ty.Shape):
+            return self.shape(term)
+        return self.mono(term)
+
+    def shape(self, s: ty.Shape) -> tuple[Size, ...]:
+        s = ty.resolve_shape(s)
+        pre, post = tuple([self.size(x) for x in s.pre]), tuple([self.size(x) for x in s.post])
+        if s.row is None:
+            return pre + post
+        middle = self.bindings.get(s.row, ())
+        assert isinstance(middle, tuple)
+        return pre + middle + post
+
+    def size(self, s: ty.Size) -> Size:
+        """The polynomial of a size; a floor is computed here."""
+        out = poly(0)
+        for monomial, c in ty.resolve_size(s).poly.terms.items():
+            term = poly(1)
+            for a in monomial:
+                term = term * self.size_atom(a)
+            out = out + term * Poly[Var]({(): c})
+        return out
+
+    def size_atom(self, a: ty.SizeAtom) -> Size:
+        if isinstance(a, ty.Floor):
+            return self.emitter.floor(self.size(a.dividend), self.size(a.divisor))
+        bound = self.bindings.get(a)
+        if bound is None:
+            raise AssertionError(f"size {a.name or a.serial} is not known at {self.emitter.span!r}")
+        assert isinstance(bound, Poly)
+        return bound
+
+    def dtype(self, t: ty.Type) -> str:
+        """The dtype of a scalar type, or of the elements of an array."""
+        m = self.mono(t)
+        if isinstance(m, MonoArray):
+            m = m.element
+        assert isinstance(m, anf.Scalar), m
+        return m.dtype
+
+    def bind_sizes(self, t: ty.Type, v: Value, wanted: Iterable[ty.SizeVar]) -> None:
+        """Finds what the size variables `wanted` stand for by comparing a type with its value."""
+        missing = {w for w in wanted if w not in self.bindings}
+        if missing:
+            self._match(t, mono_of(v), missing)
+
+    def _match(self, t: ty.Type, m: Mono, missing: set[ty.SizeVar]) -> None:
+        t = ty.resolve(t)
+        match t, m:
+            case ty.TypeArray(element, shape), MonoArray(e, dims):
+                s = ty.resolve_shape(shape)
+                for size, dim in zip(s.pre, dims, strict=False):
+                    self._match_size(size, dim, missing)
+                if s.post:
+                    for size, dim in zip(s.post, dims[-len(s.post) :], strict=True):
+                        self._match_size(size, dim, missing)
+                self._match(element, e, missing)
+            case ty.TypeTuple(items), MonoTuple(parts):
+                for item, part in zip(items, parts, strict=True):
+                    self._match(item, part, missing)
+            case ty.TypeData(decl, args), MonoData(_, parts):
+                inner: dict[ty.Var, ty.Type | ty.Size | ty.Shape] = dict(zip(decl.params, args, strict=True))
+                for (_, field_type), part in zip(decl.variants[0].fields, parts, strict=True):
+                    self._match(substituted(field_type, inner), part, missing)
+
+    def _match_size(self, size: ty.Size, dim: Size, missing: set[ty.SizeVar]) -> None:
+        p = ty.resolve_size(size).poly
+        a = p.atom
+        if isinstance(a, ty.SizeVar):
+            if a in missing:
+                self.bindings[a] = dim
+                missing.discard(a)
+            return
+        for a in dict.fromkeys(p.atoms()):
+            if isinstance(a, ty.SizeVar) and a in missing:
+                k = p.coefficient(a).constant
+                if k is not None and abs(k) == 1:
+                    rest = self.size(ty.Size(p.without(a)))
+                    self.bindings[a] = (dim - rest) * int(k)
+                    missing.discard(a)
+
+    # ---- values ----
+    def fit(self, v: Value, wanted: Mono) -> Value:
+        """The value under a type that the checker proved equal but whose sizes are written otherwise."""
+        actual = list(sizes_of(v))
+        target = list(sizes_of_mono(wanted)) if not contains_function(v) else actual
+        if actual == target:
+            return v
+        return self.retyped(v, mono_of(v), wanted)
+
+    def retyped(self, v: Value, actual: Mono, wanted: Mono) -> Value:
+        match v, wanted:
+            case ArrayV(var), MonoArray(_, shape):
+                return ArrayV(self.emitter.reshape(var, shape))
+            case TupleV(items), MonoTuple(parts):
+                return TupleV(tuple([self.fit(i, p) for i, p in zip(items, parts, strict=True)]))
+            case DataV(decl, fields), MonoData(_, parts):
+                return DataV(decl, tuple([self.fit(x, p) for x, p in zip(fields, parts, strict=True)]))
+            case Many(_, element), MonoArray(e, shape):
+                return Many(shape, self.fit(element, in_front(e, shape)))
+        return v
+
+
+def in_front(m: Mono, front: tuple[Size, ...]) -> Mono:
+    """The type of a structure whose leaves all have `front` before their own axes."""
+    match m:
+        case anf.Scalar():
+            return MonoArray(m, front)
+        case MonoArray(element, shape):
+            return MonoArray(element, front + shape)
+        case MonoTuple(items):
+            return MonoTuple(tuple([in_front(i, front) for i in items]))
+        case MonoData(decl, fields):
+            return MonoData(decl, tuple([in_front(f, front) for f in fields]))
+        case _:
+            return m
+
+
+def array_of(element: Mono, shape: tuple[Size, ...]) -> Mono:
+    """The array type; its element is never an array."""
+    if not shape:
+        return element
+    if isinstance(element, MonoArray):
+        return MonoArray(element.element, shape + element.shape)
+    return MonoArray(element, shape)
+
+
+def scalar(v: Value) -> Atom:
+    """The atom of a scalar value."""
+    (atom,) = leaves(v)
+    return atom
+
+
+def contains_function(v: Value) -> bool:
+    match v:
+        case ClosureV() | DerivativeV():
+            return True
+        case TupleV(items) | DataV(_, items):
+            return any(map(contains_function, items))
+        case _:
+            return False
+
+
+def with_sizes(v: Value, translate: Callable[[Size], Size], atoms: Iterable[Atom]) -> Value:
+    return rebuild(v, iter(atoms), translate)
+
+
+def substituted(t: ty.Type, by: dict[ty.Var, ty.Type | ty.Size | ty.Shape]) -> ty.Type:
+    """A field's type with the parameters of its declaration replaced."""
+    t = ty.resolve(t)
+
+    def size(s: ty.Size) -> ty.Size:
+        def one(a: ty.SizeAtom) -> Poly[ty.SizeAtom] | None:
+            if isinstance(a, ty.SizeVar):
+                found = by.get(a)
+                return found.poly if isinstance(found, ty.Size) else None
+            return ty.floor_div(size(a.dividend), size(a.divisor)).poly
+
+        return ty.Size(ty.resolve_size(s).poly.substitute(one), s.origin)
+
+    match t:
+        case ty.TypeVar():
+            found = by.get(t, t)
+            assert not isinstance(found, ty.Size | ty.Shape)
+            return found
+        case ty.TypeArray(element, shape):
+            s = ty.resolve_shape(shape)
+            row = by.get(s.row) if s.row is not None else None
+            pre, post = tuple(map(size, s.pre)), tuple(map(size, s.post))
+            if isinstance(row, ty.Shape):
+                return ty.TypeArray(substituted(element, by), ty.Shape(pre + row.pre, row.row, row.post + post))
+            return ty.TypeArray(substituted(element, by), ty.Shape(pre, s.row, post))
+        case ty.TypeTuple(items):
+            return ty.TypeTuple(tuple([substituted(i, by) for i in items]))
+        case ty.TypeFn(params, result, effects):
+            return ty.TypeFn(tuple([substituted(p, by) for p in params]), substituted(result, by), effects)
+        case ty.TypeData(decl, args):
+            return ty.TypeData(
+                decl,
+                tuple(
+                    [
+                        size(a) if isinstance(a, ty.Size) else a if isinstance(a, ty.Shape) else substituted(a, by)
+                        for a in args
+                    ]
+                ),
+            )
+        case _:
+            return t
+
+
+def unsupported(what: str, span: Span | None) -> DlangError:
+    """A corner of the language that this version does not compile yet."""
+    return error("E0690", f"{what} is not supported yet", span, help=("write it in another way for now",))

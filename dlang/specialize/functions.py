@@ -1,0 +1,69 @@
+"""Calling function values: lambdas and small local functions in place, named functions as calls of an instance."""
+
+from __future__ import annotations
+
+from dlang.diagnostics import Span
+from dlang.ir import anf
+from dlang.specialize.analysis import mentioned
+from dlang.specialize.derivatives import derivative
+from dlang.specialize.frame import Frame, scalar, unsupported
+from dlang.specialize.values import Bindings, ClosureV, DerivativeV, Value
+from dlang.typecheck import core
+
+
+def apply(f: Frame, function: Value, args: list[Value]) -> Value:
+    """The value of a call, emitted here."""
+    match function:
+        case DerivativeV():
+            return derivative(f, function, args)
+        case ClosureV():
+            decl = function.decl
+            if decl is None or decl.kind == "const" or (decl.local and not decl.recursive):
+                return in_place(f, function, args)
+            return called(f, function, args)
+    raise unsupported("calling this value", f.emitter.span)
+
+
+def in_place(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
+    """The body, with the parameters standing for the arguments."""
+    inner = f.inner(dict(closure.bindings), dict(closure.captured))
+    for local, a in zip(closure.params, args, strict=True):
+        inner.env[local] = a
+        if local.size is not None:
+            inner.bindings.setdefault(local.size, f.emitter.poly(scalar(a)))
+    return inner.eval(closure.body)
+
+
+def called(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
+    use = f.instances.use(f, closure, args)
+    bound = f.instances.result_vars(f, use)
+    f.emitter.bind(anf.Call(use.instance.name, use.actuals), bound)
+    return f.instances.returned(f, use, bound)
+
+
+def closure_of(f: Frame, params: tuple[core.Local, ...], body: core.Expr, span: Span) -> ClosureV:
+    """A lambda with what its free variables stand for now."""
+    captured = tuple([(k, f.env[k]) for k in mentioned(body) if k in f.env])
+    return ClosureV(params, body, span, captured, dict(f.bindings))
+
+
+def named(f: Frame, ref: core.FnRef) -> ClosureV:
+    """A named function at an instance; a local one captured what was there when it was defined."""
+    decl = ref.decl
+    if decl.body is None:
+        raise unsupported(f"calling `{decl.name}`", ref.span)
+    own: Bindings = {v: f.binding(term) for v, term in ref.instance}
+    params = tuple([p.local for p in decl.params])
+    if decl.local:
+        defined = f.env[decl]
+        assert isinstance(defined, ClosureV)
+        return ClosureV(params, decl.body, decl.span, defined.captured, {**defined.bindings, **own}, decl)
+    return ClosureV(params, decl.body, decl.span, (), own, decl)
+
+
+def define(f: Frame, decl: core.FnDecl) -> None:
+    """A local function: captures what its body mentions, itself excepted."""
+    assert decl.body is not None
+    captured = tuple([(k, f.env[k]) for k in mentioned(decl.body) if k in f.env and k is not decl])
+    params = tuple([p.local for p in decl.params])
+    f.env[decl] = ClosureV(params, decl.body, decl.span, captured, dict(f.bindings), decl)

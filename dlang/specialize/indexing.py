@@ -1,0 +1,268 @@
+"""Reading and replacing parts of arrays: elements, rows, slices, gathers; and of arrays of structures, leaf by leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Keep, Lit, Size, fresh, poly
+from dlang.specialize.emitter import I64, Emitter
+from dlang.specialize.frame import Frame, unsupported
+from dlang.specialize.values import ArrayV, DataV, Many, ScalarV, TupleV, Value
+from dlang.typecheck import core
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One place of an axis; the axis goes."""
+
+    at: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """low, low + step, …: `size` places of an axis."""
+
+    low: Size
+    size: Size
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """The places that an array of integers names; its axes take the place of the axis."""
+
+    array: ArrayV
+
+
+Selector = Element | Part | Gather
+
+
+def leading_shape(v: Value) -> tuple[Size, ...]:
+    match v:
+        case ArrayV():
+            return v.shape
+        case Many(shape, _):
+            return shape
+    raise AssertionError("not an array")
+
+
+def selectors(f: Frame, indices: tuple[core.At | core.Range1, ...], shape: tuple[Size, ...]) -> list[Selector]:
+    """Evaluates indices, checked against the axes that they select from."""
+    out: list[Selector] = []
+    for k, (index, size) in enumerate(zip(indices, shape, strict=False)):
+        match index:
+            case core.At(value):
+                v = f.eval(value)
+                if isinstance(v, ScalarV):
+                    e = f.emitter
+                    out.append(Element(e.index(e.cast("i64", v.atom), size, k)))
+                else:
+                    assert isinstance(v, ArrayV)
+                    out.append(Gather(v))
+            case core.Range1():
+                out.append(part(f, index, size))
+    return out
+
+
+def part(f: Frame, index: core.Range1, size: Size) -> Part:
+    e = f.emitter
+    low = start = e.poly(f.atom(index.low)) if index.low is not None else poly(0)
+    high = e.poly(f.atom(index.high)) if index.high is not None else size
+    step = 1
+    if index.step is not None:
+        atom = f.atom(index.step)
+        if not isinstance(atom, Lit) or int(atom.value) <= 0:
+            raise unsupported("a slice by a step that is not a positive literal", index.step.span)
+        step = int(atom.value)
+    prove = e.facts.proves_nonnegative
+    if not (prove(low) and prove(high - low) and prove(size - high)):
+        a, b, n = e.atom(low), e.atom(high), e.atom(size)
+        inside = e.prim("and", e.prim("le", Lit(0, "i64"), a), e.prim("and", e.prim("le", a, b), e.prim("le", b, n)))
+        parts = ("the slice ", "", " .. ", "", " is out of range for an axis of size ", "", "")
+        (certified,) = e.check(inside, "E0801", parts, (a, b, n), (a,))
+        low = poly(certified)
+    length = high - start
+    if step != 1:
+        length = e.floor(length + (step - 1), poly(step))
+    if index.opened is not None:
+        f.bindings[index.opened] = length
+    else:
+        length = f.size(index.size)
+    return Part(low, length, step)
+
+
+def select(f: Frame, v: Value, chosen: Sequence[Selector]) -> Value:
+    """The selected part of an array, or of each leaf of an array of structures."""
+    match v:
+        case ArrayV():
+            return select_leaf(f, v, chosen)
+        case Many(shape, element):
+            rest = shape[len(chosen) :]
+            inner = map_leaves(element, lambda leaf: select_leaf(f, leaf, chosen))
+            kept = tuple([s for c in chosen for s in _sizes(c)]) + rest
+            return Many(kept, inner) if kept else inner
+    raise AssertionError("not an array")
+
+
+def _sizes(c: Selector) -> tuple[Size, ...]:
+    match c:
+        case Element():
+            return ()
+        case Part(_, size, _):
+            return (size,)
+        case Gather(array):
+            return array.shape
+
+
+def map_leaves(v: Value, function: Callable[[ArrayV], Value]) -> Value:
+    """The structure with each leaf array replaced. A nested array of structures stays one."""
+    match v:
+        case ArrayV():
+            return function(v)
+        case TupleV(items):
+            return TupleV(tuple([map_leaves(i, function) for i in items]))
+        case DataV(decl, fields):
+            return DataV(decl, tuple([map_leaves(x, function) for x in fields]))
+        case Many(shape, element):
+            return Many(shape, map_leaves(element, function))
+    raise AssertionError("not a structure of arrays")
+
+
+def select_leaf(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
+    e = f.emitter
+    rest = a.shape[len(chosen) :]
+    if not rest and all(isinstance(c, Element) for c in chosen):
+        return ScalarV(e.read(a.var, tuple([c.at for c in chosen if isinstance(c, Element)])))
+    if any(isinstance(c, Gather) for c in chosen):
+        return gather(f, a, chosen)
+    axes: list[anf.Var] = []
+    shape: list[Size] = []
+    index: list[Size] = []
+    for c in chosen:
+        match c:
+            case Element(at):
+                index.append(at)
+            case Part(low, size, step):
+                axes.append(fresh("i", I64))
+                shape.append(size)
+                index.append(low + poly(axes[-1]) * step)
+    for size in rest:
+        axes.append(fresh("i", I64))
+        shape.append(size)
+        index.append(poly(axes[-1]))
+    return ArrayV(e.view(a.var, tuple(axes), tuple(shape), tuple(index)))
+
+
+def constantly(s: Size) -> Callable[[], Size]:
+    return lambda: s
+
+
+def gather(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
+    e = f.emitter
+    axes: list[anf.Axis] = []
+    pending: list[Callable[[], Size]] = []
+
+    def axis(size: Size) -> Size:
+        axes.append(e.axis(size))
+        return poly(axes[-1].var)
+
+    for k, c in enumerate(chosen):
+        match c:
+            case Element(at):
+                pending.append(constantly(at))
+            case Part(low, size, step):
+                here = low + axis(size) * step
+                pending.append(constantly(here))
+            case Gather(array):
+                where = tuple([axis(s) for s in array.shape])
+
+                def entry(array: ArrayV = array, where: tuple[Size, ...] = where, k: int = k) -> Size:
+                    return e.index(e.cast("i64", e.read(array.var, where)), a.shape[k], k)
+
+                pending.append(entry)
+    for size in a.shape[len(chosen) :]:
+        here = axis(size)
+        pending.append(constantly(here))
+    with e.block() as lets:
+        x = e.read(a.var, tuple([entry() for entry in pending]))
+    shape = tuple([x.highs[0] for x in axes])
+    destination = Keep(shape, tuple([poly(x.var) for x in axes]), "set")
+    (out,) = e.comp(tuple(axes), lets, (x,), (destination,), (a.dtype,))
+    return ArrayV(out)
+
+
+# ---- replacing -------------------------------------------------------------------------------------------------------
+def replace(f: Frame, v: Value, steps: tuple[core.FieldStep | core.IndexStep, ...], new: Value) -> Value:
+    """The value with the part that `steps` leads to replaced."""
+    return _replace(f, v, steps, new, [])
+
+
+def _replace(
+    f: Frame,
+    v: Value,
+    steps: tuple[core.FieldStep | core.IndexStep, ...],
+    new: Value,
+    chosen: Sequence[Selector],
+) -> Value:
+    if not steps:
+        return store(f, v, chosen, new) if chosen else new
+    match steps[0], v:
+        case core.FieldStep(position, _), TupleV(items):
+            return TupleV(_with(items, position, _replace(f, items[position], steps[1:], new, chosen)))
+        case core.FieldStep(position, _), DataV(decl, fields):
+            return DataV(decl, _with(fields, position, _replace(f, fields[position], steps[1:], new, chosen)))
+        case core.IndexStep(indices), Many(shape, element):
+            more = selectors(f, indices, shape[len(chosen) :])
+            return Many(shape, _replace(f, element, steps[1:], new, [*chosen, *more]))
+        case core.IndexStep(indices), ArrayV():
+            more = selectors(f, indices, v.shape[len(chosen) :])
+            return _replace(f, v, steps[1:], new, [*chosen, *more])
+    raise unsupported("this assignment", f.emitter.span)
+
+
+def _with(items: tuple[Value, ...], position: int, new: Value) -> tuple[Value, ...]:
+    return (*items[:position], new, *items[position + 1 :])
+
+
+def store(f: Frame, v: Value, chosen: Sequence[Selector], new: Value) -> Value:
+    """Each leaf with the chosen part replaced by the corresponding leaf of `new`."""
+    match v, new:
+        case ArrayV(), (ScalarV() | ArrayV()):
+            return store_leaf(f.emitter, v, chosen, new)
+        case TupleV(items), TupleV(parts):
+            return TupleV(tuple([store(f, i, chosen, p) for i, p in zip(items, parts, strict=True)]))
+        case DataV(decl, fields), DataV(_, parts):
+            return DataV(decl, tuple([store(f, x, chosen, p) for x, p in zip(fields, parts, strict=True)]))
+        case Many(shape, element), Many(_, part_element):
+            return Many(shape, store(f, element, chosen, part_element))
+        case Many(shape, element), _:
+            return Many(shape, store(f, element, chosen, new))
+    raise unsupported("this assignment", f.emitter.span)
+
+
+def store_leaf(e: Emitter, a: ArrayV, chosen: Sequence[Selector], new: ScalarV | ArrayV) -> Value:
+    if isinstance(new, ScalarV) and len(chosen) == len(a.shape) and all(isinstance(c, Element) for c in chosen):
+        index = tuple([c.at for c in chosen if isinstance(c, Element)])
+        (out,) = e.emit(anf.Update(a.var, index, new.atom), a.type, name=a.var.name)
+        return ArrayV(out)
+    axes: list[anf.Axis] = []
+    index_list: list[Size] = []
+    for c in chosen:
+        match c:
+            case Element(at):
+                index_list.append(at)
+            case Part(low, size, step):
+                axes.append(e.axis(size))
+                index_list.append(low + poly(axes[-1].var) * step)
+            case Gather():
+                raise unsupported("assigning to elements chosen by an array", e.span)
+    for size in a.shape[len(chosen) :]:
+        axes.append(e.axis(size))
+        index_list.append(poly(axes[-1].var))
+    with e.block() as lets:
+        x: Atom = new.atom if isinstance(new, ScalarV) else e.read(new.var, tuple([poly(x.var) for x in axes]))
+    destination = Keep(a.shape, tuple(index_list), "set", a.var)
+    (out,) = e.comp(tuple(axes), lets, (x,), (destination,), (a.dtype,), a.var.name)
+    return ArrayV(out)

@@ -1,0 +1,341 @@
+"""Instances: a function of the IR for each way in which a function of the language is used.
+
+An instance is keyed by structure, dtypes, ranks, literal sizes, and by which functions its arguments are; never by
+other sizes or by values. Equal sizes at a call are one parameter, so what the checker proved equal is equal in the IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+from dlang.diagnostics import error
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
+from dlang.polynomials import Poly
+from dlang.specialize.analysis import has_effect
+from dlang.specialize.emitter import I64, Emitter
+from dlang.specialize.frame import Frame, World, contains_function, unsupported
+from dlang.specialize.values import (
+    ClosureV,
+    MonoFn,
+    Value,
+    leaves,
+    map_bindings,
+    mono_of,
+    rebuild,
+    shape_key,
+    sizes_of,
+    template,
+)
+from dlang.typecheck import core
+
+LIMIT = 400  # instances of one function: an endless family is an error
+
+
+@dataclass(slots=True)
+class Instance:
+    """A function of the IR and how its leaves are arranged.
+
+    sizes: formal size parameters, first. token: whether a token follows them, and comes first in the results. args: the
+    formal arguments, captured values included. extra: results that are sizes known only inside; they come before the
+    leaves of `result`, whose structure is over formals and the formal results.
+    """
+
+    name: str
+    sizes: tuple[Var, ...] = ()
+    token: bool = False
+    captured: tuple[Value, ...] = ()
+    args: tuple[Value, ...] = ()
+    results: tuple[Var, ...] = ()
+    extra: tuple[Var, ...] = ()
+    result: Value | None = None
+
+    def arg_positions(self, k: int) -> range:
+        """Where the leaves of argument k stand among the parameters."""
+        start = len(self.sizes) + self.token + sum(len(list(leaves(c))) for c in self.captured)
+        start += sum(len(list(leaves(a))) for a in self.args[:k])
+        return range(start, start + len(list(leaves(self.args[k]))))
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """An instance with what its parameters stand for at a call."""
+
+    instance: Instance
+    actuals: tuple[Atom, ...]
+    sizes: dict[Var, Size]
+
+
+@dataclass(slots=True)
+class Instances:
+    """The functions made so far. `evaluate` lowers an expression in a frame."""
+
+    evaluate: Callable[[Frame, core.Expr], Value]
+    functions: dict[str, Function] = field(default_factory=dict)
+    table: dict[object, Instance] = field(default_factory=dict)
+    counts: dict[object, int] = field(default_factory=dict)
+    serial: count[int] = field(default_factory=count)
+
+    @property
+    def program(self) -> Program:
+        return Program(dict(self.functions))
+
+    def use(self, f: Frame, closure: ClosureV, args: list[Value]) -> Use:
+        """The instance for a call, made if it is new, and its actual parameters."""
+        e = f.emitter
+        order: dict[Size, int] = {}
+
+        def label(s: Size) -> object:
+            c = s.constant
+            return int(c) if c is not None else ("size", order.setdefault(s, len(order)))
+
+        key = (
+            shape_key(closure, label),
+            tuple([shape_key(a, label) if contains_function(a) else type_key(a, label) for a in args]),
+        )
+        if key not in self.table:
+            self.build(key, closure, args, list(order), f)
+        instance = self.table[key]
+        polys = list(order)
+        actual_sizes = tuple([e.atom(s) for s in polys])
+        mapping = dict(zip(instance.sizes, polys, strict=True))
+        flat: list[Atom] = [*actual_sizes]
+        if instance.token:
+            assert f.world.token is not None
+            flat.append(f.world.token)
+        for _, c in closure.captured:
+            flat.extend(leaves(c))
+        for formal, a in zip(instance.args, args, strict=True):
+            flat.extend(leaves(self.fitted(f, formal, a, mapping)))
+        return Use(instance, tuple(flat), mapping)
+
+    def fitted(self, f: Frame, formal: Value, actual: Value, mapping: dict[Var, Size]) -> Value:
+        """The argument under the sizes that the parameter's type says."""
+        if contains_function(actual):
+            return actual
+        wanted = mono_of(rebuild(formal, iter([retype(a, mapping) for a in leaves(formal)]), into(mapping)))
+        return f.fit(actual, wanted)
+
+    def build(self, key: object, closure: ClosureV, args: list[Value], sizes: list[Size], f: Frame) -> None:
+        decl = closure.decl
+        owner: object = decl if decl is not None else closure.span
+        self.counts[owner] = self.counts.get(owner, 0) + 1
+        name = decl.name if decl is not None else "lambda"
+        if self.counts[owner] > LIMIT:
+            raise error(
+                "E0602",
+                f"`{name}` is needed at endlessly many types or literal sizes",
+                closure.span,
+                help=("pass what grows from call to call as a value, not in a type",),
+            )
+        label = f"{decl.module}.{name}" if decl is not None and decl.module else name
+        instance = Instance(f"{name}.{next(self.serial)}")
+        self.table[key] = instance
+        e = Emitter(span=closure.span)
+        formals = {s: fresh("n", I64) for s in sizes}
+        for v in formals.values():
+            e.facts.size(v)
+
+        def translate(s: Size) -> Size:
+            return s if s.constant is not None else poly(formals[s])
+
+        instance.sizes = tuple(formals.values())
+        token = fresh("world", anf.Token())
+        instance.token = effectful(closure) or any(map(effectful, args))
+        if instance.token and f.world.token is None:
+            raise unsupported(f"an effect of `{name}` inside a comprehension or a derivative", f.emitter.span)
+        bindings = map_bindings(closure.bindings, translate)
+        frame = Frame(e, World(token if instance.token else None), self, self.evaluate, bindings)
+        captured = []
+        for local, c in closure.captured:
+            formal = self.formal(c, translate)
+            captured.append(formal)
+            frame.env[local] = formal
+        instance.captured = tuple(captured)
+        formals_args = []
+        for local, a in zip(closure.params, args, strict=True):
+            declared = None if contains_function(a) else frame.mono(local.type)
+            formal = (
+                self.formal(a, translate)
+                if declared is None or isinstance(declared, MonoFn)
+                else template(declared, named_leaf(local.name))
+            )
+            formals_args.append(formal)
+            frame.env[local] = formal
+            if local.size is not None:
+                (atom,) = leaves(formal)
+                bound = frame.bindings.get(local.size)
+                # The parameter is the size: uses of its value are uses of the size.
+                if isinstance(bound, Poly):
+                    e.definitions[_var(atom)] = bound
+        instance.args = tuple(formals_args)
+        if decl is not None and decl.local:
+            here = ClosureV(
+                closure.params,
+                closure.body,
+                closure.span,
+                tuple([(k, frame.env[k]) for k, _ in closure.captured]),
+                dict(bindings),
+                decl,
+            )
+            frame.env[decl] = here
+        params = [*instance.sizes]
+        if instance.token:
+            params.append(token)
+        for formal in (*captured, *formals_args):
+            params.extend(_var(a) for a in leaves(formal))
+        if decl is not None and decl.recursive:
+            self.declare_result(instance, frame, decl, key)
+        value = frame.evaluate(frame, closure.body)
+        self.finish(instance, frame, decl, value, tuple(params), label, closure)
+
+    def formal(self, v: Value, translate: Callable[[Size], Size]) -> Value:
+        """A formal parameter like an actual value."""
+        atoms: list[Atom] = []
+        for a in leaves(v):
+            t = a.type
+            name = a.name if isinstance(a, Var) else "x"
+            atoms.append(
+                fresh(name, anf.Array(t.dtype, tuple(map(translate, t.shape))) if isinstance(t, anf.Array) else t)
+            )
+        return rebuild(v, iter(atoms), translate)
+
+    def declare_result(self, instance: Instance, frame: Frame, decl: core.FnDecl, key: object) -> None:
+        """A recursive function's result is known from its type, before its body is."""
+        assert decl.result is not None
+        if decl.opened:
+            extra = []
+            for _ in decl.opened:
+                k = fresh("k", I64)
+                frame.emitter.facts.size(k)
+                extra.append(k)
+            instance.extra = tuple(extra)
+            inner = frame.inner(frame.bindings | {v: poly(k) for v, k in zip(decl.opened, extra, strict=True)}, {})
+            mono = inner.mono(decl.result)
+        else:
+            mono = frame.mono(decl.result)
+        if isinstance(mono, MonoFn):
+            raise error(
+                "E0603",
+                f"the recursive function `{decl.name}` returns a function: not supported yet",
+                decl.span,
+                help=("return a struct of the values that the function needs",),
+            )
+        instance.result = template(mono, lambda t: fresh("r", t))
+        token = (fresh("world", anf.Token()),) if instance.token else ()
+        instance.results = (*token, *instance.extra, *[_var(a) for a in leaves(instance.result)])
+
+    def finish(
+        self,
+        instance: Instance,
+        frame: Frame,
+        decl: core.FnDecl | None,
+        value: Value,
+        params: tuple[Var, ...],
+        label: str,
+        closure: ClosureV,
+    ) -> None:
+        e = frame.emitter
+        token = [frame.world.token] if instance.token and frame.world.token is not None else []
+        if instance.result is not None:
+            assert decl is not None and decl.result is not None
+            frame.bind_sizes(decl.result, value, decl.opened)
+            value = frame.fit(value, frame.mono(decl.result))
+            sizes: list[Atom] = []
+            for v in decl.opened:
+                bound = frame.bindings[v]
+                assert isinstance(bound, Poly)
+                sizes.append(e.atom(bound))
+            results = [*token, *sizes, *leaves(value)]
+        else:
+            if decl is not None and decl.result is not None and not contains_function(value):
+                frame.bind_sizes(decl.result, value, decl.opened)
+                value = frame.fit(value, frame.mono(decl.result))
+            known = set(instance.sizes) | {p for p in params if isinstance(p.type, anf.Scalar) and p.type == I64}
+            inside: dict[Size, Var] = {}
+            for s in sizes_of(value):
+                if not set(s.atoms()) <= known and s not in inside:
+                    inside[s] = fresh("k", I64)
+            extra_atoms = [e.atom(s) for s in inside]
+            instance.extra = tuple(inside.values())
+
+            def out(s: Size) -> Size:
+                return poly(inside[s]) if s in inside else s
+
+            instance.result = self.formal(value, out)
+            first = (fresh("world", anf.Token()),) if instance.token else ()
+            instance.results = (*first, *instance.extra, *[_var(a) for a in leaves(instance.result)])
+            results = [*token, *extra_atoms, *leaves(value)]
+        self.functions[instance.name] = Function(
+            instance.name, params, instance.results, Block(tuple(e.lets), tuple(results)), label, closure.span
+        )
+
+    def returned(self, f: Frame, use: Use, bound: tuple[Var, ...]) -> Value:
+        """The value of a call from what it bound."""
+        instance = use.instance
+        assert instance.result is not None
+        rest = bound
+        if instance.token:
+            f.world.token, rest = bound[0], bound[1:]
+        sizes = dict(use.sizes)
+        self.scalar_sizes(use, sizes)
+        for k, b in zip(instance.extra, rest, strict=False):
+            sizes[k] = poly(b)
+            f.emitter.facts.size(b)
+        return rebuild(instance.result, iter(rest[len(instance.extra) :]), into(sizes))
+
+    def result_vars(self, f: Frame, use: Use) -> tuple[Var, ...]:
+        """Fresh variables for what a call binds."""
+        sizes = dict(use.sizes)
+        self.scalar_sizes(use, sizes)
+        out: list[Var] = []
+        for r in use.instance.results:
+            t = r.type
+            v = fresh(r.name, anf.Array(t.dtype, tuple(map(into(sizes), t.shape))) if isinstance(t, anf.Array) else t)
+            if r in use.instance.extra:
+                sizes[r] = poly(v)
+            out.append(v)
+        return tuple(out)
+
+    def scalar_sizes(self, use: Use, sizes: dict[Var, Size]) -> None:
+        """Formal i64 parameters that a result's size may mention."""
+        function = self.functions.get(use.instance.name)
+        if function is not None:
+            for formal, actual in zip(function.params, use.actuals, strict=True):
+                if formal.type == I64:
+                    sizes.setdefault(formal, poly(actual))
+
+
+def named_leaf(name: str) -> Callable[[anf.Type], Atom]:
+    return lambda t: fresh(name, t)
+
+
+def type_key(v: Value, label: Callable[[Size], object]) -> object:
+    """As `shape_key`, without the sizes of arrays: those follow from the type that the parameter declares."""
+    return shape_key(v, lambda s: None)
+
+
+def into(sizes: dict[Var, Size]) -> Callable[[Size], Size]:
+    return lambda s: s.substitute(lambda v: sizes.get(v))
+
+
+def retype(a: Atom, sizes: dict[Var, Size]) -> Atom:
+    t = a.type
+    return fresh("x", anf.Array(t.dtype, tuple(map(into(sizes), t.shape)))) if isinstance(t, anf.Array) else a
+
+
+def _var(a: Atom) -> Var:
+    assert isinstance(a, Var)
+    return a
+
+
+def effectful(v: Value) -> bool:
+    """Whether calling a function value, or a function that it captured, may touch the world."""
+    match v:
+        case ClosureV():
+            own = bool(v.decl.effects & {"print", "io"}) if v.decl is not None else has_effect(v.body)
+            return own or any(effectful(c) for _, c in v.captured)
+        case _:
+            return False

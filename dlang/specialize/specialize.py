@@ -1,0 +1,125 @@
+"""Entries: the functions of a program that are called from outside, with flat signatures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
+from dlang.polynomials import Poly
+from dlang.specialize.emitter import Emitter
+from dlang.specialize.expressions import evaluate
+from dlang.specialize.frame import Frame, World
+from dlang.specialize.functions import apply
+from dlang.specialize.instances import Instances, effectful, named_leaf
+from dlang.specialize.values import (
+    Bindings,
+    ClosureV,
+    DerivativeV,
+    Value,
+    leaves,
+    map_bindings,
+    sizes_of,
+    sizes_of_binding,
+    template,
+)
+from dlang.typecheck import core
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A function of the IR that the outside calls.
+
+    Arguments: one i64 for each of `sizes` (the sizes of the bindings given: see `entry_sizes`), then the leaves of
+    `params`. Results: `extra` sizes, then the leaves of `result`. The sizes in `params` and `result` are over the
+    formal variables of the function. With `token` the function has one too, which back ends supply and drop.
+    """
+
+    name: str
+    sizes: tuple[Var, ...]
+    token: bool
+    params: tuple[Value, ...]
+    extra: tuple[Var, ...]
+    result: Value
+
+
+@dataclass(slots=True)
+class Specializer:
+    """Collects the instances of one program."""
+
+    instances: Instances = field(default_factory=lambda: Instances(evaluate))
+
+    @property
+    def program(self) -> Program:
+        """What has been made so far."""
+        return self.instances.program
+
+    def entry(
+        self,
+        decl: core.FnDecl,
+        bindings: Bindings | None = None,
+        derivative: tuple[str, tuple[int, ...], bool] | None = None,
+    ) -> Entry:
+        """The entry of a function at types; `bindings` has one for each variable of its scheme.
+
+        The sizes in the bindings stand for any size: the entry takes them as arguments. derivative: (kind, wrt, single)
+        for a derivative of the function instead.
+        """
+        assert decl.body is not None
+        given = bindings or {}
+        e = Emitter(span=decl.span)
+        sizes: list[Var] = []
+
+        def formal(_: Size) -> Size:
+            sizes.append(fresh("n", anf.Scalar("i64")))
+            e.facts.size(sizes[-1])
+            return poly(sizes[-1])
+
+        own = map_bindings({v: given[v] for v in decl.variables if v in given}, formal)
+        closure = ClosureV(tuple([p.local for p in decl.params]), decl.body, decl.span, (), own, decl)
+        function = closure if derivative is None else DerivativeV(derivative[0], closure, *derivative[1:], decl.span)
+        token = fresh("world", anf.Token())
+        with_token = effectful(closure)
+        frame = Frame(e, World(token if with_token else None), self.instances, evaluate, dict(own))
+        params = tuple([template(frame.mono(p.local.type), named_leaf(p.local.name)) for p in decl.params])
+        for p, v in zip(decl.params, params, strict=True):
+            bound = own.get(p.local.size) if p.local.size is not None else None
+            (*_, atom) = leaves(v) if isinstance(bound, Poly) else (None,)
+            if isinstance(bound, Poly) and isinstance(atom, Var):
+                e.definitions[atom] = bound
+        value = apply(frame, function, list(params))
+        known = set(sizes)
+        inside: dict[Size, Var] = {}
+        for s in sizes_of(value):
+            if not set(s.atoms()) <= known and s not in inside:
+                inside[s] = fresh("k", anf.Scalar("i64"))
+        extra = [e.atom(s) for s in inside]
+        result = self.instances.formal(value, lambda s: poly(inside[s]) if s in inside else s)
+        flat: list[Atom] = [*extra, *leaves(value)]
+        formals: list[Atom] = [*inside.values(), *leaves(result)]
+        head: list[Var] = list(sizes)
+        if with_token:
+            assert frame.world.token is not None
+            head.append(token)
+            flat.insert(0, frame.world.token)
+            formals.insert(0, fresh("world", anf.Token()))
+        name = f"{decl.name}.{next(self.instances.serial)}.entry"
+        self.instances.functions[name] = Function(
+            name,
+            (*head, *[_var(a) for p in params for a in leaves(p)]),
+            tuple(map(_var, formals)),
+            Block(tuple(e.lets), tuple(flat)),
+            decl.name,
+            decl.span,
+        )
+        return Entry(name, tuple(sizes), with_token, params, tuple(inside.values()), result)
+
+
+def entry_sizes(decl: core.FnDecl, bindings: Bindings) -> list[Size]:
+    """The sizes in bindings, in the order in which an entry takes them."""
+    return [s for v in decl.variables if v in bindings for s in sizes_of_binding(bindings[v])]
+
+
+def _var(a: Atom) -> Var:
+    assert isinstance(a, Var)
+    return a
