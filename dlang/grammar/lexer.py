@@ -1,0 +1,77 @@
+"""Text → tokens, by one regular expression.
+
+A token's kind is the terminal of the grammar: its own text for keywords and symbols, else `NAME`, `UNAME`, `INT`,
+`FLOAT`, `STRING`, `TUPLE_INDEX`. Three kinds the grammar doesn't know: `newline` (newlines.py turns it into `NL` or
+drops it), `unclosed` (a string without its end) and `bad` (no token of the language), which the parser reports.
+A token never spans lines (but `newline`), so any range of whole lines can be lexed alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_GREEK = "\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u03ff"
+
+KEYWORDS = frozenset(
+    "fn let var if else match for in while break continue return and or not as by import struct enum const extern"
+    " assert true false".split()
+)
+
+# A contextual keyword is one only before what must follow it; the parser takes it for a name where none may stand.
+_WORD_AHEAD = rf"[ \t]+(?!(?:and|or|not|as|in|if|for|by|else)\b)(?=[A-Za-z_{_GREEK}])"
+CONTEXTUAL = {
+    "test": re.compile(r'[ \t]*"'),
+    "type": re.compile(_WORD_AHEAD),
+    "pullback": re.compile(_WORD_AHEAD),
+    "pushforward": re.compile(_WORD_AHEAD),
+    "nodiff": re.compile(_WORD_AHEAD + r"|[ \t]*\("),
+}
+
+_TOKEN = re.compile(
+    rf"""
+      (?P<skip>[ \t\r\f\ufeff]+|\#[^\n]*)
+    | (?P<newline>\n(?:[ \t\r\f]*(?:\#[^\n]*)?\n)*[ \t\r\f]*)
+    | (?P<word>[A-Za-z_{_GREEK}][A-Za-z0-9_{_GREEK}]*'*)
+    | (?P<FLOAT>[0-9][0-9_]*(?:\.[0-9][0-9_]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)[A-Za-z0-9_]*)
+    | (?P<INT>[0-9][A-Za-z0-9_]*)
+    | (?P<STRING>"(?:[^"\\\n]|\\[^\n])*")
+    | (?P<unclosed>"(?:[^"\\\n]|\\[^\n])*?\\?(?=[)\]}}\s,;]*$|\s*\{{\s*$))
+    | (?P<TUPLE_INDEX>\.[0-9]+)
+    | (?P<symbol>->|=>|\|>|==|!=|<=|>=|\+=|-=|\*\*|\*=|//|/=|\.\.|[-+*/%@<>=(){{}}\[\],.:;|?!])
+    | (?P<bad>&&?|'[^'\n]*'|.)
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+
+
+class Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
+    """The tokens of `text[start:end]`; positions are those in `text`."""
+    tokens: list[Token] = []
+    append = tokens.append
+    for match in _TOKEN.finditer(text, start, len(text) if end is None else end):
+        kind = match.lastgroup
+        if kind == "skip":
+            continue
+        value = match[0]
+        if kind == "symbol":
+            kind = value
+        elif kind == "word":
+            if value in KEYWORDS:
+                kind = value
+            elif value == "_":
+                kind = "_"
+            elif value in CONTEXTUAL and CONTEXTUAL[value].match(text, match.end()):
+                kind = value
+            else:
+                kind = "UNAME" if value[0].isupper() else "NAME"
+        assert kind is not None
+        append(Token(kind, value, match.start(), match.end()))
+    return tokens

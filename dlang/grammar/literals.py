@@ -1,0 +1,158 @@
+"""The inside of number and string tokens: suffixes, escapes, interpolations."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import Span
+from dlang.grammar import syntax as s
+from dlang.grammar.lexer import Token
+
+if TYPE_CHECKING:
+    from dlang.grammar.tree import Builder
+
+FLOAT_SUFFIXES = ("f64", "f32", "f16", "bf16")
+INTEGER_SUFFIXES = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8")
+
+_NUMBER = re.compile(r"([0-9][0-9_]*)(\.[0-9][0-9_]*)?([eE][+-]?[0-9]+)?(.*)")
+_ESCAPES = {
+    "n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "'": "'",
+}  # fmt: skip
+_CHUNK = re.compile(r"[^\\{}]+")
+_CODEPOINT = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}")
+
+
+def integer(builder: Builder, token: Token) -> s.Number:
+    return _number(builder, token, (*INTEGER_SUFFIXES, *FLOAT_SUFFIXES), "an integer")
+
+
+def float_(builder: Builder, token: Token) -> s.Number:
+    return _number(builder, token, FLOAT_SUFFIXES, "a float")
+
+
+def _number(builder: Builder, token: Token, suffixes: tuple[str, ...], what: str) -> s.Number:
+    span = builder.span(token)
+    if token.text.isdigit():
+        return s.Number(span, _decimal(token.text))
+    match = _NUMBER.fullmatch(token.text)
+    assert match is not None
+    whole, fraction, exponent, suffix = match.groups()
+    if suffix and suffix not in suffixes:
+        builder.report(
+            "E0109",
+            f"`{suffix}` can't follow {what}",
+            token.start + match.start(4),
+            token.end,
+            f"expected nothing, or one of {', '.join(suffixes)}",
+        )
+        suffix = ""
+    if fraction is None and exponent is None:
+        return s.Number(span, _decimal(whole.replace("_", "")), suffix or None)
+    return s.Number(span, float((whole + (fraction or "")).replace("_", "") + (exponent or "")), suffix or None)
+
+
+def _decimal(digits: str) -> int:
+    """An integer of any length: Python refuses to read more than a few thousand digits at once."""
+    value = 0
+    for i in range(0, len(digits), 4000):
+        part = digits[i : i + 4000]
+        value = value * 10 ** len(part) + int(part)
+    return value
+
+
+def plain_text(builder: Builder, token: Token) -> str:
+    """The text of a string that may not interpolate: the name of a test, a pattern, a foreign function."""
+    result = string(builder, token, interpolates=False)
+    return "".join(part for part in result.parts if isinstance(part, str))
+
+
+def string(builder: Builder, token: Token, interpolates: bool = True) -> s.String:
+    text = builder.source.text
+    end = token.end - 1
+    if token.kind == "STRING" and "{" not in token.text and "\\" not in token.text and "}" not in token.text:
+        return s.String(builder.span(token), (token.text[1:-1],) if len(token.text) > 2 else ())
+    parts: list[str | s.Interpolation] = []
+    literal: list[str] = []
+    at = token.start + 1
+    while at < end:
+        character = text[at]
+        if match := _CHUNK.match(text, at, end):
+            literal.append(match[0])
+            at = match.end()
+        elif character == "\\":
+            decoded, at = _escape(builder, at, end)
+            literal.append(decoded)
+        elif text.startswith(character * 2, at, end):
+            literal.append(character)
+            at += 2
+        elif character == "}":
+            builder.report("E0107", "this `}` closes no interpolation", at, at + 1, "", "a brace in a string is `}}`")
+            at += 1
+        elif not interpolates:
+            close = max(text.find("}", at, end), at) + 1
+            builder.report(
+                "E0107", "this string can't interpolate", at, close, "an interpolation", "a brace in a string is `{{`"
+            )
+            at = close
+        else:
+            interpolation, at = _interpolation(builder, at, end)
+            if literal:
+                parts.append("".join(literal))
+                literal = []
+            if interpolation is not None:
+                parts.append(interpolation)
+    if literal:
+        parts.append("".join(literal))
+    return s.String(builder.span(token), tuple(parts))
+
+
+def _escape(builder: Builder, at: int, end: int) -> tuple[str, int]:
+    """The character that the escape at `at` stands for, and where it ends."""
+    text = builder.source.text
+    letter = text[at + 1]
+    if letter in _ESCAPES:
+        return _ESCAPES[letter], at + 2
+    if match := _CODEPOINT.match(text, at + 1, end):
+        code = int(match[1] or match[2] or match[3], 16)
+        if code < 0x110000 and not 0xD800 <= code < 0xE000:
+            return chr(code), match.end()
+    builder.report(
+        "E0107",
+        f"`\\{letter}` is no escape",
+        at,
+        at + 2,
+        "",
+        r"the escapes are \n \t \r \0 \\ \" \' \xhh \uhhhh \u{hhhhh}; a backslash is `\\`",
+    )
+    return letter, at + 2
+
+
+def _interpolation(builder: Builder, at: int, end: int) -> tuple[s.Interpolation | None, int]:
+    """The interpolation whose `{` is at `at`, and where it ends. A `:` outside of brackets begins its format."""
+    text = builder.source.text
+    depth, colon, close = 0, -1, at + 1
+    while close < end and not (depth == 0 and text[close] == "}"):
+        character = text[close]
+        if colon < 0:
+            if character in "([{":
+                depth += 1
+            elif character in ")]}":
+                depth = max(depth - 1, 0)
+            elif character == ":" and depth == 0:
+                colon = close
+        close += 1
+    if close >= end:
+        builder.report(
+            "E0107", "this interpolation is never closed", at, at + 1, "`}` is missing", "a brace in a string is `{{`"
+        )
+        return None, end
+    stop = colon if colon >= 0 else close
+    spec = text[colon + 1 : close] if colon >= 0 else ""
+    if not text[at + 1 : stop].strip():
+        builder.report(
+            "E0107", "this interpolation is empty", at, close + 1, "expected an expression", "a brace is `{{`"
+        )
+        return None, close + 1
+    span = Span(builder.source, at, close + 1)
+    return s.Interpolation(span, builder.parse_part(at + 1, stop), spec), close + 1

@@ -1,0 +1,225 @@
+"""Text → syntax tree.
+
+The text is split at its top-level declarations, and each is lexed, laid out and parsed on its own: a mistake in one
+costs none of the others, and a declaration's tree depends on its own text and place alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+from dlang.diagnostics import Diagnostic, Source, Span
+from dlang.grammar import syntax as s
+from dlang.grammar.brackets import match_brackets
+from dlang.grammar.lexer import Token, tokenize
+from dlang.grammar.machine import Machine, Method
+from dlang.grammar.newlines import CLOSERS, OPENERS, layout
+from dlang.grammar.recovery import recover
+from dlang.grammar.tables import END, tables
+from dlang.grammar.tree import Builder, doc_line
+
+_DECLARATION = re.compile(
+    r"^(?:fn|struct|enum|type|const|import|test|pullback|pushforward|extern|let|var)\b", re.MULTILINE
+)
+_TOP_COMMENTS = re.compile(r"(?:[ \t]*(?:#(?!#)[^\n]*)?\n)*((?:[ \t]*##[^\n]*(?:\n|$))+)")
+_WITH_BODY = ("fn", "struct", "enum", "test", "pullback", "pushforward")
+_DOCUMENTED = (s.Fn, s.Struct, s.Enum, s.Const, s.Extern)
+
+
+def parse(source: Source) -> tuple[s.Module, list[Diagnostic]]:
+    """The tree of a file, and what is wrong in it. What could not be repaired is left out of the tree."""
+    with _no_collection():
+        parser = _Parser(source)
+        items = parser.module()
+        return s.Module(source, items, _module_doc(source, items)), parser.sorted_diagnostics()
+
+
+def parse_expression(source: Source) -> tuple[s.Expr | None, list[Diagnostic]]:
+    """The tree of a text that is one expression; None where there is nothing of one."""
+    with _no_collection():
+        parser = _Parser(source)
+        value = parser.expression(0, len(source.text))
+        return (None if isinstance(value, s.Hole) else value), parser.sorted_diagnostics()
+
+
+def declarations(text: str) -> list[tuple[int, int]]:
+    """The ranges of the top-level declarations; together they are the whole text.
+
+    One begins where its first word stands at the left margin, or with the comments directly above.
+    """
+    starts = [0]
+    for match in _DECLARATION.finditer(text):
+        start = match.start()
+        while start > starts[-1] and text.startswith("#", above := text.rfind("\n", 0, start - 1) + 1):
+            start = above
+        if start > starts[-1]:
+            starts.append(start)
+    return list(zip(starts, [*starts[1:], len(text)], strict=True))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Trees are made of many small objects and hold no cycles: collecting while they grow would double the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _Parser:
+    """The parts that all declarations of a source share."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.tables = tables()
+        self.builder = Builder(source, self.expression)
+        self.methods: list[Method | None] = [
+            None if rule.method is None else getattr(self.builder, rule.method) for rule in self.tables.rules
+        ]
+        self.diagnostics = self.builder.diagnostics
+
+    def sorted_diagnostics(self) -> list[Diagnostic]:
+        return sorted(self.diagnostics, key=lambda d: (d.span.start, d.span.end) if d.span else (0, 0))
+
+    def module(self) -> tuple[s.Item, ...]:
+        text = self.source.text
+        parts = [tokenize(text, start, end) for start, end in declarations(text)]
+        nesting: list[int] = []  # per part, how many more brackets open than close; found when first needed
+        items: list[s.Item] = []
+        at = 0
+        while at < len(parts):
+            taken = 1
+            found = self._well_formed(parts[at])
+            nesting = nesting or ([] if found is not None else [_nesting(part) for part in parts])
+            if found is None and (taken := _balanced_run(nesting, at)) > 1:
+                # A bracket is open at the end: what follows may be its content, although it isn't indented.
+                found = self._well_formed([token for part in parts[at : at + taken] for token in part])
+            if found is None:
+                taken = 1
+                found = self._with_mistakes(parts[at])
+            items.extend(found)
+            at += taken
+        return tuple(items)
+
+    def expression(self, start: int, end: int) -> s.Expr:
+        """The expression that is written in a range of the source, or a hole."""
+        tokens = tokenize(self.source.text, start, end)
+        laid = layout(tokens, self.source)
+        unclosed: set[int] = set()
+        mistakes: list[int] = []
+        if not laid.balanced:
+            tokens, unclosed, diagnostics = match_brackets(tokens, self.source)
+            self.diagnostics.extend(diagnostics)
+            mistakes = [d.span.start for d in diagnostics if d.span]
+            laid = layout(tokens, self.source, unclosed)
+        self.diagnostics.extend(laid.diagnostics)
+        joined: list[Token] = []
+        for item in laid.items:
+            if joined:
+                joined.append(Token("NL", "\n", joined[-1].end, joined[-1].end))
+            joined.extend(item)
+        return cast("s.Expr", self._run(joined, "expr", unclosed, (start, end), mistakes))
+
+    def _well_formed(self, tokens: list[Token]) -> list[s.Item] | None:
+        """The items of a declaration without a mistake; None if there is one."""
+        laid = layout(tokens, self.source)
+        if not laid.balanced:
+            return None
+        known = len(self.diagnostics)
+        items: list[s.Item] = []
+        for item in laid.items:
+            machine = Machine(self.tables, "item", self.methods)
+            item.append(_end(item[-1].end))
+            if machine.run(item) < len(item):
+                del self.diagnostics[known:]
+                return None
+            items.append(machine.values[0])
+        self.diagnostics.extend(laid.diagnostics)
+        return items
+
+    def _with_mistakes(self, tokens: list[Token]) -> list[s.Item]:
+        tokens, unclosed, diagnostics = match_brackets(tokens, self.source)
+        laid = layout(tokens, self.source, unclosed)
+        before = len(self.diagnostics)
+        mistakes = [d.span.start for d in (*diagnostics, *laid.diagnostics) if d.span]
+        items: list[s.Item] = []
+        broken_column = -1  # lines that are deeper than a broken item above them belong to it
+        for item in _join_braces(laid.items):
+            column = self.source.position(item[0].start)[1]
+            if 0 <= broken_column < column:
+                continue
+            known = len(self.diagnostics)
+            value = self._run(item, "item", unclosed, (item[0].start, item[-1].end), mistakes)
+            broken_column = column if len(self.diagnostics) > known or diagnostics else -1
+            if not isinstance(value, s.Hole) and getattr(value, "name", None) != "":
+                items.append(value)
+        if any(d.code == "E0114" for d in self.diagnostics[before:]):
+            # The `}` of a `{` that is missing is not one too many.
+            diagnostics = [d for d in diagnostics if not (d.code == "E0106" and d.message.startswith("this `}`"))]
+        self.diagnostics.extend([*diagnostics, *laid.diagnostics])
+        return items
+
+    def _run(
+        self, tokens: list[Token], start: str, unclosed: set[int], extent: tuple[int, int], mistakes: list[int]
+    ) -> s.Item:
+        """What the tokens stand for, repaired if need be; a hole if that can't be."""
+        tokens.append(_end(tokens[-1].end if tokens else extent[1]))
+
+        def new_machine() -> Machine:
+            return Machine(self.tables, start, self.methods)
+
+        machine: Machine | None = new_machine()
+        assert machine is not None
+        known = len(self.diagnostics)
+        if machine.run(tokens) < len(tokens):
+            del self.diagnostics[known:]
+            machine = recover(new_machine, tokens, self.source, unclosed, mistakes, self.diagnostics)
+        value: s.Item = s.Hole(Span(self.source, *extent)) if machine is None else machine.values[0]
+        return value
+
+
+def _join_braces(items: list[list[Token]]) -> list[list[Token]]:
+    """Put a `{` that begins a line behind the declaration above it, so that one message speaks of both."""
+    joined: list[list[Token]] = []
+    for item in items:
+        if joined and item[0].kind == "{" and joined[-1][0].kind in _WITH_BODY:
+            end = joined[-1][-1].end
+            joined[-1] += [Token("NL", "\n", end, end), *item]
+        else:
+            joined.append(item)
+    return joined
+
+
+def _end(position: int) -> Token:
+    return Token(END, "", position, position)
+
+
+def _nesting(tokens: list[Token]) -> int:
+    return sum((token.kind in OPENERS) - (token.kind in CLOSERS) for token in tokens)
+
+
+def _balanced_run(nesting: list[int], at: int) -> int:
+    """How many parts from `at` on must be joined so that as many brackets close as open; 1 if none do."""
+    depth = 0
+    for end in range(at, len(nesting)):
+        depth += nesting[end]
+        if depth <= 0:
+            return end + 1 - at if depth == 0 else 1
+    return 1
+
+
+def _module_doc(source: Source, items: tuple[s.Item, ...]) -> str:
+    """The first `##` lines of a file, unless they are an item's."""
+    match = _TOP_COMMENTS.match(source.text)
+    if match is None or (items and items[0].span.start < match.end()):
+        return ""
+    if items and isinstance(items[0], _DOCUMENTED) and not source.text[match.end() : items[0].span.start].strip(" \t"):
+        return ""
+    return "\n".join(doc_line(line.strip()) for line in match[1].splitlines())
