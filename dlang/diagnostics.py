@@ -7,6 +7,7 @@ go on); only this module formats them, for a terminal, as JSON, or for an editor
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -79,14 +80,14 @@ class Diagnostic:
     severity: str = "error"
 
 
-@dataclass
+@dataclass(eq=False)
 class DlangError(Exception):
-    """Ends a stage with one or more diagnostics."""
+    """Ends a stage with one or more diagnostics; its text is all of them, rendered."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return "; ".join(f"{d.code}: {d.message}" for d in self.diagnostics)
+        return "\n\n".join(render(d) for d in self.diagnostics)
 
 
 def error(
@@ -100,3 +101,93 @@ def error(
 ) -> DlangError:
     """A `DlangError` of one diagnostic, to raise."""
     return DlangError([Diagnostic(code, message, span, label, notes, help)])
+
+
+# ---- for a terminal --------------------------------------------------------------------------------------------------
+_COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "blue": "\x1b[1;34m", "bold": "\x1b[1m"}
+_LONGEST_SPAN = 4  # lines of a span that are shown whole; of a longer one the first and the last
+
+
+def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
+    """The message with the lines of source that it is about, marked, in the form that Rust made familiar."""
+
+    def paint(text: str, style: str) -> str:
+        return f"{_COLOURS[style]}{text}\x1b[0m" if colour and text else text
+
+    severity = diagnostic.severity if diagnostic.severity in _COLOURS else "blue"
+    located = [note for note in diagnostic.notes if note.span is not None]
+    gutter = _gutter([diagnostic.span, *(note.span for note in located)])
+    bar = paint(" " * gutter + " |", "blue")
+    out = [paint(f"{diagnostic.severity}[{diagnostic.code}]", severity) + paint(f": {diagnostic.message}", "bold")]
+
+    def excerpt(span: Span, label: str, mark: str, style: str) -> None:
+        line, column = span.source.position(span.start)
+        out.append(f"{' ' * gutter}{paint('-->', 'blue')} {span.source.path}:{line}:{column}")
+        out.append(bar)
+        for number, text, marks in _marked(span, mark):
+            if number is None:
+                out.append(paint("...", "blue"))
+                continue
+            out.append((paint(f"{number:>{gutter}} |", "blue") + " " + text).rstrip())
+            if marks:
+                out.append(bar + " " + paint(marks, style))
+        if label:
+            out[-1] += " " + paint(label, style)
+
+    if diagnostic.span is not None:
+        excerpt(diagnostic.span, diagnostic.label, "^", severity)
+    for note in diagnostic.notes:
+        if note.span is None:
+            out.append(f"{' ' * gutter} {paint('=', 'blue')} {paint('note', 'bold')}: {note.text}")
+        else:
+            out.append(f"{paint('note', 'bold')}: {note.text}")
+            excerpt(note.span, "", "-", "blue")
+    out += [f"{' ' * gutter} {paint('=', 'blue')} {paint('help', 'bold')}: {text}" for text in diagnostic.help]
+    return "\n".join(out)
+
+
+def _gutter(spans: Iterable[Span | None]) -> int:
+    """The width of the largest line number that is shown."""
+    last = [s.source.position(max(s.start, s.end - 1))[0] for s in spans if s is not None]
+    return len(str(max(last, default=0)))
+
+
+def _marked(span: Span, mark: str) -> Iterator[tuple[int | None, str, str]]:
+    """The lines of a span: number, text, marks under it. A number None stands for lines left out."""
+    source = span.source
+    first, start = source.position(span.start)
+    last, end = source.position(max(span.start, span.end - 1))
+    for number in range(first, last + 1):
+        if last - first >= _LONGEST_SPAN and first < number < last:
+            if number == first + 1:
+                yield None, "", ""
+            continue
+        line = source.line(number)
+        begin = start - 1 if number == first else len(line) - len(line.lstrip())
+        stop = end if number == last else len(line)
+        before = line[:begin].expandtabs(4)
+        width = len(line[:stop].expandtabs(4)) - len(before)
+        yield number, line.expandtabs(4), " " * len(before) + mark * max(1, width)
+
+
+# ---- for a program ---------------------------------------------------------------------------------------------------
+def to_json(diagnostic: Diagnostic) -> dict[str, object]:
+    """The message as plain data. Lines and columns count from 1, ends are exclusive; null where there is no place."""
+    span = diagnostic.span
+    line, column = span.source.position(span.start) if span else (None, None)
+    end_line, end_column = span.source.position(span.end) if span else (None, None)
+    return {
+        "file": span.source.path if span else None,
+        "line": line,
+        "column": column,
+        "end_line": end_line,
+        "end_column": end_column,
+        "code": diagnostic.code,
+        "severity": diagnostic.severity,
+        "message": diagnostic.message,
+        "notes": [
+            *([diagnostic.label] if diagnostic.label else []),
+            *(note.text + (f" ({note.span!r})" if note.span else "") for note in diagnostic.notes),
+        ],
+        "help": list(diagnostic.help),
+    }

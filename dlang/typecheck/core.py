@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Span
+from dlang.typecheck.state import Constraint
 from dlang.typecheck.types import DataDecl, RowVar, Shape, Size, SizeVar, Type, TypeVar, Variant
 
 
@@ -52,7 +53,10 @@ class Format(Node):
 
 @dataclass(frozen=True, slots=True)
 class Ref(Node):
+    """opened: of a `var` whose annotation has `?`, the sizes that its value has here."""
+
     local: Local
+    opened: tuple[SizeVar, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,9 +241,10 @@ class Index(Node):
 
 @dataclass(frozen=True, slots=True)
 class As(Node):
-    """`value as type`: the shapes are compared when it runs. `opened`: sizes of a comparison with `?`."""
+    """`value as type`: the shapes are compared when it runs. `below`: of `i as Idx<n>`, the n of 0 <= i < n."""
 
     value: Expr
+    below: Size | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,15 +501,21 @@ class FnDecl:
     kind: str = "fn"  # fn, const, test, lambda (a `let` of one), extern, script
     doc: str = ""
     local: bool = False
+    constraints: tuple[Constraint, ...] = ()  # what the scheme still demands, for hover texts and tests
 
 
 @dataclass(eq=False, slots=True)
 class CoreModule:
-    """A checked file. `functions` has consts too; `script` is the body of a file of statements."""
+    """A checked file. `functions` has consts too; `script` is the body of a file of statements.
+
+    rules: custom derivatives by kind (`pullback`, `pushforward`) and name of the function: a function of the same
+    parameters and the result, which returns the function of the cotangent or tangent.
+    """
 
     name: str
     path: str
     functions: dict[str, FnDecl] = field(default_factory=dict)
+    rules: dict[tuple[str, str], FnDecl] = field(default_factory=dict)
     types: dict[str, DataDecl] = field(default_factory=dict)
     tests: list[FnDecl] = field(default_factory=list)
     script: FnDecl | None = None

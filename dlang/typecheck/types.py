@@ -26,6 +26,8 @@ CLASSES: dict[str, frozenset[str]] = {
     "Num": FLOATS | INTS,
     "Ord": FLOATS | INTS | {"str"},
     "Eq": FLOATS | INTS | {"str", "bool"},
+    "Bits": INTS | {"bool"},
+    "Scalar": FLOATS | INTS | {"bool"},
 }
 
 

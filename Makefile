@@ -1,0 +1,37 @@
+# Everything happens in .venv, made from nothing but a Python of at least 3.11: make PYTHON=python3.12 test
+PYTHON ?= python3
+BIN := .venv/bin
+TOUR := ../shared/tour
+LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/01_basics.dl $(TOUR)/02_arrays.dl)
+
+.PHONY: venv demo test bench format clean
+
+venv: .venv/.ready
+
+.venv/.ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dlang needs Python 3.11 or later")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+# Trains a network on 1,500 handwritten digits and tests it on the other 297.
+demo: venv
+	$(BIN)/dlc run examples/digits/train.dl
+
+test: venv
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/dlc test $(LANGUAGE_TESTS)
+
+# Times the language beside JAX and PyTorch, where these are installed: pip install '.[bench]'. See benchmarks/README.md.
+bench: venv
+	$(BIN)/python -m benchmarks
+
+format: venv
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,0 +1,60 @@
+"""A statically typed, differentiable array language that compiles to native code.
+
+A tour of the compiler, in the order in which a program goes through it; each stage is a folder, and no stage knows a
+later one:
+
+    grammar/     text → syntax tree (`syntax.py`). `dl.lark` is the grammar, `parser.py` repairs and reports mistakes.
+    typecheck/   syntax tree → typed core tree (`core.py`): names, types, sizes and effects are inferred. Types are in
+                 `types.py`; two sizes are equal when their polynomials are (`polynomials.py`).
+    specialize/  core tree → monomorphic, first-order programs in A-normal form (`ir/anf.py`): functions at the dtypes
+                 and ranks that they are used at, tuples and structs flattened to their leaves, closures resolved.
+    ir/          the definition of that form, with its printer, verifier and reference interpreter.
+    primitives/  one table of scalar functions: type, meaning in NumPy, derivative, names in the back ends.
+    optimize/    program → program: normal forms before differentiation, fusion and the rest after it. `pipeline.py`
+                 orders the passes.
+    ad/          program → program: functions and their derivatives, in reverse and forward mode.
+    codegen/     programs → loop nests → LLVM.
+    runtime/     what compiled code needs while it runs: memory, errors, text, files.
+
+Around the road: `driver.py` puts the stages together, `diagnostics.py` holds and formats every message, `tools/` is
+the command `dlc`, `python/` is what follows here:
+
+    model = dlang.load("model.dl")          # or: import dlang.importer; import model
+    model.loss(params, images, labels)      # NumPy arrays in and out; types, ranks and sizes are checked
+    dlang.grad(model.loss)(params, images, labels)
+
+`load(path)` and `compile(text)` give modules; `grad` and `value_and_grad` differentiate their functions;
+`compilations()` counts what has been compiled; mistakes raise `DlangError`, whose text is the whole message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["DlangError", "compilations", "compile", "grad", "load", "value_and_grad"]
+
+if TYPE_CHECKING:
+    from dlang.diagnostics import DlangError
+    from dlang.python.derivatives import grad, value_and_grad
+    from dlang.python.module import compilations, compile, load
+
+_HOMES = {
+    "DlangError": "dlang.diagnostics",
+    "compilations": "dlang.python.module",
+    "compile": "dlang.python.module",
+    "grad": "dlang.python.derivatives",
+    "load": "dlang.python.module",
+    "value_and_grad": "dlang.python.derivatives",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Each public name is imported when it is first used, so that `import dlang` costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dlang' has no attribute '{name}'")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,308 @@
+"""The adjoint of a comprehension: its body runs forward and back at every point, and each read places its adjoint.
+
+    y[o] = Σ f(x[i], w[j])        at every point: g = ȳ[o];  x̄[i] += g ∂f/∂x[i];  w̄[j] += g ∂f/∂w[j]
+
+Sums, scatters and plain stores share this rule: the cotangent of a value is that of the element that it goes to. `max`
+and `min` save the position of their first extremum, and their adjoint visits just that point. What has no parallel
+adjoint, and products, are differentiated as loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.ad.place import emit_comp, place
+from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, copied, pruned
+from dlang.ad.sequential import sequential
+from dlang.ir.affine import Change, axes_of, degree_less, extent, hull
+from dlang.ir.anf import (
+    Atom,
+    Axis,
+    Block,
+    Comp,
+    Keep,
+    Let,
+    Lit,
+    Prim,
+    Read,
+    Size,
+    Var,
+    View,
+    fresh,
+    poly,
+)
+from dlang.ir.traverse import Renaming, bound_vars
+from dlang.ir.types import array_type, dtype_of, is_float, type_of
+from dlang.polynomials import Poly
+
+
+def pull_comp(let: Let, op: Comp, scope: Scope) -> list[Let]:
+    """Emits the adjoint of a comprehension; gives it with what has to be saved."""
+    gs = {k: g for k, v in enumerate(let.vars) if v in scope.active and (g := scope.pop(v)) is not None}
+    if not gs:
+        return [let]
+    loops = [k for k in gs if _needs_loop(op, k)]
+    before = dict(scope.bars)
+    try:
+        with scope.b.scope() as lets:
+            replacement = _parallel(let, op, {k: g for k, g in gs.items() if k not in loops}, scope)
+    except Unplaceable:
+        scope.bars.clear()
+        scope.bars.update(before)
+        loops, replacement = list(gs), let
+    else:
+        for emitted in lets:
+            scope.b.append(emitted)
+    if not loops:
+        return [replacement]
+    assert isinstance(replacement.op, Comp)
+    for k in loops:
+        scope.add(let.vars[k], gs[k])
+    return scope.walk(sequential(replacement, replacement.op, loops, scope), scope)
+
+
+def _needs_loop(op: Comp, k: int) -> bool:
+    d = op.destinations[k]
+    if not isinstance(d, Keep) or d.monoid in ("sum", "set"):
+        return False
+    return d.monoid == "prod" or d.into is not None or not _is_box(op, d)
+
+
+def _is_box(op: Comp, d: Keep) -> bool:
+    """Whether the reduced axes form the same kind of box at every point of the others."""
+    names = [a.var for a in op.axes]
+    kept = {a for e in d.index for a in axes_of(e, names)}
+    reduced = [a.var for a in op.axes if a.var not in kept]
+    return not any(b.mentions(reduced) for a in op.axes for b in (*a.lows, *a.highs)) and not any(
+        e.mentions(bound_vars(op.body)) for e in d.index
+    )
+
+
+def _parallel(let: Let, op: Comp, gs: dict[int, Atom], scope: Scope) -> Let:
+    """The adjoint of the results in `gs` by comprehensions; gives the comprehension with what it has to save."""
+    linear: dict[int, Atom] = {}
+    replacement = let
+    for k, g in gs.items():
+        d = op.destinations[k]
+        if isinstance(d, Keep) and d.monoid in ("max", "min"):
+            replacement = _pull_extremum(replacement, k, g, scope)
+        else:
+            linear[k] = g
+    if linear:
+        replacement = _pull_linear(replacement, linear, scope)
+    return replacement
+
+
+# ---- sums, scatters, stores ------------------------------------------------------------------------------------------
+def _pull_linear(let: Let, gs: dict[int, Atom], scope: Scope) -> Let:
+    op = let.op
+    assert isinstance(op, Comp)
+    seeds = []
+    for k, g in gs.items():
+        d = op.destinations[k]
+        if d.shape:
+            assert isinstance(g, Var)
+            seeds.append((op.body.results[k], g, d.index))
+        else:
+            seeds.append((op.body.results[k], g, None))
+    let, known_values = _saved_values(let, scope)
+    pull_body(scope, op.axes, op.body.lets, seeds, known_values)
+    for k, g in gs.items():
+        into = op.destinations[k].into
+        if into is not None and into in scope.active:
+            # y = into with values added: īnto = ȳ. With elements set: these are cleared.
+            d = op.destinations[k]
+            if isinstance(d, Keep) and d.monoid == "set":
+                assert isinstance(g, Var)
+                cleared = fresh(g.name, g.type)
+                keep = Keep(d.shape, d.index, "set", g)
+                lets = copied(scope, op.body.lets, renaming := Renaming({}, fresh=True))
+                moved = Keep(d.shape, tuple(map(renaming.size, d.index)), "set", g) if d.index else keep
+                emit_comp(scope.b, Change(op.axes, {}), lets, [(cleared, Lit(0.0, dtype_of(g)), moved)])
+                g = cleared
+            scope.add(into, g)
+    return let
+
+
+def _saved_values(let: Let, scope: Scope) -> tuple[Let, dict[Var, Read]]:
+    """Values of the body that the adjoint reads instead of computing them again.
+
+    They are stored results; and in a loop, the elements read of an array that changes in place, where they are fewer
+    than the array has: these become results.
+    """
+    op = let.op
+    assert isinstance(op, Comp)
+    names = [a.var for a in op.axes]
+    definitions = {v: inner.op for inner in op.body.lets for v in inner.vars}
+    values: dict[Var, Read] = {}
+    for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
+        plain = isinstance(d, Keep) and d.monoid in ("sum", "set") and d.into is None and d.shape
+        if plain and isinstance(atom, Var) and isinstance(definitions.get(atom), Prim) and is_float(atom.type):
+            if {a for e in d.index for a in axes_of(e, names)} == set(names):
+                values.setdefault(atom, Read(var, d.index))
+    if not scope.loop:
+        return let, values
+    box = hull(op.axes, scope.known.within(op.axes))
+    if box is None:
+        return let, values
+    vars, results, destinations = list(let.vars), list(op.body.results), list(op.destinations)
+    for inner in op.body.lets:
+        read = inner.op
+        if not isinstance(read, Read) or read.array not in scope.loop or not is_float(read.array.type):
+            continue
+        over = names if any(e.mentions(definitions) for e in read.index) else [
+            v for v in names if any(e.mentions((v,)) for e in read.index)
+        ]
+        points, elements = Poly({(): 1}), Poly({(): 1})
+        for v in over:
+            points = points * (box[v][1] - box[v][0] + 1)
+        for size in array_type(read.array).shape:
+            elements = elements * size
+        if over != names or not degree_less(points, elements):
+            continue
+        shape = tuple(extent(scope.b, box[v], scope.known) for v in over)
+        index = tuple(poly(v) - box[v][0] for v in over)
+        saved = fresh(f"{inner.vars[0].name}_read", type_of(dtype_of(inner.vars[0]), shape))
+        vars.append(saved)
+        results.append(inner.vars[0])
+        destinations.append(Keep(shape, index, "set"))
+        values[inner.vars[0]] = Read(saved, index)
+    if len(vars) == len(let.vars):
+        return let, values
+    new = Comp(op.axes, Block(op.body.lets, tuple(results)), tuple(destinations))
+    return Let(tuple(vars), new, let.span), values
+
+
+def pull_body(
+    scope: Scope,
+    axes: tuple[Axis, ...],
+    lets: Sequence[Let],
+    seeds: Sequence[tuple[Atom, Atom, tuple[Size, ...] | None]],
+    values: dict[Var, Read],
+) -> None:
+    """Runs a body forward and back at every point of `axes` and places what its reads contribute.
+
+    seeds: a value of the body, and its cotangent: a scalar, or the element of an array at an index. values: those of
+    the body that are read instead of being computed again.
+    """
+    b = scope.b
+    renaming = Renaming({}, fresh=True)
+    copies = copied(scope, lets, renaming)
+    inside = {v for c in copies for v in (*c.vars, *bound_vars(c.op))} | {a.var for a in axes}
+    inner = scope.inner(sink=Sink(inside))
+    with b.scope() as back:
+        for atom, g, index in seeds:
+            if index is not None:
+                assert isinstance(g, Var)
+                g = b.one(Read(g, tuple(map(renaming.size, index))))
+            inner.add(renaming.atom(atom), g)
+        forward = inner.walk(copies, inner)
+    stored = {renaming.atom(v): Read(r.array, tuple(map(renaming.size, r.index))) for v, r in values.items()}
+    body = [
+        Let(c.vars, stored[c.vars[0]], c.span) if len(c.vars) == 1 and c.vars[0] in stored else c for c in forward
+    ]
+    assert inner.sink is not None
+    wanted = _merged(scope, back, inner.sink.wanted)
+    for v in list(inner.bars):
+        if v not in inside:
+            with b.scope() as more:
+                g = inner.take(v)
+            back += more
+            wanted.append(Contribution(v, (), g, False))
+    if wanted:
+        place(scope, axes, [*body, *back], wanted)
+
+
+def _merged(scope: Scope, back: list[Let], wanted: Sequence[Contribution]) -> list[Contribution]:
+    """Contributions to one element added up at the point."""
+    found: dict[tuple[Var, tuple[Size, ...], bool], Atom] = {}
+    with scope.b.scope() as more:
+        for c in wanted:
+            key = c.array, c.index, c.conditional
+            found[key] = scope.total([found[key], c.g]) if key in found else c.g
+    back += more
+    return [Contribution(array, index, g, conditional) for (array, index, conditional), g in found.items()]
+
+
+def pull_view(op: View, g: Atom, scope: Scope) -> None:
+    """y[a] = x[i(a)]: x̄[i(a)] += ȳ[a] at every a, placed as the adjoint of any other read."""
+    b = scope.b
+    assert isinstance(g, Var)
+    axes = tuple(Axis(v, (Poly({}),), (size,)) for v, size in zip(op.axes, op.shape, strict=True))
+    with b.scope() as lets:
+        value = b.one(Read(g, tuple(poly(v) for v in op.axes)))
+    sink = scope.sink
+    if sink is not None and op.array not in sink.inside:
+        raise Unplaceable
+    place(scope, axes, lets, [Contribution(op.array, op.index, value, False)])
+
+
+# ---- max and min -----------------------------------------------------------------------------------------------------
+def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> Let:
+    """y[o] = max f(x[i]) over the reduced axes r: with r* the first position where it is attained,
+
+        r*[o] is saved by the forward pass; then g = ȳ[o] is the cotangent of f at (o, r*[o]), and nothing elsewhere.
+    """
+    op, b = let.op, scope.b
+    assert isinstance(op, Comp)
+    d = op.destinations[k]
+    assert isinstance(d, Keep)
+    names = [a.var for a in op.axes]
+    kept_names = {a for e in d.index for a in axes_of(e, names)}
+    kept = tuple(a for a in op.axes if a.var in kept_names)
+    reduced = [a for a in op.axes if a.var not in kept_names]
+    if not reduced:
+        return _pull_linear(let, {k: g}, scope)
+    where = fresh("where", type_of("i64", d.shape))
+    extended = Comp(
+        op.axes,
+        Block(op.body.lets, (*op.body.results, op.body.results[k])),
+        (*op.destinations, Keep(d.shape, d.index, f"arg{d.monoid}")),
+    )
+    forward = Let((*let.vars, where), extended, let.span)
+    with b.scope() as lets:
+        rank = b.one(Read(where, d.index)) if d.shape else where
+        positions = _positions(rank, reduced, scope)
+    renaming = Renaming(positions)
+    body = [*lets, *(renaming.let(inner) for inner in op.body.lets)]
+    if kept:
+        # The reduced axes have become values of the body, so its indices mention them as data.
+        pull_body(scope, kept, body, [(op.body.results[k], g, d.index if d.shape else None)], {})
+        return forward
+    renaming = Renaming({}, fresh=True)
+    copies = copied(scope, body, renaming)
+    with b.scope() as back:
+        scope.add(renaming.atom(_through(op.body.results[k], positions)), g)
+        point = scope.walk(copies, scope)
+    needed = pruned([*point, *back], [a for bars in scope.bars.values() for a in bars])
+    for inner in needed:
+        b.append(inner)
+    return forward
+
+
+def _through(atom: Atom, positions: dict[Var, Atom]) -> Atom:
+    return positions.get(atom, atom) if isinstance(atom, Var) else atom
+
+
+def _positions(rank: Atom, reduced: Sequence[Axis], scope: Scope) -> dict[Var, Atom]:
+    """The reduced axes at the point of a row-major rank in their box."""
+    b = scope.b
+    out: dict[Var, Atom] = {}
+    rest = rank
+    for n, axis in reversed(list(enumerate(reduced))):
+        low = _extreme(axis.lows, "maximum", scope)
+        if n:
+            count = b.size(poly(_extreme(axis.highs, "minimum", scope)) - poly(low))
+            here: Atom = b.prim("mod", rest, count)
+            rest = b.prim("floordiv", rest, count)
+        else:
+            here = rest
+        out[axis.var] = here if low == Lit(0, "i64") else b.size(poly(here) + poly(low))
+    return out
+
+
+def _extreme(bounds: Sequence[Size], primitive: str, scope: Scope) -> Atom:
+    value = scope.b.size(bounds[0])
+    for bound in bounds[1:]:
+        value = scope.b.prim(primitive, value, scope.b.size(bound))
+    return value

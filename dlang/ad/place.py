@@ -1,0 +1,295 @@
+"""Where the adjoints of a comprehension's reads go: a read decides the destination of its adjoint.
+
+In y[o] = Σ f(… x[i] …) the adjoint of the read is x̄[i] += g at every point. By what the index says:
+
+- its affine entries determine axes, one by one or as digits of a mixed radix (`i`, `n - 1 - i`, `i*m + j`), and every
+  axis that its data entries depend on: x̄ is a `Keep` at that same index, over the primal's own axes. Axes that the
+  index misses are reduced, which makes the adjoint of a product a product;
+- an entry leaves several axes undetermined (`i + p`): the axes are changed so that t = i + p is one. The points stay
+  the same. Offsets stay in the index, so reads that differ by an offset share a pass;
+- anything else: an `Add`, after a reduction over the axes that the index does not depend on.
+
+Adjoints with equal axes are results of one comprehension. A contribution is added into an earlier one where that is
+cheaper than a pass of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dlang.ad.scope import Contribution, Scope, Unplaceable, pruned
+from dlang.ir.affine import (
+    Box,
+    Change,
+    Knowledge,
+    axes_of,
+    bound_last,
+    changed,
+    degree_less,
+    dependencies,
+    extent,
+    hull,
+    nonempty,
+    rebase,
+    solved_axes,
+)
+from dlang.ir.anf import (
+    Add,
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Comp,
+    Destination,
+    Keep,
+    Let,
+    Op,
+    Read,
+    Size,
+    SizeOf,
+    Var,
+    fresh,
+    poly,
+)
+from dlang.ir.builder import Builder
+from dlang.ir.traverse import Renaming, parts, rebuild
+from dlang.ir.types import dtype_of, type_of
+from dlang.polynomials import Poly
+
+
+@dataclass(slots=True)
+class _Group:
+    """Adjoints that share a comprehension: its axes, and what the primal's axes are in terms of them."""
+
+    change: Change
+    lets: Sequence[Let]
+    results: list[tuple[Var, Atom, Destination]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Placement:
+    scope: Scope
+    axes: tuple[Axis, ...]
+    lets: list[Let]
+    known: Knowledge
+    box: Box | None
+    depends: dict[Var, set[Var]]
+    groups: dict[object, _Group] = field(default_factory=dict)
+    before: list[tuple[Change, Sequence[Let], Var, Atom, Destination]] = field(default_factory=list)
+    mine: set[Var] = field(default_factory=set)
+    bars: dict[Var, list[Atom]] = field(default_factory=dict)
+
+
+def place(scope: Scope, axes: tuple[Axis, ...], lets: Sequence[Let], wanted: Sequence[Contribution]) -> None:
+    """Emits the comprehensions that compute contributions; `lets` is the body that computes their cotangents.
+
+    Raises `Unplaceable`, before anything is emitted, if one has no place.
+    """
+    body = with_axes_as_values(lets, [a.var for a in axes])
+    known = scope.known.within(axes)
+    p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes))
+    for contribution in wanted:
+        p.bars.setdefault(contribution.array, list(scope.bars.get(contribution.array, [])))
+        _decide(p, contribution)
+    for change, body_lets, var, atom, destination in p.before:
+        emit_comp(scope.b, change, body_lets, [(var, atom, destination)])
+    for group in p.groups.values():
+        emit_comp(scope.b, group.change, group.lets, group.results)
+    for array, bars in p.bars.items():
+        if not isinstance(array.type, Array):
+            bars = [scope.total(bars)]
+        scope.bars[array] = bars
+
+
+def _decide(p: _Placement, c: Contribution) -> None:
+    names = [a.var for a in p.axes]
+    array, index = c.array, c.index
+    shape = array.type.shape if isinstance(array.type, Array) else ()
+    local = set(p.depends)
+    data_entries = [e for e in index if e.mentions(local)]
+    affine = [e for e in index if not e.mentions(local)]
+    data: set[Var] = set()
+    for e in data_entries:
+        for a in e.atoms():
+            data |= p.depends.get(a, {a} if a in names else set())
+    mentioned = {a for e in index for a in axes_of(e, names)}
+    over = data | mentioned
+    if p.box is None:
+        if any(len(axes_of(e, names)) > 1 for e in affine):
+            raise Unplaceable
+        solved, left = {a for e in affine for a in axes_of(e, names)}, []
+    else:
+        solved, left = solved_axes(affine, names, p.box, p.known)
+    into, apart = _into(p, array, shape, over)
+    bar = fresh(f"{array.name}_bar", array.type)
+    inside = not c.conditional or p.known.inside(index, shape)
+    key: object = object() if apart else None
+    if data <= solved and not left and all(set(axes_of(e, names)) <= solved for e in data_entries):
+        change = Change(p.axes, {})
+        keep = Keep(shape, index, "sum", into)
+        if not inside:
+            change = _clipped(change, affine, data_entries, index, shape, p)
+            key = key or change.axes
+        _join(p, key, change, p.lets, bar, c.g, keep)
+    elif not data_entries and (key_change := _rebased(p, index, key)) is not None:
+        key, change = key_change
+        moved = tuple(e.substitute(change.env.get) for e in index)
+        if not inside:
+            change = _clipped(change, moved, [], moved, shape, p)
+            key = change.axes
+        _join(p, key, change, p.lets, bar, c.g, Keep(shape, moved, "sum", into))
+    elif not inside:
+        raise Unplaceable
+    elif (first := _reduced_first(p, over, c.g, bool(data_entries))) is not None:
+        space, read = first
+        g = fresh("g", c.g.type)
+        _join(p, object(), space, [*p.lets, Let((g,), read)], bar, g, Add(shape, index, into))
+    else:
+        _join(p, key, Change(p.axes, {}), p.lets, bar, c.g, Add(shape, index, into))
+    p.bars[array].append(bar)
+    p.mine.add(bar)
+
+
+
+
+def _into(p: _Placement, array: Var, shape: Sequence[Size], over: set[Var]) -> tuple[Var | None, bool]:
+    """The earlier cotangent that a contribution is added to, if so; and whether that needs a pass of its own.
+
+    An earlier one from another pass is always taken. Of the same pass, dense ones stay apart and are added once;
+    a sparse one follows in a pass of its own.
+    """
+    earlier = p.bars[array]
+    if not shape or not earlier:
+        return None, False
+    last = earlier[-1]
+    if not isinstance(last, Var):
+        return None, False
+    if last in p.mine and not _sparse(p, shape, over):
+        return None, False
+    earlier.pop()
+    return last, last in p.mine
+
+
+def _sparse(p: _Placement, shape: Sequence[Size], over: set[Var]) -> bool:
+    if p.box is None:
+        return False
+    points: Size = Poly({(): 1})
+    for v in over:
+        points = points * (p.box[v][1] - p.box[v][0] + 1)
+    elements: Size = Poly({(): 1})
+    for size in shape:
+        elements = elements * size
+    return degree_less(points, elements)
+
+
+def _join(
+    p: _Placement, key: object, change: Change, lets: Sequence[Let], bar: Var, g: Atom, destination: Destination
+) -> None:
+    p.groups.setdefault(key, _Group(change, lets)).results.append((bar, g, destination))
+
+
+def _rebased(p: _Placement, index: Sequence[Size], key: object) -> tuple[object, Change] | None:
+    """The change of axes that solves an index, shared by indices that differ by offsets."""
+    names = {a.var for a in p.axes}
+    same = tuple(Poly({m: c for m, c in e.terms.items() if any(a in names for a in m)}) for e in index)
+    if key is None and same in p.groups:
+        return same, p.groups[same].change
+    change = rebase(index, p.axes, p.known)
+    return None if change is None else (same if key is None else key, change)
+
+
+def _clipped(
+    change: Change,
+    affine: Sequence[Size],
+    data_entries: Sequence[Size],
+    index: Sequence[Size],
+    shape: Sequence[Size],
+    p: _Placement,
+) -> Change:
+    """The points at which the index is in range: at the others a branch did not read, and the cotangent is 0."""
+    known = p.scope.known.within(change.axes)
+    lows = {a.var: list(a.lows) for a in change.axes}
+    highs = {a.var: list(a.highs) for a in change.axes}
+    names = [a.var for a in change.axes]
+    for e, size in zip(index, shape, strict=True):
+        for gap in (e, size - 1 - e):
+            if known.at_least_zero(gap):
+                continue
+            if e in data_entries or not gap.mentions(names) or not bound_last(gap, names, lows, highs):
+                raise Unplaceable
+    axes = tuple(Axis(a.var, tuple(dict.fromkeys(lows[a.var])), tuple(dict.fromkeys(highs[a.var]))) for a in change.axes)
+    return Change(axes, change.env)
+
+
+def _reduced_first(p: _Placement, over: set[Var], g: Atom, by_data: bool) -> tuple[Change, Read] | None:
+    """The sum of g over the axes that an index does not depend on, as an array over the others; None if it has none.
+
+    The array has an element for every point of the box of the others, and the second pass goes over that box, or over
+    nothing where an axis that is summed over is empty (data may then be out of range).
+    """
+    rest = [a for a in p.axes if a.var not in over]
+    space = [a for a in p.axes if a.var in over]
+    if not rest or p.box is None:
+        return None
+    names = {a.var for a in rest}
+    if any(b.mentions(names) for a in space for b in (*a.lows, *a.highs)):
+        return None
+    identity: dict[Var, Size] = {}
+    order = [a.var for a in (*space, *rest)]
+    change = changed(p.axes, p.known, identity, order, p.box)
+    if change is None:
+        return None
+    shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
+    index = tuple(poly(a.var) - p.box[a.var][0] for a in space)
+    first = fresh("sums", type_of(dtype_of(g), shape))
+    p.before.append((change, p.lets, first, g, Keep(shape, index)))
+    if by_data:
+        space = nonempty(space, rest, p.box, p.scope.known)
+    return Change(tuple(space), {}), Read(first, index)
+
+
+# ---- bodies ----------------------------------------------------------------------------------------------------------
+def with_axes_as_values(lets: Sequence[Let], axes: Sequence[Var]) -> list[Let]:
+    """The body with every axis that is an operand (not just part of an index) given a variable of its own."""
+    wanted = set(axes)
+    values: dict[Var, Var] = {}
+
+    def atom(a: Atom) -> Atom:
+        if isinstance(a, Var) and a in wanted:
+            return values.setdefault(a, fresh(a.name, a.type))
+        return a
+
+    def block(b: Block) -> Block:
+        return Block(tuple(Let(let.vars, op(let.op), let.span) for let in b.lets), tuple(atom(r) for r in b.results))
+
+    def op(o: Op) -> Op:
+        return rebuild(o, atom=atom, size=lambda s: s, block=block, bind=lambda v: v)
+
+    out = [Let(let.vars, op(let.op), let.span) if parts(let.op).atoms or parts(let.op).blocks else let for let in lets]
+    return [*(Let((v,), SizeOf(poly(a))) for a, v in values.items()), *out]
+
+
+def emit_comp(
+    b: Builder, change: Change, lets: Sequence[Let], results: Sequence[tuple[Var, Atom, Destination]]
+) -> None:
+    """Emits a comprehension over changed axes with a fresh copy of the part of a body that its results need.
+
+    The indices of the destinations are in the new axes, those in the body in the old ones.
+    """
+    sizes = [s for _, _, d in results for s in d.index]
+    kept = pruned(lets, [g for _, g, _ in results], sizes)
+    renaming = Renaming({}, fresh=True)
+    axes = []
+    for axis in change.axes:
+        lows, highs = tuple(map(renaming.size, axis.lows)), tuple(map(renaming.size, axis.highs))
+        axes.append(Axis(renaming.bind(axis.var), lows, highs))
+    for old, new in change.env.items():
+        renaming.env[old] = renaming.size(new)
+    copies = tuple(renaming.let(let) for let in kept)
+    atoms = tuple(renaming.atom(g) for _, g, _ in results)
+    destinations: list[Destination] = []
+    for _, _, d in results:
+        index = tuple(map(renaming.size, d.index))
+        destinations.append(Keep(d.shape, index, d.monoid, d.into) if isinstance(d, Keep) else Add(d.shape, index, d.into))
+    b.emit_as([v for v, _, _ in results], Comp(tuple(axes), Block(copies, atoms), tuple(destinations)))

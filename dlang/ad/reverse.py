@@ -1,0 +1,208 @@
+"""Reverse mode on a block: one walk backwards over its lets, which emits the code of their adjoints as it goes.
+
+Notation: ȳ is the cotangent of y. Each rule is the transpose of the operation's linear part. `pull_block` also gives
+the lets of the forward pass: those of the block, where loops and branches save what their adjoint needs and `max`
+where it was attained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.ad.branch import pull_if
+from dlang.ad.comprehension import pull_comp, pull_view
+from dlang.ad.loop import pull_for, pull_while
+from dlang.ad.rules import cast_contribution, contribution
+from dlang.ad.scope import Scope, spanned
+from dlang.diagnostics import error
+from dlang.ir.anf import (
+    Call,
+    Cast,
+    Check,
+    Comp,
+    Concat,
+    Contract,
+    Copy,
+    Effect,
+    For,
+    If,
+    Let,
+    Lit,
+    Prim,
+    Read,
+    Reshape,
+    Scan,
+    Size,
+    Update,
+    Var,
+    View,
+    While,
+    poly,
+)
+from dlang.ir.types import array_type, dtype_of
+from dlang.polynomials import Poly
+
+
+def pull_block(lets: Sequence[Let], scope: Scope) -> list[Let]:
+    """Emits the adjoints of lets, last first; gives the lets of the forward pass."""
+    scope.known = scope.known.copy()
+    for let in lets:
+        scope.known.saw(v.type for v in let.vars)
+    forward: list[list[Let]] = []
+    for let in reversed(lets):
+        span = scope.b.span
+        spanned(scope, let.span)
+        forward.append(pull(let, scope))
+        scope.b.span = span
+    return [let for group in reversed(forward) for let in group]
+
+
+def pull(let: Let, scope: Scope) -> list[Let]:
+    """The adjoint of one let."""
+    op = let.op
+    if not any(v in scope.active and v in scope.bars for v in let.vars):
+        return [let]
+    match op:
+        case Comp():
+            return pull_comp(let, op, scope)
+        case If():
+            return pull_if(let, op, scope)
+        case For():
+            return pull_for(let, op, scope)
+        case While():
+            return pull_while(let, op, scope)
+        case Check():
+            for var, subject in zip(let.vars, op.subjects, strict=True):
+                scope.add(subject, scope.pop(var))
+            return [let]
+        case Call():
+            raise error(
+                "E0703",
+                f"derivatives of recursive functions are not supported yet: `{op.function}`",
+                let.span,
+                label="a derivative passes through this call",
+                help=("write the recursion as a loop",),
+            )
+        case Effect():
+            raise error(
+                "E0705",
+                f"`{op.name}` has no derivative",
+                let.span,
+                label="a derivative passes through this operation",
+                help=("give the function a `pullback`, or wrap the argument in `stop_gradient`",),
+            )
+        case _:
+            _pull_simple(let, scope)
+            return [let]
+
+
+def _pull_simple(let: Let, scope: Scope) -> None:
+    b, op = scope.b, let.op
+    (var,) = let.vars
+    g = scope.pop(var)
+    if g is None:
+        return
+    match op:
+        case Prim(name, args):
+            # y = p(x…): x̄ += ȳ ∂p/∂x, from the table.
+            for k, arg in enumerate(args):
+                if scope.is_active(arg):
+                    scope.add(arg, contribution(b, name, args, var, k, g))
+        case Cast():
+            if scope.is_active(op.arg):
+                scope.add(op.arg, cast_contribution(b, op, g))
+        case Read():
+            # y = x[i]: x̄[i] += ȳ.
+            scope.add_read(op.array, op.index, g)
+        case Update():
+            # y = x[i := v]: v̄ += ȳ[i]; x̄ += ȳ[i := 0], in place.
+            assert isinstance(g, Var)
+            if scope.is_active(op.value):
+                scope.add(op.value, b.one(Read(g, op.index)))
+            if scope.is_active(op.array):
+                scope.add(op.array, b.update(g, op.index, Lit(0.0, dtype_of(g))))
+        case Copy():
+            scope.add(op.array, g)
+        case View():
+            pull_view(op, g, scope)
+        case Reshape():
+            assert isinstance(g, Var)
+            scope.add(op.array, b.reshape(g, array_type(op.array).shape))
+        case Concat():
+            _pull_concat(op, g, scope)
+        case Scan():
+            _pull_scan(op, var, g, scope)
+        case Contract():
+            _pull_contract(op, g, scope)
+        case _:
+            raise AssertionError(f"{type(op).__name__} carries no derivative")
+
+
+def _pull_concat(op: Concat, g: object, scope: Scope) -> None:
+    """y = x1 ++ x2 ++ …: each x̄k += the part of ȳ where xk stands."""
+    assert isinstance(g, Var)
+    offset: Size = Poly({})
+    for array in op.arrays:
+        shape = array_type(array).shape
+        if array in scope.active:
+            start = offset
+            part = scope.b.view(g, shape, lambda i, *rest, start=start: (poly(i) + start, *rest))
+            scope.add(array, part)
+        offset = offset + shape[0]
+
+
+def _pull_scan(op: Scan, y: Var, g: object, scope: Scope) -> None:
+    """Running sum: y[i] = Σ_{j<=i} x[j], so x̄[j] = Σ_{i>=j} ȳ[i], the running sum from the right.
+
+    Running product: y[i] = y[i-1] x[i]. With h[i] the cotangent of y[i] through everything, h[i] = ȳ[i] + x[i+1] h[i+1]
+    and x̄[i] = y[i-1] h[i]; no division, so zeros are exact to any order.
+    """
+    b = scope.b
+    assert isinstance(g, Var)
+    (n,) = array_type(op.array).shape
+    if op.monoid == "sum":
+        turned = b.scan("sum", b.view(g, (n,), lambda i: (n - 1 - poly(i),)))
+        scope.add(op.array, b.view(turned, (n,), lambda i: (n - 1 - poly(i),)))
+        return
+    dtype = dtype_of(op.array)
+    zero = Lit(0.0, dtype)
+
+    def body(j: Var, h: Var, out: Var) -> list[Var]:
+        i = n - 1 - poly(j)
+        here = b.add(b.one(Read(g, (i,))), h)
+        earlier = b.if_(
+            b.prim("gt", b.size(i), Lit(0, "i64")),
+            lambda: b.one(Read(y, (i - 1,))),
+            lambda: Lit(1.0, dtype),
+        )[0]
+        return [b.mul(b.one(Read(op.array, (i,))), here), b.update(out, (i,), b.mul(earlier, here))]
+
+    _, bar = b.for_(0, n, [zero, b.full((n,), zero)], body, names=("h", "bar"))
+    scope.add(op.array, bar)
+
+
+def _pull_contract(op: Contract, g: object, scope: Scope) -> None:
+    """out[o] = Σ a[l] b[r]: ā[l] = Σ ȳ[o] b[r] over the axes not in l, and in the same way for b."""
+    b = scope.b
+    sizes: dict[int, Size] = {}
+    for array, names in ((op.a, op.left), (op.b, op.right)):
+        sizes.update(zip(names, array_type(array).shape, strict=True))
+    for array, mine, other, theirs in ((op.a, op.left, op.b, op.right), (op.b, op.right, op.a, op.left)):
+        if array not in scope.active:
+            continue
+        from dlang.ir.anf import Keep
+        from dlang.ir.builder import axis
+
+        axes = {name: axis(size) for name, size in sizes.items()}
+        at = {name: poly(a.var) for name, a in axes.items()}
+        rhs = other
+        names = theirs
+
+        def body(*_: Var, rhs: Var = rhs, names: tuple[int, ...] = names, at: dict[int, Size] = at) -> Var:
+            value = b.one(Read(rhs, tuple(at[n] for n in names)))
+            seed = b.one(Read(g, tuple(at[n] for n in op.out))) if isinstance(g, Var) and op.out else g
+            return b.mul(seed, value)  # type: ignore[arg-type]
+
+        kept = Keep(array_type(array).shape, tuple(at[n] for n in mine))
+        (bar,) = b.comp(list(axes.values()), body, [kept])
+        scope.add(array, bar)

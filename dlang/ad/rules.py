@@ -1,0 +1,113 @@
+"""The derivatives of primitives: the texts of the primitive table, parsed once and turned into operations.
+
+A text is an expression in x, y, z (the arguments), r (the result) and g (a cotangent, or a tangent in forward mode),
+linear in g. `guard(c, d)` in it is c·d, but 0 where c is 0: no NaN arises where d is not finite but does not matter.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import cache
+
+from dlang.ir.anf import FLOATS, Atom, Cast, Lit, Prim
+from dlang.ir.builder import Builder
+from dlang.ir.types import dtype_of
+from dlang.primitives.table import PRIMITIVES
+
+_BINARY: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
+}  # fmt: skip
+
+
+def has_derivative(primitive: str) -> bool:
+    """Whether some argument of the primitive has a derivative."""
+    return any(text is not None for text in PRIMITIVES[primitive].derivative)
+
+
+def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, position: int, g: Atom) -> Atom | None:
+    """What the cotangent `g` of `result = primitive(args)` adds to that of the argument at `position`.
+
+    None if the derivative is zero everywhere. The same operations give the tangent of the result from the tangent `g`
+    of that argument.
+    """
+    text = PRIMITIVES[primitive].derivative[position]
+    if text is None or dtype_of(args[position]) not in FLOATS:
+        return None
+    names: dict[str, Atom] = {"r": result, "g": g, **dict(zip("xyz", args, strict=False))}
+    return _Emit(b, names, dtype_of(g)).atom(_parsed(text))
+
+
+@cache
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+class _Emit:
+    """Turns a parsed text into operations; a constant takes the dtype of what it meets, else that of g."""
+
+    def __init__(self, b: Builder, names: dict[str, Atom], dtype: str) -> None:
+        self.b, self.names, self.dtype = b, names, dtype
+
+    def atom(self, e: ast.expr, dtype: str | None = None) -> Atom:
+        match e:
+            case ast.Name(id=name):
+                return self.names[name]
+            case ast.Constant(value=bool() | int() | float() as value):
+                wanted = dtype or self.dtype
+                return Lit(float(value), wanted) if wanted in FLOATS else Lit(int(value), wanted)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return scalar(self.b, "neg", self.atom(operand, dtype))
+            case ast.BinOp(left=left, op=op, right=right):
+                return scalar(self.b, _BINARY[type(op)], *self.pair(left, right, dtype))
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return scalar(self.b, _COMPARE[type(op)], *self.pair(left, right, None))
+            case ast.Call(func=ast.Name(id="cast"), args=[arg]):
+                return self.b.cast(self.dtype, self.atom(arg))
+            case ast.Call(func=ast.Name(id="select"), args=[c, x, y]):
+                return scalar(self.b, "select", self.atom(c), *self.pair(x, y, dtype))
+            case ast.Call(func=ast.Name(id=name), args=args):
+                return scalar(self.b, name, *[self.atom(a, dtype) for a in args])
+            case _:
+                raise ValueError(f"not a derivative: {ast.unparse(e)}")
+
+    def pair(self, x: ast.expr, y: ast.expr, dtype: str | None) -> tuple[Atom, Atom]:
+        """Two operands of one dtype, where one may be a constant."""
+        if isinstance(x, ast.Constant):
+            second = self.atom(y, dtype)
+            return self.atom(x, dtype_of(second)), second
+        first = self.atom(x, dtype)
+        return first, self.atom(y, dtype_of(first))
+
+
+def scalar(b: Builder, name: str, *args: Atom) -> Atom:
+    """A primitive, without the operations that change nothing: x + 0, x · 1, the negative of a literal.
+
+    A zero that is a literal here is a symbolic zero, so its sign means nothing and x + 0 is x.
+    """
+    match name, args:
+        case "add", (x, Lit(value)) if value == 0:
+            return x
+        case "add", (Lit(value), x) if value == 0:
+            return x
+        case "mul", (x, Lit(value)) if value == 1:
+            return x
+        case "mul", (Lit(value), x) if value == 1:
+            return x
+        case "guard", (x, Lit(value)) if value == 1:
+            return x
+        case "neg", (Lit(value, dtype),) if not isinstance(value, bool | str):
+            return Lit(-value, dtype)
+        case "neg", (x,):
+            match b.definition(x) if not isinstance(x, Lit) else None:
+                case Prim("neg", (y,)):
+                    return y
+    return b.prim(name, *args)
+
+
+def cast_contribution(b: Builder, op: Cast, g: Atom) -> Atom | None:
+    """y = dtype(x): the cotangent goes back to the dtype of x; through an integer there is no derivative."""
+    if op.dtype not in FLOATS or dtype_of(op.arg) not in FLOATS:
+        return None
+    return b.cast(dtype_of(op.arg), g)

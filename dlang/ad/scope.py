@@ -1,0 +1,213 @@
+"""What the backward walk of one block carries: where its code goes, and the cotangents found so far.
+
+A cotangent is a list of contributions that are added when it is asked for; no contribution is a symbolic zero, which
+is built only where a value must exist. An array may be consumed by what adds to it: values are immutable, and copies
+are put in later where something else still holds one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.ad.rules import scalar
+from dlang.diagnostics import Span
+from dlang.ir.affine import Knowledge
+from dlang.ir.anf import Array, Atom, Block, Comp, Keep, Let, Lit, Read, Size, SizeOf, Type, Var, poly
+from dlang.ir.builder import Builder
+from dlang.ir.traverse import Renaming, free_vars, parts, type_vars
+from dlang.ir.types import dtype_of, is_float
+
+
+class Unplaceable(Exception):
+    """The adjoint of a comprehension has no parallel form; it is differentiated as a loop instead."""
+
+
+@dataclass(slots=True)
+class Contribution:
+    """g, to be added to the cotangent of `array` at `index` (of a scalar: at ()) at every point of a comprehension.
+
+    conditional: the read stands in a branch; where it did not run, g is 0 and the index may be out of range.
+    """
+
+    array: Var
+    index: tuple[Size, ...]
+    g: Atom
+    conditional: bool
+
+
+@dataclass(slots=True)
+class Sink:
+    """Collects contributions to arrays from outside a comprehension while its body is walked."""
+
+    inside: set[Var]  # what the body binds: everything else is outside
+    wanted: list[Contribution] = field(default_factory=list)
+    conditional: bool = False
+    private: bool = False  # in a loop: its reads have no destination at a point
+
+
+@dataclass(slots=True)
+class Scope:
+    """The backward walk of a block under way."""
+
+    b: Builder
+    active: set[Var]
+    known: Knowledge
+    walk: Callable[[Sequence[Let], Scope], list[Let]]
+    bars: dict[Var, list[Atom]] = field(default_factory=dict)
+    sink: Sink | None = None
+    loop: frozenset[Var] | None = None  # the arrays that change in place in the loop around, None outside of loops
+
+    def inner(self, **changes: object) -> Scope:
+        """A scope for a nested block, which starts without cotangents."""
+        return replace(self, bars={}, **changes)  # type: ignore[arg-type]
+
+    def is_active(self, atom: Atom | None) -> bool:
+        return isinstance(atom, Var) and atom in self.active
+
+    # ---- cotangents
+    def add(self, atom: Atom, g: Atom | None) -> None:
+        """Adds a contribution to the cotangent of a whole value."""
+        if g is None or not isinstance(atom, Var) or atom not in self.active:
+            return
+        if self.sink is not None and isinstance(atom.type, Array) and atom not in self.sink.inside:
+            raise Unplaceable
+        have = self.bars.setdefault(atom, [])
+        if have and not isinstance(atom.type, Array):
+            have[:] = [scalar(self.b, "add", have[0], g)]
+        else:
+            have.append(g)
+
+    def add_read(self, array: Var, index: tuple[Size, ...], g: Atom) -> None:
+        """Adds a contribution to the cotangent of one element: x̄[i] += g, in place."""
+        if array not in self.active:
+            return
+        if self.sink is not None and array not in self.sink.inside:
+            if self.sink.private:
+                raise Unplaceable
+            self.sink.wanted.append(Contribution(array, index, g, self.sink.conditional))
+            return
+        bar = self.take(array)
+        assert isinstance(bar, Var)
+        total = scalar(self.b, "add", self.b.one(Read(bar, index)), g)
+        self.bars[array] = [self.b.update(bar, index, total)]
+
+    def pop(self, var: Var) -> Atom | None:
+        """The cotangent of a value whose uses have all been walked; None is zero."""
+        have = self.bars.pop(var, [])
+        return self.total(have) if have else None
+
+    def take(self, var: Var) -> Atom:
+        """As `pop`, with the zero built."""
+        g = self.pop(var)
+        return zero(self.b, var.type) if g is None else g
+
+    def total(self, atoms: Sequence[Atom]) -> Atom:
+        """The sum of scalars, or of arrays of one shape in a single pass."""
+        if len(atoms) == 1:
+            return atoms[0]
+        if not isinstance(atoms[0].type, Array):
+            result = atoms[0]
+            for a in atoms[1:]:
+                result = scalar(self.b, "add", result, a)
+            return result
+
+        def body(*at: Var) -> Atom:
+            index = tuple(poly(v) for v in at)
+            return self.total([self.b.one(Read(a, index)) for a in atoms if isinstance(a, Var)])
+
+        return self.b.map(atoms[0].type.shape, body, name="bar")
+
+
+def zero(b: Builder, type: Type) -> Atom:
+    """The zero of a float type."""
+    assert is_float(type) and isinstance(type, Array | type.__class__)
+    if isinstance(type, Array):
+        return b.full(type.shape, Lit(0.0, type.dtype), name="zero")
+    return dummy(b, type)
+
+
+def dummy(b: Builder, type: Type) -> Atom:
+    """Some value of a type: 0, false, the empty text, or an array of these."""
+    dtype = dtype_of(Var("t", type))
+    value: float | int | bool | str = 0.0 if dtype[0] in "fb" and dtype != "bool" else 0
+    if dtype == "bool":
+        value = False
+    elif dtype == "str":
+        value = ""
+    lit = Lit(value, dtype)
+    return b.full(type.shape, lit, name="zero") if isinstance(type, Array) else lit
+
+
+# ---- slices of blocks ------------------------------------------------------------------------------------------------
+def pruned(lets: Sequence[Let], atoms: Iterable[Atom], sizes: Iterable[Size] = ()) -> list[Let]:
+    """The lets that compute what is mentioned; all of them are pure."""
+    wanted = {a for a in atoms if isinstance(a, Var)} | {a for s in sizes for a in s.atoms()}
+    out = []
+    for let in reversed(lets):
+        if any(v in wanted for v in let.vars):
+            out.append(let)
+            wanted |= set(free_vars(let.op))
+            for v in let.vars:
+                wanted |= set(type_vars(v.type))
+    return out[::-1]
+
+
+def pruned_block(block: Block) -> Block:
+    """A pure block without the lets that its results do not need."""
+    return Block(tuple(pruned(block.lets, block.results)), block.results)
+
+
+def cheap(needed: Iterable[Var], lets: Sequence[Let], outside: Callable[[Var], bool]) -> list[Let]:
+    """Those lets that are better computed again than saved, to get as many of `needed` as possible.
+
+    They are integer arithmetic and reads of arrays from outside, of operands that are outside or cheap themselves.
+    """
+    defined = {v: let for let in lets for v in let.vars}
+    verdict: dict[Var, bool] = {}
+
+    def is_cheap(v: Var) -> bool:
+        if v not in defined:
+            return outside(v)
+        if v not in verdict:
+            verdict[v] = False
+            op = defined[v].op
+            plain = isinstance(op, SizeOf | Read) or (
+                type(op).__name__ in ("Prim", "Cast") and not is_float(v.type) and not any(
+                    is_float(a.type) for a in parts(op).atoms
+                )
+            )
+            verdict[v] = plain and all(is_cheap(a) for a in free_vars(op))
+        return verdict[v]
+
+    wanted = {v for v in needed if v in defined and is_cheap(v)}
+    return pruned([let for let in lets if all(verdict.get(v, False) for v in let.vars)], wanted)
+
+
+def copied(scope: Scope, lets: Sequence[Let], renaming: Renaming) -> list[Let]:
+    """Fresh copies of lets without their checks, which the forward pass has made; activity is carried over."""
+    out = []
+    for let in lets:
+        from dlang.ir.anf import Check
+
+        if isinstance(let.op, Check) and all(v.type == s.type for v, s in zip(let.vars, let.op.subjects, strict=True)):
+            for v, s in zip(let.vars, let.op.subjects, strict=True):
+                renaming.env[v] = renaming.atom(s)
+            continue
+        out.append(renaming.let(let))
+    for old, new in renaming.env.items():
+        if old in scope.active and isinstance(new, Var):
+            scope.active.add(new)
+    return out
+
+
+def spanned(scope: Scope, span: Span | None) -> None:
+    """What is emitted next comes from there."""
+    if span is not None:
+        scope.b.span = span
+
+
+__all__ = [
+    "Comp", "Contribution", "Keep", "Scope", "Sink", "Unplaceable", "cheap", "copied", "dummy", "pruned",
+    "pruned_block", "spanned", "zero",
+]  # fmt: skip

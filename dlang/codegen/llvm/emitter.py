@@ -1,0 +1,217 @@
+"""Straight-line LLVM text for scalars or explicit vectors of one float dtype: named operations that return names.
+
+An operand is the name of a value or a Python number, which becomes a constant (splatted over a vector).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+Operand = str | float
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A binary interchange format of IEEE 754. `fraction`: bits stored after the leading one."""
+
+    name: str
+    llvm: str
+    integer: str
+    bits: int
+    fraction: int
+    bias: int
+
+    @property
+    def one(self) -> int:
+        """The bits of 1.0, which are also the exponent's bias in place."""
+        return self.bias << self.fraction
+
+    @property
+    def spacing_one(self) -> float:
+        """The least power of two whose neighbours are whole numbers one apart."""
+        return math.ldexp(1.0, self.fraction)
+
+    @property
+    def rounder(self) -> float:
+        """Adding this rounds to a whole number, which the low bits of the sum hold in two's complement."""
+        return math.ldexp(1.5, self.fraction)
+
+    @property
+    def least_normal(self) -> float:
+        return math.ldexp(1.0, 1 - self.bias)
+
+    def pattern(self, value: float) -> int:
+        """The bits of a number of this format, as an integer."""
+        code, whole = ("<d", "<Q") if self.bits == 64 else ("<f", "<I")
+        return int(struct.unpack(whole, struct.pack(code, value))[0])
+
+    def nearest(self, value: float) -> float:
+        """The number of this format nearest to a float."""
+        return value if self.bits == 64 else float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+FORMATS = {
+    "f64": Format("f64", "double", "i64", 64, 52, 1023),
+    "f32": Format("f32", "float", "i32", 32, 23, 127),
+}
+
+
+@dataclass(slots=True)
+class Emitter:
+    """Collects instructions on `width` lanes of `dtype`; width 1 is a plain scalar."""
+
+    dtype: str
+    width: int
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def format(self) -> Format:
+        return FORMATS[self.dtype]
+
+    # ---- types and constants -----------------------------------------------------------------------------------------
+    def lanes(self, scalar: str) -> str:
+        """The type of `width` lanes of a scalar type."""
+        return scalar if self.width == 1 else f"<{self.width} x {scalar}>"
+
+    @property
+    def type(self) -> str:
+        return self.lanes(self.format.llvm)
+
+    @property
+    def int_type(self) -> str:
+        return self.lanes(self.format.integer)
+
+    def _splat(self, scalar: str, constant: str) -> str:
+        return constant if self.width == 1 else f"splat ({scalar} {constant})"
+
+    def real(self, value: Operand) -> str:
+        """An operand as text. A constant is exact: LLVM's hexadecimal form is that of f64, whatever the dtype."""
+        if isinstance(value, str):
+            return value
+        return self._splat(self.format.llvm, f"0x{FORMATS['f64'].pattern(self.format.nearest(value)):016X}")
+
+    def whole(self, value: str | int) -> str:
+        """An integer operand as text; a constant is taken modulo the width of the integer."""
+        if isinstance(value, str):
+            return value
+        return self._splat(self.format.integer, str(value & (2**self.format.bits - 1)))
+
+    def instruction(self, text: str) -> str:
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def intrinsic(self, name: str, *args: Operand) -> str:
+        suffix = self.dtype if self.width == 1 else f"v{self.width}{self.dtype}"
+        operands = ", ".join(f"{self.type} {self.real(a)}" for a in args)
+        return self.instruction(f"call {self.type} @llvm.{name}.{suffix}({operands})")
+
+    # ---- arithmetic --------------------------------------------------------------------------------------------------
+    def _binary(self, op: str, a: Operand, b: Operand) -> str:
+        return self.instruction(f"{op} {self.type} {self.real(a)}, {self.real(b)}")
+
+    def add(self, a: Operand, b: Operand) -> str:
+        return self._binary("fadd", a, b)
+
+    def sub(self, a: Operand, b: Operand) -> str:
+        return self._binary("fsub", a, b)
+
+    def mul(self, a: Operand, b: Operand) -> str:
+        return self._binary("fmul", a, b)
+
+    def div(self, a: Operand, b: Operand) -> str:
+        return self._binary("fdiv", a, b)
+
+    def neg(self, a: str) -> str:
+        return self.instruction(f"fneg {self.type} {a}")
+
+    def fma(self, a: Operand, b: Operand, c: Operand) -> str:
+        """a * b + c, rounded once."""
+        return self.intrinsic("fma", a, b, c)
+
+    def fnma(self, a: str, b: Operand, c: Operand) -> str:
+        """c - a * b, rounded once."""
+        return self.fma(a, -b, c) if isinstance(b, float) else self.fma(self.neg(a), b, c)
+
+    def abs(self, a: str) -> str:
+        return self.intrinsic("fabs", a)
+
+    def copysign(self, magnitude: Operand, sign: str) -> str:
+        return self.intrinsic("copysign", magnitude, sign)
+
+    def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
+        """Lowest power first, by Estrin's scheme: as many multiplications again as powers, but a short chain."""
+        terms: list[Operand] = list(coefficients)
+        power = x
+        while len(terms) > 1:
+            pairs: list[Operand] = [self.fma(terms[k + 1], power, terms[k]) for k in range(0, len(terms) - 1, 2)]
+            terms = pairs + terms[len(pairs) * 2 :]
+            if len(terms) > 1:
+                power = self.mul(power, power)
+        return self.real(terms[0])
+
+    # ---- sums and products with their rounding errors ----------------------------------------------------------------
+    def two_sum(self, a: Operand, b: Operand) -> tuple[str, str]:
+        """Knuth: s + e = a + b exactly."""
+        s = self.add(a, b)
+        b_part = self.sub(s, a)
+        return s, self.add(self.sub(a, self.sub(s, b_part)), self.sub(b, b_part))
+
+    def fast_two_sum(self, a: Operand, b: Operand) -> tuple[str, str]:
+        """Dekker: s + e = a + b exactly, for |a| >= |b| or a = 0."""
+        s = self.add(a, b)
+        return s, self.sub(b, self.sub(s, a))
+
+    def two_product(self, a: str, b: Operand) -> tuple[str, str]:
+        """p + e = a * b exactly."""
+        p = self.mul(a, b)
+        return p, self.fma(a, b, self.neg(p))
+
+    # ---- comparison and choice ---------------------------------------------------------------------------------------
+    def compare(self, predicate: str, a: Operand, b: Operand) -> str:
+        """A mask, by one of LLVM's predicates: `olt`, `uno`…"""
+        return self.instruction(f"fcmp {predicate} {self.type} {self.real(a)}, {self.real(b)}")
+
+    def select(self, mask: str, a: Operand, b: Operand) -> str:
+        return self.instruction(
+            f"select {self.lanes('i1')} {mask}, {self.type} {self.real(a)}, {self.type} {self.real(b)}"
+        )
+
+    def both(self, p: str, q: str) -> str:
+        return self.instruction(f"and {self.lanes('i1')} {p}, {q}")
+
+    def clamp(self, x: str, low: float, high: float) -> str:
+        """x between two bounds; NaN stays."""
+        x = self.select(self.compare("ogt", x, high), high, x)
+        return self.select(self.compare("olt", x, low), low, x)
+
+    def identity_below(self, bound: float, x: str, result: str) -> str:
+        """x where |x| is below the bound, else the result."""
+        return self.select(self.compare("olt", self.abs(x), bound), x, result)
+
+    # ---- bits --------------------------------------------------------------------------------------------------------
+    def bits(self, a: str) -> str:
+        return self.instruction(f"bitcast {self.type} {a} to {self.int_type}")
+
+    def float_of_bits(self, a: str) -> str:
+        return self.instruction(f"bitcast {self.int_type} {a} to {self.type}")
+
+    def integer(self, op: str, a: str, b: str | int) -> str:
+        """An instruction on integers: `add`, `lshr`, `xor`…"""
+        return self.instruction(f"{op} {self.int_type} {a}, {self.whole(b)}")
+
+    def round_to_integer(self, x: str, factor: float) -> tuple[str, str]:
+        """x * factor rounded to a whole number: as a float, and as the bits of `rounder` plus that number.
+
+        The number's magnitude must be below 2^(fraction - 1); its low bits are those of the result.
+        """
+        shifted = self.fma(x, factor, self.format.rounder)
+        return self.sub(shifted, self.format.rounder), self.bits(shifted)
+
+    def power_of_two(self, k: str) -> str:
+        """2^k for an integer k with a normal result."""
+        biased = self.integer("add", k, self.format.bias)
+        return self.float_of_bits(self.integer("shl", biased, self.format.fraction))

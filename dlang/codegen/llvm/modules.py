@@ -1,0 +1,82 @@
+"""A whole program as LLVM text: its functions, and for each entry a wrapper that the engine calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dlang.codegen import loops
+from dlang.codegen.llvm import support
+from dlang.codegen.llvm.functions import FunctionEmitter, Site, result_type, slot_type, slot_type_of, symbol
+from dlang.codegen.llvm.scalars import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A module: its text, the sites in it by number, and the symbols that it needs from outside."""
+
+    llvm: str
+    sites: tuple[Site, ...]
+    imports: tuple[str, ...]
+
+    @property
+    def words(self) -> int:
+        """The room that the values of its messages take in a context."""
+        return max((s.words for s in self.sites), default=0)
+
+
+def entry_symbol(name: str) -> str:
+    """What the wrapper of a function is called, in characters that any linker takes."""
+    return "entry." + name.encode().hex()
+
+
+def emit(program: loops.Program, entries: Sequence[str], intern: Callable[[str], int]) -> Text:
+    """The text of a program. `intern` gives the number that stands for a string."""
+    module = Module(intern=intern)
+    sites = [Site("memory", "E0806"), Site("stack", "E0805")]
+    parts = []
+    for function in program.functions.values():
+        parts.append(FunctionEmitter(module, program, function, sites).text())
+    for name in entries:
+        parts.append(_entry(module, program, program.functions[name], sites))
+    branches = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{!"branch_weights", i32 100000, i32 1}\n'
+    text = module.text() + support.DECLARATIONS + "\n" + "\n".join(parts) + branches
+    return Text(text, tuple(sites), tuple(sorted(module.imports)))
+
+
+def _entry(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:
+    """i32 entry(context, words): arguments and destinations come in words, results go to the words behind them."""
+    e = FunctionEmitter(module, program, f, sites)
+    args = ["ptr %ctx"]
+    word = 0
+    for slot in (*f.params, *(out.buffer for out in f.outs)):
+        address = e.emit(f"getelementptr i64, ptr %words, i64 {word}")
+        word += 1
+        if isinstance(slot, loops.Buffer):
+            value = e.emit(f"load ptr, ptr {address}")
+        else:
+            value = e.of_bits(e.emit(f"load i64, ptr {address}"), slot_type_dtype(slot))
+        args.append(f"{slot_type(slot)} {value}")
+    type = result_type(f)
+    out = e.emit(f"call {type} @{symbol(f.name)}({', '.join(args)})")
+    e.fork(e.emit(f"extractvalue {type} {out}, 0"), "failed", "fine")
+    e.begin("failed")
+    e.code.append("  ret i32 1")
+    e.begin("fine")
+    for k, result in enumerate(f.body.results):
+        value = e.emit(f"extractvalue {type} {out}, {k + 1}")
+        if slot_type_of(result) == "ptr":
+            value = e.emit(f"ptrtoint ptr {value} to i64")
+        elif not isinstance(result, loops.Buffer):
+            value = e.bits(value, slot_type_dtype(result))
+        e.put(value, "%words", word + k)
+    lines = "\n".join(e.code)
+    return f"define i32 @{entry_symbol(f.name)}(ptr %ctx, ptr %words) nounwind {{\nentry:\n{lines}\n  ret i32 0\n}}\n"
+
+
+def slot_type_dtype(x: loops.Value) -> str:
+    """The dtype of a scalar slot."""
+    from dlang.codegen.llvm.functions import scalar_dtype
+
+    assert not isinstance(x, loops.Buffer)
+    return scalar_dtype(x)

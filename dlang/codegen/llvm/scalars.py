@@ -1,0 +1,398 @@
+"""Scalar operations as LLVM text, on one value or on a vector of lanes: what each primitive and conversion becomes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dlang.codegen.llvm.mathematics import declarations, routine
+from dlang.ir.anf import FLOATS, SIGNED, UNSIGNED, Lit
+
+LLVM = {
+    "f64": "double",
+    "f32": "float",
+    **{name: f"i{name[1:]}" for name in SIGNED + UNSIGNED},
+    "bool": "i1",
+    "str": "i64",
+}
+"""The type of a scalar in a register; in memory a truth value is an i8."""
+
+BITS = {"f64": 64, "f32": 32, **{name: int(name[1:]) for name in SIGNED + UNSIGNED}, "bool": 8, "str": 64}
+"""The size of an element in memory."""
+
+ARITHMETIC = {
+    "add": ("add", "fadd contract"),
+    "sub": ("sub", "fsub contract"),
+    "mul": ("mul", "fmul contract"),
+    "div": ("", "fdiv contract"),
+}
+COMPARISONS = {
+    # signed, unsigned, float
+    "eq": ("eq", "eq", "oeq"),
+    "ne": ("ne", "ne", "une"),
+    "lt": ("slt", "ult", "olt"),
+    "le": ("sle", "ule", "ole"),
+    "gt": ("sgt", "ugt", "ogt"),
+    "ge": ("sge", "uge", "oge"),
+}
+ROUNDINGS = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sqrt"}
+LIBM = ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
+
+
+def memory_type(dtype: str) -> str:
+    """The LLVM type of an element in memory."""
+    return "i8" if dtype == "bool" else LLVM[dtype]
+
+
+def lanes(type: str, width: int) -> str:
+    """The type of `width` lanes; of a plain scalar if that is 1."""
+    return type if width == 1 else f"<{width} x {type}>"
+
+
+def register_type(dtype: str, width: int = 1) -> str:
+    return lanes(LLVM[dtype], width)
+
+
+def constant(value: int | float | bool, dtype: str, width: int = 1) -> str:
+    """A number as text; exact: LLVM's hexadecimal form is that of f64, whatever the dtype."""
+    if dtype in FLOATS:
+        x = float(value)
+        if dtype == "f32":
+            x = struct.unpack("<f", struct.pack("<f", x))[0] if abs(x) < 3.5e38 else x
+        text = f"0x{struct.unpack('<Q', struct.pack('<d', x))[0]:016X}"
+    elif dtype == "bool":
+        text = "true" if value else "false"
+    else:
+        text = str(int(value))
+    return text if width == 1 else f"splat ({LLVM[dtype]} {text})"
+
+
+@dataclass(slots=True)
+class Module:
+    """What a module of LLVM needs beside its functions: declarations, helpers, and interned strings."""
+
+    declared: dict[str, str] = field(default_factory=dict)
+    helpers: dict[str, str] = field(default_factory=dict)
+    intern: Callable[[str], int] = hash
+    imports: set[str] = field(default_factory=set)
+    names: int = 0
+
+    def declare(self, name: str, result: str, *args: str, attributes: str = "") -> None:
+        if name not in self.declared:
+            self.declared[name] = f"declare {result} @{name}({', '.join(args)}){attributes}"
+
+    def literal(self, lit: Lit) -> str:
+        if isinstance(lit.value, str):
+            return str(self.intern(lit.value))
+        return constant(lit.value, lit.dtype)
+
+    def text(self) -> str:
+        """Declarations and helpers."""
+        own = dict(self.declared)
+        for line in declarations(*self.helpers.values()).splitlines():
+            own.setdefault(line.partition("@")[2].partition("(")[0], line)
+        return "\n".join([*own.values(), *self.helpers.values()]) + "\n"
+
+
+@dataclass(slots=True)
+class Scalars:
+    """Emits operations on `width` lanes at the end of `lines`."""
+
+    module: Module
+    lines: list[str]
+    width: int = 1
+
+    # ---- instructions ------------------------------------------------------------------------------------------------
+    def emit(self, text: str) -> str:
+        self.module.names += 1
+        name = f"%v{self.module.names}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def type(self, dtype: str) -> str:
+        return register_type(dtype, self.width)
+
+    def constant(self, value: int | float | bool, dtype: str) -> str:
+        return constant(value, dtype, self.width)
+
+    def binary(self, instruction: str, dtype: str, x: str, y: str) -> str:
+        return self.emit(f"{instruction} {self.type(dtype)} {x}, {y}")
+
+    def compare(self, predicate: str, dtype: str, x: str, y: str) -> str:
+        return self.binary(("fcmp " if dtype in FLOATS else "icmp ") + predicate, dtype, x, y)
+
+    def select(self, condition: str, dtype: str, x: str, y: str) -> str:
+        type = self.type(dtype)
+        return self.emit(f"select {self.type('bool')} {condition}, {type} {x}, {type} {y}")
+
+    def suffix(self, dtype: str) -> str:
+        scalar = dtype if dtype in FLOATS else LLVM[dtype]
+        return scalar if self.width == 1 else f"v{self.width}{scalar}"
+
+    def intrinsic(self, name: str, dtype: str, *args: str, flag: str = "") -> str:
+        """A call of an intrinsic whose result and arguments have one type; `flag`: a constant last argument."""
+        type = self.type(dtype)
+        full = f"llvm.{name}.{self.suffix(dtype)}"
+        self.module.declare(full, type, *([type] * len(args)), *(["i1 immarg"] if flag else []))
+        operands = [f"{type} {a}" for a in args] + ([f"i1 {flag}"] if flag else [])
+        return self.emit(f"call {type} @{full}({', '.join(operands)})")
+
+    # ---- primitives --------------------------------------------------------------------------------------------------
+    def primitive(self, name: str, dtypes: tuple[str, ...], args: list[str], exponent: int | None = None) -> str:
+        """A primitive of the table; `exponent` is that of `powi` if it is a constant."""
+        dtype = dtypes[-1] if name == "select" else dtypes[0]
+        real = dtype in FLOATS
+        match name:
+            case "add" | "sub" | "mul" | "div":
+                return self.binary(ARITHMETIC[name][real], dtype, *args)
+            case "eq" | "ne" | "lt" | "le" | "gt" | "ge":
+                signed, unsigned, ordered = COMPARISONS[name]
+                return self.compare(ordered if real else signed if dtype in SIGNED else unsigned, dtype, *args)
+            case "select":
+                return self.select(args[0], dtype, args[1], args[2])
+            case "guard":
+                zero = self.compare("oeq", dtype, args[0], self.constant(0, dtype))
+                return self.select(zero, dtype, args[0], self.binary("fmul contract", dtype, *args))
+            case "neg":
+                if real:
+                    return self.emit(f"fneg {self.type(dtype)} {args[0]}")
+                return self.binary("sub", dtype, self.constant(0, dtype), args[0])
+            case "abs":
+                if real:
+                    return self.intrinsic("fabs", dtype, args[0])
+                return args[0] if dtype in UNSIGNED else self.intrinsic("abs", dtype, args[0], flag="false")
+            case "sign":
+                return self._sign(dtype, args[0])
+            case "maximum" | "minimum":
+                return self.extremum(name == "maximum", dtype, args[0], args[1])
+            case "floordiv" | "mod":
+                divide = self._float_division if real else self._integer_division
+                return divide(name == "mod", dtype, args[0], args[1])
+            case "pow" | "powi":
+                return self._power(dtypes, args, exponent)
+            case "floor" | "ceil" | "round" | "sqrt":
+                return self.intrinsic(ROUNDINGS[name], dtype, args[0])
+            case "isnan":
+                return self.compare("uno", dtype, args[0], args[0])
+            case "isfinite":
+                size = self.intrinsic("fabs", dtype, args[0])
+                return self.compare("olt", dtype, size, self.constant(float("inf"), dtype))
+            case "and" | "or" | "bit_and" | "bit_or" | "bit_xor":
+                instruction = {"and": "and", "or": "or"}.get(name) or name.removeprefix("bit_")
+                return self.binary(instruction, dtype, *args)
+            case "not" | "bit_not":
+                return self.binary("xor", dtype, args[0], self.constant(True if dtype == "bool" else -1, dtype))
+            case "shift_left" | "shift_right":
+                return self._shift(name == "shift_left", dtype, args[0], args[1])
+            case _:
+                return self.mathematics(name, dtype, args)
+
+    def extremum(self, largest: bool, dtype: str, x: str, y: str) -> str:
+        """The larger or smaller; NaN if either is."""
+        if dtype in FLOATS:
+            first = self.select(self.compare("ogt" if largest else "olt", dtype, x, y), dtype, x, y)
+            return self.select(self.compare("uno", dtype, x, x), dtype, x, first)
+        sign = "s" if dtype in SIGNED else "u"
+        return self.intrinsic(sign + ("max" if largest else "min"), dtype, x, y)
+
+    def _sign(self, dtype: str, x: str) -> str:
+        zero, one = self.constant(0, dtype), self.constant(1, dtype)
+        if dtype in UNSIGNED:
+            return self.select(self.compare("ne", dtype, x, zero), dtype, one, zero)
+        above, below = ("ogt", "olt") if dtype in FLOATS else ("sgt", "slt")
+        rest = x
+        if dtype in FLOATS:
+            rest = self.select(self.compare("oeq", dtype, x, zero), dtype, zero, x)
+        down = self.select(self.compare(below, dtype, x, zero), dtype, self.constant(-1, dtype), rest)
+        return self.select(self.compare(above, dtype, x, zero), dtype, one, down)
+
+    def _integer_division(self, remainder: bool, dtype: str, x: str, y: str) -> str:
+        """Towards minus infinity. The divisor of a lane that is not in use may be 0; the least integer by -1 wraps."""
+        zero, one = self.constant(0, dtype), self.constant(1, dtype)
+        safe = self.select(self.compare("eq", dtype, y, zero), dtype, one, y)
+        if dtype in UNSIGNED:
+            return self.binary("urem" if remainder else "udiv", dtype, x, safe)
+        minus = self.compare("eq", dtype, y, self.constant(-1, dtype))
+        safe = self.select(minus, dtype, one, safe)
+        r = self.binary("srem", dtype, x, safe)
+        differs = self.compare("slt", dtype, self.binary("xor", dtype, r, y), zero)
+        adjust = self.binary("and", "bool", differs, self.compare("ne", dtype, r, zero))
+        if remainder:
+            return self.select(adjust, dtype, self.binary("add", dtype, r, y), r)
+        q = self.binary("sdiv", dtype, x, safe)
+        q = self.select(adjust, dtype, self.binary("sub", dtype, q, one), q)
+        return self.select(minus, dtype, self.binary("sub", dtype, zero, x), q)
+
+    def _float_division(self, remainder: bool, dtype: str, x: str, y: str) -> str:
+        """As Python: the remainder has the divisor's sign, the quotient is a whole number."""
+        zero = self.constant(0, dtype)
+        r = self.binary("frem", dtype, x, y)
+        exact = self.compare("oeq", dtype, r, zero)
+        opposite = self.binary("xor", "bool", self.compare("olt", dtype, r, zero), self.compare("olt", dtype, y, zero))
+        adjust = self.binary("and", "bool", opposite, self.compare("one", dtype, r, zero))
+        if remainder:
+            moved = self.select(adjust, dtype, self.binary("fadd", dtype, r, y), r)
+            return self.select(exact, dtype, self.intrinsic("copysign", dtype, zero, y), moved)
+        plain = self.binary("fdiv", dtype, x, y)
+        q = self.binary("fdiv", dtype, self.binary("fsub", dtype, x, r), y)
+        one = self.constant(1.0, dtype)
+        q = self.select(adjust, dtype, self.binary("fsub", dtype, q, one), q)
+        whole = self.intrinsic("floor", dtype, q)
+        above = self.compare("ogt", dtype, self.binary("fsub", dtype, q, whole), self.constant(0.5, dtype))
+        whole = self.select(above, dtype, self.binary("fadd", dtype, whole, one), whole)
+        nothing = self.compare("oeq", dtype, q, zero)
+        whole = self.select(nothing, dtype, self.intrinsic("copysign", dtype, zero, plain), whole)
+        return self.select(self.compare("oeq", dtype, y, zero), dtype, plain, whole)
+
+    def _shift(self, left: bool, dtype: str, x: str, y: str) -> str:
+        """By as many bits as there are or more, nothing but the sign is left."""
+        bits = BITS[dtype]
+        if dtype == "bool":
+            raise AssertionError("shifts are for integers")
+        short = self.compare("ult", dtype, y, self.constant(bits, dtype) if bits > 8 else self.constant(8, dtype))
+        by = self.select(short, dtype, y, self.constant(0, dtype))
+        instruction = "shl" if left else "ashr" if dtype in SIGNED else "lshr"
+        shifted = self.binary(instruction, dtype, x, by)
+        rest = self.constant(0, dtype)
+        if not left and dtype in SIGNED:
+            rest = self.binary("ashr", dtype, x, self.constant(bits - 1, dtype))
+        return self.select(short, dtype, shifted, rest)
+
+    def _power(self, dtypes: tuple[str, ...], args: list[str], exponent: int | None) -> str:
+        dtype = dtypes[0]
+        x, y = args
+        if exponent is not None and -32 <= exponent <= 64 and (exponent >= 0 or dtype in FLOATS):
+            return self._constant_power(dtype, x, exponent)
+        if dtype in FLOATS:
+            return self.mathematics("pow", dtype, [x, y if dtypes[1] == dtype else self.convert(y, dtypes[1], dtype)])
+        wide = "u64" if dtype in UNSIGNED else "i64"
+        base = self.convert(x, dtype, wide)
+        power = self.convert(y, dtypes[1], "i64")
+        self.module.helpers["dl_powi"] = POWER
+        return self.convert(self.by_lane("dl_powi", [(base, wide), (power, "i64")], wide), wide, dtype)
+
+    def _constant_power(self, dtype: str, x: str, exponent: int) -> str:
+        """By squaring: the exponent is small."""
+        multiply = ARITHMETIC["mul"][dtype in FLOATS]
+        result: str | None = None
+        square, left = x, abs(exponent)
+        while left:
+            if left & 1:
+                result = square if result is None else self.binary(multiply, dtype, result, square)
+            left >>= 1
+            if left:
+                square = self.binary(multiply, dtype, square, square)
+        one = self.constant(1, dtype)
+        if result is None:
+            return one
+        return self.binary("fdiv", dtype, one, result) if exponent < 0 else result
+
+    def mathematics(self, name: str, dtype: str, args: list[str]) -> str:
+        """A function of the module `mathematics`, else that of the system's library, lane by lane."""
+        found = routine(name, dtype, self.width)
+        type = self.type(dtype)
+        if found is not None:
+            symbol, text = found
+            self.module.helpers[symbol] = text
+            return self.emit(f"call {type} @{symbol}({', '.join(f'{type} {a}' for a in args)})")
+        symbol = name + ("f" if dtype == "f32" else "")
+        scalar = LLVM[dtype]
+        self.module.declare(symbol, scalar, *([scalar] * len(args)), attributes=" nounwind willreturn memory(none)")
+        self.module.imports.add(symbol)
+        return self.by_lane(symbol, [(a, dtype) for a in args], dtype)
+
+    def by_lane(self, symbol: str, args: list[tuple[str, str]], dtype: str) -> str:
+        """A call of a scalar function for each lane."""
+        result = LLVM[dtype]
+        if self.width == 1:
+            return self.emit(f"call {result} @{symbol}({', '.join(f'{LLVM[d]} {a}' for a, d in args)})")
+        out = "poison"
+        for lane in range(self.width):
+            operands = []
+            for a, d in args:
+                operands.append(f"{LLVM[d]} {self.emit(f'extractelement {self.type(d)} {a}, i64 {lane}')}")
+            value = self.emit(f"call {result} @{symbol}({', '.join(operands)})")
+            out = self.emit(f"insertelement {self.type(dtype)} {out}, {result} {value}, i64 {lane}")
+        return out
+
+    # ---- conversions -------------------------------------------------------------------------------------------------
+    def convert(self, x: str, source: str, target: str) -> str:
+        """A conversion between dtypes: floats truncate and saturate (NaN gives 0), integers wrap."""
+        if source == target:
+            return x
+        s, t = self.type(source), self.type(target)
+        if target == "bool":
+            predicate = "une" if source in FLOATS else "ne"
+            return self.compare(predicate, source, x, self.constant(0, source))
+        if source in FLOATS and target in FLOATS:
+            return self.emit(f"{'fpext' if source == 'f32' else 'fptrunc'} {s} {x} to {t}")
+        if source in FLOATS:
+            kind = "fptosi" if target in SIGNED else "fptoui"
+            name = f"llvm.{kind}.sat.{self.suffix(target)}.{self.suffix(source)}"
+            self.module.declare(name, t, s)
+            return self.emit(f"call {t} @{name}({s} {x})")
+        signed = source in SIGNED
+        if target in FLOATS:
+            return self.emit(f"{'sitofp' if signed else 'uitofp'} {s} {x} to {t}")
+        narrow = 1 if source == "bool" else BITS[source]
+        if BITS[target] > narrow:
+            return self.emit(f"{'sext' if signed else 'zext'} {s} {x} to {t}")
+        return x if BITS[target] == narrow else self.emit(f"trunc {s} {x} to {t}")
+
+    # ---- monoids -----------------------------------------------------------------------------------------------------
+    def combine(self, monoid: str, dtype: str, x: str, y: str) -> str:
+        """Two values of a reduction as one."""
+        match monoid:
+            case "sum":
+                return self.binary("fadd reassoc contract" if dtype in FLOATS else "add", dtype, x, y)
+            case "prod":
+                return self.binary("fmul reassoc contract" if dtype in FLOATS else "mul", dtype, x, y)
+            case "any":
+                return self.binary("or", dtype, x, y)
+            case "all":
+                return self.binary("and", dtype, x, y)
+            case _:
+                return self.extremum(monoid == "max", dtype, x, y)
+
+    def better(self, monoid: str, dtype: str, new: str, rank: str, best: str, best_rank: str) -> str:
+        """Whether a value is the extremum before another one: larger (or NaN, which counts as largest), or first."""
+        largest = monoid == "argmax"
+        zero = self.constant(0, "i64")
+        first = self.compare("slt", "i64", rank, best_rank)
+        if dtype in FLOATS:
+            beats = self.compare("ogt" if largest else "olt", dtype, new, best)
+            nan, old = self.compare("uno", dtype, new, new), self.compare("uno", dtype, best, best)
+            only = self.binary("and", "bool", nan, self.binary("xor", "bool", old, self.constant(True, "bool")))
+            beats = self.binary("or", "bool", beats, only)
+            both = self.binary("and", "bool", nan, old)
+            same = self.binary("or", "bool", self.compare("oeq", dtype, new, best), both)
+        else:
+            sign = "s" if dtype in SIGNED else "u"
+            beats = self.compare(sign + ("gt" if largest else "lt"), dtype, new, best)
+            same = self.compare("eq", dtype, new, best)
+        wins = self.binary("or", "bool", beats, self.binary("and", "bool", same, first))
+        wins = self.binary("or", "bool", wins, self.compare("slt", "i64", best_rank, zero))
+        return self.binary("and", "bool", wins, self.compare("sge", "i64", rank, zero))
+
+
+POWER = """define internal i64 @dl_powi(i64 %x, i64 %y) nounwind willreturn memory(none) {
+entry:
+  br label %head
+head:
+  %b = phi i64 [ %x, %entry ], [ %b2, %next ]
+  %e = phi i64 [ %y, %entry ], [ %e2, %next ]
+  %r = phi i64 [ 1, %entry ], [ %r2, %next ]
+  %more = icmp sgt i64 %e, 0
+  br i1 %more, label %next, label %done
+next:
+  %odd = trunc i64 %e to i1
+  %m = mul i64 %r, %b
+  %r2 = select i1 %odd, i64 %m, i64 %r
+  %b2 = mul i64 %b, %b
+  %e2 = lshr i64 %e, 1
+  br label %head
+done:
+  ret i64 %r
+}
+"""

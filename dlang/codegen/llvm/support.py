@@ -1,0 +1,197 @@
+"""What compiled code shares: the layout of a run's context, memory, and how a failure is recorded, as LLVM text.
+
+A context belongs to one run at a time. Memory comes in size classes (four for each power of two) from free lists that
+the context keeps; each block has a header of 64 bytes in front, and blocks in use are chained, so that all of them can
+be taken back after a failure. A function that fails returns true as its status, with the site in the context.
+"""
+
+from __future__ import annotations
+
+# words of 8 bytes in a context
+SITE, STACK_LIMIT, CALLBACK, LIVE, CALLS, IN_USE, TAKEN = range(7)
+FREE_LISTS = 8
+CLASSES = 64 * 8 + 16
+TRACE = FREE_LISTS + CLASSES
+TRACE_LENGTH = 64
+SLOTS = TRACE + TRACE_LENGTH
+
+# words of a block's header: next and the address of what points here, while it is in use; its class; its bytes
+NEXT, BACK, CLASS, SIZE = range(4)
+HEADER = 64
+HUGE = 4 << 20
+
+OUT_OF_MEMORY, STACK_EXHAUSTED = 0, 1
+"""The sites that every program has."""
+
+NAMES = ("dl_alloc", "dl_free", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_trace")
+
+DECLARATIONS = """
+declare ptr @dl_alloc(ptr, i64)
+declare void @dl_free(ptr, ptr)
+declare void @dl_trace(ptr, i64)
+"""
+
+TEXT = f"""
+declare ptr @aligned_alloc(i64, i64)
+declare i32 @madvise(ptr, i64, i32)
+declare i64 @llvm.ctlz.i64(i64, i1 immarg)
+
+; room for `bytes`, not chained; null if there is none
+define ptr @dl_take(ptr %ctx, i64 %bytes) nounwind {{
+entry:
+  %sane = icmp ult i64 %bytes, {1 << 46}
+  br i1 %sane, label %round, label %none
+none:
+  ret ptr null
+round:
+  %small = icmp ult i64 %bytes, 64
+  %size = select i1 %small, i64 64, i64 %bytes
+  %less = sub i64 %size, 1
+  %zeros = call i64 @llvm.ctlz.i64(i64 %less, i1 false)
+  %top = sub i64 61, %zeros
+  %low = icmp slt i64 %top, 6
+  %shift = select i1 %low, i64 6, i64 %top
+  %unit = shl i64 1, %shift
+  %up = add i64 %size, %unit
+  %upper = sub i64 %up, 1
+  %quarters = lshr i64 %upper, %shift
+  %room = shl i64 %quarters, %shift
+  %row = mul i64 %shift, 8
+  %class = add i64 %row, %quarters
+  %word = add i64 %class, {FREE_LISTS}
+  %list = getelementptr i64, ptr %ctx, i64 %word
+  %head = load ptr, ptr %list
+  %empty = icmp eq ptr %head, null
+  br i1 %empty, label %fresh, label %reuse
+reuse:
+  %next = load ptr, ptr %head
+  store ptr %next, ptr %list
+  %data = getelementptr i8, ptr %head, i64 {HEADER}
+  ret ptr %data
+fresh:
+  %total = add i64 %room, {HEADER}
+  %big = icmp uge i64 %total, {HUGE}
+  br i1 %big, label %huge, label %plain
+plain:
+  %p = call ptr @aligned_alloc(i64 64, i64 %total)
+  br label %got
+huge:
+  %more = add i64 %total, {(2 << 20) - 1}
+  %whole = and i64 %more, -{2 << 20}
+  %q = call ptr @aligned_alloc(i64 {2 << 20}, i64 %whole)
+  %fail = icmp eq ptr %q, null
+  br i1 %fail, label %none, label %advise
+advise:
+  %ignored = call i32 @madvise(ptr %q, i64 %whole, i32 14)
+  br label %got
+got:
+  %block = phi ptr [ %p, %plain ], [ %q, %advise ]
+  %bad = icmp eq ptr %block, null
+  br i1 %bad, label %none, label %made
+made:
+  %classp = getelementptr i64, ptr %block, i64 {CLASS}
+  store i64 %class, ptr %classp
+  %sizep = getelementptr i64, ptr %block, i64 {SIZE}
+  store i64 %room, ptr %sizep
+  %takenp = getelementptr i64, ptr %ctx, i64 {TAKEN}
+  %taken = load i64, ptr %takenp
+  %taken2 = add i64 %taken, %room
+  store i64 %taken2, ptr %takenp
+  %fine = getelementptr i8, ptr %block, i64 {HEADER}
+  ret ptr %fine
+}}
+
+; takes back what `dl_take` gave
+define void @dl_give(ptr %ctx, ptr %data) nounwind {{
+  %block = getelementptr i8, ptr %data, i64 -{HEADER}
+  %classp = getelementptr i64, ptr %block, i64 {CLASS}
+  %class = load i64, ptr %classp
+  %word = add i64 %class, {FREE_LISTS}
+  %list = getelementptr i64, ptr %ctx, i64 %word
+  %head = load ptr, ptr %list
+  store ptr %head, ptr %block
+  store ptr %block, ptr %list
+  ret void
+}}
+
+define ptr @dl_alloc(ptr %ctx, i64 %bytes) nounwind {{
+  %data = call ptr @dl_take(ptr %ctx, i64 %bytes)
+  %bad = icmp eq ptr %data, null
+  br i1 %bad, label %none, label %chain
+none:
+  ret ptr null
+chain:
+  %block = getelementptr i8, ptr %data, i64 -{HEADER}
+  %live = getelementptr i64, ptr %ctx, i64 {LIVE}
+  %first = load ptr, ptr %live
+  store ptr %first, ptr %block
+  %backp = getelementptr i64, ptr %block, i64 {BACK}
+  store ptr %live, ptr %backp
+  store ptr %block, ptr %live
+  %only = icmp eq ptr %first, null
+  br i1 %only, label %done, label %second
+second:
+  %back2 = getelementptr i64, ptr %first, i64 {BACK}
+  store ptr %block, ptr %back2
+  br label %done
+done:
+  ret ptr %data
+}}
+
+; takes a block out of the chain of those in use
+define void @dl_detach(ptr %data) nounwind {{
+  %block = getelementptr i8, ptr %data, i64 -{HEADER}
+  %next = load ptr, ptr %block
+  %backp = getelementptr i64, ptr %block, i64 {BACK}
+  %back = load ptr, ptr %backp
+  store ptr %next, ptr %back
+  %last = icmp eq ptr %next, null
+  br i1 %last, label %done, label %relink
+relink:
+  %nextback = getelementptr i64, ptr %next, i64 {BACK}
+  store ptr %back, ptr %nextback
+  br label %done
+done:
+  ret void
+}}
+
+define void @dl_free(ptr %ctx, ptr %data) nounwind {{
+  call void @dl_detach(ptr %data)
+  call void @dl_give(ptr %ctx, ptr %data)
+  ret void
+}}
+
+; frees all that is in use, after a failure
+define void @dl_reclaim(ptr %ctx) nounwind {{
+entry:
+  %live = getelementptr i64, ptr %ctx, i64 {LIVE}
+  br label %head
+head:
+  %block = load ptr, ptr %live
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %done, label %free
+free:
+  %data = getelementptr i8, ptr %block, i64 {HEADER}
+  call void @dl_free(ptr %ctx, ptr %data)
+  br label %head
+done:
+  ret void
+}}
+
+; notes the call that a failure passes through
+define void @dl_trace(ptr %ctx, i64 %site) cold noinline nounwind {{
+  %countp = getelementptr i64, ptr %ctx, i64 {CALLS}
+  %count = load i64, ptr %countp
+  %next = add i64 %count, 1
+  store i64 %next, ptr %countp
+  %room = icmp ult i64 %count, {TRACE_LENGTH}
+  br i1 %room, label %note, label %done
+note:
+  %word = add i64 %count, {TRACE}
+  %p = getelementptr i64, ptr %ctx, i64 %word
+  store i64 %site, ptr %p
+  br label %done
+done:
+  ret void
+}}
+"""

@@ -1,0 +1,266 @@
+"""Where arrays live: places, liveness, and which result continues the memory of which array.
+
+An array variable has a `Place`: a buffer and the offset of an element as a polynomial of its index, so slices,
+transposes and reshapes cost nothing until something needs the elements in a row. A buffer is freed by the block that
+owns it, after the last use of any array that lives in it. Parameters are borrowed: never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dlang.codegen.loops import Buffer
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Block,
+    Check,
+    Comp,
+    For,
+    If,
+    Let,
+    Scalar,
+    Size,
+    Stop,
+    Update,
+    Var,
+    While,
+    fresh,
+    poly,
+)
+from dlang.ir.traverse import mentioned
+from dlang.polynomials import Poly
+
+I64 = Scalar("i64")
+ZERO: Size = Poly({})
+ONE: Size = Poly({(): 1})
+
+
+# ---- places ----------------------------------------------------------------------------------------------------------
+def product(sizes: tuple[Size, ...]) -> Size:
+    """How many elements a shape has."""
+    total = ONE
+    for size in sizes:
+        total = total * size
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Element `axes` of the array is buffer[offset]. start: the offset of the first element if they lie in a row."""
+
+    buffer: Buffer
+    shape: tuple[Size, ...]
+    axes: tuple[Var, ...]
+    offset: Size
+    start: Size | None
+
+    def at(self, index: tuple[Size, ...]) -> Size:
+        """The offset of an element."""
+        if self.start is not None:
+            return row_major(self.shape, index) + self.start
+        entries = dict(zip(self.axes, index, strict=True))
+        return self.offset.substitute(entries.get)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the array is the buffer: all of it, in order."""
+        return self.start is not None and not self.start.terms
+
+    def seen_through(self, axes: tuple[Var, ...], shape: tuple[Size, ...], index: tuple[Size, ...]) -> Place:
+        """The place of the view y[axes] = x[index]."""
+        offset = self.at(index)
+        start = offset - row_major(shape, tuple(poly(a) for a in axes))
+        return Place(self.buffer, shape, axes, offset, None if start.mentions(axes) else start)
+
+    def reshaped(self, shape: tuple[Size, ...]) -> Place:
+        """The same elements under another shape; they must lie in a row."""
+        assert self.start is not None
+        return Place(self.buffer, shape, (), ZERO, self.start)
+
+
+def row_major(shape: tuple[Size, ...], index: tuple[Size, ...]) -> Size:
+    """The position of an element among the elements in order."""
+    position = ZERO
+    for size, entry in zip(shape, index, strict=True):
+        position = position * size + entry
+    return position
+
+
+def whole(buffer: Buffer, shape: tuple[Size, ...]) -> Place:
+    """The place of an array that fills a buffer."""
+    return Place(buffer, shape, (), ZERO, ZERO)
+
+
+def fresh_axes(rank: int) -> tuple[Var, ...]:
+    return tuple(fresh("ijkl"[min(n, 3)], I64) for n in range(rank))
+
+
+# ---- which result continues the memory of which array ----------------------------------------------------------------
+@dataclass(slots=True)
+class Chains:
+    """step: the array that a result replaces, where an operation consumes one. level: the depth of the block of a let."""
+
+    step: dict[Var, Var] = field(default_factory=dict)
+    level: dict[Var, int] = field(default_factory=dict)
+
+    def root(self, atom: Atom, level: int) -> Atom:
+        """Follows what was consumed, through the lets of blocks at least `level` deep."""
+        while isinstance(atom, Var) and self.level.get(atom, -1) >= level and atom in self.step:
+            atom = self.step[atom]
+        return atom
+
+    def add(self, block: Block, level: int = 0) -> None:
+        """Takes in a block and the blocks inside it."""
+        for let in block.lets:
+            for var in let.vars:
+                self.level[var] = level
+            self._let(let, level)
+
+    def _let(self, let: Let, level: int) -> None:
+        match let.op:
+            case Update(array=array):
+                self.step[let.vars[0]] = array
+            case Check(subjects=subjects):
+                self._alias(let.vars, subjects)
+            case Stop(arg=arg):
+                self._alias(let.vars, (arg,))
+            case Comp(body=body, destinations=destinations):
+                self.add(body, level + 1)
+                for var, destination in zip(let.vars, destinations, strict=True):
+                    if destination.into is not None:
+                        self.step[var] = destination.into
+            case If(then=then, otherwise=otherwise):
+                self.add(then, level + 1)
+                self.add(otherwise, level + 1)
+                for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
+                    root = self.root(a, level + 1)
+                    if _is_array(var) and isinstance(root, Var) and root is self.root(b, level + 1):
+                        if self.level.get(root, -1) <= level:
+                            self.step[var] = root
+            case For(params=params, init=init, body=body, early=early) | While(
+                params=params, init=init, body=body, early=early
+            ):
+                self.add(body, level + 1)
+                if isinstance(let.op, While):
+                    self.add(let.op.condition, level + 1)
+                for var, param, first, value in zip(let.vars, params, init, body.results[early:], strict=True):
+                    if _is_array(var) and isinstance(first, Var) and self.root(value, level + 1) is param:
+                        self.step[var] = first
+            case _:
+                pass
+
+    def _alias(self, vars: tuple[Var, ...], args: tuple[Atom, ...]) -> None:
+        for var, arg in zip(vars, args, strict=True):
+            if _is_array(var) and isinstance(arg, Var):
+                self.step[var] = arg
+
+
+def _is_array(var: Var) -> bool:
+    return isinstance(var.type, Array)
+
+
+# ---- liveness --------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Frame:
+    """A block under way. position: of the let at hand; last_use: of each variable, past the end if it is a result.
+
+    repeated: what the block mentions from outside, if it may run again: all of it stays alive. pinned: everything does.
+    owned: buffers that this block has to free.
+    """
+
+    last_use: dict[Var, int]
+    repeated: frozenset[Var] = frozenset()
+    pinned: bool = False
+    position: int = -1
+    owned: dict[Buffer, None] = field(default_factory=dict)
+
+
+def last_uses(block: Block) -> dict[Var, int]:
+    """The position of the last let of a block that mentions each variable, at any depth."""
+    last: dict[Var, int] = {}
+    for position, let in enumerate(block.lets):
+        for var in mentioned(let.op):
+            last[var] = position
+    for result in block.results:
+        if isinstance(result, Var):
+            last[result] = len(block.lets)
+    return last
+
+
+@dataclass(slots=True)
+class Memory:
+    """The state of the walk over one function: open blocks, places, and who lives in which buffer."""
+
+    frames: list[Frame] = field(default_factory=list)
+    places: dict[Var, Place] = field(default_factory=dict)
+    holders: dict[Buffer, list[Var]] = field(default_factory=dict)
+    writable: set[Buffer] = field(default_factory=set)
+
+    def settle(self, var: Var, place: Place) -> None:
+        """Says where an array lives."""
+        self.places[var] = place
+        self.holders.setdefault(place.buffer, []).append(var)
+
+    def live(self, var: Var) -> bool:
+        """Whether a variable is used after the let at hand."""
+        for frame in reversed(self.frames):
+            if frame.pinned or frame.last_use.get(var, -1) > frame.position or var in frame.repeated:
+                return True
+        return False
+
+    def busy(self, buffer: Buffer) -> bool:
+        """Whether any array in a buffer is used after the let at hand."""
+        return any(self.live(var) for var in self.holders.get(buffer, ()))
+
+    def consumable(self, array: Var) -> Place | None:
+        """The place of an array that an operation may overwrite, or None: it is borrowed, or something holds it."""
+        place = self.places[array]
+        if place.whole and place.buffer in self.writable and not self.busy(place.buffer):
+            return place
+        return None
+
+    def disown(self, buffer: Buffer) -> bool:
+        """Takes a buffer from the innermost block; whether that owned it."""
+        owned = self.frames[-1].owned
+        if buffer in owned:
+            del owned[buffer]
+            return True
+        return False
+
+    def dead(self) -> list[Buffer]:
+        """The buffers that the innermost block owns and nothing uses any more; it no longer owns them."""
+        frame = self.frames[-1]
+        dead = [buffer for buffer in frame.owned if not self.busy(buffer)]
+        for buffer in dead:
+            del frame.owned[buffer]
+        return dead
+
+
+# ---- reaching every element ------------------------------------------------------------------------------------------
+def covers(
+    shape: tuple[Size, ...], index: tuple[Size, ...], bounds: Mapping[Var, tuple[tuple[Size, ...], tuple[Size, ...]]]
+) -> bool:
+    """Whether an index reaches each element of a shape as its axes run; may say no where it does."""
+    used: set[Var] = set()
+    for size, entry in zip(shape, index, strict=True):
+        axes = [a for a in dict.fromkeys(entry.atoms()) if a in bounds]
+        if len(axes) != 1:
+            if axes or size != 1 or entry.terms:
+                return False
+            continue
+        (axis,) = axes
+        lows, highs = bounds[axis]
+        if axis in used or len(lows) != 1 or len(highs) != 1:
+            return False
+        used.add(axis)
+        try:
+            scale = entry.coefficient(axis).constant
+        except ValueError:
+            return False
+        shift = entry.without(axis)
+        first, last = (lows[0], highs[0] - 1) if scale == 1 else (highs[0] - 1, lows[0])
+        if scale not in (1, -1) or scale * first + shift != 0 or scale * last + shift != size - 1:
+            return False
+    return True

@@ -1,0 +1,281 @@
+"""Comprehensions as loop nests: the order of the loops, and where each result accumulates.
+
+A result whose reduced axes are innermost accumulates in a register and is stored once; any other accumulates in memory,
+a row at a time, which is what makes a column sum read its array in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from dlang.codegen.loops import Convert, Evaluate, Reduction, Store
+from dlang.codegen.memory import I64, ZERO, Frame, Place, covers, last_uses
+from dlang.diagnostics import error
+from dlang.ir.anf import (
+    FLOATS,
+    UNSIGNED,
+    Add,
+    Array,
+    Atom,
+    Axis,
+    Call,
+    Check,
+    Comp,
+    Keep,
+    Lit,
+    Read,
+    Scalar,
+    Size,
+    Var,
+    fresh,
+    poly,
+)
+from dlang.ir.traverse import free_vars, walk
+from dlang.polynomials import Poly
+
+if TYPE_CHECKING:
+    from dlang.codegen.schedule import Scheduler
+
+STRIDED = 6  # how much dearer an access is whose neighbours are not adjacent in memory
+
+
+@dataclass(slots=True)
+class Target:
+    """A destination: where it goes, and after which loops (counted from outside) its value is complete.
+
+    combine: the value joins what is in memory already.
+    """
+
+    var: Var
+    monoid: str
+    value: Atom
+    index: tuple[Size, ...]
+    kept: frozenset[Var]
+    data: bool
+    place: Place | None = None
+    depth: int = 0
+    combine: bool = False
+    rank: Size | None = None
+
+    @property
+    def positional(self) -> bool:
+        return self.monoid in ("argmax", "argmin")
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What the loops inside have made of a target's value."""
+
+    target: Target
+    value: Atom
+    rank: Atom | None
+
+
+def identity(monoid: str, dtype: str) -> Lit:
+    """The element that a monoid leaves others alone with; 0 for those that have none."""
+    match monoid:
+        case "any" | "all":
+            return Lit(monoid == "all", "bool")
+        case "max" | "min":
+            if dtype in FLOATS:
+                return Lit(float("-inf") if monoid == "max" else float("inf"), dtype)
+            if dtype == "bool":
+                return Lit(monoid == "min", "bool")
+            bits = int(dtype[1:])
+            low, high = (0, 2**bits - 1) if dtype in UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+            return Lit(low if monoid == "max" else high, dtype)
+        case _ if dtype in FLOATS:
+            return Lit(float(monoid == "prod"), dtype)
+        case _ if dtype == "bool":
+            return Lit(monoid == "prod", "bool")
+        case "str":
+            return Lit("", "str")
+        case _:
+            return Lit(int(monoid == "prod"), dtype)
+
+
+def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var]) -> None:
+    """Emits the loop nest of a comprehension."""
+    axes = {axis.var: axis for axis in op.axes}
+    targets = [_target(var, value, d, axes) for var, value, d in zip(vars, op.body.results, op.destinations, strict=True)]
+    order = _order(s, op, targets)
+    for target, destination in zip(targets, op.destinations, strict=True):
+        _settle(s, target, destination.into, destination.shape, axes, order)
+    _Nest(s, op, order, targets).level(0)
+
+
+def _target(var: Var, value: Atom, destination: Keep | Add, axes: dict[Var, Axis]) -> Target:
+    mentioned = {a for entry in destination.index for a in entry.atoms()}
+    kept = frozenset(a for a in mentioned if a in axes)
+    # an index that mentions values of the body is known only there
+    monoid = destination.monoid if isinstance(destination, Keep) else "sum"
+    target = Target(var, monoid, value, destination.index, kept, data=False)
+    if target.positional:
+        target.rank = ZERO
+        for axis in axes.values():
+            if axis.var not in kept:
+                if len(axis.lows) != 1 or len(axis.highs) != 1:
+                    raise error("E0901", "argmax over an axis with several bounds is not supported on the CPU", None)
+                target.rank = target.rank * (axis.highs[0] - axis.lows[0]) + (poly(axis.var) - axis.lows[0])
+    return target
+
+
+def _settle(
+    s: Scheduler, t: Target, into: Var | None, shape: tuple[Size, ...], axes: dict[Var, Axis], order: tuple[Axis, ...]
+) -> None:
+    """Finds the target's depth and its memory, and brings that to its first state."""
+    positions = {axis.var: k for k, axis in enumerate(order)}
+    t.depth = len(order) if t.data else 1 + max((positions[a] for a in t.kept), default=-1)
+    reduced_outside = any(axis.var not in t.kept for axis in order[: t.depth])
+    if not shape:
+        if t.depth:
+            raise AssertionError("a scalar result has no index")
+        return
+    scattered = t.monoid != "set" and not t.positional
+    if into is not None:
+        t.place = s.continued(t.var, into)
+        t.combine = scattered
+        return
+    t.place = s.target(t.var)
+    bounds = {axis.var: (axis.lows, axis.highs) for axis in axes.values()}
+    t.combine = reduced_outside and scattered
+    if t.combine or t.data or not covers(shape, t.index, bounds):
+        s.fill(t.place, identity(t.monoid, t.place.buffer.dtype))
+
+
+# ---- the order of the loops ------------------------------------------------------------------------------------------
+def _order(s: Scheduler, op: Comp, targets: list[Target]) -> tuple[Axis, ...]:
+    """The cheapest order that the bounds allow, counting how accesses move as the innermost axis does.
+
+    Where a check may fail, the order stays, so that the first point that fails is the one reported.
+    """
+    body = set()
+    for let in op.body.lets:
+        body.update(let.vars)
+    for target in targets:
+        target.data = any(a in body for entry in target.index for a in entry.atoms())
+    positional = [t for t in targets if t.positional]
+    fixed = any(isinstance(let.op, Check | Call) for let in walk(op.body))
+    candidates = [op.axes]
+    if len(op.axes) <= 4 and (positional or not fixed):
+        candidates = list(permutations(op.axes))
+    allowed = [order for order in candidates if _is_allowed(order) and _keeps_pairs(order, positional)]
+    if not allowed:
+        raise error("E0901", "these arguments of extrema in one comprehension are not supported on the CPU", None)
+    reads = [(let.op, s.memory.places.get(let.op.array)) for let in op.body.lets if isinstance(let.op, Read)]
+    known = [place.at(read.index) for read, place in reads if place is not None]
+    offsets = [o for o in known if not o.mentions(body)]
+    return min(allowed, key=lambda order: _cost(order, offsets, targets))
+
+
+def _is_allowed(order: Sequence[Axis]) -> bool:
+    seen: set[Var] = set()
+    inside = {axis.var for axis in order}
+    for axis in order:
+        if any(a in inside and a not in seen for bound in (*axis.lows, *axis.highs) for a in bound.atoms()):
+            return False
+        seen.add(axis.var)
+    return True
+
+
+def _keeps_pairs(order: Sequence[Axis], positional: list[Target]) -> bool:
+    """Whether every argument of an extremum is found in registers."""
+    for t in positional:
+        depth = len(order) if t.data else max((k + 1 for k, axis in enumerate(order) if axis.var in t.kept), default=0)
+        if any(axis.var not in t.kept for axis in order[:depth]):
+            return False
+    return True
+
+
+def _stride(offset: Size, axis: Var) -> int:
+    try:
+        step = offset.coefficient(axis)
+    except ValueError:
+        return STRIDED
+    if not step.terms:
+        return 0
+    return 1 if step == 1 or step == -1 else STRIDED
+
+
+def _cost(order: Sequence[Axis], offsets: Sequence[Size], targets: Sequence[Target]) -> int:
+    if not order:
+        return 0
+    innermost = order[-1].var
+    cost = sum(_stride(offset, innermost) for offset in offsets)
+    for t in targets:
+        if t.index and innermost in t.kept:
+            # the index as if axes had equal large sizes: only its last entry is adjacent in memory
+            last = _stride(t.index[-1], innermost)
+            outer = any(e.mentions((innermost,)) for e in t.index[:-1])
+            reduced = len(t.kept) < len(order)
+            cost += (STRIDED if outer else max(last, 1)) * (2 if reduced else 1)
+    return cost
+
+
+# ---- emission --------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Nest:
+    s: Scheduler
+    op: Comp
+    order: tuple[Axis, ...]
+    targets: list[Target]
+
+    def level(self, depth: int) -> list[Contribution]:
+        """Emits the loops from a depth on; gives what they contribute to targets that are not complete there."""
+        s = self.s
+        if depth == len(self.order):
+            contributions = self._body()
+        else:
+            axis = self.order[depth]
+            with s.collect() as stmts:
+                inner = self.level(depth + 1)
+            contributions = [self._result(c, depth == 0) for c in inner]
+            reductions = [
+                Reduction(c.target.monoid, r.value, c.value, r.rank if isinstance(r.rank, Var) else None, c.rank)
+                for c, r in zip(inner, contributions, strict=True)
+                if isinstance(r.value, Var)
+            ]
+            s.loop(axis.var, axis.lows, axis.highs, stmts, reductions)
+        open_ones = []
+        for c in contributions:
+            t = c.target
+            if t.place is None and depth == 0:
+                if not self.order or t.positional:
+                    value = c.rank if t.positional and c.rank is not None else c.value
+                    s.out.append(Convert(t.var, value))
+            elif t.place is not None and t.depth == depth:
+                value = c.rank if c.rank is not None else c.value
+                s.out.append(Store(t.place.buffer, t.place.at(t.index), value, t.monoid if t.combine else "set"))
+            else:
+                open_ones.append(c)
+        return open_ones
+
+    def _body(self) -> list[Contribution]:
+        s = self.s
+        frame = Frame(last_uses(self.op.body), frozenset(free_vars(self.op.body)))
+        results = s.inline(self.op.body, [None] * len(self.targets), frame)
+        out = []
+        for t, value in zip(self.targets, results, strict=True):
+            assert isinstance(value, Lit | Var)
+            rank: Atom | None = None
+            if t.rank is not None:
+                position = fresh("rank", I64)
+                s.out.append(Evaluate(position, t.rank))
+                rank = position
+            out.append(Contribution(t, value, rank))
+        return out
+
+    def _result(self, c: Contribution, outermost: bool) -> Contribution:
+        """What a loop makes of a contribution: a new variable, the target's own if the loop is the last."""
+        t = c.target
+        final = outermost and t.place is None and not t.positional
+        assert isinstance(c.value.type, Scalar)
+        value = t.var if final else fresh(t.var.name, c.value.type)
+        rank = fresh("rank", I64) if t.positional else None
+        return Contribution(t, value, rank)
+
+
+__all__ = ["Array", "Poly", "comprehension", "identity"]

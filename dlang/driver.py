@@ -1,0 +1,119 @@
+"""Puts the stages together: from a file, or a text, to functions that run.
+
+    checked = check(path)                           grammar, typecheck
+    program, entries = lower(requests)              specialize, optimize, ad
+    runner = load(program, entries, backend, host)  the interpreter, or codegen and runtime
+
+Stages are imported where they are used: checking needs neither NumPy nor LLVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
+
+if TYPE_CHECKING:
+    from dlang.ir import anf
+    from dlang.runtime.errors import RunError
+    from dlang.runtime.host import Host
+    from dlang.specialize.specialize import Entry
+    from dlang.specialize.values import Bindings
+    from dlang.typecheck import core
+    from dlang.typecheck.program import Checked
+
+Backend = Literal["interp", "cpu"]
+BACKENDS: tuple[Backend, ...] = ("interp", "cpu")
+Observer = Callable[[str, "anf.Program"], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A function to compile; `bindings` says what the variables of its scheme stand for, sizes excepted."""
+
+    decl: core.FnDecl
+    bindings: Bindings = field(default_factory=dict)
+
+
+class Runner(Protocol):
+    """What both back ends give: runs a function of the program, leaves in, leaves out."""
+
+    def run(self, name: str, leaves: Sequence[Any]) -> Sequence[Any]: ...
+
+
+def read_source(path: str) -> Source:
+    """The text of a file; a file that can't be read is a diagnostic."""
+    try:
+        return Source(path, Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError as e:
+        raise error("E0952", f"`{path}` is not UTF-8 text: byte {e.start} cannot be decoded", None) from None
+    except OSError as e:
+        raise error("E0951", f"cannot read `{path}`: {e.strerror or e}", None) from None
+
+
+def check(source: Source, search_path: Sequence[str] = ()) -> Checked:
+    """Parses and checks a text and what it imports; mistakes are in `diagnostics` of the result."""
+    from dlang.typecheck.program import check_source
+
+    return check_source(source, tuple(search_path))
+
+
+def errors_of(checked: Checked) -> list[Diagnostic]:
+    return [d for d in checked.diagnostics if d.severity == "error"]
+
+
+def lower(
+    requests: Sequence[Request], *, verify: bool = False, observe: Observer | None = None
+) -> tuple[anf.Program, list[Entry]]:
+    """The optimised program in which every requested function is a function, and these in order."""
+    from dlang.optimize.pipeline import optimise
+    from dlang.specialize.specialize import Specializer
+
+    specializer = Specializer()
+    entries = [specializer.entry(r.decl, r.bindings) for r in requests]
+    names = [e.name for e in entries]
+    return optimise(specializer.program, names, verify=verify, observe=observe), entries
+
+
+def load(program: anf.Program, entries: Sequence[Entry], backend: Backend, host: Host) -> Runner:
+    """The program, ready to run."""
+    if backend == "interp":
+        from dlang.ir.interpreter import Interpreter
+
+        return Interpreter(program, host)
+    from dlang.runtime.engine import Engine
+
+    return Engine(host).compile(program, [e.name for e in entries])
+
+
+def call(runner: Runner, entry: Entry, sizes: Sequence[int] = (), leaves: Sequence[Any] = ()) -> list[Any]:
+    """Runs an entry; gives the leaves of its result. A failure is a `DlangError` for a person to read."""
+    from dlang.runtime.errors import RunError
+
+    try:
+        results = runner.run(entry.name, [*sizes, *leaves])
+    except RunError as e:
+        raise failure(e) from None
+    return list(results[len(entry.extra) :])
+
+
+# ---- failures of a run -----------------------------------------------------------------------------------------------
+_SHOWN_CALLS = 8
+
+
+def failure(e: RunError) -> DlangError:
+    """What a person reads when a run has failed: the message, and the calls that led there, innermost first."""
+    calls = [Note(f"in `{label}`, called here" if span else f"in `{label}`", span) for label, span in e.stack]
+    if len(calls) > _SHOWN_CALLS:
+        kept = _SHOWN_CALLS // 2
+        between = Note(f"… and {len(calls) - 2 * kept} calls between")
+        calls = [*calls[:kept], between, *calls[-kept:]]
+    return DlangError([Diagnostic(e.code, e.message, e.span, notes=tuple(calls))])
+
+
+def nowhere(path: str) -> Span:
+    """A span for code that nobody wrote, such as the call of `main`."""
+    return Span(Source(path, ""), 0, 0)

@@ -1,0 +1,329 @@
+"""What an index says about the axes that it mentions: which it determines, over what range, and how to change axes.
+
+All of it is symbolic: bounds and coefficients are polynomials in sizes, and a claim is made only where `Facts` proves
+it. Nothing here is ever assumed, so a failure costs speed, not correctness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+
+from dlang.ir.anf import Array, Axis, Let, Lit, Scalar, Size, Type, Var, fresh, poly
+from dlang.ir.builder import Builder
+from dlang.ir.ranges import Facts
+from dlang.ir.traverse import free_vars
+from dlang.polynomials import Poly
+
+Box = Mapping[Var, tuple[Size, Size]]  # axis -> least and greatest value, in what is not an axis
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """`Facts`, and polynomials known to be at least 0: the sizes of the arrays in scope."""
+
+    facts: Facts = field(default_factory=Facts)
+    nonnegative: dict[Size, None] = field(default_factory=dict)
+
+    def copy(self) -> Knowledge:
+        f = self.facts
+        return Knowledge(Facts(set(f.sizes), dict(f.bounds), dict(f.floors)), dict(self.nonnegative))
+
+    def saw(self, types: Iterable[Type]) -> None:
+        """Notes that the sizes of existing arrays are at least 0."""
+        for type in types:
+            if isinstance(type, Array):
+                for size in type.shape:
+                    if size.atom is not None:
+                        self.facts.size(size.atom)
+                    elif size.constant is None:
+                        self.nonnegative[size] = None
+
+    def within(self, axes: Iterable[Axis]) -> Knowledge:
+        """What is known at a point of `axes`."""
+        inner = self.copy()
+        for axis in axes:
+            inner.facts.between(axis.var, axis.lows, axis.highs)
+        return inner
+
+    def at_least_zero(self, p: Size) -> bool:
+        """Whether p >= 0 follows."""
+        if p.constant is not None:
+            return p.constant >= 0
+        if self.facts.proves_nonnegative(p):
+            return True
+        return any(self.facts.proves_nonnegative(p - size) for size in self.nonnegative)
+
+    def positive(self, p: Size) -> bool:
+        return self.at_least_zero(p - 1)
+
+    def inside(self, index: Sequence[Size], shape: Sequence[Size]) -> bool:
+        """Whether an index is in range."""
+        return all(self.at_least_zero(e) and self.at_least_zero(s - 1 - e) for e, s in zip(index, shape, strict=True))
+
+
+def axes_of(p: Size, axes: Iterable[Var]) -> list[Var]:
+    """Which of `axes` a polynomial mentions, once each."""
+    wanted = set(axes)
+    return [a for a in dict.fromkeys(p.atoms()) if a in wanted]
+
+
+def linear(p: Size, axes: Sequence[Var]) -> list[Size] | None:
+    """The coefficients of `axes`, themselves free of these axes; None if the polynomial is not linear in them."""
+    out = []
+    for axis in axes:
+        try:
+            c = p.coefficient(axis)
+        except ValueError:
+            return None
+        if c.mentions(axes):
+            return None
+        out.append(c)
+    return out
+
+
+def span(p: Size, box: Box, known: Knowledge) -> tuple[Size, Size] | None:
+    """The least and the greatest value of a polynomial on a box, None if the sign of a coefficient is not known."""
+    axes = axes_of(p, box)
+    coefficients = linear(p, axes)
+    if coefficients is None:
+        return None
+    low = high = p
+    for axis, c in zip(axes, coefficients, strict=True):
+        least, greatest = box[axis]
+        if known.at_least_zero(c):
+            low, high = low.without(axis) + c * least, high.without(axis) + c * greatest
+        elif known.at_least_zero(-c):
+            low, high = low.without(axis) + c * greatest, high.without(axis) + c * least
+        else:
+            return None
+    return low, high
+
+
+def hull(axes: Sequence[Axis], known: Knowledge) -> dict[Var, tuple[Size, Size]] | None:
+    """The least and the greatest value of every axis, without mention of another axis; the box around the points."""
+    box: dict[Var, tuple[Size, Size]] = {}
+    for axis in axes:
+        lows = [s[0] for low in axis.lows if (s := span(low, box, known))]
+        highs = [s[1] - 1 for high in axis.highs if (s := span(high, box, known))]
+        if not lows or not highs:
+            return None
+        low = next((a for a in lows if all(known.at_least_zero(a - b) for b in lows)), lows[0])
+        high = next((a for a in highs if all(known.at_least_zero(b - a) for b in highs)), highs[0])
+        box[axis.var] = low, high
+    return box
+
+
+def solved_axes(index: Sequence[Size], axes: Sequence[Var], box: Box, known: Knowledge) -> tuple[set[Var], list[Size]]:
+    """The axes that the entries of an index determine, and the entries left with two or more unknowns.
+
+    An entry with one unknown axis determines it (its coefficient is not 0). One with several determines all of them if
+    they are digits of a mixed radix: sorted by coefficient, each is greater than what the smaller ones can add up to.
+    """
+    solved: set[Var] = set()
+    left = [e for e in index if e.mentions(axes)]
+    progress = True
+    while progress:
+        progress = False
+        for entry in left:
+            unknown = [a for a in axes_of(entry, axes) if a not in solved]
+            coefficients = linear(entry, unknown)
+            if coefficients is not None and _digits(unknown, coefficients, box, known):
+                solved |= set(unknown)
+                left = [e for e in left if e is not entry]
+                progress = True
+                break
+    return solved, left
+
+
+def _digits(unknown: Sequence[Var], coefficients: Sequence[Size], box: Box, known: Knowledge) -> bool:
+    magnitudes: list[Size] = []
+    for c in coefficients:
+        if known.positive(c):
+            magnitudes.append(c)
+        elif known.positive(-c):
+            magnitudes.append(-c)
+        else:
+            return False
+    if len(unknown) == 1:
+        return True
+    if len(unknown) > 4:
+        return False
+    extent = {a: box[a][1] - box[a][0] for a in unknown if a in box}
+    if len(extent) < len(unknown):
+        return False
+
+    def radix(order: Sequence[int]) -> bool:
+        reach: Size = Poly({})
+        for k in order:
+            if not known.at_least_zero(magnitudes[k] - reach - 1):
+                return False
+            reach = reach + magnitudes[k] * extent[unknown[k]]
+        return True
+
+    return any(radix(order) for order in permutations(range(len(unknown))))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """New axes, and each old axis as a polynomial in them."""
+
+    axes: tuple[Axis, ...]
+    env: dict[Var, Size]
+
+
+def changed(
+    axes: Sequence[Axis], known: Knowledge, env: Mapping[Var, Size], new: Sequence[Var], box: Box
+) -> Change | None:
+    """Axes `new`, outermost first, such that `env` gives every old axis: the same points, exactly.
+
+    Every old bound becomes a bound of the last new axis that it mentions, None where that would need a division.
+    """
+    lows: dict[Var, list[Size]] = {v: [box[v][0]] for v in new}
+    highs: dict[Var, list[Size]] = {v: [box[v][1] + 1] for v in new}
+
+    def replace(p: Size) -> Size:
+        return p.substitute(env.get)
+
+    for axis in axes:
+        here = replace(poly(axis.var))
+        for gap in [here - replace(b) for b in axis.lows] + [replace(b) - here - 1 for b in axis.highs]:
+            if not bound_last(gap, new, lows, highs):
+                return None
+    out = []
+    for v in new:
+        out.append(Axis(v, _tightest(lows[v]), _tightest(highs[v])))
+    return Change(tuple(out), dict(env))
+
+
+def bound_last(gap: Size, axes: Sequence[Var], lows: dict[Var, list[Size]], highs: dict[Var, list[Size]]) -> bool:
+    """Notes gap >= 0 as a bound of the last of `axes` that it mentions; False where that would need a division."""
+    mentioned = [a for a in axes if gap.mentions((a,))]
+    if not mentioned:
+        return True
+    last = mentioned[-1]
+    try:
+        c = gap.coefficient(last)
+    except ValueError:
+        return False
+    rest = gap.without(last)
+    if c == 1:
+        lows[last].append(-rest)
+    elif c == -1:
+        highs[last].append(rest + 1)
+    else:
+        return False
+    return True
+
+
+def _tightest(bounds: Iterable[Size]) -> tuple[Size, ...]:
+    return tuple(dict.fromkeys(bounds))
+
+
+def rebase(index: Sequence[Size], axes: Sequence[Axis], known: Knowledge) -> Change | None:
+    """Axes that solve an index: where an entry leaves several unknowns, such as i + p, their sum t becomes an axis.
+
+    The axis that is replaced must have the coefficient 1 or -1; offsets stay in the index, so that indices which
+    differ by an offset get the same change. None if that fails.
+    """
+    first = hull(axes, known)
+    if first is None:
+        return None
+    box = dict(first)
+    env: dict[Var, Size] = {}
+    names = [axis.var for axis in axes]
+    while True:
+        now = [e.substitute(env.get) for e in index]
+        _, left = solved_axes(now, names, box, known)
+        if not left:
+            break
+        mentioned = axes_of(left[0], names)
+        coefficients = linear(left[0], mentioned)
+        if coefficients is None:
+            return None
+        a: Size = Poly({})
+        for v, c in zip(mentioned, coefficients, strict=True):
+            a = a + c * poly(v)
+        unit = [v for v, c in zip(mentioned, coefficients, strict=True) if c == 1 or c == -1]
+        if not unit:
+            return None
+        x = _longest(unit, box, known)
+        ends = span(a, box, known)
+        if ends is None:
+            return None
+        t = fresh("t", Scalar("i64"))
+        c = a.coefficient(x)
+        step = {x: (poly(t) - a.without(x)) * c}
+        env = {k: v.substitute(step.get) for k, v in env.items()} | step
+        box[t] = ends
+        names = [t] + [n for n in names if n is not x]
+    copies = {n: fresh(n.name, n.type) for n in names}
+    rename = {n: poly(v) for n, v in copies.items()}
+    env = {axis.var: env.get(axis.var, poly(axis.var)).substitute(rename.get) for axis in axes}
+    return changed(axes, known, env, list(copies.values()), {copies[n]: box[n] for n in names})
+
+
+def _longest(candidates: Sequence[Var], box: Box, known: Knowledge) -> Var:
+    """The axis that is provably not shorter than the others, else the first (outermost)."""
+    for v in candidates:
+        extent = box[v][1] - box[v][0]
+        if all(known.at_least_zero(extent - (box[o][1] - box[o][0])) for o in candidates):
+            return v
+    return candidates[0]
+
+
+def extent(b: Builder, ends: tuple[Size, Size], known: Knowledge) -> Size:
+    """How many values lie between two ends, as a size: at least 0."""
+    count = ends[1] - ends[0] + 1
+    if known.at_least_zero(count):
+        return count
+    return poly(b.prim("maximum", b.size(count), Lit(0, "i64"), name="extent"))
+
+
+def nonempty(kept: Sequence[Axis], dropped: Sequence[Axis], box: Box, known: Knowledge) -> list[Axis]:
+    """The axes `kept`, with no point at all where one of the axes `dropped` is empty.
+
+    With `count` values of a dropped axis, i < low + (high - low)·count is no further bound unless count is 0.
+    """
+    out = list(kept)
+    for axis in dropped:
+        low, high = box[axis.var]
+        if out and not known.positive(high - low + 1):
+            last = out[-1]
+            first, end = box[last.var]
+            bound = first + (end - first + 1) * (high - low + 1)
+            out[-1] = Axis(last.var, last.lows, (*last.highs, bound))
+    return out
+
+
+def dependencies(lets: Sequence[Let], axes: Sequence[Axis]) -> dict[Var, set[Var]]:
+    """The axes that each variable of a body depends on."""
+    names = {a.var for a in axes}
+    depends: dict[Var, set[Var]] = {}
+    for let in lets:
+        found: set[Var] = set()
+        for v in free_vars(let.op):
+            if v in names:
+                found.add(v)
+            else:
+                found |= depends.get(v, set())
+        for v in let.vars:
+            depends[v] = found
+    return depends
+
+
+def degree_less(points: Size, elements: Size) -> bool:
+    """Whether there are far fewer points than elements, as sizes grow: a lower degree, or at most half as many."""
+    if points.constant is not None and elements.constant is not None:
+        return 2 * points.constant <= elements.constant
+    a, b = _degree(points), _degree(elements)
+    if a != b:
+        return a < b
+    lead_a = sum(abs(c) for m, c in points.terms.items() if len(m) == a)
+    lead_b = sum(abs(c) for m, c in elements.terms.items() if len(m) == b)
+    return 2 * lead_a <= lead_b
+
+
+def _degree(p: Size) -> int:
+    return max((len(m) for m in p.terms), default=0)

@@ -1,0 +1,150 @@
+"""What is used up: tokens, which are used at most once on every path, and arrays that an in-place operation consumes.
+
+`Update` and a destination's `into` consume their array. A view shares its elements with what it is a view of; a loop's
+state starts as what it is initialised with, so consuming the one consumes the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Block,
+    Check,
+    Comp,
+    For,
+    Function,
+    If,
+    Let,
+    Reshape,
+    Stop,
+    Token,
+    Update,
+    Var,
+    View,
+    While,
+)
+from dlang.ir.errors import IRError
+from dlang.ir.printer import print_let
+from dlang.ir.traverse import bound_vars, mentioned, parts
+
+
+def check_linear(function: Function, ownership: bool) -> None:
+    """Raises IRError if a token is used twice or, with `ownership`, an array after it was consumed."""
+    checker = _Checker(ownership)
+    checker.block(function.body, frozenset(function.params))
+
+
+class _Checker:
+    """spent: tokens used and arrays consumed so far on this path. roots: whose elements an array may share."""
+
+    def __init__(self, ownership: bool) -> None:
+        self.ownership = ownership
+        self.spent: dict[Var, str] = {}
+        self.roots: dict[Var, frozenset[Var]] = {}
+
+    def roots_of(self, atom: Atom) -> frozenset[Var]:
+        if not isinstance(atom, Var) or not isinstance(atom.type, Array):
+            return frozenset()
+        return self.roots.get(atom, frozenset((atom,)))
+
+    def use(self, atom: Atom, mine: Set[Var]) -> None:
+        """A mention: an error if it is spent. A token is spent by it; `mine` are the variables that may be spent."""
+        if not isinstance(atom, Var):
+            return
+        for root in (atom, *self.roots_of(atom)):
+            if root in self.spent:
+                raise IRError(f"{atom} is used after {self.spent[root]}")
+        if isinstance(atom.type, Token):
+            if atom not in mine:
+                raise IRError(f"the token {atom} is used in a body that may run more than once")
+            self.spent[atom] = "it was used"
+
+    def consume(self, array: Var, mine: Set[Var], how: str) -> None:
+        if not self.ownership:
+            return
+        for root in self.roots_of(array):
+            if root not in mine:
+                raise IRError(f"{array} is consumed by {how} in a body that may run more than once")
+            self.spent[root] = f"{how} consumed it"
+
+    def block(self, block: Block, outer: Set[Var]) -> None:
+        mine = set(outer)
+        for let in block.lets:
+            try:
+                self.let(let, mine)
+            except IRError as error:
+                if "\n" in str(error):
+                    raise
+                raise IRError(f"{error}\n{print_let(let)}") from None
+            mine |= set(let.vars)
+        for result in block.results:
+            self.use(result, mine)
+
+    def let(self, let: Let, mine: Set[Var]) -> None:
+        op = let.op
+        for atom in parts(op).atoms:
+            self.use(atom, mine)
+        match op:
+            case Update(array=array):
+                self.consume(array, mine, "an update")
+            case View(array=array) | Reshape(array=array):
+                self.roots[let.vars[0]] = self.roots_of(array)
+            case Stop(arg=arg):
+                self.roots[let.vars[0]] = self.roots_of(arg)
+            case Check(subjects=subjects):
+                for var, subject in zip(let.vars, subjects, strict=True):
+                    self.roots[var] = self.roots_of(subject)
+            case Comp():
+                self.comprehension(op, mine)
+            case If():
+                self.branch(op, let, mine)
+            case For() | While():
+                self.loop(op, let, mine)
+            case _:
+                pass
+
+    def comprehension(self, op: Comp, mine: Set[Var]) -> None:
+        read = set(mentioned(op.body)) if self.ownership else set()
+        for destination in op.destinations:
+            into = destination.into
+            if into is None:
+                continue
+            if self.ownership and any(self.roots_of(into) & self.roots_of(v) for v in read):
+                raise IRError(f"{into} is read in the comprehension that consumes it")
+            self.consume(into, mine, "a comprehension")
+        self.block(op.body, frozenset(axis.var for axis in op.axes))
+
+    def branch(self, op: If, let: Let, mine: Set[Var]) -> None:
+        before = dict(self.spent)
+        self.block(op.then, mine)
+        after_then = self.spent
+        self.spent = dict(before)
+        self.block(op.otherwise, mine)
+        self.spent = {**after_then, **self.spent}
+        for var, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
+            if self.ownership and isinstance(var.type, Array):
+                self.roots[var] = self.seen_outside(var, self.roots_of(a) | self.roots_of(b), op)
+
+    def loop(self, op: For | While, let: Let, mine: Set[Var]) -> None:
+        inside = frozenset(op.params)
+        if isinstance(op, While):
+            self.block(op.condition, frozenset())
+        self.block(op.body, inside)
+        results = op.body.results[1:] if op.early else op.body.results
+        for var, param, init, result in zip(let.vars, op.params, op.init, results, strict=True):
+            if not (self.ownership and isinstance(param.type, Array)):
+                continue
+            shared = self.roots_of(result)
+            if param in self.spent:
+                assert isinstance(init, Var)
+                self.consume(init, mine, "a loop")
+            else:  # a loop of no trips gives its first state
+                shared |= self.roots_of(init)
+            self.roots[var] = self.seen_outside(var, shared, op) | {var}
+
+    def seen_outside(self, var: Var, roots: frozenset[Var], op: If | For | While) -> frozenset[Var]:
+        inner = set(bound_vars(op))
+        return frozenset(var if root in inner else root for root in roots)

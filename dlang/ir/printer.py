@@ -1,0 +1,285 @@
+"""The textual form of a program: for a person, for golden files, and for `reader` to read back.
+
+    fn dot(n.0: i64, x.1: f64[n.0], y.2: f64[n.0]) -> (s.3: f64) {
+      s.4: f64 = comp i.5 in 0..n.0 {
+        t.6: f64 = read x.1[i.5]  # dot.dl:1:23
+        u.7: f64 = read y.2[i.5]
+        v.8: f64 = mul(t.6, u.7)
+        yield v.8
+      } to keep [] [] sum
+      yield s.4
+    }
+
+Variables are numbered in each function in the order in which they appear, so equal programs print equally.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from dlang.diagnostics import Span
+from dlang.ir.anf import (
+    FLOATS,
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Call,
+    Cast,
+    Check,
+    Comp,
+    Compact,
+    Concat,
+    Contract,
+    Copy,
+    Destination,
+    Effect,
+    For,
+    Format,
+    Function,
+    If,
+    Jvp,
+    Keep,
+    Let,
+    Library,
+    Lit,
+    Op,
+    Prim,
+    Program,
+    Read,
+    Reshape,
+    Scan,
+    Size,
+    SizeOf,
+    Stop,
+    Token,
+    Type,
+    Update,
+    Var,
+    View,
+    Vjp,
+    While,
+)
+
+_WORD = re.compile(r"[^\W\d]\w*\Z")
+
+
+def print_program(program: Program) -> str:
+    """The text of a program."""
+    return "\n".join(print_function(f) for f in program.functions.values())
+
+
+def print_function(function: Function) -> str:
+    """The text of a function."""
+    printer = _Printer()
+    params = printer.bindings(function.params)
+    results = printer.bindings(function.results)
+    label = f" {_quoted(function.label)}" if function.label != function.name else ""
+    printer.line(f"fn {_name(function.name)}{label}({params}) -> ({results}) {{", function.span)
+    printer.block(function.body)
+    printer.line("}")
+    return "\n".join(printer.lines) + "\n"
+
+
+def print_let(let: Let) -> str:
+    """The text of a let, for messages; its variables are numbered on their own."""
+    printer = _Printer()
+    printer.let(let)
+    return "\n".join(printer.lines)
+
+
+class _Printer:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._depth = 0
+        self._names: dict[Var, str] = {}
+        self._numbers: dict[Var, int] = {}
+
+    def line(self, text: str, span: Span | None = None) -> None:
+        comment = "" if span is None else f"  # {span!r}"
+        self.lines.append("  " * self._depth + text + comment)
+
+    # ---- small parts -------------------------------------------------------------------------------------------------
+    def var(self, var: Var) -> str:
+        if var not in self._names:
+            number = self._numbers[var] = len(self._numbers)
+            name = re.sub(r"[^\w']", "_", var.name)
+            self._names[var] = f"{name if name[:1].isalpha() or name[:1] == '_' else '_' + name}.{number}"
+        return self._names[var]
+
+    def atom(self, atom: Atom) -> str:
+        return self.var(atom) if isinstance(atom, Var) else _literal(atom)
+
+    def atoms(self, atoms: Iterable[Atom]) -> str:
+        return "(" + ", ".join([self.atom(a) for a in atoms]) + ")"
+
+    def optional(self, atoms: Iterable[Atom | None]) -> str:
+        return "(" + ", ".join(["_" if a is None else self.atom(a) for a in atoms]) + ")"
+
+    def size(self, size: Size) -> str:
+        for m in sorted(size.terms, key=lambda m: (-len(m), [a.serial for a in m])):
+            for a in m:
+                self.var(a)
+        number = self._numbers
+        terms = [(tuple(sorted(m, key=number.__getitem__)), c) for m, c in size.terms.items()]
+        out = ""
+        for m, c in sorted(terms, key=lambda mc: (-len(mc[0]), [number[a] for a in mc[0]])):
+            factors = [self._names[a] for a in m]
+            if abs(c) != 1 or not m:
+                factors.insert(0, str(abs(c)))
+            sign = ("-" if c < 0 else "") if not out else (" - " if c < 0 else " + ")
+            out += sign + "*".join(factors)
+        return out or "0"
+
+    def sizes(self, sizes: Iterable[Size]) -> str:
+        return "[" + ", ".join([self.size(s) for s in sizes]) + "]"
+
+    def type(self, type: Type) -> str:
+        match type:
+            case Token():
+                return "token"
+            case Array(dtype, shape):
+                return dtype + self.sizes(shape)
+            case _:
+                return type.dtype
+
+    def bindings(self, vars: Iterable[Var]) -> str:
+        out = []
+        for var in vars:
+            type = self.type(var.type)
+            out.append(f"{self.var(var)}: {type}")
+        return ", ".join(out)
+
+    def axis(self, axis: Axis) -> str:
+        return f"{self.var(axis.var)} in {self._bound('max', axis.lows)}..{self._bound('min', axis.highs)}"
+
+    def _bound(self, pick: str, sizes: tuple[Size, ...]) -> str:
+        inner = ", ".join([self.size(s) for s in sizes])
+        return inner if len(sizes) == 1 else f"{pick}({inner})"
+
+    def destination(self, d: Destination) -> str:
+        kind = "keep" if isinstance(d, Keep) else "add"
+        monoid = f" {d.monoid}" if isinstance(d, Keep) else ""
+        into = f" into {self.var(d.into)}" if d.into is not None else ""
+        return f"{kind} {self.sizes(d.shape)} {self.sizes(d.index)}{monoid}{into}"
+
+    def state(self, params: tuple[Var, ...], init: tuple[Atom, ...]) -> str:
+        first = [self.atom(a) for a in init]
+        return "(" + ", ".join([f"{self.bindings([p])} = {a}" for p, a in zip(params, first, strict=True)]) + ")"
+
+    # ---- lets --------------------------------------------------------------------------------------------------------
+    def block(self, block: Block) -> None:
+        self._depth += 1
+        for let in block.lets:
+            self.let(let)
+        self.line("yield" + "".join([" " + ", ".join([self.atom(r) for r in block.results])] if block.results else []))
+        self._depth -= 1
+
+    def let(self, let: Let) -> None:
+        binds = self.bindings(let.vars)
+        start = f"{binds} = " if let.vars else ""
+        match let.op:
+            case Comp() as op:
+                axes = ", ".join([self.axis(a) for a in op.axes])
+                self.line(f"{start}comp{' ' if axes else ''}{axes} {{", let.span)
+                self.block(op.body)
+                destinations = ", ".join([self.destination(d) for d in op.destinations])
+                self.line("}" + (f" to {destinations}" if destinations else ""))
+            case For() as op:
+                bounds = f"{self.size(op.low)}..{self.size(op.high)}"
+                state = self.state(op.params, op.init)
+                early = " early" if op.early else ""
+                self.line(f"{start}for {self.var(op.index)} in {bounds} {state}{early} {{", let.span)
+                self.block(op.body)
+                self.line("}")
+            case While() as op:
+                state = self.state(op.params, op.init)
+                self.line(f"{start}while {state}{' early' if op.early else ''} {{", let.span)
+                self.block(op.condition)
+                self.line("} do {")
+                self.block(op.body)
+                self.line("}")
+            case If() as op:
+                self.line(f"{start}if {self.atom(op.condition)} {{", let.span)
+                self.block(op.then)
+                self.line("} else {")
+                self.block(op.otherwise)
+                self.line("}")
+            case op:
+                self.line(start + self.op(op), let.span)
+
+    def op(self, op: Op) -> str:
+        match op:
+            case Prim(name, args):
+                return name + self.atoms(args)
+            case Cast():
+                return f"cast {op.dtype} {self.atom(op.arg)}"
+            case SizeOf():
+                return f"size {self.size(op.size)}"
+            case Format():
+                return f"format {_texts(op.parts)} {self.atoms(op.args)}"
+            case Check():
+                message = f"{_quoted(op.code)} {_texts(op.parts)} {self.atoms(op.values)}"
+                return f"check {self.atom(op.condition)} {message} for {self.atoms(op.subjects)}"
+            case Read():
+                return f"read {self.var(op.array)}{self.sizes(op.index)}"
+            case Scan():
+                return f"scan {op.monoid} {self.var(op.array)}"
+            case Call():
+                return f"call {_name(op.function)}{self.atoms(op.args)}"
+            case View():
+                axes = [f"{self.var(v)} in 0..{self.size(s)}" for v, s in zip(op.axes, op.shape, strict=True)]
+                return f"view {', '.join(axes)} of {self.var(op.array)}{self.sizes(op.index)}"
+            case Reshape():
+                return f"reshape {self.var(op.array)} {self.sizes(op.shape)}"
+            case Concat():
+                return f"concat{self.atoms(op.arrays)}"
+            case Compact():
+                return f"compact {self.var(op.mask)}"
+            case Update():
+                return f"update {self.var(op.array)}{self.sizes(op.index)} = {self.atom(op.value)}"
+            case Copy():
+                return f"copy {self.var(op.array)}"
+            case Contract():
+                factors = f"{self.var(op.a)}{list(op.left)} {self.var(op.b)}{list(op.right)}"
+                return f"contract {factors} -> {list(op.out)}"
+            case Library():
+                return f"library {_name(op.name)}{self.atoms(op.args)}"
+            case Vjp():
+                wrt = "(" + ", ".join(map(str, op.wrt)) + ")"
+                return f"vjp {_name(op.function)}{self.atoms(op.args)} wrt {wrt} seeds {self.optional(op.cotangents)}"
+            case Jvp():
+                return f"jvp {_name(op.function)}{self.atoms(op.args)} seeds {self.optional(op.tangents)}"
+            case Stop():
+                return f"stop {self.atom(op.arg)}"
+            case Effect():
+                static = f" static {_texts(op.static)}" if op.static else ""
+                return f"effect {_quoted(op.name)} {self.atom(op.token)} {self.atoms(op.args)}{static}"
+            case _:
+                raise AssertionError(f"not an operation of one line: {type(op).__name__}")
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _texts(texts: tuple[str, ...]) -> str:
+    return "(" + ", ".join([_quoted(t) for t in texts]) + ")"
+
+
+def _name(name: str) -> str:
+    return name if _WORD.match(name) else _quoted(name)
+
+
+def _literal(lit: Lit) -> str:
+    match lit.dtype:
+        case "str":
+            return _quoted(str(lit.value))
+        case "bool":
+            return "true" if lit.value else "false"
+        case dtype if dtype in FLOATS:
+            return repr(float(lit.value)) + ("" if dtype == "f64" else dtype)
+        case dtype:
+            return str(int(lit.value)) + ("" if dtype == "i64" else dtype)

@@ -1,0 +1,437 @@
+"""Reads the textual form that `printer` writes: a recursive-descent parser of one function for each form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TypeVar
+
+from dlang.ir.anf import (
+    DTYPES,
+    FLOATS,
+    Add,
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Call,
+    Cast,
+    Check,
+    Comp,
+    Compact,
+    Concat,
+    Contract,
+    Copy,
+    Destination,
+    Effect,
+    For,
+    Format,
+    Function,
+    If,
+    Jvp,
+    Keep,
+    Let,
+    Library,
+    Lit,
+    Op,
+    Prim,
+    Program,
+    Read,
+    Reshape,
+    Scalar,
+    Scan,
+    Size,
+    SizeOf,
+    Stop,
+    Token,
+    Type,
+    Update,
+    Var,
+    View,
+    Vjp,
+    While,
+    fresh,
+    poly,
+)
+from dlang.ir.errors import IRError
+from dlang.polynomials import Poly
+from dlang.primitives.table import PRIMITIVES
+
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|\#[^\n]*)
+      | (?P<text>"(?:\\.|[^"\\])*")
+      | (?P<var>[^\W\d][\w']*\.\d+)
+      | (?P<word>[^\W\d]\w*)
+      | (?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?(?:bf16|[fiu]\d+)?)
+      | (?P<mark>->|\.\.|[()\[\]{},:=*/+-])""",
+    re.VERBOSE,
+)
+_NUMBER = re.compile(r"(?P<value>inf|nan|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<dtype>bf16|[fiu]\d+)?\Z")
+_I64 = Scalar("i64")
+
+T = TypeVar("T")
+
+
+def read_program(text: str) -> Program:
+    """The program that a text of `print_program` stands for; raises IRError, with the line, if it is none."""
+    reader = _Reader(text)
+    functions = []
+    while not reader.done():
+        functions.append(reader.function())
+    return Program({f.name: f for f in functions})
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens: list[tuple[str, str, int]] = []  # kind, text, offset
+        at = 0
+        while at < len(text):
+            m = _TOKEN.match(text, at)
+            if m is None:
+                raise IRError(f"line {text.count(chr(10), 0, at) + 1}: {text[at]!r} starts nothing")
+            if m.lastgroup != "skip":
+                self._tokens.append((str(m.lastgroup), m.group(), at))
+            at = m.end()
+        self._at = 0
+        self._vars: dict[str, Var] = {}
+
+    # ---- tokens ------------------------------------------------------------------------------------------------------
+    def done(self) -> bool:
+        return self._at >= len(self._tokens)
+
+    def fail(self, wanted: str) -> IRError:
+        _, text, offset = ("end", "the end", len(self._text)) if self.done() else self._tokens[self._at]
+        return IRError(f"line {self._text.count(chr(10), 0, offset) + 1}: expected {wanted}, found {text}")
+
+    def peek(self) -> tuple[str, str]:
+        return ("end", "") if self.done() else self._tokens[self._at][:2]
+
+    def take(self, kind: str) -> str:
+        if self.peek()[0] != kind:
+            raise self.fail(f"a {kind}")
+        self._at += 1
+        return self._tokens[self._at - 1][1]
+
+    def accept(self, text: str) -> bool:
+        kind, found = self.peek()
+        if kind in ("mark", "word") and found == text:
+            self._at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            raise self.fail(repr(text))
+
+    def several(self, item: Callable[[], T], open: str = "(", close: str = ")") -> tuple[T, ...]:
+        """open item, item, … close"""
+        self.expect(open)
+        out: list[T] = []
+        while not self.accept(close):
+            if out:
+                self.expect(",")
+            out.append(item())
+        return tuple(out)
+
+    def listed(self, item: Callable[[], T]) -> tuple[T, ...]:
+        """item, item, …: at least one"""
+        out = [item()]
+        while self.accept(","):
+            out.append(item())
+        return tuple(out)
+
+    # ---- small parts -------------------------------------------------------------------------------------------------
+    def name(self) -> str:
+        return self.text() if self.peek()[0] == "text" else self.take("word")
+
+    def text(self) -> str:
+        value: str = json.loads(self.take("text"))
+        return value
+
+    def integer(self) -> int:
+        return int(self.take("number"))
+
+    def bind(self, type: Type) -> Callable[[str], Var]:
+        def make(printed: str) -> Var:
+            self._vars[printed] = fresh(printed.rpartition(".")[0], type)
+            return self._vars[printed]
+
+        return make
+
+    def binding(self) -> Var:
+        printed = self.take("var")
+        self.expect(":")
+        return self.bind(self.type())(printed)
+
+    def index_var(self) -> Var:
+        return self.bind(_I64)(self.take("var"))
+
+    def var(self) -> Var:
+        printed = self.take("var")
+        if printed not in self._vars:
+            self._at -= 1
+            raise self.fail("a variable in scope")
+        return self._vars[printed]
+
+    def atom(self) -> Atom:
+        kind, text = self.peek()
+        if kind == "var":
+            return self.var()
+        if kind == "text":
+            return Lit(self.text(), "str")
+        negative = self.accept("-")
+        _, text = self.peek()
+        if text in ("true", "false"):
+            self._at += 1
+            return Lit(text == "true", "bool")
+        m = _NUMBER.match(text)
+        if m is None:
+            raise self.fail("an operand")
+        self._at += 1
+        value, dtype = m.group("value"), m.group("dtype")
+        dtype = dtype or ("i64" if value.isdigit() else "f64")
+        if dtype not in DTYPES:
+            raise self.fail("a number of a known dtype")
+        sign = "-" if negative else ""
+        return Lit(float(sign + value) if dtype in FLOATS else int(sign + value), dtype)
+
+    def atoms(self) -> tuple[Atom, ...]:
+        return self.several(self.atom)
+
+    def optional(self) -> Atom | None:
+        return None if self.accept("_") else self.atom()
+
+    def texts(self) -> tuple[str, ...]:
+        return self.several(self.text)
+
+    def size(self) -> Size:
+        total: Size = Poly({})
+        negative = self.accept("-")
+        while True:
+            term = self.term()
+            total = total - term if negative else total + term
+            if self.accept("-"):
+                negative = True
+            elif self.accept("+"):
+                negative = False
+            else:
+                return total
+
+    def term(self) -> Size:
+        product = poly(1)
+        while True:
+            if self.peek()[0] == "number":
+                value = Fraction(self.integer())
+                scale: Size = Poly({(): value / self.integer() if self.accept("/") else value})
+                product = product * scale
+            else:
+                product = product * self.var()
+            if not self.accept("*"):
+                return product
+
+    def sizes(self) -> tuple[Size, ...]:
+        return self.several(self.size, "[", "]")
+
+    def type(self) -> Type:
+        dtype = self.take("word")
+        if dtype == "token":
+            return Token()
+        if dtype not in DTYPES:
+            self._at -= 1
+            raise self.fail("a type")
+        return Array(dtype, self.sizes()) if self.peek() == ("mark", "[") else Scalar(dtype)
+
+    def axis(self) -> Axis:
+        printed = self.take("var")
+        self.expect("in")
+        lows = self.bound("max")
+        self.expect("..")
+        highs = self.bound("min")
+        return Axis(self.bind(_I64)(printed), lows, highs)
+
+    def bound(self, pick: str) -> tuple[Size, ...]:
+        return self.several(self.size) if self.accept(pick) else (self.size(),)
+
+    def destination(self) -> Destination:
+        kind = self.take("word")
+        shape, index = self.sizes(), self.sizes()
+        monoid = self.take("word") if kind == "keep" else ""
+        into = self.var() if self.accept("into") else None
+        return Keep(shape, index, monoid, into) if kind == "keep" else Add(shape, index, into)
+
+    def state(self) -> tuple[tuple[Var, ...], tuple[Atom, ...]]:
+        def one() -> tuple[Var, Atom]:
+            param = self.binding()
+            self.expect("=")
+            return param, self.atom()
+
+        pairs = self.several(one)
+        return tuple(p for p, _ in pairs), tuple(a for _, a in pairs)
+
+    # ---- functions, blocks, lets -------------------------------------------------------------------------------------
+    def function(self) -> Function:
+        self._vars = {}
+        self.expect("fn")
+        name = self.name()
+        label = self.text() if self.peek()[0] == "text" else name
+        params = self.several(self.binding)
+        self.expect("->")
+        results = self.several(self.binding)
+        return Function(name, params, results, self.block(), label)
+
+    def block(self) -> Block:
+        self.expect("{")
+        lets = []
+        while not self.accept("yield"):
+            lets.append(self.let())
+        results = () if self.accept("}") else self.listed(self.atom)
+        if results:
+            self.expect("}")
+        return Block(tuple(lets), results)
+
+    def let(self) -> Let:
+        if self.peek()[0] != "var":
+            return Let((), self.op())
+        vars = self.listed(self.binding)
+        self.expect("=")
+        return Let(vars, self.op())
+
+    def op(self) -> Op:
+        word = self.take("word")
+        if word in PRIMITIVES:
+            return Prim(word, self.atoms())
+        if word not in _OPS:
+            self._at -= 1
+            raise self.fail("an operation")
+        return _OPS[word](self)
+
+    def op_cast(self) -> Op:
+        return Cast(self.take("word"), self.atom())
+
+    def op_size(self) -> Op:
+        return SizeOf(self.size())
+
+    def op_format(self) -> Op:
+        return Format(self.texts(), self.atoms())
+
+    def op_check(self) -> Op:
+        condition, code, parts, values = self.atom(), self.text(), self.texts(), self.atoms()
+        self.expect("for")
+        return Check(condition, code, parts, values, self.atoms())
+
+    def op_read(self) -> Op:
+        return Read(self.var(), self.sizes())
+
+    def op_comp(self) -> Op:
+        axes = () if self.peek() == ("mark", "{") else self.listed(self.axis)
+        body = self.block()
+        return Comp(axes, body, self.listed(self.destination) if self.accept("to") else ())
+
+    def op_scan(self) -> Op:
+        return Scan(self.take("word"), self.var())
+
+    def op_for(self) -> Op:
+        index = self.index_var()
+        self.expect("in")
+        low = self.size()
+        self.expect("..")
+        high = self.size()
+        params, init = self.state()
+        early = self.accept("early")
+        return For(index, low, high, params, init, self.block(), early)
+
+    def op_while(self) -> Op:
+        params, init = self.state()
+        early = self.accept("early")
+        condition = self.block()
+        self.expect("do")
+        return While(params, init, condition, self.block(), early)
+
+    def op_if(self) -> Op:
+        condition, then = self.atom(), self.block()
+        self.expect("else")
+        return If(condition, then, self.block())
+
+    def op_call(self) -> Op:
+        return Call(self.name(), self.atoms())
+
+    def op_view(self) -> Op:
+        axes = self.listed(self.axis)
+        self.expect("of")
+        array = self.var()
+        return View(array, tuple(a.var for a in axes), tuple(a.highs[0] for a in axes), self.sizes())
+
+    def op_reshape(self) -> Op:
+        return Reshape(self.var(), self.sizes())
+
+    def op_concat(self) -> Op:
+        return Concat(self.several(self.var))
+
+    def op_compact(self) -> Op:
+        return Compact(self.var())
+
+    def op_update(self) -> Op:
+        array, index = self.var(), self.sizes()
+        self.expect("=")
+        return Update(array, index, self.atom())
+
+    def op_copy(self) -> Op:
+        return Copy(self.var())
+
+    def op_contract(self) -> Op:
+        a, left = self.var(), self.several(self.integer, "[", "]")
+        b, right = self.var(), self.several(self.integer, "[", "]")
+        self.expect("->")
+        return Contract(a, b, left, right, self.several(self.integer, "[", "]"))
+
+    def op_library(self) -> Op:
+        return Library(self.name(), self.atoms())
+
+    def op_vjp(self) -> Op:
+        function, args = self.name(), self.atoms()
+        self.expect("wrt")
+        wrt = self.several(self.integer)
+        self.expect("seeds")
+        return Vjp(function, args, wrt, self.several(self.optional))
+
+    def op_jvp(self) -> Op:
+        function, args = self.name(), self.atoms()
+        self.expect("seeds")
+        return Jvp(function, args, self.several(self.optional))
+
+    def op_stop(self) -> Op:
+        return Stop(self.atom())
+
+    def op_effect(self) -> Op:
+        name, token, args = self.text(), self.atom(), self.atoms()
+        return Effect(name, token, args, self.texts() if self.accept("static") else ())
+
+
+_OPS: dict[str, Callable[[_Reader], Op]] = {
+    "cast": _Reader.op_cast,
+    "size": _Reader.op_size,
+    "format": _Reader.op_format,
+    "check": _Reader.op_check,
+    "read": _Reader.op_read,
+    "comp": _Reader.op_comp,
+    "scan": _Reader.op_scan,
+    "for": _Reader.op_for,
+    "while": _Reader.op_while,
+    "if": _Reader.op_if,
+    "call": _Reader.op_call,
+    "view": _Reader.op_view,
+    "reshape": _Reader.op_reshape,
+    "concat": _Reader.op_concat,
+    "compact": _Reader.op_compact,
+    "update": _Reader.op_update,
+    "copy": _Reader.op_copy,
+    "contract": _Reader.op_contract,
+    "library": _Reader.op_library,
+    "vjp": _Reader.op_vjp,
+    "jvp": _Reader.op_jvp,
+    "stop": _Reader.op_stop,
+    "effect": _Reader.op_effect,
+}

@@ -1,0 +1,168 @@
+"""Where the values of a comprehension go, in the reference interpreter: one `Sink` for each destination.
+
+Values arrive for a batch of points at a time. A batch is a box if every axis has the same bounds at all its points;
+then a reduction is one over axes of an array. Otherwise points are grouped by the element that they go to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlang.ir.anf import FLOATS, Add, Destination
+from dlang.ir.points import Batch
+from dlang.ir.values import NUMPY, Lanes, NDArray, Rows, Version, array_of, count_of, flat_index, to_bf16
+
+UFUNCS: dict[str, Any] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.logical_or,
+    "all": np.logical_and,
+    "argmax": np.maximum,
+    "argmin": np.minimum,
+}
+
+
+def identity(monoid: str, dtype: str) -> Any:
+    """The value of a reduction of nothing."""
+    match monoid:
+        case "prod":
+            return NUMPY[dtype](1)
+        case "max":
+            return NUMPY[dtype](-np.inf) if dtype in FLOATS else np.iinfo(NUMPY[dtype]).min
+        case "min":
+            return NUMPY[dtype](np.inf) if dtype in FLOATS else np.iinfo(NUMPY[dtype]).max
+        case "all":
+            return True
+        case _:
+            return "" if dtype == "str" else 0
+
+
+class Sink:
+    """A destination being filled.
+
+    kept: the axes that its index mentions. by_data: its index mentions values of the body other than axes.
+    """
+
+    def __init__(
+        self,
+        destination: Destination,
+        dtype: str,
+        shape: Sequence[Any],
+        outer: int | None,
+        into: Any,
+        rank: int,
+        kept: Sequence[int],
+        by_data: bool,
+    ) -> None:
+        self.scatter = isinstance(destination, Add)
+        self.monoid = "sum" if isinstance(destination, Add) else destination.monoid
+        self.dtype = dtype  # of the values; that of the result is i64 for a position
+        self.arg = self.monoid in ("argmax", "argmin")
+        self.shape = tuple(shape)
+        self.outer = outer
+        self.reduced = [k for k in range(rank) if k not in kept]
+        self.by_data = by_data
+        self.fresh = into is None
+        self.written = 0  # operations: elements read and written, values combined
+        kind = "i64" if self.arg else dtype
+        self.base: NDArray | None = None
+        if outer is None:
+            size = count_of(self.shape)
+        else:
+            sizes = np.ones(outer, np.int64)
+            for s in self.shape:
+                sizes = sizes * s
+            self.base = np.cumsum(sizes) - sizes
+            size = int(sizes.sum())
+        self.version: Version | None = None  # of `into`, where it is one array: updated in place
+        if into is None:
+            self.data = np.full(size, identity(self.monoid, kind), NUMPY[kind])
+            self.written += size if self.shape else 0
+        elif outer is None:
+            self.version = into if type(into) is Version else Version(array_of(into).copy())
+            self.data = self.version.read().reshape(-1)
+        else:
+            self.data = _spread(into, outer, sizes)
+
+    def accumulate(self, batch: Batch, value: Any, index: Sequence[Any], whole: bool) -> None:
+        """Takes the values of a batch. whole: no other batch has points that go to the same elements."""
+        if self.arg or (not self.scatter and self.monoid != "set" and self.reduced):
+            self.written += batch.n
+        values = value.data if type(value) is Lanes else np.full(batch.n, value, NUMPY[self.dtype])
+        shape = self.shape
+        if batch.parent is not None:
+            shape = tuple([s if isinstance(s, int) else s[batch.parent] for s in shape])
+        slots = np.broadcast_to(flat_index(shape, index), (batch.n,))
+        if self.base is not None:
+            slots = slots + self.base[batch.parent]
+        if self.scatter or (self.reduced and (batch.box is None or self.by_data)):
+            slots, values = self._grouped(slots, values)
+        elif self.reduced:
+            slots, values = self._boxed(batch, slots, values)
+        if self.scatter:
+            self.written += 3 * batch.n
+        elif not self.fresh:
+            self.written += 3 * len(slots)
+        data = self.data if self.version is None else self.version.read().reshape(-1)
+        if self.monoid != "set" and not (self.fresh and whole):
+            values = UFUNCS[self.monoid](data[slots], values)
+        if self.version is None:
+            data[slots] = values
+        else:
+            self.version = self.version.updated(slots, to_bf16(values) if self.dtype == "bf16" else values)
+
+    def _boxed(self, batch: Batch, slots: NDArray, values: NDArray) -> tuple[NDArray, NDArray]:
+        assert batch.box is not None
+        reduced = tuple(k + 1 for k in self.reduced)
+        first = tuple(0 if k in reduced else slice(None) for k in range(len(batch.box)))
+        slots = slots.reshape(batch.box)[first].reshape(-1)
+        box = values.reshape(batch.box)
+        if self.arg:
+            last = np.moveaxis(box, reduced, range(-len(reduced), 0))
+            flat = last.reshape(*last.shape[: -len(reduced)], -1)
+            values = (np.argmax if self.monoid == "argmax" else np.argmin)(flat, axis=-1)
+        elif self.monoid in ("sum", "prod"):
+            values = UFUNCS[self.monoid].reduce(box, axis=reduced, dtype=box.dtype)
+        else:
+            values = UFUNCS[self.monoid].reduce(box, axis=reduced)
+        return slots, values.reshape(-1)
+
+    def _grouped(self, slots: NDArray, values: NDArray) -> tuple[NDArray, NDArray]:
+        if (slots[1:] < slots[:-1]).any():
+            order = np.argsort(slots, kind="stable")
+            slots, values = slots[order], values[order]
+        starts = np.flatnonzero(np.concatenate(([True], slots[1:] != slots[:-1])))
+        groups = slots[starts]
+        if self.monoid == "set":
+            return slots, values
+        ufunc = UFUNCS[self.monoid]
+        if not self.arg:
+            return groups, ufunc.reduceat(values, starts, dtype=values.dtype)
+        counts = np.diff(np.append(starts, len(slots)))
+        best = np.repeat(ufunc.reduceat(values, starts), counts)
+        rank = np.arange(len(slots)) - np.repeat(starts, counts)
+        hit = (values == best) | (values != values)
+        return groups, np.minimum.reduceat(np.where(hit, rank, len(slots)), starts)
+
+    def result(self) -> Any:
+        """The array, or scalar, at each outer point."""
+        if self.version is not None:
+            return self.version
+        data = to_bf16(self.data) if self.dtype == "bf16" and not self.arg else self.data
+        if self.outer is None:
+            return data.reshape(self.shape) if self.shape else data[0]
+        return Rows(data, self.base, self.shape) if self.base is not None and self.shape else Lanes(data)
+
+
+def _spread(into: Any, outer: int, sizes: NDArray) -> NDArray:
+    """A copy of an array's elements at every outer point, one point after another."""
+    if type(into) is not Rows:
+        return np.tile(array_of(into).reshape(-1), outer)
+    start = np.repeat(into.base - (np.cumsum(sizes) - sizes), sizes)
+    out: NDArray = into.data[start + np.arange(int(sizes.sum()))]
+    return out

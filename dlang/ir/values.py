@@ -1,0 +1,288 @@
+"""Values of the reference interpreter, and scalar functions on them.
+
+A value that is the same at all points under evaluation is a NumPy scalar, a Python `str`, or an array (an `ndarray` or
+a `Version`). One that differs is `Lanes` (a scalar at each point) or `Rows` (an array at each point).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm
+from typing import Any
+
+import numpy as np
+
+from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Array, Lit, Size, Token, Type, Var
+from dlang.ir.errors import IRError
+from dlang.primitives.table import PRIMITIVES
+
+NDArray = np.ndarray[Any, Any]
+
+# bf16 is kept in f32, rounded after every operation; a string is a Python object.
+NUMPY: dict[str, Any] = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": np.float32,
+    **{name: getattr(np, ("uint" if name in UNSIGNED else "int") + name[1:]) for name in INTEGERS},
+    "bool": np.bool_,
+    "str": object,
+}
+
+
+# ---- representations -------------------------------------------------------------------------------------------------
+@dataclass(slots=True, eq=False)
+class Lanes:
+    """A scalar for each point."""
+
+    data: NDArray
+
+
+@dataclass(slots=True, eq=False)
+class Rows:
+    """An array for each point: that of point p starts at data[base[p]], row-major in its own shape."""
+
+    data: NDArray
+    base: NDArray
+    shape: tuple[int | NDArray, ...]
+
+
+class Version:
+    """One version of an array that is updated in place: an older version remembers what the newer one overwrote.
+
+    So an update costs its own size, whatever still holds the old value (Baker's shallow binding).
+    """
+
+    __slots__ = ("data", "newer", "old", "slots")
+
+    def __init__(self, data: NDArray) -> None:
+        self.data: NDArray | None = data
+        self.newer: Version | None = None
+        self.slots: Any = None
+        self.old: Any = None
+
+    def read(self) -> NDArray:
+        """The elements, to be used before the next update."""
+        if self.data is not None:
+            return self.data
+        path: list[Version] = []
+        version: Version | None = self
+        while version is not None and version.data is None:
+            path.append(version)
+            version = version.newer
+        assert version is not None
+        for older in reversed(path):  # turn the links around, nearest to the data first
+            data = version.data
+            assert data is not None
+            flat = data.reshape(-1)
+            version.slots, version.old, version.newer = older.slots, flat[older.slots].copy(), older
+            flat[older.slots] = older.old
+            older.data, version.data = data, None
+            older.newer = older.slots = older.old = None
+            version = older
+        assert self.data is not None
+        return self.data
+
+    def updated(self, slots: Any, values: Any) -> Version:
+        """The version with elements at flat positions replaced."""
+        data = self.read()
+        flat = data.reshape(-1)
+        new = Version(data)
+        self.slots, self.old, self.newer, self.data = slots, flat[slots].copy(), new, None
+        flat[slots] = values
+        return new
+
+
+def select(value: Any, lanes: Any) -> Any:
+    """The value at some of the points: `lanes` indexes them."""
+    if type(value) is Lanes:
+        return Lanes(value.data[lanes])
+    if type(value) is Rows:
+        shape = tuple([s if isinstance(s, int) else s[lanes] for s in value.shape])
+        return Rows(value.data, value.base[lanes], shape)
+    return value
+
+
+def at(value: Any, lane: int) -> Any:
+    """The value at one point."""
+    if type(value) is Lanes:
+        return value.data[lane]
+    if type(value) is Rows:
+        shape = tuple([s if isinstance(s, int) else int(s[lane]) for s in value.shape])
+        start = int(value.base[lane])
+        return value.data[start : start + count_of(shape)].reshape(shape)
+    return value
+
+
+def array_of(value: Any) -> NDArray:
+    """The elements of an array that is the same at all points."""
+    return value.read() if type(value) is Version else value
+
+
+def lanes_of(value: Any, n: int, dtype: str) -> NDArray:
+    """A scalar's values at n points."""
+    return value.data if type(value) is Lanes else np.full(n, value, NUMPY[dtype])
+
+
+def rows_of(value: Any, n: int) -> Rows:
+    """An array's values at n points."""
+    if type(value) is Rows:
+        return value
+    array = array_of(value)
+    return Rows(array.reshape(-1), np.zeros(n, np.int64), array.shape)
+
+
+def merge_lanes(pieces: Sequence[tuple[NDArray, Any]], n: int, dtype: str) -> Lanes:
+    """A scalar at n points from its values at disjoint sets of points."""
+    out = np.empty(n, NUMPY[dtype])
+    for lanes, value in pieces:
+        out[lanes] = value.data if type(value) is Lanes else value
+    return Lanes(out)
+
+
+def merge_rows(pieces: Sequence[tuple[NDArray, Any]], n: int, rank: int) -> Rows:
+    """An array at n points from its values at disjoint sets of points."""
+    base = np.zeros(n, np.int64)
+    shape = [np.zeros(n, np.int64) for _ in range(rank)]
+    data: list[NDArray] = []
+    start = 0
+    for lanes, value in pieces:
+        rows = rows_of(value, len(lanes))
+        base[lanes] = rows.base + start
+        for axis, sizes in zip(shape, rows.shape, strict=True):
+            axis[lanes] = sizes
+        data.append(rows.data)
+        start += len(rows.data)
+    return Rows(np.concatenate(data), base, tuple([_uniform(s) for s in shape]))
+
+
+def _uniform(sizes: NDArray) -> int | NDArray:
+    return int(sizes[0]) if len(sizes) and (sizes == sizes[0]).all() else sizes
+
+
+def count_of(shape: Sequence[int]) -> int:
+    """The number of elements of a shape."""
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def size_of(size: Size, env: Mapping[Var, Any]) -> Any:
+    """The value of a polynomial: an int, or an array of one for each point."""
+    scale = 1
+    for c in size.terms.values():
+        if type(c) is not int:
+            scale = lcm(scale, c.denominator)
+    total: Any = 0
+    for monomial, coefficient in size.terms.items():
+        term: Any = coefficient if scale == 1 else int(coefficient * scale)
+        for var in monomial:
+            value = env[var]
+            term = term * (value.data if type(value) is Lanes else int(value))
+        total = total + term
+    return total if scale == 1 else total // scale
+
+
+def flat_index(shape: Sequence[Any], index: Sequence[Any]) -> Any:
+    """The row-major position of an index, for numbers or arrays of them; an error if it is out of range."""
+    position: Any = 0
+    for size, i in zip(shape, index, strict=True):
+        one = type(i) is int and type(size) is int
+        if not 0 <= i < size if one else np.any((i < 0) | (i >= size)):
+            raise IRError(f"index {_offender(i, size)} is out of range for an axis of size {size}")
+        position = position * size + i
+    return position
+
+
+def _offender(i: Any, size: Any) -> Any:
+    wrong = np.flatnonzero(np.atleast_1d((i < 0) | (i >= size)))
+    return np.atleast_1d(np.broadcast_to(i, np.shape(i) or (1,)))[wrong[0] if np.ndim(i) else 0]
+
+
+# ---- scalars ---------------------------------------------------------------------------------------------------------
+def literal(lit: Lit) -> Any:
+    """The value of a literal."""
+    if lit.dtype == "str":
+        return lit.value
+    if lit.dtype in INTEGERS:
+        return np.int64(int(lit.value)) if lit.dtype == "i64" else wrap_int(int(lit.value), lit.dtype)
+    return exact(NUMPY[lit.dtype](lit.value), lit.dtype)
+
+
+def wrap_int(value: int, dtype: str) -> Any:
+    """An integer modulo the range of a dtype."""
+    return np.array(value & 0xFFFF_FFFF_FFFF_FFFF, np.uint64).astype(NUMPY[dtype])[()]
+
+
+def exact(result: Any, dtype: str) -> Any:
+    """A result of NumPy as a value of a dtype: an array of points, or a scalar."""
+    kind = NUMPY[dtype]
+    if type(result) is kind:  # a scalar
+        return to_bf16(result) if dtype == "bf16" else result
+    if isinstance(result, np.ndarray) and result.ndim:
+        result = result if result.dtype == kind else result.astype(kind)
+        return to_bf16(result) if dtype == "bf16" else result
+    if dtype == "str":
+        return result.item() if isinstance(result, np.ndarray | np.generic) else result
+    result = np.asarray(result).astype(kind)[()]
+    return to_bf16(result) if dtype == "bf16" else result
+
+
+def to_bf16(x: Any) -> Any:
+    """Rounded to the nearest bf16, ties to even."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    bits = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    rounded = (bits & np.uint32(0xFFFF0000)).view(np.float32)
+    return np.where(np.isnan(x), np.asarray(x, np.float32), rounded)[()]
+
+
+def _power(x: Any, y: Any) -> Any:
+    if np.issubdtype(x.dtype, np.integer):  # modulo 2**64, then of the dtype; a negative exponent was refused before
+        return np.power(x.astype(np.uint64), np.maximum(y, 0).astype(np.uint64)).astype(x.dtype)
+    return np.power(x, y)
+
+
+def _select(c: Any, x: Any, y: Any) -> Any:
+    return np.where(c, x, y) if isinstance(c, np.ndarray) else x if c else y
+
+
+_OWN: dict[str, Callable[..., Any]] = {"pow": _power, "powi": _power, "select": _select}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: _OWN.get(name) or eval(f"lambda x, y=None, z=None: {p.numpy}", {"np": np}) for name, p in PRIMITIVES.items()
+}
+
+
+def convert(x: Any, source: str, target: str) -> Any:
+    """Conversion between dtypes: a float to an integer truncates and saturates (NaN gives 0), integers wrap."""
+    x = np.asarray(x)
+    if target == "bool":
+        return exact(x != 0, "bool")
+    if source in FLOATS and target in INTEGERS:
+        kind, info = NUMPY[target], np.iinfo(NUMPY[target])
+        whole = np.trunc(x.astype(np.float64))
+        above, below = whole >= float(int(info.max) + 1), whole < float(info.min)
+        inside = np.where(above | below | np.isnan(whole), 0.0, whole).astype(kind)
+        return exact(np.where(above, info.max, np.where(below, info.min, inside)).astype(kind), target)
+    return exact(x.astype(NUMPY[target]), target)
+
+
+# ---- the border ------------------------------------------------------------------------------------------------------
+def accept(value: Any, type: Type) -> Any:
+    """A value from outside: a Python or NumPy scalar, a string, or an array."""
+    match type:
+        case Token():
+            return None
+        case Array(dtype, shape):
+            array = np.ascontiguousarray(value, NUMPY[dtype])
+            if array.ndim != len(shape):
+                raise IRError(f"an array of {array.ndim} axes is given for one of {len(shape)}")
+            return to_bf16(array) if dtype == "bf16" else array
+        case _:
+            return str(value) if type.dtype == "str" else exact(NUMPY[type.dtype](value), type.dtype)
+
+
+def release(value: Any) -> Any:
+    """A value for outside, not to be changed by a later run."""
+    return value.read().copy() if type(value) is Version else value

@@ -1,0 +1,498 @@
+"""Whether a program is well formed: what every pass may rely on and must keep.
+
+Scopes, one binding for each variable, the type of every result, sizes equal by their normal forms, the classes of
+dtypes that a primitive takes, destinations, calls and their signatures, tokens used once. With `ownership`, also that
+nothing is used after an in-place operation consumed it. A violation is a defect of a pass: an `IRError` with the let.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlang.ir.anf import (
+    DTYPES,
+    FLOATS,
+    INTEGERS,
+    MONOIDS,
+    Add,
+    Array,
+    Atom,
+    Block,
+    Call,
+    Cast,
+    Check,
+    Comp,
+    Compact,
+    Concat,
+    Contract,
+    Effect,
+    For,
+    Format,
+    Function,
+    If,
+    Jvp,
+    Let,
+    Library,
+    Op,
+    Prim,
+    Program,
+    Read,
+    Reshape,
+    Scalar,
+    Scan,
+    Size,
+    SizeOf,
+    Token,
+    Type,
+    Update,
+    Var,
+    View,
+    Vjp,
+    While,
+    poly,
+)
+from dlang.ir.errors import IRError
+from dlang.ir.linearity import check_linear
+from dlang.ir.printer import print_let
+from dlang.ir.traverse import Renaming, Replacement, parts
+from dlang.ir.types import I64, array_type, dtype_of, function_named, is_float, result_vars, type_of
+from dlang.polynomials import Poly
+from dlang.primitives.table import ANY, FLOAT, INT, NUM, PRIMITIVES
+
+_CLASSES = {
+    FLOAT: set(FLOATS),
+    INT: set(INTEGERS),
+    NUM: {*FLOATS, *INTEGERS},
+    "bool": {"bool"},
+    ANY: set(DTYPES),
+}
+_NUMBERS = _CLASSES[NUM]
+_LIBRARY = {"argsort"}
+
+
+def verify(program: Program, ownership: bool = False) -> None:
+    """Raises IRError unless every function of the program is well formed."""
+    for name, function in program.functions.items():
+        if function.name != name:
+            raise IRError(f"the function {function.name} is filed as {name}")
+        try:
+            _Verifier(program.functions, function).run()
+            check_linear(function, ownership)
+        except IRError as error:
+            raise IRError(f"in {name}: {error}") from None
+
+
+class _Verifier:
+    def __init__(self, functions: Mapping[str, Function], function: Function) -> None:
+        self.functions = functions
+        self.function = function
+        self.visible: set[Var] = set()
+        self.bound: set[Var] = set()
+        self.known: dict[Var, Size] = {}  # i64 variables whose definition is a polynomial of others
+
+    def run(self) -> None:
+        function = self.function
+        self.bind(function.params)
+        self.block(function.body)
+        self.bind(function.results)
+        self.match(function.results, function.body.results, {}, "the function's results")
+
+    # ---- scopes ------------------------------------------------------------------------------------------------------
+    def bind(self, vars: Sequence[Var]) -> None:
+        for var in vars:
+            if var in self.bound:
+                raise IRError(f"{var} is bound twice")
+            self.type(var.type)
+            self.bound.add(var)
+            self.visible.add(var)
+
+    def type(self, type: Type) -> None:
+        if not isinstance(type, Token) and type.dtype not in DTYPES:
+            raise IRError(f"{type.dtype} is no dtype")
+        if isinstance(type, Array):
+            if not type.shape:
+                raise IRError("an array type has no axes")
+            self.sizes(type.shape)
+
+    def atom(self, atom: Atom) -> None:
+        if isinstance(atom, Var):
+            if atom not in self.visible:
+                raise IRError(f"{atom} is not in scope")
+            return
+        kinds: tuple[type, ...] = {"bool": (bool,), "str": (str,)}.get(
+            atom.dtype, (int, float) if atom.dtype in FLOATS else (int,)
+        )
+        boolean = isinstance(atom.value, bool)
+        if atom.dtype not in DTYPES or not isinstance(atom.value, kinds) or boolean != (bool in kinds):
+            raise IRError(f"{atom!r} is no literal of its dtype")
+
+    def sizes(self, sizes: Sequence[Size]) -> None:
+        for size in sizes:
+            for var in size.atoms():
+                self.atom(var)
+                if var.type != I64:
+                    raise IRError(f"{var} in the polynomial {size} is not an i64")
+
+    # ---- equality ----------------------------------------------------------------------------------------------------
+    def normal(self, type: Type) -> Type:
+        """The type with sizes opened: a variable that stands for a polynomial of others is replaced by it."""
+        if not isinstance(type, Array):
+            return type
+        return Array(type.dtype, tuple([s.substitute(self.known.get) for s in type.shape]))
+
+    def same_size(self, a: Size, b: Size) -> bool:
+        return a == b or a.substitute(self.known.get) == b.substitute(self.known.get)
+
+    def same(self, a: Type, b: Type) -> bool:
+        return a == b or self.normal(a) == self.normal(b)
+
+    def match(
+        self, formals: Sequence[Var], actuals: Sequence[Atom], mapping: Mapping[Var, Replacement], what: str
+    ) -> dict[Var, Replacement]:
+        """Checks that `actuals` can stand for `formals`, where a later type may mention an earlier one."""
+        if len(formals) != len(actuals):
+            raise IRError(f"{what}: {len(actuals)} for {len(formals)}")
+        renaming = Renaming(mapping)
+        for formal, actual in zip(formals, actuals, strict=True):
+            self.atom(actual)
+            wanted = renaming.type(formal.type)
+            if not self.same(wanted, actual.type):
+                raise IRError(f"{what}: {actual!r} has the type {show(actual.type)}, not {show(wanted)}")
+            renaming.env[formal] = actual
+        return renaming.env
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+    def block(self, block: Block) -> None:
+        """Checks a block; what it binds stays visible until the caller restores `visible`."""
+        for let in block.lets:
+            try:
+                self.let(let)
+            except IRError as error:
+                if "\n" in str(error):
+                    raise
+                text = print_let(let)
+                place = f" ({let.span!r})" if let.span is not None else ""
+                raise IRError(f"{error}{place}\n{text}") from None
+        for result in block.results:
+            self.atom(result)
+
+    def let(self, let: Let) -> None:
+        op = let.op
+        mentioned = parts(op)
+        for atom in mentioned.atoms:
+            self.atom(atom)
+        if not isinstance(op, (Comp, View)):
+            self.sizes(mentioned.sizes)
+        arms: list[tuple[Block, set[Var]]] = []
+        if isinstance(op, If):
+            self.scalar(op.condition, "bool")
+            outer = set(self.visible)
+            for arm in (op.then, op.otherwise):
+                self.block(arm)
+                arms.append((arm, self.visible))
+                self.visible = set(outer)
+        else:
+            self.operation(op)
+        self.bind(let.vars)
+        after = self.visible
+        if isinstance(op, If):
+            for arm, inside in arms:
+                self.visible = inside | after
+                self.match(let.vars, arm.results, {}, "what an arm returns")
+            self.visible = after
+        elif isinstance(op, Check):
+            self.certified(op, let)
+        elif isinstance(op, Effect):
+            if not let.vars or not isinstance(let.vars[0].type, Token):
+                raise IRError("an effect binds a token first")
+        else:
+            self.match(result_vars(op, self.functions), let.vars, {}, "what the operation gives")
+        self.learn(let)
+
+    def certified(self, op: Check, let: Let) -> None:
+        if len(op.subjects) != len(let.vars):
+            raise IRError("a check binds one variable for each subject")
+        for subject, var in zip(op.subjects, let.vars, strict=True):
+            a, b = subject.type, var.type
+            alike = type_rank(a) == type_rank(b) and not isinstance(a, Token) and not isinstance(b, Token)
+            if not alike or dtype_of(subject) != dtype_of(var):
+                raise IRError(f"{var} certifies {subject!r} and has another dtype or rank")
+
+    def learn(self, let: Let) -> None:
+        """Remembers a definition that is a polynomial; a certified number equals its subject."""
+        match let.op:
+            case SizeOf(size):
+                self.known[let.vars[0]] = size.substitute(self.known.get)
+            case Prim(name, args) if name in ("add", "sub", "mul", "neg") and let.vars[0].type == I64:
+                x = self.opened(args[0])
+                y = self.opened(args[-1])
+                self.known[let.vars[0]] = {"add": x + y, "sub": x - y, "mul": x * y, "neg": -x}[name]
+            case Check(subjects=subjects):
+                for var, subject in zip(let.vars, subjects, strict=True):
+                    if var.type == I64:
+                        self.known[var] = self.opened(subject)
+
+    def opened(self, atom: Atom) -> Size:
+        return poly(atom).substitute(self.known.get)
+
+    # ---- operations --------------------------------------------------------------------------------------------------
+    def scalar(self, atom: Atom, *dtypes: str) -> str:
+        if not isinstance(atom.type, Scalar):
+            raise IRError(f"{atom!r} is not a scalar")
+        if dtypes and atom.type.dtype not in dtypes:
+            raise IRError(f"{atom!r} is {atom.type.dtype}, not {' or '.join(dtypes)}")
+        return atom.type.dtype
+
+    def rank(self, array: Atom, rank: int, what: str) -> Array:
+        type = array_type(array)
+        if len(type.shape) != rank:
+            raise IRError(f"{what} has {rank} entries for the {len(type.shape)} axes of {array}")
+        return type
+
+    def equal_sizes(self, a: Sequence[Size], b: Sequence[Size], what: str) -> None:
+        if len(a) != len(b) or not all(self.same_size(s, t) for s, t in zip(a, b, strict=True)):
+            raise IRError(f"{what}: {list(a)} and {list(b)}")
+
+    def operation(self, op: Op) -> None:
+        match op:
+            case Prim():
+                self.primitive(op)
+            case Cast():
+                if op.dtype not in DTYPES or "str" in (op.dtype, self.scalar(op.arg)):
+                    raise IRError("a conversion is between numbers and truth values")
+            case Format():
+                self.message(op.parts, op.args)
+            case Check():
+                self.scalar(op.condition, "bool")
+                self.message(op.parts, op.values)
+            case Read():
+                self.rank(op.array, len(op.index), "the index")
+            case Update():
+                self.scalar(op.value, self.rank(op.array, len(op.index), "the index").dtype)
+            case Comp():
+                self.comprehension(op)
+            case Scan():
+                if op.monoid not in ("sum", "prod") or self.rank(op.array, 1, "a scan").dtype not in _NUMBERS:
+                    raise IRError("a scan is a running sum or product of numbers")
+            case For():
+                self.loop(op.params, op.init, op.body, op.early, (op.index,), None)
+            case While():
+                self.loop(op.params, op.init, op.body, op.early, (), op.condition)
+            case Call():
+                self.match(function_named(self.functions, op.function).params, op.args, {}, "the arguments")
+            case View():
+                self.view(op)
+            case Reshape():
+                a, b = product(array_type(op.array).shape), product(op.shape)
+                if not self.same_size(a, b):
+                    raise IRError(f"{a} elements are reshaped to {b}")
+            case Concat():
+                if not op.arrays:
+                    raise IRError("nothing to concatenate")
+                first = array_type(op.arrays[0])
+                for array in op.arrays:
+                    if array_type(array).dtype != first.dtype:
+                        raise IRError("the arrays have several dtypes")
+                    self.equal_sizes(array_type(array).shape[1:], first.shape[1:], "sizes beside the first axis differ")
+            case Compact():
+                if self.rank(op.mask, 1, "a mask").dtype != "bool":
+                    raise IRError("a mask is an array of bool")
+            case Contract():
+                self.product(op)
+            case Library():
+                if op.name not in _LIBRARY:
+                    raise IRError(f"there is no library operation {op.name}")
+                self.rank(op.args[0], 1, op.name)
+            case Vjp():
+                self.reverse(op)
+            case Jvp():
+                self.forward(op)
+            case Effect():
+                if not isinstance(op.token.type, Token):
+                    raise IRError("an effect takes a token first")
+                if op.name == "print":
+                    if len(op.args) != 1:
+                        raise IRError("print takes one str")
+                    self.scalar(op.args[0], "str")
+            case _:
+                pass
+
+    def primitive(self, op: Prim) -> None:
+        primitive = PRIMITIVES.get(op.name)
+        if primitive is None:
+            raise IRError(f"there is no primitive {op.name}")
+        if len(op.args) != primitive.arity:
+            raise IRError(f"{op.name} takes {primitive.arity} arguments")
+        dtypes = [self.scalar(a) for a in op.args]
+        if op.name == "select":
+            self.scalar(op.args[0], "bool")
+            dtypes = dtypes[1:]
+        if op.name == "powi":
+            self.scalar(op.args[1], "i64")
+            dtypes = dtypes[:1]
+        if len(set(dtypes)) != 1:
+            raise IRError(f"{op.name} of {' and '.join(dtypes)}")
+        allowed = _CLASSES[primitive.domain]
+        if op.name.startswith("bit_"):
+            allowed = {*INTEGERS, "bool"}
+        if dtypes[0] not in allowed:
+            raise IRError(f"{op.name} of {dtypes[0]}")
+
+    def message(self, texts: Sequence[str], values: Sequence[Atom]) -> None:
+        if len(texts) != 2 * len(values) + 1:
+            raise IRError(f"{len(texts)} parts of text for {len(values)} values")
+        if any(isinstance(v.type, Token) for v in values):
+            raise IRError("a token has no text")
+
+    def comprehension(self, op: Comp) -> None:
+        outer = set(self.visible)
+        for destination in op.destinations:
+            self.sizes(destination.shape)
+        for axis in op.axes:
+            if not axis.lows or not axis.highs:
+                raise IRError(f"the axis {axis.var} has no bound")
+            self.sizes(axis.lows)
+            self.sizes(axis.highs)
+            if axis.var.type != I64:
+                raise IRError(f"the axis {axis.var} is not an i64")
+            self.bind((axis.var,))
+        self.block(op.body)
+        if len(op.body.results) != len(op.destinations):
+            raise IRError(f"{len(op.body.results)} values for {len(op.destinations)} destinations")
+        axes = [axis.var for axis in op.axes]
+        for value, destination in zip(op.body.results, op.destinations, strict=True):
+            self.sizes(destination.index)
+            dtype = self.scalar(value)
+            if len(destination.index) != len(destination.shape):
+                raise IRError(f"an index of {len(destination.index)} entries for a shape of {len(destination.shape)}")
+            monoid = "sum" if isinstance(destination, Add) else destination.monoid
+            if monoid not in MONOIDS:
+                raise IRError(f"there is no monoid {monoid}")
+            if monoid in ("any", "all") and dtype != "bool":
+                raise IRError(f"{monoid} of {dtype}")
+            if monoid not in ("any", "all", "set") and dtype not in _NUMBERS:
+                raise IRError(f"{monoid} of {dtype}")
+            if not isinstance(destination, Add):
+                self.kept(destination.index, axes, monoid)
+            if destination.into is not None:
+                if monoid in ("argmax", "argmin"):
+                    raise IRError(f"{monoid} into an array")
+                if not self.same(destination.into.type, type_of(dtype, destination.shape)):
+                    raise IRError(f"{destination.into} is not an array of the destination's type")
+        self.visible = outer
+
+    def kept(self, index: Sequence[Size], axes: Sequence[Var], monoid: str) -> None:
+        """What can be seen of the promise that an index determines its axes."""
+        mentioned = {v for entry in index for v in entry.atoms()}
+        if monoid == "set" and not mentioned.issuperset(axes):
+            raise IRError("`set` with an index that misses an axis")
+        determined: set[Var] = set()
+        entries = [{v for v in entry.atoms() if v in axes} for entry in index]
+        for _ in entries:
+            for names in entries:
+                if len(names - determined) == 1:
+                    determined |= names
+        for entry, names in zip(index, entries, strict=True):
+            open = names - determined
+            if len(open) > 1 and all(abs(entry.terms.get((v,), 0)) == 1 for v in open):
+                raise IRError(f"the entry {entry} does not determine its axes")
+
+    def loop(
+        self,
+        params: Sequence[Var],
+        init: Sequence[Atom],
+        body: Block,
+        early: bool,
+        index: Sequence[Var],
+        condition: Block | None,
+    ) -> None:
+        self.match(params, init, {}, "the first state")
+        outer = set(self.visible)
+        self.bind((*index, *params))
+        inside = set(self.visible)
+        if condition is not None:
+            self.block(condition)
+            if len(condition.results) != 1:
+                raise IRError("a condition is one bool")
+            self.scalar(condition.results[0], "bool")
+            self.visible = inside
+        self.block(body)
+        results = body.results
+        if early:
+            if not results:
+                raise IRError("a loop that may end early gives a bool first")
+            self.scalar(results[0], "bool")
+            results = results[1:]
+        self.match(params, results, {}, "the next state")
+        self.visible = outer
+
+    def view(self, op: View) -> None:
+        outer = set(self.visible)
+        self.sizes(op.shape)
+        self.rank(op.array, len(op.index), "the index of a view")
+        if len(op.axes) != len(op.shape) or not op.axes:
+            raise IRError("a view has one variable for each of its axes")
+        if any(a.type != I64 for a in op.axes):
+            raise IRError("the axes of a view are i64")
+        self.bind(op.axes)
+        self.sizes(op.index)
+        self.visible = outer
+
+    def product(self, op: Contract) -> None:
+        a = self.rank(op.a, len(op.left), "the left factor")
+        b = self.rank(op.b, len(op.right), "the right factor")
+        if a.dtype != b.dtype or a.dtype not in _NUMBERS:
+            raise IRError(f"a product of {a.dtype} and {b.dtype}")
+        sizes: dict[int, Size] = {}
+        for name, size in zip((*op.left, *op.right), (*a.shape, *b.shape), strict=True):
+            if not self.same_size(sizes.setdefault(name, size), size):
+                raise IRError(f"the axis {name} has the sizes {sizes[name]} and {size}")
+        for names in (op.left, op.right, op.out):
+            if len(set(names)) != len(names):
+                raise IRError("an axis is named twice")
+
+    def reverse(self, op: Vjp) -> None:
+        function = function_named(self.functions, op.function)
+        self.match(function.params, op.args, {}, "the arguments")
+        if len(op.cotangents) != len(function.results):
+            raise IRError("one cotangent, or None, for each result")
+        if any(not is_float(op.args[w].type) for w in op.wrt):
+            raise IRError("a derivative in an argument that is not a float")
+        for cotangent, result in zip(op.cotangents, function.results, strict=True):
+            if cotangent is None:
+                continue
+            if not is_float(result.type) or type_rank(cotangent.type) != type_rank(result.type):
+                raise IRError(f"{cotangent!r} is no cotangent of {result}")
+
+    def forward(self, op: Jvp) -> None:
+        function = function_named(self.functions, op.function)
+        self.match(function.params, op.args, {}, "the arguments")
+        if len(op.tangents) != len(op.args):
+            raise IRError("one tangent, or None, for each argument")
+        for tangent, arg in zip(op.tangents, op.args, strict=True):
+            if tangent is not None and (not is_float(arg.type) or not self.same(tangent.type, arg.type)):
+                raise IRError(f"{tangent!r} is no tangent of {arg!r}")
+
+
+def type_rank(type: Type) -> int:
+    """The number of axes."""
+    return len(type.shape) if isinstance(type, Array) else 0
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    """The number of elements of a shape."""
+    total: Size = Poly({(): 1})
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def show(type: Type) -> str:
+    """A type for a message."""
+    match type:
+        case Token():
+            return "token"
+        case Array(dtype, shape):
+            return f"{dtype}{list(shape)}"
+        case _:
+            return type.dtype

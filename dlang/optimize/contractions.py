@@ -1,0 +1,355 @@
+"""Products recognised: a sum over axes of a product of two factors becomes a `Contract`.
+
+For each result of a comprehension, on the part of the body that it needs: Σ c·a·b, where a and b are functions of
+different sets of axes that share a reduced one, and at least one of them has an axis of its own. A factor is used where
+it stands if it is a read by plain axes; a read by affine single axes becomes a view; any other is computed first, into
+an array over its axes, if each of its elements serves several times. Factors of kept axes alone multiply the product
+afterwards. Dot products and products of small literal sizes stay loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Cast,
+    Comp,
+    Contract,
+    Destination,
+    Function,
+    Keep,
+    Let,
+    Op,
+    Prim,
+    Program,
+    Read,
+    Scalar,
+    Size,
+    SizeOf,
+    Type,
+    Var,
+    View,
+    fresh,
+    poly,
+)  # fmt: skip
+from dlang.ir.traverse import map_blocks, map_functions, mentioned, refresh, substitute
+from dlang.ir.types import dtype_of
+from dlang.optimize.comps import extent, surely_total
+
+SMALL = 4  # a literal number of points up to which a product is a loop
+
+
+def contractions(program: Program) -> Program:
+    """The program with its products recognised, outside of other comprehensions."""
+    return map_functions(program, _function)
+
+
+def _function(function: Function) -> Function:
+    body = _block(function.body)
+    if body is function.body:
+        return function
+    return Function(function.name, function.params, function.results, body, function.label, function.span)
+
+
+def _block(block: Block) -> Block:
+    lets: list[Let] = []
+    for let in block.lets:
+        if isinstance(let.op, Comp):
+            lets += _comp(let, let.op)
+        else:
+            op = map_blocks(let.op, _block)
+            lets.append(let if op is let.op else Let(let.vars, op, let.span))
+    if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
+        return block
+    return Block(tuple(lets), block.results)
+
+
+def _comp(let: Let, op: Comp) -> Iterator[Let]:
+    """The comprehension without the results that are products, and these."""
+    extents: dict[Var, Size] = {}
+    for axis in op.axes:
+        size = extent(axis)
+        if size is None or size.mentions(extents):
+            yield let
+            return
+        extents[axis.var] = size
+    slice = _Slice(op, extents)
+    rest = []
+    for k, destination in enumerate(op.destinations):
+        product = slice.product(op.body.results[k], destination)
+        if product is None:
+            rest.append(k)
+        else:
+            yield from product.lets(let.vars[k], let)
+    if len(rest) == len(op.destinations):
+        yield let
+    elif rest:
+        body = Block(op.body.lets, tuple([op.body.results[k] for k in rest]))
+        yield Let(
+            tuple([let.vars[k] for k in rest]), Comp(op.axes, body, tuple([op.destinations[k] for k in rest])), let.span
+        )
+
+
+@dataclass(slots=True)
+class _Factor:
+    """A product of atoms of the body that depend on the same axes."""
+
+    axes: frozenset[Var]
+    atoms: list[Atom]
+
+
+@dataclass(slots=True)
+class _Operand:
+    """An array to multiply, the axis that each of its own is, and the lets that make it."""
+
+    array: Var
+    axes: tuple[Var, ...]
+    lets: list[Let] = field(default_factory=list)
+
+
+class _Slice:
+    """The body of a comprehension, seen as expressions of its axes."""
+
+    def __init__(self, op: Comp, extents: dict[Var, Size]) -> None:
+        self.op = op
+        self.extents = extents
+        self.defined: dict[Var, Op] = {}
+        self.depends: dict[Var, frozenset[Var]] = {axis: frozenset((axis,)) for axis in extents}
+        self.pure: set[Var] = set(extents)
+        for let in op.body.lets:
+            used = mentioned(let.op)
+            axes = frozenset().union(*[self.depends.get(v, frozenset()) for v in used])
+            pure = isinstance(let.op, Prim | Cast | Read | SizeOf)
+            pure = pure and all(v in self.pure or v not in self.depends for v in used)
+            for var in let.vars:
+                self.defined[var] = let.op
+                self.depends[var] = axes
+                if pure:
+                    self.pure.add(var)
+
+    def axes_of(self, atom: Atom) -> frozenset[Var]:
+        return self.depends.get(atom, frozenset()) if isinstance(atom, Var) else frozenset()
+
+    def factors(self, atom: Atom, out: list[Atom]) -> bool:
+        """Collects the factors of a value; gives whether their product is to be negated."""
+        match self.defined.get(atom) if isinstance(atom, Var) else None:
+            case Prim("mul", (x, y)):
+                left = self.factors(x, out)
+                return left ^ self.factors(y, out)
+            case Prim("neg", (x,)):
+                return not self.factors(x, out)
+            case _:
+                out.append(atom)
+                return False
+
+    def product(self, value: Atom, destination: Destination) -> _Product | None:
+        """The product that a result is, if it is a worthwhile one."""
+        if not isinstance(destination, Keep) or destination.monoid != "sum" or value not in self.pure:
+            return None
+        kept = [index.atom for index in destination.index]
+        if dtype_of(value) not in ("f32", "f64") or len(set(kept)) < len(kept):
+            return None
+        for axis, size in zip(kept, destination.shape, strict=True):
+            if axis is None or self.extents.get(axis) != size:
+                return None
+        out_axes = tuple([axis for axis in kept if axis is not None])
+        atoms: list[Atom] = []
+        negate = self.factors(value, atoms)
+        groups: dict[frozenset[Var], _Factor] = {}
+        for atom in atoms:
+            axes = self.axes_of(atom)
+            groups.setdefault(axes, _Factor(axes, [])).atoms.append(atom)
+        outside = frozenset(out_axes)
+        inside = [f for f in groups.values() if not f.axes <= outside]
+        after = [a for f in groups.values() if f.axes <= outside for a in f.atoms]
+        pair = _pair(inside)
+        if pair is None:
+            return None
+        a, b = pair
+        if not self.worthwhile(a.axes, b.axes, outside):
+            return None
+        left = self.operand(a, reused=bool(b.axes - a.axes))
+        right = self.operand(b, reused=bool(a.axes - b.axes))
+        if left is None or right is None or not self.movable(after):
+            return None
+        return _Product(self, destination, out_axes, left, right, after, negate)
+
+    def worthwhile(self, a: frozenset[Var], b: frozenset[Var], kept: frozenset[Var]) -> bool:
+        reduced = set(self.extents) - kept
+        if not reduced or not reduced <= (a & b) or a | b != set(self.extents):
+            return False
+        if not (a - b or b - a) or max(len(a), len(b)) < 2:
+            return False
+        return not any(self.small(axes) for axes in (reduced, kept))
+
+    def small(self, axes: set[Var] | frozenset[Var]) -> bool:
+        points = 1
+        for axis in axes:
+            size = self.extents[axis].constant
+            if not isinstance(size, int):
+                return False
+            points *= size
+        return points <= SMALL
+
+    def movable(self, atoms: list[Atom]) -> bool:
+        """Whether the code of these factors may run without the reduced axes."""
+        return all(self.total(let.op, self.axes_of(a)) for a in atoms for let in self.code([a]))
+
+    def total(self, op: Op, axes: frozenset[Var]) -> bool:
+        return surely_total(op, [a for a in self.op.axes if a.var in axes])
+
+    def code(self, atoms: list[Atom]) -> list[Let]:
+        """The lets of the body that these values need."""
+        needed = {a for a in atoms if isinstance(a, Var)}
+        out = []
+        for let in reversed(self.op.body.lets):
+            if any(v in needed for v in let.vars):
+                needed |= set(mentioned(let.op))
+                out.append(let)
+        return out[::-1]
+
+    def operand(self, factor: _Factor, reused: bool) -> _Operand | None:
+        """The array of a factor; None if it is not worth computing or may not be."""
+        if len(factor.atoms) == 1 and isinstance(factor.atoms[0], Var):
+            op = self.defined.get(factor.atoms[0])
+            if isinstance(op, Read) and op.array not in self.depends:
+                found = self.direct(op, factor.axes) or self.viewed(op, factor.axes)
+                if found is not None:
+                    return found
+        if not reused:
+            return None
+        return self.computed(factor)
+
+    def direct(self, op: Read, axes: frozenset[Var]) -> _Operand | None:
+        entries = [i.atom for i in op.index]
+        named = tuple([e for e in entries if e is not None])
+        assert isinstance(op.array.type, Array)
+        if len(named) != len(entries) or len(named) != len(axes) or set(named) != axes:
+            return None
+        if tuple([self.extents[e] for e in named]) != op.array.type.shape:
+            return None
+        return _Operand(op.array, named)
+
+    def viewed(self, op: Read, axes: frozenset[Var]) -> _Operand | None:
+        """A view of what is read: every entry has at most one axis, to the first power, and every axis one entry."""
+        assert isinstance(op.array.type, Array)
+        order: list[Var] = []
+        for entry in op.index:
+            inner = [a for a in dict.fromkeys(entry.atoms()) if a in self.depends]
+            if not inner:
+                continue
+            axis = inner[0]
+            if len(inner) > 1 or axis not in axes or axis in order or not _linear(entry, axis):
+                return None
+            order.append(axis)
+        if set(order) != axes or not self.total(op, axes):
+            return None
+        names = {axis: fresh(axis.name, axis.type) for axis in order}
+        shape = tuple([self.extents[axis] for axis in order])
+        index = tuple([substitute(i, names) for i in op.index])
+        array = fresh(op.array.name, Array(op.array.type.dtype, shape))
+        view = View(op.array, tuple(names.values()), shape, index)
+        return _Operand(array, tuple(order), [Let((array,), view)])
+
+    def computed(self, factor: _Factor) -> _Operand | None:
+        code = self.code(factor.atoms)
+        if not all(self.total(let.op, factor.axes) for let in code):
+            return None
+        order = tuple([axis.var for axis in self.op.axes if axis.var in factor.axes])
+        return self.over(order, factor.atoms, code, None, "factor")
+
+    def over(
+        self, order: tuple[Var, ...], atoms: list[Atom], code: list[Let], into: Keep | None, name: str
+    ) -> _Operand:
+        """An array of the product of `atoms` over some of the axes."""
+        shape = tuple([self.extents[axis] for axis in order])
+        dtype = dtype_of(atoms[0])
+        lets = list(code)
+        value = _multiplied(atoms, dtype, lets)
+        block = refresh(Block(tuple(lets), (value,)), names := {axis: fresh(axis.name, axis.type) for axis in order})
+        axes = tuple([Axis(names[axis], (poly(0),), (self.extents[axis],)) for axis in order])
+        keep = Keep(shape, tuple([poly(names[axis]) for axis in order]), "set")
+        if into is not None:
+            keep = Keep(shape, keep.index, "sum", into.into)
+        type: Type = Array(dtype, shape) if shape else Scalar(dtype)
+        array = fresh(name, type)
+        return _Operand(array, order, [Let((array,), Comp(axes, block, (keep,)))])
+
+
+@dataclass(slots=True)
+class _Product:
+    """out[kept] = ± after · Σ left · right, added to an older array if the destination has one."""
+
+    slice: _Slice
+    destination: Keep
+    kept: tuple[Var, ...]
+    left: _Operand
+    right: _Operand
+    after: list[Atom]
+    negate: bool
+
+    def lets(self, result: Var, like: Let) -> Iterator[Let]:
+        """The lets that bind the result."""
+        names = {axis: k for k, axis in enumerate(self.slice.extents)}
+        for operand in (self.left, self.right):
+            for let in operand.lets:
+                yield Let(let.vars, let.op, like.span)
+        contract = Contract(
+            self.left.array,
+            self.right.array,
+            tuple([names[a] for a in self.left.axes]),
+            tuple([names[a] for a in self.right.axes]),
+            tuple([names[a] for a in self.kept]),
+        )
+        if not self.after and not self.negate and self.destination.into is None:
+            yield Let((result,), contract, like.span)
+            return
+        product = fresh("product", result.type)
+        yield Let((product,), contract, like.span)
+        value: Atom = product
+        code = self.slice.code(self.after)
+        dtype = dtype_of(result)
+        if self.kept:
+            value = fresh("t", Scalar(dtype))
+            code.append(Let((value,), Read(product, tuple([poly(a) for a in self.kept]))))
+        if self.negate:
+            negated = fresh("t", Scalar(dtype))
+            code.append(Let((negated,), Prim("neg", (value,))))
+            value = negated
+        into = self.destination if self.destination.into is not None else None
+        scaled = self.slice.over(self.kept, [*self.after, value], code, into, "t")
+        yield Let((result,), scaled.lets[0].op, like.span)
+
+
+def _pair(factors: list[_Factor]) -> tuple[_Factor, _Factor] | None:
+    """Two factors, the others multiplied into one that has their axes."""
+    big = [f for f in factors if not any(f.axes < g.axes for g in factors)]
+    if len(big) == 1 and len(factors) == 2:
+        return factors[0], factors[1]  # a[i, k] · b[k]
+    if len(big) != 2:
+        return None
+    pair = [_Factor(f.axes, list(f.atoms)) for f in big]
+    for f in factors:
+        if not any(f.axes == p.axes for p in pair):
+            home = next(p for p in pair if f.axes < p.axes)
+            home.atoms += f.atoms
+    return pair[0], pair[1]
+
+
+def _linear(entry: Size, axis: Var) -> bool:
+    """Whether an entry is a whole multiple of an axis, and what does not change."""
+    return all(axis not in m or len(m) == 1 for m in entry.terms)
+
+
+def _multiplied(atoms: list[Atom], dtype: str, lets: list[Let]) -> Atom:
+    value = atoms[0]
+    for atom in atoms[1:]:
+        new = fresh("t", Scalar(dtype))
+        lets.append(Let((new,), Prim("mul", (value, atom))))
+        value = new
+    return value

@@ -1,0 +1,111 @@
+"""Common subexpressions: an operation whose equal stands in a block around or before it is that one.
+
+Arrays are values, so reads, comprehensions, loops and calls are numbered like sums of scalars. Of equal checks the
+first stays. Results that a comprehension or branch gives twice become one.
+"""
+
+from __future__ import annotations
+
+from dlang.ir.anf import Array, Block, Comp, Copy, Effect, Function, If, Let, Op, Program, Var
+from dlang.ir.traverse import Renaming, map_functions, rebuild
+from dlang.optimize.keys import Key, Keys
+
+
+def cse(program: Program) -> Program:
+    """The program in which nothing is computed again that is already known."""
+    return map_functions(program, _function)
+
+
+def _function(function: Function) -> Function:
+    body = _Values().block(function.body)
+    return Function(function.name, function.params, function.results, body, function.label, function.span)
+
+
+class _Values:
+    """The values known at a point of the walk, and what replaces the variables that turned out to be equal to them."""
+
+    def __init__(self) -> None:
+        self.known: dict[Key, tuple[Var, ...]] = {}
+        self.renaming = Renaming({})
+
+    def block(self, block: Block) -> Block:
+        added: list[Key] = []
+        lets = []
+        for let in block.lets:
+            new = self.let(let, added)
+            if new is not None:
+                lets.append(new)
+        results = tuple([self.renaming.atom(r) for r in block.results])
+        for key in added:
+            del self.known[key]
+        return Block(tuple(lets), results)
+
+    def let(self, let: Let, added: list[Key]) -> Let | None:
+        renaming = self.renaming
+        op = rebuild(let.op, atom=renaming.atom, size=renaming.size, block=self.block, bind=renaming.bind)
+        if isinstance(op, Effect | Copy):
+            return Let(tuple([renaming.bind(v) for v in let.vars]), op, let.span)
+        vars = let.vars
+        if isinstance(op, Comp | If):
+            op, vars = self.once(op, vars)
+        vars = tuple([renaming.bind(v) for v in vars])
+        keys = Keys()
+        key = keys.op(op), _types(keys, vars)
+        found = self.known.get(key)
+        if found is None:
+            self.known[key] = vars
+            added.append(key)
+            self.resolve(let.vars)
+            return Let(vars, op, let.span)
+        renaming.env.update(zip(vars, found, strict=True))
+        self.resolve(let.vars)
+        return None
+
+    def resolve(self, vars: tuple[Var, ...]) -> None:
+        """Replacements are never themselves replaced: follows each to its end."""
+        env = self.renaming.env
+        for var in vars:
+            new = env.get(var)
+            while isinstance(new, Var) and new in env:
+                env[var] = new = env[new]
+
+    def once(self, op: Comp | If, vars: tuple[Var, ...]) -> tuple[Op, tuple[Var, ...]]:
+        """The operation without results that it gives twice."""
+        if len(vars) < 2:
+            return op, vars
+        keys = Keys()
+        first: dict[Key, Var] = {}
+        keep = []
+        for k, var in enumerate(vars):
+            key: Key
+            if isinstance(op, Comp):
+                d = op.destinations[k]
+                into = None if d.into is None else keys.atom(d.into)
+                what = getattr(d, "monoid", None)
+                key = keys.atom(op.body.results[k]), what, keys.sizes(d.shape), keys.sizes(d.index), into
+            else:
+                type = self.renaming.type(var.type)
+                key = keys.atom(op.then.results[k]), keys.atom(op.otherwise.results[k]), keys.type(type)
+            if key in first:
+                self.renaming.env[var] = first[key]
+            else:
+                first[key] = var
+                keep.append(k)
+        if len(keep) == len(vars):
+            return op, vars
+        kept = tuple([vars[k] for k in keep])
+        if isinstance(op, Comp):
+            body = Block(op.body.lets, tuple([op.body.results[k] for k in keep]))
+            return Comp(op.axes, body, tuple([op.destinations[k] for k in keep])), kept
+        then = Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
+        otherwise = Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
+        return If(op.condition, then, otherwise), kept
+
+
+def _types(keys: Keys, vars: tuple[Var, ...]) -> Key:
+    """The types of what is bound: a check or branch may say more of its value than another that is equal."""
+    types = []
+    for var in vars:
+        types.append(keys.type(var.type) if isinstance(var.type, Array) else var.type)
+        keys.bind(var)
+    return tuple(types)

@@ -1,0 +1,219 @@
+"""Dead code: what no result, check or effect needs, by marking what is needed and keeping just that.
+
+Besides whole lets it removes single results: of branches and comprehensions, cotangents that nobody uses, and parts of
+the state of loops, which live only if their last value is used, or if what lives in the loop uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from dlang.ir.anf import (
+    Atom,
+    Block,
+    Call,
+    Check,
+    Comp,
+    Effect,
+    For,
+    Function,
+    If,
+    Jvp,
+    Let,
+    Op,
+    Program,
+    Size,
+    Var,
+    Vjp,
+    While,
+)  # fmt: skip
+from dlang.ir.traverse import map_functions, parts, type_vars
+from dlang.optimize.effects import effectful_functions
+
+
+def dce(program: Program) -> Program:
+    """The program without dead code."""
+    effectful = effectful_functions(program)
+    return map_functions(program, lambda f: _function(f, effectful))
+
+
+def _function(function: Function, effectful: Set[str]) -> Function:
+    marks = _Marks(effectful)
+    nodes = marks.register(function.body, None)
+    for var in (*function.params, *function.results):
+        marks.work += type_vars(var.type)
+    marks.atoms(function.body.results)
+    marks.run()
+    body = marks.sweep(function.body, nodes, tuple(range(len(function.body.results))))
+    if body is function.body:
+        return function
+    return Function(function.name, function.params, function.results, body, function.label, function.span)
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A let with the lets in its blocks; `live` once something needs it."""
+
+    let: Let
+    around: _Node | None
+    inner: tuple[list[_Node], ...] = ()
+    live: bool = False
+
+
+class _Marks:
+    """What is needed, found from the roots through the definitions with a work list."""
+
+    def __init__(self, effectful: Set[str]) -> None:
+        self.effectful = effectful
+        self.needed: set[Var] = set()
+        self.work: list[Var] = []
+        self.home: dict[Var, tuple[_Node, int]] = {}  # of what a let binds, and of the state of loops
+        self.state: dict[Var, Var] = {}  # the state of a loop inside it → what the loop binds for it
+
+    def register(self, block: Block, around: _Node | None) -> list[_Node]:
+        """Notes where everything is bound, and marks what must stay."""
+        nodes = []
+        for let in block.lets:
+            node = _Node(let, around)
+            nodes.append(node)
+            for k, var in enumerate(let.vars):
+                self.home[var] = node, k
+            op = let.op
+            match op:
+                case Check() | Effect():
+                    self.live(node)
+                case Call(function=callee) | Vjp(function=callee) | Jvp(function=callee):
+                    if callee in self.effectful:
+                        self.live(node)
+                case For() | While():
+                    self.state.update(zip(op.params, let.vars, strict=True))
+                case _:
+                    pass
+            node.inner = tuple([self.register(b, node) for b in parts(op).blocks])
+        return nodes
+
+    def atoms(self, atoms: tuple[Atom, ...]) -> None:
+        self.work += [a for a in atoms if isinstance(a, Var)]
+
+    def sizes(self, sizes: tuple[Size, ...]) -> None:
+        for size in sizes:
+            for monomial in size.terms:
+                self.work += monomial
+
+    def live(self, node: _Node | None) -> None:
+        """A let stays: so does what its running at all depends on, and every let around it."""
+        while node is not None and not node.live:
+            node.live = True
+            op = node.let.op
+            match op:
+                case Comp():
+                    for axis in op.axes:
+                        self.sizes(axis.lows)
+                        self.sizes(axis.highs)
+                case If():
+                    self.atoms((op.condition,))
+                case For():
+                    self.sizes((op.low, op.high))
+                    self.atoms(op.body.results[: op.early])
+                case While():
+                    self.atoms(op.condition.results)
+                    self.atoms(op.body.results[: op.early])
+                case _:
+                    p = parts(op)
+                    self.atoms(p.atoms)
+                    self.sizes(p.sizes)
+                    for var in node.let.vars:
+                        self.work += type_vars(var.type)
+            node = node.around
+
+    def component(self, op: Op, k: int) -> None:
+        """What the k-th result of an operation with blocks needs by itself."""
+        match op:
+            case Comp():
+                destination = op.destinations[k]
+                self.sizes(destination.shape)
+                self.sizes(destination.index)
+                if destination.into is not None:
+                    self.work.append(destination.into)
+                self.atoms((op.body.results[k],))
+            case If():
+                self.atoms((op.then.results[k], op.otherwise.results[k]))
+            case For() | While():
+                self.work += type_vars(op.params[k].type)
+                self.atoms((op.init[k], op.body.results[k + op.early]))
+            case _:
+                pass
+
+    def run(self) -> None:
+        while self.work:
+            var = self.work.pop()
+            var = self.state.get(var, var)
+            if var in self.needed:
+                continue
+            self.needed.add(var)
+            self.work += type_vars(var.type)
+            if var in self.home:
+                node, k = self.home[var]
+                self.live(node)
+                self.component(node.let.op, k)
+
+    # ---- what is left
+    def sweep(self, block: Block, nodes: list[_Node], results: tuple[int, ...]) -> Block:
+        """The block without what is not needed, giving the results at these positions."""
+        lets = tuple([self.let(node) for node in nodes if node.live])
+        kept = block.results if len(results) == len(block.results) else tuple([block.results[k] for k in results])
+        if len(lets) == len(nodes) and kept is block.results:
+            if all(a is node.let for a, node in zip(lets, nodes, strict=True)):
+                return block
+        return Block(lets, kept)
+
+    def let(self, node: _Node) -> Let:
+        let = node.let
+        op = let.op
+        if isinstance(op, Vjp):
+            return self.vjp(let, op)
+        if not node.inner:
+            return let
+        keep = tuple([k for k, var in enumerate(let.vars) if var in self.needed])
+        shifted = keep
+        if isinstance(op, For | While) and op.early:
+            shifted = (0, *[k + 1 for k in keep])
+        new: Op
+        match op:
+            case Comp():
+                body = self.sweep(op.body, node.inner[0], keep)
+                new = Comp(op.axes, body, tuple([op.destinations[k] for k in keep]))
+                same = body is op.body
+            case If():
+                then = self.sweep(op.then, node.inner[0], keep)
+                otherwise = self.sweep(op.otherwise, node.inner[1], keep)
+                new = If(op.condition, then, otherwise)
+                same = then is op.then and otherwise is op.otherwise
+            case For():
+                body = self.sweep(op.body, node.inner[0], shifted)
+                params, init = tuple([op.params[k] for k in keep]), tuple([op.init[k] for k in keep])
+                new = For(op.index, op.low, op.high, params, init, body, op.early)
+                same = body is op.body
+            case While():
+                condition = self.sweep(op.condition, node.inner[0], (0,))
+                body = self.sweep(op.body, node.inner[1], shifted)
+                params, init = tuple([op.params[k] for k in keep]), tuple([op.init[k] for k in keep])
+                new = While(params, init, condition, body, op.early)
+                same = condition is op.condition and body is op.body
+            case _:
+                return let
+        if same and len(keep) == len(let.vars):
+            return let
+        return Let(tuple([let.vars[k] for k in keep]), new, let.span)
+
+    def vjp(self, let: Let, op: Vjp) -> Let:
+        """Without the cotangents that are not needed; without any it is a call."""
+        values = len(let.vars) - len(op.wrt)
+        keep = [k for k in range(len(op.wrt)) if let.vars[values + k] in self.needed]
+        if len(keep) == len(op.wrt):
+            return let
+        kept = (*let.vars[:values], *[let.vars[values + k] for k in keep])
+        if not keep:
+            return Let(kept, Call(op.function, op.args), let.span)
+        return Let(kept, Vjp(op.function, op.args, tuple([op.wrt[k] for k in keep]), op.cotangents), let.span)

@@ -1,0 +1,393 @@
+"""The normal form of comprehensions: every one a perfect nest of scalar code.
+
+    [exp(x[i, j]) / sum(exp(x[i, k]) for k) for i, j]    becomes    s[i] = sum(exp(x[i, k])) and [exp(x[i, j]) / s[i]]
+
+Every inner reduction becomes an array of its own over just the axes that it depends on, and so does every maximal float
+that is computed, or gathered by data, from fewer axes than its comprehension has. What depends on an operation that
+must stay at its point (loops, branches, calls, effects) stays with it; a check moves to just the axes that it depends
+on, and runs if and only if it ran before. A read may leave an axis only if it is proven in range without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dlang.diagnostics import Span
+from dlang.ir.affine import Box, Knowledge, dependencies, extent, hull, nonempty
+from dlang.ir.anf import (
+    INTEGERS, Add, Array, Atom, Axis, Block, Cast, Check, Comp, Destination, For, Function, Keep, Let, Lit, Op, Prim,
+    Program, Read, Size, SizeOf, Stop, Var, fresh, poly,
+)  # fmt: skip
+from dlang.ir.builder import Builder
+from dlang.ir.traverse import Renaming, free_vars, map_blocks, map_functions, parts, rebuild, walk
+from dlang.ir.types import array_type, dtype_of, is_float, type_of
+
+_DEEPEST = 32  # nested reductions
+
+
+def distribute(program: Program) -> Program:
+    """The program in normal form."""
+    return map_functions(program, distribute_function)
+
+
+def distribute_function(function: Function) -> Function:
+    """The function with every comprehension in normal form."""
+    known = Knowledge()
+    known.saw(p.type for p in function.params)
+    body = _block(function.body, known)
+    if body is function.body:
+        return function
+    return Function(function.name, function.params, function.results, body, function.label, function.span)
+
+
+def _block(block: Block, known: Knowledge) -> Block:
+    known = known.copy()
+    lets: list[Let] = []
+    changed = False
+    for let in block.lets:
+        new = _let(let, known)
+        changed |= len(new) != 1 or new[0] is not let
+        lets += new
+        for n in new:
+            known.saw(v.type for v in n.vars)
+    return Block(tuple(lets), block.results) if changed else block
+
+
+def _let(let: Let, known: Knowledge) -> list[Let]:
+    op = let.op
+    match op:
+        case Comp():
+            return _split(let, op, known, 0)
+        case For():
+            inner = known.copy()
+            inner.facts.between(op.index, (op.low,), (op.high,))
+            new = map_blocks(op, lambda b: _block(b, inner))
+        case _:
+            new = map_blocks(op, lambda b: _block(b, known))
+    return [let if new is op else Let(let.vars, new, let.span)]
+
+
+@dataclass(slots=True)
+class _Split:
+    """A comprehension being taken apart: `before` is what goes in front of it, `body` what is left of its body."""
+
+    axes: tuple[Axis, ...]
+    known: Knowledge  # outside of it
+    box: Box
+    before: list[Let] = field(default_factory=list)
+    body: list[Let] = field(default_factory=list)
+    depends: dict[Var, set[Var]] = field(default_factory=dict)
+    pinned: set[Var] = field(default_factory=set)  # what must stay at its point, and what depends on it
+    checked: set[Var] = field(default_factory=set)  # what depends on a check that stands in the body
+    elements: dict[Var, tuple[Var, tuple[Size, ...]]] = field(default_factory=dict)  # arrays that moved to the front
+    renaming: Renaming = field(default_factory=lambda: Renaming({}))  # scalars that moved to the front
+
+    def rewritten(self, let: Let) -> Let:
+        """A let of the body in terms of what moved to the front."""
+        op = self._op(let.op)
+        return let if op is let.op else Let(tuple(self.renaming.bind(v) for v in let.vars), op, let.span)
+
+    def _op(self, op: Op) -> Op:
+        if not self.elements and not self.renaming.env:
+            return op
+        if isinstance(op, Read) and op.array in self.elements:
+            array, index = self.elements[op.array]
+            return Read(array, (*index, *map(self.renaming.size, op.index)))
+        r = self.renaming
+        return rebuild(op, atom=r.atom, size=r.size, block=self._block, bind=r.bind)
+
+    def _block(self, b: Block) -> Block:
+        lets = tuple(self.rewritten(let) for let in b.lets)
+        return Block(lets, tuple(self.renaming.atom(a) for a in b.results))
+
+
+def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
+    """What a comprehension becomes: those in front of it, and what is left."""
+    inside = known.within(op.axes)
+    box = hull(op.axes, inside)
+    if box is None or depth > _DEEPEST or not op.axes:
+        body = _block(op.body, inside)
+        return [let if body is op.body else Let(let.vars, Comp(op.axes, body, op.destinations), let.span)]
+    s = _Split(op.axes, known.copy(), box)
+    whole = _used_whole(op.body)
+    for original in op.body.lets:
+        inner = s.rewritten(original)
+        s.depends |= _dependence(inner, s)
+        if _stays(inner.op, s.pinned):
+            s.pinned |= set(inner.vars)
+        if isinstance(inner.op, Comp) and not s.pinned & set(inner.vars):
+            _certify(s, inner.op, depth)
+            if _moved(s, inner, inner.op, whole, depth):
+                continue
+            s.pinned |= set(inner.vars)
+        new = map_blocks(inner.op, lambda b: _block(b, inside))
+        s.body.append(inner if new is inner.op else Let(inner.vars, new, inner.span))
+        if isinstance(inner.op, Check) or any(v in s.checked for v in free_vars(inner.op)):
+            s.checked |= set(inner.vars)
+    results = tuple(s.renaming.atom(a) for a in op.body.results)
+    index_vars = {v for d in op.destinations for e in d.index for v in e.atoms()}
+    _hoist(s, {*results, *index_vars}, depth)
+    results = tuple(s.renaming.atom(a) for a in results)
+    destinations = tuple(
+        Keep(d.shape, tuple(map(s.renaming.size, d.index)), d.monoid, d.into)
+        if isinstance(d, Keep)
+        else Add(d.shape, tuple(map(s.renaming.size, d.index)), d.into)
+        for d in op.destinations
+    )
+    body = _needed(s.body, {*results, *(v for d in destinations for e in d.index for v in e.atoms())})
+    if not s.before and all(a is b for a, b in zip(body, op.body.lets, strict=False)) and len(body) == len(op.body.lets):
+        return [let]
+    return [*s.before, Let(let.vars, Comp(op.axes, Block(tuple(body), results), destinations), let.span)]
+
+
+def _dependence(let: Let, s: _Split) -> dict[Var, set[Var]]:
+    names = {a.var for a in s.axes}
+    found: set[Var] = set()
+    for v in free_vars(let.op):
+        found |= {v} if v in names else s.depends.get(v, set())
+    return dict.fromkeys(let.vars, found)
+
+
+def _stays(op: Op, pinned: set[Var]) -> bool:
+    """Whether an operation must stay at its point: not a pure scalar or a comprehension of such, or it needs one."""
+    match op:
+        case Prim(name, args):
+            divides = name in ("floordiv", "mod", "shift_left", "shift_right") and dtype_of(args[0]) in INTEGERS
+            if divides and not (isinstance(args[1], Lit) and args[1].value):
+                return True
+        case Cast() | SizeOf() | Read() | Stop() | Check():
+            pass
+        case Comp():
+            if any(d.into is not None for d in op.destinations):
+                return True
+            if any(isinstance(i.op, Check) or _stays(i.op, pinned) for i in op.body.lets):
+                return True
+        case _:
+            return True
+    return any(v in pinned for v in free_vars(op))
+
+
+def _used_whole(body: Block) -> set[Var]:
+    """The arrays that are used otherwise than element by element."""
+    found: set[Var] = set()
+    for let in walk(body):
+        for a in parts(let.op).atoms:
+            if isinstance(a, Var) and isinstance(a.type, Array) and not isinstance(let.op, Read):
+                found.add(a)
+        for inner in parts(let.op).blocks:
+            found |= {a for a in inner.results if isinstance(a, Var) and isinstance(a.type, Array)}
+    return found
+
+
+def _needed(body: Sequence[Let], wanted: set[Atom]) -> list[Let]:
+    """The lets that something needs, and those that stay anyhow."""
+    wanted = set(wanted)
+    out = []
+    for let in reversed(body):
+        if any(v in wanted for v in let.vars) or not isinstance(let.op, Prim | Cast | SizeOf | Read | Stop):
+            out.append(let)
+            wanted |= set(free_vars(let.op))
+    return out[::-1]
+
+
+def _slice(body: Sequence[Let], wanted: Iterable[Var]) -> list[Let]:
+    """The part of a body that computes some of its variables."""
+    wanted = set(wanted)
+    out = []
+    for let in reversed(body):
+        if any(v in wanted for v in let.vars):
+            out.append(let)
+            wanted |= set(free_vars(let.op))
+    return out[::-1]
+
+
+# ---- the space of what moves -----------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """Axes to move to: the shape of an array over them, and its index at a point. lets: what computes the shape."""
+
+    axes: tuple[Axis, ...]
+    shape: tuple[Size, ...]
+    index: tuple[Size, ...]
+    lets: tuple[Let, ...]
+    whole: bool  # all axes of the comprehension
+
+
+def _project(s: _Split, over: set[Var], lets: Sequence[Let]) -> _Space:
+    """The axes `over`, if what moves there is defined there, else all of them.
+
+    A bound that mentions another axis is widened to the box, if every read stays in range. Where a read is not proven
+    in range without the dropped axes, and for checks, the space is empty if one of those is.
+    """
+    kept = [a for a in s.axes if a.var in over]
+    dropped = [a for a in s.axes if a.var not in over]
+    gone = {a.var for a in dropped}
+
+    def wide(axis: Axis, bounds: tuple[Size, ...], end: Size) -> tuple[Size, ...]:
+        return tuple(dict.fromkeys(end if b.mentions(gone) else b for b in bounds))
+
+    axes = [Axis(a.var, wide(a, a.lows, s.box[a.var][0]), wide(a, a.highs, s.box[a.var][1] + 1)) for a in kept]
+    if dropped:
+        checks = any(isinstance(let.op, Check) for let in lets)
+        if checks or not _in_range(lets, s.known.within(axes), set(s.depends)):
+            names = {a.var for a in s.axes}
+            box = not any(b.mentions(names) for a in dropped for b in (*a.lows, *a.highs))
+            exact = not any(b.mentions(gone) for a in kept for b in (*a.lows, *a.highs))
+            if box and exact and kept:
+                axes = nonempty(kept, dropped, s.box, s.known)
+            else:
+                axes = list(s.axes)
+    b = Builder()
+    with b.scope() as emitted:
+        shape = tuple(extent(b, s.box[a.var], s.known) for a in axes)
+    index = tuple(poly(a.var) - s.box[a.var][0] for a in axes)
+    return _Space(tuple(axes), shape, index, tuple(emitted), len(axes) == len(s.axes))
+
+
+def _in_range(lets: Sequence[Let], known: Knowledge, local: set[Var]) -> bool:
+    """Whether the reads are proven in range. What data say, a check or the type of the data has established."""
+    data = {v for let in lets for v in let.vars if isinstance(let.op, Read)}
+    for let in lets:
+        match let.op:
+            case Read(array, index):
+                for entry, size in zip(index, array_type(array).shape, strict=True):
+                    if entry.mentions(local):
+                        if not all(v in data for v in entry.atoms() if v in local):
+                            return False
+                    elif not known.inside((entry,), (size,)):
+                        return False
+            case Comp(axes, body):
+                if not _in_range(body.lets, known.within(axes), local | {v for i in body.lets for v in i.vars}):
+                    return False
+            case _:
+                pass
+    return True
+
+
+def _store(
+    s: _Split, space: _Space, lets: Sequence[Let], atoms: Sequence[Var], span: Span | None, depth: int
+) -> list[Var]:
+    """Emits the comprehension that stores scalars at every point of a space; gives its arrays."""
+    keep = Keep(space.shape, space.index, "set")
+    stored = [fresh(v.name, type_of(dtype_of(v), space.shape)) for v in atoms]
+    op = Renaming({}, fresh=True).op(Comp(space.axes, Block(tuple(lets), tuple(atoms)), (keep,) * len(atoms)))
+    assert isinstance(op, Comp)
+    s.before += space.lets
+    s.before += _split(Let(tuple(stored), op, span), op, s.known, depth + 1)
+    s.known.saw(v.type for v in stored)
+    return stored
+
+
+# ---- inner comprehensions and checks ---------------------------------------------------------------------------------
+def _moved(s: _Split, let: Let, op: Comp, whole: set[Var], depth: int) -> bool:
+    """Moves an inner comprehension to the front; False if it has to stay."""
+    names = {a.var for a in s.axes}
+    local = set(s.depends) | names
+    if any(v in whole for v in let.vars) or any(n.mentions(local) for d in op.destinations for n in d.shape):
+        return False
+    lets = _slice(s.body, free_vars(op))
+    if any(isinstance(x.op, Check) for x in lets):
+        return False
+    space = _project(s, s.depends[let.vars[0]], [*lets, let])
+    destinations: list[Destination] = []
+    stored = []
+    for v, d in zip(let.vars, op.destinations, strict=True):
+        shape, index = (*space.shape, *d.shape), (*space.index, *d.index)
+        destinations.append(Keep(shape, index, d.monoid) if isinstance(d, Keep) else Add(shape, index))
+        stored.append(fresh(v.name, type_of(dtype_of(v), shape)))
+    joined = Comp((*space.axes, *op.axes), Block((*lets, *op.body.lets), op.body.results), tuple(destinations))
+    new = Renaming({}, fresh=True).op(joined)
+    assert isinstance(new, Comp)
+    s.before += space.lets
+    s.before += _split(Let(tuple(stored), new, let.span), new, s.known, depth + 1)
+    s.known.saw(v.type for v in stored)
+    for v, array in zip(let.vars, stored, strict=True):
+        if isinstance(v.type, Array):
+            s.elements[v] = array, space.index
+        elif space.axes:
+            s.body.append(Let((v,), Read(array, space.index), let.span))
+            s.depends[v] = {a.var for a in space.axes}
+        else:
+            s.renaming.env[v] = array
+    return True
+
+
+def _certify(s: _Split, op: Comp, depth: int) -> None:
+    """Moves the checks that an inner comprehension relies on to the front: what they certify is stored."""
+    for position, let in enumerate(s.body):
+        if not isinstance(let.op, Check) or any(v in s.pinned for v in free_vars(let.op)):
+            continue
+        if not any(x is let for x in _slice(s.body, free_vars(op))):
+            continue
+        if any(isinstance(v.type, Array) for v in let.vars):
+            continue
+        lets = [*_slice(s.body[:position], free_vars(let.op)), let]
+        if any(isinstance(x.op, Check) for x in lets[:-1]):
+            continue
+        space = _project(s, s.depends[let.vars[0]], lets)
+        stored = _store(s, space, lets, let.vars, let.span, depth)
+        reads = [Let((v,), Read(a, space.index), let.span) for v, a in zip(let.vars, stored, strict=True)]
+        s.body[position : position + 1] = reads
+        s.checked = _tainted(s.body)
+        for v in let.vars:
+            s.depends[v] = {a.var for a in space.axes}
+        _certify(s, op, depth)
+        return
+
+
+def _tainted(body: Sequence[Let]) -> set[Var]:
+    """What depends on a check of the body."""
+    found: set[Var] = set()
+    for let in body:
+        if isinstance(let.op, Check) or any(v in found for v in free_vars(let.op)):
+            found |= set(let.vars)
+    return found
+
+
+# ---- invariants ------------------------------------------------------------------------------------------------------
+def _hoist(s: _Split, top: set[Atom], depth: int) -> None:
+    """Moves every maximal float that is computed from fewer axes than there are to the front."""
+    s.depends = dependencies(s.body, s.axes)
+    everything = {a.var for a in s.axes}
+    roots: dict[tuple[Var, ...], list[Let]] = {}
+    for let in s.body:
+        if any(v in s.pinned or v in s.checked for v in let.vars) or len(let.vars) != 1:
+            continue
+        (v,) = let.vars
+        over = s.depends[v]
+        if over == everything or not _worth_storing(let, s, over):
+            continue
+        wider = v in top or any(v in free_vars(u.op) and any(s.depends[w] != over for w in u.vars) for u in s.body)
+        if wider or any(v in free_vars(u.op) and not u.vars for u in s.body):
+            roots.setdefault(tuple(a.var for a in s.axes if a.var in over), []).append(let)
+    for axes, lets in roots.items():
+        needed = _slice(s.body, [let.vars[0] for let in lets])
+        space = _project(s, set(axes), needed)
+        if space.whole:
+            continue
+        if not space.axes:
+            renaming = Renaming({}, fresh=True)
+            s.before += [renaming.let(let) for let in needed]
+            s.renaming.env.update({let.vars[0]: renaming.atom(let.vars[0]) for let in lets})
+            moved = {let.vars[0] for let in lets}
+            s.body = [s.rewritten(let) for let in s.body if let.vars[:1] != () and let.vars[0] not in moved or not let.vars]
+            continue
+        stored = _store(s, space, needed, [let.vars[0] for let in lets], lets[0].span, depth)
+        reads = {let.vars[0]: Read(array, space.index) for let, array in zip(lets, stored, strict=True)}
+        s.body = [
+            Let(let.vars, reads[let.vars[0]], let.span) if let.vars and let.vars[0] in reads else let for let in s.body
+        ]
+
+
+def _worth_storing(let: Let, s: _Split, over: set[Var]) -> bool:
+    """Whether reading a stored value is cheaper: a float that is computed from arrays, or gathered by data."""
+    if not is_float(let.vars[0].type):
+        return False
+    match let.op:
+        case Read(_, index):
+            return any(e.mentions(s.depends) for e in index)
+        case Prim() | Cast():
+            return not over or any(isinstance(x.op, Read) for x in _slice(s.body, free_vars(let.op)))
+        case _:
+            return False

@@ -1,0 +1,59 @@
+"""What an operation does besides binding values: it may have to stay, and it may consume arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from dlang.ir.anf import Array, Call, Check, Comp, Effect, For, Jvp, Op, Program, Update, Var, Vjp, While
+from dlang.ir.traverse import parts, walk
+
+
+def effectful_functions(program: Program) -> frozenset[str]:
+    """The functions that may end the run or be seen by the world, themselves or through what they call."""
+    callers: dict[str, list[str]] = {}
+    work: list[str] = []
+    for name, function in program.functions.items():
+        for let in walk(function.body):
+            match let.op:
+                case Check() | Effect():
+                    work.append(name)
+                case Call(function=callee) | Vjp(function=callee) | Jvp(function=callee):
+                    callers.setdefault(callee, []).append(name)
+                case _:
+                    pass
+    found: set[str] = set()
+    while work:
+        name = work.pop()
+        if name not in found:
+            found.add(name)
+            work += callers.get(name, [])
+    return frozenset(found)
+
+
+def is_effectful(op: Op, functions: Set[str]) -> bool:
+    """Whether an operation must stay, alone or for what stands in its blocks; `functions` are the effectful ones."""
+    match op:
+        case Check() | Effect():
+            return True
+        case Call(function=callee) | Vjp(function=callee) | Jvp(function=callee):
+            return callee in functions
+        case _:
+            return any(is_effectful(let.op, functions) for block in parts(op).blocks for let in block.lets)
+
+
+def consumed_by(op: Op) -> list[Var]:
+    """The arrays that an operation, or one in its blocks, would like to change in place."""
+    out: list[Var] = []
+    match op:
+        case Update(array=array):
+            return [array]
+        case Comp():
+            out = [d.into for d in op.destinations if d.into is not None]
+        case For() | While():
+            out = [a for a in op.init if isinstance(a, Var) and isinstance(a.type, Array)]
+        case _:
+            pass
+    for block in parts(op).blocks:
+        for let in block.lets:
+            out += consumed_by(let.op)
+    return out

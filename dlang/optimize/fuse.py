@@ -1,0 +1,334 @@
+"""Fusion of comprehensions, in a block at a time: merging those over the same points, and inlining cheap producers.
+
+Merging: comprehensions with equal axes become one with the results of all, if they share an operand or one reads the
+other's result at its own point; so chains of elementwise code, reductions of them, and what a forward and a backward
+sweep have in common are one pass. Inlining: a result that is only read in comprehensions, each of its elements as often
+as it was computed or so cheap that it does not matter, is computed where it is read.
+
+Nothing is computed more often than before, but for a few sums and products. Comprehensions with checks or effects in
+them stay as they are. `fusion_order.py` has the order of what depends on what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from dlang.ir.anf import (
+    Add,
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Cast,
+    Comp,
+    Destination,
+    For,
+    Function,
+    Keep,
+    Let,
+    Op,
+    Prim,
+    Program,
+    Read,
+    Size,
+    SizeOf,
+    Var,
+    While,
+    fresh,
+)  # fmt: skip
+from dlang.ir.traverse import Renaming, map_blocks, map_functions, mentioned, parts, rebuild, substitute
+from dlang.optimize.comps import point_of
+from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
+from dlang.optimize.fusion_order import Items
+from dlang.optimize.keys import Key, Keys
+
+CHEAP = {"add", "sub", "mul", "neg", "abs", "select", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "and"}
+CHEAP |= {"or", "not", "sign", "guard"}
+FEW = 3  # primitives and reads of a body that may be computed at several reads
+
+
+def fuse(program: Program) -> Program:
+    """The program with its comprehensions fused."""
+    effectful = effectful_functions(program)
+
+    def function(f: Function) -> Function:
+        body = _Fuser(effectful).block(f.body)
+        return f if body is f.body else Function(f.name, f.params, f.results, body, f.label, f.span)
+
+    return map_functions(program, function)
+
+
+class _Fuser:
+    def __init__(self, effectful: frozenset[str]) -> None:
+        self.effectful = effectful
+
+    def block(self, block: Block) -> Block:
+        lets = []
+        for let in block.lets:
+            op = map_blocks(let.op, self.block)
+            lets.append(let if op is let.op else Let(let.vars, op, let.span))
+        block = Block(tuple(lets), block.results)
+        if sum(isinstance(let.op, Comp) for let in lets) < 2:
+            return block
+        return merged(inlined_producers(merged(block, self.effectful)), self.effectful)
+
+
+# ---- comprehensions over the same points -----------------------------------------------------------------------------
+def merged(block: Block, effectful: frozenset[str]) -> Block:
+    """The block with comprehensions of equal axes merged where that is possible and useful."""
+    items = Items()
+    groups: dict[Key, list[int]] = {}
+    for let in block.lets:
+        op = let.op
+        effects = is_effectful(op, effectful)
+        if not isinstance(op, Comp) or not op.axes or effects:
+            items.append(let, effects)
+            continue
+        keys = Keys()
+        key = tuple([keys.axis(a) for a in op.axes])
+        for k in reversed(groups.get(key, [])):
+            other = items.lets[k]
+            assert isinstance(other.op, Comp)
+            if items.may_join(k, let) and _related(other, let):
+                together = merge(other, let)
+                if together is not None:
+                    items.join(k, let, together)
+                    break
+        else:
+            groups.setdefault(key, []).append(items.append(let, effects))
+    return Block(items.ordered(), block.results)
+
+
+def _arrays(op: Op) -> set[Var]:
+    return {v for v in mentioned(op) if isinstance(v.type, Array)}
+
+
+def _related(a: Let, b: Let) -> bool:
+    """Whether one pass over the points saves something: an operand in common, or a result of one that is one."""
+    return bool((_arrays(a.op) | set(a.vars)) & _arrays(b.op))
+
+
+def merge(first: Let, second: Let) -> Let | None:
+    """One comprehension for two with equal axes; None if the second needs more of the first than its own point."""
+    a, b = first.op, second.op
+    assert isinstance(a, Comp) and isinstance(b, Comp)
+    env = dict(zip([x.var for x in b.axes], [x.var for x in a.axes], strict=True))
+    results = dict(zip(first.vars, range(len(first.vars)), strict=True))
+    consumed = {d.into for d in (*a.destinations, *b.destinations) if d.into is not None}
+    if consumed & (set(mentioned(a.body)) | set(mentioned(b.body)) - set(first.vars)):
+        return None
+    reader = _PointReader(a, results, env)
+    body = reader.block(b.body)
+    if reader.failed:
+        return None
+    values = list(a.body.results)
+    lets = [*a.body.lets, *body.lets]
+    destinations: list[Destination] = list(a.destinations)
+    for value, d in zip(body.results, b.destinations, strict=True):
+        new = _renamed(d, env)
+        if new.into in results:
+            k = results[new.into]
+            base = a.destinations[k]
+            if not (isinstance(new, Keep) and isinstance(base, Keep) and new.monoid == "sum"):
+                return None
+            if base.monoid not in ("sum", "set") or base.index != new.index:
+                return None
+            both = fresh("t", value.type)
+            lets.append(Let((both,), Prim("add", (values[k], value)), second.span))
+            value, new = both, base
+        elif any(size.mentions(first.vars) for size in (*new.shape, *new.index)):
+            return None
+        values.append(value)
+        destinations.append(new)
+    if any(s.mentions(first.vars) for axis in b.axes for s in (*axis.lows, *axis.highs)):
+        return None
+    op = Comp(a.axes, Block(tuple(lets), tuple(values)), tuple(destinations))
+    return Let((*first.vars, *second.vars), op, first.span)
+
+
+def _renamed(d: Destination, env: dict[Var, Var]) -> Destination:
+    shape = d.shape
+    index = tuple([substitute(i, env) for i in d.index])
+    return Keep(shape, index, d.monoid, d.into) if isinstance(d, Keep) else Add(shape, index, d.into)
+
+
+class _PointReader:
+    """Renames a body to the axes of another comprehension, whose results at the same point are known values."""
+
+    def __init__(self, producer: Comp, results: dict[Var, int], env: dict[Var, Var]) -> None:
+        self.producer = producer
+        self.results = results
+        self.renaming = Renaming(env)
+        self.failed = False
+
+    def atom(self, atom: Atom) -> Atom:
+        if isinstance(atom, Var) and atom in self.results:
+            self.failed = True
+        return self.renaming.atom(atom)
+
+    def size(self, size: Size) -> Size:
+        if size.mentions(self.results):
+            self.failed = True
+        return self.renaming.size(size)
+
+    def block(self, block: Block) -> Block:
+        lets = []
+        for let in block.lets:
+            op = let.op
+            if isinstance(op, Read) and op.array in self.results:
+                k = self.results[op.array]
+                index = tuple([self.renaming.size(i) for i in op.index])
+                if point_of(self.producer, k) is not None and index == self.producer.destinations[k].index:
+                    self.renaming.env[let.vars[0]] = self.producer.body.results[k]
+                    continue
+            new = rebuild(op, atom=self.atom, size=self.size, block=self.block, bind=self.renaming.bind)
+            lets.append(Let(tuple([self.renaming.bind(v) for v in let.vars]), new, let.span))
+        return Block(tuple(lets), tuple([self.atom(r) for r in block.results]))
+
+
+# ---- producers computed where they are read --------------------------------------------------------------------------
+def inlined_producers(block: Block) -> Block:
+    """The block with the results that are cheaper to compute at their reads computed there."""
+    uses = _Uses(block)
+    chosen: dict[Var, tuple[Comp, int]] = {}
+    for let in block.lets:
+        if isinstance(let.op, Comp):
+            for k, var in enumerate(let.vars):
+                if uses.inlinable(let.op, k, var, chosen):
+                    chosen[var] = let.op, k
+    if not chosen:
+        return block
+    inliner = _Inliner(chosen)
+    new = inliner.block(block)
+    return Block(
+        tuple([let for let in new.lets if not let.vars or any(v not in chosen for v in let.vars)]), new.results
+    )
+
+
+class _Uses:
+    """Where the arrays of a block are read: for each read the axes that it runs over; None for any other use."""
+
+    def __init__(self, block: Block) -> None:
+        self.reads: dict[Var, list[tuple[Read, tuple[Axis, ...]]]] = {}
+        self.otherwise: set[Var] = {r for r in block.results if isinstance(r, Var)}
+        self.consumed: set[Var] = {v for let in block.lets for v in consumed_by(let.op)}
+        for let in block.lets:
+            self.let(let, None)
+
+    def let(self, let: Let, axes: tuple[Axis, ...] | None) -> None:
+        op = let.op
+        p = parts(op)
+        if isinstance(op, Read) and axes is not None:
+            self.reads.setdefault(op.array, []).append((op, axes))
+        else:
+            self.otherwise.update([a for a in p.atoms if isinstance(a, Var)])
+        inner: tuple[Axis, ...] | None = axes
+        if isinstance(op, Comp):
+            inner = (*(axes or ()), *op.axes)
+        elif isinstance(op, For | While):
+            inner = None
+        for b in p.blocks:
+            self.otherwise.update([r for r in b.results if isinstance(r, Var)])
+            for nested in b.lets:
+                self.let(nested, inner)
+
+    def inlinable(self, op: Comp, k: int, var: Var, chosen: Container[Var]) -> bool:
+        """Whether a result is better computed at its reads, given those chosen before it."""
+        reads = self.reads.get(var, [])
+        if not reads or var in self.otherwise or point_of(op, k) is None:
+            return False
+        code = slice_of(op.body, op.body.results[k])
+        if not all(isinstance(let.op, Prim | Cast | Read | SizeOf) for let in code):
+            return False
+        used = [let.op.array for let in code if isinstance(let.op, Read)]
+        if any(array in self.consumed for array in used):
+            return False
+        single = len(reads) == 1 and len(op.destinations) == 1
+        if any(array in chosen for array in used):
+            return single and all(_once(read, axes) for read, axes in reads)
+        count = len([let for let in code if not isinstance(let.op, SizeOf)])
+        gathers = any(isinstance(let.op, Read) and _by_data(let.op, op) for let in code)
+        moves = count <= 1 and all(isinstance(let.op, Read | Cast | SizeOf) for let in code) and not gathers
+        if moves:
+            return True
+        if not all(_once(read, axes) for read, axes in reads):
+            return False
+        cheap = count <= FEW and not gathers
+        cheap = cheap and all(not isinstance(let.op, Prim) or let.op.name in CHEAP for let in code)
+        return single or (cheap and len(reads) <= FEW)
+
+
+def _by_data(read: Read, op: Comp) -> bool:
+    inside = {v for let in op.body.lets for v in let.vars}
+    return any(i.mentions(inside) for i in read.index)
+
+
+def _once(read: Read, axes: Sequence[Axis]) -> bool:
+    """Whether no element is read twice: each entry has at most one axis, and every axis has an entry for itself."""
+    names = {axis.var for axis in axes}
+    found: set[Var] = set()
+    for entry in read.index:
+        mine = {a for a in entry.atoms() if a in names}
+        if len(mine) > 1 or mine & found or (mine and not _multiple(entry, *mine)):
+            return False
+        found |= mine
+    return found == names
+
+
+def _multiple(entry: Size, axis: Var) -> bool:
+    return all(axis not in m or len(m) == 1 for m in entry.terms)
+
+
+def slice_of(body: Block, value: Atom) -> list[Let]:
+    """The lets of a body that a value needs."""
+    needed: set[Atom] = {value}
+    out = []
+    for let in reversed(body.lets):
+        if any(v in needed for v in let.vars):
+            needed.update(mentioned(let.op))
+            out.append(let)
+    return out[::-1]
+
+
+class _Inliner:
+    """Replaces reads of chosen results by the code that computes the element."""
+
+    def __init__(self, chosen: dict[Var, tuple[Comp, int]]) -> None:
+        self.chosen = chosen
+        self.renaming = Renaming({})
+
+    def block(self, block: Block) -> Block:
+        lets: list[Let] = []
+        r = self.renaming
+        for let in block.lets:
+            op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
+            if isinstance(op, Read) and op.array in self.chosen:
+                r.env[let.vars[0]] = self.element(op, lets)
+            else:
+                if isinstance(op, Comp):
+                    # what is inlined later must be the code as it is now
+                    for k, var in enumerate(let.vars):
+                        if var in self.chosen:
+                            self.chosen[var] = op, k
+                lets.append(Let(tuple([r.bind(v) for v in let.vars]), op, let.span))
+        return Block(tuple(lets), tuple([r.atom(a) for a in block.results]))
+
+    def element(self, read: Read, lets: list[Let]) -> Atom:
+        """Emits the code of one element and gives its value."""
+        op, k = self.chosen[read.array]
+        value = op.body.results[k]
+        code = slice_of(op.body, value)
+        values = {a for let in code for a in parts(let.op).atoms} | {value}
+        env: dict[Var, Atom | Size] = {}
+        for axis, entry in zip(point_of(op, k) or (), read.index, strict=True):
+            if axis is None:
+                continue
+            if axis in values and entry.atom is None and entry.constant is None:
+                number = fresh(axis.name, axis.type)
+                lets.append(Let((number,), SizeOf(entry)))
+                env[axis] = number
+            else:
+                env[axis] = entry
+        copy = Renaming(env, fresh=True)
+        lets += [copy.let(let) for let in code]
+        return copy.atom(value)

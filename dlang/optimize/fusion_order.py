@@ -1,0 +1,107 @@
+"""The lets of a block while some are merged: what depends on what, and an order in which everything is defined first.
+
+Sets of lets are integers, one bit for each, so that asking for a dependence through others is one operation. What
+consumes an array counts as depending on what used it before, so that no copy becomes necessary.
+"""
+
+from __future__ import annotations
+
+from dlang.ir.anf import Array, Let, Var
+from dlang.ir.traverse import mentioned, type_vars
+from dlang.optimize.effects import consumed_by
+
+
+class Items:
+    """Lets in their first order; those that were merged stand together."""
+
+    def __init__(self) -> None:
+        self.lets: list[Let] = []
+        self.above: list[int] = []  # for each: all that it depends on, through others too
+        self.direct: list[int] = []
+        self.place: list[int] = []  # where it stood; of merged lets the last
+        self.home: dict[Var, int] = {}
+        self.users: dict[Var, int] = {}  # of an array: the lets that mention it
+        self.count = 0
+        self.last_effect: int | None = None
+
+    def append(self, let: Let, effects: bool) -> int:
+        """A let of its own; those with effects keep their order."""
+        k = len(self.lets)
+        direct, above = self._needs(let)
+        if effects:
+            if self.last_effect is not None:
+                direct |= 1 << self.last_effect
+                above |= 1 << self.last_effect | self.above[self.last_effect]
+            self.last_effect = k
+        self.lets.append(let)
+        self.direct.append(direct)
+        self.above.append(above)
+        self.place.append(self._next())
+        self._note(k, let)
+        return k
+
+    def may_join(self, k: int, let: Let) -> bool:
+        """Whether nothing that the let needs depends on item k, but for its own results."""
+        return all(not self.above[j] >> k & 1 for j in self._sources(let) if j != k)
+
+    def _note(self, k: int, let: Let) -> None:
+        for var in let.vars:
+            self.home[var] = k
+        for var in mentioned(let.op):
+            if isinstance(var.type, Array):
+                self.users[var] = self.users.get(var, 0) | 1 << k
+
+    def join(self, k: int, let: Let, together: Let) -> None:
+        """Item k becomes the merger of itself and a let that has not been appended."""
+        direct, above = self._needs(let)
+        self.lets[k] = together
+        mask = ~(1 << k)
+        self.direct[k] |= direct & mask
+        self.above[k] |= above & mask
+        self.place[k] = self._next()
+        self._note(k, let)
+        for j, found in enumerate(self.above):
+            if found >> k & 1:
+                self.above[j] = found | self.above[k]
+
+    def ordered(self) -> tuple[Let, ...]:
+        """The lets in their old order as far as dependences allow."""
+        out: list[Let] = []
+        done = 0
+        for k in sorted(range(len(self.lets)), key=self.place.__getitem__):
+            stack = [k]
+            while stack:
+                top = stack[-1]
+                missing = self.direct[top] & ~done
+                if done >> top & 1:
+                    stack.pop()
+                elif missing:
+                    stack.append((missing & -missing).bit_length() - 1)
+                else:
+                    done |= 1 << top
+                    out.append(self.lets[top])
+                    stack.pop()
+        return tuple(out)
+
+    def _next(self) -> int:
+        self.count += 1
+        return self.count
+
+    def _sources(self, let: Let) -> set[int]:
+        used = mentioned(let.op)
+        for var in let.vars:
+            used += type_vars(var.type)
+        found = {self.home[v] for v in used if v in self.home}
+        for var in consumed_by(let.op):
+            mask = self.users.get(var, 0)
+            while mask:
+                found.add((mask & -mask).bit_length() - 1)
+                mask &= mask - 1
+        return found
+
+    def _needs(self, let: Let) -> tuple[int, int]:
+        direct = above = 0
+        for j in self._sources(let):
+            direct |= 1 << j
+            above |= 1 << j | self.above[j]
+        return direct, above

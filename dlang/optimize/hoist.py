@@ -1,0 +1,100 @@
+"""Code that does not change in a loop, or over the points of a comprehension, moves in front of it.
+
+Only total code moves, as the loop may not run at all: arithmetic, reads that are in range whatever runs, and
+comprehensions made of these. Out of comprehensions only scalars move. What is consumed in the loop stays, or it would
+be copied in every trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.ir.anf import (
+    Axis,
+    Block,
+    Comp,
+    For,
+    Function,
+    If,
+    Let,
+    Op,
+    Program,
+    Var,
+    View,
+    While,
+)  # fmt: skip
+from dlang.ir.traverse import bound_vars, map_functions, mentioned, type_vars
+from dlang.optimize.comps import surely_total
+from dlang.optimize.effects import consumed_by
+
+
+def hoist(program: Program) -> Program:
+    """The program with invariant code as far out as it may run."""
+
+    def function(f: Function) -> Function:
+        return Function(f.name, f.params, f.results, _block(f.body), f.label, f.span)
+
+    return map_functions(program, function)
+
+
+def _block(block: Block) -> Block:
+    lets: list[Let] = []
+    for let in block.lets:
+        before, op = _operation(let.op)
+        lets += before
+        lets.append(let if op is let.op else Let(let.vars, op, let.span))
+    return Block(tuple(lets), block.results)
+
+
+def _operation(op: Op) -> tuple[list[Let], Op]:
+    """What moves in front of an operation, and what stays."""
+    match op:
+        case For():
+            body = _block(op.body)
+            before, body = _split(body, {op.index, *op.params}, arrays=True)
+            return before, For(op.index, op.low, op.high, op.params, op.init, body, op.early)
+        case While():
+            condition, body = _block(op.condition), _block(op.body)
+            first, condition = _split(condition, set(op.params), arrays=True)
+            before, body = _split(body, set(op.params), arrays=True)
+            return first + before, While(op.params, op.init, condition, body, op.early)
+        case Comp():
+            body = _block(op.body)
+            before, body = _split(body, {axis.var for axis in op.axes}, arrays=False)
+            return before, Comp(op.axes, body, op.destinations)
+        case If():
+            return [], If(op.condition, _block(op.then), _block(op.otherwise))
+        case _:
+            return [], op
+
+
+def _split(block: Block, inside: set[Var], arrays: bool) -> tuple[list[Let], Block]:
+    """The lets of a body that depend on nothing bound `inside`, and the rest."""
+    consumed = {v for let in block.lets for v in consumed_by(let.op)}
+    moved: list[Let] = []
+    stay: list[Let] = []
+    for let in block.lets:
+        used = mentioned(let.op) + [v for var in let.vars for v in type_vars(var.type)]
+        free = not any(v in inside for v in used)
+        if free and _total(let.op, arrays) and not any(v in consumed for v in let.vars):
+            moved.append(let)
+        else:
+            inside.update(let.vars)
+            inside.update(bound_vars(let.op))
+            stay.append(let)
+    return moved, Block(tuple(stay), block.results)
+
+
+def _total(op: Op, arrays: bool, axes: Sequence[Axis] = ()) -> bool:
+    """Whether an operation may run where it did not before."""
+    match op:
+        case View():
+            return arrays
+        case Comp():
+            scalars = all(not d.shape for d in op.destinations)
+            if any(d.into is not None for d in op.destinations) or not (arrays or scalars):
+                return False
+            inner = (*axes, *op.axes)
+            return all(_total(let.op, arrays, inner) for let in op.body.lets)
+        case _:
+            return surely_total(op, axes)

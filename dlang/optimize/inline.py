@@ -1,0 +1,145 @@
+"""First-order inlining, callees before callers.
+
+A call is replaced by the body of the function where that is small, called once, or works on arrays: array code gains
+from standing in one block. Recursive and large scalar functions stay functions. What a `Vjp` or `Jvp` names stays, and
+is inlined into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.ir.anf import (
+    Block,
+    Call,
+    Comp,
+    Compact,
+    Concat,
+    Contract,
+    Function,
+    Jvp,
+    Let,
+    Library,
+    Program,
+    Reshape,
+    Scan,
+    Update,
+    View,
+    Vjp,
+)  # fmt: skip
+from dlang.ir.traverse import Renaming, inlined, rebuild, walk
+
+SMALL = 40  # lets of a scalar function
+LARGE = 1000  # lets of a function of arrays: above, only a function called once is inlined
+_ARRAY_CODE = (Comp, Contract, Update, View, Reshape, Concat, Scan, Library, Compact)
+
+
+def inline(program: Program, entries: Sequence[str]) -> Program:
+    """The program with calls inlined and without the functions that no entry reaches."""
+    called = {name: _called(f) for name, f in program.functions.items()}
+    order, recursive = _callees_first(called, entries)
+    sites: dict[str, int] = {}
+    for name in order:
+        for callee in called[name]:
+            sites[callee] = sites.get(callee, 0) + 1
+    done: dict[str, Function] = {}
+    chosen: dict[str, Function] = {}
+    for name in order:
+        f = program.functions[name]
+        body = f.body
+        if any(callee in chosen for callee in called[name]):
+            body = _Inliner(chosen).block(body)
+            f = Function(f.name, f.params, f.results, body, f.label, f.span)
+        done[name] = f
+        if name not in recursive and (sites.get(name, 0) == 1 or _worthwhile(f)):
+            chosen[name] = f
+    result = Program({name: done[name] for name in program.functions if name in done})
+    return _reachable(result, entries)
+
+
+def _called(f: Function) -> list[str]:
+    """What a function calls or differentiates, once for each place."""
+    return [let.op.function for let in walk(f.body) if isinstance(let.op, Call | Vjp | Jvp)]
+
+
+def _callees_first(called: dict[str, list[str]], entries: Sequence[str]) -> tuple[list[str], set[str]]:
+    """The functions that the entries reach, each after what it calls, and those that can reach themselves (Tarjan)."""
+    order: list[str] = []
+    recursive: set[str] = set()
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    for entry in entries:
+        if entry in index:
+            continue
+        work = [(entry, iter(called[entry]))]
+        index[entry] = low[entry] = len(index)
+        stack.append(entry)
+        while work:
+            name, callees = work[-1]
+            for callee in callees:
+                if callee == name:
+                    recursive.add(name)
+                if callee not in index:
+                    index[callee] = low[callee] = len(index)
+                    stack.append(callee)
+                    work.append((callee, iter(called[callee])))
+                    break
+                if callee in stack:
+                    low[name] = min(low[name], index[callee])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
+                if low[name] == index[name]:
+                    members = stack[stack.index(name) :]
+                    del stack[stack.index(name) :]
+                    if len(members) > 1:
+                        recursive.update(members)
+                    order += reversed(members)
+    return order, recursive
+
+
+def _worthwhile(f: Function) -> bool:
+    count, arrays = 0, False
+    for let in walk(f.body):
+        count += 1
+        arrays = arrays or isinstance(let.op, _ARRAY_CODE)
+    return count <= (LARGE if arrays else SMALL)
+
+
+def _reachable(program: Program, entries: Sequence[str]) -> Program:
+    seen: set[str] = set()
+    work = list(entries)
+    while work:
+        name = work.pop()
+        if name not in seen:
+            seen.add(name)
+            work += _called(program.functions[name])
+    return Program({name: f for name, f in program.functions.items() if name in seen})
+
+
+class _Inliner:
+    """Replaces calls in one function."""
+
+    def __init__(self, chosen: dict[str, Function]) -> None:
+        self.chosen = chosen
+        self.renaming = Renaming({})
+
+    def block(self, block: Block) -> Block:
+        lets: list[Let] = []
+        renaming = self.renaming
+        for let in block.lets:
+            op = let.op
+            if isinstance(op, Call) and op.function in self.chosen:
+                body = inlined(self.chosen[op.function], tuple([renaming.atom(a) for a in op.args]))
+                lets += body.lets
+                renaming.env.update(zip(let.vars, body.results, strict=True))
+                continue
+            lets.append(self.let(let))
+        return Block(tuple(lets), tuple([renaming.atom(r) for r in block.results]))
+
+    def let(self, let: Let) -> Let:
+        r = self.renaming
+        op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
+        return Let(tuple([r.bind(v) for v in let.vars]), op, let.span)

@@ -1,0 +1,358 @@
+"""Copies made explicit: what is updated in place is owned there and used nowhere afterwards. The last pass.
+
+`Update`, `into`, and the state of a loop that is updated in it consume an array. Where the value is still held, by a
+caller, a later use, a view, or because a loop or comprehension around would need it again, a `Copy` of it is consumed
+instead: before the loop if the loop carries it. The arrays that a function returns are its own, each a buffer for
+itself. Afterwards a back end may update in place without looking.
+
+A *root* is a variable whose value has storage of its own; every array variable holds one or more roots. A *region* is
+code that runs once as a whole: a function, a loop's body or condition, a comprehension's body. Only the region in which
+a root arises may consume it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dlang.ir.anf import (
+    Add,
+    Array,
+    Atom,
+    Block,
+    Check,
+    Comp,
+    Copy,
+    Destination,
+    For,
+    Function,
+    If,
+    Keep,
+    Let,
+    Op,
+    Program,
+    Read,
+    Reshape,
+    Update,
+    Var,
+    View,
+    While,
+    fresh,
+)  # fmt: skip
+from dlang.ir.traverse import Renaming, map_functions, mentioned, parts, walk
+
+
+def ownership(program: Program) -> Program:
+    """The program in which everything that is consumed is owned and dead afterwards."""
+    return map_functions(program, _function)
+
+
+def _function(function: Function) -> Function:
+    owner = _Owner(_wanted(function), _Region())
+    for param in function.params:
+        if _is_array(param):
+            owner.borrowed(param)
+    body = owner.block(function.body, None, owned_results=range(len(function.body.results)))
+    return Function(function.name, function.params, function.results, body, function.label, function.span)
+
+
+def _is_array(atom: Atom) -> bool:
+    return isinstance(atom, Var) and isinstance(atom.type, Array)
+
+
+# ---- what will be consumed -------------------------------------------------------------------------------------------
+def _consumed(op: Op) -> list[Var]:
+    """What an operation consumes by itself; the state of loops is found by `_wanted`."""
+    match op:
+        case Update(array=array):
+            return [array]
+        case Comp():
+            return [d.into for d in op.destinations if d.into is not None]
+        case _:
+            return []
+
+
+def _wanted(function: Function) -> set[Var]:
+    """The variables whose storage is consumed somewhere later; a loop's state is updated in place if it is one."""
+    work: list[Atom] = [r for r in function.body.results if _is_array(r)]
+    sources: dict[Var, tuple[Atom, ...]] = {}  # what else has the storage of a variable
+    for let in walk(function.body):
+        op = let.op
+        work += _consumed(op)
+        match op:
+            case View(array=array) | Reshape(array=array):
+                sources[let.vars[0]] = (array,)
+            case Check():
+                sources.update({v: (s,) for v, s in zip(let.vars, op.subjects, strict=True)})
+            case If():
+                for v, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
+                    sources[v] = a, b
+            case For() | While():
+                for k, (v, p) in enumerate(zip(let.vars, op.params, strict=True)):
+                    sources[v] = (p,)
+                    sources[p] = op.init[k], op.body.results[k + op.early]
+            case _:
+                pass
+    wanted: set[Var] = set()
+    while work:
+        atom = work.pop()
+        if isinstance(atom, Var) and isinstance(atom.type, Array) and atom not in wanted:
+            wanted.add(atom)
+            work += sources.get(atom, ())
+    return wanted
+
+
+# ---- where copies are needed -----------------------------------------------------------------------------------------
+@dataclass(slots=True, eq=False)
+class _Region:
+    """Identity of a piece of code that runs as a whole."""
+
+
+@dataclass(slots=True, eq=False)
+class _Frame:
+    """A block under way: what it mentions last where, and the frame around it in the same region."""
+
+    around: _Frame | None
+    last: dict[Var, int]
+    at: int = 0
+
+    def live(self, var: Var) -> bool:
+        """Whether a variable is used after the current let, here or further out in the region."""
+        frame: _Frame | None = self
+        while frame is not None:
+            if frame.last.get(var, -1) > frame.at:
+                return True
+            frame = frame.around
+        return False
+
+
+@dataclass(slots=True)
+class _Owner:
+    """The walk of a region: who holds what."""
+
+    wanted: set[Var]
+    region: _Region
+    roots: dict[Var, frozenset[Var]] = field(default_factory=dict)
+    holders: dict[Var, list[Var]] = field(default_factory=dict)  # of a root
+    home: dict[Var, _Region] = field(default_factory=dict)  # of a root; none: borrowed
+    strided: set[Var] = field(default_factory=set)  # not row-major in its storage
+    fills: dict[Var, Comp] = field(default_factory=dict)  # arrays of one value
+    lets: list[Let] = field(default_factory=list)
+
+    def borrowed(self, var: Var) -> None:
+        self.hold(var, (var,))
+
+    def owned(self, var: Var) -> None:
+        self.home[var] = self.region
+        self.hold(var, (var,))
+
+    def hold(self, var: Var, roots: Iterable[Var]) -> None:
+        self.roots[var] = frozenset(roots)
+        for root in self.roots[var]:
+            self.holders.setdefault(root, []).append(var)
+
+    def roots_of(self, atom: Atom) -> frozenset[Var]:
+        return self.roots.get(atom, frozenset()) if isinstance(atom, Var) else frozenset()
+
+    # ---- consuming
+    def consume(self, var: Var, frame: _Frame, others: Iterable[Var] = ()) -> Var:
+        """The variable to consume in place of `var`: itself, or a copy. others: what the let uses besides."""
+        if var not in self.strided and self.own(self.roots_of(var), frame, set(others)):
+            return var
+        return self.copy(var)
+
+    def own(self, roots: frozenset[Var], frame: _Frame, others: set[Var]) -> bool:
+        """Whether the storage belongs to this region and nothing else uses it, now or afterwards."""
+        for root in roots:
+            if self.home.get(root) is not self.region:
+                return False
+            if any(holder in others or frame.live(holder) for holder in self.holders[root]):
+                return False
+        return True
+
+    def copy(self, var: Var) -> Var:
+        """Another array of the same value; one of a constant is filled again."""
+        new = fresh(var.name, var.type)
+        self.lets.append(Let((new,), Renaming({}, fresh=True).op(self.fills[var]) if var in self.fills else Copy(var)))
+        self.owned(new)
+        return new
+
+    # ---- blocks
+    def block(self, block: Block, around: _Frame | None, owned_results: Iterable[int] = ()) -> Block:
+        """A block in the same region as what is around it; the results at these positions shall be owned."""
+        block = reads_first(block)
+        last: dict[Var, int] = {}
+        for k, let in enumerate(block.lets):
+            for var in mentioned(let.op):
+                last[var] = k
+        for result in block.results:
+            if isinstance(result, Var):
+                last[result] = len(block.lets)
+        frame = _Frame(around, last)
+        outer, self.lets = self.lets, []
+        for k, let in enumerate(block.lets):
+            frame.at = k
+            self.let(let, frame)
+        frame.at = len(block.lets)
+        results = self.results(block.results, frame, set(owned_results))
+        new = Block(tuple(self.lets), results)
+        self.lets = outer
+        return new
+
+    def results(self, results: tuple[Atom, ...], frame: _Frame, owned: set[int]) -> tuple[Atom, ...]:
+        """Those at the positions `owned` hold storage of this region that no other result holds."""
+        out: list[Atom] = []
+        for k, result in enumerate(results):
+            if k in owned and isinstance(result, Var) and isinstance(result.type, Array):
+                others = [*out, *(r for j, r in enumerate(results) if j > k and j not in owned)]
+                result = self.consume(result, frame, self.same_storage(result, others))
+            out.append(result)
+        return tuple(out)
+
+    def same_storage(self, var: Var, others: Iterable[Atom]) -> list[Var]:
+        mine = self.roots_of(var)
+        return [o for o in others if isinstance(o, Var) and (o is var or mine & self.roots_of(o))]
+
+    def inside(self, block: Block, owned_params: Iterable[Var] = (), owned_results: Iterable[int] = ()) -> Block:
+        """A block that is a region of its own."""
+        outer, self.region = self.region, _Region()
+        for param in owned_params:
+            self.owned(param)
+        new = self.block(block, None, owned_results)
+        self.region = outer
+        return new
+
+    # ---- operations
+    def let(self, let: Let, frame: _Frame) -> None:
+        op = let.op
+        match op:
+            case Update(array, index, value):
+                op = Update(self.consume(array, frame), index, value)
+            case Comp():
+                op = self.comp(op, frame)
+            case For() | While():
+                self.loop(let, op, frame)
+                return
+            case If():
+                then = self.block(op.then, frame)
+                otherwise = self.block(op.otherwise, frame)
+                self.lets.append(Let(let.vars, If(op.condition, then, otherwise), let.span))
+                for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
+                    if _is_array(var):
+                        self.owned(var)  # whatever arose in an arm
+                        self.hold(var, (var, *self.roots_of(a), *self.roots_of(b)))
+                        if a in self.strided or b in self.strided:
+                            self.strided.add(var)
+                return
+            case _:
+                pass
+        self.lets.append(Let(let.vars, op, let.span))
+        match op:
+            case View(array=array):
+                self.hold(let.vars[0], self.roots_of(array))
+                self.strided.add(let.vars[0])
+            case Reshape(array=array):
+                self.alias(let.vars[0], array)
+            case Check():
+                for var, subject in zip(let.vars, op.subjects, strict=True):
+                    if isinstance(subject, Var) and _is_array(var):
+                        self.alias(var, subject)
+            case Comp():
+                self.fresh_arrays(let)
+                if len(let.vars) == 1 and not op.body.lets and op.destinations[0].into is None:
+                    self.fills[let.vars[0]] = op
+            case _:
+                self.fresh_arrays(let)
+
+    def fresh_arrays(self, let: Let) -> None:
+        for var in let.vars:
+            if _is_array(var):
+                self.owned(var)
+
+    def alias(self, var: Var, array: Var) -> None:
+        self.hold(var, self.roots_of(array))
+        if array in self.strided:
+            self.strided.add(var)
+
+    def comp(self, op: Comp, frame: _Frame) -> Comp:
+        used = mentioned(op.body)
+        destinations: list[Destination] = []
+        for k, d in enumerate(op.destinations):
+            if d.into is not None:
+                others = [o.into for j, o in enumerate(op.destinations) if j != k and o.into is not None]
+                into = self.consume(d.into, frame, [*used, *others])
+                if isinstance(d, Keep):
+                    d = Keep(d.shape, d.index, d.monoid, into)
+                else:
+                    d = Add(d.shape, d.index, into)
+            destinations.append(d)
+        return Comp(op.axes, self.inside(op.body), tuple(destinations))
+
+    def loop(self, let: Let, op: For | While, frame: _Frame) -> None:
+        carried = [_is_array(p) and p in self.wanted for p in op.params]
+        used = [v for block in parts(op).blocks for v in mentioned(block)]
+        init: list[Atom] = []
+        for k, atom in enumerate(op.init):
+            if carried[k] and isinstance(atom, Var):
+                others = [a for j, a in enumerate(op.init) if j != k and isinstance(a, Var)]
+                atom = self.consume(atom, frame, [*used, *others])
+            elif isinstance(atom, Var) and _is_array(atom):
+                self.borrowed(op.params[k])
+                if atom in self.strided:
+                    self.strided.add(op.params[k])
+            init.append(atom)
+        owned_params = [p for p, c in zip(op.params, carried, strict=True) if c]
+        owned_results = [k + op.early for k, c in enumerate(carried) if c]
+        new: Op
+        if isinstance(op, For):
+            body = self.inside(op.body, owned_params, owned_results)
+            new = For(op.index, op.low, op.high, op.params, tuple(init), body, op.early)
+        else:
+            condition = self.inside(op.condition)
+            body = self.inside(op.body, owned_params, owned_results)
+            new = While(op.params, tuple(init), condition, body, op.early)
+        self.lets.append(Let(let.vars, new, let.span))
+        held: set[Var] = set()  # by the state that is not carried: what is not of the body itself
+        for k, c in enumerate(carried):
+            if not c:
+                held |= self.roots_of(init[k])
+                held |= {r for r in self.roots_of(body.results[k + op.early]) if self.home.get(r) is self.region}
+        for k, var in enumerate(let.vars):
+            if _is_array(var):
+                self.owned(var)
+                if not carried[k]:
+                    self.hold(var, (var, *held))
+                    self.strided.add(var)
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
+def reads_first(block: Block) -> Block:
+    """Reads of an array that another let consumes stand before it, where their index is known there."""
+    consumer: dict[Var, int] = {}
+    defined: dict[Var, int] = {}
+    ahead: dict[int, list[Let]] = {}
+    moved: set[int] = set()
+    for k, let in enumerate(block.lets):
+        if isinstance(let.op, Read) and let.op.array in consumer:
+            at = consumer[let.op.array]
+            if all(defined.get(v, -1) < at for v in mentioned(let.op)):
+                ahead.setdefault(at, []).append(let)
+                moved.add(k)
+                defined[let.vars[0]] = at - 1
+                continue
+        for var in _consumed(let.op):
+            consumer.setdefault(var, k)
+        if isinstance(let.op, For | While):
+            for init in let.op.init:
+                if isinstance(init, Var):
+                    consumer.setdefault(init, k)
+        for var in let.vars:
+            defined[var] = k
+    if not moved:
+        return block
+    lets: list[Let] = []
+    for k, let in enumerate(block.lets):
+        lets += ahead.get(k, ())
+        if k not in moved:
+            lets.append(let)
+    return Block(tuple(lets), block.results)

@@ -1,0 +1,100 @@
+"""The order of the passes: the one file of this folder that knows derivatives.
+
+normalise     inline · simplify · CSE · DCE · distribute, so that every comprehension is a perfect nest
+derivatives   the innermost first, each result normalised again, until none is left
+afterwards    contractions · hoist · fuse · simplify · CSE · DCE · hoist · ownership
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dlang.ad.expand import expand_innermost
+from dlang.ir.anf import Program
+from dlang.ir.verify import verify as verify_program
+from dlang.optimize.contractions import contractions
+from dlang.optimize.cse import cse
+from dlang.optimize.dce import dce
+from dlang.optimize.distribute import distribute
+from dlang.optimize.fuse import fuse
+from dlang.optimize.hoist import hoist
+from dlang.optimize.inline import inline
+from dlang.optimize.ownership import ownership
+from dlang.optimize.simplify import simplify
+
+NORMAL, AFTER = "normal", "after"
+STAGES = ("mono", "normal", "ad", "opt")
+DEEPEST = 64  # derivatives of derivatives; each round removes one
+
+Observer = Callable[[str, Program], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass: `function(program, entries)`, run in the order of `PASSES` in the phase `when`."""
+
+    name: str
+    function: Callable[[Program, Sequence[str]], Program]
+    when: str
+
+
+def _plain(name: str, function: Callable[[Program], Program], when: str) -> Pass:
+    return Pass(name, lambda program, entries: function(program), when)
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("inline", inline, NORMAL),
+    _plain("simplify", simplify, NORMAL),
+    _plain("cse", cse, NORMAL),
+    _plain("dce", dce, NORMAL),
+    _plain("distribute", distribute, NORMAL),
+    _plain("simplify", simplify, NORMAL),
+    _plain("cse", cse, NORMAL),
+    _plain("dce", dce, NORMAL),
+    _plain("contractions", contractions, AFTER),
+    _plain("hoist", hoist, AFTER),  # before fusion, which would take invariant arrays into the loop
+    _plain("fuse", fuse, AFTER),
+    _plain("simplify", simplify, AFTER),
+    _plain("cse", cse, AFTER),
+    _plain("dce", dce, AFTER),
+    _plain("hoist", hoist, AFTER),
+    _plain("ownership", ownership, AFTER),
+)
+
+
+def run(program: Program, entries: Sequence[str], when: str, verify: bool = False) -> Program:
+    """The passes of one phase; with `verify` each result is checked."""
+    for step in PASSES:
+        if step.when == when:
+            program = step.function(program, entries)
+            if verify:
+                verify_program(program, ownership=step.name == "ownership")
+    return program
+
+
+def normalise(program: Program, entries: Sequence[str], verify: bool = False) -> Program:
+    """The normal form that `ad/` differentiates."""
+    return run(program, entries, NORMAL, verify)
+
+
+def optimise(
+    program: Program, entries: Sequence[str], verify: bool = False, observe: Observer | None = None
+) -> Program:
+    """The program as the back ends want it; `entries` are the functions that are called from outside.
+
+    observe: called after each of `STAGES` with its name and the program.
+    """
+    seen = observe or (lambda stage, program: None)
+    seen("mono", program)
+    program = normalise(program, entries, verify)
+    seen("normal", program)
+    for _ in range(DEEPEST):
+        expanded = expand_innermost(program)
+        if expanded is None:
+            break
+        program = normalise(expanded, entries, verify)
+    seen("ad", program)
+    program = run(program, entries, AFTER, verify)
+    seen("opt", program)
+    return program

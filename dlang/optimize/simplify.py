@@ -1,0 +1,410 @@
+"""Simplification in one walk: literals, algebra, sizes, reads through what moves no data, branches and loops that are
+known, and comprehensions of one point.
+
+Every rule gives the same bits (`algebra.py` names the one exception). What becomes unused is left to `dce`.
+"""
+
+from __future__ import annotations
+
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Cast,
+    Check,
+    Comp,
+    Copy,
+    For,
+    Function,
+    If,
+    Jvp,
+    Keep,
+    Let,
+    Lit,
+    Op,
+    Prim,
+    Program,
+    Read,
+    Reshape,
+    Scalar,
+    Size,
+    SizeOf,
+    Stop,
+    Type,
+    Update,
+    Var,
+    View,
+    Vjp,
+    While,
+    fresh,
+    poly,
+)  # fmt: skip
+from dlang.ir.traverse import Renaming, map_functions, rebuild, substitute, walk
+from dlang.ir.types import dtype_of
+from dlang.optimize.algebra import same, simpler
+from dlang.optimize.comps import ZERO, point_of
+from dlang.optimize.constants import convert
+
+_LONGEST = 4  # terms of a polynomial that may stand for an i64 variable in an index
+
+
+def simplify(program: Program) -> Program:
+    """The program with every operation in its simplest form."""
+    derivatives = any(isinstance(let.op, Vjp | Jvp) for f in program.functions.values() for let in walk(f.body))
+
+    def function(f: Function) -> Function:
+        body = _Walk(keep_stops=derivatives).block(f.body)
+        return Function(f.name, f.params, f.results, body, f.label, f.span)
+
+    return map_functions(program, function)
+
+
+class _Walk:
+    """One walk from top to bottom: what replaces variables, and how those that stay are defined."""
+
+    def __init__(self, keep_stops: bool) -> None:
+        self.keep_stops = keep_stops
+        self.renaming = Renaming({})
+        self.sums: dict[Var, Size] = {}  # i64 variables that are polynomials in others
+        self.defined: dict[Var, tuple[Op, int]] = {}  # operation and position among what it binds
+        self.lets: list[Let] = []  # of the block under way
+
+    # ---- what rules ask
+    def definition(self, atom: Atom) -> Op | None:
+        found = self.defined.get(atom) if isinstance(atom, Var) else None
+        return found[0] if found else None
+
+    def emit(self, op: Op, dtype: str) -> Var:
+        var = fresh("t", Scalar(dtype))
+        self.keep((var,), op, None)
+        return var
+
+    def keep(self, vars: tuple[Var, ...], op: Op, like: Let | None) -> None:
+        """Adds a let to the block under way."""
+        self.lets.append(Let(vars, op, like.span if like else None))
+        for k, var in enumerate(vars):
+            self.defined[var] = op, k
+
+    def size(self, size: Size) -> Size:
+        """A polynomial in terms of what the variables in it are sums of: for indices, as types keep the variables."""
+        size = self.renaming.size(size)
+        for m in size.terms:
+            for a in m:
+                if a in self.sums:
+                    return size.substitute(self.sums.get)
+        return size
+
+    def index(self, index: tuple[Size, ...]) -> tuple[Size, ...]:
+        return tuple([self.size(i) for i in index])
+
+    def with_open_indices(self, op: Op) -> Op:
+        if not self.sums:
+            return op
+        match op:
+            case Read(array, index):
+                return Read(array, self.index(index))
+            case Update(array, index, value):
+                return Update(array, self.index(index), value)
+            case View(array, axes, shape, index):
+                return View(array, axes, shape, self.index(index))
+            case _:
+                return op
+
+    def same_type(self, a: Type, b: Type) -> bool:
+        return self.renaming.type(a) == self.renaming.type(b)
+
+    # ---- the walk
+    def block(self, block: Block) -> Block:
+        outer, self.lets = self.lets, []
+        for let in block.lets:
+            self.let(let)
+        result = Block(tuple(self.lets), tuple([self.renaming.atom(r) for r in block.results]))
+        self.lets = outer
+        return result
+
+    def let(self, let: Let) -> None:
+        """Adds what remains of a let, or replaces what it binds."""
+        op: Op = let.op
+        match op:
+            case If() if isinstance(known := self.renaming.atom(op.condition), Lit):
+                self.splice(op.then if known.value else op.otherwise, let.vars)
+                return
+            case For() | While():
+                if self.loop(let, op):
+                    return
+                let, op = self.without_constant_state(let)
+            case Comp():
+                op = self.without_unit_axes(op)
+                if self.single_point(let.vars, op):
+                    return
+            case _:
+                pass
+        r = self.renaming
+        new = self.with_open_indices(rebuild(op, atom=r.atom, size=r.size, block=self.block, bind=r.bind))
+        if len(let.vars) == 1 and not (isinstance(new, If) and self.branch(new) is None):
+            replacement = self.simplest(new, let)
+            if isinstance(replacement, Var | Lit):
+                self.renaming.env[let.vars[0]] = replacement
+                return
+            self.note_polynomial(let.vars[0], replacement)
+            self.keep((self.renaming.bind(let.vars[0]),), replacement, let)
+            return
+        kept = self.several(new, let.vars)
+        if kept is not None:
+            self.keep(tuple([self.renaming.bind(v) for v in kept[0]]), kept[1], let)
+
+    def splice(self, block: Block, vars: tuple[Var, ...]) -> None:
+        """A block that surely runs, in place of the operation that bound `vars` to its results."""
+        for let in block.lets:
+            self.let(let)
+        for var, result in zip(vars, block.results, strict=True):
+            self.renaming.env[var] = self.renaming.atom(result)
+
+    # ---- operations of one result
+    def simplest(self, op: Op, let: Let) -> Op | Atom:
+        """An operation, whose parts are simple, in its simplest form, or the atom that it is."""
+        var = let.vars[0]
+        for _ in range(8):
+            new = self.step(op, var)
+            if new is None:
+                return op
+            if isinstance(new, Var | Lit):
+                return new
+            op = new
+        return op
+
+    def step(self, op: Op, var: Var) -> Op | Atom | None:
+        match op:
+            case Prim(name, args):
+                return simpler(self, name, args)
+            case Cast(dtype, arg):
+                if dtype_of(arg) == dtype:
+                    return arg
+                return convert(arg, dtype) if isinstance(arg, Lit) else None
+            case SizeOf(size):
+                if size.constant is not None:
+                    return Lit(int(size.constant), "i64")
+                return size.atom
+            case Read():
+                return self.read(op, var)
+            case View():
+                return self.view(op)
+            case Reshape(array, shape):
+                inner = self.definition(array)
+                if isinstance(inner, Reshape):
+                    return Reshape(inner.array, shape)
+                return array if isinstance(array.type, Array) and array.type.shape == shape else None
+            case Copy(array):
+                return array
+            case Stop(arg):
+                return None if self.keep_stops else arg
+            case Check():
+                return op.subjects[0] if self.holds(op) and self.same_type(op.subjects[0].type, var.type) else None
+            case Comp():
+                return self.whole(op, var)
+            case If():
+                return self.branch(op)
+            case _:
+                return None
+
+    def read(self, op: Read, var: Var) -> Op | Atom | None:
+        """A read of what moves no data is a read of what it shows; of what is known at the index, that."""
+        found = self.defined.get(op.array)
+        if found is None:
+            return None
+        match found[0]:
+            case View() as view:
+                at = dict(zip(view.axes, op.index, strict=True))
+                return Read(view.array, tuple([substitute(i, at) for i in view.index]))
+            case Reshape(array=array) if isinstance(array.type, Array) and isinstance(op.array.type, Array):
+                index = _without_units(op.index, op.array.type.shape, array.type.shape)
+                return None if index is None else Read(array, index)
+            case Update() as update if update.index == op.index:
+                return update.value
+            case Comp() as comp:
+                entries = point_of(comp, found[1])
+                if entries is None:
+                    return None
+                value = comp.body.results[found[1]]
+                if isinstance(value, Lit):
+                    return value
+                for entry, at_entry in zip(entries, op.index, strict=True):
+                    if entry is value:
+                        return SizeOf(at_entry)
+                inside = {a.var for a in comp.axes} | {v for let in comp.body.lets for v in let.vars}
+                return None if value in inside else value
+            case _:
+                return None
+
+    def view(self, op: View) -> Op | Atom | None:
+        if [i.atom for i in op.index] == list(op.axes):
+            if isinstance(op.array.type, Array) and op.array.type.shape == op.shape:
+                return op.array
+        inner = self.definition(op.array)
+        if isinstance(inner, View):
+            at = dict(zip(inner.axes, op.index, strict=True))
+            return View(inner.array, op.axes, op.shape, tuple([substitute(i, at) for i in inner.index]))
+        return None
+
+    def whole(self, op: Comp, var: Var) -> Atom | None:
+        """A comprehension that copies an array is the array."""
+        entries = point_of(op, 0)
+        value = op.body.results[0]
+        if entries is None or None in entries:
+            return None
+        match [let for let in op.body.lets if let.vars[0:1] == (value,)]:
+            case [Let(op=Read(array=array, index=index))] if isinstance(array.type, Array):
+                copied = [i.atom for i in index] == list(entries) and self.same_type(array.type, var.type)
+                pure = all(isinstance(let.op, Read | Prim | Cast | SizeOf) for let in op.body.lets)
+                return array if copied and pure and array.type.shape == op.destinations[0].shape else None
+            case _:
+                return None
+
+    def branch(self, op: If) -> Op | Atom | None:
+        """A branch of one result whose arms agree, or that is its condition."""
+        then, otherwise = op.then, op.otherwise
+        if then.lets or otherwise.lets:
+            return None
+        a, b = then.results[0], otherwise.results[0]
+        if same(a, b):
+            return a
+        if isinstance(a, Lit) and isinstance(b, Lit) and a.dtype == "bool":
+            return op.condition if a.value else Prim("not", (op.condition,))
+        return None
+
+    def note_polynomial(self, var: Var, op: Op) -> None:
+        """Remembers an i64 sum or product, so that indices and sizes made of it are polynomials of its parts."""
+        if not isinstance(var.type, Scalar) or var.type.dtype != "i64":
+            return
+        found: Size | None = None
+        match op:
+            case SizeOf(size):
+                found = size
+            case Prim("add", (a, b)):
+                found = self.size(poly(a)) + self.size(poly(b))
+            case Prim("sub", (a, b)):
+                found = self.size(poly(a)) - self.size(poly(b))
+            case Prim("mul", (a, b)):
+                found = self.size(poly(a)) * self.size(poly(b))
+            case Prim("neg", (a,)):
+                found = -self.size(poly(a))
+            case _:
+                pass
+        if found is not None and len(found.terms) <= _LONGEST:
+            self.sums[var] = found
+
+    # ---- operations of any number of results
+    def holds(self, op: Check) -> bool:
+        return isinstance(op.condition, Lit) and op.condition.value is True
+
+    def several(self, op: Op, vars: tuple[Var, ...]) -> tuple[tuple[Var, ...], Op] | None:
+        """An operation of no or several results; None if nothing remains of it."""
+        match op:
+            case Check():
+                types = [self.same_type(s.type, v.type) for s, v in zip(op.subjects, vars, strict=True)]
+                if self.holds(op) and all(types):
+                    self.renaming.env.update(zip(vars, op.subjects, strict=True))
+                    return None
+            case If():
+                inside = {v for block in (op.then, op.otherwise) for let in block.lets for v in let.vars}
+                keep = []
+                for k, (a, b) in enumerate(zip(op.then.results, op.otherwise.results, strict=True)):
+                    if same(a, b) and a not in inside:
+                        self.renaming.env[vars[k]] = a
+                    else:
+                        keep.append(k)
+                then = Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
+                otherwise = Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
+                if not then.lets and not otherwise.lets and not keep:
+                    return None
+                return tuple([vars[k] for k in keep]), If(op.condition, then, otherwise)
+            case _:
+                pass
+        return vars, op
+
+    def loop(self, let: Let, op: For | While) -> bool:
+        """Unrolls a loop that surely runs not at all or once."""
+        atom = self.renaming.atom
+        if isinstance(op, While):
+            match op.condition:
+                case Block((), (Lit(value=False),)):
+                    trips: object = 0
+                case _:
+                    return False
+        else:
+            trips = (self.size(op.high) - self.size(op.low)).constant
+        if isinstance(trips, int) and trips <= 0:
+            for var, init in zip(let.vars, op.init, strict=True):
+                self.renaming.env[var] = atom(init)
+            return True
+        low = self.size(op.low) if isinstance(op, For) else ZERO
+        if trips == 1 and isinstance(op, For) and not op.early and _simple(low):
+            for param, init in zip(op.params, op.init, strict=True):
+                self.renaming.env[param] = atom(init)
+            self.renaming.env[op.index] = low
+            self.splice(op.body, let.vars)
+            return True
+        return False
+
+    def without_constant_state(self, let: Let) -> tuple[Let, Op]:
+        """The loop without the state that every trip hands on as it is."""
+        op = let.op
+        assert isinstance(op, For | While)
+        nexts = op.body.results[op.early :]
+        constant = [
+            n is p or (isinstance(n, Var) and n is i) for n, p, i in zip(nexts, op.params, op.init, strict=True)
+        ]
+        if not any(constant):
+            return let, op
+        for var, param, init, c in zip(let.vars, op.params, op.init, constant, strict=True):
+            if c:
+                self.renaming.env[param] = self.renaming.env[var] = self.renaming.atom(init)
+        keep = [k for k, c in enumerate(constant) if not c]
+        params, first = tuple([op.params[k] for k in keep]), tuple([op.init[k] for k in keep])
+        body = Block(op.body.lets, (*op.body.results[: op.early], *[nexts[k] for k in keep]))
+        vars = tuple([let.vars[k] for k in keep])
+        new: Op
+        if isinstance(op, For):
+            new = For(op.index, op.low, op.high, params, first, body, op.early)
+        else:
+            new = While(params, first, op.condition, body, op.early)
+        return Let(vars, new, let.span), new
+
+    def without_unit_axes(self, op: Comp) -> Comp:
+        """A comprehension without the axes of one point, whose variables become that point."""
+        axes: list[Axis] = []
+        for axis in op.axes:
+            low = self.size(axis.lows[0]) if len(axis.lows) == 1 else None
+            if low is not None and len(axis.highs) == 1 and self.size(axis.highs[0]) - low == poly(1) and _simple(low):
+                self.renaming.env[axis.var] = low
+            else:
+                axes.append(axis)
+        return op if len(axes) == len(op.axes) else Comp(tuple(axes), op.body, op.destinations)
+
+    def single_point(self, vars: tuple[Var, ...], op: Comp) -> bool:
+        """A comprehension of one point whose results are all scalars is its body."""
+        if op.axes or not all(isinstance(d, Keep) and not d.shape and d.into is None for d in op.destinations):
+            return False
+        self.splice(op.body, vars)
+        for var, d in zip(vars, op.destinations, strict=True):
+            if isinstance(d, Keep) and d.monoid in ("argmax", "argmin"):
+                self.renaming.env[var] = Lit(0, "i64")
+        return True
+
+
+def _simple(size: Size) -> bool:
+    """Whether a polynomial may stand where an atom is wanted."""
+    return isinstance(size.constant, int) or size.atom is not None
+
+
+def _without_units(
+    index: tuple[Size, ...], shown: tuple[Size, ...], under: tuple[Size, ...]
+) -> tuple[Size, ...] | None:
+    """The index below a reshape that only adds and removes axes of size 1."""
+    one = poly(1)
+    entries = [(i, s) for i, s in zip(index, shown, strict=True) if s != one]
+    if [s for _, s in entries] != [s for s in under if s != one]:
+        return None
+    rest = iter(entries)
+    return tuple([ZERO if s == one else next(rest)[0] for s in under])

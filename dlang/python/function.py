@@ -1,0 +1,122 @@
+"""A function of the language as a Python callable."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from dlang.diagnostics import DlangError, Span, error
+from dlang.polynomials import Poly
+from dlang.python.arguments import Matcher
+from dlang.python.instances import Program
+from dlang.typecheck import core
+from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeFn, TypeVar
+
+
+class Function:
+    """Takes NumPy arrays, Python's numbers, tuples and structs; checks them; compiles what is new; gives the value."""
+
+    def __init__(self, program: Program, decl: core.FnDecl) -> None:
+        self.program = program
+        self.decl = decl
+        self._partial: dict[tuple[core.Param, ...], core.FnDecl] = {}
+        self.__name__ = self.__qualname__ = decl.name
+        self.__module__ = decl.module
+        self.__doc__ = decl.doc or None
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        given = self._assigned(args, named)
+        matcher = Matcher(self.decl)
+        found = matcher.match(given)
+        leaves = [leaf for g in found for leaf in g.leaves]
+        decl = self.decl if len(given) == len(self.decl.params) else self._without_defaults(tuple(given))
+        return self.program.call(decl, matcher.bindings(), leaves)
+
+    def __repr__(self) -> str:
+        from dlang.typecheck.program import scheme_text
+
+        return f"<dlang function {self.decl.name}: {scheme_text(self.decl)}>"
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [
+            inspect.Parameter(p.local.name, kind, default=inspect.Parameter.empty if p.default is None else ...)
+            for p in self.decl.params
+        ]
+        return inspect.Signature(parameters)
+
+    def _assigned(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[core.Param, Any]:
+        """The value given for each parameter; those left to their defaults are missing."""
+        params = self.decl.params
+        if len(args) > len(params):
+            raise self._misuse(f"takes {_arguments(len(params))}, got {len(args)}")
+        given = dict(zip(params, args, strict=False))
+        by_name = {p.local.name: p for p in params}
+        for name, value in named.items():
+            if name not in by_name:
+                raise self._misuse(f"has no parameter `{name}`")
+            if by_name[name] in given:
+                raise self._misuse(f"is given `{name}` twice")
+            given[by_name[name]] = value
+        missing = [f"`{p.local.name}`" for p in params if p not in given and p.default is None]
+        if missing:
+            raise self._misuse(f"needs {' and '.join(missing)}")
+        return {p: given[p] for p in params if p in given}
+
+    def _misuse(self, problem: str) -> DlangError:
+        names = ", ".join(p.local.name for p in self.decl.params)
+        help = (f"it is `{self.decl.name}({names})`",)
+        return error("E0961", f"`{self.decl.name}` {problem}", self.decl.span, help=help)
+
+    def _without_defaults(self, given: tuple[core.Param, ...]) -> core.FnDecl:
+        """A function of the given parameters alone, which calls this one."""
+        if given not in self._partial:
+            args = tuple(reference(p, self.decl.span) if p in given else None for p in self.decl.params)
+            self._partial[given] = calling(self.decl, self.decl.name, given, at_its_own_types(self.decl), args)
+        return self._partial[given]
+
+
+def calling(
+    decl: core.FnDecl,
+    name: str,
+    params: tuple[core.Param, ...],
+    function: core.Expr,
+    args: tuple[core.Expr | None, ...],
+    result: Type | None = None,
+) -> core.FnDecl:
+    """A function with the scheme of `decl` that calls `function`."""
+    wanted = result if result is not None else decl.result
+    assert wanted is not None
+    body = core.Call(wanted, decl.span, function, args, decl.opened)
+    return core.FnDecl(
+        name, decl.module, decl.span, params, wanted, decl.variables, decl.opened, body,
+        effects=decl.effects, doc=decl.doc,
+    )  # fmt: skip
+
+
+def at_its_own_types(decl: core.FnDecl) -> core.FnRef:
+    """A function where each variable of its scheme stands for itself."""
+    assert decl.result is not None
+    t = TypeFn(tuple(p.local.type for p in decl.params), decl.result)
+    return core.FnRef(t, decl.span, decl, tuple((v, _itself(v)) for v in decl.variables if v not in decl.opened))
+
+
+def reference(param: core.Param, span: Span) -> core.Ref:
+    return core.Ref(param.local.type, span, param.local)
+
+
+def _itself(v: TypeVar | SizeVar | RowVar) -> Type | Size | Shape:
+    match v:
+        case TypeVar():
+            return v
+        case SizeVar():
+            return Size(Poly.of(v))
+        case RowVar():
+            return Shape((), v, ())
+
+
+def _arguments(n: int) -> str:
+    return "no arguments" if n == 0 else "1 argument" if n == 1 else f"{n} arguments"

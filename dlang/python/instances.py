@@ -1,0 +1,63 @@
+"""The compiled instances of one program, each made when it is first needed.
+
+An instance is keyed by the function and by the dtypes and ranks of its arguments, so one compilation serves every size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from dlang.driver import Backend, Request, Runner, call, load, lower
+from dlang.python.results import to_python
+from dlang.python.structs import StructClasses
+from dlang.runtime.host import Host
+from dlang.specialize.values import Bindings, bindings_key, mono_of
+from dlang.typecheck.core import FnDecl
+from dlang.typecheck.program import Checked
+
+if TYPE_CHECKING:
+    from dlang.specialize.specialize import Entry
+
+
+@dataclass
+class Counter:
+    """Compilations since the process began."""
+
+    total: int = 0
+
+
+COMPILATIONS = Counter()
+
+
+@dataclass
+class Program:
+    """A checked file with what has been compiled of it."""
+
+    checked: Checked
+    backend: Backend
+    classes: StructClasses = field(default_factory=StructClasses)
+    host: Host = field(default_factory=Host)
+    _instances: dict[object, tuple[Runner, Entry]] = field(default_factory=dict)
+    _lock: RLock = field(default_factory=RLock)
+
+    def call(self, decl: FnDecl, bindings: Bindings, leaves: Sequence[Any]) -> Any:
+        """The value of a function where the variables of its scheme stand for `bindings`."""
+        from dlang.specialize.specialize import entry_sizes
+
+        runner, entry = self._instance(decl, bindings)
+        sizes = [int(s.constant or 0) for s in entry_sizes(decl, bindings)]
+        results = call(runner, entry, sizes, leaves)
+        return to_python(mono_of(entry.result), iter(results), self.classes)
+
+    def _instance(self, decl: FnDecl, bindings: Bindings) -> tuple[Runner, Entry]:
+        ordered = {v: bindings[v] for v in decl.variables if v in bindings}
+        key = (decl, bindings_key(ordered, lambda _: None))
+        with self._lock:
+            if key not in self._instances:
+                program, (entry,) = lower([Request(decl, ordered)])
+                self._instances[key] = load(program, [entry], self.backend, self.host), entry
+                COMPILATIONS.total += 1
+            return self._instances[key]

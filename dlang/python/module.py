@@ -1,0 +1,65 @@
+"""Modules of the language as modules of Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dlang.diagnostics import DlangError, Source, error
+from dlang.driver import BACKENDS, Backend, check, errors_of, read_source
+from dlang.python.function import Function
+from dlang.python.instances import COMPILATIONS, Program
+from dlang.typecheck.core import CoreModule
+
+
+def load(path: str | Path, backend: Backend = "cpu") -> ModuleType:
+    """The module in a file. Its functions are callables, its structs are dataclasses."""
+    module = ModuleType(Path(path).stem)
+    populate(module, read_source(str(path)), backend)
+    return module
+
+
+def compile(text: str, backend: Backend = "cpu") -> ModuleType:
+    """The module that a text is; what it imports is found beside the working directory, and in the library."""
+    module = ModuleType("dlang_text")
+    populate(module, Source("<text>", text), backend)
+    return module
+
+
+def compilations() -> int:
+    """How many instances have been compiled in this process: one for each function, dtypes and ranks, not sizes."""
+    return COMPILATIONS.total
+
+
+def populate(module: ModuleType, source: Source, backend: Backend) -> None:
+    """Checks a source and puts what it defines into a module; mistakes raise a `DlangError`."""
+    if backend not in BACKENDS:
+        raise error("E0963", f"there is no backend `{backend}`; there are {', '.join(BACKENDS)}", None)
+    checked = check(source)
+    if mistakes := errors_of(checked):
+        raise DlangError(mistakes)
+    program = Program(checked, backend)
+    core = checked.module
+    names = module.__dict__
+    names["__file__"] = source.path
+    for name, decl in core.types.items():
+        if decl.is_struct and not name.startswith("_") and decl.module == core.name:
+            names[name] = program.classes.of(decl)
+    for name, fn in core.functions.items():
+        if fn.kind != "const" and not name.startswith("_"):
+            names[name] = Function(program, fn)
+    # a constant is computed when it is first asked for
+    names["__getattr__"] = _constants(module, program, core)
+
+
+def _constants(module: ModuleType, program: Program, core: CoreModule) -> Any:
+    def attribute(name: str) -> Any:
+        decl = core.functions.get(name)
+        if decl is None or decl.kind != "const" or name.startswith("_"):
+            raise AttributeError(f"module '{module.__name__}' has no attribute '{name}'")
+        value = program.call(decl, {}, ())
+        module.__dict__[name] = value
+        return value
+
+    return attribute

@@ -1,0 +1,62 @@
+"""From leaves to Python's values: floats, NumPy scalars and arrays, tuples, dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+import numpy as np
+
+from dlang.ir import anf
+from dlang.python.structs import StructClasses
+from dlang.specialize.values import Mono, MonoArray, MonoData, MonoFn, MonoTuple
+
+
+def to_python(mono: Mono, leaves: Iterator[Any], classes: StructClasses) -> Any:
+    """The value of a type from its leaves, in order.
+
+    `f64`, `i64`, `bool` and `str` are Python's own; scalars of other dtypes are NumPy's, which keep the dtype.
+    """
+    match mono:
+        case anf.Scalar(dtype):
+            leaf = next(leaves)
+            return leaf.item() if dtype in ("f64", "i64", "bool") and hasattr(leaf, "item") else leaf
+        case MonoArray(anf.Scalar(), _):
+            return np.asarray(next(leaves))
+        case MonoArray(element, shape):
+            return _list(element, len(shape), leaves, classes)
+        case MonoTuple(()):
+            return None
+        case MonoTuple(items):
+            return tuple([to_python(i, leaves, classes) for i in items])
+        case MonoData(decl, fields):
+            return classes.of(decl)(*[to_python(f, leaves, classes) for f in fields])
+        case MonoFn():
+            raise AssertionError("a function has no leaves")
+        case _:
+            assert_never(mono)
+
+
+def leaf_count(mono: Mono) -> int:
+    match mono:
+        case anf.Scalar():
+            return 1
+        case MonoArray(element, _):
+            return leaf_count(element)
+        case MonoTuple(items) | MonoData(_, items):
+            return sum(map(leaf_count, items))
+        case _:
+            return 0
+
+
+def _list(element: Mono, rank: int, leaves: Iterator[Any], classes: StructClasses) -> list[Any]:
+    """An array of structures as a list of them, nested for several axes: each leaf has the axes in front."""
+    columns = [np.asarray(next(leaves)) for _ in range(leaf_count(element))]
+
+    def rows(parts: list[Any], depth: int) -> Any:
+        if not depth:
+            return to_python(element, iter(parts), classes)
+        return [rows([p[i] for p in parts], depth - 1) for i in range(len(parts[0]))]
+
+    made: list[Any] = rows(columns, rank)
+    return made

@@ -1,0 +1,403 @@
+"""Compiles programs and runs them: values of Python and NumPy in and out.
+
+    engine = Engine(host)
+    compiled = engine.compile(program, ["f"])
+    (y,) = compiled.run("f", [x])
+
+One compiled function serves all sizes. A failed check is a `RunError`, as in the reference interpreter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dlang.codegen import loops
+from dlang.codegen.llvm import modules
+from dlang.codegen.llvm.functions import Signature, Site
+from dlang.codegen.schedule import schedule
+from dlang.codegen.vectorize import Lanes
+from dlang.ir import anf
+from dlang.ir.anf import FLOATS, Array, Scalar, Size, Token, Var
+from dlang.runtime.errors import RunError
+from dlang.runtime.text import format_parts
+
+OUT_OF_MEMORY, STACK_EXHAUSTED, MISMATCH = "E0806", "E0805", "E0900"
+NUMPY = {
+    "f64": "float64", "f32": "float32",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
+    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
+    "bool": "bool", "str": "int64",
+}  # fmt: skip
+
+
+class World(Protocol):
+    """What effects act on: `dlang.runtime.host.Host`, or a stand-in."""
+
+    def print(self, text: str) -> None: ...
+    def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...
+
+
+@dataclass(slots=True)
+class Strings:
+    """Texts and the numbers that stand for them in compiled code: equal texts have one number."""
+
+    texts: list[str] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def number(self, text: str) -> int:
+        found = self.numbers.get(text)
+        if found is None:
+            found = self.numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return found
+
+
+@dataclass(slots=True)
+class Engine:
+    """Compiled programs share its strings and its memory. compilations: how many programs it has compiled."""
+
+    host: World
+    level: int = 2
+    compilations: int = 0
+    strings: Strings = field(default_factory=Strings)
+    contexts: list[Any] = field(default_factory=list)
+
+    def compile(self, program: anf.Program, entries: Sequence[str]) -> CompiledProgram:
+        """Machine code for the functions that the entries reach."""
+        from dlang.codegen.llvm import jit
+
+        reached = reachable(program, entries)
+        nests = schedule(reached, Lanes(jit.vector_bits()))
+        text = modules.emit(nests, entries, self.strings.number)
+        loaded = jit.load(text, jit.compile_object(text.llvm, self.level), entries)
+        self.compilations += 1
+        functions = {}
+        for name in entries:
+            call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(loaded.entries[name])
+            functions[name] = _Entry(call, program.functions[name], nests.functions[name])
+        return CompiledProgram(self, functions, text.sites, text.words, loaded)
+
+    def context(self, slots: int) -> Any:
+        """A context that no run is using, with room for the values of a message."""
+        from dlang.runtime.memory import Context
+
+        for k in range(len(self.contexts) - 1, -1, -1):
+            try:
+                context = self.contexts.pop(k)
+            except IndexError:
+                break
+            if len(context.words) >= slots + _slots():
+                return context
+            self.contexts.insert(0, context)
+        return Context(max(slots, 64))
+
+
+def _slots() -> int:
+    from dlang.codegen.llvm import support
+
+    return support.SLOTS
+
+
+def reachable(program: anf.Program, entries: Sequence[str]) -> anf.Program:
+    """The part of a program that some functions reach."""
+    from dlang.ir.traverse import walk
+
+    found: dict[str, anf.Function] = {}
+    open = list(entries)
+    while open:
+        name = open.pop()
+        if name not in found:
+            found[name] = program.functions[name]
+            open += [let.op.function for let in walk(found[name].body) if isinstance(let.op, anf.Call)]
+    return anf.Program({name: f for name, f in program.functions.items() if name in found})
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    call: Any
+    function: anf.Function
+    nests: loops.Function
+
+
+@dataclass(slots=True)
+class CompiledProgram:
+    """Functions that can be called. Arguments and results are the leaves: numbers, strings, arrays; no tokens."""
+
+    engine: Engine
+    entries: dict[str, _Entry]
+    sites: tuple[Site, ...]
+    words: int
+    loaded: Any
+
+    def run(self, name: str, args: Sequence[Any]) -> list[Any]:
+        """Calls a function."""
+        context = self.engine.context(self.words)
+        run = _Run(self, context)
+        try:
+            return run.call(self.entries[name], args)
+        finally:
+            self.engine.contexts.append(context)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call into compiled code."""
+
+    program: CompiledProgram
+    context: Any
+    error: BaseException | None = None
+
+    def call(self, entry: _Entry, args: Sequence[Any]) -> list[Any]:
+        import numpy as np
+
+        from dlang.codegen.llvm import support
+        from dlang.runtime import memory
+        from dlang.runtime.platform.stack import stack_limit
+
+        function, context = entry.function, self.context
+        params = [p for p in function.params if not isinstance(p.type, Token)]
+        if len(args) != len(params):
+            raise mismatch(f"`{function.label}` takes {len(params)} arguments, not {len(args)}")
+        context.absorb()
+        env: dict[Var, int] = {}
+        keep: list[Any] = []
+        words: list[int] = []
+        for param, arg in zip(params, args, strict=True):
+            words.append(self._argument(param, arg, env, keep))
+        outs = []
+        for out in entry.nests.outs:
+            shape = [value_of(s, env) for s in out.shape]
+            try:
+                array = memory.fresh(context, shape, NUMPY[out.buffer.dtype])
+            except (MemoryError, ValueError):
+                raise self._out_of_memory() from None
+            outs.append(array)
+            words.append(array.ctypes.data)
+        results = entry.nests.body.results
+        slots = (ctypes.c_int64 * (len(words) + len(results)))(*words)
+        context.words[support.STACK_LIMIT] = stack_limit()
+        context.words[support.CALLS] = 0
+        if context.callback is None:
+            kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
+            context.callback = kind(lambda site, pointer: context.run.callback(site, pointer))
+            context.words[support.CALLBACK] = ctypes.cast(context.callback, ctypes.c_void_p).value or 0
+        context.run = self
+        try:
+            failed = entry.call(context.address, ctypes.addressof(slots))
+        finally:
+            context.run = None
+        if failed:
+            try:
+                raise self._failure(function)
+            finally:
+                context.reclaim()
+        raw = list(slots[len(words) :])
+        sizes: dict[Var, int] = dict(env)
+        values: list[Any] = []
+        for formal, order in zip(function.results, entry.nests.order, strict=True):
+            if order is None:
+                continue
+            kind_, position = order
+            match formal.type:
+                case Array(dtype, shape):
+                    if kind_ == "out":
+                        array = outs[position]
+                    else:
+                        sized = [value_of(s, sizes) for s in shape]
+                        array = memory.adopted(context, raw[position], sized, NUMPY[dtype])
+                    values.append(self._texts(array) if dtype == "str" else array)
+                case Scalar(dtype):
+                    value = scalar_of(raw[position] & (2**64 - 1), dtype)
+                    if dtype == "i64":
+                        sizes[formal] = value
+                    text = self.program.engine.strings.texts
+                    values.append(text[value] if dtype == "str" else np.dtype(NUMPY[dtype]).type(value))
+        return values
+
+    # ---- arguments ---------------------------------------------------------------------------------------------------
+    def _argument(self, param: Var, arg: Any, env: dict[Var, int], keep: list[Any]) -> int:
+        import numpy as np
+
+        match param.type:
+            case Array(dtype, shape):
+                if dtype == "str":
+                    number = self.program.engine.strings.number
+                    given = np.asarray(arg, object)
+                    array = np.array([number(str(t)) for t in given.reshape(-1)], np.int64).reshape(given.shape)
+                else:
+                    array = np.require(arg, NUMPY[dtype], ["C", "A"])
+                wanted = tuple(value_of(s, env) for s in shape)
+                if array.shape != wanted:
+                    raise mismatch(f"`{param.name}` has the shape {list(array.shape)}, not {list(wanted)}")
+                keep.append(array)
+                return int(array.ctypes.data)
+            case Scalar(dtype):
+                if dtype == "str":
+                    return self.program.engine.strings.number(str(arg))
+                if dtype == "i64":
+                    env[param] = int(arg)
+                return word_of(arg, dtype)
+            case _:
+                raise AssertionError("a token is not an argument")
+
+    def _texts(self, numbers: Any) -> Any:
+        import numpy as np
+
+        texts = self.program.engine.strings.texts
+        out = np.empty(numbers.shape, object)
+        out.reshape(-1)[:] = [texts[k] for k in numbers.reshape(-1)]
+        return out
+
+    # ---- failures ----------------------------------------------------------------------------------------------------
+    def _failure(self, function: anf.Function) -> BaseException:
+        from dlang.codegen.llvm import support
+
+        words = self.context.words
+        site = self.program.sites[words[0]]
+        count = min(words[support.CALLS], support.TRACE_LENGTH)
+        trace = [self.program.sites[words[support.TRACE + k]] for k in range(count)]
+        stack = tuple((s.name, s.span) for s in trace)
+        match site.kind:
+            case "runtime":
+                error = self.error
+                assert error is not None
+                if isinstance(error, RunError):
+                    error.span = error.span or site.span
+                    _add_stack(error, stack)
+                return error
+            case "memory":
+                return self._out_of_memory()
+            case "stack":
+                label, span = stack[0] if stack else (function.label, function.span)
+                depth = words[support.CALLS]
+                message = f"the stack is exhausted: `{label}` is {depth} calls deep"
+                return _add_stack(RunError(STACK_EXHAUSTED, message, span), stack[1:])
+            case _:
+                address = ctypes.addressof(words) + 8 * support.SLOTS
+                values, _ = self._read(address, site.args)
+                message = format_parts(site.parts, values)
+                return _add_stack(RunError(site.name, message, site.span), stack)
+
+    def _out_of_memory(self) -> RunError:
+        return RunError(OUT_OF_MEMORY, "the memory is exhausted")
+
+    # ---- the host's work ---------------------------------------------------------------------------------------------
+    def callback(self, number: int, pointer: int) -> int:
+        """Called by compiled code: does what a site asks for; 0, or 1 after a refusal."""
+        try:
+            self._work(self.program.sites[number], pointer)
+            return 0
+        except BaseException as error:  # handed on when compiled code has returned
+            self.error = error
+            return 1
+
+    def _work(self, site: Site, pointer: int) -> None:
+        args, address = self._read(pointer, site.args)
+        outs, address = self._read(address, site.outs)
+        strings, host = self.program.engine.strings, self.program.engine.host
+        results: list[Any]
+        match site.name:
+            case "format":
+                results = [format_parts(site.parts, args)]
+            case "print":
+                host.print(args[0])
+                results = []
+            case "argsort":
+                import numpy as np
+
+                outs[0][...] = np.argsort(args[0], kind="stable")
+                results = []
+            case name:
+                results = host.effect(name, site.parts, args)
+        for k, (signature, value) in enumerate(zip(site.results, results, strict=True)):
+            if signature.rank:
+                word = self._hand_in(value, signature.dtype)
+            else:
+                word = strings.number(value) if signature.dtype == "str" else word_of(value, signature.dtype)
+            ctypes.c_int64.from_address(address + 8 * k).value = word
+
+    def _hand_in(self, value: Any, dtype: str) -> int:
+        import numpy as np
+
+        from dlang.runtime import memory
+
+        array = np.ascontiguousarray(value, NUMPY[dtype])
+        address = memory.block(self.context, array.nbytes)
+        if not address:
+            raise self._out_of_memory()
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+        return address
+
+    def _read(self, address: int, signatures: Sequence[Signature]) -> tuple[list[Any], int]:
+        """Values that compiled code has written, and the address behind them."""
+        import numpy as np
+
+        out: list[Any] = []
+        for s in signatures:
+            raw = (ctypes.c_int64 * s.words).from_address(address)
+            if s.rank:
+                shape = tuple(raw[1:])
+                count = 1
+                for size in shape:
+                    count *= size
+                kind = np.dtype(NUMPY[s.dtype])
+                memory = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
+                array = np.frombuffer(memory, kind).reshape(shape)
+                out.append(self._texts(array) if s.dtype == "str" else array)
+            else:
+                value = scalar_of(raw[0] & (2**64 - 1), s.dtype)
+                texts = self.program.engine.strings.texts
+                out.append(texts[value] if s.dtype == "str" else np.dtype(NUMPY[s.dtype]).type(value))
+            address += 8 * s.words
+        return out, address
+
+
+def _add_stack(error: RunError, stack: tuple[tuple[str, Any], ...]) -> RunError:
+    error.stack = type(error.stack)([*error.stack, *stack])
+    return error
+
+
+def mismatch(message: str) -> RunError:
+    """An argument that does not fit the function."""
+    return RunError(MISMATCH, message)
+
+
+def value_of(size: Size, env: dict[Var, int]) -> int:
+    """The value of a size; it may have fractions that cancel."""
+    return size.evaluate(env.__getitem__)
+
+
+def word_of(value: Any, dtype: str) -> int:
+    """A scalar as 8 bytes, signed."""
+    if dtype == "f64":
+        return int(struct.unpack("<q", struct.pack("<d", float(value)))[0])
+    if dtype in FLOATS:
+        import numpy as np
+
+        return int(np.float32(value).view(np.int32))
+    word = int(value) & (2**64 - 1)
+    return word - 2**64 if word >= 2**63 else word
+
+
+def scalar_of(word: int, dtype: str) -> Any:
+    """A scalar from 8 bytes, unsigned."""
+    match dtype:
+        case "f64":
+            return struct.unpack("<d", struct.pack("<Q", word))[0]
+        case "f32":
+            return struct.unpack("<f", struct.pack("<I", word & 0xFFFFFFFF))[0]
+        case "bool":
+            return bool(word & 1)
+        case "str":
+            return word
+    bits = int(dtype[1:])
+    word &= 2**bits - 1
+    return word - 2**bits if dtype[0] == "i" and word >= 2 ** (bits - 1) else word
+
+
+__all__ = ["CompiledProgram", "Engine", "Strings", "threading"]

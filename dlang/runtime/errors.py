@@ -1,0 +1,32 @@
+"""How a run ends when it cannot go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dlang.diagnostics import Diagnostic, Note, Span
+
+_SHOWN = 6  # calls at each end of a long chain
+
+
+@dataclass(eq=False)
+class RunError(Exception):
+    """A failed check, exhausted stack or memory, or the world's refusal.
+
+    stack: the calls under way, innermost first: how a person calls the function, and where it was called.
+    """
+
+    code: str
+    message: str
+    span: Span | None = None
+    stack: list[tuple[str, Span | None]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    def diagnostic(self) -> Diagnostic:
+        """The message for a person, with the chain of calls; the middle of a long chain is left out."""
+        calls = [Note(f"in the call of `{label}` here", span) for label, span in self.stack if span is not None]
+        if len(calls) > 2 * _SHOWN:
+            calls[_SHOWN:-_SHOWN] = [Note(f"{len(calls) - 2 * _SHOWN} more calls")]
+        return Diagnostic(self.code, self.message, self.span, notes=tuple(calls))

@@ -1,0 +1,162 @@
+"""The world as a program sees it: its output and its files.
+
+A back end calls `Host.print` for `print`, and `Host.effect` for any other effect, with the values of its arguments and
+what was known when it was compiled; the results come back as the effect binds them. Every refusal is a `RunError`.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from dlang.runtime.errors import RunError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+CANNOT_READ, CANNOT_WRITE, NO_MEMBER, WRONG_RANK, WRONG_DTYPE = "E0821", "E0822", "E0823", "E0824", "E0825"
+
+
+class Host:
+    """Prints to `out` (the standard output unless given); paths are relative to the working directory."""
+
+    def __init__(self, out: IO[str] | None = None) -> None:
+        self.out = out
+
+    def print(self, text: str) -> None:
+        """Writes one line."""
+        out = self.out if self.out is not None else sys.stdout
+        out.write(text + "\n")
+        out.flush()
+
+    def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]:
+        """The results of an effect of the program.
+
+        read_npz (path, member) and read_npy (path), static (dtype, rank): the sizes, then the array, a number where
+        the rank is 0. write_npz (path, values…), static the names; write_npy (path, value): nothing.
+        """
+        name = name.removeprefix("io.")
+        match name:
+            case "read_npz":
+                return _converted(_member(str(args[0]), str(args[1])), str(args[1]), *static)
+            case "read_npy":
+                return _converted(_array(str(args[0])), str(args[0]), *static)
+            case "write_npz":
+                _write(str(args[0]), lambda out: _save_members(out, dict(zip(static, args[1:], strict=True))))
+                return []
+            case "write_npy":
+                _write(str(args[0]), lambda out: _save_array(out, args[1]))
+                return []
+            case _:
+                raise AssertionError(f"an effect that no host knows: {name}")
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+def _load(path: str) -> Any:
+    import numpy as np
+
+    try:
+        return np.load(Path(path), allow_pickle=False)
+    except OSError as e:
+        raise RunError(CANNOT_READ, f"cannot read `{path}`: {e.strerror or e}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        raise RunError(CANNOT_READ, f"cannot read `{path}`: not a file of NumPy arrays") from None
+
+
+def _member(path: str, member: str) -> Array:
+    from numpy.lib.npyio import NpzFile
+
+    archive = _load(path)
+    if not isinstance(archive, NpzFile):
+        raise RunError(CANNOT_READ, f"cannot read `{path}`: it holds one array without a name; use `io.npy`")
+    with archive:
+        if member not in archive.files:
+            held = ", ".join(f"`{n}`" for n in archive.files) or "nothing"
+            raise RunError(NO_MEMBER, f"`{path}` has no array `{member}`; it holds {held}")
+        return _decoded(lambda: archive[member], path)
+
+
+def _array(path: str) -> Array:
+    import numpy as np
+
+    loaded = _load(path)
+    if not isinstance(loaded, np.ndarray):
+        loaded.close()
+        raise RunError(CANNOT_READ, f"cannot read `{path}`: it holds several arrays; use `io.npz`")
+    return loaded
+
+
+def _decoded(read: Callable[[], Any], path: str) -> Array:
+    import numpy as np
+
+    try:
+        return np.asarray(read())
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile):
+        raise RunError(CANNOT_READ, f"cannot read `{path}`: the file is damaged, or holds Python objects") from None
+
+
+def _converted(array: Array, what: str, dtype: str, rank: str) -> list[Any]:
+    """The sizes and the array with the dtype that the program wants, where NumPy calls the conversion safe."""
+    import numpy as np
+
+    if array.ndim != int(rank):
+        shape = ", ".join(map(str, array.shape))
+        raise RunError(
+            WRONG_RANK, f"`{what}` has {_axes(array.ndim)} ([{shape}]), the program asks for {_axes(int(rank))}"
+        )
+    wanted = np.dtype(_NUMPY[dtype])
+    if not np.can_cast(array.dtype, wanted, "safe"):
+        raise RunError(
+            WRONG_DTYPE,
+            f"`{what}` holds {_NAMES.get(array.dtype.name, array.dtype.name)}, which {dtype} cannot hold without loss; "
+            "read it as what it is and convert it",
+        )
+    if array.ndim == 0:
+        return [array.astype(wanted)[()].item()]
+    return [*array.shape, np.ascontiguousarray(array, dtype=wanted)]
+
+
+def _axes(rank: int) -> str:
+    return "1 axis" if rank == 1 else f"{rank} axes"
+
+
+_NUMPY = {
+    "f64": "float64", "f32": "float32", "f16": "float16",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
+    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
+    "bool": "bool",
+}  # fmt: skip
+_NAMES = {numpy: ours for ours, numpy in _NUMPY.items()}
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+def _write(path: str, save: Callable[[IO[bytes]], None]) -> None:
+    """Writes beside the file and then replaces it, so that an interrupted run leaves no half of one."""
+    target = Path(path)
+    draft = target.with_name(target.name + ".part")
+    try:
+        with draft.open("wb") as out:
+            save(out)
+        draft.replace(target)
+    except OSError as e:
+        draft.unlink(missing_ok=True)
+        raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {e.strerror or e}") from None
+
+
+def _save_members(out: IO[bytes], members: dict[str, Any]) -> None:
+    """As `numpy.savez`, which would keep some names for its own parameters."""
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name, value in members.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                _save_array(member, value)
+
+
+def _save_array(out: IO[bytes], value: Any) -> None:
+    import numpy as np
+
+    np.lib.format.write_array(out, np.asanyarray(value), allow_pickle=False)

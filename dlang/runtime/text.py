@@ -1,0 +1,39 @@
+"""Text from values: what `print`, messages of checks and interpolated strings show. Every back end uses this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def format_parts(parts: Sequence[str], values: Sequence[Any]) -> str:
+    """`parts` alternates literal text and a format specification for each value: text, spec, text, …, text.
+
+    Values are Python or NumPy scalars, strings, and NumPy arrays. The dtype of a float decides its shortest text, so a
+    NumPy `float32` prints as an f32.
+    """
+    pieces = [parts[0]]
+    for k, value in enumerate(values):
+        pieces.append(format_value(value, parts[2 * k + 1]))
+        pieces.append(parts[2 * k + 2])
+    return "".join(pieces)
+
+
+def format_value(value: Any, spec: str = "") -> str:
+    """One value by Python's format specifications; without one, its shortest exact text."""
+    if isinstance(value, str):
+        return format(value, spec)
+    if getattr(value, "ndim", 0):
+        return _array(value, spec)
+    item = value.item() if hasattr(value, "item") else value
+    if isinstance(item, bool):
+        return format("true" if item else "false", spec)
+    return format(item, spec) if spec else str(value) if hasattr(value, "dtype") else str(item)
+
+
+def _array(array: Any, spec: str) -> str:
+    import numpy as np
+
+    if spec or array.dtype == object:
+        return np.array2string(array, separator=" ", formatter={"all": lambda v: format_value(v, spec)})
+    return np.array2string(array)

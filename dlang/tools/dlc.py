@@ -1,0 +1,104 @@
+"""The command `dlc`: reads the command line and leaves the rest to one file for each command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from dlang import __version__
+
+FINE, USER_ERROR, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 70, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command. 0: fine; 1: the program is wrong or failed; 2: the command line is wrong; 130: Ctrl-C."""
+    try:
+        code = _dispatch(_parser().parse_args(argv))
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except Exception as e:
+        if os.environ.get("DLANG_DEBUG"):
+            raise
+        summary = (str(e).splitlines() or [""])[0]
+        print(f"dlc: this is a bug in dlang, not in your program: {type(e).__name__}: {summary}", file=sys.stderr)
+        print("Please report it with the program. DLANG_DEBUG=1 shows where it happened.", file=sys.stderr)
+        return INTERNAL
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dlc", description="The compiler of the array language dlang.")
+    parser.add_argument("--version", action="version", version=f"dlc {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    backend = argparse.ArgumentParser(add_help=False)
+    backend.add_argument(
+        "--backend", choices=("cpu", "interp"), default="cpu", help="native code, or the reference interpreter"
+    )
+    json = argparse.ArgumentParser(add_help=False)
+    json.add_argument("--json", action="store_true", help="messages as JSON on the standard output, one a line")
+
+    run = commands.add_parser(
+        "run", parents=[backend, json], help="run a program", description="Calls `main`, or runs a file of statements."
+    )
+    run.add_argument("file", metavar="FILE")
+    run.add_argument("options", nargs=argparse.REMAINDER, metavar="--option value", help="the parameters of `main`")
+
+    check = commands.add_parser("check", parents=[json], help="check types, sizes and effects, and run nothing")
+    check.add_argument("files", nargs="+", metavar="FILE")
+
+    test = commands.add_parser("test", parents=[backend, json], help="run the test blocks of files and folders")
+    test.add_argument("--filter", metavar="TEXT", default="", help="only tests with this text in their name")
+    test.add_argument("paths", nargs="+", metavar="PATH")
+
+    evaluate = commands.add_parser("eval", parents=[backend, json], help="print the value of an expression")
+    evaluate.add_argument("expression", metavar="EXPR")
+
+    ir = commands.add_parser("ir", parents=[json], help="print a program after a stage of the compiler")
+    ir.add_argument("file", metavar="FILE")
+    ir.add_argument(
+        "--stage", required=True, choices=("syntax", "core", "mono", "normal", "ad", "opt", "loops", "llvm")
+    )
+    ir.add_argument("--fn", metavar="NAME", help="only this function, and what it calls")
+
+    explain = commands.add_parser("explain", help="what a code such as E0301 means, with an example")
+    explain.add_argument("code", metavar="CODE")
+    return parser
+
+
+def _dispatch(args: argparse.Namespace) -> int:
+    match args.command:
+        case "run":
+            from dlang.tools.run import run_file
+
+            return run_file(args.file, args.options, args.backend, args.json)
+        case "check":
+            from dlang.tools.check import check_files
+
+            return check_files(args.files, args.json)
+        case "test":
+            from dlang.tools.test import run_tests
+
+            return run_tests(args.paths, args.filter, args.backend, args.json)
+        case "eval":
+            from dlang.tools.evaluate import evaluate
+
+            return evaluate(args.expression, args.backend, args.json)
+        case "ir":
+            from dlang.tools.ir import print_ir
+
+            return print_ir(args.file, args.stage, args.fn, args.json)
+        case _:
+            from dlang.tools.explain import explain
+
+            return explain(args.code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""`dlc eval`: the value of an expression, in the form in which the language would write it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dlang.diagnostics import DlangError, Source
+from dlang.driver import Backend, check, errors_of
+from dlang.tools.report import report
+from dlang.tools.run import printed, run
+
+
+def evaluate(expression: str, backend: Backend, as_json: bool) -> int:
+    """Prints the value; modules of the standard library that it mentions are imported."""
+    from dlang.typecheck.program import check_expression
+
+    try:
+        checked = check(Source("<imports>", "".join(f"import {m}\n" for m in _modules(expression))))
+        decl, found = check_expression(checked, Source("<expression>", expression))
+        if decl is None or errors_of(checked) or any(d.severity == "error" for d in found):
+            report([*checked.diagnostics, *found], as_json)
+            return 1
+        run(printed(decl), backend)
+    except DlangError as e:
+        report(e.diagnostics, as_json)
+        return 1
+    return 0
+
+
+def _modules(expression: str) -> list[str]:
+    """Modules of the standard library that stand before a point, as in `nn.softmax(x)`."""
+    from dlang.typecheck.modules import STDLIB
+
+    known = {p.stem for p in Path(STDLIB).glob("*.dl")}
+    return sorted(set(re.findall(r"(?<![\w.])([a-z_]\w*)\.", expression)) & known)

@@ -1,0 +1,21 @@
+"""`dlc explain`: the page of a code. The pages are `dlang/explain/*.md`."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+
+PAGES = Path(__file__).parent.parent / "explain"
+
+
+def explain(code: str) -> int:
+    """Prints the page of a code; without one, says which codes are near."""
+    known = sorted(p.stem for p in PAGES.glob("E*.md"))
+    wanted = code.upper() if code.upper().startswith("E") else f"E{code:0>4}"
+    if wanted not in known:
+        near = difflib.get_close_matches(wanted, known, n=3)
+        print(f"dlc: there is no code `{code}`" + (f"; there is {', '.join(near)}" if near else ""), file=sys.stderr)
+        return 2
+    print((PAGES / f"{wanted}.md").read_text(encoding="utf-8"), end="")
+    return 0

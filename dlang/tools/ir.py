@@ -1,0 +1,155 @@
+"""`dlc ir`: the program after a stage of the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
+from dlang.driver import Request, check, errors_of, lower, read_source
+from dlang.tools.report import report
+from dlang.typecheck import core
+from dlang.typecheck import types as ty
+from dlang.typecheck.printing import show
+
+if TYPE_CHECKING:
+    from dlang.ir import anf
+    from dlang.specialize.values import Bindings
+    from dlang.typecheck.program import Checked
+
+
+def print_ir(path: str, stage: str, only: str | None, as_json: bool) -> int:
+    """Prints a file, or one function of it and what that calls, after a stage."""
+    try:
+        source = read_source(path)
+        if stage == "syntax":
+            text, found = _syntax(source, only)
+        else:
+            checked = check(source)
+            found = checked.diagnostics
+            text = "" if errors_of(checked) else _after(checked, stage, only)
+    except DlangError as e:
+        text, found = "", e.diagnostics
+    if text:
+        print(text)
+    return 1 if report(found, as_json) else 0
+
+
+def _syntax(source: Source, only: str | None) -> tuple[str, list[Diagnostic]]:
+    from dlang.grammar.parser import parse
+
+    module, found = parse(source)
+    items = [i for i in module.items if only is None or getattr(i, "name", None) == only]
+    if only is not None and not items:
+        raise _unknown(only, source.path)
+    return "\n".join(line for item in items for line in _tree(item)), found
+
+
+def _after(checked: Checked, stage: str, only: str | None) -> str:
+    decls = _chosen(checked, only)
+    if stage == "core":
+        return "\n\n".join(_core(decl) for decl in decls)
+    seen: dict[str, anf.Program] = {}
+    program, entries = lower([_request(d) for d in decls], observe=seen.__setitem__)
+    if stage in seen:
+        from dlang.ir.printer import print_program
+
+        return print_program(seen[stage])
+    return _generated(program, [e.name for e in entries], stage)
+
+
+def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
+    """What the back end for the CPU makes of a program: its loop nests, or LLVM's text."""
+    from dlang.codegen import loops
+    from dlang.codegen.llvm import jit, modules
+    from dlang.codegen.schedule import schedule
+    from dlang.codegen.vectorize import Lanes
+    from dlang.runtime.engine import Strings, reachable
+
+    nests = schedule(reachable(program, entries), Lanes(jit.vector_bits()))
+    return loops.print_program(nests) if stage == "loops" else modules.emit(nests, entries, Strings().number).llvm
+
+
+def _chosen(checked: Checked, only: str | None) -> list[core.FnDecl]:
+    """The functions to show: one, or all that need no types chosen for them; then the tests, then the script."""
+    module = checked.module
+    if only is not None:
+        found = [d for d in (*module.functions.values(), *module.tests) if d.name == only]
+        if not found:
+            raise _unknown(only, module.path)
+        return found
+    decls = [d for d in module.functions.values() if d.body is not None and _open_variable(d) is None]
+    return [*decls, *module.tests, *([module.script] if module.script else [])]
+
+
+def _open_variable(decl: core.FnDecl) -> str | None:
+    """A variable of the scheme that a use must choose, such as a number of axes."""
+    for v in decl.variables:
+        if isinstance(v, ty.RowVar) or (isinstance(v, ty.TypeVar) and not v.classes & {"Float", "Num", "Int"}):
+            return v.name or "?"
+    return None
+
+
+def _request(decl: core.FnDecl) -> Request:
+    """A function at its declared types; a dtype that is open is f64, or i64 among integers."""
+    from dlang.ir import anf
+
+    if (name := _open_variable(decl)) is not None:
+        help = ("look at a function that uses it",)
+        raise error(
+            "E0956", f"`{decl.name}` has no code of its own: a use of it decides `{name}`", decl.span, help=help
+        )
+    bindings: Bindings = {}
+    for v in decl.variables:
+        if isinstance(v, ty.TypeVar):
+            bindings[v] = anf.Scalar("i64" if "Int" in v.classes else "f64")
+        elif v not in decl.opened:
+            bindings[v] = anf.poly(0)  # any size
+    return Request(decl, bindings)
+
+
+def _unknown(name: str, path: str) -> DlangError:
+    return error("E0955", f"`{path}` has no function or test `{name}`", None)
+
+
+# ---- trees as text ---------------------------------------------------------------------------------------------------
+def _core(decl: core.FnDecl) -> str:
+    from dlang.typecheck.program import scheme_text
+
+    head = f"# {decl.kind} {decl.name}: {scheme_text(decl)}"
+    return "\n".join([head, *(_tree(decl.body) if decl.body is not None else [])])
+
+
+def _tree(node: object, name: str = "", depth: int = 0) -> Iterator[str]:
+    """One line for each node: its class, what is short in it, its type; then its parts."""
+    lead = "  " * depth + (f"{name}: " if name else "")
+    if isinstance(node, tuple) and not hasattr(node, "_fields"):
+        if node:
+            yield lead.rstrip(": ") + ":"
+            for part in node:
+                yield from _tree(part, "", depth + 1)
+        return
+    if not is_dataclass(node) or isinstance(node, type):
+        yield lead + repr(node)
+        return
+    short, long = [], []
+    for f in fields(node):
+        value = getattr(node, f.name)
+        if isinstance(value, Span) or value is None or value == () or value is False or f.name == "span":
+            continue
+        if isinstance(value, str | int | float | bool):
+            short.append(f"{f.name}={value!r}")
+        elif f.name == "type" and isinstance(node, core.Node):
+            short.append(f": {show(value)}")
+        elif isinstance(value, core.Local | core.FnDecl | ty.DataDecl | ty.Variant):
+            short.append(f"{f.name}={value.name}")
+        elif isinstance(value, ty.Size):
+            short.append(f"{f.name}={show(value)}")
+        elif is_dataclass(value) or isinstance(value, tuple):
+            long.append((f.name, value))
+        else:
+            short.append(f"{f.name}={value!r}")
+    yield lead + " ".join([type(node).__name__, *short])
+    for part_name, value in long:
+        yield from _tree(value, part_name, depth + 1)

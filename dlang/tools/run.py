@@ -1,0 +1,162 @@
+"""`dlc run`: calls `main` with the options of the command line, or runs a file of statements."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dlang.diagnostics import DlangError, Span, error
+from dlang.driver import Backend, Request, call, check, errors_of, load, lower, nowhere, read_source
+from dlang.polynomials import Poly
+from dlang.tools.report import report
+from dlang.typecheck import core
+from dlang.typecheck.types import FLOATS, UNIT, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
+
+
+def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool) -> int:
+    """0 if the program ran to its end; 1 if it is wrong or failed."""
+    try:
+        checked = check(read_source(path))
+        if errors_of(checked):
+            report(checked.diagnostics, as_json)
+            return 1
+        report(checked.diagnostics, as_json)
+        main = checked.module.functions.get("main")
+        options, backend = _own_options(options, main, backend)
+        if main is not None and main.kind == "fn":
+            start = call_of_main(path, main, options)
+        elif checked.module.script is not None:
+            _parser(path, None).parse_args(options)
+            start = checked.module.script
+        else:
+            help = ("add `fn main() { … }`; the command `dlc test` runs its `test` blocks",)
+            raise error("E0953", f"`{path}` has no `main` and no statements to run", None, help=help)
+        run(printed(start), backend)
+    except DlangError as e:
+        report(e.diagnostics, as_json)
+        return 1
+    return 0
+
+
+def run(start: core.FnDecl, backend: Backend) -> None:
+    """Compiles and calls a function without parameters."""
+    from dlang.runtime.host import Host
+
+    program, (entry,) = lower([Request(start)])
+    call(load(program, [entry], backend, Host()), entry)
+
+
+def printed(decl: core.FnDecl) -> core.FnDecl:
+    """The function followed by a `print` of its value, if that isn't `()`."""
+    assert decl.result is not None and decl.body is not None
+    result = resolve(decl.result)
+    if result == UNIT:
+        return decl
+    span = decl.body.span
+    text = core.Format(TypeCon("str"), span, ((decl.body, ""),))
+    body = core.Builtin(UNIT, span, "print", (text,))
+    effects = decl.effects | {"print"}
+    return replace(decl, result=UNIT, body=body, effects=effects, variables=(), opened=())
+
+
+def _own_options(options: Sequence[str], main: core.FnDecl | None, backend: Backend) -> tuple[list[str], Backend]:
+    """`--backend` may also stand behind the file, unless `main` has a parameter of that name."""
+    if main is not None and any(p.local.name == "backend" for p in main.params):
+        return list(options), backend
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, prog="dlc run")
+    parser.add_argument("--backend", choices=("cpu", "interp"), default=backend)
+    known, rest = parser.parse_known_args(options)
+    return rest, known.backend
+
+
+# ---- options are the parameters of main ------------------------------------------------------------------------------
+def call_of_main(path: str, main: core.FnDecl, options: Sequence[str]) -> core.FnDecl:
+    """A function without parameters that calls `main` with what the command line says."""
+    given = vars(_parser(path, main).parse_args(options))
+    span = nowhere(path)
+    instance: list[tuple[TypeVar | SizeVar | RowVar, Type | Size | Shape]] = []
+    for v in main.variables:
+        if isinstance(v, TypeVar):
+            instance.append((v, TypeCon(_default_dtype(v))))
+    args: list[core.Expr | None] = []
+    for p in main.params:
+        value = given[p.local.name]
+        t = TypeCon(_dtype(p))
+        arg: core.Expr | None = core.Literal(t, span, value) if value is not None else None
+        if arg is None and isinstance(p.default, core.Literal):
+            arg = p.default
+        if p.local.size is not None and isinstance(arg, core.Literal):
+            instance.append((p.local.size, Size(Poly.of(int(arg.value)))))
+        args.append(arg)
+    assert main.result is not None
+    function = core.FnRef(main.result, span, main, tuple(instance))
+    body = core.Call(main.result, span, function, tuple(args))
+    return core.FnDecl("main", main.module, main.span, (), main.result, (), (), body, effects=main.effects)
+
+
+def _parser(path: str, main: core.FnDecl | None) -> argparse.ArgumentParser:
+    doc = main.doc.replace("%", "%%") if main is not None else None
+    parser = argparse.ArgumentParser(
+        prog=f"dlc run {path}", description=doc, allow_abbrev=False, conflict_handler="resolve"
+    )
+    for p in main.params if main is not None else ():
+        name = p.local.name
+        flags = list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
+        dtype = _dtype(p)
+        default = f", {p.default.value} unless given" if isinstance(p.default, core.Literal) else ""
+        convert = _CONVERSIONS[dtype] if dtype in _CONVERSIONS else _integer(dtype)
+        parser.add_argument(
+            *flags,
+            dest=name,
+            metavar=dtype,
+            type=convert,
+            required=p.default is None,
+            help=f"{dtype}{default}".replace("%", "%%"),
+            nargs="?" if dtype == "bool" else None,
+            const=True if dtype == "bool" else None,
+        )
+    return parser
+
+
+def _dtype(p: core.Param) -> str:
+    t = resolve(p.local.type)
+    if isinstance(t, TypeVar) and (t.classes or t.literal):
+        return _default_dtype(t)
+    if isinstance(t, TypeCon):
+        return t.name
+    span: Span | None = p.local.span
+    help = ("read arrays from a file: `io.npz(path, name)`",)
+    raise error("E0954", f"the parameter `{p.local.name}` of `main` is no number, text or bool", span, help=help)
+
+
+def _default_dtype(v: TypeVar) -> str:
+    return "f64" if v.literal == "float" or "Float" in v.classes else "i64"
+
+
+def _integer(dtype: str) -> Callable[[str], int]:
+    bits = int(dtype[1:])
+    low, high = (0, 2**bits - 1) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+    def convert(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{value} is out of the range of {dtype}")
+        return value
+
+    convert.__name__ = dtype  # argparse says: invalid i64 value
+    return convert
+
+
+def _float(text: str) -> float:
+    return float(text)
+
+
+def _bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"`{text}` is neither true nor false")
+    return text == "true"
+
+
+_float.__name__ = "number"
+_CONVERSIONS: dict[str, Callable[[str], object]] = {"str": str, "bool": _bool, **dict.fromkeys(FLOATS, _float)}

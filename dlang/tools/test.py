@@ -1,0 +1,109 @@
+"""`dlc test`: runs the `test` blocks of files, and of every `.dl` file in folders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from dlang.diagnostics import DlangError, error
+from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
+from dlang.runtime.host import Host
+from dlang.specialize.specialize import Entry
+from dlang.tools.report import report
+from dlang.typecheck import core
+
+
+@dataclass
+class Totals:
+    passed: int = 0
+    failed: int = 0
+    broken: list[str] = field(default_factory=list)  # files that do not check
+
+
+def run_tests(paths: Sequence[str], wanted: str, backend: Backend, as_json: bool) -> int:
+    """0 if every test passed and every file checks; 1 otherwise."""
+    start = time.monotonic()
+    totals = Totals()
+    try:
+        files = _files(paths)
+    except DlangError as e:
+        report(e.diagnostics, as_json)
+        return 1
+    for path in files:
+        _test_file(path, wanted, backend, as_json, totals)
+    if not as_json:
+        parts = [f"{totals.passed} passed", *([f"{totals.failed} failed"] if totals.failed else [])]
+        if totals.broken:
+            parts.append(f"{len(totals.broken)} {'files' if len(totals.broken) > 1 else 'file'} with errors")
+        print(f"{', '.join(parts)} ({time.monotonic() - start:.2f} s)")
+    return 1 if totals.failed or totals.broken else 0
+
+
+def _files(paths: Sequence[str]) -> list[str]:
+    found: dict[str, None] = {}
+    for path in map(Path, paths):
+        if path.is_dir():
+            found.update(dict.fromkeys(str(p) for p in sorted(path.rglob("*.dl"))))
+        elif path.exists():
+            found[str(path)] = None
+        else:
+            raise error("E0951", f"cannot read `{path}`: no such file or folder", None)
+    return list(found)
+
+
+def _test_file(path: str, wanted: str, backend: Backend, as_json: bool, totals: Totals) -> None:
+    try:
+        checked = check(read_source(path))
+        tests = [t for t in checked.module.tests if wanted in t.name]
+        found = checked.diagnostics
+    except DlangError as e:
+        tests, found = [], e.diagnostics
+    if any(d.severity == "error" for d in found):
+        _say(path, as_json)
+        report(found, as_json)
+        totals.broken.append(path)
+        return
+    if not tests:
+        return
+    _say(path, as_json)
+    for test, run in zip(tests, _prepared(tests, backend), strict=True):
+        try:
+            run()
+        except DlangError as e:
+            totals.failed += 1
+            _say(f"  FAILED  {test.name}", as_json)
+            report(e.diagnostics, as_json)
+        else:
+            totals.passed += 1
+            _say(f"  ok      {test.name}", as_json)
+
+
+def _prepared(tests: list[core.FnDecl], backend: Backend) -> list[Callable[[], object]]:
+    """Each test as a function that raises what a person should read.
+
+    They are compiled together; where that fails, each alone, so that one of them can't hide the others.
+    """
+    try:
+        runner, entries = _compiled(tests, backend)
+    except DlangError:
+        return [partial(_compile_and_run, test, backend) for test in tests]
+    return [partial(call, runner, entry) for entry in entries]
+
+
+def _compiled(tests: list[core.FnDecl], backend: Backend) -> tuple[Runner, list[Entry]]:
+    program, entries = lower([Request(t) for t in tests])
+    return load(program, entries, backend, Host()), entries
+
+
+def _compile_and_run(test: core.FnDecl, backend: Backend) -> None:
+    runner, (entry,) = _compiled([test], backend)
+    call(runner, entry)
+
+
+def _say(text: str, as_json: bool) -> None:
+    """Progress, for a person; flushed, so that it stays in order with messages on the standard error."""
+    if not as_json:
+        print(text, flush=True)

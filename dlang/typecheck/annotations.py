@@ -1,0 +1,254 @@
+"""Written types to types: names to variables, sizes to polynomials, `?` to sizes that each use opens."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from dlang.diagnostics import Note, Span, error
+from dlang.grammar import syntax as s
+from dlang.typecheck.context import Checker
+from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.scope import AliasEntry, Scope
+from dlang.typecheck.sizes import add, exact_division, multiply, subtract
+from dlang.typecheck.state import Term
+from dlang.typecheck.terms import I64, number, of_var, substitute
+from dlang.typecheck.types import (
+    CLASSES,
+    DTYPES,
+    DataDecl,
+    Effects,
+    RowVar,
+    Shape,
+    Size,
+    SizeVar,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeData,
+    TypeFn,
+    TypeTuple,
+    TypeVar,
+    Var,
+    floor_div,
+    resolve,
+)
+
+_LIKE_DTYPE = re.compile(r"(f|i|u|bf|c|int|float|uint)\d*$|(str|bool)\w+$|double$|string$")
+_OTHER_NAMES = {"int": "i64", "float": "f64", "double": "f64", "string": "str", "boolean": "bool", "uint": "u64"}
+EFFECTS = frozenset({"print", "io", "random"})
+
+
+@dataclass(slots=True)
+class Annotator:
+    """Converts the annotations of one signature, `let` or cast.
+
+    rigid: unknown names become variables that the function quantifies, else ones to be inferred. names: those
+    introduced here. unknown: the sizes written as `?`, by name; None where `?` may not stand.
+    """
+
+    cx: Checker
+    scope: Scope
+    rigid: bool
+    names: dict[str, Var] = field(default_factory=dict)
+    unknown: dict[str, SizeVar] | None = None
+    what: str = "this annotation"
+
+    def origin(self, span: Span) -> Note:
+        return Note(f"from {self.what}", span)
+
+    # ---- types -------------------------------------------------------------------------------------------------------
+    def type(self, t: s.TypeExpr) -> Type:
+        match t:
+            case s.TypeName(_, name, arguments):
+                return self.named(t, name, arguments)
+            case s.TypeArray(_, element, dims):
+                return self.array(element, dims)
+            case s.TypeTuple(_, items):
+                return TypeTuple(tuple(self.type(i) for i in items))
+            case s.TypeFunction(_, parameters, result, effects):
+                inner = Annotator(self.cx, self.scope, self.rigid, self.names, None, self.what)
+                return TypeFn(
+                    tuple(inner.type(p) for p in parameters), inner.type(result), self.effects(t.span, effects)
+                )
+            case s.TypeEffects(_, result, names):
+                self.effects(t.span, names)
+                return self.type(result)
+
+    def effects(self, span: Span, names: tuple[str, ...] | None) -> Effects:
+        for n in names or ():
+            if n not in EFFECTS:
+                raise error("E0312", f"`{n}` is not an effect", span, help=("effects are `print`, `io` and `random`",))
+        return Effects(set(names or ()), names is not None)
+
+    def named(self, t: s.TypeName, name: str, arguments: tuple[s.TypeExpr | s.Dim, ...]) -> Type:
+        if name in DTYPES:
+            return TypeCon(name)
+        if name == "size":
+            return I64
+        if name == "Idx":
+            return I64
+        if not (name[0].isupper()):
+            return self.variable(t, name)
+        entry = self.cx.find_type(name)
+        if entry is None:
+            raise error(
+                "E0207",
+                f"unknown type `{name}`",
+                t.span,
+                help=did_you_mean(name, [*self.cx.type_names(), *DTYPES]),
+            )
+        if len(arguments) != len(entry.params):
+            kinds = ", ".join(p.name or "_" for p in entry.params)
+            raise error(
+                "E0314",
+                f"`{name}` takes {len(entry.params)} arguments, found {len(arguments)}",
+                t.span,
+                help=(f"write `{name}<{kinds}>`",) if kinds else (),
+            )
+        converted = tuple(self.argument(p, a) for p, a in zip(entry.params, arguments, strict=True))
+        if isinstance(entry, AliasEntry):
+            return substitute(entry.body, dict(zip(entry.params, converted, strict=True)))
+        return TypeData(entry, converted)
+
+    def argument(self, parameter: Var, a: s.TypeExpr | s.Dim) -> Term:
+        if isinstance(parameter, SizeVar):
+            if isinstance(a, s.TypeName) and not a.arguments:
+                return self.size_name(a.span, a.name)
+            if isinstance(a, s.SizeName | s.SizeNumber | s.SizeOperator | s.SizeHole | s.SizeAny):
+                return self.dim(a)
+            raise error("E0314", f"`{parameter.name}` is a size, found a type", a.span)
+        if isinstance(parameter, RowVar):
+            if isinstance(a, s.SizeRow):
+                return Shape((), self.row(a.name))
+            raise error("E0314", f"`..{parameter.name}` is a shape: write `..s`", a.span)
+        if isinstance(a, s.SizeName):
+            return self.variable(a, a.name)
+        if isinstance(a, s.SizeHole):
+            return self.cx.st.type_var()
+        if isinstance(a, s.TypeName | s.TypeArray | s.TypeTuple | s.TypeFunction | s.TypeEffects):
+            return self.type(a)
+        raise error("E0314", f"`{parameter.name}` is a type, found a size", a.span)
+
+    def variable(self, node: s.Node, name: str) -> Type:
+        found = self.lookup(name)
+        if isinstance(found, TypeVar):
+            return found
+        if found is not None:
+            raise error("E0314", f"`{name}` is a size here, not a type", node.span)
+        if name in ("c64", "c128"):
+            raise error("E0207", f"`{name}` is reserved: complex numbers are not supported yet", node.span)
+        if _LIKE_DTYPE.match(name) and len(name) > 1:
+            better = (f"write `{_OTHER_NAMES[name]}`",) if name in _OTHER_NAMES else did_you_mean(name, sorted(DTYPES))
+            raise error("E0207", f"unknown type `{name}`", node.span, help=better)
+        v = TypeVar(self.cx.st.level, name, rigid=self.rigid, origin=self.origin(node.span))
+        self.introduce(name, v)
+        return v
+
+    def lookup(self, name: str) -> Var | None:
+        found = self.names.get(name)
+        return found if found is not None else self.scope.find_type(name)
+
+    def introduce(self, name: str, v: Var) -> None:
+        self.names[name] = v
+        if not self.rigid:
+            self.cx.st.created.append(v)
+
+    # ---- shapes ------------------------------------------------------------------------------------------------------
+    def array(self, element: s.TypeExpr, dims: tuple[s.Dim, ...]) -> Type:
+        e = self.type(element)
+        pre: list[Size] = []
+        post: list[Size] = []
+        row: RowVar | None = None
+        for d in dims:
+            if isinstance(d, s.SizeRow):
+                if row is not None:
+                    raise error("E0402", "a shape has at most one `..`", d.span)
+                row = self.row(d.name)
+                r = resolve(e)
+                if isinstance(r, TypeVar):
+                    r.atomic = True
+            else:
+                (pre if row is None else post).append(self.dim(d))
+        return resolve(TypeArray(e, Shape(tuple(pre), row, tuple(post))))
+
+    def row(self, name: str) -> RowVar:
+        found = self.lookup(".." + name)
+        if isinstance(found, RowVar):
+            return found
+        v = RowVar(self.cx.st.level, name, rigid=self.rigid)
+        self.introduce(".." + name, v)
+        return v
+
+    def dim(self, d: s.Dim) -> Size:
+        origin = self.origin(d.span)
+        match d:
+            case s.SizeNumber(_, value):
+                return number(value, origin)
+            case s.SizeName(_, name):
+                return self.size_name(d.span, name)
+            case s.SizeHole():
+                return self.cx.st.size(origin)
+            case s.SizeAny(_, name):
+                return self.any_size(d, name)
+            case s.SizeOperator(_, operator, left, right):
+                a, b = self.dim(left), self.dim(right)
+                match operator:
+                    case "+":
+                        return add(a, b, origin)
+                    case "-":
+                        return subtract(a, b, origin)
+                    case "*":
+                        return multiply(a, b, origin)
+                    case "//":
+                        return Size(floor_div(a, b).poly, origin)
+                    case _:
+                        quotient = exact_division(a, b)
+                        if quotient is None:
+                            raise error("E0404", "exact `/` of sizes needs a number on the right", d.span)
+                        return Size(quotient.poly, origin)
+            case s.SizeRow():
+                raise error("E0402", "`..` stands for axes, not for a size", d.span)
+
+    def any_size(self, d: s.SizeAny, name: str | None) -> Size:
+        if self.unknown is None:
+            raise error(
+                "E0406",
+                "`?` stands for a size of a result that is known only when it runs",
+                d.span,
+                help=("write a name here: a parameter's size is known",),
+            )
+        key = name or f"_{len(self.unknown)}"
+        if key not in self.unknown:
+            self.unknown[key] = SizeVar(
+                self.cx.st.level, rigid=True, opened=True, origin=Note(f"`?` in {self.what}", d.span)
+            )
+        return of_var(self.unknown[key])
+
+    def size_name(self, span: Span, name: str) -> Size:
+        found = self.lookup(name)
+        if isinstance(found, SizeVar):
+            return of_var(found, found.origin)
+        if found is not None:
+            raise error("E0314", f"`{name}` is a type here, not a size", span)
+        local = self.cx.size_of_name(self.scope, name)
+        if local is not None:
+            return Size(local.poly, local.origin or self.origin(span))
+        v = SizeVar(self.cx.st.level, name, rigid=self.rigid, origin=self.origin(span))
+        self.introduce(name, v)
+        return of_var(v, v.origin)
+
+
+def check_class(name: str | None, span: Span) -> frozenset[str]:
+    """The class of `<a: Float>`."""
+    if name is None:
+        return frozenset()
+    known = ["Num", "Float", "Int", "Ord", "Eq", "Vector"]
+    if name not in known and name not in CLASSES:
+        raise error("E0207", f"unknown class `{name}`", span, help=did_you_mean(name, known))
+    return frozenset({name})
+
+
+def data_arguments(t: Type) -> tuple[DataDecl, tuple[Term, ...]] | None:
+    t = resolve(t)
+    return (t.decl, t.args) if isinstance(t, TypeData) else None

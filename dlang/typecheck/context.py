@@ -1,0 +1,223 @@
+"""The checker of one declaration group: its inference state, the names around it, and how types are expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
+from dlang.typecheck import core
+from dlang.typecheck.constraints import constrain, solve
+from dlang.typecheck.messages import did_you_mean, mismatch
+from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleTable, Scope, TypeEntry
+from dlang.typecheck.sizes import add, multiply, subtract
+from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason
+from dlang.typecheck.terms import I64, free, number, of_var, size_variables, view
+from dlang.typecheck.types import DataDecl, Shape, Size, SizeVar, Type, TypeCon, Variant, floor_div, resolve
+from dlang.typecheck.unify import unify
+
+
+class Names(Protocol):
+    """What a checker asks of the program: a name of a module, of its imports, or of the prelude."""
+
+    def value(self, table: ModuleTable, name: str) -> Entry | None: ...
+
+    def type_entry(self, table: ModuleTable, name: str) -> TypeEntry | None: ...
+
+    def constructor(self, table: ModuleTable, name: str) -> tuple[DataDecl, Variant] | None: ...
+
+    def value_names(self, table: ModuleTable) -> list[str]: ...
+
+    def type_names(self, table: ModuleTable) -> list[str]: ...
+
+    def constructor_names(self, table: ModuleTable) -> list[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Escape:
+    """Sizes opened inside a lambda, loop or comprehension, and what must not mention them outside."""
+
+    opened: frozenset[SizeVar]
+    outside: tuple[Type, ...]
+    span: Span
+    message: str
+
+
+@dataclass(slots=True)
+class Checker:
+    """symbols: locals that count as a size; indices: the symbols of binders; later: checks that wait for the end of
+    the group; escapes: what must not leave its region; candidates: sizes of joins that may turn out to be opened."""
+
+    st: Inference
+    table: ModuleTable
+    program: Names
+    symbols: dict[core.Local, Size] = field(default_factory=dict)
+    indices: set[SizeVar] = field(default_factory=set)
+    later: list[Callable[[], None]] = field(default_factory=list)
+    escapes: list[Escape] = field(default_factory=list)
+    unfinished: bool = False
+
+    # ---- expectations ------------------------------------------------------------------------------------------------
+    def expect(self, want: Type, got: Type, span: Span, what: str = "", notes: tuple[Note, ...] = ()) -> None:
+        """Makes `got` be `want`, or ends the statement with a message at `span`."""
+        self.st.reason = Reason(span)
+        try:
+            unify(self.st, got, want)
+        except Mismatch as m:
+            raise DlangError([mismatch(m, span, want, got, what, notes)]) from None
+
+    def constrain(self, kind: str, reason: Reason, *, types: tuple[Type, ...] = (), shapes: tuple[Shape, ...] = (),
+                  sizes: tuple[Size, ...] = (), data: str | int = "") -> None:  # fmt: skip
+        constrain(self.st, Constraint(kind, reason, types, shapes, sizes, data))
+
+    def settled(self, t: Type) -> Type:
+        """The type, after what is pending has been tried if it isn't known yet."""
+        t = resolve(t)
+        if self.st.progress and self.st.pending:
+            solve(self.st)
+            t = resolve(t)
+        return t
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        self.st.report(diagnostic)
+
+    # ---- names -------------------------------------------------------------------------------------------------------
+    def find(self, scope: Scope, name: str) -> Entry | None:
+        return scope.find(name) or self.program.value(self.table, name)
+
+    def find_type(self, name: str) -> TypeEntry | None:
+        return self.program.type_entry(self.table, name)
+
+    def find_constructor(self, name: str, span: Span) -> tuple[DataDecl, Variant]:
+        found = self.program.constructor(self.table, name)
+        if found is None:
+            close = did_you_mean(name, self.program.constructor_names(self.table))
+            raise error("E0201", f"unknown constructor `{name}`", span, help=close)
+        return found
+
+    def type_names(self) -> list[str]:
+        return self.program.type_names(self.table)
+
+    def unknown_name(self, scope: Scope, name: str, span: Span) -> DlangError:
+        candidates = [*scope.visible(), *self.program.value_names(self.table)]
+        return error(
+            "E0201", f"unknown name `{name}`", span, label="not found here", help=did_you_mean(name, candidates)
+        )
+
+    # ---- sizes of values ---------------------------------------------------------------------------------------------
+    def size_of_name(self, scope: Scope, name: str) -> Size | None:
+        """The size that a value in scope counts as, where a shape mentions its name."""
+        entry = self.find(scope, name) if scope.find(name) is not None else None
+        if isinstance(entry, LocalEntry):
+            return self.symbol_of_local(entry.local)
+        if name in self.table.integers:
+            return number(self.table.integers[name])
+        if entry is None and isinstance(self.program.value(self.table, name), FnEntry):
+            value = self.table.integers.get(name)
+            return number(value) if value is not None else None
+        return None
+
+    def symbol_of_local(self, local: core.Local) -> Size | None:
+        """An immutable i64 counts as itself."""
+        known = self.symbols.get(local)
+        if known is not None:
+            return known
+        if local.mutable:
+            return None
+        t = resolve(local.type)
+        if not isinstance(t, TypeCon) or t.name != "i64":
+            return None
+        if local.size is None:
+            origin = Note(f"the value of `{local.name}`", local.span)
+            local.size = self.st.open_size(origin)
+            local.size.name = local.name
+        self.symbols[local] = of_var(local.size)
+        return self.symbols[local]
+
+    def symbol(self, e: core.Expr) -> Size | None:
+        """An i64 expression as a size, if it is arithmetic of sizes, lengths and immutable names."""
+        match e:
+            case core.Literal(value=int(value)) if not isinstance(value, bool):
+                return number(value, Note("a literal", e.span))
+            case core.Ref(local=local):
+                return self.symbol_of_local(local)
+            case core.SizeValue(size=size):
+                return size
+            case core.Arith(operator=op, left=left, right=right) if op in ("+", "-", "*", "//"):
+                a = self.symbol(left)
+                b = self.symbol(right) if a is not None else None
+                if a is None or b is None:
+                    return None
+                origin = Note("the value of this expression", e.span)
+                match op:
+                    case "+":
+                        return add(a, b, origin)
+                    case "-":
+                        return subtract(a, b, origin)
+                    case "*":
+                        return multiply(a, b, origin)
+                    case _:
+                        return Size(floor_div(a, b).poly, origin) if b.poly.constant != 0 else None
+            case core.Negate(operand=operand):
+                a = self.symbol(operand)
+                return None if a is None else subtract(number(0), a, Note("the value of this expression", e.span))
+            case core.Builtin(name="len", args=(arg,)):
+                _, shape = view(arg.type)
+                if shape.pre:
+                    return shape.pre[0]
+                n = self.st.size(Note("the length", e.span))
+                self.expect(_array_of(self.st.type_var(), n), arg.type, e.span)
+                return n
+            case core.Call(function=core.FnRef(decl=decl), args=()) if decl.kind == "const":
+                value = self.constant(decl)
+                return number(value, Note(f"the constant `{decl.name}`", decl.span)) if value is not None else None
+            case _:
+                return None
+
+    def constant(self, decl: core.FnDecl) -> int | None:
+        body = decl.body
+        size = self.symbol(body) if body is not None else None
+        value = size.poly.constant if size is not None else None
+        return int(value) if value is not None else None
+
+    def mentions_index(self, s: Size) -> bool:
+        return any(v in self.indices for v in size_variables(s))
+
+    def bound(self, e: core.Expr, span: Span, what: str) -> tuple[Size, SizeVar | None]:
+        """The size for a bound or a `size` argument; the variable if it is a fresh one that `e` gives its value."""
+        self.expect(I64, e.type, span, what)
+        s = self.symbol(e)
+        if s is not None and not self.mentions_index(s):
+            value = s.poly.constant
+            if value is not None and value < 0:
+                raise error("E0401", f"a size cannot be negative, found {value}", span)
+            return Size(s.poly, s.origin or Note("this size", span)), None
+        v = self.st.open_size(Note("the value of this expression", span))
+        return of_var(v), v
+
+    # ---- regions -----------------------------------------------------------------------------------------------------
+    def opened_since(self, mark: int) -> frozenset[SizeVar]:
+        return frozenset(self.st.opened[mark:])
+
+    def confine(self, mark: int, outside: tuple[Type, ...], span: Span, message: str) -> None:
+        """What was opened since `mark` must not be part of `outside`, now or later."""
+        inner = self.opened_since(mark)
+        if inner:
+            escape = Escape(inner, outside, span, message)
+            self.escapes.append(escape)
+            self.check_escape(escape)
+
+    def check_escape(self, escape: Escape) -> bool:
+        for t in escape.outside:
+            for v in free(t, {}):
+                if isinstance(v, SizeVar) and v in escape.opened:
+                    notes = (Note(f"the size is {v.origin.text}", v.origin.span),) if v.origin is not None else ()
+                    raise error("E0407", escape.message, escape.span, notes=notes)
+        return True
+
+
+def _array_of(element: Type, size: Size) -> Type:
+    from dlang.typecheck.terms import array
+
+    return array(element, size)

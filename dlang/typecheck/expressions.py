@@ -1,0 +1,450 @@
+"""Inference of expressions: each gives its core node, with its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.grammar import syntax as s
+from dlang.typecheck import calls, comprehensions, core, indexing, matches, patterns, statements
+from dlang.typecheck.annotations import Annotator
+from dlang.typecheck.context import Checker
+from dlang.typecheck.joins import Join
+from dlang.typecheck.operators import COMPARISONS, known
+from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope
+from dlang.typecheck.state import Reason
+from dlang.typecheck.terms import BOOL, F64, I64, STR, array, number, of_var, substitute, variables
+from dlang.typecheck.types import (
+    DTYPES,
+    FLOATS,
+    INTS,
+    Shape,
+    Size,
+    SizeVar,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeData,
+    TypeFn,
+    TypeTuple,
+    TypeVar,
+    resolve,
+)
+
+_NUM, _FLOAT = frozenset({"Num"}), frozenset({"Float"})
+
+
+def infer(cx: Checker, scope: Scope, e: s.Expr) -> core.Expr:
+    """The core of an expression, with its type."""
+    return _RULES[type(e)](cx, scope, e)
+
+
+def check(cx: Checker, scope: Scope, e: s.Expr, want: Type, unknown: tuple[SizeVar, ...], what: str = "") -> core.Expr:
+    """Against a written type. `unknown`: its sizes `?`, which each branch gives for itself."""
+    match e:
+        case s.Block():
+            return statements.block(cx, scope, e, (want, unknown, what))
+        case s.If() if e.otherwise is not None:
+            return conditional(cx, scope, e, (want, unknown, what))
+        case s.Match():
+            return matches.infer_match(cx, scope, e, (want, unknown, what))
+        case _:
+            value = infer(cx, scope, e)
+            cx.settled(value.type)
+            cx.expect(chosen(cx, want, unknown), value.type, e.span, what)
+            return value
+
+
+def chosen(cx: Checker, want: Type, unknown: tuple[SizeVar, ...]) -> Type:
+    """The type with its `?` open: whoever is checked against it decides them."""
+    if not unknown:
+        return want
+    return substitute(want, {v: of_var(cx.st.size_var(v.origin)) for v in unknown})
+
+
+Wanted = tuple[Type, tuple[SizeVar, ...], str]
+
+
+def can_push(want: Type) -> bool:
+    """Whether branches may be checked one by one: an open size would be decided by the first of them."""
+    return all(v.rigid for v in variables(want) if isinstance(v, SizeVar))
+
+
+# ---- atoms -----------------------------------------------------------------------------------------------------------
+def number_literal(cx: Checker, scope: Scope, e: s.Number) -> core.Expr:
+    if e.dtype is not None:
+        value = float(e.value) if e.dtype in FLOATS else e.value
+        if e.dtype in INTS and isinstance(value, float):
+            raise error("E0301", f"`{e.value}` is not an integer", e.span)
+        return core.Literal(TypeCon(e.dtype), e.span, value)
+    if isinstance(e.value, float):
+        return core.Literal(cx.st.type_var(atomic=True, classes=_FLOAT, literal="float"), e.span, e.value)
+    return core.Literal(cx.st.type_var(atomic=True, classes=_NUM, literal="int"), e.span, e.value)
+
+
+def boolean(cx: Checker, scope: Scope, e: s.Boolean) -> core.Expr:
+    return core.Literal(BOOL, e.span, e.value)
+
+
+def string(cx: Checker, scope: Scope, e: s.String) -> core.Expr:
+    if all(isinstance(p, str) for p in e.parts):
+        return core.Literal(STR, e.span, "".join(p for p in e.parts if isinstance(p, str)))
+    parts: list[str | tuple[core.Expr, str]] = []
+    for p in e.parts:
+        if isinstance(p, str):
+            parts.append(p)
+        else:
+            parts.append((infer(cx, scope, p.value), p.spec))
+    return core.Format(STR, e.span, tuple(parts))
+
+
+def hole(cx: Checker, scope: Scope, e: s.Hole) -> core.Expr:
+    return core.Fail(cx.st.type_var(), e.span, core.Literal(STR, e.span, "a syntax error"))
+
+
+def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
+    if e.name[0].isupper():
+        return calls.constructor_value(cx, e)
+    entry = cx.find(scope, e.name) if (found := scope.find(e.name)) is None else found
+    match entry:
+        case LocalEntry():
+            return local_ref(cx, entry, e.span)
+        case FnEntry():
+            return calls.function_value(cx, scope, entry, e)
+        case BuiltinEntry():
+            return calls.builtin_value(cx, scope, entry, e)
+        case ModuleEntry():
+            raise error("E0206", f"`{e.name}` is a module, not a value", e.span, help=(f"write `{e.name}.f`",))
+        case None:
+            pass
+    size = scope.find_type(e.name)
+    if isinstance(size, SizeVar):
+        return core.SizeValue(I64, e.span, of_var(size))
+    if isinstance(size, TypeVar):
+        raise error("E0301", f"`{e.name}` is a type, not a value", e.span)
+    if e.name in DTYPES:
+        return calls.builtin_value(cx, scope, BuiltinEntry(e.name), e)
+    raise cx.unknown_name(scope, e.name, e.span)
+
+
+def local_ref(cx: Checker, entry: LocalEntry, span: Span) -> core.Expr:
+    local = entry.local
+    if not entry.unknown:
+        return core.Ref(local.type, span, local)
+    fresh = tuple(cx.st.open_size(v.origin or Note("a size of the `var`", span)) for v in entry.unknown)
+    replace = {v: of_var(w) for v, w in zip(entry.unknown, fresh, strict=True)}
+    return core.Ref(substitute(local.type, replace), span, local, fresh)
+
+
+def tuple_expr(cx: Checker, scope: Scope, e: s.Tuple) -> core.Expr:
+    items = tuple(infer(cx, scope, i) for i in e.items)
+    return core.TupleExpr(TypeTuple(tuple(i.type for i in items)), e.span, items)
+
+
+def array_expr(cx: Checker, scope: Scope, e: s.Array) -> core.Expr:
+    items = tuple(infer(cx, scope, i) for i in e.items)
+    element: Type = items[0].type if items else cx.st.type_var()
+    for item in items[1:]:
+        first = Note("the first element is here", items[0].span)
+        cx.expect(element, item.type, item.span, "an element of the array: ", (first,))
+    size = number(len(items), Note("the length of this array", e.span))
+    return core.ArrayExpr(array(element, size), e.span, items)
+
+
+# ---- fields ----------------------------------------------------------------------------------------------------------
+def field(cx: Checker, scope: Scope, e: s.Field) -> core.Expr:
+    if isinstance(e.base, s.Name) and isinstance(e.name, str) and not e.base.name[0].isupper():
+        entry = cx.find(scope, e.base.name)
+        if isinstance(entry, ModuleEntry):
+            member = calls.module_member(cx, entry, e.name, e.span)
+            match member:
+                case FnEntry():
+                    return calls.function_value(cx, scope, member, e)
+                case _:
+                    raise error("E0206", f"`{e.name}` is not a value", e.span)
+    return project(cx, infer(cx, scope, e.base), e.name, e.span)
+
+
+def project(cx: Checker, base: core.Expr, name: str | int, span: Span) -> core.Expr:
+    t = resolve(base.type)
+    if isinstance(t, TypeVar):
+        t = cx.settled(t)
+    if isinstance(t, TypeVar) and not t.rigid:
+        result = cx.st.type_var()
+        cx.constrain("field", Reason(span, f".{name}", (t,)), types=(t, result), data=name)
+        return core.Project(result, span, base, name if isinstance(name, int) else -1, str(name))
+    position, type_ = field_of(t, name, span)
+    return core.Project(type_, span, base, position, str(name))
+
+
+def field_of(t: Type, name: str | int, span: Span) -> tuple[int, Type]:
+    """Position and type of a field of a struct or an item of a tuple."""
+    t = resolve(t)
+    if isinstance(t, TypeTuple) and isinstance(name, int) and name < len(t.items):
+        return name, t.items[name]
+    from dlang.typecheck.messages import did_you_mean
+    from dlang.typecheck.printing import show
+
+    if isinstance(t, TypeData) and t.decl.is_struct and isinstance(name, str):
+        fields = t.decl.variants[0].fields
+        for i, (n, f) in enumerate(fields):
+            if n == name:
+                return i, substitute(f, dict(zip(t.decl.params, t.args, strict=True)))
+        known_names = [n for n, _ in fields if n]
+        raise error(
+            "E0305",
+            f"`{show(t)}` has no field `{name}`",
+            span,
+            notes=(Note(f"its fields are {', '.join(f'`{n}`' for n in known_names)}", t.decl.span),),
+            help=did_you_mean(name, known_names),
+        )
+    helps: tuple[str, ...] = ()
+    if isinstance(t, TypeArray) and isinstance(resolve(t.element), TypeData):
+        helps = ("it is an array: take the field of one element, or of each in a comprehension",)
+    raise error("E0305", f"`{show(t)}` has no field `{name}`", span, help=helps)
+
+
+# ---- operators -------------------------------------------------------------------------------------------------------
+def unary(cx: Checker, scope: Scope, e: s.Unary) -> core.Expr:
+    operand = infer(cx, scope, e.operand)
+    if e.operator == "not":
+        cx.expect(BOOL, operand.type, e.operand.span, "`not` needs a bool: ")
+        return core.Not(BOOL, e.span, operand)
+    t = resolve(operand.type)
+    if isinstance(t, TypeCon) and t.name in FLOATS | INTS or isinstance(t, TypeVar) and t.literal:
+        return core.Negate(t, e.span, operand)
+    result = cx.st.type_var()
+    cx.constrain("arith", Reason(e.span, "-", (t,)), types=(t, t, result), data="-")
+    return core.Negate(result, e.span, operand)
+
+
+def binary(cx: Checker, scope: Scope, e: s.Binary) -> core.Expr:
+    op = e.operator
+    if op == "|>":
+        return calls.infer_call(cx, scope, piped(e))
+    left = infer(cx, scope, e.left)
+    right = infer(cx, scope, e.right)
+    if op in ("and", "or"):
+        for side, node in ((left, e.left), (right, e.right)):
+            t = cx.settled(side.type)
+            if isinstance(t, TypeArray):
+                raise error(
+                    "E0301",
+                    f"`{op}` takes scalars, found `{Printer()(t)}`",
+                    node.span,
+                    help=(f"for masks write `bit_{op}(x, y)`",),
+                )
+            cx.expect(BOOL, t, node.span, f"`{op}`: ")
+        return core.Logic(BOOL, e.span, op, left, right)
+    if op == "**" and is_integer(e.right):
+        cx.expect(I64, right.type, e.right.span)
+    return core.Arith(operator_type(cx, op, left.type, right.type, e.span), e.span, op, left, right)
+
+
+def Printer() -> Callable[[Type], str]:
+    from dlang.typecheck.printing import show
+
+    return show
+
+
+def is_integer(e: s.Expr) -> bool:
+    if isinstance(e, s.Unary) and e.operator == "-":
+        return is_integer(e.operand)
+    return isinstance(e, s.Number) and isinstance(e.value, int) and e.dtype is None
+
+
+_SAME = {"+": FLOATS | INTS, "-": FLOATS | INTS, "*": FLOATS | INTS, "/": FLOATS, "//": FLOATS | INTS, "%": FLOATS | INTS}
+
+
+def operator_type(cx: Checker, op: str, a: Type, b: Type, span: Span) -> Type:
+    """The type of a binary operator's result, now or by a constraint."""
+    a, b = resolve(a), resolve(b)
+    if isinstance(a, TypeCon) and isinstance(b, TypeCon):
+        if a.name == b.name:
+            if op in COMPARISONS:
+                if a.name != "bool" or op in ("==", "!="):
+                    return BOOL
+            elif a.name in _SAME.get(op, ()):
+                return a
+        elif op == "**" and a.name in FLOATS | INTS and b.name in INTS:
+            return a
+    result = cx.st.type_var()
+    kind = "matmul" if op == "@" else "power" if op == "**" else "arith"
+    cx.constrain(kind, Reason(span, op, (a, b)), types=(a, b, result), data=op)
+    return result
+
+
+def piped(e: s.Binary) -> s.Call:
+    """`x |> f` is `f(x)`, `x |> f(y)` is `f(x, y)`."""
+    first = s.Argument(e.left.span, e.left)
+    if isinstance(e.right, s.Call):
+        return s.Call(e.span, e.right.function, (first, *e.right.arguments))
+    return s.Call(e.span, e.right, (first,))
+
+
+# ---- casts -----------------------------------------------------------------------------------------------------------
+def cast(cx: Checker, scope: Scope, e: s.Cast) -> core.Expr:
+    value = infer(cx, scope, e.value)
+    annotator = Annotator(cx, scope, rigid=False, what="`as`")
+    if isinstance(e.type, s.TypeName) and e.type.name == "Idx":
+        if len(e.type.arguments) != 1:
+            raise error("E0314", "`Idx` takes one size: `Idx<n>`", e.type.span)
+        argument = e.type.arguments[0]
+        below = (
+            annotator.size_name(argument.span, argument.name)
+            if isinstance(argument, s.TypeName)
+            else annotator.dim(argument)  # type: ignore[arg-type]
+        )
+        cx.expect(I64, value.type, e.value.span, "`as Idx`: ")
+        return core.As(I64, e.span, value, below)
+    want = annotator.type(e.type)
+    cx.settled(value.type)
+    found = resolve(value.type)
+    if isinstance(want, TypeCon) and isinstance(found, TypeCon) and want.name != found.name:
+        raise error(
+            "E0301",
+            f"`as` asserts a size, it does not convert: expected {want.name}, found {found.name}",
+            e.span,
+            help=(f"write `{want.name}(…)` to convert",),
+        )
+    cx.expect(loosened(cx, want), value.type, e.value.span, "`as`: ")
+    return core.As(want, e.span, value)
+
+
+def loosened(cx: Checker, t: Type) -> Type:
+    """The type with every size that is written replaced by an open one: sizes are compared when it runs."""
+
+    def size(x: Size) -> Size:
+        atom = x.poly.atom
+        return x if isinstance(atom, SizeVar) and not atom.rigid and atom.name is None else cx.st.size()
+
+    t = resolve(t)
+    match t:
+        case TypeArray(element, shape):
+            pre, post = tuple(map(size, shape.pre)), tuple(map(size, shape.post))
+            return TypeArray(loosened(cx, element), Shape(pre, shape.row, post))
+        case TypeTuple(items):
+            return TypeTuple(tuple(loosened(cx, i) for i in items))
+        case TypeData(decl, args):
+            return TypeData(
+                decl,
+                tuple(size(a) if isinstance(a, Size) else a if isinstance(a, Shape) else loosened(cx, a) for a in args),
+            )
+        case _:
+            return t
+
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda) -> core.Expr:
+    mark = len(cx.st.opened)
+    params, lets, body, result = lambda_parts(cx, scope, e)
+    types = tuple(p.type for p in params)
+    for v in variables(result):
+        if isinstance(v, SizeVar) and v in cx.opened_since(mark):
+            raise error(
+                "E0408",
+                "the result of this function has a size that is known only when it runs",
+                e.span,
+                notes=(Note(f"the size is {v.origin.text}", v.origin.span),) if v.origin else (),
+                help=("bind the function with `let`, or state the size with `as`",),
+            )
+    cx.confine(
+        mark, types, e.span, "a parameter of this function would have a size `?` that is known only in its body"
+    )
+    return core.Lambda(TypeFn(types, result), e.span, params, patterns.with_lets(lets, body))
+
+
+def lambda_parts(
+    cx: Checker, scope: Scope, e: s.Lambda
+) -> tuple[tuple[core.Local, ...], list[core.Statement], core.Expr, Type]:
+    """Parameters, the `let`s of their patterns, the body and its type."""
+    inner = scope.child(border=True)
+    inner.function = statements.new_function("this function", None)
+    annotator = Annotator(cx, scope, rigid=False, what="a parameter of this function")
+    params: list[core.Local] = []
+    lets: list[core.Statement] = []
+    for p in e.parameters:
+        t = cx.st.type_var() if p.type is None else annotator.type(p.type)
+        local, let = patterns.parameter(cx, inner, p, t)
+        params.append(local)
+        lets += let
+    inner.types.update(annotator.names)
+    if e.result is not None:
+        annotator.unknown = {}
+        want = annotator.type(e.result)
+        unknown = tuple(annotator.unknown.values())
+        inner.function.result, inner.function.unknown = want, unknown
+        body = check(cx, inner, e.body, want, unknown, "the result: ")
+        result: Type = body.type
+    else:
+        inner.function.result = cx.st.type_var()
+        body = infer(cx, inner, e.body)
+        if statements.has_return(e.body):
+            cx.expect(inner.function.result, body.type, e.body.span, "the result: ")
+        result = body.type
+    statements.spread_effects(scope, inner.function)
+    return tuple(params), lets, body, result
+
+
+# ---- branches --------------------------------------------------------------------------------------------------------
+def conditional(cx: Checker, scope: Scope, e: s.If, want: Wanted | None = None) -> core.Expr:
+    condition = infer(cx, scope, e.condition)
+    cx.settled(condition.type)
+    cx.expect(BOOL, condition.type, e.condition.span, "the condition: ")
+    if e.otherwise is None:
+        then = statements.block(cx, scope, e.then, None)
+        unit = TypeTuple(())
+        t = cx.settled(then.type)
+        if not (isinstance(t, TypeTuple) and not t.items):
+            cx.expect(unit, t, e.then.span, "an `if` without `else` has no value: ")
+        return core.If(unit, e.span, condition, then, core.TupleExpr(unit, e.span, ()))
+    if want is not None and can_push(want[0]):
+        then = check(cx, scope, e.then, *want)
+        otherwise = check(cx, scope, e.otherwise, *want)
+    else:
+        then = statements.block(cx, scope, e.then, None)
+        otherwise = infer(cx, scope, e.otherwise)
+    cx.settled(then.type)
+    join = Join(cx, e.otherwise.span, "the branches differ: ", bool(want and want[1]))
+    try:
+        t = join.type(then.type, otherwise.type)
+    except DlangError as problem:
+        raise with_note(problem, Note("the other branch is here", e.then.span)) from None
+    if want is not None and not can_push(want[0]):
+        cx.expect(chosen(cx, want[0], want[1]), t, e.span, want[2])
+    return core.If(t, e.span, condition, then, otherwise, join.candidates)
+
+
+def with_note(problem: DlangError, note: Note) -> DlangError:
+    from dataclasses import replace
+
+    return DlangError([replace(d, notes=(*d.notes, note)) for d in problem.diagnostics])
+
+
+def block(cx: Checker, scope: Scope, e: s.Block) -> core.Expr:
+    return statements.block(cx, scope, e, None)
+
+
+_RULES: dict[type, Callable[[Checker, Scope, Any], core.Expr]] = {
+    s.Number: number_literal,
+    s.Boolean: boolean,
+    s.String: string,
+    s.Name: name,
+    s.Hole: hole,
+    s.Tuple: tuple_expr,
+    s.Array: array_expr,
+    s.Comprehension: comprehensions.comprehension,
+    s.Call: calls.infer_call,
+    s.Index: indexing.index,
+    s.Field: field,
+    s.Unary: unary,
+    s.Binary: binary,
+    s.Cast: cast,
+    s.Lambda: lambda_expr,
+    s.If: conditional,
+    s.Match: matches.infer_match,
+    s.Block: block,
+}
+
+__all__ = ["F64", "check", "infer", "known"]

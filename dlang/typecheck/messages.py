@@ -1,0 +1,100 @@
+"""Mismatches in words: what was expected, what was found, and where each comes from."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from dlang.diagnostics import Diagnostic, Note, Span
+from dlang.typecheck.printing import Names
+from dlang.typecheck.sizes import where_from
+from dlang.typecheck.state import Constraint, Mismatch
+from dlang.typecheck.terms import opened_in
+from dlang.typecheck.types import FLOATS, Shape, Size, Type, TypeCon, TypeFn, resolve
+
+_CONVERT = "there are no implicit conversions between dtypes: write a cast such as `f64(x)`"
+
+
+def code_of(m: Mismatch) -> str:
+    if isinstance(m.found, Size):
+        if "multiple" in m.note:
+            return "E0404"
+        return "E0403" if opened_in(m.found, m.wanted) else "E0401"
+    if isinstance(m.found, Shape) or "axes" in m.note:
+        return "E0402"
+    if "infinite" in m.note:
+        return "E0304"
+    return "E0302" if m.note.startswith("needs") else "E0301"
+
+
+def detail(m: Mismatch, names: Names) -> str:
+    if "infinite" in m.note:
+        return "infinite (recursive) type"
+    if m.note.startswith("needs"):
+        return f"{names(m.wanted)} {m.note}"
+    if isinstance(m.found, Size):
+        return f"size {names(m.found)} is not {names(m.wanted)}" + (f", {m.note}" if m.note else "")
+    return f"{names(m.found)} is not {names(m.wanted)}" + (f" ({m.note})" if m.note else "")
+
+
+def notes_of(m: Mismatch, names: Names) -> tuple[Note, ...]:
+    if not isinstance(m.found, Size) or not isinstance(m.wanted, Size):
+        return ()
+    notes = [*where_from(m.found, names), *where_from(m.wanted, names)]
+    return tuple(dict.fromkeys(notes))
+
+
+def helps(m: Mismatch, found: Type | None = None, wanted: Type | None = None, names: Names | None = None) -> tuple[str, ...]:
+    if isinstance(m.found, Size) and opened_in(m.found, m.wanted):
+        target = f" `… as {names(wanted)}`" if wanted is not None and names and not opened_in(wanted) else " `as`"
+        return (f"a size `?` is known only when the program runs: write{target} to have it checked there",)
+    a, b = m.found, m.wanted
+    if isinstance(a, TypeCon) and isinstance(b, TypeCon):
+        if b.name == "bool":
+            return ("compare with something to get a `bool`, such as `x != 0.0`",)
+        if a.name in FLOATS or b.name in FLOATS:
+            return (_CONVERT,)
+    if found is not None and isinstance(resolve(found), TypeFn) and not isinstance(b, TypeFn):
+        return ("call the function to get its result",)
+    return ()
+
+
+def mismatch(m: Mismatch, span: Span, wanted: Type, found: Type, what: str = "", extra: tuple[Note, ...] = ()) -> Diagnostic:
+    """`wanted` and `found` are the whole types in which the mismatch lies."""
+    names = Names()
+    w, f = names(wanted), names(found)
+    whole = f"{what}expected {w}, found {f}"
+    label = f"this is {f}"
+    message = whole
+    if isinstance(m.found, Size) or m.note:
+        message = f"{whole}: {detail(m, names)}"
+    notes = (*notes_of(m, names), *extra)
+    return Diagnostic(code_of(m), message, span, label, notes, helps(m, found, wanted, names))
+
+
+def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
+    """A constraint that turned out not to hold."""
+    names = Names()
+    reason = c.reason
+    message = detail(m, names)
+    code = code_of(m)
+    label = ""
+    if reason.operator and reason.operands:
+        operands = " and ".join(names(t) for t in reason.operands)
+        message = f"`{reason.operator}` on {operands}: {message}"
+        if isinstance(m.found, Size):
+            label = "these sizes have to be equal"
+            if reason.operator == "@":
+                code = "E0409"
+            elif code == "E0401":
+                code = "E0410"
+        elif isinstance(m.found, TypeCon) and isinstance(m.wanted, TypeCon) and not m.note:
+            label = "both sides need the same dtype"
+    elif reason.operator:
+        message = f"`{reason.operator}`: {message}"
+    via = (reason.via,) if reason.via is not None else ()
+    return Diagnostic(code, message, reason.span, label, (*notes_of(m, names), *via), helps(m))
+
+
+def did_you_mean(name: str, candidates: list[str]) -> tuple[str, ...]:
+    close = get_close_matches(name, candidates, n=1, cutoff=0.6)
+    return (f"did you mean `{close[0]}`?",) if close else ()

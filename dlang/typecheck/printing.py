@@ -1,0 +1,124 @@
+"""Types in words: for messages, hover texts and schemes."""
+
+from __future__ import annotations
+
+from dlang.typecheck.state import Term
+from dlang.typecheck.types import (
+    Floor,
+    RowVar,
+    Shape,
+    Size,
+    SizeAtom,
+    SizeVar,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeData,
+    TypeFn,
+    TypeTuple,
+    TypeVar,
+    Var,
+    resolve,
+    resolve_shape,
+    resolve_size,
+)
+
+_POOLS = {TypeVar: "abcdefgh", SizeVar: "nmklpqij", RowVar: "stuvwxyz"}
+
+
+class Names:
+    """Names for printing: one object per message, in which a variable keeps its letter.
+
+    scheme: literals that are still open keep a letter, else they are shown as what they default to.
+    """
+
+    def __init__(self, *, scheme: bool = False) -> None:
+        self.names: dict[Var, str] = {}
+        self.used: set[str] = set()
+        self.scheme = scheme
+
+    def reserve(self, v: Var, name: str) -> None:
+        self.names[v] = name
+        self.used.add(name)
+
+    def of(self, v: Var) -> str:
+        if v in self.names:
+            return self.names[v]
+        if isinstance(v, SizeVar) and v.opened:
+            count = 1 + sum(1 for o in self.names if isinstance(o, SizeVar) and o.opened)
+            name = v.name if v.name else f"?{count}"
+        elif v.rigid and v.name:
+            name = v.name
+        else:
+            name = self.fresh(_POOLS[type(v)])
+        self.reserve(v, name)
+        return name
+
+    def fresh(self, pool: str) -> str:
+        taken = self.used
+        for suffix in ("", "'", *map(str, range(1, 1000))):
+            for letter in pool:
+                if letter + suffix not in taken:
+                    return letter + suffix
+        raise AssertionError("names are endless")
+
+    def size(self, s: Size) -> str:
+        s = resolve_size(s)
+        terms = sorted(s.poly.terms.items(), key=lambda mc: (-len(mc[0]), mc[1] < 0, [a.serial for a in mc[0]]))
+        out = ""
+        for monomial, c in terms:
+            magnitude = [str(abs(c))] if abs(c) != 1 or not monomial else []
+            body = " * ".join(magnitude + [self.atom(a, len(monomial) + len(magnitude) > 1) for a in monomial])
+            out += ((" - " if c < 0 else " + ") if out else ("-" if c < 0 else "")) + body
+        return out or "0"
+
+    def atom(self, a: SizeAtom, inside_product: bool = False) -> str:
+        if not isinstance(a, Floor):
+            return self.of(a)
+        parts = [self.size(a.dividend), self.size(a.divisor)]
+        text = " // ".join(f"({p})" if " " in p else p for p in parts)
+        return f"({text})" if inside_product else text
+
+    def dims(self, s: Shape) -> str:
+        s = resolve_shape(s)
+        row = [".." + self.of(s.row)] if s.row is not None else []
+        return ", ".join([*map(self.size, s.pre), *row, *map(self.size, s.post)])
+
+    def type(self, t: Type) -> str:
+        t = resolve(t)
+        match t:
+            case TypeVar():
+                if t.literal and not self.scheme and not t.rigid:
+                    return "f64" if t.literal == "float" or "Float" in t.classes else "i64"
+                return self.of(t)
+            case TypeCon(name):
+                return name
+            case TypeArray(element, shape):
+                inner = self.type(element)
+                if isinstance(resolve(element), TypeFn):
+                    inner = f"({inner})"
+                return f"{inner}[{self.dims(shape)}]"
+            case TypeTuple(items):
+                return "(" + ", ".join(map(self.type, items)) + ")"
+            case TypeFn(params, result, effects):
+                while effects.ref is not None:
+                    effects = effects.ref
+                names = " + ".join(sorted(effects.names))
+                return (
+                    "("
+                    + ", ".join(map(self.type, params))
+                    + ") -> "
+                    + self.type(result)
+                    + (f" ! {names}" if names else "")
+                )
+            case TypeData(decl, args):
+                return decl.name + (f"<{', '.join(map(self, args))}>" if args else "")
+
+    def __call__(self, t: Term) -> str:
+        if isinstance(t, Size):
+            return self.size(t)
+        return f"[{self.dims(t)}]" if isinstance(t, Shape) else self.type(t)
+
+
+def show(t: Term) -> str:
+    return Names()(t)

@@ -1,0 +1,391 @@
+"""Qualified schemes: what a function is for all values of its variables. Generalising, instantiating, printing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dlang.diagnostics import Diagnostic, Note, Span
+from dlang.typecheck.constraints import close_join, solve
+from dlang.typecheck.messages import constraint_error
+from dlang.typecheck.printing import Names
+from dlang.typecheck.sizes import unify_size
+from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Term
+from dlang.typecheck.terms import (
+    F64,
+    I64,
+    free,
+    identity,
+    number,
+    of_var,
+    substitute,
+    substitute_constraint,
+    substitute_size,
+    variables,
+)
+from dlang.typecheck.types import (
+    UNIT,
+    RowVar,
+    Shape,
+    Size,
+    SizeVar,
+    Type,
+    TypeFn,
+    TypeTuple,
+    TypeVar,
+    Var,
+    resolve,
+    resolve_size,
+)
+from dlang.typecheck.unify import unify
+
+Instance = tuple[tuple[Var, Term], ...]
+
+
+@dataclass(slots=True)
+class Scheme:
+    """For all `variables` with `constraints`: a function from `params` to `result`.
+
+    sizes: for each parameter of type `size` the size that it stands for. opened: fresh at every use.
+    """
+
+    params: tuple[Type, ...]
+    result: Type
+    sizes: tuple[Size | None, ...] = ()
+    variables: tuple[Var, ...] = ()
+    opened: tuple[SizeVar, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+
+    def size_of(self, position: int) -> Size | None:
+        return self.sizes[position] if position < len(self.sizes) else None
+
+
+@dataclass(slots=True)
+class Instantiated:
+    params: tuple[Type, ...]
+    result: Type
+    sizes: tuple[Size | None, ...]
+    opened: tuple[SizeVar, ...]
+    instance: Instance
+
+
+def fresh_like(st: Inference, v: Var) -> Term:
+    """A flexible variable with the bounds of another."""
+    match v:
+        case TypeVar():
+            return st.type_var(atomic=v.atomic, classes=v.classes, literal=v.literal)
+        case SizeVar():
+            return of_var(st.size_var())
+        case RowVar():
+            return st.row()
+
+
+def instantiate(st: Inference, scheme: Scheme, name: str, span: Span) -> Instantiated:
+    """A use of a scheme: fresh variables, its constraints stated anew."""
+    if not scheme.variables:
+        return Instantiated(scheme.params, scheme.result, scheme.sizes, (), ())
+    mapping: dict[Var, Term] = {}
+    opened: list[SizeVar] = []
+    for v in scheme.variables:
+        if v in scheme.opened:
+            w = st.open_size(Note(f"the `?` in the result of `{name}`", span))
+            opened.append(w)
+            mapping[v] = of_var(w)
+        else:
+            mapping[v] = fresh_like(st, v)
+    reason = Reason(span, via=Note(f"this is demanded in `{name}`"))
+    for c in scheme.constraints:
+        via = Note(f"demanded by `{name}` here", c.reason.span)
+        st.pending.append(substitute_constraint(c, mapping, Reason(span, via=via)))
+        st.progress = True
+    del reason
+    return Instantiated(
+        tuple(substitute(p, mapping) for p in scheme.params),
+        substitute(scheme.result, mapping),
+        tuple(substitute_size(s, mapping) if s is not None else None for s in scheme.sizes),
+        tuple(opened),
+        tuple(mapping.items()),
+    )
+
+
+# ---- generalising ----------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Member:
+    """A function of the group that is generalised. full: its annotations are the whole contract.
+
+    result: its type for callers; found: the type of the body, where it isn't `result`.
+    """
+
+    name: str
+    span: Span
+    scheme: Scheme
+    full: bool = False
+    found: Type = field(default_factory=lambda: UNIT)
+
+
+def mine(st: Inference, v: Var) -> bool:
+    return v.level > st.level
+
+
+def involves(st: Inference, c: Constraint) -> bool:
+    return any(mine(st, v) for v in variables(*c.terms()))
+
+
+def reachable(st: Inference, members: list[Member]) -> set[Var]:
+    """The variables that parameters determine, directly or through constraints."""
+    reach: set[Var] = set()
+    for m in members:
+        reach.update(variables(*m.scheme.params, *(s for s in m.scheme.sizes if s is not None)))
+    sets = [set(variables(*c.terms())) for c in st.pending]
+    grew = True
+    while grew:
+        grew = False
+        for s in sets:
+            if s & reach and not s <= reach:
+                reach |= s
+                grew = True
+    return reach
+
+
+def choose(st: Inference, members: list[Member]) -> None:
+    """Solves, then decides what nothing else decides: joins, indices, axes, literals."""
+    solve(st)
+    while True:
+        for c in [c for c in st.pending if c.kind == "join" and involves(st, c)]:
+            if c in st.pending:
+                st.pending.remove(c)
+                guarded(st, c, close_join)
+        solve(st)
+        for c in [c for c in st.pending if c.kind == "gather" and involves(st, c)]:
+            if isinstance(resolve(c.types[0]), TypeVar):
+                unify(st, c.types[0], I64)
+        solve(st)
+        axes = [c for c in st.pending if c.kind == "stretch" and involves(st, c)]
+        st.pending = [c for c in st.pending if c not in axes]
+        for c in axes:
+            guarded(st, c, equate)
+        st.progress = True
+        solve(st)
+        if default_literals(st, members):
+            st.progress = True
+            solve(st)
+        elif not any(c.kind in ("join", "gather", "stretch") and involves(st, c) for c in st.pending):
+            return
+
+
+def guarded(st: Inference, c: Constraint, choice: object) -> None:
+    assert callable(choice)
+    saved, st.reason = st.reason, c.reason
+    try:
+        choice(st, c)
+    except Mismatch as m:
+        st.report(constraint_error(c, m))
+    finally:
+        st.reason = saved
+
+
+def equate(st: Inference, c: Constraint) -> None:
+    """An axis that is still open isn't stretched."""
+    a, b, r = c.sizes
+    if resolve_size(a).poly == 1 or resolve_size(b).poly == 1:
+        unify_size(st, r, b if resolve_size(a).poly == 1 else a)
+        return
+    unify_size(st, b, a)
+    unify_size(st, r, a)
+
+
+def default_of(v: TypeVar) -> Type:
+    if v.literal == "float" or "Float" in v.classes:
+        return F64
+    return I64 if v.literal or v.classes & {"Num", "Int", "Ord", "Eq", "Bits", "Scalar"} else UNIT
+
+
+def default_literals(st: Inference, members: list[Member]) -> bool:
+    """Literals that no parameter decides become i64 or f64."""
+    st.created = [v for v in st.created if v.ref is None]
+    candidates = [v for v in st.created if isinstance(v, TypeVar) and v.literal and not v.rigid and mine(st, v)]
+    if not candidates:
+        return False
+    reach = reachable(st, members)
+    changed = False
+    for v in candidates:
+        if v.ref is None and v not in reach:
+            v.ref = default_of(v)
+            changed = True
+    return changed
+
+
+def default_rest(st: Inference) -> None:
+    """What nothing determines, at the end of a group: any choice is right."""
+    for v in st.created:
+        if v.ref is not None or v.rigid:
+            continue
+        match v:
+            case TypeVar():
+                v.ref = default_of(v)
+            case SizeVar():
+                v.ref = number(0)
+            case RowVar():
+                v.ref = Shape()
+
+
+def generalise(st: Inference, members: list[Member], failed: bool = False) -> None:
+    """Closes a group over the variables deeper than the current level; fills in the schemes of its members.
+
+    failed: an error was reported, so that what follows from it is not reported again.
+    """
+    choose(st, members)
+    failed = failed or bool(st.diagnostics)
+    owned = [c for c in st.pending if involves(st, c)]
+    st.pending = [c for c in st.pending if c not in owned]
+    open_members = [m for m in members if not m.full]
+    if owned and not open_members:
+        if not failed:
+            report_unsettled(st, owned)
+        owned = []
+    shared: dict[Var, None] = {}
+    for m in open_members:
+        free(TypeFn(m.scheme.params, m.scheme.result), shared)
+        for s in m.scheme.sizes:
+            if s is not None:
+                free(s, shared)
+    for c in owned:
+        for t in c.terms():
+            free(t, shared)
+    reach = reachable(st, open_members) | {v for c in owned for v in variables(*c.terms())}
+    for m in open_members:
+        parameters = variables(*m.scheme.params, *(s for s in m.scheme.sizes if s is not None))
+        opened: list[SizeVar] = []
+        quantified: list[Var] = []
+        for v in shared:
+            if not mine(st, v):
+                continue
+            if isinstance(v, SizeVar) and v.opened:
+                if v in parameters:
+                    if not failed:
+                        report_opened_parameter(st, m, v)
+                elif v in variables(m.scheme.result):
+                    opened.append(v)
+                    quantified.append(v)
+                continue
+            if isinstance(v, SizeVar) and v not in reach and v not in parameters and not failed:
+                report_undetermined(st, m.span, v, Names(scheme=True).of(v))
+                failed = True
+            quantified.append(v)
+        m.scheme.variables, m.scheme.opened = tuple(quantified), tuple(opened)
+        m.scheme.constraints = tuple(owned)
+    for v in shared:
+        if mine(st, v):
+            v.rigid = True
+
+
+def report_unsettled(st: Inference, owned: list[Constraint]) -> None:
+    c = owned[0]
+    names = Names()
+    operands = " and ".join(names(t) for t in (c.reason.operands or c.terms()))
+    what = f"`{c.reason.operator}` on {operands}" if c.reason.operator else f"a condition on {operands}"
+    via = (c.reason.via,) if c.reason.via is not None else ()
+    st.report(
+        Diagnostic(
+            "E0411",
+            f"{what} is not settled by the annotations",
+            c.reason.span,
+            "the number of axes is not known here",
+            via,
+            ("all parameters and the result are annotated, so the annotations are the whole contract: "
+             "state the number of axes, or leave an annotation out",),
+        )
+    )  # fmt: skip
+
+
+def report_opened_parameter(st: Inference, m: Member, v: SizeVar) -> None:
+    notes = (Note(f"the size is {v.origin.text}", v.origin.span),) if v.origin is not None else ()
+    st.report(
+        Diagnostic(
+            "E0407",
+            f"a parameter of `{m.name}` would have a size `?` that is known only in its body",
+            m.span,
+            "a parameter's size has to be known before the call",
+            notes,
+            ("write `as` where the two sizes meet, to have them compared there",),
+        )
+    )
+
+
+def report_undetermined(st: Inference, span: Span, v: SizeVar, name: str) -> None:
+    st.report(
+        Diagnostic(
+            "E0405",
+            f"size `{name}` in the result is not determined by the arguments",
+            span,
+            "",
+            (),
+            (f"declare a parameter `{name}: size`",),
+        )
+    )
+
+
+# ---- printing --------------------------------------------------------------------------------------------------------
+def scheme_names(scheme: Scheme) -> Names:
+    names = Names(scheme=True)
+    for v in scheme.variables:
+        if v.name and not (isinstance(v, SizeVar) and v.opened) and v.name not in names.used:
+            names.reserve(v, v.name)
+    marks: dict[SizeVar, int] = {}
+    for v in scheme.opened:
+        marks[v] = occurrences(scheme.result, v)
+    for i, v in enumerate(scheme.opened):
+        names.names[v] = "?" if len(marks) == 1 and marks[v] == 1 else f"?{i + 1}"
+    return names
+
+
+def occurrences(t: Term, v: SizeVar) -> int:
+    if isinstance(t, Size):
+        return sum(1 for w in resolve_size(t).poly.atoms() if w is v)
+    if isinstance(t, Shape):
+        return sum(occurrences(s, v) for s in (*t.pre, *t.post))
+    t = resolve(t)
+    from dlang.typecheck.types import TypeArray, TypeData
+
+    match t:
+        case TypeArray(element, shape):
+            return occurrences(element, v) + occurrences(shape, v)
+        case TypeTuple(items):
+            return sum(occurrences(i, v) for i in items)
+        case TypeFn(params, result, _):
+            return sum(occurrences(p, v) for p in (*params, result))
+        case TypeData(_, args):
+            return sum(occurrences(a, v) for a in args)
+        case _:
+            return 0
+
+
+def scheme_text(scheme: Scheme, *, constraints: bool = False) -> str:
+    """`<a: Num> (a[n], m: size) -> a[n]`; with `constraints` also what is still demanded."""
+    names = scheme_names(scheme)
+    parameters = []
+    for i, p in enumerate(scheme.params):
+        size = scheme.size_of(i)
+        parameters.append(f"{names(size)}: size" if size is not None else names(p))
+    text = f"({', '.join(parameters)}) -> {names(scheme.result)}"
+    bounds = [
+        f"{names(v)}: {' + '.join(sorted(v.classes))}"
+        for v in scheme.variables
+        if isinstance(v, TypeVar) and v.classes
+        and (constraints or v in variables(*scheme.params, scheme.result))
+    ]  # fmt: skip
+    if bounds:
+        text = f"<{', '.join(bounds)}> {text}"
+    if constraints and scheme.constraints:
+        text += " where " + ", ".join(constraint_text(c, names) for c in scheme.constraints)
+    return text
+
+
+def constraint_text(c: Constraint, names: Names) -> str:
+    terms = [names(t) for t in c.terms()]
+    kind = {"arith": str(c.data), "matmul": "@", "power": "**", "field": f"field {c.data}"}.get(c.kind, c.kind)
+    if c.kind == "reduce":
+        kind = f"reduce(axis {c.data})"
+    return f"{kind}({', '.join(terms[:-1])}) = {terms[-1]}"
+
+
+__all__ = ["Instantiated", "Member", "Scheme", "generalise", "identity", "instantiate", "scheme_text"]

@@ -1,0 +1,146 @@
+"""What a name stands for: locals, functions, modules, builtins, constructors, types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dlang.diagnostics import Span
+from dlang.grammar import syntax
+from dlang.typecheck import core
+from dlang.typecheck.schemes import Scheme
+from dlang.typecheck.types import DataDecl, Size, SizeVar, Type, Var, Variant
+
+
+@dataclass(eq=False, slots=True)
+class LocalEntry:
+    """border: how many lambdas and comprehensions stand around the definition.
+
+    axis: of a binder that the indexed axes bound, the size; used: something did. unknown: the sizes of a `var` that
+    its annotation writes as `?`.
+    """
+
+    local: core.Local
+    border: int = 0
+    axis: Size | None = None
+    used: bool = False
+    unknown: tuple[SizeVar, ...] = ()
+    what: str = "let"
+
+
+@dataclass(eq=False, slots=True)
+class FnEntry:
+    """names: of the parameters (None for a pattern); defaults: which have one. builtin: target of an `extern`."""
+
+    decl: core.FnDecl
+    scheme: Scheme
+    names: tuple[str | None, ...] = ()
+    defaults: tuple[bool, ...] = ()
+    builtin: str = ""
+    pending: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class ModuleEntry:
+    table: ModuleTable
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinEntry:
+    name: str
+
+
+Entry = LocalEntry | FnEntry | ModuleEntry | BuiltinEntry
+
+
+@dataclass(eq=False, slots=True)
+class AliasEntry:
+    params: tuple[Var, ...]
+    body: Type
+
+
+TypeEntry = DataDecl | AliasEntry
+
+
+@dataclass(eq=False, slots=True)
+class ModuleTable:
+    """The names of a module. `entries` are filled as groups are checked; `functions` is what is written."""
+
+    name: str
+    path: str
+    core: core.CoreModule
+    functions: dict[str, syntax.Fn | syntax.Const | syntax.Extern] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    types: dict[str, TypeEntry] = field(default_factory=dict)
+    constructors: dict[str, tuple[DataDecl, Variant]] = field(default_factory=dict)
+    integers: dict[str, int] = field(default_factory=dict)
+    is_script: bool = False
+    broken: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class FunctionContext:
+    """The function whose body is checked: what `return` has to give, and the effects found so far."""
+
+    name: str
+    result: Type | None
+    unknown: tuple[SizeVar, ...] = ()
+    effects: set[str] = field(default_factory=set)
+    calls: set[core.FnDecl] = field(default_factory=set)
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """A block. `types` are the type and size variables that annotations introduced here."""
+
+    parent: Scope | None = None
+    names: dict[str, Entry] = field(default_factory=dict)
+    types: dict[str, Var] = field(default_factory=dict)
+    border: int = 0
+    function: FunctionContext | None = None
+    in_loop: bool = False
+
+    def child(self, *, border: bool = False, function: FunctionContext | None = None, loop: bool | None = None) -> Scope:
+        crossed = border or function is not None
+        return Scope(
+            self,
+            border=self.border + 1 if crossed else self.border,
+            function=function if function is not None else (None if border else self.function),
+            in_loop=loop if loop is not None else (False if crossed else self.in_loop),
+        )
+
+    def find(self, name: str) -> Entry | None:
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.names.get(name)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def find_type(self, name: str) -> Var | None:
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.types.get(name)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def visible(self) -> list[str]:
+        """All names in scope, the nearest first."""
+        out: list[str] = []
+        scope: Scope | None = self
+        while scope is not None:
+            out += [n for n in scope.names if n not in out]
+            out += [n for n in scope.types if n not in out and not n.startswith("..")]
+            scope = scope.parent
+        return out
+
+    def locals(self) -> list[LocalEntry]:
+        out: list[LocalEntry] = []
+        scope: Scope | None = self
+        while scope is not None:
+            out += [e for e in scope.names.values() if isinstance(e, LocalEntry)]
+            scope = scope.parent
+        return out

@@ -1,0 +1,158 @@
+"""Rules of the constraints on shapes: broadcasting, products of axes, reductions."""
+
+from __future__ import annotations
+
+from dlang.diagnostics import Note
+from dlang.typecheck.sizes import closed, constant, product, same, unify_size
+from dlang.typecheck.state import Constraint, Inference, Mismatch
+from dlang.typecheck.terms import is_empty, number, of_var, view
+from dlang.typecheck.types import Shape, Size, SizeVar, TypeVar, resolve, resolve_shape, resolve_size
+from dlang.typecheck.unify import bind_row, bind_size, unify_shape
+
+
+def state(st: Inference, c: Constraint) -> None:
+    """A constraint that follows from another: kept for the next round if it can't be settled now."""
+    from dlang.typecheck.constraints import constrain
+
+    constrain(st, c)
+
+
+def broadcast(st: Inference, c: Constraint) -> bool:
+    """shapes a, b and their broadcast r: trailing axes line up."""
+    a, b, r = map(resolve_shape, c.shapes)
+    if is_empty(r):
+        unify_shape(st, a, r)
+        unify_shape(st, b, r)
+        return True
+    if is_empty(a):
+        unify_shape(st, b, r)
+        return True
+    if is_empty(b):
+        unify_shape(st, a, r)
+        return True
+    rest_a, rest_b = (list(x.post if x.row is not None else x.pre) for x in (a, b))
+    post: list[Size] = []
+    while rest_a and rest_b:
+        x, y, z = rest_a.pop(), rest_b.pop(), st.size()
+        post.insert(0, z)
+        state(st, Constraint("stretch", c.reason, sizes=(x, y, z)))
+    a = Shape(a.pre, a.row, tuple(rest_a)) if a.row is not None else Shape(tuple(rest_a))
+    b = Shape(b.pre, b.row, tuple(rest_b)) if b.row is not None else Shape(tuple(rest_b))
+    tail = tuple(post)
+    if is_empty(a) or is_empty(b):
+        lead = b if is_empty(a) else a
+        whole = Shape(lead.pre, lead.row, lead.post + tail) if lead.row is not None else Shape(lead.pre + tail)
+        unify_shape(st, r, whole)
+        return True
+    if a.row is not None and a.row is b.row and not rest_a and not rest_b:  # m, ..s and ..s: the rows line up
+        front = st.row()
+        state(st, Constraint("bcast", c.reason, shapes=(Shape(a.pre), Shape(b.pre), front)))
+        front = resolve_shape(front)
+        if front.row is None:
+            unify_shape(st, r, Shape(front.pre, a.row, tail))
+            return True
+        return False
+    if tail:
+        rest = st.row()
+        unify_shape(st, r, Shape((), rest.row, tail))
+        state(st, Constraint("bcast", c.reason, shapes=(a, b, rest)))
+        return True
+    return False
+
+
+def stretch(st: Inference, c: Constraint) -> bool:
+    """sizes a, b and r, that of the result: a literal 1 stretches, anything else is equal."""
+    a, b, r = c.sizes
+    if constant(a) == 1:
+        unify_size(st, r, b)
+        return True
+    if constant(b) == 1 or same(a, b):
+        unify_size(st, r, a)
+        return True
+    ground = (closed(a), closed(b))
+    if all(ground):
+        unify_size(st, a, b)
+        return True
+    if any(ground):
+        unify_size(st, r, a if ground[0] else b)  # whether the open one is 1 or equal, the result is the known one
+    return False
+
+
+def matrix_shapes(st: Inference, c: Constraint) -> bool:
+    """shapes a, b and r of a matrix product."""
+    a, b, r = map(resolve_shape, c.shapes)
+    if (a.row is not None and len(a.post) < 2) or (b.row is not None and len(b.post) < 2):
+        return False
+    x, y = (s.post if s.row is not None else s.pre for s in (a, b))
+    if not x or not y:
+        raise Mismatch(a, b, "`@` needs at least one axis on each side")
+    unify_size(st, y[-2] if len(y) > 1 else y[0], x[-1])
+    lead_a = Shape(a.pre, a.row, x[:-2]) if a.row is not None else Shape(x[:-2])
+    lead_b = Shape(b.pre, b.row, y[:-2]) if b.row is not None else Shape(y[:-2])
+    out = (x[-2:-1] if len(x) > 1 else ()) + (y[-1:] if len(y) > 1 else ())
+    lead = st.row()
+    unify_shape(st, r, Shape((), lead.row, out))
+    state(st, Constraint("bcast", c.reason, shapes=(lead_a, lead_b, lead)))
+    return True
+
+
+def reduce(st: Inference, c: Constraint) -> bool:
+    """shapes x and r: r is x without the axis `data`; a negative one counts from the end."""
+    x, r = map(resolve_shape, c.shapes)
+    axis = int(c.data)
+    if axis >= 0:
+        index, part = axis, x.pre
+    else:
+        index, part = -1 - axis, tuple(reversed(x.post if x.row is not None else x.pre))
+    if index < len(part):
+        left = part[:index] + part[index + 1 :]
+        if axis >= 0:
+            out = Shape(left, x.row, x.post)
+        elif x.row is not None:
+            out = Shape(x.pre, x.row, tuple(reversed(left)))
+        else:
+            out = Shape(tuple(reversed(left)))
+        unify_shape(st, r, out)
+        return True
+    if x.row is None:
+        raise Mismatch(x, r, f"there is no axis {axis}: it has {len(x.pre)} axes")
+    if x.row.rigid or (x.post if axis >= 0 else x.pre):
+        return False
+    new = tuple(st.size() for _ in range(index + 1 - len(part)))
+    rest = st.row()
+    bind_row(st, x.row, Shape(new, rest.row) if axis >= 0 else Shape((), rest.row, new))
+    return reduce(st, c)
+
+
+def product_of(st: Inference, c: Constraint) -> bool:
+    """The product of the axes of a shape is the size: nothing is lost in a reshape."""
+    s = resolve_shape(c.shapes[0])
+    if s.row is not None:
+        return False
+    unify_size(st, product(s.pre, Note("the number of elements before the reshape", c.reason.span)), c.sizes[0])
+    return True
+
+
+def rank(st: Inference, c: Constraint) -> bool:
+    """The size is the number of axes of the shape."""
+    s = resolve_shape(c.shapes[0])
+    if s.row is not None:
+        return False
+    unify_size(st, number(len(s.pre)), c.sizes[0])
+    return True
+
+
+def external(st: Inference, c: Constraint) -> bool:
+    """An array from outside: once its rank is known, each axis that is open is known only when it runs."""
+    element, shape = view(c.types[0])
+    element = resolve(element)
+    if shape.row is not None or isinstance(element, TypeVar):
+        return False
+    for s in shape.pre:
+        atom = resolve_size(s).poly.atom
+        if isinstance(atom, SizeVar) and not atom.rigid:
+            origin = s.origin or Note("a size of what is read", c.reason.span)
+            fresh = st.open_size(origin)
+            fresh.name = atom.name
+            bind_size(st, atom, of_var(fresh, origin))
+    return True

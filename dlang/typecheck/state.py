@@ -1,0 +1,93 @@
+"""What inference carries along: the level, the constraints that wait, the variables that may have to be defaulted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dlang.diagnostics import Diagnostic, Note, Span
+from dlang.polynomials import Poly
+from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeVar, Var
+
+Term = Type | Size | Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a constraint holds: where it stands, the operator and its operands, the function that it comes from."""
+
+    span: Span
+    operator: str = ""
+    operands: tuple[Type, ...] = ()
+    via: Note | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A condition that waits until more is known. What the terms mean depends on `kind`; `data` is its parameter."""
+
+    kind: str
+    reason: Reason
+    types: tuple[Type, ...] = ()
+    shapes: tuple[Shape, ...] = ()
+    sizes: tuple[Size, ...] = ()
+    data: str | int = ""
+
+    def terms(self) -> tuple[Term, ...]:
+        return (*self.types, *self.shapes, *self.sizes)
+
+
+class Mismatch(Exception):
+    """Two terms that cannot be equal. `note` says why, where that isn't plain."""
+
+    def __init__(self, found: Term, wanted: Term, note: str = "") -> None:
+        self.found, self.wanted, self.note = found, wanted, note
+
+
+@dataclass(slots=True)
+class Inference:
+    """The state of the inference of one declaration group.
+
+    progress: a variable was bound since the constraints were last tried. backwards: try constraints in the other
+    order (the result must be the same). created: flexible variables, in order; opened: sizes known only at run time.
+    """
+
+    level: int = 0
+    pending: list[Constraint] = field(default_factory=list)
+    progress: bool = False
+    created: list[Var] = field(default_factory=list)
+    opened: list[SizeVar] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    reason: Reason | None = None
+    backwards: bool = False
+
+    def type_var(
+        self, *, atomic: bool = False, classes: frozenset[str] = frozenset(), literal: str | None = None
+    ) -> TypeVar:
+        v = TypeVar(self.level, atomic=atomic, classes=classes, literal=literal)
+        self.created.append(v)
+        return v
+
+    def size_var(self, origin: Note | None = None) -> SizeVar:
+        v = SizeVar(self.level, origin=origin)
+        self.created.append(v)
+        return v
+
+    def size(self, origin: Note | None = None) -> Size:
+        return Size(Poly.of(self.size_var(origin)), origin)
+
+    def row(self) -> Shape:
+        v = RowVar(self.level)
+        self.created.append(v)
+        return Shape((), v)
+
+    def open_size(self, origin: Note) -> SizeVar:
+        """A size that is known only when the program runs."""
+        v = SizeVar(self.level, rigid=True, opened=True, origin=origin)
+        self.opened.append(v)
+        return v
+
+    def defer(self, constraint: Constraint) -> None:
+        self.pending.append(constraint)
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        self.diagnostics.append(diagnostic)

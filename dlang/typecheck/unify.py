@@ -1,0 +1,248 @@
+"""Unification of types and shapes. Sizes that differ, classes that don't hold and infinite types raise `Mismatch`."""
+
+from __future__ import annotations
+
+from dlang.typecheck.printing import Names
+from dlang.typecheck.sizes import bind_size, current_reason, unify_size
+from dlang.typecheck.state import Constraint, Inference, Mismatch, Term
+from dlang.typecheck.terms import free, is_empty, variables, view
+from dlang.typecheck.types import (
+    CLASSES,
+    Effects,
+    RowVar,
+    Shape,
+    Size,
+    SizeVar,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeData,
+    TypeFn,
+    TypeTuple,
+    TypeVar,
+    resolve,
+    resolve_shape,
+)
+
+_IMPLIED = {
+    "Float": frozenset({"Num", "Ord", "Eq"}),
+    "Int": frozenset({"Num", "Ord", "Eq"}),
+    "Num": frozenset({"Ord", "Eq"}),
+    "Ord": frozenset({"Eq"}),
+}
+
+
+def implied(classes: frozenset[str]) -> frozenset[str]:
+    """A set of classes with all that follow from them."""
+    return classes.union(*(_IMPLIED.get(c, frozenset()) for c in classes))
+
+
+def has_classes(t: Type, classes: frozenset[str]) -> bool:
+    """Whether a type that is not a flexible variable belongs to all these classes."""
+    match t:
+        case TypeCon(name):
+            return all(name in CLASSES[c] if c in CLASSES else name != "str" for c in classes)
+        case TypeVar():
+            return classes <= implied(t.classes)
+        case TypeArray() | TypeTuple() | TypeData():
+            return classes <= {"Vector"}
+        case _:
+            return False
+
+
+def needs(classes: frozenset[str]) -> str:
+    return "needs " + " and ".join(sorted(classes))
+
+
+def bind_type(st: Inference, v: TypeVar, t: Type) -> None:
+    for w in variables(t):
+        if w is v:
+            raise Mismatch(v, t, "infinite (recursive) type")
+        if w.rigid:
+            if w.level > v.level and not (isinstance(w, SizeVar) and w.opened):
+                raise Mismatch(v, t, f"`{Names().of(w)}` is known only inside")
+        elif w.level > v.level:
+            w.level = v.level
+    v.ref = t
+    st.progress = True
+
+
+def bind_row(st: Inference, v: RowVar, s: Shape) -> None:
+    for w in free(s, {}):
+        if w is v:
+            raise Mismatch(Shape((), v), s, "infinite (recursive) shape")
+        if w.rigid:
+            if w.level > v.level and not (isinstance(w, SizeVar) and w.opened):
+                raise Mismatch(Shape((), v), s, f"`{Names().of(w)}` is known only inside")
+        elif w.level > v.level:
+            w.level = v.level
+    v.ref = s
+    st.progress = True
+
+
+def unify(st: Inference, a: Type, b: Type) -> None:
+    """Makes two types equal."""
+    a, b = resolve(a), resolve(b)
+    if a is b:
+        return
+    if isinstance(b, TypeVar) and not b.rigid and not (isinstance(a, TypeVar) and not a.rigid):
+        try:
+            unify_variable(st, b, a)
+        except Mismatch as m:
+            raise swapped(m) from None
+    elif isinstance(a, TypeVar) and not a.rigid:
+        unify_variable(st, a, b)
+    elif isinstance(a, TypeArray) or isinstance(b, TypeArray):
+        unify_arrays(st, a, b)
+    elif isinstance(a, TypeCon) and isinstance(b, TypeCon) and a.name == b.name:
+        return
+    elif isinstance(a, TypeTuple) and isinstance(b, TypeTuple) and len(a.items) == len(b.items):
+        for x, y in zip(a.items, b.items, strict=True):
+            unify(st, x, y)
+    elif isinstance(a, TypeFn) and isinstance(b, TypeFn) and len(a.params) == len(b.params):
+        for x, y in zip(a.params, b.params, strict=True):
+            unify(st, x, y)
+        unify(st, a.result, b.result)
+        unify_effects(a.effects, b.effects)
+    elif isinstance(a, TypeData) and isinstance(b, TypeData) and a.decl is b.decl:
+        for p, q in zip(a.args, b.args, strict=True):
+            unify_term(st, p, q)
+    else:
+        raise Mismatch(a, b)
+
+
+def swapped(m: Mismatch) -> Mismatch:
+    return Mismatch(m.wanted, m.found, m.note)
+
+
+def unify_term(st: Inference, a: Term, b: Term) -> None:
+    if isinstance(a, Size):
+        assert isinstance(b, Size)
+        unify_size(st, a, b)
+    elif isinstance(a, Shape):
+        assert isinstance(b, Shape)
+        unify_shape(st, a, b)
+    else:
+        assert not isinstance(b, Size | Shape)
+        unify(st, a, b)
+
+
+def unify_effects(a: Effects, b: Effects) -> None:
+    a, b = effects_root(a), effects_root(b)
+    if a is b:
+        return
+    if a.closed and b.closed:
+        return
+    b.names |= a.names
+    b.closed = b.closed or a.closed
+    a.ref = b
+
+
+def effects_root(e: Effects) -> Effects:
+    while e.ref is not None:
+        e = e.ref
+    return e
+
+
+def unify_variable(st: Inference, a: TypeVar, b: Type) -> None:
+    """A flexible variable and any other resolved type."""
+    if isinstance(b, TypeVar) and not b.rigid:
+        b.classes |= a.classes
+        b.atomic = b.atomic or a.atomic
+        b.literal = "float" if "float" in (a.literal, b.literal) else a.literal or b.literal
+        bind_type(st, a, b)
+        return
+    if isinstance(b, TypeArray) and a.atomic:
+        if b.shape.pre or b.shape.post:
+            raise Mismatch(a, b)
+        unify_shape(st, b.shape, Shape())
+        unify(st, a, b.element)
+        return
+    if a.classes and not has_classes(b, a.classes):
+        raise Mismatch(a, b, "" if a.literal else needs(a.classes))
+    if a.atomic and isinstance(b, TypeFn):
+        raise Mismatch(a, b)
+    bind_type(st, a, b)
+
+
+def grows(t: Type) -> bool:
+    """A variable that may turn out to be an array."""
+    t = resolve(t)
+    return isinstance(t, TypeVar) and not t.rigid and not t.atomic
+
+
+def unify_arrays(st: Inference, a: Type, b: Type) -> None:
+    """Element and shape together, because an element that is open may absorb axes."""
+    (ea, sa), (eb, sb) = view(a), view(b)
+    n = min(len(sa.pre), len(sb.pre))
+    for x, y in zip(sa.pre[:n], sb.pre[:n], strict=True):
+        unify_size(st, x, y)
+    sa = resolve_shape(Shape(sa.pre[n:], sa.row, sa.post))
+    sb = resolve_shape(Shape(sb.pre[n:], sb.row, sb.post))
+    for s, e, t, f in ((sa, ea, sb, eb), (sb, eb, sa, ea)):
+        if s.row is not None or not grows(e):
+            continue
+        if not s.pre:  # a[] and b[rest]: a is b[rest]
+            unify(st, e, f if is_empty(t) else TypeArray(f, t))
+            return
+        if t.row is not None:
+            if not t.pre and not t.post and not t.row.rigid:  # a[n] and b[..s]: s is n, ..r and a is b[..r]
+                rest = RowVar(t.row.level)
+                st.created.append(rest)
+                bind_row(st, t.row, Shape(s.pre, rest))
+                unify(st, e, TypeArray(f, Shape((), rest)))
+            else:
+                st.defer(Constraint("equal", current_reason(st), types=(TypeArray(e, s), TypeArray(f, t))))
+            return
+    try:
+        unify_shape(st, sa, sb)
+    except Mismatch as m:
+        if isinstance(m.found, Shape):
+            raise Mismatch(a, b, m.note) from None
+        raise
+    unify(st, ea, eb)
+
+
+def unify_shape(st: Inference, a: Shape, b: Shape) -> None:
+    a, b = resolve_shape(a), resolve_shape(b)
+    n = min(len(a.pre), len(b.pre))
+    for x, y in zip(a.pre[:n], b.pre[:n], strict=True):
+        unify_size(st, x, y)
+    a, b = resolve_shape(Shape(a.pre[n:], a.row, a.post)), resolve_shape(Shape(b.pre[n:], b.row, b.post))
+    if a.row is None and b.row is not None:
+        a, b = b, a
+    different = Mismatch(a, b, "different numbers of axes")
+    if a.row is None or b.row is None:
+        if a.row is None:
+            if a.pre or b.pre:
+                raise different
+            return
+        k = len(a.post)
+        if a.pre or len(b.pre) < k:
+            raise different
+        for x, y in zip(a.post, b.pre[len(b.pre) - k :], strict=True):
+            unify_size(st, x, y)
+        if a.row.rigid:
+            raise different
+        bind_row(st, a.row, Shape(b.pre[: len(b.pre) - k]))
+        return
+    n = min(len(a.post), len(b.post))
+    for x, y in zip(a.post[len(a.post) - n :], b.post[len(b.post) - n :], strict=True):
+        unify_size(st, x, y)
+    a = Shape(a.pre, a.row, a.post[: len(a.post) - n])
+    b = Shape(b.pre, b.row, b.post[: len(b.post) - n])
+    assert a.row is not None and b.row is not None
+    if a.row is b.row:
+        if a.pre or a.post or b.pre or b.post:
+            raise different
+        return
+    for s, t in ((a, b), (b, a)):
+        if not s.pre and not s.post and s.row is not None and not s.row.rigid:
+            bind_row(st, s.row, t)
+            return
+    if a.row.rigid and b.row.rigid:
+        raise different
+    st.defer(Constraint("equal-shape", current_reason(st), shapes=(a, b)))  # n, ..s and ..t, m: several solutions
+
+
+__all__ = ["bind_size", "unify", "unify_shape", "unify_size", "unify_term"]

@@ -1,0 +1,298 @@
+"""The mathematical routines, scalar and vector, against mpmath over their whole range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import mpmath
+import numpy as np
+import pytest
+
+from dlang.codegen.llvm.coefficients import LN2, PI, POLYNOMIALS
+from dlang.codegen.llvm.mathematics import FUNCTIONS, routine
+from tests.codegen.approximation import CONSTANTS, FITS, coefficients, parts
+from tests.codegen.kernels import DTYPES, Floats, Kernels, compiled
+
+WIDTHS = {"f64": (1, 4), "f32": (1, 8)}
+CASES = [(name, dtype) for name in FUNCTIONS for dtype in DTYPES]
+INF, NAN = np.inf, np.nan
+PRECISION = 140
+LARGEST_ERROR = 3.0  # units in the last place
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Kernels:
+    return compiled((name, dtype, width) for name, dtype in CASES for width in WIDTHS[dtype])
+
+
+# ---- the exact values ------------------------------------------------------------------------------------------------
+def _exact_pow(x: mpmath.mpf, y: mpmath.mpf) -> mpmath.mpf:
+    if x > 0:
+        return x**y
+    return mpmath.power(x, int(y)) if mpmath.isint(y) else mpmath.nan
+
+
+def _exact_log(log: Callable[[mpmath.mpf], mpmath.mpf], x: mpmath.mpf, pole: int) -> mpmath.mpf:
+    if x > pole:
+        return log(x)
+    return -mpmath.inf if x == pole else mpmath.nan
+
+
+EXACT: dict[str, Callable[..., mpmath.mpf]] = {
+    "abs": abs,
+    "acos": lambda x: mpmath.acos(x) if abs(x) <= 1 else mpmath.nan,
+    "asin": lambda x: mpmath.asin(x) if abs(x) <= 1 else mpmath.nan,
+    "atan": mpmath.atan,
+    "atan2": mpmath.atan2,
+    "ceil": mpmath.ceil,
+    "cos": mpmath.cos,
+    "cosh": mpmath.cosh,
+    "exp": mpmath.exp,
+    "expm1": mpmath.expm1,
+    "floor": mpmath.floor,
+    "log": lambda x: _exact_log(mpmath.log, x, 0),
+    "log1p": lambda x: _exact_log(mpmath.log1p, x, -1),
+    "round": mpmath.nint,
+    "sign": mpmath.sign,
+    "sin": mpmath.sin,
+    "sinh": mpmath.sinh,
+    "sqrt": lambda x: mpmath.sqrt(x) if x >= 0 else mpmath.nan,
+    "tan": mpmath.tan,
+    "tanh": mpmath.tanh,
+    "maximum": max,
+    "minimum": min,
+    "pow": _exact_pow,
+}
+
+
+def _samples(name: str, dtype: str) -> list[Floats]:
+    """Arguments without NaN, infinities and the special values of `test_special_values…`."""
+    random = np.random.default_rng(len(name))
+    count = 600
+    float_ = DTYPES[dtype]
+    with np.errstate(over="ignore", invalid="ignore"):
+        word = np.uint64 if dtype == "f64" else np.uint32
+        any_bits = random.integers(0, np.iinfo(word).max, count, dtype=word).view(float_)
+        groups = [any_bits, 1.0 + random.normal(size=count) * 0.01]
+        groups += [random.normal(size=count) * scale for scale in (1e-5, 0.3, 1.0, 10.0, 300.0, 1e5)]
+        groups += [np.arange(1, 200) * (np.pi / 2), _thresholds(dtype), -_thresholds(dtype)]
+        x = np.concatenate([g.astype(float_) for g in groups])
+        if FUNCTIONS[name] == 1:
+            return [x[np.isfinite(x)]]
+        y = random.permutation(x)
+        if name == "pow":  # results over the whole range
+            base = random.uniform(0.3, 3.0, 4 * count).astype(float_)
+            bound = 750.0 if dtype == "f64" else 105.0
+            exponent = (random.uniform(-bound, bound, base.size) / np.log(base)).astype(float_)
+            whole = np.rint(random.normal(size=count) * 10.0).astype(float_)
+            x = np.concatenate([x, base, random.normal(size=count).astype(float_)])
+            y = np.concatenate([y, exponent, whole])
+    usable = np.isfinite(x) & np.isfinite(y) & (x != 0)
+    return [x[usable], y[usable]]
+
+
+def _thresholds(dtype: str) -> Floats:
+    """Where results overflow, become denormal or zero, where a formula changes, and the neighbours of each."""
+    if dtype == "f64":
+        at = [
+            709.782712893384,
+            708.3964185322641,
+            745.1332191019412,
+            744.4400719213812,
+            710.4758600739439,
+            36.7368,
+            19.0615,
+        ]
+        at += [2.0**-54, 2.0**-27, 2.0**40, 2.0**53, 2.0**52 + 0.5, 1.7976931348623157e308, 2.2250738585072014e-308]
+        at += [1e-310, 5e-324, 1e22, 2.0**1000, 0.34657359, 0.70710678118654752]
+    else:
+        at = [88.72283905206835, 87.33654475, 103.97207708, 103.27892990, 89.41598629, 16.6355, 9.01091, 2.0**-25]
+        at += [2.0**-13, 2.0**17, 2.0**24, 2.0**22 + 0.5, 3.4028234663852886e38, 1.1754943508222875e-38, 1e-40]
+        at += [1.401298464324817e-45, 1e22, 0.34657359, 0.70710678]
+    centre = np.array([*at, 1.0, 0.5, 1.5, 2.5, 3.0, np.log(2.0), np.sqrt(2.0)]).astype(DTYPES[dtype])
+    around = [centre]
+    for direction in (INF, -INF):
+        step = centre
+        for _ in range(3):
+            with np.errstate(over="ignore"):
+                step = np.nextafter(step, DTYPES[dtype](direction))
+            around.append(step)
+    return np.concatenate(around)
+
+
+def _errors(got: Floats, exact: list[mpmath.mpf], dtype: str) -> Floats:
+    """Distance from the exact values in units in the last place; infinite where one is NaN and the other isn't.
+
+    Beyond the largest number, both count as the power of two that comes next.
+    """
+    info = np.finfo(DTYPES[dtype])
+    bound = mpmath.mpf(2) ** int(info.maxexp)
+    errors = np.empty(len(exact))
+    for k, (have, want) in enumerate(zip(got.tolist(), exact, strict=True)):
+        if np.isnan(have) or mpmath.isnan(want):
+            errors[k] = 0.0 if np.isnan(have) and mpmath.isnan(want) else INF
+            continue
+        limited = max(-bound, min(bound, want))
+        value = max(-bound, min(bound, mpmath.mpf(have)))
+        exponent = min(mpmath.frexp(limited)[1], int(info.maxexp)) if limited else int(info.minexp)
+        ulp = mpmath.ldexp(1, max(int(exponent), int(info.minexp) + 1) - 1 - int(info.nmant))
+        errors[k] = float(abs(value - limited) / ulp)
+    return errors
+
+
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_every_result_is_within_three_units_in_the_last_place(name: str, dtype: str, kernels: Kernels) -> None:
+    args = _samples(name, dtype)
+    with mpmath.workprec(PRECISION):
+        points = zip(*([mpmath.mpf(v) for v in a.tolist()] for a in args), strict=True)
+        exact = [EXACT[name](*point) for point in points]
+        for width in WIDTHS[dtype]:
+            errors = _errors(kernels(name, dtype, width, *args), exact, dtype)
+            worst = int(np.argmax(errors))
+            assert errors[worst] <= LARGEST_ERROR, [float(a[worst]) for a in args]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["abs", "ceil", "floor", "round", "sign", "sqrt", "maximum", "minimum"])
+def test_what_needs_no_approximation_is_rounded_correctly(name: str, dtype: str, kernels: Kernels) -> None:
+    args = _samples(name, dtype)
+    by_numpy = {"abs": np.abs, "round": np.rint}.get(name) or getattr(np, name)
+    for width in WIDTHS[dtype]:
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(kernels(name, dtype, width, *args), by_numpy(*args))
+
+
+# ---- special values --------------------------------------------------------------------------------------------------
+TINY = 5e-324  # rounds to zero in f32, where the cases below hold as well
+SPECIAL: dict[str, list[tuple[float, float]]] = {
+    "abs": [(-0.0, 0.0), (-INF, INF), (NAN, NAN), (-1.5, 1.5)],
+    "ceil": [(-0.5, -0.0), (0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN)],
+    "floor": [(-0.5, -1.0), (0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN)],
+    "round": [(0.5, 0.0), (-0.5, -0.0), (1.5, 2.0), (2.5, 2.0), (-2.5, -2.0), (INF, INF), (-INF, -INF), (NAN, NAN)],
+    "sign": [(0.0, 0.0), (-0.0, 0.0), (-INF, -1.0), (INF, 1.0), (NAN, NAN), (TINY, np.sign(TINY))],
+    "sqrt": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (-1.0, NAN), (NAN, NAN), (4.0, 2.0)],
+    "exp": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN), (1e300, INF), (-1e300, 0.0)],
+    "expm1": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (NAN, NAN), (1e300, INF), (-1e300, -1.0)],
+    "log": [(1.0, 0.0), (0.0, -INF), (-0.0, -INF), (INF, INF), (-1.0, NAN), (-INF, NAN), (NAN, NAN)],
+    "log1p": [(0.0, 0.0), (-0.0, -0.0), (-1.0, -INF), (INF, INF), (-1.5, NAN), (-INF, NAN), (NAN, NAN)],
+    "sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN)],
+    "cos": [(0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (NAN, NAN)],
+    "tan": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN)],
+    "asin": [(0.0, 0.0), (-0.0, -0.0), (1.5, NAN), (-1.5, NAN), (INF, NAN), (NAN, NAN), (1.0, np.pi / 2)],
+    "acos": [(1.0, 0.0), (-1.0, np.pi), (0.0, np.pi / 2), (1.5, NAN), (-INF, NAN), (NAN, NAN)],
+    "atan": [(0.0, 0.0), (-0.0, -0.0), (INF, np.pi / 2), (-INF, -np.pi / 2), (NAN, NAN)],
+    "sinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-1e300, -INF)],
+    "cosh": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, INF), (NAN, NAN), (-1e300, INF)],
+    "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN), (1e300, 1.0)],
+}
+
+
+def _same(got: Floats, want: Floats) -> bool:
+    """Equal element by element, NaN with NaN and the signs of zeros included."""
+    signs = np.signbit(got) == np.signbit(want)
+    return bool(np.all((np.isnan(got) & np.isnan(want)) | ((got == want) & (signs | (want != 0)))))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_values_are_those_of_ieee_754(name: str, dtype: str, kernels: Kernels) -> None:
+    with np.errstate(over="ignore"):
+        x, want = np.array(SPECIAL[name]).T.astype(DTYPES[dtype])
+    if dtype == "f32" and name == "sign":
+        want[x == 0] = 0.0
+    for width in WIDTHS[dtype]:
+        assert _same(kernels(name, dtype, width, x), want), width
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_odd_functions_keep_the_least_denormal(dtype: str, kernels: Kernels) -> None:
+    least = np.finfo(DTYPES[dtype]).smallest_subnormal
+    x = np.array([least, -least])
+    for name, width in product(("asin", "atan", "expm1", "log1p", "sin", "sinh", "tan", "tanh"), WIDTHS[dtype]):
+        assert _same(kernels(name, dtype, width, x), x), (name, width)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pow_of_all_pairs_of_special_values_is_that_of_ieee_754(dtype: str, kernels: Kernels) -> None:
+    values = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 4.0, 2.5, -2.5, INF, -INF, NAN, 1e30, -1e30, 1e-40]
+    pairs = np.array(list(product(values, values))).T.astype(DTYPES[dtype])
+    with np.errstate(all="ignore"):
+        want = np.power(*pairs.astype(np.longdouble)).astype(DTYPES[dtype])
+    special = ~np.isfinite(want) | (want == 0) | (np.abs(want) == 1)
+    assert special.sum() > 240
+    for width in WIDTHS[dtype]:
+        assert _same(kernels("pow", dtype, width, *pairs)[special], want[special]), width
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_atan2_of_all_pairs_of_special_values_has_the_quadrant_of_ieee_754(dtype: str, kernels: Kernels) -> None:
+    info = np.finfo(DTYPES[dtype])
+    values = [0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, info.max, -info.max, info.smallest_subnormal, -info.tiny]
+    y, x = (np.array(side, DTYPES[dtype]) for side in zip(*product(values, values), strict=True))
+    want = np.arctan2(y, x)
+    for width in WIDTHS[dtype]:
+        got = kernels("atan2", dtype, width, y, x)
+        np.testing.assert_array_equal(np.signbit(got) | np.isnan(got), np.signbit(want) | np.isnan(want))
+        np.testing.assert_allclose(got, want, rtol=3 * info.eps, atol=0.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_maximum_and_minimum_give_nan_if_either_argument_is(name: str, dtype: str, kernels: Kernels) -> None:
+    values = [0.0, 1.0, -1.0, INF, -INF, NAN]
+    x, y = (np.array(side, DTYPES[dtype]) for side in zip(*product(values, values), strict=True))
+    for width in WIDTHS[dtype]:
+        assert _same(kernels(name, dtype, width, x, y), getattr(np, name)(x, y))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_huge_angle_among_small_ones_is_right_and_leaves_them_alone(dtype: str, kernels: Kernels) -> None:
+    small = np.linspace(-3.0, 3.0, 64).astype(DTYPES[dtype])
+    mixed = small.copy()
+    mixed[[3, 17, 18, 40]] = [1e22, -3e30, 2.0**100, INF]
+    for name, width in product(("sin", "cos", "tan"), WIDTHS[dtype]):
+        got, alone = kernels(name, dtype, width, mixed), kernels(name, dtype, width, small)
+        near = np.abs(mixed) < 4.0
+        assert _same(got[near], alone[near])
+        with mpmath.workprec(300):
+            exact = [EXACT[name](mpmath.mpf(v)) for v in mixed[[3, 17, 18]].tolist()]
+            assert _errors(got[[3, 17, 18]], exact, dtype).max() <= LARGEST_ERROR
+        assert np.isnan(got[40])
+
+
+# ---- the texts -------------------------------------------------------------------------------------------------------
+def test_what_is_not_offered_is_none() -> None:
+    assert routine("digamma", "f64", 4) is None
+    assert routine("exp", "f16", 8) is None
+
+
+def test_a_routine_is_one_function_named_after_its_dtype_and_width() -> None:
+    found = routine("exp", "f64", 4)
+    assert found is not None
+    symbol, text = found
+    assert symbol == "dl_exp_f64_v4"
+    assert text.startswith("define internal <4 x double> @dl_exp_f64_v4(<4 x double> %x) alwaysinline nounwind")
+    assert text.count("define") == 1 and "declare" not in text
+    scalar = routine("pow", "f32", 1)
+    assert scalar is not None
+    assert scalar[1].startswith("define internal float @dl_pow_f32(float %x, float %y) ")
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ("sin", "cos", "tan")])
+def test_the_bodies_are_free_of_branches(name: str) -> None:
+    found = routine(name, "f32", 8)
+    assert found is not None
+    assert "br " not in found[1]
+
+
+@pytest.mark.parametrize(("name", "dtype"), POLYNOMIALS)
+def test_the_coefficients_are_those_of_the_documented_approximation(name: str, dtype: str) -> None:
+    assert set(FITS) == {name for name, _ in POLYNOMIALS}
+    assert POLYNOMIALS[name, dtype] == coefficients(name, dtype)
+
+
+def test_the_constants_are_sums_of_nearest_parts() -> None:
+    for name, table in (("LN2", LN2), ("PI", PI)):
+        value, count = CONSTANTS[name]
+        assert table == {dtype: parts(value, dtype, count) for dtype in DTYPES}

@@ -1,0 +1,101 @@
+"""The import hook and loading from files."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import dlang
+import dlang.importer
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in [n for n, m in sys.modules.items() if str(tmp_path) in str(getattr(m, "__file__", ""))]:
+        del sys.modules[name]
+
+
+def test_a_module_is_found_on_the_path(folder):
+    (folder / "quadratic.dl").write_text("fn f(x: f64) -> f64 = x * x\n")
+    import quadratic
+
+    assert quadratic.f(3.0) == 9.0
+    assert quadratic.__file__ == str(folder / "quadratic.dl")
+
+
+def test_a_module_may_import_others_beside_it(folder):
+    (folder / "inner_one.dl").write_text("fn f(x: f64) -> f64 = x * x\n")
+    (folder / "outer_one.dl").write_text("import inner_one\nfn g(x: f64) -> f64 = inner_one.f(x) + 1.0\n")
+    import outer_one
+
+    assert outer_one.g(3.0) == 10.0
+
+
+def test_python_modules_come_first(folder):
+    (folder / "hidden_one.dl").write_text("fn f(x: f64) -> f64 = x\n")
+    (folder / "hidden_one.py").write_text("f = 1\n")
+    import hidden_one
+
+    assert hidden_one.f == 1
+
+
+def test_a_module_in_a_package_is_found(folder):
+    (folder / "pack_one").mkdir()
+    (folder / "pack_one/__init__.py").write_text("")
+    (folder / "pack_one/maths.dl").write_text("fn f(x: f64) -> f64 = -x\n")
+    from pack_one import maths
+
+    assert maths.f(1.0) == -1.0
+
+
+def test_a_module_with_mistakes_says_what_is_wrong(folder):
+    (folder / "broken_one.dl").write_text("fn f(x: f64) -> f64 = y\n")
+    with pytest.raises(dlang.DlangError, match=r"broken_one\.dl:1:"):
+        import broken_one  # noqa: F401
+
+
+def test_what_is_not_there_is_still_not_there(folder):
+    with pytest.raises(ModuleNotFoundError):
+        import no_such_module_anywhere  # noqa: F401
+
+
+def test_structs_of_one_module_fit_another_that_imports_it(folder):
+    (folder / "base_one.dl").write_text(
+        "struct Point { x: f64, y: f64 }\nfn unit() -> Point = Point(x = 1.0, y = 1.0)\n"
+    )
+    (folder / "user_one.dl").write_text(
+        "import base_one { Point }\nfn total(p: Point) -> f64 = p.x + p.y\nfn twice(p: Point) -> Point = 2.0 * p\n"
+    )
+    import base_one
+    import user_one
+
+    assert user_one.total(base_one.unit()) == 2.0
+    assert user_one.twice(user_one.twice(base_one.unit())).x == 4.0
+
+
+def test_load_takes_a_path_and_a_backend(folder):
+    file = folder / "f.dl"
+    file.write_text("fn f(x: f64[n]) -> f64 = sum(x)\n")
+    for backend in ("interp", "cpu"):
+        assert dlang.load(file, backend=backend).f(np.ones(3)) == 3.0
+    with pytest.raises(dlang.DlangError, match="E0951"):
+        dlang.load(folder / "none.dl")
+
+
+def test_importing_the_package_loads_nothing():
+    code = textwrap.dedent("""
+        import sys, dlang
+        heavy = {"numpy", "llvmlite", "lark", "argparse", "dlang.python", "dlang.driver"}
+        print(sorted(heavy & set(sys.modules)), "DlangError" in dir(dlang) or dlang.DlangError.__name__)
+    """)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[] DlangError\n", done.stderr
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'lode'"):
+        _ = dlang.lode

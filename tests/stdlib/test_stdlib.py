@@ -1,0 +1,32 @@
+"""The standard library's own tests, in the language, with both back ends."""
+
+from pathlib import Path
+
+import pytest
+
+from dlang.diagnostics import Source
+from dlang.driver import check, read_source
+from dlang.tools.dlc import main
+
+HERE = Path(__file__).parent
+LIBRARY = HERE.parents[1] / "stdlib"
+
+
+@pytest.mark.parametrize("backend", ["interp", "cpu"])
+@pytest.mark.parametrize("file", sorted(HERE.glob("*.dl")), ids=lambda f: f.stem)
+def test_the_tests_of_a_module_pass(file, backend, capsys):
+    assert main(["test", "--backend", backend, str(file)]) == 0, "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("file", sorted(LIBRARY.glob("*.dl")), ids=lambda f: f.stem)
+def test_a_module_checks_and_documents_what_it_offers(file):
+    checked = check(read_source(str(file)))
+    assert not checked.diagnostics
+    undocumented = [d.name for d in checked.module.functions.values() if not d.doc and not d.name.startswith("_")]
+    assert not undocumented
+
+
+@pytest.mark.parametrize("name", ["io", "data", "nn", "optim"])
+def test_a_module_of_the_library_is_found_from_anywhere(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert not check(Source("somewhere.dl", f"import {name}\n")).diagnostics
