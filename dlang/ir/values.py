@@ -129,7 +129,7 @@ def rows_of(value: Any, n: int) -> Rows:
     """An array's values at n points."""
     if type(value) is Rows:
         return value
-    array = array_of(value)
+    array = release(value)  # a later update must not show
     return Rows(array.reshape(-1), np.zeros(n, np.int64), array.shape)
 
 

@@ -370,4 +370,4 @@ def nonempty(f: Frame, shape: tuple[Size, ...], what: str) -> None:
     for s in shape:
         if not e.facts.proves_nonnegative(s - 1):
             ok = e.prim("gt", e.atom(s), Lit(0, "i64"))
-            e.check(ok, "E0806", (f"`{what}` of nothing",))
+            e.check(ok, "E0808", (f"`{what}` of nothing",))

@@ -178,7 +178,7 @@ class _Random:
                     return list(self.inner(inside))
 
                 init = [self.pick(self.scalars), self.pick(self.vectors), self.pick(self.vectors)]
-                s, v, u = b.for_(0, self.pick([n, poly(1), poly(0)]), init, trip)
+                s, v, u = b.for_(0, self.pick([n, n, poly(0)]), init, trip)
                 self.scalars.append(s)
                 self.vectors += [v, u]
             case _:

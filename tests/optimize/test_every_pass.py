@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, note, settings
 
 from dlang.ir.anf import Program
+from dlang.ir.printer import print_program
 from dlang.optimize.contractions import contractions
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
@@ -28,6 +29,7 @@ def inlined(p: Program) -> Program:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(p=programs())
 def test_a_pass_that_does_not_reassociate_keeps_every_bit(step: Pass, p: Program) -> None:
+    note(print_program(p))
     after = through(p, step)
     for n, m in SIZES:
         args = arguments(n, m)
@@ -38,6 +40,7 @@ def test_a_pass_that_does_not_reassociate_keeps_every_bit(step: Pass, p: Program
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(p=programs())
 def test_all_passes_together_keep_the_meaning_and_cost_no_more(p: Program) -> None:
+    note(print_program(p))
     passes: list[Pass] = [simplify, cse, dce, contractions, hoist, fuse, simplify, cse, dce, hoist]
     after = through(p, *passes)
     last = through(after, ownership)

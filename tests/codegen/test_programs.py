@@ -1,0 +1,49 @@
+"""Compiled programs give what the reference interpreter gives, at every size."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlang.ir.interpreter import Interpreter
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
+from tests.codegen.cases import CASES, Case
+
+TOLERANCE = {"float64": 1e-13, "float32": 1e-5}
+
+
+def assert_same(found: list[Any], wanted: list[Any]) -> None:
+    """Equal shapes and dtypes; integers exactly, floats to within rounding of the largest element."""
+    assert len(found) == len(wanted)
+    for f, w in zip(found, wanted, strict=True):
+        if isinstance(w, str):
+            assert f == w
+            continue
+        f, w = np.asarray(f), np.asarray(w)
+        assert (f.shape, f.dtype) == (w.shape, w.dtype)
+        tolerance = TOLERANCE.get(w.dtype.name)
+        if tolerance is None:
+            np.testing.assert_array_equal(f, w)
+        else:
+            finite = np.abs(w[np.isfinite(w)])
+            scale = float(finite.max()) if finite.size else 1.0
+            np.testing.assert_allclose(f, w, rtol=tolerance, atol=tolerance * min(scale, 1e3))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_compiled_code_agrees_with_the_interpreter(case: Case) -> None:
+    engine = Engine(Host(io.StringIO()))
+    compiled = engine.compile(case.program, ["f"])
+    interpreter = Interpreter(case.program, Host(io.StringIO()))
+    rng = np.random.default_rng(7)
+    for n in case.sizes:
+        args = case.arguments(rng, n)
+        kept = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+        assert_same(compiled.run("f", args), interpreter.run("f", args))
+        assert_same(args, kept)
+    assert engine.compilations == 1
+    assert all(context.in_use == 0 for context in engine.contexts)
