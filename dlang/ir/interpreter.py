@@ -220,7 +220,8 @@ class Interpreter:
                     args[k] = arg.data
                     lanes = True
             if lanes:
-                return Lanes(exact(FUNCTIONS[op.name](*args), dtype))
+                result = exact(FUNCTIONS[op.name](*args), dtype)
+                return Lanes(result) if np.ndim(result) else result  # `select` may have chosen what is no lanes
         return exact(FUNCTIONS[op.name](*args), dtype)
 
     def _cast(self, op: anf.Cast, let: Let, frame: _Frame) -> Any:

@@ -126,7 +126,9 @@ class _Checker:
         self.spent = {**after_then, **self.spent}
         for var, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
             if self.ownership and isinstance(var.type, Array):
-                self.roots[var] = self.seen_outside(var, self.roots_of(a) | self.roots_of(b), op)
+                # what one arm consumed and the other hands on is now held by the result alone
+                shared = {r for r in self.roots_of(a) | self.roots_of(b) if r not in self.spent}
+                self.roots[var] = self.seen_outside(var, frozenset(shared), op) | {var}
 
     def loop(self, op: For | While, let: Let, mine: Set[Var]) -> None:
         inside = frozenset(op.params)

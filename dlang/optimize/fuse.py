@@ -78,6 +78,7 @@ def merged(block: Block, effectful: frozenset[str]) -> Block:
     """The block with comprehensions of equal axes merged where that is possible and useful."""
     items = Items()
     groups: dict[Key, list[int]] = {}
+    known: dict[int, set[Var]] = {}  # the arrays that a merged comprehension reads or gives
     for let in block.lets:
         op = let.op
         effects = is_effectful(op, effectful)
@@ -86,26 +87,21 @@ def merged(block: Block, effectful: frozenset[str]) -> Block:
             continue
         keys = Keys()
         key = tuple([keys.axis(a) for a in op.axes])
+        arrays = {v for v in mentioned(op) if isinstance(v.type, Array)}
         for k in reversed(groups.get(key, [])):
-            other = items.lets[k]
-            assert isinstance(other.op, Comp)
-            if items.may_join(k, let) and _related(other, let):
-                together = merge(other, let)
-                if together is not None:
-                    items.join(k, let, together)
-                    break
+            # one pass saves something if there is an operand in common, or a result of one is an operand of the other
+            if known[k].isdisjoint(arrays) or not items.may_join(k, let):
+                continue
+            together = merge(items.lets[k], let)
+            if together is not None:
+                items.join(k, let, together)
+                known[k] |= arrays | set(let.vars)
+                break
         else:
-            groups.setdefault(key, []).append(items.append(let, effects))
+            k = items.append(let, effects)
+            known[k] = arrays | set(let.vars)
+            groups.setdefault(key, []).append(k)
     return Block(items.ordered(), block.results)
-
-
-def _arrays(op: Op) -> set[Var]:
-    return {v for v in mentioned(op) if isinstance(v.type, Array)}
-
-
-def _related(a: Let, b: Let) -> bool:
-    """Whether one pass over the points saves something: an operand in common, or a result of one that is one."""
-    return bool((_arrays(a.op) | set(a.vars)) & _arrays(b.op))
 
 
 def merge(first: Let, second: Let) -> Let | None:
@@ -115,7 +111,7 @@ def merge(first: Let, second: Let) -> Let | None:
     env = dict(zip([x.var for x in b.axes], [x.var for x in a.axes], strict=True))
     results = dict(zip(first.vars, range(len(first.vars)), strict=True))
     consumed = {d.into for d in (*a.destinations, *b.destinations) if d.into is not None}
-    if consumed & (set(mentioned(a.body)) | set(mentioned(b.body)) - set(first.vars)):
+    if consumed and not consumed.isdisjoint((set(mentioned(a.body)) | set(mentioned(b.body))) - set(first.vars)):
         return None
     reader = _PointReader(a, results, env)
     body = reader.block(b.body)

@@ -329,12 +329,15 @@ class _Owner:
 def reads_first(block: Block) -> Block:
     """Reads of an array that another let consumes stand before it, where their index is known there."""
     consumer: dict[Var, int] = {}
+    shown: dict[Var, Var] = {}  # what a view or reshape is of
     defined: dict[Var, int] = {}
     ahead: dict[int, list[Let]] = {}
     moved: set[int] = set()
     for k, let in enumerate(block.lets):
-        if isinstance(let.op, Read) and let.op.array in consumer:
-            at = consumer[let.op.array]
+        if isinstance(let.op, View | Reshape):
+            shown[let.vars[0]] = shown.get(let.op.array, let.op.array)
+        if isinstance(let.op, Read) and shown.get(let.op.array, let.op.array) in consumer:
+            at = consumer[shown.get(let.op.array, let.op.array)]
             if all(defined.get(v, -1) < at for v in mentioned(let.op)):
                 ahead.setdefault(at, []).append(let)
                 moved.add(k)

@@ -1,7 +1,7 @@
 """From Python's arguments to leaves: what was given is matched with the declared types, sizes included.
 
 A NumPy array or scalar has its dtype, and nothing converts it; Python's own numbers and lists take the dtype that is
-asked for. What a size, a type or a number of axes stands for is fixed by one argument, and the others are compared with it.
+asked for. What a size, a type or a number of axes stands for is fixed by one argument, and the others must agree.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case "map_floats", [function, *values]:
             return zip_structures(f, lambda *xs: atom(apply(f, function, [ScalarV(x) for x in xs])), *values)
         case "sum_floats", [x]:
-            return ScalarV(sum_floats(f, x))
+            return ScalarV(sum_floats(f, x, f.dtype(b.type)))
         case "close", [x, y, *tol]:
             return ScalarV(close(f, x, y, atom(tol[0]) if tol else Lit(1e-9, "f64")))
         case "stop_gradient", [x]:
@@ -165,8 +165,8 @@ def logsumexp(f: Frame, x: ArrayV, over: list[int], top: Value) -> Value:
     return elementwise(f, lambda s, m: e.prim("add", m, e.prim("log", s)), sums, top)
 
 
-def sum_floats(f: Frame, v: Value) -> Atom:
-    """The sum of all floats of a structure, as f64 unless all are of one other dtype."""
+def sum_floats(f: Frame, v: Value, dtype: str) -> Atom:
+    """The sum of all floats of a structure."""
     e = f.emitter
     total: Atom | None = None
     for a in leaves(v):
@@ -175,9 +175,9 @@ def sum_floats(f: Frame, v: Value) -> Atom:
         part: Atom = a
         if isinstance(a, anf.Var) and isinstance(a.type, anf.Array):
             part = atom(reduce_axes(e, ArrayV(a), range(len(a.type.shape)), ("sum",))[0])
-        part = e.cast("f64", part)
+        part = e.cast(dtype, part)
         total = part if total is None else e.prim("add", total, part)
-    return total if total is not None else Lit(0.0, "f64")
+    return total if total is not None else Lit(0.0, dtype)
 
 
 # ---- making and arranging arrays -------------------------------------------------------------------------------------

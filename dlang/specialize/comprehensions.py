@@ -59,12 +59,6 @@ def bound(f: Frame, b: core.Binder) -> Bound:
                 length = last - first if s > 0 else first - last
                 if abs(s) != 1:
                     length = e.floor(length + (abs(s) - 1), poly(abs(s)))
-                if not e.facts.proves_nonnegative(length):
-                    (v,) = e.emit(anf.Prim("maximum", (e.atom(length), Lit(0, "i64"))), I64, name="n")
-                    # As a bound: 0 <= at < n implies 0 <= at < length.
-                    e.facts.size(v)
-                    e.facts.between(v, (poly(0),), (length + 1,))
-                    length = poly(v)
                 bind_size(f, size, length)
 
             def ranged(g: Frame, at: Size) -> None:

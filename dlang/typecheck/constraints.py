@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.operators import arith, exponent, matmul, power, split
-from dlang.typecheck.shapes import broadcast, external, product_of, rank, reduce, stretch, matrix_shapes
+from dlang.typecheck.shapes import append, broadcast, external, product_of, rank, reduce, stretch, matrix_shapes
 from dlang.typecheck.sizes import closed, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
 from dlang.typecheck.terms import number, of_var, opened_in
@@ -135,6 +135,7 @@ RULES: dict[str, Rule] = {
     "reduce": reduce,
     "product": product_of,
     "rank": rank,
+    "append": append,
     "external": external,
     "field": field,
     "gather": gather,

@@ -9,11 +9,11 @@ from typing import Protocol
 from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
 from dlang.typecheck import core
 from dlang.typecheck.constraints import constrain, solve
-from dlang.typecheck.messages import did_you_mean, mismatch
+from dlang.typecheck.messages import did_you_mean, mismatch, size_mismatch
 from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleTable, Scope, TypeEntry
-from dlang.typecheck.sizes import add, multiply, subtract
+from dlang.typecheck.sizes import add, multiply, subtract, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason
-from dlang.typecheck.terms import I64, free, number, of_var, size_variables, view
+from dlang.typecheck.terms import I64, array, free, number, of_var, size_variables, view
 from dlang.typecheck.types import DataDecl, Shape, Size, SizeVar, Type, TypeCon, Variant, floor_div, resolve
 from dlang.typecheck.unify import unify
 
@@ -27,9 +27,13 @@ class Names(Protocol):
 
     def constructor(self, table: ModuleTable, name: str) -> tuple[DataDecl, Variant] | None: ...
 
+    def constant(self, table: ModuleTable, name: str) -> FnEntry | None: ...
+
     def value_names(self, table: ModuleTable) -> list[str]: ...
 
     def type_names(self, table: ModuleTable) -> list[str]: ...
+
+    def builtin(self, name: str, make: Callable[[], FnEntry]) -> FnEntry: ...
 
     def constructor_names(self, table: ModuleTable) -> list[str]: ...
 
@@ -66,6 +70,14 @@ class Checker:
             unify(self.st, got, want)
         except Mismatch as m:
             raise DlangError([mismatch(m, span, want, got, what, notes)]) from None
+
+    def expect_size(self, want: Size, got: Size, span: Span, what: str = "") -> None:
+        """Makes two sizes equal, or ends the statement with a message at `span`."""
+        self.st.reason = Reason(span)
+        try:
+            unify_size(self.st, got, want)
+        except Mismatch as m:
+            raise DlangError([size_mismatch(m, span, want, got, what)]) from None
 
     def constrain(self, kind: str, reason: Reason, *, types: tuple[Type, ...] = (), shapes: tuple[Shape, ...] = (),
                   sizes: tuple[Size, ...] = (), data: str | int = "") -> None:  # fmt: skip
@@ -108,13 +120,12 @@ class Checker:
     # ---- sizes of values ---------------------------------------------------------------------------------------------
     def size_of_name(self, scope: Scope, name: str) -> Size | None:
         """The size that a value in scope counts as, where a shape mentions its name."""
-        entry = self.find(scope, name) if scope.find(name) is not None else None
+        entry = scope.find(name)
         if isinstance(entry, LocalEntry):
             return self.symbol_of_local(entry.local)
-        if name in self.table.integers:
-            return number(self.table.integers[name])
-        if entry is None and isinstance(self.program.value(self.table, name), FnEntry):
-            value = self.table.integers.get(name)
+        if entry is None:
+            const = self.program.constant(self.table, name)
+            value = self.constant(const.decl) if const is not None else None
             return number(value) if value is not None else None
         return None
 
@@ -167,7 +178,7 @@ class Checker:
                 if shape.pre:
                     return shape.pre[0]
                 n = self.st.size(Note("the length", e.span))
-                self.expect(_array_of(self.st.type_var(), n), arg.type, e.span)
+                self.expect(array(self.st.type_var(), n), arg.type, e.span)
                 return n
             case core.Call(function=core.FnRef(decl=decl), args=()) if decl.kind == "const":
                 value = self.constant(decl)
@@ -217,7 +228,3 @@ class Checker:
         return True
 
 
-def _array_of(element: Type, size: Size) -> Type:
-    from dlang.typecheck.terms import array
-
-    return array(element, size)

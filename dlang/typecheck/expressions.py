@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from dlang.diagnostics import DlangError, Note, Span, error
@@ -37,7 +38,7 @@ _NUM, _FLOAT = frozenset({"Num"}), frozenset({"Float"})
 
 def infer(cx: Checker, scope: Scope, e: s.Expr) -> core.Expr:
     """The core of an expression, with its type."""
-    return _RULES[type(e)](cx, scope, e)
+    return rules()[type(e)](cx, scope, e)
 
 
 def check(cx: Checker, scope: Scope, e: s.Expr, want: Type, unknown: tuple[SizeVar, ...], what: str = "") -> core.Expr:
@@ -426,25 +427,29 @@ def block(cx: Checker, scope: Scope, e: s.Block) -> core.Expr:
     return statements.block(cx, scope, e, None)
 
 
-_RULES: dict[type, Callable[[Checker, Scope, Any], core.Expr]] = {
-    s.Number: number_literal,
-    s.Boolean: boolean,
-    s.String: string,
-    s.Name: name,
-    s.Hole: hole,
-    s.Tuple: tuple_expr,
-    s.Array: array_expr,
-    s.Comprehension: comprehensions.comprehension,
-    s.Call: calls.infer_call,
-    s.Index: indexing.index,
-    s.Field: field,
-    s.Unary: unary,
-    s.Binary: binary,
-    s.Cast: cast,
-    s.Lambda: lambda_expr,
-    s.If: conditional,
-    s.Match: matches.infer_match,
-    s.Block: block,
-}
+@cache
+def rules() -> dict[type, Callable[[Checker, Scope, Any], core.Expr]]:
+    """The rule of each kind of expression; a function, because the modules of the rules need this one."""
+    return {
+        s.Number: number_literal,
+        s.Boolean: boolean,
+        s.String: string,
+        s.Name: name,
+        s.Hole: hole,
+        s.Tuple: tuple_expr,
+        s.Array: array_expr,
+        s.Comprehension: comprehensions.comprehension,
+        s.Call: calls.infer_call,
+        s.Index: indexing.index,
+        s.Field: field,
+        s.Unary: unary,
+        s.Binary: binary,
+        s.Cast: cast,
+        s.Lambda: lambda_expr,
+        s.If: conditional,
+        s.Match: matches.infer_match,
+        s.Block: block,
+    }
+
 
 __all__ = ["F64", "check", "infer", "known"]

@@ -71,6 +71,12 @@ def mismatch(m: Mismatch, span: Span, wanted: Type, found: Type, what: str = "",
     return Diagnostic(code_of(m), message, span, label, notes, helps(m, found, wanted, names))
 
 
+def size_mismatch(m: Mismatch, span: Span, wanted: Size, found: Size, what: str = "") -> Diagnostic:
+    names = Names()
+    text = f"{what}expected the size {names(wanted)}, found {names(found)}" + (f": {m.note}" if m.note else "")
+    return Diagnostic(code_of(m), text, span, "", notes_of(m, names), helps(m))
+
+
 def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
     """A constraint that turned out not to hold."""
     names = Names()

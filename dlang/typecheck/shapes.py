@@ -5,9 +5,9 @@ from __future__ import annotations
 from dlang.diagnostics import Note
 from dlang.typecheck.sizes import closed, constant, product, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
-from dlang.typecheck.terms import is_empty, number, of_var, view
-from dlang.typecheck.types import Shape, Size, SizeVar, TypeVar, resolve, resolve_shape, resolve_size
-from dlang.typecheck.unify import bind_row, bind_size, unify_shape
+from dlang.typecheck.terms import I64, is_empty, of_var, view
+from dlang.typecheck.types import Shape, Size, SizeVar, TypeTuple, TypeVar, resolve, resolve_shape, resolve_size
+from dlang.typecheck.unify import bind_row, bind_size, unify, unify_shape
 
 
 def state(st: Inference, c: Constraint) -> None:
@@ -134,12 +134,24 @@ def product_of(st: Inference, c: Constraint) -> bool:
 
 
 def rank(st: Inference, c: Constraint) -> bool:
-    """The size is the number of axes of the shape."""
+    """The type is a tuple of as many integers as the shape has axes."""
     s = resolve_shape(c.shapes[0])
     if s.row is not None:
         return False
-    unify_size(st, number(len(s.pre)), c.sizes[0])
+    unify(st, c.types[0], TypeTuple((I64,) * len(s.pre)))
     return True
+
+
+def append(st: Inference, c: Constraint) -> bool:
+    """shapes a, b and r: the axes of a, then those of b."""
+    a, b, r = map(resolve_shape, c.shapes)
+    if a.row is None:
+        unify_shape(st, r, Shape(a.pre + b.pre, b.row, b.post))
+        return True
+    if b.row is None:
+        unify_shape(st, r, Shape(a.pre, a.row, a.post + b.pre))
+        return True
+    return False
 
 
 def external(st: Inference, c: Constraint) -> bool:

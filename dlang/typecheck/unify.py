@@ -37,6 +37,11 @@ def implied(classes: frozenset[str]) -> frozenset[str]:
     return classes.union(*(_IMPLIED.get(c, frozenset()) for c in classes))
 
 
+def strongest(classes: frozenset[str]) -> frozenset[str]:
+    """Without those that follow from others."""
+    return frozenset(c for c in classes if not any(c in _IMPLIED.get(d, ()) for d in classes))
+
+
 def has_classes(t: Type, classes: frozenset[str]) -> bool:
     """Whether a type that is not a flexible variable belongs to all these classes."""
     match t:
@@ -147,7 +152,7 @@ def effects_root(e: Effects) -> Effects:
 def unify_variable(st: Inference, a: TypeVar, b: Type) -> None:
     """A flexible variable and any other resolved type."""
     if isinstance(b, TypeVar) and not b.rigid:
-        b.classes |= a.classes
+        b.classes = strongest(a.classes | b.classes)
         b.atomic = b.atomic or a.atomic
         b.literal = "float" if "float" in (a.literal, b.literal) else a.literal or b.literal
         bind_type(st, a, b)

@@ -104,12 +104,12 @@ class _Random:
         if kind == 5:
             return b.prim(self.pick(["neg", "abs", "sin", "tanh", "floor", "sign"]), self.scalar(depth - 1))
         if kind == 6:
-            return b.prim("pow", self.scalar(depth - 1), self.pick([f64(0.0), f64(1.0), f64(2.0), f64(0.5)]))
+            return b.prim("pow", self.scalar(depth - 1), self.pick([f64(0.0), f64(1.0), f64(2.0)]))
         if kind == 7:
             test = b.prim(self.pick(["lt", "ge", "eq"]), x, self.scalar(depth - 1))
             self.truths.append(test)
             return b.select(self.pick(self.truths), self.scalar(depth - 1), x)
-        return b.prim("powi", self.scalar(depth - 1), self.pick([i64(0), i64(1), i64(2), i64(3)]))
+        return b.prim("powi", self.scalar(depth - 1), self.pick([i64(0), i64(1), i64(2)]))
 
     def reads(self, i: Var | None, j: Var | None) -> None:
         """Makes some elements at a point scalars in reach."""

@@ -26,7 +26,7 @@ def inlined(p: Program) -> Program:
 
 
 @pytest.mark.parametrize("step", [inlined, simplify, cse, dce, fuse, hoist, ownership], ids=lambda f: f.__name__)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(p=programs())
 def test_a_pass_that_does_not_reassociate_keeps_every_bit(step: Pass, p: Program) -> None:
     note(print_program(p))
@@ -37,7 +37,7 @@ def test_a_pass_that_does_not_reassociate_keeps_every_bit(step: Pass, p: Program
             assert_same(run(p, args), run(after, args))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(p=programs())
 def test_all_passes_together_keep_the_meaning_and_cost_no_more(p: Program) -> None:
     note(print_program(p))

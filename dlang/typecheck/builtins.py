@@ -1,0 +1,432 @@
+"""The functions that the compiler knows: their signatures, and the forms whose types no signature can say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dlang.diagnostics import Note, Span, error
+from dlang.grammar import syntax as s
+from dlang.grammar.parser import parse
+from dlang.typecheck import calls, core, derivatives, functions
+from dlang.typecheck import expressions as expr
+from dlang.typecheck.context import Checker
+from dlang.typecheck.operators import float_leaves, scalar_of, split
+from dlang.typecheck.schemes import Instantiated, Scheme, instantiate
+from dlang.typecheck.scope import FnEntry, Scope
+from dlang.typecheck.sizes import product
+from dlang.typecheck.state import Reason
+from dlang.typecheck.terms import BOOL, F64, STR, array, number
+from dlang.typecheck.types import (
+    DTYPES,
+    UNIT,
+    RowVar,
+    Shape,
+    Size,
+    SizeVar,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeData,
+    TypeFn,
+    TypeTuple,
+    TypeVar,
+    resolve,
+)
+
+_FLOAT = "<a: Float>(x: a[..s]) -> a[..s]"
+_NUM = "<a: Num>(x: a[..s]) -> a[..s]"
+
+SIGNATURES: dict[str, str] = {
+    **dict.fromkeys(("abs", "sign"), _NUM),
+    **dict.fromkeys(
+        "exp expm1 log log1p sqrt sin cos tan sinh cosh tanh asin acos atan floor ceil round erf lgamma digamma".split(),
+        _FLOAT,
+    ),
+    **dict.fromkeys(("isnan", "isfinite"), "<a: Float>(x: a[..s]) -> bool[..s]"),
+    "bit_not": "<a: Bits>(x: a[..s]) -> a[..s]",
+    **dict.fromkeys(("sum", "prod"), "<a: Num>(x: a[..s]) -> a"),
+    **dict.fromkeys(("max", "min"), "<a: Num>(x: a[..s]) -> a"),
+    **dict.fromkeys(("mean", "logsumexp"), "<a: Float>(x: a[..s]) -> a"),
+    **dict.fromkeys(("any", "all"), "(x: bool[..s]) -> bool"),
+    **dict.fromkeys(("argmax", "argmin"), "<a: Num>(x: a[n]) -> i64"),
+    "len": "(x: a[n]) -> i64",
+    "transpose": "(x: a[n, m]) -> a[m, n]",
+    "reverse": "(x: a[n]) -> a[n]",
+    "concat": "(x: a[n], y: a[m]) -> a[n + m]",
+    "sort": "<a: Num>(x: a[n]) -> a[n]",
+    "argsort": "<a: Num>(x: a[n]) -> i64[n]",
+    "cumsum": "<a: Num>(x: a[n]) -> a[n]",
+    "zip": "(x: a[n], y: b[n]) -> (a, b)[n]",
+    "scan": "(f: (c, a) -> (c, b), init: c, x: a[n]) -> (c, b[n])",
+    "print": "(value: a) -> ()",
+    "stop_gradient": "(x: a) -> a",
+}
+_SCALAR_ELEMENTS = frozenset({"transpose"})
+_REDUCTIONS = frozenset({"sum", "prod", "max", "min", "mean", "any", "all", "argmax", "argmin", "logsumexp"})
+_BINARY = frozenset("maximum minimum atan2 bit_and bit_or bit_xor shift_left shift_right".split())
+EFFECT_OF = {"print": "print", "read_npz": "io", "read_npy": "io", "write_npz": "io", "write_npy": "io"}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The arguments of a builtin: nodes and where they stand."""
+
+    name: str
+    args: tuple[core.Expr, ...]
+    span: Span
+
+    def span_of(self, i: int) -> Span:
+        return self.args[i].span
+
+
+Rule = Callable[[Checker, Given], core.Expr]
+
+
+def infer_builtin(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
+    """A call of a builtin."""
+    if name in derivatives.FORMS:
+        return derivatives.form(cx, scope, name, e)
+    if name in _REDUCTIONS and any(a.name == "axis" for a in e.arguments):
+        return reduce_axis(cx, scope, name, e)
+    if name in SIGNATURES:
+        return by_signature(cx, scope, name, e)
+    rule, parameters = FORMS[name] if name in FORMS else (cast, ("x",))
+    arguments: list[s.Argument]
+    if parameters is None:
+        arguments = list(e.arguments)
+        for a in arguments:
+            if a.name is not None or a.spread:
+                raise error("E0307", f"`{name}` takes its arguments by position", a.span)
+    else:
+        optional = tuple(p.endswith("?") for p in parameters)
+        names = tuple(p.rstrip("?") for p in parameters)
+        arguments = [a for a in calls.in_order(e, name, names, optional, None) if a is not None]
+    values = tuple(expr.infer(cx, scope, a.value) for a in arguments)
+    for v in values:
+        cx.settled(v.type)
+    return rule(cx, Given(name, values, e.span))
+
+
+def builtin_scheme(cx: Checker, name: str) -> Scheme:
+    """The scheme of a builtin with a signature; parsed when it is first used."""
+    return cx.program.builtin(name, lambda: make_entry(cx, name)).scheme
+
+
+def builtin_entry(cx: Checker, name: str) -> FnEntry:
+    return cx.program.builtin(name, lambda: make_entry(cx, name))
+
+
+def make_entry(cx: Checker, name: str) -> FnEntry:
+    from dlang.diagnostics import Source
+
+    module, problems = parse(Source(f"<{name}>", f"fn {name}{SIGNATURES[name]} = x\n"))
+    assert not problems, problems
+    (f,) = module.items
+    assert isinstance(f, s.Fn)
+    saved, cx.st.level = cx.st.level, 0
+    try:
+        sig = functions.signature(cx, Scope(), name, f.bounds, f.parameters, f.result, f.span)
+    finally:
+        cx.st.level = saved
+    for v in sig.scheme.variables:
+        if name in _SCALAR_ELEMENTS and isinstance(v, TypeVar):
+            v.atomic = True
+    for v in sig.scheme.variables:
+        v.origin = None
+    names = functions.parameter_names(f.parameters)
+    decl = core.FnDecl(name, "prelude", f.span, result=sig.result, kind="extern")
+    return FnEntry(decl, sig.scheme, names, tuple(False for _ in names), builtin=name)
+
+
+def by_signature(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
+    entry = builtin_entry(cx, name)
+    arguments = calls.in_order(e, name, entry.names, entry.defaults, None)
+    note_effect(scope, name)
+    inst = instantiate(cx.st, entry.scheme, name, e.function.span)
+    args, _ = calls.apply_parameters(cx, scope, arguments, inst, name, entry.names, None)
+    cx.settled(inst.result)
+    return core.Builtin(inst.result, e.span, name, tuple(a for a in args if a is not None))
+
+
+def note_effect(scope: Scope, name: str) -> None:
+    if name in EFFECT_OF and scope.function is not None:
+        scope.function.effects.add(EFFECT_OF[name])
+
+
+def as_value(cx: Checker, scope: Scope, name: str, span: Span) -> core.Expr:
+    """A builtin as a function value: a lambda around its call."""
+    if name in derivatives.FORMS:
+        raise error("E0306", f"`{name}` is a form, not a value: apply it to a function", span)
+    params: tuple[core.Local, ...]
+    if name in SIGNATURES:
+        note_effect(scope, name)
+        inst = instantiate(cx.st, builtin_scheme(cx, name), name, span)
+        params = tuple(core.Local(f"x{i}", p, False, None, span) for i, p in enumerate(inst.params))
+        body: core.Expr = core.Builtin(inst.result, span, name, tuple(core.Ref(p.type, span, p) for p in params))
+        return core.Lambda(TypeFn(inst.params, inst.result), span, params, body)
+    rule, parameters = FORMS[name] if name in FORMS else (cast, ("x",))
+    if parameters is None or name == "fail":
+        raise error("E0306", f"`{name}` can't be used as a value", span, help=(f"write a lambda: `|x| {name}(x)`",))
+    required = [p for p in parameters if not p.endswith("?")]
+    params = tuple(core.Local(p, cx.st.type_var(), False, None, span) for p in required)
+    body = rule(cx, Given(name, tuple(core.Ref(p.type, span, p) for p in params), span))
+    return core.Lambda(TypeFn(tuple(p.type for p in params), body.type), span, params, body)
+
+
+# ---- forms -----------------------------------------------------------------------------------------------------------
+def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
+    """`sum(x, axis = 1)`: the axis is a literal."""
+    given = [a for a in e.arguments if a.name != "axis"]
+    axis_argument = next(a for a in e.arguments if a.name == "axis")
+    if len(given) != 1 or (given[0].name not in (None, "x")):
+        raise error("E0303", f"`{name}` takes one array and an `axis`, found {len(e.arguments)} arguments", e.span)
+    axis = literal_integer(axis_argument.value)
+    if axis is None:
+        raise error("E0307", "`axis` has to be a literal integer", axis_argument.span)
+    value = expr.infer(cx, scope, given[0].value)
+    cx.settled(value.type)
+    element = BOOL if name in ("any", "all") else None
+    if element is not None:
+        cx.expect(TypeArray(element, cx.st.row()), value.type, given[0].span, f"`{name}`: ")
+    dtype, shape = split_checked(cx, value, "Eq" if element else "Float" if name in ("mean", "logsumexp") else "Num")
+    row = cx.st.row()
+    cx.constrain("reduce", Reason(e.span, f"{name} along axis {axis}", (value.type,)), shapes=(shape, row), data=axis)
+    result: Type = TypeCon("i64") if name.startswith("arg") else dtype
+    t = resolve(TypeArray(result, row))
+    return core.Builtin(t, e.span, name, (value,), {"axis": axis})
+
+
+def literal_integer(e: s.Expr) -> int | None:
+    if isinstance(e, s.Unary) and e.operator == "-":
+        inner = literal_integer(e.operand)
+        return None if inner is None else -inner
+    return e.value if isinstance(e, s.Number) and isinstance(e.value, int) else None
+
+
+def split_checked(cx: Checker, value: core.Expr, cls: str) -> tuple[Type, Shape]:
+    """dtype and shape of an argument, with a message where it is of another class."""
+    probe = cx.st.type_var(atomic=True, classes=frozenset({cls}) if cls else frozenset())
+    row = cx.st.row()
+    cx.expect(TypeArray(probe, row), value.type, value.span)
+    return split(cx.st, value.type)
+
+
+def elementwise(cx: Checker, g: Given, op: str, a: Type, b: Type) -> Type:
+    result = cx.st.type_var()
+    cx.constrain("arith", Reason(g.span, op, (a, b)), types=(a, b, result), data=op)
+    return result
+
+
+def binary(cx: Checker, g: Given) -> core.Expr:
+    a, b = g.args
+    return core.Builtin(elementwise(cx, g, g.name, a.type, b.type), g.span, g.name, g.args)
+
+
+def where(cx: Checker, g: Given) -> core.Expr:
+    mask, a, b = g.args
+    mask_row = cx.st.row()
+    cx.expect(TypeArray(BOOL, mask_row), mask.type, mask.span, "the mask of `where`: ")
+    both = elementwise(cx, g, "where", a.type, b.type)
+    cx.settled(both)
+    element, shape = split(cx.st, both)
+    row = cx.st.row()
+    cx.constrain("bcast", Reason(g.span, "where", (mask.type, both)), shapes=(mask_row, shape, row))
+    return core.Builtin(resolve(TypeArray(element, row)), g.span, "where", g.args)
+
+
+def clip(cx: Checker, g: Given) -> core.Expr:
+    x, low, high = g.args
+    first = elementwise(cx, g, "maximum", x.type, low.type)
+    return core.Builtin(elementwise(cx, g, "minimum", first, high.type), g.span, "clip", g.args)
+
+
+def cast(cx: Checker, g: Given) -> core.Expr:
+    """`f64(x)`: elementwise, from any number or bool."""
+    (x,) = g.args
+    if g.name in ("bool", "str"):
+        raise error("E0301", f"there is no conversion to `{g.name}`", g.span,
+                    help=("write a comparison such as `x != 0`",) if g.name == "bool" else ('write "{x}"',))  # fmt: skip
+    _, shape = split_checked(cx, x, "Scalar")
+    return core.Builtin(resolve(TypeArray(TypeCon(g.name), shape)), g.span, "cast", g.args)
+
+
+def sizes_of(cx: Checker, args: tuple[core.Expr, ...], name: str) -> tuple[tuple[Size, ...], tuple[SizeVar, ...]]:
+    sizes: list[Size] = []
+    fresh: list[SizeVar] = []
+    for a in args:
+        size, v = cx.bound(a, a.span, f"a size of `{name}`: ")
+        sizes.append(size)
+        if v is not None:
+            fresh.append(v)
+    return tuple(sizes), tuple(fresh)
+
+
+def constant_array(cx: Checker, g: Given) -> core.Expr:
+    """`zeros(n, m)`, `ones(n, m)`."""
+    sizes, fresh = sizes_of(cx, g.args, g.name)
+    element = cx.st.type_var(atomic=True, classes=frozenset({"Num"}), literal="float")
+    return core.Builtin(array(element, *sizes), g.span, g.name, g.args, {}, fresh)
+
+
+def full(cx: Checker, g: Given) -> core.Expr:
+    if not g.args:
+        raise error("E0303", "`full` takes a value and sizes", g.span)
+    sizes, fresh = sizes_of(cx, g.args[1:], g.name)
+    return core.Builtin(resolve(array(g.args[0].type, *sizes)), g.span, g.name, g.args, {}, fresh)
+
+
+def reshape(cx: Checker, g: Given) -> core.Expr:
+    if not g.args:
+        raise error("E0303", "`reshape` takes an array and sizes", g.span)
+    x = g.args[0]
+    sizes, fresh = sizes_of(cx, g.args[1:], g.name)
+    element, shape = split(cx.st, x.type)
+    wanted = product(sizes, Note("the number of elements after the reshape", g.span))
+    t = array(element, *sizes)
+    cx.constrain("product", Reason(g.span, "reshape", (x.type, t)), shapes=(shape,), sizes=(wanted,))
+    return core.Builtin(t, g.span, g.name, g.args, {}, fresh)
+
+
+def stack(cx: Checker, g: Given) -> core.Expr:
+    """`stack(a, b, c)`: one more axis in front."""
+    element: Type = g.args[0].type if g.args else cx.st.type_var()
+    for a in g.args[1:]:
+        cx.expect(element, a.type, a.span, "an argument of `stack`: ")
+    size = number(len(g.args), Note("the number of arguments of `stack`", g.span))
+    return core.Builtin(resolve(array(element, size)), g.span, "stack", g.args)
+
+
+def shape_of(cx: Checker, g: Given) -> core.Expr:
+    (x,) = g.args
+    _, shape = split(cx.st, x.type)
+    result = cx.st.type_var()
+    cx.constrain("rank", Reason(g.span, "shape", (x.type,)), types=(result,), shapes=(shape,))
+    return core.Builtin(result, g.span, "shape", g.args)
+
+
+def close(cx: Checker, g: Given) -> core.Expr:
+    a, b = g.args[0], g.args[1]
+    cx.expect(a.type, b.type, b.span, "the second argument of `close`: ", (Note("the first is here", a.span),))
+    if len(g.args) > 2:
+        cx.expect(F64, g.args[2].type, g.args[2].span, "`tol`: ")
+
+    def check() -> None:
+        t = resolve(a.type)
+        if isinstance(t, TypeCon) and not t.name.startswith(("f", "bf")):
+            raise error("E0302", f"`close` compares floats, found {t.name}", g.span, help=("write `==`",))
+
+    cx.later.append(check)
+    return core.Builtin(BOOL, g.span, "close", g.args)
+
+
+def scalar_in(cx: Checker, t: Type, span: Span, name: str) -> Type:
+    """The dtype of the floats of a structure."""
+    t = resolve(t)
+    if isinstance(t, TypeArray | TypeTuple | TypeData):
+        found: set[str] = set()
+        float_leaves(t, found, set())
+        return scalar_of(cx.st, t)
+    if isinstance(t, TypeCon):
+        if not t.name.startswith(("f", "bf")):
+            raise error("E0302", f"`{name}` needs floats, found {t.name}", span)
+        return t
+    if isinstance(t, TypeFn):
+        raise error("E0302", f"`{name}` needs floats, found a function", span)
+    if t.literal is None and "Float" not in t.classes:
+        cx.expect(cx.st.type_var(classes=frozenset({"Vector"})), t, span)
+        return F64
+    return t
+
+
+def map_floats(cx: Checker, g: Given) -> core.Expr:
+    if len(g.args) < 2:
+        raise error("E0303", "`map_floats` takes a function and values", g.span)
+    f, first, *rest = g.args
+    for r in rest:
+        cx.expect(first.type, r.type, r.span, "an argument of `map_floats`: ")
+    scalar = scalar_in(cx, first.type, first.span, "map_floats")
+    cx.expect(TypeFn((scalar,) * (len(g.args) - 1), scalar), f.type, f.span, "the function of `map_floats`: ")
+    return core.Builtin(first.type, g.span, g.name, g.args)
+
+
+def sum_floats(cx: Checker, g: Given) -> core.Expr:
+    (x,) = g.args
+    return core.Builtin(scalar_in(cx, x.type, x.span, "sum_floats"), g.span, g.name, g.args)
+
+
+def fail(cx: Checker, g: Given) -> core.Expr:
+    (message,) = g.args
+    cx.expect(STR, message.type, message.span, "the message of `fail`: ")
+    return core.Fail(cx.st.type_var(), g.span, message)
+
+
+FORMS: dict[str, tuple[Rule, tuple[str, ...] | None]] = {
+    **{name: (binary, ("x", "y")) for name in _BINARY},
+    "where": (where, ("mask", "x", "y")),
+    "clip": (clip, ("x", "low", "high")),
+    "zeros": (constant_array, None),
+    "ones": (constant_array, None),
+    "full": (full, None),
+    "reshape": (reshape, None),
+    "stack": (stack, None),
+    "shape": (shape_of, ("x",)),
+    "close": (close, ("x", "y", "tol?")),
+    "map_floats": (map_floats, None),
+    "sum_floats": (sum_floats, ("x",)),
+    "fail": (fail, ("message",)),
+}
+
+
+def is_builtin(name: str) -> bool:
+    return name in SIGNATURES or name in FORMS or name in derivatives.FORMS or name in DTYPES
+
+
+def names() -> list[str]:
+    return [*SIGNATURES, *FORMS, *derivatives.FORMS, *sorted(DTYPES)]
+
+
+# ---- extern ----------------------------------------------------------------------------------------------------------
+def external(
+    cx: Checker, scope: Scope, entry: FnEntry, inst: Instantiated, args: list[core.Expr | None], e: s.Call
+) -> core.Expr:
+    """A call of an `extern "builtin:…"`."""
+    name = entry.builtin
+    given = tuple(a for a in args if a is not None)
+    note_effect(scope, name)
+    static: dict[str, int | str | tuple[str, ...]] = {}
+    if name.startswith("write_") and given:
+        value = given[-1]
+        static["names"] = dotted_names(cx.settled(value.type))
+    if name.startswith("read_"):
+        cx.constrain("external", Reason(e.span, entry.decl.name, (inst.result,)), types=(inst.result,))
+        cx.unfinished = True
+
+        def check() -> None:
+            t = resolve(inst.result)
+            element, shape = (resolve(t.element), t.shape) if isinstance(t, TypeArray) else (t, Shape())
+            if isinstance(shape.row, RowVar) or isinstance(element, TypeVar):
+                raise error(
+                    "E0412",
+                    f"the dtype and the number of axes of what `{entry.decl.name}` reads are not known",
+                    e.span,
+                    help=("annotate the `let`: `let x: f64[n, m] = …`",),
+                )
+
+        cx.later.append(check)
+    return core.Builtin(inst.result, e.span, name, given, static, inst.opened)
+
+
+def dotted_names(t: Type, prefix: str = "") -> tuple[str, ...]:
+    """The names of the arrays in a value, in order: `layer.w`."""
+    t = resolve(t)
+    if isinstance(t, TypeData) and t.decl.is_struct:
+        parts = [(n or str(i), f) for i, (n, f) in enumerate(t.decl.variants[0].fields)]
+    elif isinstance(t, TypeTuple):
+        parts = [(str(i), f) for i, f in enumerate(t.items)]
+    else:
+        return (prefix or "value",)
+    return tuple(n for name, f in parts for n in dotted_names(f, f"{prefix}.{name}" if prefix else name))
+
+
+__all__ = ["UNIT", "infer_builtin", "is_builtin", "split"]

@@ -1,0 +1,150 @@
+"""Comprehensions and the binders that they share with `for`."""
+
+from __future__ import annotations
+
+from dlang.diagnostics import Note, Span, error
+from dlang.grammar import syntax as s
+from dlang.typecheck import core
+from dlang.typecheck import expressions as expr
+from dlang.typecheck import indexing, patterns
+from dlang.typecheck.context import Checker
+from dlang.typecheck.scope import LocalEntry, Scope
+from dlang.typecheck.terms import BOOL, I64, array, of_var, variables
+from dlang.typecheck.types import Shape, Size, SizeVar, Type, TypeArray, resolve
+
+
+def index_local(cx: Checker, scope: Scope, p: s.Pattern, *, axis: Size | None = None) -> core.Local:
+    """The local of an integer binder; its symbol lets `i + 3 - i` be 3."""
+    name = p.name if isinstance(p, s.PatternName) else "_"
+    local = core.Local(name, I64, False, None, p.span)
+    symbol = SizeVar(cx.st.level, name, rigid=True, opened=True, origin=Note(f"the index `{name}`", p.span))
+    cx.indices.add(symbol)
+    cx.symbols[local] = of_var(symbol)
+    if isinstance(p, s.PatternName):
+        scope.names[name] = LocalEntry(local, scope.border, axis, what="index")
+    return local
+
+
+def binder(cx: Checker, scope: Scope, b: s.Binder, inner: Scope) -> core.Binder:
+    """One binder; its bounds are checked in `scope`, its names are bound in `inner`."""
+    if b.below is not None:
+        bound = expr.infer(cx, scope, b.below)
+        size, _ = cx.bound(bound, b.below.span, "a bound: ")
+        return core.Count(index_local(cx, inner, b.pattern), size, bound, b.span)
+    if b.each is not None:
+        source = expr.infer(cx, scope, b.each)
+        t = resolve(source.type)
+        if not isinstance(t, TypeArray):
+            t = cx.settled(t)
+        if isinstance(t, TypeArray) and t.shape.pre:
+            size, rest = t.shape.pre[0], Shape(t.shape.pre[1:], t.shape.row, t.shape.post)
+            element: Type = resolve(TypeArray(t.element, rest))
+        else:
+            size, element = cx.st.size(Note("the array that is iterated over", b.each.span)), cx.st.type_var()
+            cx.expect(array(element, size), t, b.each.span, "`in` needs an array: ")
+        return core.Each(patterns.bind(cx, inner, b.pattern, element, what="binder"), source, size, b.span)
+    if b.low is not None and b.high is not None:
+        parts = []
+        for part in (b.low, b.high, b.step):
+            if part is None:
+                parts.append(None)
+                continue
+            value = expr.infer(cx, scope, part)
+            cx.expect(I64, value.type, part.span, "a bound of a range: ")
+            parts.append(value)
+        low, high, step = parts
+        assert low is not None and high is not None
+        length = indexing.length(cx, low, high, step, None, b.span)
+        if length is None:
+            length = of_var(cx.st.open_size(Note("the length of this range", b.span)))
+        local = index_local(cx, inner, b.pattern)
+        return core.Range(core.Bind(local), low, high, step, length, b.span)
+    axis = cx.st.size()
+    return core.Count(index_local(cx, inner, b.pattern, axis=axis), axis, None, b.span)
+
+
+def comprehension(cx: Checker, scope: Scope, e: s.Comprehension) -> core.Expr:
+    mark = len(cx.st.opened)
+    inner = scope.child(border=True)
+    inner.function = scope_function(scope)
+    binders: list[core.Binder] = []
+    for b in e.binders:
+        # Comprehensions are rectangular: a bound sees the names outside, and the binders before it.
+        outer = inner.child()
+        binders.append(binder(cx, outer, b, inner))
+    outside_mark = len(cx.st.opened)
+    condition = None
+    if e.condition is not None:
+        condition = expr.infer(cx, inner, e.condition)
+        cx.settled(condition.type)
+        cx.expect(BOOL, condition.type, e.condition.span, "the condition: ")
+    element = expr.infer(cx, inner, e.element)
+    for b, made in zip(e.binders, binders, strict=True):
+        check_bounded(inner, b, made)
+    check_rectangular(cx, binders)
+    t = cx.settled(element.type)
+    inside = cx.opened_since(outside_mark) | cx.indices
+    for v in variables(t):
+        if isinstance(v, SizeVar) and v in inside:
+            raise differ(e.element.span, v)
+    escaping = tuple(entry.local.type for entry in scope.locals())
+    cx.confine(
+        outside_mark,
+        (*escaping, t),
+        e.element.span,
+        "the elements would differ in size, or a size opened in them would leave the comprehension",
+    )
+    opened = None
+    if condition is not None:
+        opened = cx.st.open_size(Note("how many elements fulfil the condition", e.span))
+        if len(binders) > 1:
+            sizes: tuple[Size, ...] = (of_var(opened),)
+        else:
+            sizes = (of_var(opened),)
+    else:
+        sizes = tuple(b.size for b in binders)
+    del mark
+    result = resolve(TypeArray(t, Shape(sizes)))
+    return core.Comprehension(result, e.span, element, tuple(binders), condition, opened)
+
+
+def scope_function(scope: Scope):  # type: ignore[no-untyped-def]
+    """A comprehension belongs to its function, though `return` may not cross it."""
+    from dlang.typecheck.statements import inside_comprehension
+
+    return inside_comprehension(scope.function)
+
+
+def differ(span: Span, v: SizeVar) -> Exception:
+    notes = (Note(f"the size is {v.origin.text}", v.origin.span),) if v.origin is not None else ()
+    return error(
+        "E0406",
+        "the elements would differ in size",
+        span,
+        label="its size depends on the element" + (f": `{v.name}`" if v.name else ": it is a `?`"),
+        notes=notes,
+        help=("write `as` to state one size for all elements",),
+    )
+
+
+def check_bounded(scope: Scope, b: s.Binder, made: core.Binder) -> None:
+    if isinstance(made, core.Count) and made.bound is None:
+        name = made.local.name
+        entry = scope.names.get(name)
+        if not (isinstance(entry, LocalEntry) and entry.local is made.local and entry.used):
+            raise error(
+                "E0408",
+                f"nothing bounds {name}",
+                b.span,
+                label="no array is indexed by it alone",
+                help=(f"write a bound: `for {name} < n`",),
+            )
+
+
+def check_rectangular(cx: Checker, binders: list[core.Binder]) -> None:
+    own = {cx.symbols[b.local].poly.atom for b in binders if isinstance(b, core.Count)}
+    for b in binders:
+        for v in variables(b.size):
+            if v in own:
+                raise error("E0406", "the bound of a comprehension may not depend on another index of it", b.span,
+                            help=("nest two comprehensions, or use `if`",))  # fmt: skip

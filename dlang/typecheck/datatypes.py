@@ -1,0 +1,161 @@
+"""Declarations of structs, enums and aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dlang.diagnostics import DlangError, error
+from dlang.grammar import syntax as s
+from dlang.typecheck.annotations import Annotator
+from dlang.typecheck.context import Checker
+from dlang.typecheck.scope import AliasEntry, ModuleTable, Scope
+from dlang.typecheck.types import DataDecl, RowVar, SizeVar, Type, TypeVar, Var, Variant
+
+Written = s.Struct | s.Enum | s.Alias
+
+
+def field_types(d: Written) -> list[s.TypeExpr]:
+    match d:
+        case s.Struct():
+            return [f.type for f in d.fields]
+        case s.Enum():
+            return [f.type for c in d.constructors for f in c.fields]
+        case s.Alias():
+            return [d.type]
+
+
+def size_names(dim: s.Dim) -> Iterator[str]:
+    match dim:
+        case s.SizeName(_, name):
+            yield name
+        case s.SizeOperator(_, _, left, right):
+            yield from size_names(left)
+            yield from size_names(right)
+        case _:
+            return
+
+
+def sizes_in(t: s.TypeExpr | s.Dim, kinds: dict[str, list[str]]) -> Iterator[str]:
+    """The names that a type uses as sizes; `kinds` says which parameters of other types are."""
+    match t:
+        case s.TypeArray(_, element, dims):
+            yield from sizes_in(element, kinds)
+            for d in dims:
+                yield from size_names(d)
+        case s.TypeTuple(_, items):
+            for i in items:
+                yield from sizes_in(i, kinds)
+        case s.TypeFunction(_, parameters, result, _):
+            for i in (*parameters, result):
+                yield from sizes_in(i, kinds)
+        case s.TypeEffects(_, result, _):
+            yield from sizes_in(result, kinds)
+        case s.TypeName(_, name, arguments):
+            expected = kinds.get(name, [])
+            for k, a in enumerate(arguments):
+                if isinstance(a, s.TypeName) and not a.arguments:
+                    if k < len(expected) and expected[k] == "size":
+                        yield a.name
+                elif isinstance(a, s.SizeName):
+                    yield a.name
+                elif isinstance(a, s.SizeOperator):
+                    yield from size_names(a)
+                else:
+                    yield from sizes_in(a, kinds)
+        case _:
+            return
+
+
+def parameter_kinds(written: list[Written], outside: dict[str, list[str]]) -> dict[str, list[str]]:
+    """For each declaration, whether its parameters are types, sizes or rows: one used in a shape is a size."""
+    kinds = dict(outside)
+    for d in written:
+        kinds[d.name] = ["row" if p.row else "type" for p in d.parameters]
+    changed = True
+    while changed:
+        changed = False
+        for d in written:
+            used = {n for t in field_types(d) for n in sizes_in(t, kinds)}
+            for i, p in enumerate(d.parameters):
+                if p.name in used and kinds[d.name][i] == "type":
+                    kinds[d.name][i] = "size"
+                    changed = True
+    return kinds
+
+
+def variable(p: s.TypeParameter, kind: str) -> Var:
+    if kind == "size":
+        return SizeVar(0, p.name, rigid=True)
+    if kind == "row":
+        return RowVar(0, p.name, rigid=True)
+    return TypeVar(0, p.name, rigid=True)
+
+
+def declare(cx: Checker, table: ModuleTable, written: list[Written], outside: dict[str, list[str]]) -> None:
+    """Adds the data types of a module to its table."""
+    kinds = parameter_kinds(written, outside)
+    waiting: list[tuple[Written, tuple[Var, ...], list[DataDecl]]] = []
+    for d in written:
+        if d.name in table.types and d.name in {w.name for w, _, _ in waiting}:
+            cx.report(error("E0202", f"the type `{d.name}` is declared twice", d.name_span).diagnostics[0])
+            continue
+        params = tuple(variable(p, k) for p, k in zip(d.parameters, kinds[d.name], strict=True))
+        decls: list[DataDecl] = []
+        if not isinstance(d, s.Alias):
+            decl = DataDecl(d.name, table.name, params, (), isinstance(d, s.Struct), d.name_span, d.doc)
+            table.types[d.name] = decl
+            table.core.types[d.name] = decl
+            decls.append(decl)
+        waiting.append((d, params, decls))
+    # An alias may mention any data type, but only aliases above it.
+    for d, params, _ in waiting:
+        if isinstance(d, s.Alias):
+            try:
+                table.types[d.name] = AliasEntry(params, converted(cx, d.name, params, d.type))
+            except DlangError as problem:
+                for x in problem.diagnostics:
+                    cx.report(x)
+    for d, params, decls in waiting:
+        if decls:
+            assert not isinstance(d, s.Alias)
+            decls[0].variants = variants(cx, d, params)
+            for v in decls[0].variants:
+                if v.name in table.constructors and table.constructors[v.name][0].module == table.name:
+                    span = d.name_span
+                    cx.report(error("E0202", f"the constructor `{v.name}` is declared twice", span).diagnostics[0])
+                table.constructors[v.name] = (decls[0], v)
+
+
+def variants(cx: Checker, d: s.Struct | s.Enum, params: tuple[Var, ...]) -> tuple[Variant, ...]:
+    def fields(written: tuple[s.FieldDecl, ...]) -> tuple[tuple[str | None, Type], ...]:
+        out: list[tuple[str | None, Type]] = []
+        for f in written:
+            if f.name is not None and f.name in [n for n, _ in out]:
+                cx.report(error("E0202", f"the field `{f.name}` is declared twice", f.span).diagnostics[0])
+                continue
+            try:
+                out.append((f.name, converted(cx, d.name, params, f.type)))
+            except DlangError as problem:
+                for x in problem.diagnostics:
+                    cx.report(x)
+                out.append((f.name, cx.st.type_var()))
+        return tuple(out)
+
+    if isinstance(d, s.Struct):
+        return (Variant(d.name, fields(d.fields)),)
+    return tuple(Variant(c.name, fields(c.fields), i) for i, c in enumerate(d.constructors))
+
+
+def converted(cx: Checker, name: str, params: tuple[Var, ...], t: s.TypeExpr) -> Type:
+    """A type in a declaration: its variables are the parameters."""
+    scope = Scope(types={(".." + p.name if isinstance(p, RowVar) else p.name): p for p in params if p.name})
+    annotator = Annotator(cx, scope, rigid=True, what=f"the declaration of `{name}`")
+    out = annotator.type(t)
+    for n in annotator.names:
+        raise error(
+            "E0207",
+            f"`{n}` is not a parameter of `{name}`",
+            t.span,
+            help=(f"write `{name}<{', '.join([*(p.name or '_' for p in params), n])}>`",),
+        )
+    return out

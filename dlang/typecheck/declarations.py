@@ -1,0 +1,337 @@
+"""Checking the declarations of a module, a group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
+from dlang.grammar import syntax as s
+from dlang.typecheck import core, functions, statements
+from dlang.typecheck import expressions as expr
+from dlang.typecheck.annotations import Annotator
+from dlang.typecheck.context import Checker
+from dlang.typecheck.finish import finished
+from dlang.typecheck.functions import Body, Signature
+from dlang.typecheck.schemes import Member, Scheme, default_rest, generalise
+from dlang.typecheck.scope import FnEntry, FunctionContext, ModuleTable, Scope
+from dlang.typecheck.state import Inference
+from dlang.typecheck.terms import of_var
+from dlang.typecheck.types import UNIT, RowVar, Size, SizeVar, Type, TypeFn, TypeTuple, TypeVar
+
+if TYPE_CHECKING:
+    from dlang.typecheck.program import Program
+
+Function = s.Fn | s.Const | s.Extern
+
+
+def checker(program: Program, table: ModuleTable) -> Checker:
+    return Checker(Inference(backwards=program.backwards), table, program)
+
+
+def size_of_param(local: core.Local) -> Size | None:
+    """The size of a parameter that was declared `size`."""
+    return of_var(local.size) if local.size is not None and not local.size.opened else None
+
+
+def any_entry(name: str, module: str, span: Span, parameters: tuple[s.Parameter, ...] | None) -> FnEntry:
+    """Stands for a function with a mistake: it fits everywhere, so that the mistake is reported once."""
+    params = tuple(TypeVar(1) for _ in parameters or ())
+    result = TypeVar(1)
+    scheme = Scheme(params, result, (), (*params, result))
+    decl = core.FnDecl(name, module, span, result=result, variables=scheme.variables)
+    if parameters is None:
+        decl.kind = "const"
+        return FnEntry(decl, scheme)
+    names = functions.parameter_names(parameters)
+    return FnEntry(decl, scheme, names, tuple(p.default is not None for p in parameters))
+
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+def parts(item: Function) -> tuple[tuple[s.Bound, ...], tuple[s.Parameter, ...], s.TypeExpr | None]:
+    match item:
+        case s.Fn():
+            return item.bounds, item.parameters, item.result
+        case s.Const():
+            return (), (), item.type
+        case s.Extern():
+            return (), item.parameters, item.result
+
+
+def check_functions(program: Program, table: ModuleTable, group: list[str]) -> list[Diagnostic]:
+    """Checks functions that call one another, and adds them to the table of the module."""
+    cx = checker(program, table)
+    items = [table.functions[n] for n in group]
+    signatures: dict[str, Signature] = {}
+    entries: dict[str, FnEntry] = {}
+    root = Scope()
+    for item in items:
+        bounds, parameters, result = parts(item)
+        kind = "const" if isinstance(item, s.Const) else "extern" if isinstance(item, s.Extern) else "fn"
+        try:
+            sig = functions.signature(cx, root, item.name, bounds, parameters, result, item.name_span)
+        except DlangError as problem:
+            for d in problem.diagnostics:
+                cx.report(d)
+            broken = any_entry(item.name, table.name, item.name_span, None if kind == "const" else parameters)
+            register(table, item.name, broken)
+            continue
+        decl = core.FnDecl(item.name, table.name, item.name_span, kind=kind, doc=item.doc)
+        names, defaults = functions.parameter_names(parameters), tuple(p.default is not None for p in parameters)
+        entry = FnEntry(decl, sig.scheme, names, defaults, pending=not sig.full)
+        signatures[item.name], entries[item.name] = sig, entry
+        register(table, item.name, entry)
+        if isinstance(item, s.Extern):
+            finish_extern(entry, sig, item)
+    made: dict[str, Body] = {}
+    failed: set[str] = set()
+    for item in items:
+        if item.name not in signatures or isinstance(item, s.Extern):
+            continue
+        before = len(cx.st.diagnostics)
+        _, parameters, result = parts(item)
+        written = item.value if isinstance(item, s.Const) else item.body
+        body = attempt(cx, lambda i=item, w=written, p=parameters, r=result: functions.body(  # type: ignore[misc]
+            cx, root, i.name, signatures[i.name], p, w, r is not None))  # fmt: skip
+        if body is not None:
+            made[item.name] = body
+        if body is None or len(cx.st.diagnostics) > before:
+            failed.add(item.name)
+    members = [
+        Member(i.name, i.name_span, entries[i.name].scheme, signatures[i.name].full, made[i.name].found)
+        for i in items
+        if i.name in made
+    ]
+    if members:
+        attempt(cx, lambda: generalise(cx.st, members, bool(failed)))
+    conclude(cx)
+    ok = not cx.st.diagnostics
+    for name, body in made.items():
+        functions.fill(entries[name].decl, entries[name], signatures[name], body)
+    for name, body in made.items():
+        decl = entries[name].decl
+        if ok:
+            if cx.unfinished and decl.body is not None:
+                decl.body = finished(decl.body)
+        else:
+            decl.body = None
+    for name in failed - set(made):
+        if signatures[name].full:  # callers and hover texts still have its type
+            sig, entry = signatures[name], entries[name]
+            names_ = functions.parameter_names(parts(table.functions[name])[1])
+            entry.decl.params = tuple(
+                core.Param(core.Local(n or "_", t, False, None if x is None else x.poly.atom))  # type: ignore[arg-type]
+                for n, t, x in zip(names_, sig.params, sig.sizes, strict=True)
+            )
+            entry.decl.result, entry.decl.variables = sig.result, sig.scheme.variables
+            entry.decl.opened = sig.scheme.opened
+    effects(cx, group, entries, made, signatures)
+    if not ok:
+        for item in items:
+            if item.name in entries and not isinstance(item, s.Extern) and not signatures[item.name].full:
+                _, parameters, _ = parts(item)
+                const = isinstance(item, s.Const)
+                broken = any_entry(item.name, table.name, item.name_span, None if const else parameters)
+                register(table, item.name, broken)
+    for name in group:
+        entry_ = table.entries[name]
+        if isinstance(entry_, FnEntry) and entry_.decl.kind == "const" and entry_.decl.body is not None:
+            value = cx.constant(entry_.decl)
+            if value is not None:
+                table.integers[name] = value
+    return cx.st.diagnostics
+
+
+def register(table: ModuleTable, name: str, entry: FnEntry) -> None:
+    table.entries[name] = entry
+    table.core.functions[name] = entry.decl
+
+
+def attempt(cx: Checker, action: Callable[[], object]) -> object:
+    """Runs a part of checking; a mistake in it is reported, and None is the result."""
+    try:
+        return action()
+    except DlangError as problem:
+        for d in problem.diagnostics:
+            cx.report(d)
+        return None
+
+
+def conclude(cx: Checker) -> None:
+    """What waits for the end of a group: escapes, late checks, defaults."""
+    if not cx.st.diagnostics:
+        for escape in cx.escapes:
+            attempt(cx, lambda e=escape: cx.check_escape(e))  # type: ignore[misc]
+    clean = not cx.st.diagnostics
+    for check in cx.later:
+        if clean:
+            attempt(cx, check)
+    default_rest(cx.st)
+
+
+def finish_extern(entry: FnEntry, sig: Signature, item: s.Extern) -> None:
+    decl = entry.decl
+    if item.target.startswith("builtin:"):
+        entry.builtin = item.target.removeprefix("builtin:")
+    names = functions.parameter_names(item.parameters)
+    locals_ = [
+        core.Local(n or "_", t, False, None if size is None else size.poly.atom, p.span)  # type: ignore[arg-type]
+        for n, t, size, p in zip(names, sig.params, sig.sizes, item.parameters, strict=True)
+    ]
+    entry.pending = False
+    decl.params = tuple(core.Param(x) for x in locals_)
+    decl.result = sig.result
+    scheme = entry.scheme
+    if not sig.full:
+        raise_open_extern(item)
+    decl.variables, decl.opened = scheme.variables, scheme.opened
+    decl.effects = frozenset(sig.effects or ())
+
+
+def raise_open_extern(item: s.Extern) -> None:
+    raise error("E0411", f"every parameter of the `extern` `{item.name}` needs a type", item.name_span)
+
+
+def effects(
+    cx: Checker, group: list[str], entries: dict[str, FnEntry], made: dict[str, Body], signatures: dict[str, Signature]
+) -> None:
+    """Effects and recursion: what is reached through the calls of the group."""
+    decls = {entries[n].decl: made[n].context for n in made}
+    changed = True
+    while changed:
+        changed = False
+        for context in decls.values():
+            for called in list(context.calls):
+                inner: FunctionContext | None = decls.get(called)
+                if inner is not None and not inner.effects <= context.effects:
+                    context.effects |= inner.effects
+                    changed = True
+    for name in made:
+        decl = entries[name].decl
+        decl.effects = frozenset(made[name].context.effects)
+        decl.recursive = len(group) > 1 or decl in made[name].context.calls
+        functions.check_effects(cx, signatures[name], made[name].context.effects, decl.span)
+
+
+# ---- tests, scripts, expressions -------------------------------------------------------------------------------------
+def check_block(
+    program: Program, table: ModuleTable, name: str, kind: str, block: s.Block, span: Span
+) -> tuple[core.FnDecl, list[Diagnostic]]:
+    """A `test` or a script: statements without a value."""
+    cx = checker(program, table)
+    decl = core.FnDecl(name, table.name, span, result=UNIT, kind=kind)
+    cx.st.level = 1
+    scope = Scope(function=FunctionContext(name, None))
+    value = attempt(cx, lambda: statements.block(cx, scope, block, None))
+    if value is not None:
+        assert isinstance(value, core.BlockExpr)
+        if block.statements and isinstance(block.statements[-1], statements.EXPRESSIONS) and kind == "test":
+            attempt(cx, lambda: statements.discard(cx, value.result, block.statements[-1].span))
+    close(cx, name, span)
+    assert scope.function is not None
+    decl.effects = frozenset(scope.function.effects)
+    if value is not None and not cx.st.diagnostics:
+        assert isinstance(value, core.BlockExpr)
+        decl.body = finished(value) if cx.unfinished else value
+        decl.result = decl.body.type if kind == "script" else UNIT
+    return decl, cx.st.diagnostics
+
+
+def close(cx: Checker, name: str, span: Span) -> None:
+    """The end of something that nothing calls: all that is open is decided."""
+    cx.st.level = 0
+    member = Member(name, span, Scheme((), UNIT))
+    attempt(cx, lambda: generalise(cx.st, [member], bool(cx.st.diagnostics)))
+    conclude(cx)
+
+
+def check_value(
+    program: Program, table: ModuleTable, name: str, e: s.Expr
+) -> tuple[core.FnDecl, list[Diagnostic]]:
+    cx = checker(program, table)
+    decl = core.FnDecl(name, table.name, e.span)
+    cx.st.level = 1
+    scope = Scope(function=FunctionContext(name, None))
+    value = attempt(cx, lambda: expr.infer(cx, scope, e))
+    close(cx, name, e.span)
+    if value is not None and not cx.st.diagnostics:
+        assert not isinstance(value, Body)
+        made: core.Expr = value  # type: ignore[assignment]
+        decl.body = finished(made) if cx.unfinished else made
+        decl.result = decl.body.type
+    assert scope.function is not None
+    decl.effects = frozenset(scope.function.effects)
+    return decl, cx.st.diagnostics
+
+
+# ---- custom derivatives ----------------------------------------------------------------------------------------------
+def check_rule(program: Program, table: ModuleTable, rule: s.Rule) -> list[Diagnostic]:
+    """`pullback f(x) -> y = …`: a function of the parameters and the result, that returns a function."""
+    cx = checker(program, table)
+    decl = attempt(cx, lambda: rule_decl(program, cx, table, rule))
+    if decl is not None and not cx.st.diagnostics:
+        assert isinstance(decl, core.FnDecl)
+        table.core.rules[(rule.kind, rule.name)] = decl
+    return cx.st.diagnostics
+
+
+def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -> core.FnDecl | None:
+    if rule.name not in table.functions:
+        raise error("E0201", f"`{rule.kind}` of `{rule.name}`, which is not a function of this module", rule.name_span)
+    if (rule.kind, rule.name) in table.core.rules:
+        raise error("E0202", f"`{rule.name}` has two `{rule.kind}`s", rule.name_span)
+    entry = program.value(table, rule.name)
+    if not isinstance(entry, FnEntry) or (entry.decl.body is None and entry.decl.kind != "extern"):
+        return None
+    f = entry.decl
+    if len(rule.parameters) != len(f.params):
+        raise error(
+            "E0303",
+            f"`{rule.name}` has {len(f.params)} parameters, its `{rule.kind}` has {len(rule.parameters)}",
+            rule.name_span,
+            notes=(Note(f"`{rule.name}` is declared here", f.span),),
+        )
+    cx.st.level = 1
+    context = statements.new_function(rule.name, None)
+    types = {(".." + v.name if isinstance(v, RowVar) else v.name): v for v in f.variables if v.name}
+    scope = Scope(types=types, function=context)
+    params: list[core.Param] = []
+    active: list[Type] = []
+    assert f.result is not None
+    for written, p in zip(rule.parameters, f.params, strict=True):
+        t = p.local.type
+        if written.type is not None:
+            cx.expect(t, Annotator(cx, scope, rigid=False).type(written.type), written.span, "the parameter: ")
+        name = written.pattern.name if isinstance(written.pattern, s.PatternName) else "_"
+        local = core.Local(name, t, False, p.local.size, written.span)
+        if name != "_":
+            from dlang.typecheck.scope import LocalEntry
+
+            scope.names[name] = LocalEntry(local, what="parameter")
+        if p.local.size is not None:
+            cx.symbols[local] = of_var(p.local.size)
+        inert = p.nodiff or written.nodiff
+        params.append(core.Param(local, None, inert))
+        if not inert:
+            active.append(t)
+    result = core.Local(rule.result, f.result, False, None, rule.span)
+    from dlang.typecheck.scope import LocalEntry as Entry
+
+    scope.names[rule.result] = Entry(result, what="parameter")
+    params.append(core.Param(result))
+    if rule.kind == "pullback":
+        want = TypeFn((f.result,), active[0] if len(active) == 1 else TypeTuple(tuple(active)))
+    else:
+        want = TypeFn(tuple(active), f.result)
+    body = expr.infer(cx, scope, rule.body)
+    cx.settled(body.type)
+    cx.expect(want, body.type, rule.body.span, f"the `{rule.kind}`: ")
+    close(cx, rule.name, rule.name_span)
+    decl = core.FnDecl(rule.name, table.name, rule.name_span, tuple(params), want, f.variables, (), None)
+    decl.kind, decl.effects = rule.kind, frozenset(context.effects)
+    if not cx.st.diagnostics:
+        decl.body = finished(body) if cx.unfinished else body
+    return decl
+
+
+__all__ = ["SizeVar", "check_block", "check_functions", "check_rule", "check_value"]

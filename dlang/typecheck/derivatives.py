@@ -1,0 +1,285 @@
+"""The types of `grad` and its relatives."""
+
+from __future__ import annotations
+
+from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.grammar import syntax as s
+from dlang.typecheck import calls, core
+from dlang.typecheck import expressions as expr
+from dlang.typecheck.context import Checker
+from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.operators import float_leaves, split
+from dlang.typecheck.printing import show
+from dlang.typecheck.scope import FnEntry, Scope
+from dlang.typecheck.schemes import Instantiated
+from dlang.typecheck.state import Mismatch, Reason
+from dlang.typecheck.terms import free
+from dlang.typecheck.types import Type, TypeArray, TypeData, TypeFn, TypeTuple, TypeVar, resolve
+from dlang.typecheck.unify import unify
+
+FORMS = frozenset({"grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "checkpoint"})
+
+
+def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
+    """`grad(f, wrt = x)`; `vjp` and `jvp` also take the arguments."""
+    if not e.arguments or e.arguments[0].name is not None:
+        raise error("E0703", f"`{kind}` takes a function", e.span)
+    written = e.arguments[0]
+    function = expr.infer(cx, scope, written.value)
+    t = cx.settled(function.type)
+    if isinstance(t, TypeVar):
+        raise error(
+            "E0704",
+            f"`{kind}` has to know how many parameters the function has",
+            written.span,
+            help=("annotate the function: `f: f64 -> f64`",),
+        )
+    if not isinstance(t, TypeFn):
+        raise error("E0306", f"`{kind}` takes a function, found {show(t)}", written.span)
+    if any(size is not None for size in sizes_of(cx, function)):
+        pass
+    rest = e.arguments[1:]
+    if kind == "jvp" or kind == "vjp":
+        return products(cx, scope, kind, function, t, rest, e)
+    wrt, single = chosen(cx, kind, function, t, rest)
+    if kind == "checkpoint":
+        return core.Derivative(t, e.span, kind, function, tuple(range(len(t.params))), False)
+    needs_floats(cx, kind, function, t, wrt, written.span)
+    if kind in ("grad", "value_and_grad", "hessian"):
+        scalar_result(cx, kind, t.result, e.span)
+    targets = tuple(t.params[i] for i in wrt)
+    match kind:
+        case "grad":
+            result: Type = targets[0] if single else TypeTuple(targets)
+        case "value_and_grad":
+            result = TypeTuple((t.result, targets[0] if single else TypeTuple(targets)))
+        case "jacobian":
+            parts = tuple(matrix(cx, e.span, kind, t.result, x) for x in targets)
+            result = parts[0] if single else TypeTuple(parts)
+        case _:
+            parts = tuple(matrix(cx, e.span, kind, x, x) for x in targets)
+            if not single:
+                raise error("E0790", "`hessian` in several parameters is not supported yet", e.span,
+                            help=("take it in one parameter with `wrt`",))  # fmt: skip
+            result = parts[0]
+    return core.Derivative(TypeFn(t.params, result, t.effects), e.span, kind, function, wrt, single)
+
+
+def parameter_names(function: core.Expr) -> list[str] | None:
+    """The names of the parameters of a `fn` or a lambda; None for another function value."""
+    match function:
+        case core.FnRef(decl=decl):
+            return [p.local.name for p in decl.params]
+        case core.Lambda(params=params):
+            return [p.name for p in params]
+        case core.Derivative(function=inner):
+            return parameter_names(inner)
+        case core.BlockExpr(statements=(), result=inner):
+            return parameter_names(inner)
+        case _:
+            return None
+
+
+def nodiff(function: core.Expr) -> set[int]:
+    match function:
+        case core.FnRef(decl=decl):
+            return {i for i, p in enumerate(decl.params) if p.nodiff}
+        case core.Derivative(function=inner):
+            return nodiff(inner)
+        case _:
+            return set()
+
+
+def sizes_of(cx: Checker, function: core.Expr) -> tuple[object, ...]:
+    match function:
+        case core.FnRef(decl=decl):
+            return tuple(p.local.size for p in decl.params)
+        case _:
+            return ()
+
+
+def chosen(
+    cx: Checker, kind: str, function: core.Expr, t: TypeFn, rest: tuple[s.Argument, ...]
+) -> tuple[tuple[int, ...], bool]:
+    """The positions that `wrt` names; the first parameter if there is none."""
+    if not t.params:
+        raise error("E0702", f"`{kind}` of a function without parameters", function.span)
+    names = parameter_names(function)
+    if kind == "checkpoint" and rest:
+        raise error("E0703", "`checkpoint` takes a function only", rest[0].span)
+    if not rest:
+        return (0,), True
+    if len(rest) > 1 or rest[0].name != "wrt":
+        raise error("E0703", f"`{kind}` takes a function and `wrt`", rest[0].span,
+                    help=(f"apply the result to the arguments: `{kind}(f)(x)`",))  # fmt: skip
+    value = rest[0].value
+    if isinstance(value, s.Tuple):
+        positions = tuple(position(x, names, t, rest[0].span) for x in value.items)
+        if len(set(positions)) != len(positions) or not positions:
+            raise error("E0703", "`wrt` names a parameter twice, or none", rest[0].span)
+        return positions, False
+    return (position(value, names, t, rest[0].span),), True
+
+
+def position(e: s.Expr, names: list[str] | None, t: TypeFn, span: Span) -> int:
+    if isinstance(e, s.Number) and isinstance(e.value, int):
+        if e.value < len(t.params):
+            return e.value
+        raise error("E0703", f"`wrt = {e.value}`: the function has {len(t.params)} parameters, counted from 0", span)
+    if not isinstance(e, s.Name):
+        raise error("E0703", "`wrt` takes names of parameters or positions", span)
+    if names is None:
+        raise error(
+            "E0703",
+            f"`wrt = {e.name}`: the names of the parameters of this function value are not known",
+            span,
+            help=("give the position: `wrt = 0`",),
+        )
+    if e.name not in names:
+        listed = ", ".join(f"`{n}`" for n in names)
+        raise error(
+            "E0703",
+            f"`wrt = {e.name}`: the function has no parameter `{e.name}`",
+            span,
+            notes=(Note(f"its parameters are {listed}"),),
+            help=did_you_mean(e.name, names),
+        )
+    return names.index(e.name)
+
+
+def needs_floats(cx: Checker, kind: str, function: core.Expr, t: TypeFn, wrt: tuple[int, ...], span: Span) -> None:
+    """A parameter in `wrt` has floats; known at the end of the group."""
+    forbidden = nodiff(function)
+    names = parameter_names(function)
+
+    def called(i: int) -> str:
+        return f"`{names[i]}`" if names is not None and names[i] != "_" else f"parameter {i + 1}"
+
+    for i in wrt:
+        if i in forbidden:
+            raise error("E0702", f"{called(i)} is marked `nodiff`: there is no derivative in it", span)
+
+    def check() -> None:
+        for i in wrt:
+            found: set[str] = set()
+            float_leaves(t.params[i], found, set())
+            if not found and not any(isinstance(v, TypeVar) for v in free(t.params[i], {})):
+                raise error(
+                    "E0702",
+                    f"`{kind}` in {called(i)}, which has no float: its type is {show(t.params[i])}",
+                    span,
+                    help=("choose another parameter with `wrt`",),
+                )
+
+    if not isinstance(resolve(t.params[wrt[0]]), TypeVar):
+        check()
+    else:
+        cx.later.append(check)
+
+
+def scalar_result(cx: Checker, kind: str, result: Type, span: Span) -> None:
+    """The result of a function with a gradient is one float."""
+    cx.st.reason = Reason(span, kind, (result,))
+    wanted = cx.st.type_var(atomic=True, classes=frozenset({"Float"}))
+    try:
+        unify(cx.st, result, wanted)
+    except Mismatch:
+        helps: tuple[str, ...] = ()
+        if isinstance(resolve(result), TypeArray):
+            helps = ("reduce the result, for instance with `sum`, or take the whole `jacobian`",)
+        raise error(
+            "E0701",
+            f"`{kind}` needs a function whose result is a float scalar, found {show(result)}",
+            span,
+            label=f"this function gives {show(result)}",
+            help=helps,
+        ) from None
+
+
+def matrix(cx: Checker, span: Span, kind: str, out: Type, into: Type) -> Type:
+    """The type of a Jacobian: the axes of the result, then those of the parameter."""
+    for x in (out, into):
+        r = resolve(x)
+        if isinstance(r, TypeData | TypeTuple | TypeFn):
+            raise error("E0790", f"`{kind}` of structures is not supported yet, found {show(r)}", span)
+    element, a = split(cx.st, out, "Float")
+    _, b = split(cx.st, into, "Float")
+    row = cx.st.row()
+    cx.constrain("append", Reason(span, kind, (out, into)), shapes=(a, b, row))
+    return resolve(TypeArray(element, row))
+
+
+def products(
+    cx: Checker, scope: Scope, kind: str, function: core.Expr, t: TypeFn, rest: tuple[s.Argument, ...], e: s.Call
+) -> core.Expr:
+    """`vjp(f, x…)` and `jvp(f, x, dx)`."""
+    for a in rest:
+        if a.name is not None or a.spread:
+            raise error("E0703", f"`{kind}` takes its arguments by position", a.span)
+    n = len(t.params)
+    wrt = tuple(i for i in range(n) if i not in nodiff(function))
+    single = len(wrt) == 1
+    targets = tuple(t.params[i] for i in wrt)
+    bare = targets[0] if single else TypeTuple(targets)
+    args: list[core.Expr]
+    if kind == "vjp":
+        if len(rest) != n:
+            raise error("E0303", f"`vjp` of this function takes {calls.plural(n)} after it, found {len(rest)}", e.span)
+        args = [argument(cx, scope, a.value, p, f"argument {i + 1} of `vjp`: ")
+                for i, (a, p) in enumerate(zip(rest, t.params, strict=True))]  # fmt: skip
+        result: Type = TypeTuple((t.result, TypeFn((t.result,), bare)))
+        whole = TypeFn(t.params, result)
+    else:
+        if len(rest) != 2:
+            raise error("E0303", f"`jvp` takes a function, its arguments and their tangents, found {len(rest) + 1} "
+                        "arguments", e.span)  # fmt: skip
+        args = []
+        for k, a in enumerate(rest):
+            written: tuple[s.Expr, ...] = (a.value,)
+            if n != 1:
+                if not isinstance(a.value, s.Tuple) or len(a.value.items) != n:
+                    raise error("E0703", f"`jvp` of a function of {n} parameters takes them as a tuple", a.span,
+                                help=("write `jvp(f, (x, y), (dx, dy))`",))  # fmt: skip
+                written = a.value.items
+            for w, p in zip(written, t.params, strict=True):
+                args.append(argument(cx, scope, w, p, "a tangent of `jvp`: " if k else "an argument of `jvp`: "))
+        result = TypeTuple((t.result, t.result))
+        whole = TypeFn(t.params + t.params, result)
+    node = core.Derivative(whole, e.span, kind, function, wrt, single)
+    return core.Call(result, e.span, node, tuple(args))
+
+
+def argument(cx: Checker, scope: Scope, e: s.Expr, want: Type, what: str) -> core.Expr:
+    value = expr.infer(cx, scope, e)
+    cx.settled(value.type)
+    cx.expect(want, value.type, e.span, what)
+    return value
+
+
+def call_derivative(cx: Checker, scope: Scope, function: core.Derivative, e: s.Call) -> core.Expr:
+    """`grad(f)(x)`: names and defaults are those of the `fn`."""
+    base: core.Expr = function
+    while isinstance(base, core.Derivative):
+        base = base.function
+    t = resolve(function.type)
+    if not isinstance(base, core.FnRef) or not isinstance(t, TypeFn):
+        return calls.call_value(cx, scope, function, e)
+    decl = base.decl
+    names = tuple(p.local.name if p.local.name != "_" else None for p in decl.params)
+    if len(names) != len(t.params):  # not checked yet: it is part of the same group
+        return calls.call_value(cx, scope, function, e)
+    defaults = tuple(p.default is not None for p in decl.params)
+    arguments = calls.in_order(e, f"{function.kind}({decl.name})", names, defaults, decl.span)
+    mapping = dict(base.instance)
+    from dlang.typecheck.terms import of_var, substitute_size
+
+    sizes = tuple(substitute_size(of_var(p.local.size), mapping) if p.local.size in mapping else None
+                  for p in decl.params)  # fmt: skip
+    inst = Instantiated(t.params, t.result, sizes, (), base.instance)
+    args, lets = calls.apply_parameters(cx, scope, arguments, inst, decl.name, names, decl)
+    cx.settled(t.result)
+    call = core.Call(t.result, e.span, function, tuple(args))
+    return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call
+
+
+__all__ = ["DlangError", "FnEntry", "form"]

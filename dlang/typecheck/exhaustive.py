@@ -1,0 +1,161 @@
+"""Missing and dead arms of a `match`: the usual matrix of patterns, specialised one constructor at a time."""
+
+from __future__ import annotations
+
+from dlang.diagnostics import Diagnostic, Note
+from dlang.grammar import syntax as s
+from dlang.typecheck import core
+from dlang.typecheck.context import Checker
+from dlang.typecheck.types import DataDecl, Type, TypeData, TypeTuple, Variant, resolve
+
+Row = tuple[core.Pattern, ...]
+Head = tuple[object, int]  # a variant, a literal or the tuple, and how many parts it has
+_ANY = core.Wildcard()
+
+
+def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
+    """Reports the first missing case, and every arm that can't be reached."""
+    rows: list[Row] = []
+    for arm, written in zip(arms, e.arms, strict=True):
+        row: Row = (arm.pattern,)
+        if rows and useful(rows, row) is None:
+            cx.report(
+                Diagnostic(
+                    "E0502",
+                    "this arm is unreachable",
+                    written.pattern.span,
+                    "the arms above match every value of it",
+                )
+            )
+        if arm.guard is None:
+            rows.append(row)
+    missing = useful(rows, (_ANY,))
+    if missing is not None:
+        name = shown(missing[0])
+        notes: tuple[Note, ...] = ()
+        r = resolve(t)
+        if isinstance(r, TypeData):
+            notes = (Note(f"`{r.decl.name}` is declared here", r.decl.span),)
+        cx.report(
+            Diagnostic(
+                "E0501",
+                f"missing in this `match`: `{name}`",
+                e.span,
+                f"`{name}` is not matched",
+                notes,
+                (f"add an arm `{name} => …`, or `_ => …` for all the rest",),
+            )
+        )
+
+
+def flat(p: core.Pattern) -> tuple[core.Pattern, ...]:
+    return tuple(q for a in p.items for q in flat(a)) if isinstance(p, core.Alternatives) else (p,)
+
+
+def head(p: core.Pattern) -> tuple[object, tuple[core.Pattern, ...]] | None:
+    """The constructor of a pattern and its parts; None if it matches anything."""
+    match p:
+        case core.VariantPattern(_, variant, items):
+            return variant, items
+        case core.TuplePattern(items):
+            return "tuple", items
+        case core.LiteralPattern(literal):
+            return (type(literal.value), literal.value), ()
+        case _:
+            return None
+
+
+def useful(rows: list[Row], row: Row) -> Row | None:
+    """A value, as patterns, that `row` matches and none of `rows` does; None if there is none."""
+    if not row:
+        return None if rows else ()
+    first, rest = row[0], row[1:]
+    if isinstance(first, core.Alternatives):
+        for p in flat(first):
+            found = useful(rows, (p, *rest))
+            if found is not None:
+                return found
+        return None
+    rows = [(p, *r[1:]) for r in rows for p in flat(r[0])]
+    own = head(first)
+    if own is not None:
+        found = useful(specialised(rows, own[0], len(own[1])), (*own[1], *rest))
+        return None if found is None else rebuilt(first, found, len(own[1]))
+    heads: dict[object, core.Pattern] = {}
+    for r in rows:
+        h = head(r[0])
+        if h is not None:
+            heads.setdefault(h[0], r[0])
+    lacking = missing_head(heads)
+    if lacking is not None:  # a value with a head that no row names: only rows that match anything count
+        found = useful([r[1:] for r in rows if head(r[0]) is None], rest)
+        return None if found is None else (lacking, *found)
+    for key, p in heads.items():
+        h = head(p)
+        assert h is not None
+        n = len(h[1])
+        found = useful(specialised(rows, key, n), (*(_ANY,) * n, *rest))
+        if found is not None:
+            return rebuilt(p, found, n)
+    return None
+
+
+def specialised(rows: list[Row], key: object, n: int) -> list[Row]:
+    out: list[Row] = []
+    for r in rows:
+        h = head(r[0])
+        if h is None:
+            out.append((*(_ANY,) * n, *r[1:]))
+        elif h[0] == key:
+            out.append((*h[1], *r[1:]))
+    return out
+
+
+def missing_head(heads: dict[object, core.Pattern]) -> core.Pattern | None:
+    """A pattern with a head that isn't among these; None if they are all."""
+    if not heads:
+        return _ANY
+    match next(iter(heads.values())):
+        case core.VariantPattern(decl, _, _):
+            for v in decl.variants:
+                if v not in heads:
+                    return core.VariantPattern(decl, v, (_ANY,) * len(v.fields))
+            return None
+        case core.TuplePattern():
+            return None
+        case core.LiteralPattern(literal):
+            if isinstance(literal.value, bool):
+                for value in (True, False):
+                    if (bool, value) not in heads:
+                        return core.LiteralPattern(core.Literal(literal.type, literal.span, value))
+                return None
+            return _ANY
+        case _:
+            return _ANY
+
+
+def rebuilt(p: core.Pattern, found: Row, n: int) -> Row:
+    parts, rest = found[:n], found[n:]
+    match p:
+        case core.VariantPattern(decl, variant, _):
+            return (core.VariantPattern(decl, variant, parts), *rest)
+        case core.TuplePattern():
+            return (core.TuplePattern(parts), *rest)
+        case _:
+            return (p, *rest)
+
+
+def shown(p: core.Pattern) -> str:
+    match p:
+        case core.VariantPattern(_, variant, items):
+            return variant.name + (f"({', '.join(map(shown, items))})" if items else "")
+        case core.TuplePattern(items):
+            return f"({', '.join(map(shown, items))})"
+        case core.LiteralPattern(literal):
+            value = literal.value
+            return str(value).lower() if isinstance(value, bool) else repr(value)
+        case _:
+            return "_"
+
+
+__all__ = ["DataDecl", "TypeTuple", "Variant", "check"]

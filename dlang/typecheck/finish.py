@@ -1,0 +1,67 @@
+"""Rebuilds a checked tree where inference left something open: joined sizes, recursive references, arrays read."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from dlang.diagnostics import Span
+from dlang.typecheck import core
+from dlang.typecheck.schemes import identity
+from dlang.typecheck.terms import of_var, opened_in
+from dlang.typecheck.types import Size, SizeVar, TypeData, Variant, resolve_size
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+_LEAVES = (str, int, float, bool, Span, Size, core.Local, core.FnDecl, Variant, TypeData)
+
+
+def finished(e: core.Expr) -> core.Expr:
+    """The tree with what is now known filled in."""
+    out = rebuilt(e)
+    return out  # type: ignore[no-any-return]
+
+
+def rebuilt(node: Any) -> Any:
+    if isinstance(node, tuple):
+        if isinstance(node, Span):
+            return node
+        parts = tuple([rebuilt(n) for n in node])
+        return node if all(a is b for a, b in zip(parts, node, strict=True)) else parts
+    kind = type(node)
+    if kind.__module__ != core.__name__ or isinstance(node, core.Local):
+        return node
+    if isinstance(node, core.FnDecl):
+        if node.local and node.body is not None:
+            node.body = rebuilt(node.body)
+            node.params = rebuilt(node.params)
+        return node
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(f.name for f in fields(kind) if f.name not in ("type", "span", "size", "opened"))
+    changes = {}
+    for name in _FIELDS[kind]:
+        if isinstance(node, core.FnRef) and name == "decl":
+            continue
+        old = getattr(node, name)
+        new = rebuilt(old)
+        if new is not old:
+            changes[name] = new
+    match node:
+        case core.FnRef(decl=decl, instance=()) if decl.variables:
+            changes["instance"] = tuple((v, identity(v)) for v in decl.variables)
+        case core.If(opened=opened) | core.Match(opened=opened) if opened:
+            found = tuple(dict.fromkeys(v for c in opened if (v := opened_by_join(c)) is not None))
+            if found != opened:
+                changes["opened"] = found
+        case core.Builtin(name="read_npz" | "read_npy") if not node.opened:
+            changes["opened"] = tuple(opened_in(node.type))
+        case _:
+            pass
+    return replace(node, **changes) if changes else node
+
+
+def opened_by_join(candidate: SizeVar) -> SizeVar | None:
+    """The opened size that a joined axis turned out to be; None if its branches agree."""
+    atom = resolve_size(of_var(candidate)).poly.atom
+    if isinstance(atom, SizeVar) and atom.opened and atom.origin is not None and "branches" in atom.origin.text:
+        return atom
+    return None

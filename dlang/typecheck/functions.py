@@ -1,0 +1,245 @@
+"""Functions: signatures, bodies, local functions and `let`s of lambdas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.grammar import syntax as s
+from dlang.typecheck import core, patterns, statements
+from dlang.typecheck import expressions as expr
+from dlang.typecheck.annotations import EFFECTS, Annotator, check_class
+from dlang.typecheck.context import Checker
+from dlang.typecheck.schemes import Member, Scheme, generalise
+from dlang.typecheck.scope import FnEntry, FunctionContext, Scope
+from dlang.typecheck.terms import free, of_var, variables
+from dlang.typecheck.types import Size, SizeVar, Type, TypeFn, TypeVar, Var
+
+
+@dataclass(slots=True)
+class Signature:
+    """What the annotations of a function say. full: all of them are there, so they are the whole contract.
+
+    unknown: the `?` of the result. names: the variables that the annotations introduce.
+    """
+
+    params: tuple[Type, ...]
+    result: Type
+    sizes: tuple[Size | None, ...]
+    names: dict[str, Var]
+    unknown: tuple[SizeVar, ...] = ()
+    full: bool = False
+    effects: tuple[str, ...] | None = None
+    scheme: Scheme = field(default_factory=lambda: Scheme((), TypeVar(0)))
+
+
+def is_size_type(t: s.TypeExpr | None) -> bool:
+    return isinstance(t, s.TypeName) and t.name == "size" and not t.arguments
+
+
+def signature(
+    cx: Checker,
+    scope: Scope,
+    name: str,
+    bounds: tuple[s.Bound, ...],
+    parameters: tuple[s.Parameter, ...],
+    result: s.TypeExpr | None,
+    span: Span,
+) -> Signature:
+    """The types of the annotations, at the level above the current one."""
+    st = cx.st
+    st.level += 1
+    try:
+        annotator = Annotator(cx, scope, rigid=True, what=f"the signature of `{name}`")
+        for b in bounds:
+            classes = check_class(b.cls, b.span)
+            v = TypeVar(st.level, b.name, rigid=True, classes=classes, atomic=bool(classes - {"Vector"}))
+            annotator.names[b.name] = v
+        seen: set[str] = set()
+        for p in parameters:
+            if isinstance(p.pattern, s.PatternName):
+                if p.pattern.name in seen:
+                    raise error("E0202", f"two parameters are named `{p.pattern.name}`", p.pattern.span)
+                seen.add(p.pattern.name)
+                if is_size_type(p.type):
+                    origin = Note(f"the parameter `{p.pattern.name}: size` of `{name}`", p.span)
+                    annotator.names[p.pattern.name] = SizeVar(st.level, p.pattern.name, rigid=True, origin=origin)
+        types: list[Type] = []
+        sizes: list[Size | None] = []
+        for p in parameters:
+            own = f"`{p.pattern.name}`" if isinstance(p.pattern, s.PatternName) else "a parameter"
+            annotator.what = f"the parameter {own} of `{name}`"
+            types.append(st.type_var() if p.type is None else annotator.type(p.type))
+            size = None
+            if is_size_type(p.type) and isinstance(p.pattern, s.PatternName):
+                v_ = annotator.names[p.pattern.name]
+                assert isinstance(v_, SizeVar)
+                size = of_var(v_)
+            sizes.append(size)
+        known = variables(*types, *(x for x in sizes if x is not None))
+        unknown: dict[str, SizeVar] = {}
+        effects: tuple[str, ...] | None = None
+        out: Type
+        if result is None:
+            out = st.type_var()
+        else:
+            annotator.what, annotator.unknown = f"the result of `{name}`", unknown
+            if isinstance(result, s.TypeEffects):
+                effects = result.effects
+                for e in effects:
+                    if e not in EFFECTS:
+                        raise error("E0312", f"`{e}` is not an effect", result.span,
+                                    help=("effects are `print`, `io` and `random`",))  # fmt: skip
+            out = annotator.type(result)
+            for v2 in variables(out):
+                if isinstance(v2, SizeVar) and v2.rigid and not v2.opened and v2.level == st.level and v2 not in known:
+                    raise error(
+                        "E0405",
+                        f"size `{v2.name}` in the result is not determined by the arguments",
+                        result.span,
+                        help=(f"declare a parameter `{v2.name}: size`",),
+                    )
+        full = result is not None and all(p.type is not None for p in parameters)
+        scheme = Scheme(tuple(types), out, tuple(sizes))
+        if full:
+            found = free(TypeFn(tuple(types), out), {})
+            for x in sizes:
+                if x is not None:
+                    free(x, found)
+            quantified = tuple(v for v in found if v.level >= st.level)
+            scheme.variables = tuple(v for v in quantified if v.rigid)
+            scheme.opened = tuple(unknown.values())
+            full = all(v.rigid for v in quantified)
+            if not full:
+                scheme.variables = scheme.opened = ()
+        return Signature(
+            tuple(types), out, tuple(sizes), annotator.names, tuple(unknown.values()), full, effects, scheme
+        )
+    finally:
+        st.level -= 1
+
+
+def parameter_names(parameters: tuple[s.Parameter, ...]) -> tuple[str | None, ...]:
+    return tuple(p.pattern.name if isinstance(p.pattern, s.PatternName) else None for p in parameters)
+
+
+@dataclass(slots=True)
+class Body:
+    """A checked body, before it is generalised."""
+
+    params: tuple[core.Param, ...]
+    body: core.Expr
+    context: FunctionContext
+    found: Type
+
+
+def body(cx: Checker, scope: Scope, name: str, sig: Signature, parameters: tuple[s.Parameter, ...],
+         written: s.Expr, has_result: bool) -> Body:  # fmt: skip
+    """Checks a body at the level above the current one."""
+    st = cx.st
+    st.level += 1
+    try:
+        context = statements.new_function(name, sig.result, sig.unknown)
+        inner = scope.child(function=context)
+        inner.types.update(sig.names)
+        mark = len(st.opened)
+        params: list[core.Param] = []
+        lets: list[core.Statement] = []
+        for p, t, size in zip(parameters, sig.params, sig.sizes, strict=True):
+            default = None
+            if p.default is not None:
+                default = expr.infer(cx, inner, p.default)
+                cx.settled(default.type)
+                cx.expect(t, default.type, p.default.span, "the default: ")
+            local, let = patterns.parameter(cx, inner, p, t)
+            if size is not None:
+                local.size = size.poly.atom  # type: ignore[assignment]
+                cx.symbols[local] = size
+            params.append(core.Param(local, default, p.nodiff))
+            lets += let
+        if has_result:
+            value = expr.check(cx, inner, written, sig.result, sig.unknown)
+        else:
+            value = expr.infer(cx, inner, written)
+            cx.settled(value.type)
+            cx.expect(sig.result, value.type, written.span)
+        del mark
+        return Body(tuple(params), patterns.with_lets(lets, value), context, value.type)
+    finally:
+        st.level -= 1
+
+
+def local_function(cx: Checker, scope: Scope, f: s.Fn) -> core.Statement:
+    """A `fn` inside a block: may be recursive, sees the locals before it."""
+    sig = signature(cx, scope, f.name, f.bounds, f.parameters, f.result, f.name_span)
+    decl = core.FnDecl(f.name, cx.table.name, f.name_span, kind="fn", doc=f.doc, local=True)
+    names, defaults = parameter_names(f.parameters), tuple(p.default is not None for p in f.parameters)
+    entry = FnEntry(decl, sig.scheme, names, defaults, pending=not sig.full)
+    scope.names[f.name] = entry
+    entry_names = scope.child()
+    made = body(cx, entry_names, f.name, sig, f.parameters, f.body, f.result is not None)
+    finish(cx, decl, entry, sig, made, f.name, f.name_span)
+    decl.recursive = decl in made.context.calls
+    decl.effects = frozenset(made.context.effects)
+    statements.spread_effects(scope, made.context)
+    check_effects(cx, sig, made.context.effects, f.name_span)
+    return core.LocalFn(decl, f.span)
+
+
+def finish(
+    cx: Checker, decl: core.FnDecl, entry: FnEntry, sig: Signature, made: Body, name: str, span: Span
+) -> None:
+    """Generalises one function and fills in its declaration."""
+    generalise(cx.st, [Member(name, span, entry.scheme, sig.full, made.found)])
+    fill(decl, entry, sig, made)
+
+
+def fill(decl: core.FnDecl, entry: FnEntry, sig: Signature, made: Body) -> None:
+    entry.pending = False
+    decl.params, decl.result, decl.body = made.params, sig.result, made.body
+    decl.variables, decl.opened = entry.scheme.variables, entry.scheme.opened
+    decl.constraints = entry.scheme.constraints
+
+
+def check_effects(cx: Checker, sig: Signature, effects: set[str], span: Span) -> None:
+    if sig.effects is None:
+        return
+    extra = sorted(effects - set(sig.effects))
+    if extra:
+        cx.report(
+            error(
+                "E0312",
+                f"the result says `! {' + '.join(sig.effects) or '()'}`, but the body has the effect `{extra[0]}`",
+                span,
+            ).diagnostics[0]
+        )
+
+
+def named_lambda(cx: Checker, scope: Scope, p: s.PatternName, e: s.Lambda, span: Span) -> core.Statement:
+    """`let f = |x| …`: generalised, as a `fn` is."""
+    st = cx.st
+    decl = core.FnDecl(p.name, cx.table.name, p.span, kind="lambda", local=True)
+    st.level += 1
+    try:
+        mark = len(st.opened)
+        context_scope = scope.child()
+        params, lets, value, result = expr.lambda_parts(cx, context_scope, e)
+        cx.confine(
+            mark,
+            tuple(q.type for q in params),
+            e.span,
+            f"a parameter of `{p.name}` would have a size `?` that is known only in its body",
+        )
+    finally:
+        st.level -= 1
+    types = tuple(q.type for q in params)
+    scheme = Scheme(types, result, tuple(None for _ in types))
+    generalise(st, [Member(p.name, p.span, scheme)])
+    decl.params = tuple(core.Param(q, None, w.nodiff) for q, w in zip(params, e.parameters, strict=True))
+    decl.result, decl.body = result, patterns.with_lets(lets, value)
+    decl.variables, decl.opened, decl.constraints = scheme.variables, scheme.opened, scheme.constraints
+    scope.names[p.name] = FnEntry(decl, scheme, parameter_names(e.parameters), tuple(False for _ in types))
+    return core.LocalFn(decl, span)
+
+
+__all__ = ["DlangError", "Signature", "body", "local_function", "named_lambda", "signature"]

@@ -1,0 +1,194 @@
+"""`x[…]`: integers, slices, gathers, and the axes that bound a comprehension's index."""
+
+from __future__ import annotations
+
+from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.grammar import syntax as s
+from dlang.typecheck import core
+from dlang.typecheck import expressions as expr
+from dlang.typecheck.context import Checker
+from dlang.typecheck.messages import notes_of
+from dlang.typecheck.operators import known
+from dlang.typecheck.printing import Names, show
+from dlang.typecheck.scope import LocalEntry, Scope
+from dlang.typecheck.sizes import add, subtract, unify_size
+from dlang.typecheck.state import Mismatch, Reason
+from dlang.typecheck.terms import I64, number, of_var
+from dlang.typecheck.types import (
+    INTS,
+    RowVar,
+    Shape,
+    Size,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeVar,
+    floor_div,
+    resolve,
+    resolve_shape,
+    resolve_size,
+)
+
+
+def index(cx: Checker, scope: Scope, e: s.Index) -> core.Expr:
+    base = expr.infer(cx, scope, e.base)
+    result, indices = index_axes(cx, scope, base.type, e.indices, e.span)
+    return core.Index(result, e.span, base, indices)
+
+
+def index_axes(
+    cx: Checker, scope: Scope, base: Type, written: tuple[s.Expr | s.Slice, ...], span: Span
+) -> tuple[Type, tuple[core.At | core.Range1, ...]]:
+    """The type of `base[written]`."""
+    t = resolve(base)
+    if isinstance(t, TypeVar):
+        t = cx.settled(t)
+    axes: tuple[Size, ...]
+    if isinstance(t, TypeArray) and t.shape.row is None and len(t.shape.pre) >= len(written):
+        axes = t.shape.pre[: len(written)]
+        rest = t.shape.pre[len(written) :]
+        element: Type = TypeArray(t.element, Shape(rest)) if rest else t.element
+    elif isinstance(t, TypeArray) and t.shape.row is None and not isinstance(resolve(t.element), TypeVar):
+        raise error(
+            "E0402",
+            f"{len(written)} indices on `{show(t)}`, which has {len(t.shape.pre)} axes",
+            span,
+        )
+    elif isinstance(t, TypeCon):
+        raise error("E0303", f"`{t.name}` has no axes and can't be indexed", span)
+    else:
+        axes = tuple(cx.st.size(Note("an axis that is indexed here", span)) for _ in written)
+        element = cx.st.type_var()
+        cx.expect(TypeArray(element, Shape(axes)), t, span, "indexing: ")
+    out: list[core.At | core.Range1] = []
+    shapes: list[Shape] = []
+    for axis, i in zip(axes, written, strict=True):
+        if isinstance(i, s.Slice):
+            part = slice_axis(cx, scope, i, axis)
+            out.append(part)
+            shapes.append(Shape((part.size,)))
+        else:
+            node, shape = at(cx, scope, i, axis)
+            out.append(node)
+            shapes.append(shape)
+    return with_axes(cx, shapes, element, span), tuple(out)
+
+
+def with_axes(cx: Checker, shapes: list[Shape], element: Type, span: Span) -> Type:
+    """The element with the axes that the indices leave."""
+    pre: list[Size] = []
+    post: list[Size] = []
+    row: RowVar | None = None
+    for shape in shapes:
+        shape = resolve_shape(shape)
+        if shape.row is not None:
+            if row is not None:
+                raise error("E0303", "several indices here have an unknown type", span,
+                            help=("annotate the parameters that are used as indices",))  # fmt: skip
+            row = shape.row
+            pre += shape.pre
+            post += shape.post
+        else:
+            (pre if row is None else post).extend(shape.pre)
+    if row is None and not pre:
+        return element
+    return resolve(TypeArray(element, Shape(tuple(pre), row, tuple(post))))
+
+
+def at(cx: Checker, scope: Scope, i: s.Expr, axis: Size) -> tuple[core.At, Shape]:
+    """One index that isn't a slice."""
+    if isinstance(i, s.Name):
+        entry = scope.find(i.name)
+        if isinstance(entry, LocalEntry) and entry.axis is not None:
+            bound_by(cx, entry, axis, i)
+            return core.At(core.Ref(I64, i.span, entry.local)), Shape()
+    value = expr.infer(cx, scope, i)
+    t = resolve(value.type)
+    if isinstance(t, TypeVar) and not t.atomic:
+        t = cx.settled(t)
+    if isinstance(t, TypeCon):
+        if t.name not in INTS:
+            raise not_an_index(t, i.span)
+        return core.At(value), Shape()
+    if isinstance(t, TypeVar) and t.literal == "float":
+        raise not_an_index(t, i.span)
+    if isinstance(t, TypeArray):
+        element = resolve(t.element)
+        if isinstance(element, TypeCon) and element.name not in INTS:
+            raise not_an_index(t, i.span)
+    if known(t) and not isinstance(t, TypeArray):
+        cx.expect(cx.st.type_var(atomic=True, classes=frozenset({"Int"})), t, i.span, "an index: ")
+        return core.At(value), Shape()
+    row = cx.st.row()
+    cx.constrain("gather", Reason(i.span, "index", (t,)), types=(t,), shapes=(row,))
+    return core.At(value), row
+
+
+def not_an_index(t: Type, span: Span) -> DlangError:
+    name = show(t)
+    helps = ("take the elements that a mask selects with `[v for v in x if …]`",) if "bool" in name else (
+        "convert it with `i64(x)`",
+    )  # fmt: skip
+    return error("E0303", f"an index has to be an integer, found {name}", span, label=f"this is {name}", help=helps)
+
+
+def bound_by(cx: Checker, entry: LocalEntry, axis: Size, node: s.Name) -> None:
+    """The axis bounds an index that stands alone; all such axes are equal."""
+    assert entry.axis is not None
+    first = not entry.used
+    entry.used = True
+    cx.st.reason = Reason(node.span, f"index {node.name}")
+    try:
+        unify_size(cx.st, axis, entry.axis)
+    except Mismatch as m:
+        names = Names()
+        raise error(
+            "E0401",
+            f"the index `{node.name}` runs over axes of different sizes: "
+            f"{names(resolve_size(entry.axis))} is not {names(resolve_size(axis))}",
+            node.span,
+            notes=notes_of(m, names),
+            help=(f"state the bound: `for {node.name} < …`",),
+        ) from None
+    if first and axis.origin is not None and entry.axis.origin is None:
+        entry.axis = Size(entry.axis.poly, axis.origin)
+
+
+def slice_axis(cx: Checker, scope: Scope, i: s.Slice, axis: Size) -> core.Range1:
+    """`a..b by s` of an axis: its size is known if it mentions sizes only."""
+    parts: list[core.Expr | None] = []
+    for part in (i.low, i.high, i.step):
+        if part is None:
+            parts.append(None)
+            continue
+        value = expr.infer(cx, scope, part)
+        cx.expect(I64, value.type, part.span, "a bound of a slice: ")
+        parts.append(value)
+    low, high, step = parts
+    size = length(cx, low, high, step, axis, i.span)
+    if size is not None:
+        return core.Range1(low, high, step, size)
+    v = cx.st.open_size(Note("the size of this slice", i.span))
+    return core.Range1(low, high, step, of_var(v), v)
+
+
+def length(
+    cx: Checker, low: core.Expr | None, high: core.Expr | None, step: core.Expr | None, axis: Size | None, span: Span
+) -> Size | None:
+    """How many integers there are from low to high, as a size; None if it mentions more than sizes."""
+    a = cx.symbol(low) if low is not None else number(0)
+    b = cx.symbol(high) if high is not None else axis
+    if a is None or b is None:
+        return None
+    size = subtract(b, a, Note("the length of this range", span))
+    if step is not None:
+        s_ = cx.symbol(step)
+        by = s_.poly.constant if s_ is not None else None
+        if by is None or by <= 0:
+            return None
+        size = floor_div(add(size, number(int(by) - 1)), number(int(by)))
+        size = Size(size.poly, Note("the length of this range", span))
+    value = size.poly.constant
+    if cx.mentions_index(size) or (value is not None and value < 0):
+        return None
+    return size

@@ -1,0 +1,338 @@
+"""Checking whole programs: modules, their groups, and the public functions of this folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
+from dlang.grammar import syntax as s
+from dlang.grammar.parser import parse, parse_expression
+from dlang.typecheck import builtins, core, datatypes, declarations
+from dlang.typecheck.groups import dependency_groups
+from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.modules import Finder
+from dlang.typecheck.schemes import Scheme
+from dlang.typecheck.schemes import scheme_text as text_of_scheme
+from dlang.typecheck.scope import BuiltinEntry, Entry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
+from dlang.typecheck.types import UNIT, DataDecl, SizeVar, Variant
+
+_STATEMENTS = (s.Let, s.Var, s.Assign, s.While, s.For, s.Break, s.Continue, s.Return, s.Assert)
+
+
+@dataclass(slots=True)
+class Cache:
+    """Checked groups by the text that they depend on; kept by whoever checks again (an editor, a REPL)."""
+
+    groups: dict[str, tuple[dict[str, FnEntry], list[Diagnostic]]] = field(default_factory=dict)
+    hits: int = 0
+
+
+@dataclass(slots=True)
+class Checked:
+    """A checked program. `modules` has the imports, by dotted name."""
+
+    module: core.CoreModule
+    modules: dict[str, core.CoreModule]
+    diagnostics: list[Diagnostic]
+    program: Program
+    table: ModuleTable
+
+
+@dataclass(slots=True)
+class Program:
+    """All modules of one check. It implements `context.Names`."""
+
+    finder: Finder
+    cache: Cache = field(default_factory=Cache)
+    backwards: bool = False
+    tables: dict[str, ModuleTable] = field(default_factory=dict)
+    loading: list[str] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    builtins: dict[str, FnEntry] = field(default_factory=dict)
+    group_of: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    done: set[tuple[str, str]] = field(default_factory=set)
+    prelude: ModuleTable | None = None
+
+    # ---- names -------------------------------------------------------------------------------------------------------
+    def value(self, table: ModuleTable, name: str) -> Entry | None:
+        found = table.entries.get(name)
+        if found is not None:
+            return found
+        if name in table.functions:
+            self.check_group(table, name)
+            return table.entries.get(name)
+        prelude = self.the_prelude()
+        if table is not prelude:
+            found = prelude.entries.get(name)
+            if found is not None:
+                return found
+            if name in prelude.functions and not name.startswith("_"):
+                self.check_group(prelude, name)
+                return prelude.entries.get(name)
+        return BuiltinEntry(name) if builtins.is_builtin(name) else None
+
+    def type_entry(self, table: ModuleTable, name: str) -> TypeEntry | None:
+        found = table.types.get(name)
+        return found if found is not None else self.the_prelude().types.get(name)
+
+    def constructor(self, table: ModuleTable, name: str) -> tuple[DataDecl, Variant] | None:
+        found = table.constructors.get(name)
+        return found if found is not None else self.the_prelude().constructors.get(name)
+
+    def constant(self, table: ModuleTable, name: str) -> FnEntry | None:
+        """The entry of a `const`."""
+        if isinstance(table.functions.get(name), s.Const) or name in table.entries:
+            found = self.value(table, name)
+            if isinstance(found, FnEntry) and found.decl.kind == "const":
+                return found
+        return None
+
+    def builtin(self, name: str, make: Callable[[], FnEntry]) -> FnEntry:
+        if name not in self.builtins:
+            self.builtins[name] = make()
+        return self.builtins[name]
+
+    def value_names(self, table: ModuleTable) -> list[str]:
+        return [*table.functions, *table.entries, *self.the_prelude().functions, *builtins.names()]
+
+    def type_names(self, table: ModuleTable) -> list[str]:
+        return [*table.types, *self.the_prelude().types]
+
+    def constructor_names(self, table: ModuleTable) -> list[str]:
+        return [*table.constructors, *self.the_prelude().constructors]
+
+    def the_prelude(self) -> ModuleTable:
+        if self.prelude is None:
+            path = self.finder.standard("prelude")
+            text = path.read_text(encoding="utf-8") if path is not None else ""
+            source = Source(str(path) if path is not None else "prelude.dl", text)
+            module, problems = parse(source)
+            self.diagnostics += problems
+            self.prelude = ModuleTable("prelude", source.path, core.CoreModule("prelude", source.path))
+            self.tables["prelude"] = self.prelude
+            self.declare(self.prelude, module)
+        return self.prelude
+
+    # ---- modules -----------------------------------------------------------------------------------------------------
+    def load(self, path: Path, name: str, at: Span) -> ModuleTable:
+        """The module of a file, checked."""
+        key = str(path)
+        if key in self.loading:
+            chain = " → ".join(Path(p).stem for p in [*self.loading[self.loading.index(key) :], key])
+            raise error("E0204", f"the modules import one another: {chain}", at)
+        for table in self.tables.values():
+            if table.path == key:
+                return table
+        source = Source(key, path.read_text(encoding="utf-8"))
+        return self.check_module(source, name)
+
+    def check_module(self, source: Source, name: str) -> ModuleTable:
+        module, problems = parse(source)
+        self.diagnostics += problems
+        table = ModuleTable(name, source.path, core.CoreModule(name, source.path), broken=bool(problems))
+        self.tables[name] = table
+        self.loading.append(source.path)
+        try:
+            self.declare(table, module)
+            for group in dependency_groups(table.functions):
+                self.check_group(table, group[0])
+            self.check_rest(table, module)
+            self.diagnostics = without_cascades(self.diagnostics, module, problems)
+        finally:
+            self.loading.pop()
+        return table
+
+    def declare(self, table: ModuleTable, module: s.Module) -> None:
+        """Imports, types, and the names of functions."""
+        cx = declarations.checker(self, table)
+        for item in module.items:
+            if isinstance(item, s.Import):
+                try:
+                    self.imported(table, item)
+                except DlangError as problem:
+                    self.diagnostics += problem.diagnostics
+                    bind_missing(table, item)
+        written = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias)]
+        outside = {n: kinds_of(t) for n, t in table.types.items()}
+        if table.name != "prelude":
+            outside = {n: kinds_of(t) for n, t in self.the_prelude().types.items()} | outside
+        datatypes.declare(cx, table, written, outside)
+        for item in module.items:
+            if isinstance(item, s.Fn | s.Const | s.Extern):
+                if item.name in table.functions:
+                    first = table.functions[item.name]
+                    self.diagnostics.append(
+                        Diagnostic(
+                            "E0202",
+                            f"`{item.name}` is defined twice",
+                            item.name_span,
+                            "defined again here",
+                            (Note("the first definition is here", first.name_span),),
+                        )
+                    )
+                    continue
+                table.functions[item.name] = item
+                table.entries.pop(item.name, None)
+        self.diagnostics += cx.st.diagnostics
+        for group in dependency_groups(table.functions):
+            for name in group:
+                self.group_of[(table.name, name)] = group
+
+    def imported(self, table: ModuleTable, item: s.Import) -> None:
+        name = ".".join(item.path)
+        path = self.finder.find(item.path, Path(table.path))
+        if path is None:
+            raise error(
+                "E0203",
+                f"there is no module `{name}`",
+                item.span,
+                notes=tuple(Note(f"looked for {p}") for p in self.finder.places(item.path, Path(table.path))),
+                help=did_you_mean(name, self.finder.known(Path(table.path))),
+            )
+        other = self.load(path, name, item.span)
+        if other.is_script:
+            raise error("E0203", f"`{name}` is a script of statements and can't be imported", item.span)
+        if item.names is None:
+            table.entries[item.alias or item.path[-1]] = ModuleEntry(other, item.span)
+            return
+        for n in item.names:
+            if n.name.startswith("_"):
+                raise error("E0205", f"`{n.name}` is private to the module `{name}`", n.span)
+            self.import_name(table, other, n)
+
+    def import_name(self, table: ModuleTable, other: ModuleTable, n: s.Name) -> None:
+        if n.name[0].isupper():
+            if n.name not in other.types and n.name not in other.constructors:
+                raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
+                            help=did_you_mean(n.name, list(other.types)))  # fmt: skip
+            if n.name in other.types:
+                entry = other.types[n.name]
+                table.types[n.name] = entry
+                if isinstance(entry, DataDecl):
+                    for v in entry.variants:
+                        table.constructors[v.name] = (entry, v)
+            if n.name in other.constructors:
+                table.constructors[n.name] = other.constructors[n.name]
+            return
+        if n.name not in other.functions:
+            raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
+                        help=did_you_mean(n.name, [f for f in other.functions if not f.startswith("_")]))  # fmt: skip
+        found = self.value(other, n.name)
+        if found is not None:
+            table.entries[n.name] = found
+
+    # ---- groups ------------------------------------------------------------------------------------------------------
+    def check_group(self, table: ModuleTable, name: str) -> None:
+        if (table.name, name) in self.done:
+            return
+        group = self.group_of[(table.name, name)]
+        self.done.update((table.name, n) for n in group)
+        self.diagnostics += declarations.check_functions(self, table, group)
+
+    def check_rest(self, table: ModuleTable, module: s.Module) -> None:
+        """Rules, tests and the script."""
+        statements: list[s.Statement] = []
+        for item in module.items:
+            match item:
+                case s.Rule():
+                    self.diagnostics += declarations.check_rule(self, table, item)
+                case s.Test():
+                    decl, problems = declarations.check_block(self, table, item.name, "test", item.body, item.span)
+                    table.core.tests.append(decl)
+                    self.diagnostics += problems
+                case s.Fn() | s.Struct() | s.Enum() | s.Alias() | s.Const() | s.Import() | s.Extern():
+                    pass
+                case _:
+                    statements.append(item)
+        if statements:
+            table.is_script = True
+            span = statements[0].span.to(statements[-1].span)
+            block = s.Block(span, tuple(statements))
+            table.core.script, problems = declarations.check_block(self, table, "script", "script", block, span)
+            self.diagnostics += problems
+
+
+def without_cascades(found: list[Diagnostic], module: s.Module, problems: list[Diagnostic]) -> list[Diagnostic]:
+    """Leaves out what is said about declarations that could not be read as they were meant."""
+    spans = [i.span for i in module.items if any(p.span is not None and inside(p.span, i.span) for p in problems)]
+    return [d for d in found if d in problems or d.span is None or not any(inside(d.span, x) for x in spans)]
+
+
+def inside(inner: Span, outer: Span) -> bool:
+    return inner.source is outer.source and outer.start <= inner.start <= outer.end
+
+
+def bind_missing(table: ModuleTable, item: s.Import) -> None:
+    """Names of an import that failed, so that their uses aren't reported too."""
+    if item.names is None:
+        name = ".".join(item.path)
+        missing = ModuleTable(name, "", core.CoreModule(name, ""), broken=True)
+        table.entries[item.alias or item.path[-1]] = ModuleEntry(missing, item.span)
+    for n in item.names or ():
+        if not n.name[0].isupper() and n.name not in table.entries:
+            table.entries[n.name] = declarations.any_entry(n.name, table.name, item.span, None)
+
+
+def kinds_of(t: TypeEntry) -> list[str]:
+    return ["size" if isinstance(p, SizeVar) else "type" for p in t.params]
+
+
+# ---- public ----------------------------------------------------------------------------------------------------------
+def check_source(
+    source: Source,
+    search_path: Sequence[Path] = (),
+    name: str | None = None,
+    *,
+    cache: Cache | None = None,
+    backwards: bool = False,
+) -> Checked:
+    """Checks a text with all that it imports. `backwards`: constraints are tried in the other order (for tests)."""
+    program = Program(Finder(tuple(search_path)), cache or Cache(), backwards)
+    table = program.check_module(source, name or Path(source.path).stem)
+    order = sorted(dict.fromkeys(program.diagnostics), key=lambda d: position(d, source))
+    modules = {t.name: t.core for t in program.tables.values()}
+    return Checked(table.core, modules, order, program, table)
+
+
+def position(d: Diagnostic, main: Source) -> tuple[bool, str, int]:
+    if d.span is None:
+        return (False, "", 0)
+    return (d.span.source is not main, d.span.source.path, d.span.start)
+
+
+def check_file(path: Path | str, search_path: Sequence[Path] = (), *, cache: Cache | None = None) -> Checked:
+    """Checks a file; raises `DlangError` if it can't be read."""
+    p = Path(path)
+    try:
+        text = p.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise error("E0203", f"can't read {p}: {problem}", None) from None
+    return check_source(Source(str(p), text), search_path, cache=cache)
+
+
+def check_expression(checked: Checked, source: Source) -> tuple[core.FnDecl | None, list[Diagnostic]]:
+    """An expression in the scope of a checked module, as a function without parameters."""
+    e, problems = parse_expression(source)
+    if e is None or problems:
+        return None, problems
+    decl, found = declarations.check_value(checked.program, checked.table, "expression", e)
+    return (None if found else decl), found
+
+
+def scheme_text(decl: core.FnDecl, *, constraints: bool = False) -> str:
+    """The type of a function, as hover texts show it; with `constraints` also what is still pending."""
+    sizes = tuple(declarations.size_of_param(p.local) for p in decl.params)
+    params = tuple(p.local.type for p in decl.params)
+    result = decl.result if decl.result is not None else UNIT
+    scheme = Scheme(params, result, sizes, decl.variables, decl.opened, decl.constraints)
+    return text_of_scheme(scheme, constraints=constraints)
+
+
+def key_of(text: str, dependencies: Sequence[str]) -> str:
+    return hashlib.blake2b("\0".join([text, *dependencies]).encode(), digest_size=16).hexdigest()
+
+
+__all__ = ["Cache", "Checked", "Program", "check_expression", "check_file", "check_source", "scheme_text"]

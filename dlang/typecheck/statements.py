@@ -1,0 +1,391 @@
+"""Inference of blocks and statements. A statement with a mistake is reported, and the rest of the block goes on."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+
+from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.grammar import syntax as s
+from dlang.typecheck import comprehensions, core, functions, indexing, patterns
+from dlang.typecheck import expressions as expr
+from dlang.typecheck.annotations import Annotator
+from dlang.typecheck.context import Checker
+from dlang.typecheck.printing import show
+from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope
+from dlang.typecheck.terms import BOOL, I64, STR, opened_in
+from dlang.typecheck.types import UNIT, SizeVar, Type, TypeCon, TypeTuple, TypeVar, resolve
+
+Wanted = tuple[Type, tuple[SizeVar, ...], str]
+
+
+def new_function(name: str, result: Type | None, unknown: tuple[SizeVar, ...] = ()) -> FunctionContext:
+    return FunctionContext(name, result, unknown)
+
+
+def inside_comprehension(outer: FunctionContext | None) -> FunctionContext | None:
+    """Effects and calls count for the function, but it can't be left."""
+    if outer is None:
+        return None
+    inner = FunctionContext(outer.name, None)
+    inner.effects, inner.calls = outer.effects, outer.calls
+    return inner
+
+
+def spread_effects(scope: Scope, inner: FunctionContext) -> None:
+    if scope.function is not None:
+        scope.function.effects |= inner.effects
+        scope.function.calls |= inner.calls
+
+
+def has_return(node: object) -> bool:
+    """Whether there is a `return` of this function inside; lambdas have their own."""
+    if isinstance(node, s.Return):
+        return True
+    if isinstance(node, s.Lambda | s.Fn):
+        return False
+    if isinstance(node, tuple) and not hasattr(node, "_fields"):
+        return any(has_return(n) for n in node)
+    if is_dataclass(node):
+        return any(has_return(getattr(node, f.name)) for f in fields(node) if f.name != "span")
+    return False
+
+
+# ---- blocks ----------------------------------------------------------------------------------------------------------
+def block(cx: Checker, scope: Scope, e: s.Block, want: Wanted | None) -> core.Expr:
+    inner = scope.child()
+    out: list[core.Statement] = []
+    last: core.Expr | None = None
+    diverges = False
+    count = len(e.statements)
+    for i, statement in enumerate(e.statements):
+        is_last = i == count - 1
+        try:
+            if is_last and isinstance(statement, EXPRESSIONS):
+                if want is not None:
+                    last = expr.check(cx, inner, statement, *want)
+                else:
+                    last = expr.infer(cx, inner, statement)
+            else:
+                out += one(cx, inner, statement)
+                diverges = isinstance(statement, s.Return | s.Break | s.Continue)
+        except DlangError as problem:
+            for d in problem.diagnostics:
+                cx.report(d)
+            recover(cx, inner, statement)
+            if is_last:
+                last = core.Fail(cx.st.type_var(), statement.span, core.Literal(STR, statement.span, "a mistake"))
+    if last is None:
+        if diverges:
+            t: Type = cx.st.type_var() if want is None else expr.chosen(cx, want[0], want[1])
+            last = core.Fail(t, e.span, core.Literal(STR, e.span, "unreachable"))
+        else:
+            last = core.TupleExpr(UNIT, e.span, ())
+            if want is not None:
+                cx.expect(want[0], UNIT, e.span, want[2])
+    return core.BlockExpr(last.type, e.span, tuple(out), last)
+
+
+def recover(cx: Checker, scope: Scope, statement: s.Statement) -> None:
+    """After a mistake the names of a `let` have any type, so that it isn't reported twice."""
+    match statement:
+        case s.Let(_, pattern, _, _) | s.Var(_, pattern, _, _):
+            for name in names_of(pattern):
+                patterns.bind_name(
+                    cx, scope, name, cx.st.type_var(), pattern.span, mutable=isinstance(statement, s.Var)
+                )
+        case s.Fn():
+            patterns.bind_name(cx, scope, statement.name, cx.st.type_var(), statement.name_span)
+        case _:
+            return
+
+
+def names_of(p: s.Pattern) -> list[str]:
+    match p:
+        case s.PatternName(_, name):
+            return [name]
+        case s.PatternTuple(_, items):
+            return [n for i in items for n in names_of(i)]
+        case s.PatternConstructor(_, _, arguments):
+            return [n for _, i in arguments for n in names_of(i)]
+        case _:
+            return []
+
+
+def one(cx: Checker, scope: Scope, statement: s.Statement) -> list[core.Statement]:
+    """The core of one statement."""
+    match statement:
+        case s.Let():
+            return let(cx, scope, statement)
+        case s.Var():
+            return [declare(cx, scope, statement)]
+        case s.Assign():
+            return [assign(cx, scope, statement)]
+        case s.Fn():
+            return [functions.local_function(cx, scope, statement)]
+        case s.For():
+            return [for_loop(cx, scope, statement)]
+        case s.While():
+            return [while_loop(cx, scope, statement)]
+        case s.Break(span) | s.Continue(span):
+            word = "break" if isinstance(statement, s.Break) else "continue"
+            if not scope.in_loop:
+                raise error("E0209", f"`{word}` outside a loop", span)
+            return [core.Break(span) if word == "break" else core.Continue(span)]
+        case s.Return():
+            return [return_statement(cx, scope, statement)]
+        case s.Assert():
+            return [assertion(cx, scope, statement)]
+        case _:
+            value = expr.infer(cx, scope, statement)
+            discard(cx, value, statement.span)
+            return [core.Discard(value)]
+
+
+def discard(cx: Checker, value: core.Expr, span: Span) -> None:
+    """A value that isn't `()` may not be lost."""
+
+    def check() -> None:
+        t = resolve(value.type)
+        if isinstance(t, TypeVar) and not t.rigid:
+            cx.expect(UNIT, t, span)
+        elif not (isinstance(t, TypeTuple) and not t.items):
+            raise error(
+                "E0309",
+                f"this value of type {show(t)} is not used",
+                span,
+                help=("write `let _ = …` to discard it",),
+            )
+
+    t = cx.settled(value.type)
+    if isinstance(t, TypeVar):
+        cx.later.append(check)
+    else:
+        check()
+
+
+# ---- bindings --------------------------------------------------------------------------------------------------------
+def let(cx: Checker, scope: Scope, e: s.Let) -> list[core.Statement]:
+    if isinstance(e.value, s.Lambda) and isinstance(e.pattern, s.PatternName) and e.type is None:
+        return [functions.named_lambda(cx, scope, e.pattern, e.value, e.span)]
+    value, t, names = bound_value(cx, scope, e.value, e.type, pattern_what(e.pattern))
+    pattern = patterns.bind(cx, scope, e.pattern, t)
+    if isinstance(pattern, core.Bind):
+        symbol = cx.symbol(value) if is_i64(t) else None
+        if symbol is not None and not cx.mentions_index(symbol):
+            cx.symbols[pattern.local] = symbol
+        elif symbol is not None:
+            cx.symbols[pattern.local] = symbol
+    return [core.Let(pattern, value, names, e.span)]
+
+
+def is_i64(t: Type) -> bool:
+    t = resolve(t)
+    if isinstance(t, TypeVar):
+        return t.literal == "int"
+    return isinstance(t, TypeCon) and t.name == "i64"
+
+
+def pattern_what(p: s.Pattern) -> str:
+    return f"the annotation of `{p.name}`" if isinstance(p, s.PatternName) else "this annotation"
+
+
+def bound_value(
+    cx: Checker, scope: Scope, value: s.Expr, annotation: s.TypeExpr | None, what: str
+) -> tuple[core.Expr, Type, tuple[core.Local, ...]]:
+    """A value with its annotation, and the sizes that the annotation names here."""
+    if annotation is None:
+        node = expr.infer(cx, scope, value)
+        t = resolve(node.type)
+        return node, cx.settled(t) if isinstance(t, TypeVar) else t, ()
+    annotator = Annotator(cx, scope, rigid=False, unknown={}, what=what)
+    want = annotator.type(annotation)
+    assert annotator.unknown is not None
+    unknown = tuple(annotator.unknown.values())
+    if expr.can_push(want):
+        node = expr.check(cx, scope, value, want, unknown)
+    else:
+        node = expr.infer(cx, scope, value)
+        cx.settled(node.type)
+        cx.expect(expr.chosen(cx, want, unknown), node.type, value.span)
+        cx.settled(node.type)
+    names: list[core.Local] = []
+    for name, v in annotator.names.items():
+        if isinstance(v, SizeVar):
+            local = core.Local(name, I64, False, v, annotation.span)
+            scope.names[name] = LocalEntry(local, scope.border)
+            cx.symbols[local] = cx_size(v)
+            scope.types[name] = v
+            names.append(local)
+        else:
+            scope.types[name] = v
+    t = node.type if unknown else want
+    return node, t, tuple(names)
+
+
+def cx_size(v: SizeVar):  # type: ignore[no-untyped-def]
+    from dlang.typecheck.terms import of_var
+
+    return of_var(v)
+
+
+def declare(cx: Checker, scope: Scope, e: s.Var) -> core.Statement:
+    unknown: tuple[SizeVar, ...] = ()
+    if e.type is not None and isinstance(e.pattern, s.PatternName):
+        annotator = Annotator(cx, scope, rigid=False, unknown={}, what=pattern_what(e.pattern))
+        want = annotator.type(e.type)
+        assert annotator.unknown is not None
+        unknown = tuple(annotator.unknown.values())
+        if unknown:
+            value = expr.check(cx, scope, e.value, want, unknown)
+            local = patterns.bind_name(
+                cx, scope, e.pattern.name, want, e.pattern.span, mutable=True, what="var", unknown=unknown
+            )
+            return core.Declare(core.Bind(local), value, (), e.span)
+    value, t, names = bound_value(cx, scope, e.value, e.type, pattern_what(e.pattern))
+    pattern = patterns.bind(cx, scope, e.pattern, t, mutable=True, what="var")
+    return core.Declare(pattern, value, names, e.span)
+
+
+# ---- assignment ------------------------------------------------------------------------------------------------------
+def assign(cx: Checker, scope: Scope, e: s.Assign) -> core.Statement:
+    if isinstance(e.target, s.Tuple):
+        if e.operator is not None:
+            raise error("E0208", f"`{e.operator}=` takes one place, not a tuple", e.span)
+        targets = [place(cx, scope, t) for t in e.target.items]
+        value = expr.infer(cx, scope, e.value)
+        cx.settled(value.type)
+        cx.expect(TypeTuple(tuple(p.type for p in targets)), value.type, e.value.span, "the assignment: ")
+        return core.AssignTuple(tuple(targets), value, e.span)
+    target = place(cx, scope, e.target)
+    value = expr.infer(cx, scope, e.value)
+    if e.operator is None:
+        cx.settled(value.type)
+        entry = scope.find(target.local.name)
+        unknown = entry.unknown if isinstance(entry, LocalEntry) and not target.steps else ()
+        notes = (Note(f"`{target.local.name}` is declared here", target.local.span),)
+        want = expr.chosen(cx, target.type, unknown)
+        cx.expect(want, value.type, e.value.span, "the assignment: ", notes)
+    else:
+        result = expr.operator_type(cx, e.operator, target.type, value.type, e.span)
+        cx.settled(result)
+        cx.expect(target.type, result, e.span, f"`{e.operator}=`: ")
+    return core.Assign(target, e.operator, value, e.span)
+
+
+def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
+    """The part of a `var` that an assignment changes."""
+    match e:
+        case s.Name(span, name):
+            entry = scope.find(name)
+            if not isinstance(entry, LocalEntry):
+                if entry is None and cx.find(scope, name) is None and not isinstance(scope.find_type(name), SizeVar):
+                    raise cx.unknown_name(scope, name, span)
+                raise error("E0208", f"`{name}` can't be assigned: only a `var` can", span)
+            if not entry.local.mutable:
+                raise immutable(entry, name, span)
+            if entry.border != scope.border:
+                raise error(
+                    "E0210",
+                    f"`{name}` is a `var` outside this function or comprehension: it can't be assigned from inside",
+                    span,
+                    notes=(Note(f"`{name}` is declared here", entry.local.span),),
+                    help=("return the new value, or use a `for` loop",),
+                )
+            return core.Place(entry.local, (), entry.local.type, span)
+        case s.Field(span, base, name):
+            outer = place(cx, scope, base)
+            position, t = expr.field_of(cx.settled(outer.type), name, span)
+            return core.Place(outer.local, (*outer.steps, core.FieldStep(position, str(name))), t, span)
+        case s.Index(span, base, indices):
+            outer = place(cx, scope, base)
+            t, steps = indexing.index_axes(cx, scope, outer.type, indices, span)
+            return core.Place(outer.local, (*outer.steps, core.IndexStep(steps)), t, span)
+        case _:
+            raise error("E0208", "this can't be assigned", e.span,
+                        help=("a name, an element, a field, or a tuple of these can",))  # fmt: skip
+
+
+def immutable(entry: LocalEntry, name: str, span: Span) -> DlangError:
+    what = {"let": "a `let`", "parameter": "a parameter", "index": "an index"}.get(entry.what, "not a `var`")
+    helps = (
+        (f"declare it with `var {name} = …`",) if entry.what == "let" else (f"copy it first: `var {name}_ = {name}`",)
+    )
+    return error(
+        "E0208",
+        f"`{name}` is {what} and can't be assigned: only a `var` can",
+        span,
+        label="assigned here",
+        notes=(Note(f"`{name}` is declared here", entry.local.span),),
+        help=helps,
+    )
+
+
+# ---- control ---------------------------------------------------------------------------------------------------------
+def loop_body(cx: Checker, scope: Scope, inner: Scope, body: s.Block, mark: int) -> core.Expr:
+    value = block(cx, inner, body, None)
+    t = cx.settled(value.type)
+    if isinstance(t, TypeVar) and not t.rigid:
+        cx.expect(UNIT, t, body.span)
+    elif not (isinstance(t, TypeTuple) and not t.items):
+        span = body.statements[-1].span if body.statements else body.span
+        raise error("E0309", f"this value of type {show(t)} is not used: the body of a loop has none", span,
+                    help=("write `let _ = …` to discard it",))  # fmt: skip
+    cx.confine(
+        mark,
+        tuple(e.local.type for e in scope.locals()),
+        body.span,
+        "a size opened in a trip of the loop would become part of a variable outside it",
+    )
+    return value
+
+
+def for_loop(cx: Checker, scope: Scope, e: s.For) -> core.Statement:
+    inner = scope.child(loop=True)
+    binders: list[core.Binder] = []
+    for b in e.binders:
+        binders.append(comprehensions.binder(cx, inner, b, inner))
+    mark = len(cx.st.opened)
+    body = loop_body(cx, scope, inner, e.body, mark)
+    for b, made in zip(e.binders, binders, strict=True):
+        comprehensions.check_bounded(inner, b, made)
+    return core.For(tuple(binders), body, e.span)
+
+
+def while_loop(cx: Checker, scope: Scope, e: s.While) -> core.Statement:
+    mark = len(cx.st.opened)
+    condition = expr.infer(cx, scope, e.condition)
+    cx.settled(condition.type)
+    cx.expect(BOOL, condition.type, e.condition.span, "the condition: ")
+    body = loop_body(cx, scope, scope.child(loop=True), e.body, mark)
+    return core.While(condition, body, e.span)
+
+
+def return_statement(cx: Checker, scope: Scope, e: s.Return) -> core.Statement:
+    f = scope.function
+    if f is None or f.result is None:
+        raise error("E0209", "`return` can't leave a comprehension, a test or a script", e.span)
+    if e.value is None:
+        cx.expect(f.result, UNIT, e.span, "`return`: ")
+        return core.Return(core.TupleExpr(UNIT, e.span, ()), e.span)
+    value = expr.check(cx, scope, e.value, f.result, f.unknown, "`return`: ")
+    return core.Return(value, e.span)
+
+
+def assertion(cx: Checker, scope: Scope, e: s.Assert) -> core.Statement:
+    condition = expr.infer(cx, scope, e.condition)
+    cx.settled(condition.type)
+    cx.expect(BOOL, condition.type, e.condition.span, "`assert`: ")
+    message = None
+    if e.message is not None:
+        message = expr.infer(cx, scope, e.message)
+        cx.expect(STR, message.type, e.message.span, "the message: ")
+    span = e.condition.span
+    return core.Assert(condition, message, span.source.text[span.start : span.end], e.span)
+
+
+EXPRESSIONS = (
+    s.Number, s.Boolean, s.String, s.Name, s.Hole, s.Tuple, s.Array, s.Comprehension, s.Call, s.Index, s.Field,
+    s.Unary, s.Binary, s.Cast, s.Lambda, s.If, s.Match, s.Block,
+)  # fmt: skip
+
+__all__ = ["block", "has_return", "new_function", "opened_in"]

@@ -1,0 +1,224 @@
+"""Which sums of products are recognised, and as what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Array, Atom, Comp, Contract, Keep, Prim, Program, Size, Var, View, poly
+from dlang.ir.builder import Builder, f64
+from dlang.ir.printer import print_program
+from dlang.optimize.contractions import contractions
+from dlang.optimize.cse import cse
+from dlang.optimize.dce import dce
+from dlang.optimize.fuse import fuse
+from tests.optimize.programs import I64, assert_same, cost, count, run, through
+
+Element = Callable[[Builder, Var, Var, Var, Var, Var, Var], Atom]
+SIZES = (5, 6, 7)
+
+
+def product(element: Element, kept: str = "ij", into: bool = False) -> Program:
+    """out[kept] = Σ element(b, a, c, v, i, j, k) with a: f64[n, p], c: f64[p, m], v: f64[p], over i < n, j < m, k < p."""
+    b = Builder()
+    n, m, p = (b.param(name, I64) for name in ("n", "m", "p"))
+    a = b.param("a", Array("f64", (poly(n), poly(p))))
+    c = b.param("c", Array("f64", (poly(p), poly(m))))
+    v = b.param("v", Array("f64", (poly(p),)))
+    sizes = {"i": n, "j": m, "k": p}
+    shape = tuple(poly(sizes[name]) for name in kept)
+    old = b.param("old", Array("f64", shape)) if into else None
+
+    def destinations(i: Var, j: Var, k: Var) -> list[Keep]:
+        axes = {"i": i, "j": j, "k": k}
+        return [Keep(shape, tuple(poly(axes[name]) for name in kept), "sum", old)]
+
+    (out,) = b.comp([n, m, p], lambda i, j, k: element(b, a, c, v, i, j, k), destinations)
+    return Program({"f": b.function("f", [out])})
+
+
+def arguments(into: tuple[int, ...] | None = None) -> list[object]:
+    rng = np.random.default_rng(1)
+    n, m, p = SIZES
+    args: list[object] = [n, m, p, rng.normal(size=(n, p)), rng.normal(size=(p, m)), rng.normal(size=p)]
+    return [*args, rng.normal(size=into)] if into else args
+
+
+def check(p: Program, kinds: dict[type, int], into: tuple[int, ...] | None = None) -> Program:
+    after = through(p, contractions, dce)
+    assert {kind: count(after, kind) for kind in kinds} == kinds, print_program(after)
+    args = arguments(into)
+    assert_same(run(p, args), run(after, args), exact=False)
+    return after
+
+
+def test_a_matrix_product_is_one_contraction_and_nothing_else() -> None:
+    p = product(lambda b, a, c, v, i, j, k: b.mul(b.read(a, [i, k]), b.read(c, [k, j])))
+    after = check(p, {Contract: 1, Comp: 0})
+    (op,) = [let.op for let in after.functions["f"].body.lets]
+    assert isinstance(op, Contract) and (op.left, op.right, op.out) == ((0, 2), (2, 1), (0, 1))
+
+
+def test_the_transposed_result_is_a_matter_of_names() -> None:
+    p = product(lambda b, a, c, v, i, j, k: b.mul(b.read(a, [i, k]), b.read(c, [k, j])), kept="ji")
+    after = check(p, {Contract: 1, Comp: 0})
+    (op,) = [let.op for let in after.functions["f"].body.lets]
+    assert isinstance(op, Contract) and op.out == (1, 0)
+
+
+def test_a_literal_factor_and_a_sign_multiply_the_product_afterwards() -> None:
+    p = product(
+        lambda b, a, c, v, i, j, k: b.prim("neg", b.mul(b.mul(f64(3.0), b.read(a, [i, k])), b.read(c, [k, j])))
+    )
+    check(p, {Contract: 1, Comp: 1})
+
+
+def test_a_factor_of_kept_axes_leaves_the_sum() -> None:
+    def element(b: Builder, a: Var, c: Var, v: Var, i: Var, j: Var, k: Var) -> Atom:
+        return b.mul(b.mul(b.read(a, [i, k]), b.read(c, [k, j])), b.cast("f64", i))
+
+    after = check(product(element), {Contract: 1, Comp: 1})
+    assert cost(after, arguments()) < cost(product(element), arguments())
+
+
+def test_a_read_that_is_in_range_only_where_the_sum_has_terms_stays_in_it() -> None:
+    def element(b: Builder, a: Var, c: Var, v: Var, i: Var, j: Var, k: Var) -> Atom:
+        return b.mul(b.mul(b.read(a, [i, k]), b.read(c, [k, j])), b.read(a, [i, 0]))
+
+    check(product(element), {Contract: 0})
+
+
+def test_a_product_that_is_added_to_an_array_stays_an_addition() -> None:
+    p = product(lambda b, a, c, v, i, j, k: b.mul(b.read(a, [i, k]), b.read(c, [k, j])), into=True)
+    after = check(p, {Contract: 1, Comp: 1}, into=SIZES[:2])
+    (comp,) = [let.op for let in after.functions["f"].body.lets if isinstance(let.op, Comp)]
+    assert comp.destinations[0].into is not None
+
+
+def test_a_computed_factor_is_computed_once_for_all_that_use_it() -> None:
+    p = product(lambda b, a, c, v, i, j, k: b.mul(b.prim("exp", b.read(a, [i, k])), b.read(c, [k, j])))
+    after = check(p, {Contract: 1, Comp: 1})
+    n, m, k = SIZES
+    assert cost(p, arguments()) - cost(after, arguments()) > n * m * k // 3
+
+
+def test_a_weight_of_the_reduced_axis_goes_to_one_side() -> None:
+    def element(b: Builder, a: Var, c: Var, v: Var, i: Var, j: Var, k: Var) -> Atom:
+        return b.mul(b.mul(b.read(a, [i, k]), b.read(v, [k])), b.read(c, [k, j]))
+
+    check(product(element), {Contract: 1, Comp: 1})
+
+
+def test_a_shifted_or_reversed_read_becomes_a_view() -> None:
+    def element(b: Builder, a: Var, c: Var, v: Var, i: Var, j: Var, k: Var) -> Atom:
+        last: Size = poly(b.params[2]) - 1 - poly(k)
+        return b.mul(b.read(a, [i, last]), b.read(c, [k, j]))
+
+    check(product(element), {Contract: 1, View: 1, Comp: 0})
+
+
+def matrix_vector(computed: bool) -> Program:
+    b = Builder()
+    n, p = b.param("n", I64), b.param("p", I64)
+    a, v = b.param("a", Array("f64", (poly(n), poly(p)))), b.param("v", Array("f64", (poly(p),)))
+
+    def element(i: Var, k: Var) -> Atom:
+        x = b.read(a, [i, k])
+        return b.mul(b.prim("exp", x) if computed else x, b.read(v, [k]))
+
+    (out,) = b.comp([n, p], element, lambda i, k: [Keep((poly(n),), (poly(i),))])
+    return Program({"f": b.function("f", [out])})
+
+
+def test_a_matrix_times_a_vector_is_a_contraction_unless_the_matrix_would_have_to_be_stored_for_it() -> None:
+    assert count(through(matrix_vector(False), contractions), Contract) == 1
+    assert count(through(matrix_vector(True), contractions), Contract) == 0
+
+
+def test_a_batch_of_products_is_one_contraction() -> None:
+    b = Builder()
+    q, n, m, p = (b.param(name, I64) for name in "qnmp")
+    a = b.param("a", Array("f64", (poly(q), poly(n), poly(p))))
+    c = b.param("c", Array("f64", (poly(q), poly(p), poly(m))))
+    (out,) = b.comp(
+        [q, n, m, p],
+        lambda h, i, j, k: b.mul(b.read(a, [h, i, k]), b.read(c, [h, k, j])),
+        lambda h, i, j, k: [Keep((poly(q), poly(n), poly(m)), (poly(h), poly(i), poly(j)))],
+    )
+    before = Program({"f": b.function("f", [out])})
+    after = through(before, contractions)
+    assert count(after, Contract) == 1 and count(after, Comp) == 0
+    rng = np.random.default_rng(2)
+    args = [2, 3, 4, 5, rng.normal(size=(2, 3, 5)), rng.normal(size=(2, 5, 4))]
+    assert_same(run(before, args), run(after, args), exact=False)
+
+
+@pytest.mark.parametrize("kept", ["i", ""])
+def test_a_sum_over_an_axis_of_one_factor_alone_stays_a_loop(kept: str) -> None:
+    p = product(lambda b, a, c, v, i, j, k: b.mul(b.read(a, [i, k]), b.read(c, [k, j])), kept=kept)
+    assert count(through(p, contractions), Contract) == 0
+
+
+def test_a_dot_product_and_an_outer_product_stay_loops() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    x, y = (b.param(name, Array("f64", (poly(n),))) for name in "xy")
+    dot = b.reduce([n], lambda i: b.mul(b.read(x, [i]), b.read(y, [i])))
+    outer = b.map([n, n], lambda i, j: b.mul(b.read(x, [i]), b.read(y, [j])))
+    assert count(through(Program({"f": b.function("f", [dot, outer])}), contractions), Contract) == 0
+
+
+def test_a_product_of_small_literal_sizes_stays_a_loop() -> None:
+    b = Builder()
+    a, c = (b.param(name, Array("f64", (poly(3), poly(3)))) for name in "ac")
+    (out,) = b.comp(
+        [3, 3, 3],
+        lambda i, j, k: b.mul(b.read(a, [i, k]), b.read(c, [k, j])),
+        lambda i, j, k: [Keep((poly(3), poly(3)), (poly(i), poly(j)))],
+    )
+    assert count(through(Program({"f": b.function("f", [out])}), contractions), Contract) == 0
+
+
+def test_a_maximum_of_products_and_an_integer_product_stay_loops() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    a = b.param("a", Array("f64", (poly(n), poly(n))))
+    k = b.param("k", Array("i64", (poly(n), poly(n))))
+    results = []
+    for array, monoid in ((a, "max"), (k, "sum")):
+        results += b.comp(
+            [n, n, n],
+            lambda i, j, p, array=array: b.mul(b.read(array, [i, p]), b.read(array, [p, j])),
+            lambda i, j, p, monoid=monoid: [Keep((poly(n), poly(n)), (poly(i), poly(j)), monoid)],
+        )
+    assert count(through(Program({"f": b.function("f", results)}), contractions), Contract) == 0
+
+
+def test_a_result_that_is_a_product_leaves_a_comprehension_whose_other_results_stay() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    a = b.param("a", Array("f64", (poly(n), poly(n))))
+
+    def element(i: Var, j: Var, k: Var) -> list[Atom]:
+        x, y = b.read(a, [i, k]), b.read(a, [k, j])
+        return [b.mul(x, y), b.prim("maximum", x, y)]
+
+    shape = (poly(n), poly(n))
+    results = b.comp(
+        [n, n, n], element, lambda i, j, k: [Keep(shape, (poly(i), poly(j)), m) for m in ("sum", "max")]
+    )
+    p = Program({"f": b.function("f", list(results))})
+    after = through(p, contractions, dce)
+    assert count(after, Contract) == 1 and count(after, Comp) == 1
+    args = [4, np.random.default_rng(3).normal(size=(4, 4))]
+    assert_same(run(p, args), run(after, args), exact=False)
+
+
+def test_a_reduction_over_nothing_is_still_zero() -> None:
+    p = product(lambda b, a, c, v, i, j, k: b.mul(b.read(a, [i, k]), b.read(c, [k, j])))
+    after = through(p, contractions, cse, fuse)
+    args = [2, 3, 0, np.zeros((2, 0)), np.zeros((0, 3)), np.zeros(0)]
+    assert_same(run(after, args), [np.zeros((2, 3))])
+    assert count(after, Prim) == 0

@@ -1,0 +1,234 @@
+"""What is computed in one pass, and what must not be computed again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dlang.ir.anf import Array, Atom, Comp, Copy, For, Keep, Prim, Program, Read, Var, poly
+from dlang.ir.builder import Builder, f64
+from dlang.ir.printer import print_program
+from dlang.optimize.cse import cse
+from dlang.optimize.dce import dce
+from dlang.optimize.fuse import fuse
+from dlang.optimize.hoist import hoist
+from dlang.optimize.ownership import ownership
+from dlang.optimize.simplify import simplify
+from tests.optimize.programs import F64, I64, assert_same, cost, count, run, through
+
+
+class Setup:
+    """A function of n, x: f64[n], m: f64[n, n] under construction."""
+
+    def __init__(self) -> None:
+        b = self.b = Builder()
+        self.n = b.param("n", I64)
+        self.x = b.param("x", Array("f64", (poly(self.n),)))
+        self.m = b.param("m", Array("f64", (poly(self.n), poly(self.n))))
+
+    def program(self, *results: Atom) -> Program:
+        return Program({"f": self.b.function("f", list(results))})
+
+
+ARGS = [6, np.linspace(0.1, 2.0, 6), np.sin(np.arange(36.0)).reshape(6, 6)]
+
+
+def fused(p: Program, comps: int) -> Program:
+    """The program after fusion, of this many comprehensions, of the same meaning and cheaper."""
+    after = through(p, fuse, simplify, cse, dce)
+    assert count(after, Comp) == comps, print_program(after)
+    assert_same(run(p, ARGS), run(after, ARGS))
+    assert cost(after, ARGS) <= cost(p, ARGS)
+    return after
+
+
+def test_a_chain_of_elementwise_code_is_one_pass() -> None:
+    s = Setup()
+    b, y = s.b, s.x
+    for name in ("exp", "sin", "neg", "tanh"):
+        y = b.map([s.n], lambda i, name=name, y=y: b.prim(name, b.read(y, [i])))
+    after = fused(s.program(y), 1)
+    assert cost(after, ARGS) == 6 * 6  # one read, four primitives, one element written
+
+
+def test_a_sum_of_squares_of_differences_reads_its_arrays_once_and_stores_nothing() -> None:
+    s = Setup()
+    b = s.b
+    d = b.map([s.n], lambda i: b.sub(b.read(s.x, [i]), f64(1.0)))
+    total = b.reduce([s.n], lambda i: b.mul(b.read(d, [i]), b.read(d, [i])))
+    after = fused(s.program(total), 1)
+    (comp,) = [let.op for let in after.functions["f"].body.lets]
+    assert isinstance(comp, Comp) and all(not d.shape for d in comp.destinations)
+
+
+def test_siblings_that_read_the_same_array_share_a_pass() -> None:
+    s = Setup()
+    b = s.b
+    total = b.reduce([s.n], lambda i: b.read(s.x, [i]))
+    largest = b.reduce([s.n], lambda i: b.read(s.x, [i]), "max")
+    y = b.map([s.n], lambda i: b.prim("exp", b.read(s.x, [i])))
+    after = fused(s.program(total, largest, y), 1)
+    assert count(after, Read) == 1
+
+
+def test_a_result_that_is_also_returned_is_stored_by_the_same_pass() -> None:
+    s = Setup()
+    b = s.b
+    y = b.map([s.n], lambda i: b.prim("exp", b.read(s.x, [i])))
+    z = b.map([s.n], lambda i: b.mul(b.read(y, [i]), f64(2.0)))
+    after = fused(s.program(y, z), 1)
+    assert count(after, Prim) == 2
+
+
+def test_what_needs_a_whole_reduction_is_a_second_pass() -> None:
+    s = Setup()
+    b = s.b
+    e = b.map([s.n], lambda i: b.prim("exp", b.read(s.x, [i])))
+    total = b.reduce([s.n], lambda i: b.read(e, [i]))
+    y = b.map([s.n], lambda i: b.prim("div", b.read(e, [i]), total))
+    after = fused(s.program(y), 2)
+    exponentials = [let for c in _comps(after) for let in c.body.lets if isinstance(let.op, Prim) and let.op.name == "exp"]
+    assert len(exponentials) == 1
+
+
+def test_a_transcendental_is_not_computed_again_for_every_row() -> None:
+    s = Setup()
+    b = s.b
+    e = b.map([s.n], lambda j: b.prim("exp", b.read(s.x, [j])))
+    y = b.map([s.n, s.n], lambda i, j: b.mul(b.read(s.m, [i, j]), b.read(e, [j])))
+    fused(s.program(y), 2)
+
+
+def test_a_transcendental_read_by_a_stencil_is_stored_and_a_sum_is_computed_where_it_is_read() -> None:
+    def stencil(name: str) -> Program:
+        s = Setup()
+        b, n = s.b, poly(s.n)
+        e = b.map([s.n], lambda i: b.prim(name, b.read(s.x, [i]), *([f64(1.0)] if name == "add" else [])))
+        y = b.map([s.n], lambda i: b.mul(b.read(e, [i]), b.read(e, [n - 1 - i])))
+        return s.program(y)
+
+    fused(stencil("exp"), 2)
+    after = through(stencil("add"), fuse, simplify, cse, dce)
+    assert count(after, Comp) == 1
+
+
+def test_an_inner_reduction_is_never_computed_again() -> None:
+    s = Setup()
+    b, n = s.b, poly(s.n)
+    (rows,) = b.comp([n, n], lambda i, j: b.read(s.m, [i, j]), lambda i, j: [Keep((n,), (poly(i),))])
+    y = b.map([n, n], lambda i, j: b.prim("div", b.read(s.m, [i, j]), b.read(rows, [i])))
+    fused(s.program(y), 2)
+
+
+def test_a_gathered_or_transposed_copy_is_read_at_its_source() -> None:
+    s = Setup()
+    b = s.b
+    t = b.map([s.n, s.n], lambda i, j: b.read(s.m, [j, i]))
+    y = b.map([s.n, s.n], lambda i, j: b.mul(b.read(t, [i, j]), b.read(t, [j, i])))
+    after = through(s.program(y), fuse, simplify, cse, dce)
+    assert count(after, Comp) == 1
+    assert_same(run(s.program(y), ARGS), run(after, ARGS))
+
+
+def test_an_addition_into_an_earlier_sum_becomes_one_sum() -> None:
+    s = Setup()
+    b, n = s.b, poly(s.n)
+    (first,) = b.comp([n, n], lambda i, j: b.read(s.m, [i, j]), lambda i, j: [Keep((n,), (poly(i),))])
+    (both,) = b.comp(
+        [n, n], lambda i, j: b.prim("exp", b.read(s.m, [i, j])), lambda i, j: [Keep((n,), (poly(i),), "sum", first)]
+    )
+    after = through(s.program(both), fuse, simplify, cse, dce)
+    (comp,) = _comps(after)
+    assert comp.destinations[0].into is None and count(after, Read) == 1
+    assert_same(run(s.program(both), ARGS), run(after, ARGS), exact=False)
+
+
+def test_fusion_does_not_make_a_copy_necessary() -> None:
+    s = Setup()
+    b = s.b
+    z = b.map([s.n], lambda i: b.prim("sin", b.read(s.x, [i])))
+    total = b.reduce([s.n], lambda i: b.read(z, [i]))
+    changed = b.update(z, [0], f64(9.0))
+    y = b.map([s.n], lambda i: b.add(b.read(changed, [i]), b.read(s.x, [i])))
+    after = through(s.program(total, y, changed), fuse, simplify, cse, dce, ownership)
+    assert count(after, Copy) == 0
+    assert_same(run(s.program(total, y, changed), ARGS), run(after, ARGS))
+
+
+def test_a_value_between_two_comprehensions_that_depends_on_one_keeps_them_apart() -> None:
+    s = Setup()
+    b = s.b
+    total = b.reduce([s.n], lambda i: b.read(s.x, [i]))
+    scaled = b.prim("exp", total)
+    y = b.map([s.n], lambda i: b.mul(b.read(s.x, [i]), scaled))
+    fused(s.program(y), 2)
+
+
+def _comps(p: Program) -> list[Comp]:
+    return [let.op for let in p.functions["f"].body.lets if isinstance(let.op, Comp)]
+
+
+# ---- hoisting --------------------------------------------------------------------------------------------------------
+def test_invariant_arithmetic_and_arrays_leave_a_loop_and_run_once() -> None:
+    s = Setup()
+    b = s.b
+
+    def body(i: Var, y: Var) -> list[Atom]:
+        e = b.map([s.n], lambda j: b.prim("exp", b.read(s.x, [j])))
+        return [b.map([s.n], lambda j: b.add(b.read(y, [j]), b.read(e, [j])))]
+
+    p = s.program(*b.for_(0, s.n, [s.x], body))
+    after = through(p, hoist)
+    kinds = [type(let.op) for let in after.functions["f"].body.lets]
+    assert kinds == [Comp, For]
+    assert cost(p, ARGS) - cost(after, ARGS) == (6 - 1) * 6 * 3  # a read, an exponential, an element, in five trips
+    assert_same(run(p, ARGS), run(after, ARGS))
+
+
+def test_an_invariant_scalar_leaves_a_comprehension_through_all_its_levels() -> None:
+    s = Setup()
+    b = s.b
+    a = b.params[0]
+    y = b.map(
+        [s.n],
+        lambda i: b.reduce([s.n], lambda j: b.mul(b.read(s.m, [i, j]), b.prim("sqrt", b.cast("f64", a)))),
+    )
+    after = through(s.program(y), hoist)
+    assert [type(let.op).__name__ for let in after.functions["f"].body.lets] == ["Cast", "Prim", "Comp"]
+
+
+def test_a_read_that_is_only_in_range_while_the_loop_runs_stays_in_it() -> None:
+    s = Setup()
+    b = s.b
+    p = s.program(*b.for_(0, s.n, [f64(0.0)], lambda i, t: [b.add(t, b.read(s.x, [0]))]))
+    after = through(p, hoist)
+    assert not any(isinstance(let.op, Read) for let in after.functions["f"].body.lets)
+    assert run(after, [0, np.zeros(0), np.zeros((0, 0))]) == [0.0]
+
+
+def test_what_a_loop_consumes_is_made_anew_in_every_trip() -> None:
+    s = Setup()
+    b = s.b
+
+    def body(i: Var, t: Var) -> list[Atom]:
+        z = b.full([s.n], f64(0.0))
+        (z,) = b.for_(0, s.n, [z], lambda j, z: [b.update(z, [j], b.read(s.x, [j]))])
+        return [b.add(t, b.read(z, [i]))]
+
+    p = s.program(*b.for_(0, s.n, [f64(0.0)], body))
+    after = through(p, hoist, ownership)
+    assert count(after, Copy) == 0
+    assert_same(run(p, ARGS), run(after, ARGS))
+
+
+def test_an_invariant_condition_of_a_while_is_computed_before_it() -> None:
+    s = Setup()
+    b = s.b
+    (t,) = b.while_(
+        [f64(0.0)],
+        lambda t: b.prim("lt", t, b.prim("sqrt", b.prim("abs", b.cast("f64", s.n)))),
+        lambda t: [b.add(t, f64(1.0))],
+    )
+    p = s.program(t)
+    after = through(p, hoist)
+    assert len(after.functions["f"].body.lets) == 4 and t.type == F64
+    assert_same(run(p, ARGS), run(after, ARGS))

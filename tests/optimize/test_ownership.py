@@ -1,0 +1,161 @@
+"""How many copies a program needs: each is counted, and the verifier agrees that no more are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Array, Atom, Copy, For, Keep, Program, Var, poly
+from dlang.ir.builder import Builder, f64
+from dlang.ir.printer import print_program
+from dlang.ir.verify import verify
+from dlang.optimize.ownership import ownership
+from tests.optimize.programs import I64, assert_same, count, run, through
+
+Make = Callable[[Builder, Var, Var], Sequence[Atom]]
+
+
+def zeros(b: Builder, n: Var) -> Var:
+    return b.map([n], lambda i: b.prim("mul", f64(0.0), b.cast("f64", i)))
+
+
+def filled(b: Builder, n: Var, x: Var, first: Atom) -> list[Var]:
+    """A loop of n updates that begins with `first`."""
+    return list(b.for_(0, n, [first], lambda i, y: [b.update(y, [i], b.mul(b.read(x, [i]), f64(2.0)))]))
+
+
+def twice(b: Builder, n: Var, x: Var) -> list[Atom]:
+    y = zeros(b, n)
+    return [b.update(y, [0], f64(1.0)), b.update(y, [1], f64(2.0))]
+
+
+def branch(b: Builder, n: Var, x: Var) -> list[Atom]:
+    """Both arms write into the same fresh array."""
+    y = zeros(b, n)
+    c = b.prim("lt", b.read(x, [0]), f64(0.5))
+    return list(b.if_(c, lambda: b.update(y, [0], f64(1.0)), lambda: b.update(y, [1], f64(2.0))))
+
+
+def sometimes(b: Builder, n: Var, x: Var) -> list[Atom]:
+    """A loop that writes in one arm and hands on in the other."""
+
+    def body(i: Var, y: Var) -> list[Atom]:
+        c = b.prim("lt", b.read(x, [i]), f64(0.5))
+        return list(b.if_(c, lambda: b.update(y, [i], f64(1.0)), lambda: y))
+
+    return list(b.for_(0, n, [zeros(b, n)], body))
+
+
+def read_after_write(b: Builder, n: Var, x: Var) -> list[Atom]:
+    """The old element is read after the update in the program, before it in time."""
+
+    def body(i: Var, y: Var, t: Var) -> list[Atom]:
+        z = b.update(y, [i], f64(1.0))
+        return [z, b.add(t, b.read(y, [i]))]
+
+    return list(b.for_(0, n, [zeros(b, n), f64(0.0)], body))
+
+
+def captured(b: Builder, n: Var, x: Var) -> list[Atom]:
+    """Each trip writes into an array from outside the loop, so each needs its own."""
+    y = zeros(b, n)
+    return list(b.for_(0, n, [f64(0.0)], lambda i, t: [b.add(t, b.read(b.update(y, [i], f64(1.0)), [i]))]))
+
+
+def swapped(b: Builder, n: Var, x: Var) -> list[Atom]:
+    """Two buffers that change places."""
+    return list(
+        b.for_(0, n, [zeros(b, n), b.update(zeros(b, n), [0], f64(3.0))], lambda i, y, z: [z, b.update(y, [i], b.read(z, [i]))])
+    )
+
+
+def both_results(b: Builder, n: Var, x: Var) -> list[Atom]:
+    y = zeros(b, n)
+    return [y, y]
+
+
+def through_a_view(b: Builder, n: Var, x: Var) -> list[Atom]:
+    y = zeros(b, n)
+    v = b.view(y, [n], lambda i: [poly(n) - 1 - i])
+    z = b.update(y, [0], f64(1.0))
+    return [z, b.read(v, [0])]
+
+
+def accumulated(b: Builder, n: Var, x: Var) -> list[Atom]:
+    """A cotangent that every trip adds to."""
+
+    def body(i: Var, y: Var) -> list[Atom]:
+        return list(b.comp([n], lambda j: b.read(x, [j]), lambda j: [Keep((poly(n),), (poly(j),), "sum", y)]))
+
+    return list(b.for_(0, n, [zeros(b, n)], body))
+
+
+def into_what_is_read(b: Builder, n: Var, x: Var) -> list[Atom]:
+    y = zeros(b, n)
+    return list(
+        b.comp([n], lambda j: b.read(y, [poly(n) - 1 - j]), lambda j: [Keep((poly(n),), (poly(j),), "sum", y)])
+    )
+
+
+def nested(b: Builder, n: Var, x: Var) -> list[Atom]:
+    """`var y = x` and two loops around the update."""
+
+    def outer(i: Var, y: Var) -> list[Atom]:
+        return list(b.for_(0, n, [y], lambda j, z: [b.update(z, [j], b.add(b.read(z, [i]), f64(1.0)))]))
+
+    return list(b.for_(0, n, [x], outer))
+
+
+@pytest.mark.parametrize(
+    ("make", "copies"),
+    [
+        (lambda b, n, x: filled(b, n, x, x), 1),
+        (lambda b, n, x: filled(b, n, x, zeros(b, n)), 0),
+        (lambda b, n, x: [x], 1),
+        (lambda b, n, x: [b.view(x, [n], lambda i: [poly(n) - 1 - i])], 1),
+        (lambda b, n, x: [b.update(x, [0], f64(1.0))], 1),
+        (twice, 1),
+        (branch, 0),
+        (sometimes, 0),
+        (read_after_write, 0),
+        (captured, 1),
+        (swapped, 0),
+        (both_results, 1),
+        (through_a_view, 0),
+        (accumulated, 0),
+        (into_what_is_read, 1),
+        (nested, 1),
+    ],
+    ids=lambda v: getattr(v, "__name__", str(v)),
+)
+def test_the_number_of_copies_is_the_least(make: Make, copies: int) -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    x = b.param("x", Array("f64", (poly(n),)))
+    p = Program({"f": b.function("f", list(make(b, n, x)))})
+    after = through(p, ownership)
+    verify(after, ownership=True)
+    assert count(after, Copy) == copies, print_program(after)
+    args = [4, np.linspace(0.0, 1.0, 4)]
+    assert_same(run(p, args), run(after, args))
+
+
+def test_the_copy_of_what_a_loop_updates_stands_before_the_loop() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    x = b.param("x", Array("f64", (poly(n),)))
+    after = through(Program({"f": b.function("f", filled(b, n, x, x))}), ownership)
+    assert [type(let.op) for let in after.functions["f"].body.lets] == [Copy, For]
+
+
+def test_an_array_of_one_value_is_filled_again_instead_of_copied() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    y = b.full([n], f64(0.0))
+    results = [b.update(y, [0], f64(1.0)), b.update(y, [1], f64(2.0))]
+    p = Program({"f": b.function("f", results)})
+    after = through(p, ownership)
+    assert count(after, Copy) == 0
+    assert_same(run(p, [3]), run(after, [3]))

@@ -1,0 +1,96 @@
+"""The passes together: order, stages, and that a program comes out small."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+
+from dlang.ir.anf import Array, Call, Comp, Contract, Jvp, Keep, Program, Vjp, poly
+from dlang.ir.builder import Builder, f64
+from dlang.ir.printer import print_program
+from dlang.optimize.pipeline import AFTER, NORMAL, PASSES, STAGES, normalise, optimise
+from tests.optimize.programs import F64, I64, arguments, assert_same, count, programs, run
+
+
+def test_every_pass_belongs_to_a_phase_and_ownership_is_the_last() -> None:
+    assert {p.when for p in PASSES} == {NORMAL, AFTER}
+    assert PASSES[-1].name == "ownership"
+    assert [p.name for p in PASSES if p.name == "ownership"] == ["ownership"]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(p=programs())
+def test_a_random_program_means_the_same_after_the_whole_pipeline(p: Program) -> None:
+    after = optimise(p, ["f"], verify=True)
+    for n, m in [(3, 2), (1, 1), (0, 2)]:
+        with np.errstate(all="ignore"):
+            assert_same(run(p, arguments(n, m)), run(after, arguments(n, m)), exact=False)
+
+
+def least_squares() -> Program:
+    """loss(n, m, a, x) = Σ (a·x)², its product called through a function, and f the gradient in x."""
+    b = Builder()
+    n, m = b.param("n", I64), b.param("m", I64)
+    a, x = b.param("a", Array("f64", (poly(n), poly(m)))), b.param("x", Array("f64", (poly(m),)))
+    (y,) = b.comp([n, m], lambda i, j: b.mul(b.read(a, [i, j]), b.read(x, [j])), lambda i, j: [Keep((poly(n),), (poly(i),))])
+    apply = b.function("apply", [y])
+    b = Builder({"apply": apply})
+    n, m = b.param("n", I64), b.param("m", I64)
+    a, x = b.param("a", Array("f64", (poly(n), poly(m)))), b.param("x", Array("f64", (poly(m),)))
+    (y,) = b.call("apply", n, m, a, x)
+    loss = b.function("loss", [b.reduce([n], lambda i: b.mul(b.read(y, [i]), b.read(y, [i])))])
+    functions = {"apply": apply, "loss": loss}
+    b = Builder(functions)
+    n, m = b.param("n", I64), b.param("m", I64)
+    a, x = b.param("a", Array("f64", (poly(n), poly(m)))), b.param("x", Array("f64", (poly(m),)))
+    _, xbar = b.vjp("loss", [n, m, a, x], [3], [f64(1.0)])
+    return Program({**functions, "f": b.function("f", [xbar])})
+
+
+def test_the_gradient_of_least_squares_is_two_products_and_one_function() -> None:
+    after = optimise(least_squares(), ["f"], verify=True)
+    assert list(after.functions) == ["f"]
+    assert count(after, Vjp, Jvp, Call) == 0
+    assert count(after, Contract) == 2, print_program(after)
+    rng = np.random.default_rng(0)
+    a, x = rng.normal(size=(4, 3)), rng.normal(size=3)
+    assert_same(run(after, [4, 3, a, x]), [2 * a.T @ (a @ x)], exact=False)
+
+
+def test_the_stages_are_observed_in_order_with_a_program_each() -> None:
+    seen: list[tuple[str, Program]] = []
+    last = optimise(least_squares(), ["f"], observe=lambda stage, p: seen.append((stage, p)))
+    assert tuple(stage for stage, _ in seen) == STAGES
+    assert [count(p, Vjp) for _, p in seen] == [1, 1, 0, 0]
+    assert seen[-1][1] is last
+    assert count(seen[2][1], Contract) == 0 < count(last, Contract)
+
+
+def test_normalising_twice_changes_nothing_more() -> None:
+    once = normalise(least_squares(), ["f"])
+    assert print_program(normalise(once, ["f"])) == print_program(once)
+
+
+def test_a_second_derivative_comes_out_without_markers() -> None:
+    b = Builder()
+    x = b.param("x", F64)
+    g = b.function("g", [b.prim("sin", b.mul(x, x))])
+    b = Builder({"g": g})
+    x = b.param("x", F64)
+    dg = b.function("dg", [b.vjp("g", [x], [0], [f64(1.0)])[1]])
+    b = Builder({"g": g, "dg": dg})
+    x = b.param("x", F64)
+    p = Program({"g": g, "dg": dg, "f": b.function("f", [b.vjp("dg", [x], [0], [f64(1.0)])[1]])})
+    after = optimise(p, ["f"], verify=True)
+    assert count(after, Vjp, Call, Comp) == 0
+    t = 0.7
+    wanted = 2 * np.cos(t * t) - 4 * t * t * np.sin(t * t)
+    assert_same(run(after, [t]), [wanted], exact=False)
+
+
+def test_the_passes_import_neither_numpy_nor_llvmlite() -> None:
+    code = "import sys, dlang.optimize.pipeline; sys.exit(bool({'numpy', 'llvmlite'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
