@@ -26,7 +26,6 @@ from dlang.ir.anf import (
     Function,
     Keep,
     Let,
-    Op,
     Prim,
     Program,
     Read,
@@ -36,7 +35,7 @@ from dlang.ir.anf import (
     While,
     fresh,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, map_blocks, map_functions, mentioned, parts, rebuild, substitute
+from dlang.ir.traverse import Renaming, map_blocks, map_functions, mentioned, parts, rebuild
 from dlang.optimize.comps import point_of
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items
@@ -121,7 +120,7 @@ def merge(first: Let, second: Let) -> Let | None:
     lets = [*a.body.lets, *body.lets]
     destinations: list[Destination] = list(a.destinations)
     for value, d in zip(body.results, b.destinations, strict=True):
-        new = _renamed(d, env)
+        new = _renamed(d, reader.renaming)
         if new.into in results:
             k = results[new.into]
             base = a.destinations[k]
@@ -142,9 +141,9 @@ def merge(first: Let, second: Let) -> Let | None:
     return Let((*first.vars, *second.vars), op, first.span)
 
 
-def _renamed(d: Destination, env: dict[Var, Var]) -> Destination:
+def _renamed(d: Destination, renaming: Renaming) -> Destination:
     shape = d.shape
-    index = tuple([substitute(i, env) for i in d.index])
+    index = tuple([renaming.size(i) for i in d.index])
     return Keep(shape, index, d.monoid, d.into) if isinstance(d, Keep) else Add(shape, index, d.into)
 
 

@@ -93,6 +93,8 @@ def optimise(
         expanded = expand_innermost(program)
         if expanded is None:
             break
+        if verify:
+            verify_program(expanded)
         program = normalise(expanded, entries, verify)
     seen("ad", program)
     program = run(program, entries, AFTER, verify)

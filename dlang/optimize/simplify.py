@@ -9,7 +9,6 @@ from __future__ import annotations
 from dlang.ir.anf import (
     Array,
     Atom,
-    Axis,
     Block,
     Cast,
     Check,
@@ -372,15 +371,22 @@ class _Walk:
         return Let(vars, new, let.span), new
 
     def without_unit_axes(self, op: Comp) -> Comp:
-        """A comprehension without the axes of one point, whose variables become that point."""
-        axes: list[Axis] = []
+        """A comprehension without the axes of one point, whose variables become that point.
+
+        One of them stays if there is no other and a result is an array: what makes arrays has an axis.
+        """
+        points: dict[Var, Size] = {}
         for axis in op.axes:
-            low = self.size(axis.lows[0]) if len(axis.lows) == 1 else None
-            if low is not None and len(axis.highs) == 1 and self.size(axis.highs[0]) - low == poly(1) and _simple(low):
-                self.renaming.env[axis.var] = low
-            else:
-                axes.append(axis)
-        return op if len(axes) == len(op.axes) else Comp(tuple(axes), op.body, op.destinations)
+            if len(axis.lows) == len(axis.highs) == 1:
+                low = self.size(axis.lows[0])
+                if self.size(axis.highs[0]) - low == poly(1) and _simple(low):
+                    points[axis.var] = low
+        if points and len(points) == len(op.axes) and any(d.shape for d in op.destinations):
+            points.popitem()
+        if not points:
+            return op
+        self.renaming.env.update(points)
+        return Comp(tuple([a for a in op.axes if a.var not in points]), op.body, op.destinations)
 
     def single_point(self, vars: tuple[Var, ...], op: Comp) -> bool:
         """A comprehension of one point whose results are all scalars is its body."""

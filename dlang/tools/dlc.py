@@ -24,11 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except Exception as e:
-        if os.environ.get("DLANG_DEBUG"):
-            raise
-        summary = (str(e).splitlines() or [""])[0]
-        print(f"dlc: this is a bug in dlang, not in your program: {type(e).__name__}: {summary}", file=sys.stderr)
-        print("Please report it with the program. DLANG_DEBUG=1 shows where it happened.", file=sys.stderr)
+        from dlang.tools.report import report_defect
+
+        report_defect(e)
         return INTERNAL
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Backend, check, errors_of
@@ -30,7 +29,7 @@ def evaluate(expression: str, backend: Backend, as_json: bool) -> int:
 
 def _modules(expression: str) -> list[str]:
     """Modules of the standard library that stand before a point, as in `nn.softmax(x)`."""
-    from dlang.typecheck.modules import STDLIB
+    from dlang.typecheck.modules import library_folders
 
-    known = {p.stem for p in Path(STDLIB).glob("*.dl")}
+    known = {p.stem for folder in library_folders() for p in folder.glob("*.dl")}
     return sorted(set(re.findall(r"(?<![\w.])([a-z_]\w*)\.", expression)) & known)

@@ -23,5 +23,17 @@ def report(diagnostics: Iterable[Diagnostic], as_json: bool) -> int:
     return errors
 
 
+def report_defect(e: Exception) -> None:
+    """Says that the compiler is at fault; where, only to who asks for it."""
+    summary = (str(e).splitlines() or [""])[0]
+    print(f"dlc: this is a bug in dlang, not in your program: {type(e).__name__}: {summary}", file=sys.stderr)
+    if os.environ.get("DLANG_DEBUG"):
+        import traceback
+
+        traceback.print_exception(e)
+    else:
+        print("Please report it with the program. DLANG_DEBUG=1 shows where it happened.", file=sys.stderr)
+
+
 def _colour() -> bool:
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -12,7 +12,7 @@ from dlang.diagnostics import DlangError, error
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
-from dlang.tools.report import report
+from dlang.tools.report import report, report_defect
 from dlang.typecheck import core
 
 
@@ -72,10 +72,13 @@ def _test_file(path: str, wanted: str, backend: Backend, as_json: bool, totals: 
     for test, run in zip(tests, _prepared(tests, backend), strict=True):
         try:
             run()
-        except DlangError as e:
+        except Exception as e:
             totals.failed += 1
             _say(f"  FAILED  {test.name}", as_json)
-            report(e.diagnostics, as_json)
+            if isinstance(e, DlangError):
+                report(e.diagnostics, as_json)
+            else:
+                report_defect(e)
         else:
             totals.passed += 1
             _say(f"  ok      {test.name}", as_json)
@@ -88,7 +91,7 @@ def _prepared(tests: list[core.FnDecl], backend: Backend) -> list[Callable[[], o
     """
     try:
         runner, entries = _compiled(tests, backend)
-    except DlangError:
+    except Exception:
         return [partial(_compile_and_run, test, backend) for test in tests]
     return [partial(call, runner, entry) for entry in entries]
 

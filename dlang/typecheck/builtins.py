@@ -19,7 +19,6 @@ from dlang.typecheck.state import Reason
 from dlang.typecheck.terms import BOOL, F64, STR, array, number
 from dlang.typecheck.types import (
     DTYPES,
-    UNIT,
     RowVar,
     Shape,
     Size,
@@ -40,7 +39,9 @@ _NUM = "<a: Num>(x: a[..s]) -> a[..s]"
 SIGNATURES: dict[str, str] = {
     **dict.fromkeys(("abs", "sign"), _NUM),
     **dict.fromkeys(
-        "exp expm1 log log1p sqrt sin cos tan sinh cosh tanh asin acos atan floor ceil round erf lgamma digamma".split(),
+        (
+            "exp expm1 log log1p sqrt sin cos tan sinh cosh tanh asin acos atan floor ceil round erf lgamma digamma"
+        ).split(),
         _FLOAT,
     ),
     **dict.fromkeys(("isnan", "isfinite"), "<a: Float>(x: a[..s]) -> bool[..s]"),
@@ -91,7 +92,7 @@ def infer_builtin(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
         return reduce_axis(cx, scope, name, e)
     if name in SIGNATURES:
         return by_signature(cx, scope, name, e)
-    rule, parameters = FORMS[name] if name in FORMS else (cast, ("x",))
+    rule, parameters = FORMS.get(name, (cast, ("x",)))
     arguments: list[s.Argument]
     if parameters is None:
         arguments = list(e.arguments)
@@ -165,7 +166,7 @@ def as_value(cx: Checker, scope: Scope, name: str, span: Span) -> core.Expr:
         params = tuple(core.Local(f"x{i}", p, False, None, span) for i, p in enumerate(inst.params))
         body: core.Expr = core.Builtin(inst.result, span, name, tuple(core.Ref(p.type, span, p) for p in params))
         return core.Lambda(TypeFn(inst.params, inst.result), span, params, body)
-    rule, parameters = FORMS[name] if name in FORMS else (cast, ("x",))
+    rule, parameters = FORMS.get(name, (cast, ("x",)))
     if parameters is None or name == "fail":
         raise error("E0306", f"`{name}` can't be used as a value", span, help=(f"write a lambda: `|x| {name}(x)`",))
     required = [p for p in parameters if not p.endswith("?")]
@@ -245,8 +246,8 @@ def cast(cx: Checker, g: Given) -> core.Expr:
     """`f64(x)`: elementwise, from any number or bool."""
     (x,) = g.args
     if g.name in ("bool", "str"):
-        raise error("E0301", f"there is no conversion to `{g.name}`", g.span,
-                    help=("write a comparison such as `x != 0`",) if g.name == "bool" else ('write "{x}"',))  # fmt: skip
+        better = "write a comparison such as `x != 0`" if g.name == "bool" else 'write a string with the value: "{x}"'
+        raise error("E0301", f"there is no conversion to `{g.name}`", g.span, help=(better,))
     _, shape = split_checked(cx, x, "Scalar")
     return core.Builtin(resolve(TypeArray(TypeCon(g.name), shape)), g.span, "cast", g.args)
 
@@ -362,7 +363,7 @@ def fail(cx: Checker, g: Given) -> core.Expr:
 
 
 FORMS: dict[str, tuple[Rule, tuple[str, ...] | None]] = {
-    **{name: (binary, ("x", "y")) for name in _BINARY},
+    **dict.fromkeys(_BINARY, (binary, ("x", "y"))),
     "where": (where, ("mask", "x", "y")),
     "clip": (clip, ("x", "low", "high")),
     "zeros": (constant_array, None),
@@ -427,6 +428,3 @@ def dotted_names(t: Type, prefix: str = "") -> tuple[str, ...]:
     else:
         return (prefix or "value",)
     return tuple(n for name, f in parts for n in dotted_names(f, f"{prefix}.{name}" if prefix else name))
-
-
-__all__ = ["UNIT", "infer_builtin", "is_builtin", "split"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import builtins, core, derivatives
@@ -13,9 +11,9 @@ from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.patterns import data_type
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated, Scheme, instantiate
-from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope
-from dlang.typecheck.terms import I64, STR, of_var, opened_in, substitute
-from dlang.typecheck.types import Effects, Size, SizeVar, Type, TypeCon, TypeData, TypeFn, TypeVar, resolve
+from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, Scope
+from dlang.typecheck.terms import I64, of_var, opened_in, substitute
+from dlang.typecheck.types import Effects, Size, SizeVar, Type, TypeData, TypeFn, TypeVar, resolve
 from dlang.typecheck.unify import effects_root
 
 
@@ -345,6 +343,3 @@ def updated(
     made = core.Construct(t, e.span, t.decl, variant, tuple(fields))
     let = core.Let(core.Bind(local), old, (), spread[0].span)
     return core.BlockExpr(t, e.span, (let,), made)
-
-
-__all__ = ["LocalEntry", "STR", "TypeCon", "infer_call", "replace"]

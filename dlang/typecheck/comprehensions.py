@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import core
+from dlang.typecheck import core, indexing, patterns
 from dlang.typecheck import expressions as expr
-from dlang.typecheck import indexing, patterns
 from dlang.typecheck.context import Checker
-from dlang.typecheck.scope import LocalEntry, Scope
+from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope
 from dlang.typecheck.terms import BOOL, I64, array, of_var, variables
 from dlang.typecheck.types import Shape, Size, SizeVar, Type, TypeArray, resolve
 
@@ -44,7 +43,7 @@ def binder(cx: Checker, scope: Scope, b: s.Binder, inner: Scope) -> core.Binder:
             cx.expect(array(element, size), t, b.each.span, "`in` needs an array: ")
         return core.Each(patterns.bind(cx, inner, b.pattern, element, what="binder"), source, size, b.span)
     if b.low is not None and b.high is not None:
-        parts = []
+        parts: list[core.Expr | None] = []
         for part in (b.low, b.high, b.step):
             if part is None:
                 parts.append(None)
@@ -63,10 +62,18 @@ def binder(cx: Checker, scope: Scope, b: s.Binder, inner: Scope) -> core.Binder:
     return core.Count(index_local(cx, inner, b.pattern, axis=axis), axis, None, b.span)
 
 
+def inside_comprehension(outer: FunctionContext | None) -> FunctionContext | None:
+    """Effects and calls count for the function, but `return` can't leave it from here."""
+    if outer is None:
+        return None
+    inner = FunctionContext(outer.name, None)
+    inner.effects, inner.calls = outer.effects, outer.calls
+    return inner
+
+
 def comprehension(cx: Checker, scope: Scope, e: s.Comprehension) -> core.Expr:
-    mark = len(cx.st.opened)
     inner = scope.child(border=True)
-    inner.function = scope_function(scope)
+    inner.function = inside_comprehension(scope.function)
     binders: list[core.Binder] = []
     for b in e.binders:
         # Comprehensions are rectangular: a bound sees the names outside, and the binders before it.
@@ -97,22 +104,11 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension) -> core.Expr:
     opened = None
     if condition is not None:
         opened = cx.st.open_size(Note("how many elements fulfil the condition", e.span))
-        if len(binders) > 1:
-            sizes: tuple[Size, ...] = (of_var(opened),)
-        else:
-            sizes = (of_var(opened),)
+        sizes: tuple[Size, ...] = (of_var(opened),)
     else:
         sizes = tuple(b.size for b in binders)
-    del mark
     result = resolve(TypeArray(t, Shape(sizes)))
     return core.Comprehension(result, e.span, element, tuple(binders), condition, opened)
-
-
-def scope_function(scope: Scope):  # type: ignore[no-untyped-def]
-    """A comprehension belongs to its function, though `return` may not cross it."""
-    from dlang.typecheck.statements import inside_comprehension
-
-    return inside_comprehension(scope.function)
 
 
 def differ(span: Span, v: SizeVar) -> Exception:

@@ -10,14 +10,12 @@ from collections.abc import Callable
 
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.operators import arith, exponent, matmul, power, split
-from dlang.typecheck.shapes import append, broadcast, external, product_of, rank, reduce, stretch, matrix_shapes
+from dlang.typecheck.shapes import append, broadcast, external, matrix_shapes, product_of, rank, reduce, stretch
 from dlang.typecheck.sizes import closed, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
-from dlang.typecheck.terms import number, of_var, opened_in
+from dlang.typecheck.terms import of_var, opened_in, substitute
 from dlang.typecheck.types import SizeVar, TypeData, TypeTuple, TypeVar, resolve, resolve_size
 from dlang.typecheck.unify import unify, unify_shape
-from dlang.typecheck.terms import substitute
-from dlang.polynomials import Poly
 
 Rule = Callable[[Inference, Constraint], bool]
 
@@ -174,6 +172,3 @@ def solve(st: Inference) -> None:
         for c in waiting:
             if not attempt(st, c):
                 st.pending.append(c)
-
-
-__all__ = ["Poly", "close_join", "constrain", "number", "solve"]

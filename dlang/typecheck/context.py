@@ -140,8 +140,7 @@ class Checker:
         if not isinstance(t, TypeCon) or t.name != "i64":
             return None
         if local.size is None:
-            origin = Note(f"the value of `{local.name}`", local.span)
-            local.size = self.st.open_size(origin)
+            local.size = self.st.open_size(Note(f"the value of `{local.name}`", local.span))
             local.size.name = local.name
         self.symbols[local] = of_var(local.size)
         return self.symbols[local]
@@ -149,8 +148,8 @@ class Checker:
     def symbol(self, e: core.Expr) -> Size | None:
         """An i64 expression as a size, if it is arithmetic of sizes, lengths and immutable names."""
         match e:
-            case core.Literal(value=int(value)) if not isinstance(value, bool):
-                return number(value, Note("a literal", e.span))
+            case core.Literal(value=int(literal)) if not isinstance(literal, bool):
+                return number(literal, Note("a literal", e.span))
             case core.Ref(local=local):
                 return self.symbol_of_local(local)
             case core.SizeValue(size=size):
@@ -226,5 +225,3 @@ class Checker:
                     notes = (Note(f"the size is {v.origin.text}", v.origin.span),) if v.origin is not None else ()
                     raise error("E0407", escape.message, escape.span, notes=notes)
         return True
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from typing import TypeVar as TypeVariable
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
 from dlang.grammar import syntax as s
@@ -14,15 +15,16 @@ from dlang.typecheck.context import Checker
 from dlang.typecheck.finish import finished
 from dlang.typecheck.functions import Body, Signature
 from dlang.typecheck.schemes import Member, Scheme, default_rest, generalise
-from dlang.typecheck.scope import FnEntry, FunctionContext, ModuleTable, Scope
+from dlang.typecheck.scope import FnEntry, FunctionContext, LocalEntry, ModuleTable, Scope
 from dlang.typecheck.state import Inference
 from dlang.typecheck.terms import of_var
-from dlang.typecheck.types import UNIT, RowVar, Size, SizeVar, Type, TypeFn, TypeTuple, TypeVar
+from dlang.typecheck.types import UNIT, RowVar, Size, Type, TypeFn, TypeTuple, TypeVar
 
 if TYPE_CHECKING:
     from dlang.typecheck.program import Program
 
 Function = s.Fn | s.Const | s.Extern
+T = TypeVariable("T")
 
 
 def checker(program: Program, table: ModuleTable) -> Checker:
@@ -108,7 +110,7 @@ def check_functions(program: Program, table: ModuleTable, group: list[str]) -> l
     ok = not cx.st.diagnostics
     for name, body in made.items():
         functions.fill(entries[name].decl, entries[name], signatures[name], body)
-    for name, body in made.items():
+    for name in made:
         decl = entries[name].decl
         if ok:
             if cx.unfinished and decl.body is not None:
@@ -147,7 +149,7 @@ def register(table: ModuleTable, name: str, entry: FnEntry) -> None:
     table.core.functions[name] = entry.decl
 
 
-def attempt(cx: Checker, action: Callable[[], object]) -> object:
+def attempt(cx: Checker, action: Callable[[], T]) -> T | None:
     """Runs a part of checking; a mistake in it is reported, and None is the result."""
     try:
         return action()
@@ -245,9 +247,7 @@ def close(cx: Checker, name: str, span: Span) -> None:
     conclude(cx)
 
 
-def check_value(
-    program: Program, table: ModuleTable, name: str, e: s.Expr
-) -> tuple[core.FnDecl, list[Diagnostic]]:
+def check_value(program: Program, table: ModuleTable, name: str, e: s.Expr) -> tuple[core.FnDecl, list[Diagnostic]]:
     cx = checker(program, table)
     decl = core.FnDecl(name, table.name, e.span)
     cx.st.level = 1
@@ -255,9 +255,7 @@ def check_value(
     value = attempt(cx, lambda: expr.infer(cx, scope, e))
     close(cx, name, e.span)
     if value is not None and not cx.st.diagnostics:
-        assert not isinstance(value, Body)
-        made: core.Expr = value  # type: ignore[assignment]
-        decl.body = finished(made) if cx.unfinished else made
+        decl.body = finished(value) if cx.unfinished else value
         decl.result = decl.body.type
     assert scope.function is not None
     decl.effects = frozenset(scope.function.effects)
@@ -270,7 +268,6 @@ def check_rule(program: Program, table: ModuleTable, rule: s.Rule) -> list[Diagn
     cx = checker(program, table)
     decl = attempt(cx, lambda: rule_decl(program, cx, table, rule))
     if decl is not None and not cx.st.diagnostics:
-        assert isinstance(decl, core.FnDecl)
         table.core.rules[(rule.kind, rule.name)] = decl
     return cx.st.diagnostics
 
@@ -305,8 +302,6 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
         name = written.pattern.name if isinstance(written.pattern, s.PatternName) else "_"
         local = core.Local(name, t, False, p.local.size, written.span)
         if name != "_":
-            from dlang.typecheck.scope import LocalEntry
-
             scope.names[name] = LocalEntry(local, what="parameter")
         if p.local.size is not None:
             cx.symbols[local] = of_var(p.local.size)
@@ -315,9 +310,7 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
         if not inert:
             active.append(t)
     result = core.Local(rule.result, f.result, False, None, rule.span)
-    from dlang.typecheck.scope import LocalEntry as Entry
-
-    scope.names[rule.result] = Entry(result, what="parameter")
+    scope.names[rule.result] = LocalEntry(result, what="parameter")
     params.append(core.Param(result))
     if rule.kind == "pullback":
         want = TypeFn((f.result,), active[0] if len(active) == 1 else TypeTuple(tuple(active)))
@@ -332,6 +325,3 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
     if not cx.st.diagnostics:
         decl.body = finished(body) if cx.unfinished else body
     return decl
-
-
-__all__ = ["SizeVar", "check_block", "check_functions", "check_rule", "check_value"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import calls, core
 from dlang.typecheck import expressions as expr
@@ -10,10 +10,10 @@ from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.operators import float_leaves, split
 from dlang.typecheck.printing import show
-from dlang.typecheck.scope import FnEntry, Scope
 from dlang.typecheck.schemes import Instantiated
+from dlang.typecheck.scope import Scope
 from dlang.typecheck.state import Mismatch, Reason
-from dlang.typecheck.terms import free
+from dlang.typecheck.terms import free, of_var, substitute_size
 from dlang.typecheck.types import Type, TypeArray, TypeData, TypeFn, TypeTuple, TypeVar, resolve
 from dlang.typecheck.unify import unify
 
@@ -36,8 +36,6 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
         )
     if not isinstance(t, TypeFn):
         raise error("E0306", f"`{kind}` takes a function, found {show(t)}", written.span)
-    if any(size is not None for size in sizes_of(cx, function)):
-        pass
     rest = e.arguments[1:]
     if kind == "jvp" or kind == "vjp":
         return products(cx, scope, kind, function, t, rest, e)
@@ -88,14 +86,6 @@ def nodiff(function: core.Expr) -> set[int]:
             return nodiff(inner)
         case _:
             return set()
-
-
-def sizes_of(cx: Checker, function: core.Expr) -> tuple[object, ...]:
-    match function:
-        case core.FnRef(decl=decl):
-            return tuple(p.local.size for p in decl.params)
-        case _:
-            return ()
 
 
 def chosen(
@@ -271,8 +261,6 @@ def call_derivative(cx: Checker, scope: Scope, function: core.Derivative, e: s.C
     defaults = tuple(p.default is not None for p in decl.params)
     arguments = calls.in_order(e, f"{function.kind}({decl.name})", names, defaults, decl.span)
     mapping = dict(base.instance)
-    from dlang.typecheck.terms import of_var, substitute_size
-
     sizes = tuple(substitute_size(of_var(p.local.size), mapping) if p.local.size in mapping else None
                   for p in decl.params)  # fmt: skip
     inst = Instantiated(t.params, t.result, sizes, (), base.instance)
@@ -280,6 +268,3 @@ def call_derivative(cx: Checker, scope: Scope, function: core.Derivative, e: s.C
     cx.settled(t.result)
     call = core.Call(t.result, e.span, function, tuple(args))
     return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call
-
-
-__all__ = ["DlangError", "FnEntry", "form"]

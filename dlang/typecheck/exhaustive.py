@@ -6,7 +6,7 @@ from dlang.diagnostics import Diagnostic, Note
 from dlang.grammar import syntax as s
 from dlang.typecheck import core
 from dlang.typecheck.context import Checker
-from dlang.typecheck.types import DataDecl, Type, TypeData, TypeTuple, Variant, resolve
+from dlang.typecheck.types import Type, TypeData, resolve
 
 Row = tuple[core.Pattern, ...]
 Head = tuple[object, int]  # a variant, a literal or the tuple, and how many parts it has
@@ -156,6 +156,3 @@ def shown(p: core.Pattern) -> str:
             return str(value).lower() if isinstance(value, bool) else repr(value)
         case _:
             return "_"
-
-
-__all__ = ["DataDecl", "TypeTuple", "Variant", "check"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,10 +13,12 @@ from dlang.typecheck import calls, comprehensions, core, indexing, matches, patt
 from dlang.typecheck.annotations import Annotator
 from dlang.typecheck.context import Checker
 from dlang.typecheck.joins import Join
-from dlang.typecheck.operators import COMPARISONS, known
+from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.operators import COMPARISONS
+from dlang.typecheck.printing import show
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope
-from dlang.typecheck.state import Reason
-from dlang.typecheck.terms import BOOL, F64, I64, STR, array, number, of_var, substitute, variables
+from dlang.typecheck.state import Reason, Term
+from dlang.typecheck.terms import BOOL, I64, STR, array, number, of_var, substitute, variables
 from dlang.typecheck.types import (
     DTYPES,
     FLOATS,
@@ -30,6 +33,7 @@ from dlang.typecheck.types import (
     TypeFn,
     TypeTuple,
     TypeVar,
+    Var,
     resolve,
 )
 
@@ -61,7 +65,8 @@ def chosen(cx: Checker, want: Type, unknown: tuple[SizeVar, ...]) -> Type:
     """The type with its `?` open: whoever is checked against it decides them."""
     if not unknown:
         return want
-    return substitute(want, {v: of_var(cx.st.size_var(v.origin)) for v in unknown})
+    fresh: dict[Var, Term] = {v: of_var(cx.st.size_var(v.origin)) for v in unknown}
+    return substitute(want, fresh)
 
 
 Wanted = tuple[Type, tuple[SizeVar, ...], str]
@@ -134,8 +139,8 @@ def local_ref(cx: Checker, entry: LocalEntry, span: Span) -> core.Expr:
     if not entry.unknown:
         return core.Ref(local.type, span, local)
     fresh = tuple(cx.st.open_size(v.origin or Note("a size of the `var`", span)) for v in entry.unknown)
-    replace = {v: of_var(w) for v, w in zip(entry.unknown, fresh, strict=True)}
-    return core.Ref(substitute(local.type, replace), span, local, fresh)
+    mapping: dict[Var, Term] = {v: of_var(w) for v, w in zip(entry.unknown, fresh, strict=True)}
+    return core.Ref(substitute(local.type, mapping), span, local, fresh)
 
 
 def tuple_expr(cx: Checker, scope: Scope, e: s.Tuple) -> core.Expr:
@@ -184,9 +189,6 @@ def field_of(t: Type, name: str | int, span: Span) -> tuple[int, Type]:
     t = resolve(t)
     if isinstance(t, TypeTuple) and isinstance(name, int) and name < len(t.items):
         return name, t.items[name]
-    from dlang.typecheck.messages import did_you_mean
-    from dlang.typecheck.printing import show
-
     if isinstance(t, TypeData) and t.decl.is_struct and isinstance(name, str):
         fields = t.decl.variants[0].fields
         for i, (n, f) in enumerate(fields):
@@ -213,7 +215,7 @@ def unary(cx: Checker, scope: Scope, e: s.Unary) -> core.Expr:
         cx.expect(BOOL, operand.type, e.operand.span, "`not` needs a bool: ")
         return core.Not(BOOL, e.span, operand)
     t = resolve(operand.type)
-    if isinstance(t, TypeCon) and t.name in FLOATS | INTS or isinstance(t, TypeVar) and t.literal:
+    if (isinstance(t, TypeCon) and t.name in FLOATS | INTS) or (isinstance(t, TypeVar) and t.literal):
         return core.Negate(t, e.span, operand)
     result = cx.st.type_var()
     cx.constrain("arith", Reason(e.span, "-", (t,)), types=(t, t, result), data="-")
@@ -232,7 +234,7 @@ def binary(cx: Checker, scope: Scope, e: s.Binary) -> core.Expr:
             if isinstance(t, TypeArray):
                 raise error(
                     "E0301",
-                    f"`{op}` takes scalars, found `{Printer()(t)}`",
+                    f"`{op}` takes scalars, found `{show(t)}`",
                     node.span,
                     help=(f"for masks write `bit_{op}(x, y)`",),
                 )
@@ -243,19 +245,20 @@ def binary(cx: Checker, scope: Scope, e: s.Binary) -> core.Expr:
     return core.Arith(operator_type(cx, op, left.type, right.type, e.span), e.span, op, left, right)
 
 
-def Printer() -> Callable[[Type], str]:
-    from dlang.typecheck.printing import show
-
-    return show
-
-
 def is_integer(e: s.Expr) -> bool:
     if isinstance(e, s.Unary) and e.operator == "-":
         return is_integer(e.operand)
     return isinstance(e, s.Number) and isinstance(e.value, int) and e.dtype is None
 
 
-_SAME = {"+": FLOATS | INTS, "-": FLOATS | INTS, "*": FLOATS | INTS, "/": FLOATS, "//": FLOATS | INTS, "%": FLOATS | INTS}
+_SAME = {
+    "+": FLOATS | INTS,
+    "-": FLOATS | INTS,
+    "*": FLOATS | INTS,
+    "/": FLOATS,
+    "//": FLOATS | INTS,
+    "%": FLOATS | INTS,
+}
 
 
 def operator_type(cx: Checker, op: str, a: Type, b: Type, span: Span) -> Type:
@@ -350,9 +353,7 @@ def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda) -> core.Expr:
                 notes=(Note(f"the size is {v.origin.text}", v.origin.span),) if v.origin else (),
                 help=("bind the function with `let`, or state the size with `as`",),
             )
-    cx.confine(
-        mark, types, e.span, "a parameter of this function would have a size `?` that is known only in its body"
-    )
+    cx.confine(mark, types, e.span, "a parameter of this function would have a size `?` that is known only in its body")
     return core.Lambda(TypeFn(types, result), e.span, params, patterns.with_lets(lets, body))
 
 
@@ -418,8 +419,6 @@ def conditional(cx: Checker, scope: Scope, e: s.If, want: Wanted | None = None) 
 
 
 def with_note(problem: DlangError, note: Note) -> DlangError:
-    from dataclasses import replace
-
     return DlangError([replace(d, notes=(*d.notes, note)) for d in problem.diagnostics])
 
 
@@ -450,6 +449,3 @@ def rules() -> dict[type, Callable[[Checker, Scope, Any], core.Expr]]:
         s.Match: matches.infer_match,
         s.Block: block,
     }
-
-
-__all__ = ["F64", "check", "infer", "known"]

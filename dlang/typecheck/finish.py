@@ -7,8 +7,7 @@ from typing import Any
 
 from dlang.diagnostics import Span
 from dlang.typecheck import core
-from dlang.typecheck.schemes import identity
-from dlang.typecheck.terms import of_var, opened_in
+from dlang.typecheck.terms import identity, of_var, opened_in
 from dlang.typecheck.types import Size, SizeVar, TypeData, Variant, resolve_size
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
@@ -17,8 +16,8 @@ _LEAVES = (str, int, float, bool, Span, Size, core.Local, core.FnDecl, Variant, 
 
 def finished(e: core.Expr) -> core.Expr:
     """The tree with what is now known filled in."""
-    out = rebuilt(e)
-    return out  # type: ignore[no-any-return]
+    out: core.Expr = rebuilt(e)
+    return out
 
 
 def rebuilt(node: Any) -> Any:

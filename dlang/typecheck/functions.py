@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import core, patterns, statements
 from dlang.typecheck import expressions as expr
@@ -142,7 +142,6 @@ def body(cx: Checker, scope: Scope, name: str, sig: Signature, parameters: tuple
         context = statements.new_function(name, sig.result, sig.unknown)
         inner = scope.child(function=context)
         inner.types.update(sig.names)
-        mark = len(st.opened)
         params: list[core.Param] = []
         lets: list[core.Statement] = []
         for p, t, size in zip(parameters, sig.params, sig.sizes, strict=True):
@@ -163,7 +162,6 @@ def body(cx: Checker, scope: Scope, name: str, sig: Signature, parameters: tuple
             value = expr.infer(cx, inner, written)
             cx.settled(value.type)
             cx.expect(sig.result, value.type, written.span)
-        del mark
         return Body(tuple(params), patterns.with_lets(lets, value), context, value.type)
     finally:
         st.level -= 1
@@ -186,9 +184,7 @@ def local_function(cx: Checker, scope: Scope, f: s.Fn) -> core.Statement:
     return core.LocalFn(decl, f.span)
 
 
-def finish(
-    cx: Checker, decl: core.FnDecl, entry: FnEntry, sig: Signature, made: Body, name: str, span: Span
-) -> None:
+def finish(cx: Checker, decl: core.FnDecl, entry: FnEntry, sig: Signature, made: Body, name: str, span: Span) -> None:
     """Generalises one function and fills in its declaration."""
     generalise(cx.st, [Member(name, span, entry.scheme, sig.full, made.found)])
     fill(decl, entry, sig, made)
@@ -240,6 +236,3 @@ def named_lambda(cx: Checker, scope: Scope, p: s.PatternName, e: s.Lambda, span:
     decl.variables, decl.opened, decl.constraints = scheme.variables, scheme.opened, scheme.constraints
     scope.names[p.name] = FnEntry(decl, scheme, parameter_names(e.parameters), tuple(False for _ in types))
     return core.LocalFn(decl, span)
-
-
-__all__ = ["DlangError", "Signature", "body", "local_function", "named_lambda", "signature"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dlang.diagnostics import Note
 from dlang.grammar import syntax as s
 from dlang.typecheck import core, exhaustive, patterns, statements
 from dlang.typecheck import expressions as expr
@@ -64,6 +63,3 @@ def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Wanted | None = Non
     covered = tuple(arms)
     cx.later.append(lambda: exhaustive.check(cx, e, value.type, covered))
     return core.Match(result, e.span, value, covered, candidates)
-
-
-__all__ = ["Note", "infer_match"]

@@ -43,7 +43,9 @@ def notes_of(m: Mismatch, names: Names) -> tuple[Note, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def helps(m: Mismatch, found: Type | None = None, wanted: Type | None = None, names: Names | None = None) -> tuple[str, ...]:
+def helps(
+    m: Mismatch, found: Type | None = None, wanted: Type | None = None, names: Names | None = None
+) -> tuple[str, ...]:
     if isinstance(m.found, Size) and opened_in(m.found, m.wanted):
         target = f" `… as {names(wanted)}`" if wanted is not None and names and not opened_in(wanted) else " `as`"
         return (f"a size `?` is known only when the program runs: write{target} to have it checked there",)
@@ -58,9 +60,11 @@ def helps(m: Mismatch, found: Type | None = None, wanted: Type | None = None, na
     return ()
 
 
-def mismatch(m: Mismatch, span: Span, wanted: Type, found: Type, what: str = "", extra: tuple[Note, ...] = ()) -> Diagnostic:
+def mismatch(
+    m: Mismatch, span: Span, wanted: Type, found: Type, what: str = "", extra: tuple[Note, ...] = ()
+) -> Diagnostic:
     """`wanted` and `found` are the whole types in which the mismatch lies."""
-    names = Names()
+    names = Names().prepare(found, wanted, m.found, m.wanted)
     w, f = names(wanted), names(found)
     whole = f"{what}expected {w}, found {f}"
     label = f"this is {f}"
@@ -72,14 +76,14 @@ def mismatch(m: Mismatch, span: Span, wanted: Type, found: Type, what: str = "",
 
 
 def size_mismatch(m: Mismatch, span: Span, wanted: Size, found: Size, what: str = "") -> Diagnostic:
-    names = Names()
+    names = Names().prepare(found, wanted, m.found, m.wanted)
     text = f"{what}expected the size {names(wanted)}, found {names(found)}" + (f": {m.note}" if m.note else "")
     return Diagnostic(code_of(m), text, span, "", notes_of(m, names), helps(m))
 
 
 def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
     """A constraint that turned out not to hold."""
-    names = Names()
+    names = Names().prepare(*c.reason.operands, m.found, m.wanted)
     reason = c.reason
     message = detail(m, names)
     code = code_of(m)
@@ -95,6 +99,8 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
                 code = "E0410"
         elif isinstance(m.found, TypeCon) and isinstance(m.wanted, TypeCon) and not m.note:
             label = "both sides need the same dtype"
+    elif c.kind == "join":
+        message = f"the branches differ: {message}"
     elif reason.operator:
         message = f"`{reason.operator}`: {message}"
     via = (reason.via,) if reason.via is not None else ()

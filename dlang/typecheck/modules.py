@@ -27,7 +27,15 @@ class Finder:
     def known(self, importing: Path) -> list[str]:
         """Modules that could have been meant."""
         folders = (importing.parent, *self.search_path, *library_folders())
-        return sorted({f.stem for d in folders if d.is_dir() for f in d.glob("*.dl") if f.stem != "prelude" and not f.stem.startswith("_")})
+        return sorted(
+            {
+                f.stem
+                for d in folders
+                if d.is_dir()
+                for f in d.glob("*.dl")
+                if f.stem != "prelude" and not f.stem.startswith("_")
+            }
+        )
 
 
 def library_folders() -> tuple[Path, ...]:

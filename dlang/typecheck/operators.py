@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlang.typecheck.shapes import state
 from dlang.typecheck.state import Constraint, Inference, Mismatch
-from dlang.typecheck.terms import BOOL, F64, is_empty
+from dlang.typecheck.terms import BOOL, F64
 from dlang.typecheck.types import (
     CLASSES,
     FLOATS,
@@ -221,6 +221,3 @@ def matmul(st: Inference, c: Constraint) -> bool:
     unify(st, r, TypeArray(da, sr))
     state(st, Constraint("mm", c.reason, shapes=(sa, sb, sr)))
     return True
-
-
-__all__ = ["arith", "exponent", "is_empty", "matmul", "power", "split"]

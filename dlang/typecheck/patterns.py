@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.diagnostics import Note, Span, error
+from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import core
 from dlang.typecheck.context import Checker
@@ -57,14 +57,14 @@ def bind(
             decl, variant = cx.find_constructor(name, span)
             if len(decl.variants) > 1:
                 raise refutable(span, f"`{name}` is one of several variants of `{decl.name}`")
-            items = arguments_in_order(p, variant)
+            arguments = arguments_in_order(p, variant)
             types = variant_types(cx, decl, variant, t, span)
             return core.VariantPattern(
                 decl,
                 variant,
                 tuple(
                     core.Wildcard() if i is None else bind(cx, scope, i, x, mutable=mutable, what=what, unknown=unknown)
-                    for i, x in zip(items, types, strict=True)
+                    for i, x in zip(arguments, types, strict=True)
                 ),
             )
         case _:
@@ -232,6 +232,3 @@ def with_lets(lets: list[core.Statement], body: core.Expr) -> core.Expr:
 
 def described(t: Type) -> str:
     return show(t)
-
-
-__all__ = ["Note", "bind", "parameter", "refutable_pattern", "with_lets"]

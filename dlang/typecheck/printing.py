@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlang.typecheck.state import Term
+from dlang.typecheck.terms import variables
 from dlang.typecheck.types import (
     Floor,
     RowVar,
@@ -37,6 +38,13 @@ class Names:
         self.used: set[str] = set()
         self.scheme = scheme
 
+    def prepare(self, *terms: Term) -> Names:
+        """Variables with a written name get it before others get letters."""
+        for v in variables(*terms):
+            if v.rigid and v.name and not (isinstance(v, SizeVar) and v.opened):
+                self.of(v)
+        return self
+
     def reserve(self, v: Var, name: str) -> None:
         self.names[v] = name
         self.used.add(name)
@@ -49,6 +57,8 @@ class Names:
             name = v.name if v.name else f"?{count}"
         elif v.rigid and v.name:
             name = v.name
+            while name in self.used:  # another function's variable of the same name
+                name += "'"
         else:
             name = self.fresh(_POOLS[type(v)])
         self.reserve(v, name)
@@ -121,4 +131,4 @@ class Names:
 
 
 def show(t: Term) -> str:
-    return Names()(t)
+    return Names().prepare(t)(t)

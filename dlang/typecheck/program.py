@@ -283,14 +283,14 @@ def kinds_of(t: TypeEntry) -> list[str]:
 # ---- public ----------------------------------------------------------------------------------------------------------
 def check_source(
     source: Source,
-    search_path: Sequence[Path] = (),
+    search_path: Sequence[Path | str] = (),
     name: str | None = None,
     *,
     cache: Cache | None = None,
     backwards: bool = False,
 ) -> Checked:
     """Checks a text with all that it imports. `backwards`: constraints are tried in the other order (for tests)."""
-    program = Program(Finder(tuple(search_path)), cache or Cache(), backwards)
+    program = Program(Finder(tuple(Path(p) for p in search_path)), cache or Cache(), backwards)
     table = program.check_module(source, name or Path(source.path).stem)
     order = sorted(dict.fromkeys(program.diagnostics), key=lambda d: position(d, source))
     modules = {t.name: t.core for t in program.tables.values()}
@@ -303,7 +303,7 @@ def position(d: Diagnostic, main: Source) -> tuple[bool, str, int]:
     return (d.span.source is not main, d.span.source.path, d.span.start)
 
 
-def check_file(path: Path | str, search_path: Sequence[Path] = (), *, cache: Cache | None = None) -> Checked:
+def check_file(path: Path | str, search_path: Sequence[Path | str] = (), *, cache: Cache | None = None) -> Checked:
     """Checks a file; raises `DlangError` if it can't be read."""
     p = Path(path)
     try:
@@ -333,6 +333,3 @@ def scheme_text(decl: core.FnDecl, *, constraints: bool = False) -> str:
 
 def key_of(text: str, dependencies: Sequence[str]) -> str:
     return hashlib.blake2b("\0".join([text, *dependencies]).encode(), digest_size=16).hexdigest()
-
-
-__all__ = ["Cache", "Checked", "Program", "check_expression", "check_file", "check_source", "scheme_text"]

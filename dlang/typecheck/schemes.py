@@ -14,7 +14,6 @@ from dlang.typecheck.terms import (
     F64,
     I64,
     free,
-    identity,
     number,
     of_var,
     substitute,
@@ -29,6 +28,8 @@ from dlang.typecheck.types import (
     Size,
     SizeVar,
     Type,
+    TypeArray,
+    TypeData,
     TypeFn,
     TypeTuple,
     TypeVar,
@@ -92,12 +93,10 @@ def instantiate(st: Inference, scheme: Scheme, name: str, span: Span) -> Instant
             mapping[v] = of_var(w)
         else:
             mapping[v] = fresh_like(st, v)
-    reason = Reason(span, via=Note(f"this is demanded in `{name}`"))
     for c in scheme.constraints:
         via = Note(f"demanded by `{name}` here", c.reason.span)
         st.pending.append(substitute_constraint(c, mapping, Reason(span, via=via)))
         st.progress = True
-    del reason
     return Instantiated(
         tuple(substitute(p, mapping) for p in scheme.params),
         substitute(scheme.result, mapping),
@@ -284,17 +283,13 @@ def report_unsettled(st: Inference, owned: list[Constraint]) -> None:
     operands = " and ".join(names(t) for t in (c.reason.operands or c.terms()))
     what = f"`{c.reason.operator}` on {operands}" if c.reason.operator else f"a condition on {operands}"
     via = (c.reason.via,) if c.reason.via is not None else ()
-    st.report(
-        Diagnostic(
-            "E0411",
-            f"{what} is not settled by the annotations",
-            c.reason.span,
-            "the number of axes is not known here",
-            via,
-            ("all parameters and the result are annotated, so the annotations are the whole contract: "
-             "state the number of axes, or leave an annotation out",),
-        )
-    )  # fmt: skip
+    advice = (
+        "all parameters and the result are annotated, so the annotations are the whole contract: "
+        "state the number of axes, or leave an annotation out"
+    )
+    message = f"{what} is not settled by the annotations"
+    label = "the number of axes is not known here"
+    st.report(Diagnostic("E0411", message, c.reason.span, label, via, (advice,)))
 
 
 def report_opened_parameter(st: Inference, m: Member, v: SizeVar) -> None:
@@ -344,8 +339,6 @@ def occurrences(t: Term, v: SizeVar) -> int:
     if isinstance(t, Shape):
         return sum(occurrences(s, v) for s in (*t.pre, *t.post))
     t = resolve(t)
-    from dlang.typecheck.types import TypeArray, TypeData
-
     match t:
         case TypeArray(element, shape):
             return occurrences(element, v) + occurrences(shape, v)
@@ -386,6 +379,3 @@ def constraint_text(c: Constraint, names: Names) -> str:
     if c.kind == "reduce":
         kind = f"reduce(axis {c.data})"
     return f"{kind}({', '.join(terms[:-1])}) = {terms[-1]}"
-
-
-__all__ = ["Instantiated", "Member", "Scheme", "generalise", "identity", "instantiate", "scheme_text"]

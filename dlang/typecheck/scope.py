@@ -100,7 +100,9 @@ class Scope:
     function: FunctionContext | None = None
     in_loop: bool = False
 
-    def child(self, *, border: bool = False, function: FunctionContext | None = None, loop: bool | None = None) -> Scope:
+    def child(
+        self, *, border: bool = False, function: FunctionContext | None = None, loop: bool | None = None
+    ) -> Scope:
         crossed = border or function is not None
         return Scope(
             self,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dlang.diagnostics import Note
-from dlang.typecheck.sizes import closed, constant, product, same, unify_size
+from dlang.typecheck.sizes import bind_size, closed, constant, product, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
 from dlang.typecheck.terms import I64, is_empty, of_var, view
 from dlang.typecheck.types import Shape, Size, SizeVar, TypeTuple, TypeVar, resolve, resolve_shape, resolve_size
-from dlang.typecheck.unify import bind_row, bind_size, unify, unify_shape
+from dlang.typecheck.unify import bind_row, unify, unify_shape
 
 
 def state(st: Inference, c: Constraint) -> None:

@@ -111,6 +111,9 @@ def current_reason(st: Inference) -> Reason:
 def where_from(s: Size, names: Names) -> list[Note]:
     """Where a size comes from: its own origin, else those of the variables in it."""
     s = resolve_size(s)
+    atom = s.poly.atom
+    if isinstance(atom, SizeVar) and atom.rigid and atom.origin is not None:
+        return [Note(f"`{names.size(s)}` is {atom.origin.text}", atom.origin.span)]
     if s.origin is not None:
         return [Note(f"`{names.size(s)}` is {s.origin.text}", s.origin.span)]
     notes: dict[str, Note] = {}

@@ -12,7 +12,7 @@ from dlang.typecheck.annotations import Annotator
 from dlang.typecheck.context import Checker
 from dlang.typecheck.printing import show
 from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope
-from dlang.typecheck.terms import BOOL, I64, STR, opened_in
+from dlang.typecheck.terms import BOOL, I64, STR, of_var
 from dlang.typecheck.types import UNIT, SizeVar, Type, TypeCon, TypeTuple, TypeVar, resolve
 
 Wanted = tuple[Type, tuple[SizeVar, ...], str]
@@ -20,15 +20,6 @@ Wanted = tuple[Type, tuple[SizeVar, ...], str]
 
 def new_function(name: str, result: Type | None, unknown: tuple[SizeVar, ...] = ()) -> FunctionContext:
     return FunctionContext(name, result, unknown)
-
-
-def inside_comprehension(outer: FunctionContext | None) -> FunctionContext | None:
-    """Effects and calls count for the function, but it can't be left."""
-    if outer is None:
-        return None
-    inner = FunctionContext(outer.name, None)
-    inner.effects, inner.calls = outer.effects, outer.calls
-    return inner
 
 
 def spread_effects(scope: Scope, inner: FunctionContext) -> None:
@@ -171,9 +162,7 @@ def let(cx: Checker, scope: Scope, e: s.Let) -> list[core.Statement]:
     pattern = patterns.bind(cx, scope, e.pattern, t)
     if isinstance(pattern, core.Bind):
         symbol = cx.symbol(value) if is_i64(t) else None
-        if symbol is not None and not cx.mentions_index(symbol):
-            cx.symbols[pattern.local] = symbol
-        elif symbol is not None:
+        if symbol is not None:
             cx.symbols[pattern.local] = symbol
     return [core.Let(pattern, value, names, e.span)]
 
@@ -213,19 +202,13 @@ def bound_value(
         if isinstance(v, SizeVar):
             local = core.Local(name, I64, False, v, annotation.span)
             scope.names[name] = LocalEntry(local, scope.border)
-            cx.symbols[local] = cx_size(v)
+            cx.symbols[local] = of_var(v)
             scope.types[name] = v
             names.append(local)
         else:
             scope.types[name] = v
     t = node.type if unknown else want
     return node, t, tuple(names)
-
-
-def cx_size(v: SizeVar):  # type: ignore[no-untyped-def]
-    from dlang.typecheck.terms import of_var
-
-    return of_var(v)
 
 
 def declare(cx: Checker, scope: Scope, e: s.Var) -> core.Statement:
@@ -387,5 +370,3 @@ EXPRESSIONS = (
     s.Number, s.Boolean, s.String, s.Name, s.Hole, s.Tuple, s.Array, s.Comprehension, s.Call, s.Index, s.Field,
     s.Unary, s.Binary, s.Cast, s.Lambda, s.If, s.Match, s.Block,
 )  # fmt: skip
-
-__all__ = ["block", "has_return", "new_function", "opened_in"]

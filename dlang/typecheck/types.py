@@ -124,7 +124,7 @@ class TypeTuple:
 
 @dataclass(eq=False, slots=True)
 class Effects:
-    """The effects of a function type: a set that unification may still enlarge; `closed` when an annotation fixed it."""
+    """The effects of a function type: a set that unification may enlarge, unless an annotation `closed` it."""
 
     names: set[str] = field(default_factory=set)
     closed: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlang.typecheck.printing import Names
-from dlang.typecheck.sizes import bind_size, current_reason, unify_size
+from dlang.typecheck.sizes import current_reason, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Term
 from dlang.typecheck.terms import free, is_empty, variables, view
 from dlang.typecheck.types import (
@@ -248,6 +248,3 @@ def unify_shape(st: Inference, a: Shape, b: Shape) -> None:
     if a.row.rigid and b.row.rigid:
         raise different
     st.defer(Constraint("equal-shape", current_reason(st), shapes=(a, b)))  # n, ..s and ..t, m: several solutions
-
-
-__all__ = ["bind_size", "unify", "unify_shape", "unify_size", "unify_term"]

@@ -14,7 +14,6 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import model
-import train
 
 BATCH, SPLIT = 32, 1500
 
@@ -28,14 +27,14 @@ def main(epochs: int = 20, seed: int = 0) -> float:
     labels = digits["labels"].astype(np.int64)[order]
 
     params = model.init(seed)
-    state = train.start(params)
+    state = model.start(params)
     accuracy = 0.0
     for epoch in range(1, epochs + 1):
         rows = random.permutation(SPLIT)
         losses = []
         for start in range(0, SPLIT, BATCH):
             chosen = rows[start : start + BATCH]
-            loss, params, state = train.step(params, state, images[chosen], labels[chosen], lr=0.002)
+            loss, params, state = model.step(params, state, images[chosen], labels[chosen])
             losses.append(loss)
         accuracy = model.accuracy(params, images[SPLIT:], labels[SPLIT:])
         print(f"epoch {epoch}: loss {np.mean(losses):.4f}, test accuracy {accuracy:.4f}")

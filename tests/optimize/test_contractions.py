@@ -21,7 +21,7 @@ SIZES = (5, 6, 7)
 
 
 def product(element: Element, kept: str = "ij", into: bool = False) -> Program:
-    """out[kept] = Σ element(b, a, c, v, i, j, k) with a: f64[n, p], c: f64[p, m], v: f64[p], over i < n, j < m, k < p."""
+    """out[kept] = Σ element(b, a, c, v, i, j, k), i < n, j < m, k < p, with a: f64[n, p], c: f64[p, m], v: f64[p]."""
     b = Builder()
     n, m, p = (b.param(name, I64) for name in ("n", "m", "p"))
     a = b.param("a", Array("f64", (poly(n), poly(p))))
@@ -69,9 +69,7 @@ def test_the_transposed_result_is_a_matter_of_names() -> None:
 
 
 def test_a_literal_factor_and_a_sign_multiply_the_product_afterwards() -> None:
-    p = product(
-        lambda b, a, c, v, i, j, k: b.prim("neg", b.mul(b.mul(f64(3.0), b.read(a, [i, k])), b.read(c, [k, j])))
-    )
+    p = product(lambda b, a, c, v, i, j, k: b.prim("neg", b.mul(b.mul(f64(3.0), b.read(a, [i, k])), b.read(c, [k, j]))))
     check(p, {Contract: 1, Comp: 1})
 
 
@@ -206,9 +204,7 @@ def test_a_result_that_is_a_product_leaves_a_comprehension_whose_other_results_s
         return [b.mul(x, y), b.prim("maximum", x, y)]
 
     shape = (poly(n), poly(n))
-    results = b.comp(
-        [n, n, n], element, lambda i, j, k: [Keep(shape, (poly(i), poly(j)), m) for m in ("sum", "max")]
-    )
+    results = b.comp([n, n, n], element, lambda i, j, k: [Keep(shape, (poly(i), poly(j)), m) for m in ("sum", "max")])
     p = Program({"f": b.function("f", list(results))})
     after = through(p, contractions, dce)
     assert count(after, Contract) == 1 and count(after, Comp) == 1

@@ -86,7 +86,9 @@ def test_what_needs_a_whole_reduction_is_a_second_pass() -> None:
     total = b.reduce([s.n], lambda i: b.read(e, [i]))
     y = b.map([s.n], lambda i: b.prim("div", b.read(e, [i]), total))
     after = fused(s.program(y), 2)
-    exponentials = [let for c in _comps(after) for let in c.body.lets if isinstance(let.op, Prim) and let.op.name == "exp"]
+    exponentials = [
+        let for c in _comps(after) for let in c.body.lets if isinstance(let.op, Prim) and let.op.name == "exp"
+    ]
     assert len(exponentials) == 1
 
 

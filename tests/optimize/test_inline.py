@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlang.ir.anf import Array, Call, Comp, Function, Prim, Program, Scalar, Vjp, poly
+from dlang.ir.anf import Array, Call, Comp, Function, Program, Vjp, poly
 from dlang.ir.builder import Builder, f64, i64
 from dlang.optimize.inline import SMALL, inline
-from dlang.optimize.ownership import ownership
 from tests.optimize.programs import F64, I64, assert_same, count, run, through
 
 

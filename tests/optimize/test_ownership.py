@@ -67,7 +67,12 @@ def captured(b: Builder, n: Var, x: Var) -> list[Atom]:
 def swapped(b: Builder, n: Var, x: Var) -> list[Atom]:
     """Two buffers that change places."""
     return list(
-        b.for_(0, n, [zeros(b, n), b.update(zeros(b, n), [0], f64(3.0))], lambda i, y, z: [z, b.update(y, [i], b.read(z, [i]))])
+        b.for_(
+            0,
+            n,
+            [zeros(b, n), b.update(zeros(b, n), [0], f64(3.0))],
+            lambda i, y, z: [z, b.update(y, [i], b.read(z, [i]))],
+        )
     )
 
 
@@ -94,9 +99,7 @@ def accumulated(b: Builder, n: Var, x: Var) -> list[Atom]:
 
 def into_what_is_read(b: Builder, n: Var, x: Var) -> list[Atom]:
     y = zeros(b, n)
-    return list(
-        b.comp([n], lambda j: b.read(y, [poly(n) - 1 - j]), lambda j: [Keep((poly(n),), (poly(j),), "sum", y)])
-    )
+    return list(b.comp([n], lambda j: b.read(y, [poly(n) - 1 - j]), lambda j: [Keep((poly(n),), (poly(j),), "sum", y)]))
 
 
 def nested(b: Builder, n: Var, x: Var) -> list[Atom]:

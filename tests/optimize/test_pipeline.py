@@ -35,7 +35,9 @@ def least_squares() -> Program:
     b = Builder()
     n, m = b.param("n", I64), b.param("m", I64)
     a, x = b.param("a", Array("f64", (poly(n), poly(m)))), b.param("x", Array("f64", (poly(m),)))
-    (y,) = b.comp([n, m], lambda i, j: b.mul(b.read(a, [i, j]), b.read(x, [j])), lambda i, j: [Keep((poly(n),), (poly(i),))])
+    (y,) = b.comp(
+        [n, m], lambda i, j: b.mul(b.read(a, [i, j]), b.read(x, [j])), lambda i, j: [Keep((poly(n),), (poly(i),))]
+    )
     apply = b.function("apply", [y])
     b = Builder({"apply": apply})
     n, m = b.param("n", I64), b.param("m", I64)

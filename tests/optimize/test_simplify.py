@@ -163,7 +163,7 @@ def test_a_power_of_one_half_is_a_square_root_with_the_same_special_values(x: fl
 
 
 def test_division_by_a_power_of_two_is_a_product_and_by_three_is_not() -> None:
-    assert "mul(x.0, 0.25)" in simplified(of_x("t.9: f64 = div(x.0, 4.0)", "yield t.9", result="f64")).replace(".4", ".0")
+    assert "mul(x.0, 0.25)" in simplified(of_x("t.9: f64 = div(x.0, 4.0)", "yield t.9", result="f64"))
     assert "div" in simplified(of_x("t.9: f64 = div(x.0, 3.0)", "yield t.9", result="f64"))
 
 
@@ -311,5 +311,3 @@ def test_everything_at_once_costs_less() -> None:
     args = [8, np.arange(8.0)]
     assert cost(after, args) == 8 * 4  # one read, two products, one element written
     assert_same(run(p, args), run(after, args))
-
-
