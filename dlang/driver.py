@@ -106,12 +106,26 @@ _SHOWN_CALLS = 8
 
 def failure(e: RunError) -> DlangError:
     """What a person reads when a run has failed: the message, and the calls that led there, innermost first."""
-    calls = [Note(f"in `{label}`, called here" if span else f"in `{label}`", span) for label, span in e.stack]
+    calls: list[Note] = []
+    for (label, span), times in _folded(e.stack):
+        text = f"in `{label}`" + (", called here" if span else "") + (f" {times} times over" if times > 1 else "")
+        calls.append(Note(text, span))
     if len(calls) > _SHOWN_CALLS:
         kept = _SHOWN_CALLS // 2
         between = Note(f"… and {len(calls) - 2 * kept} calls between")
         calls = [*calls[:kept], between, *calls[-kept:]]
     return DlangError([Diagnostic(e.code, e.message, e.span, notes=tuple(calls))])
+
+
+def _folded(stack: Sequence[tuple[str, Span | None]]) -> list[tuple[tuple[str, Span | None], int]]:
+    """Calls of a function from one place, one after another, are one with a count: a recursion."""
+    out: list[tuple[tuple[str, Span | None], int]] = []
+    for call in stack:
+        if out and out[-1][0] == call:
+            out[-1] = call, out[-1][1] + 1
+        else:
+            out.append((call, 1))
+    return out
 
 
 def nowhere(path: str) -> Span:

@@ -16,6 +16,7 @@ from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, copied, prune
 from dlang.ad.sequential import sequential
 from dlang.ir.affine import Change, axes_of, degree_less, extent, hull
 from dlang.ir.anf import (
+    Array,
     Atom,
     Axis,
     Block,
@@ -205,6 +206,8 @@ def pull_body(
     wanted = _merged(scope, back, inner.sink.wanted)
     for v in list(inner.bars):
         if v not in inside:
+            if isinstance(v.type, Array):
+                raise Unplaceable  # an inner comprehension that could not be distributed
             with b.scope() as more:
                 g = inner.take(v)
             back += more

@@ -144,7 +144,7 @@ def _whole(rule: Callable[[float], float]) -> Callable[[float], float]:
 
 
 def _sign(x: float) -> float:
-    return x if x != x or x == 0 else math.copysign(1.0, x)
+    return x if x != x else math.copysign(1.0, x) if x else 0.0
 
 
 def _at(point: float, value: float) -> Callable[[float], float | None]:

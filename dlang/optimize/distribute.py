@@ -106,7 +106,11 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
     """What a comprehension becomes: those in front of it, and what is left."""
     inside = known.within(op.axes)
     box = hull(op.axes, inside)
-    if box is None or depth > _DEEPEST or not op.axes:
+    if not op.axes:
+        # Just one point: the body runs once, so it may as well stand in front.
+        body = _block(op.body, inside)
+        return [*body.lets, Let(let.vars, Comp((), Block((), body.results), op.destinations), let.span)]
+    if box is None or depth > _DEEPEST:
         body = _block(op.body, inside)
         return [let if body is op.body else Let(let.vars, Comp(op.axes, body, op.destinations), let.span)]
     s = _Split(op.axes, known.copy(), box)

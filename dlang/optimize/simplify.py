@@ -46,6 +46,7 @@ from dlang.optimize.comps import ZERO, point_of
 from dlang.optimize.constants import convert
 
 _LONGEST = 4  # terms of a polynomial that may stand for an i64 variable in an index
+_FEW = 4  # elements of a small array
 
 
 def simplify(program: Program) -> Program:
@@ -68,6 +69,8 @@ class _Walk:
         self.sums: dict[Var, Size] = {}  # i64 variables that are polynomials in others
         self.defined: dict[Var, tuple[Op, int]] = {}  # operation and position among what it binds
         self.lets: list[Let] = []  # of the block under way
+        self.points = 0  # comprehensions around it
+        self.local: set[Var] = set()  # arrays made at each point of one
 
     # ---- what rules ask
     def definition(self, atom: Atom) -> Op | None:
@@ -84,6 +87,8 @@ class _Walk:
         self.lets.append(Let(vars, op, like.span if like else None))
         for k, var in enumerate(vars):
             self.defined[var] = op, k
+            if self.points:
+                self.local.add(var)
 
     def size(self, size: Size) -> Size:
         """A polynomial in terms of what the variables in it are sums of: for indices, as types keep the variables."""
@@ -140,7 +145,9 @@ class _Walk:
             case _:
                 pass
         r = self.renaming
+        self.points += isinstance(op, Comp)
         new = self.with_open_indices(rebuild(op, atom=r.atom, size=r.size, block=self.block, bind=r.bind))
+        self.points -= isinstance(op, Comp)
         if len(let.vars) == 1 and not (isinstance(new, If) and self.branch(new) is None):
             replacement = self.simplest(new, let)
             if isinstance(replacement, Var | Lit):
@@ -219,8 +226,8 @@ class _Walk:
             case Reshape(array=array) if isinstance(array.type, Array) and isinstance(op.array.type, Array):
                 index = _without_units(op.index, op.array.type.shape, array.type.shape)
                 return None if index is None else Read(array, index)
-            case Update() as update if update.index == op.index:
-                return update.value
+            case Update() as update:
+                return self.stored(update, op.index)
             case Comp() as comp:
                 entries = point_of(comp, found[1])
                 if entries is None:
@@ -235,6 +242,40 @@ class _Walk:
                 return None if value in inside else value
             case _:
                 return None
+
+    def stored(self, op: Update, index: tuple[Size, ...]) -> Atom | None:
+        """What an array just changed holds at an index, if that is known without reading an array.
+
+        A small array made and filled at each point of a comprehension is just its elements.
+        """
+        writes: list[Update] = []
+        array: Var = op.array
+        below: Op | None = op
+        while isinstance(below, Update):
+            if below.index == index:
+                break
+            writes.append(below)
+            array, below = below.array, self.definition(below.array)
+        if isinstance(below, Update):
+            value: Atom = below.value
+        else:
+            found = self.read(Read(array, index), array) if isinstance(below, Comp) else None
+            if not isinstance(found, Lit):
+                return None
+            value = found
+        undecided = [w for w in writes if not _apart(w.index, index)]
+        if not undecided:
+            return value
+        if array not in self.local or len(index) > 1 or len(undecided) > _FEW or not _simple(index[0]):
+            return None
+        at: Atom = Lit(int(index[0].constant or 0), "i64") if index[0].atom is None else index[0].atom
+        for write in reversed(undecided):
+            if write.index[0].constant is None:
+                return None
+        for write in reversed(undecided):
+            here = self.emit(Prim("eq", (at, Lit(int(write.index[0].constant or 0), "i64"))), "bool")
+            value = self.emit(Prim("select", (here, write.value, value)), dtype_of(value))
+        return value
 
     def view(self, op: View) -> Op | Atom | None:
         if [i.atom for i in op.index] == list(op.axes):
@@ -402,6 +443,11 @@ class _Walk:
 def _simple(size: Size) -> bool:
     """Whether a polynomial may stand where an atom is wanted."""
     return isinstance(size.constant, int) or size.atom is not None
+
+
+def _apart(a: tuple[Size, ...], b: tuple[Size, ...]) -> bool:
+    """Whether two indices surely differ."""
+    return any((x - y).constant not in (None, 0) for x, y in zip(a, b, strict=True))
 
 
 def _without_units(

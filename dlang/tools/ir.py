@@ -136,7 +136,7 @@ def _tree(node: object, name: str = "", depth: int = 0) -> Iterator[str]:
     short, long = [], []
     for f in fields(node):
         value = getattr(node, f.name)
-        if isinstance(value, Span) or value is None or value == () or value is False or f.name == "span":
+        if isinstance(value, Span) or value is None or value is False or value in ((), "", {}):
             continue
         if isinstance(value, str | int | float | bool):
             short.append(f"{f.name}={value!r}")

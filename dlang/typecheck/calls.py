@@ -161,11 +161,15 @@ def call_function(cx: Checker, scope: Scope, entry: FnEntry, name: str, e: s.Cal
     if decl.kind == "const":
         return call_value(cx, scope, function_value(cx, scope, entry, e.function), e)
     arguments = in_order(e, name, entry.names, entry.defaults, decl.span if not entry.builtin else None)
+    before = set(scope.function.effects) if scope.function is not None else set()
     inst = use(cx, scope, entry, name, e.function.span)
     args, lets = apply_parameters(cx, scope, arguments, inst, name, entry.names, decl)
     cx.settled(inst.result)
     if entry.builtin:
-        return builtins.external(cx, scope, entry, inst, args, e)
+        call: core.Expr = builtins.external(cx, scope, entry, inst, args, e)
+        if entry.builtin == "random_run" and scope.function is not None and "random" not in before:
+            scope.function.effects.discard("random")
+        return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call
     ref = core.FnRef(TypeFn(inst.params, inst.result), e.function.span, decl, inst.instance)
     call = core.Call(inst.result, e.span, ref, tuple(args), inst.opened)
     return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call

@@ -79,7 +79,7 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension) -> core.Expr:
         # Comprehensions are rectangular: a bound sees the names outside, and the binders before it.
         outer = inner.child()
         binders.append(binder(cx, outer, b, inner))
-    outside_mark = len(cx.st.opened)
+    outside_mark = cx.mark()
     condition = None
     if e.condition is not None:
         condition = expr.infer(cx, inner, e.condition)

@@ -14,7 +14,18 @@ from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleTable, Scope
 from dlang.typecheck.sizes import add, multiply, subtract, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason
 from dlang.typecheck.terms import I64, array, free, number, of_var, size_variables, view
-from dlang.typecheck.types import DataDecl, Shape, Size, SizeVar, Type, TypeCon, Variant, floor_div, resolve
+from dlang.typecheck.types import (
+    DataDecl,
+    Shape,
+    Size,
+    SizeVar,
+    Type,
+    TypeCon,
+    Variant,
+    floor_div,
+    next_serial,
+    resolve,
+)
 from dlang.typecheck.unify import unify
 
 
@@ -51,7 +62,8 @@ class Escape:
 @dataclass(slots=True)
 class Checker:
     """symbols: locals that count as a size; indices: the symbols of binders; later: checks that wait for the end of
-    the group; escapes: what must not leave its region; candidates: sizes of joins that may turn out to be opened."""
+    the group; escapes: what must not leave its region; unfinished: the tree has to be rebuilt at the end; births: when
+    a local was made, and so the size that it stands for."""
 
     st: Inference
     table: ModuleTable
@@ -61,6 +73,7 @@ class Checker:
     later: list[Callable[[], None]] = field(default_factory=list)
     escapes: list[Escape] = field(default_factory=list)
     unfinished: bool = False
+    births: dict[core.Local | SizeVar, int] = field(default_factory=dict)
 
     # ---- expectations ------------------------------------------------------------------------------------------------
     def expect(self, want: Type, got: Type, span: Span, what: str = "", notes: tuple[Note, ...] = ()) -> None:
@@ -142,6 +155,7 @@ class Checker:
         if local.size is None:
             local.size = self.st.open_size(Note(f"the value of `{local.name}`", local.span))
             local.size.name = local.name
+            self.births[local.size] = self.births.get(local, local.size.serial)
         self.symbols[local] = of_var(local.size)
         return self.symbols[local]
 
@@ -207,8 +221,13 @@ class Checker:
         return of_var(v), v
 
     # ---- regions -----------------------------------------------------------------------------------------------------
+    def mark(self) -> int:
+        """The start of a region; what is made from now on has a later birth."""
+        return next_serial()
+
     def opened_since(self, mark: int) -> frozenset[SizeVar]:
-        return frozenset(self.st.opened[mark:])
+        """The sizes opened in a region. That of a local counts as opened where the local is defined."""
+        return frozenset(v for v in self.st.opened if self.births.get(v, v.serial) > mark)
 
     def confine(self, mark: int, outside: tuple[Type, ...], span: Span, message: str) -> None:
         """What was opened since `mark` must not be part of `outside`, now or later."""

@@ -23,6 +23,7 @@ from dlang.typecheck.types import (
     DTYPES,
     FLOATS,
     INTS,
+    Effects,
     Shape,
     Size,
     SizeVar,
@@ -341,8 +342,10 @@ def loosened(cx: Checker, t: Type) -> Type:
 
 # ---- functions -------------------------------------------------------------------------------------------------------
 def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda) -> core.Expr:
-    mark = len(cx.st.opened)
-    params, lets, body, result = lambda_parts(cx, scope, e)
+    mark = cx.mark()
+    params, lets, body, result, effects = lambda_parts(cx, scope, e)
+    if scope.function is not None:
+        scope.function.effects |= effects
     types = tuple(p.type for p in params)
     for v in variables(result):
         if isinstance(v, SizeVar) and v in cx.opened_since(mark):
@@ -354,13 +357,13 @@ def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda) -> core.Expr:
                 help=("bind the function with `let`, or state the size with `as`",),
             )
     cx.confine(mark, types, e.span, "a parameter of this function would have a size `?` that is known only in its body")
-    return core.Lambda(TypeFn(types, result), e.span, params, patterns.with_lets(lets, body))
+    return core.Lambda(TypeFn(types, result, Effects(set(effects))), e.span, params, patterns.with_lets(lets, body))
 
 
 def lambda_parts(
     cx: Checker, scope: Scope, e: s.Lambda
-) -> tuple[tuple[core.Local, ...], list[core.Statement], core.Expr, Type]:
-    """Parameters, the `let`s of their patterns, the body and its type."""
+) -> tuple[tuple[core.Local, ...], list[core.Statement], core.Expr, Type, set[str]]:
+    """Parameters, the `let`s of their patterns, the body, its type and its effects."""
     inner = scope.child(border=True)
     inner.function = statements.new_function("this function", None)
     annotator = Annotator(cx, scope, rigid=False, what="a parameter of this function")
@@ -385,8 +388,9 @@ def lambda_parts(
         if statements.has_return(e.body):
             cx.expect(inner.function.result, body.type, e.body.span, "the result: ")
         result = body.type
-    statements.spread_effects(scope, inner.function)
-    return tuple(params), lets, body, result
+    if scope.function is not None:
+        scope.function.calls |= inner.function.calls
+    return tuple(params), lets, body, result, inner.function.effects
 
 
 # ---- branches --------------------------------------------------------------------------------------------------------
@@ -401,6 +405,7 @@ def conditional(cx: Checker, scope: Scope, e: s.If, want: Wanted | None = None) 
         if not (isinstance(t, TypeTuple) and not t.items):
             cx.expect(unit, t, e.then.span, "an `if` without `else` has no value: ")
         return core.If(unit, e.span, condition, then, core.TupleExpr(unit, e.span, ()))
+    mark = cx.mark()
     if want is not None and can_push(want[0]):
         then = check(cx, scope, e.then, *want)
         otherwise = check(cx, scope, e.otherwise, *want)
@@ -413,6 +418,7 @@ def conditional(cx: Checker, scope: Scope, e: s.If, want: Wanted | None = None) 
         t = join.type(then.type, otherwise.type)
     except DlangError as problem:
         raise with_note(problem, Note("the other branch is here", e.then.span)) from None
+    t = join.leaving(cx.settled(t), mark)
     if want is not None and not can_push(want[0]):
         cx.expect(chosen(cx, want[0], want[1]), t, e.span, want[2])
     return core.If(t, e.span, condition, then, otherwise, join.candidates)

@@ -60,6 +60,8 @@ def rebuilt(node: Any) -> Any:
 
 def opened_by_join(candidate: SizeVar) -> SizeVar | None:
     """The opened size that a joined axis turned out to be; None if its branches agree."""
+    if candidate.ref is None and candidate.opened:
+        return candidate
     atom = resolve_size(of_var(candidate)).poly.atom
     if isinstance(atom, SizeVar) and atom.opened and atom.origin is not None and "branches" in atom.origin.text:
         return atom

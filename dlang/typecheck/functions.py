@@ -179,7 +179,8 @@ def local_function(cx: Checker, scope: Scope, f: s.Fn) -> core.Statement:
     finish(cx, decl, entry, sig, made, f.name, f.name_span)
     decl.recursive = decl in made.context.calls
     decl.effects = frozenset(made.context.effects)
-    statements.spread_effects(scope, made.context)
+    if scope.function is not None:
+        scope.function.calls |= made.context.calls
     check_effects(cx, sig, made.context.effects, f.name_span)
     return core.LocalFn(decl, f.span)
 
@@ -217,9 +218,9 @@ def named_lambda(cx: Checker, scope: Scope, p: s.PatternName, e: s.Lambda, span:
     decl = core.FnDecl(p.name, cx.table.name, p.span, kind="lambda", local=True)
     st.level += 1
     try:
-        mark = len(st.opened)
+        mark = cx.mark()
         context_scope = scope.child()
-        params, lets, value, result = expr.lambda_parts(cx, context_scope, e)
+        params, lets, value, result, effects = expr.lambda_parts(cx, context_scope, e)
         cx.confine(
             mark,
             tuple(q.type for q in params),
@@ -233,6 +234,7 @@ def named_lambda(cx: Checker, scope: Scope, p: s.PatternName, e: s.Lambda, span:
     generalise(st, [Member(p.name, p.span, scheme)])
     decl.params = tuple(core.Param(q, None, w.nodiff) for q, w in zip(params, e.parameters, strict=True))
     decl.result, decl.body = result, patterns.with_lets(lets, value)
+    decl.effects = frozenset(effects)
     decl.variables, decl.opened, decl.constraints = scheme.variables, scheme.opened, scheme.constraints
     scope.names[p.name] = FnEntry(decl, scheme, parameter_names(e.parameters), tuple(False for _ in types))
     return core.LocalFn(decl, span)

@@ -6,7 +6,7 @@ from dlang.diagnostics import Note, Span
 from dlang.typecheck.context import Checker
 from dlang.typecheck.sizes import same
 from dlang.typecheck.state import Reason, Term
-from dlang.typecheck.terms import of_var
+from dlang.typecheck.terms import of_var, substitute, variables
 from dlang.typecheck.types import (
     Shape,
     Size,
@@ -15,6 +15,7 @@ from dlang.typecheck.types import (
     TypeArray,
     TypeData,
     TypeTuple,
+    Var,
     resolve,
 )
 
@@ -25,6 +26,7 @@ class Join:
     def __init__(self, cx: Checker, span: Span, what: str, lenient: bool) -> None:
         self.cx, self.span, self.what, self.lenient = cx, span, what, lenient
         self.made: list[tuple[Size, Size, SizeVar]] = []
+        self.left: list[SizeVar] = []
 
     def type(self, a: Type, b: Type) -> Type:
         a, b = resolve(a), resolve(b)
@@ -59,6 +61,17 @@ class Join:
         self.cx.unfinished = True
         return of_var(v)
 
+    def leaving(self, t: Type, mark: int) -> Type:
+        """Sizes opened inside a branch have no name outside it: the value has fresh ones."""
+        inner = self.cx.opened_since(mark)
+        mapping: dict[Var, Term] = {}
+        for v in variables(t) if inner else ():
+            if isinstance(v, SizeVar) and v in inner:
+                outer = self.cx.st.open_size(Note("that of a value from branches", self.span))
+                self.left.append(outer)
+                mapping[v] = of_var(outer)
+        return substitute(t, mapping) if mapping else t
+
     @property
     def candidates(self) -> tuple[SizeVar, ...]:
-        return tuple(v for _, _, v in self.made)
+        return (*(v for _, _, v in self.made), *self.left)

@@ -18,6 +18,7 @@ def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Wanted | None = Non
     value = expr.infer(cx, scope, e.value)
     cx.settled(value.type)
     push = want is not None and expr.can_push(want[0])
+    mark = cx.mark()
     arms: list[core.Arm] = []
     bodies: list[tuple[core.Expr, bool]] = []
     for a in e.arms:
@@ -58,6 +59,9 @@ def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Wanted | None = Non
         candidates += join.candidates
     if result is None:
         result = cx.st.type_var()
+    leaving = Join(cx, e.span, "", False)
+    result = leaving.leaving(cx.settled(result), mark)
+    candidates += leaving.candidates
     if want is not None and not push:
         cx.expect(expr.chosen(cx, want[0], want[1]), result, e.span, want[2])
     covered = tuple(arms)

@@ -21,6 +21,7 @@ from dlang.typecheck.types import (
     TypeTuple,
     Var,
     Variant,
+    next_serial,
     resolve,
 )
 
@@ -31,6 +32,7 @@ def bind_name(
 ) -> core.Local:  # fmt: skip
     """A new local in the scope."""
     local = core.Local(name, t, mutable, None, span)
+    cx.births[local] = next_serial()
     scope.names[name] = LocalEntry(local, scope.border, unknown=unknown, what=what)
     return local
 

@@ -137,7 +137,7 @@ class Program:
         self.loading.append(source.path)
         try:
             self.declare(table, module)
-            for group in dependency_groups(table.functions):
+            for group in table.groups:
                 self.check_group(table, group[0])
             self.check_rest(table, module)
             self.diagnostics = without_cascades(self.diagnostics, module, problems)
@@ -177,7 +177,8 @@ class Program:
                 table.functions[item.name] = item
                 table.entries.pop(item.name, None)
         self.diagnostics += cx.st.diagnostics
-        for group in dependency_groups(table.functions):
+        table.groups = dependency_groups(table.functions)
+        for group in table.groups:
             for name in group:
                 self.group_of[(table.name, name)] = group
 

@@ -74,6 +74,7 @@ class ModuleTable:
     types: dict[str, TypeEntry] = field(default_factory=dict)
     constructors: dict[str, tuple[DataDecl, Variant]] = field(default_factory=dict)
     integers: dict[str, int] = field(default_factory=dict)
+    groups: list[list[str]] = field(default_factory=list)
     is_script: bool = False
     broken: bool = False
 

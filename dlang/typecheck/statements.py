@@ -22,12 +22,6 @@ def new_function(name: str, result: Type | None, unknown: tuple[SizeVar, ...] = 
     return FunctionContext(name, result, unknown)
 
 
-def spread_effects(scope: Scope, inner: FunctionContext) -> None:
-    if scope.function is not None:
-        scope.function.effects |= inner.effects
-        scope.function.calls |= inner.calls
-
-
 def has_return(node: object) -> bool:
     """Whether there is a `return` of this function inside; lambdas have their own."""
     if isinstance(node, s.Return):
@@ -327,7 +321,7 @@ def for_loop(cx: Checker, scope: Scope, e: s.For) -> core.Statement:
     binders: list[core.Binder] = []
     for b in e.binders:
         binders.append(comprehensions.binder(cx, inner, b, inner))
-    mark = len(cx.st.opened)
+    mark = cx.mark()
     body = loop_body(cx, scope, inner, e.body, mark)
     for b, made in zip(e.binders, binders, strict=True):
         comprehensions.check_bounded(inner, b, made)
@@ -335,7 +329,7 @@ def for_loop(cx: Checker, scope: Scope, e: s.For) -> core.Statement:
 
 
 def while_loop(cx: Checker, scope: Scope, e: s.While) -> core.Statement:
-    mark = len(cx.st.opened)
+    mark = cx.mark()
     condition = expr.infer(cx, scope, e.condition)
     cx.settled(condition.type)
     cx.expect(BOOL, condition.type, e.condition.span, "the condition: ")

@@ -8,6 +8,7 @@ from dlang.diagnostics import Note
 from dlang.polynomials import Poly
 from dlang.typecheck.state import Constraint, Reason, Term
 from dlang.typecheck.types import (
+    Effects,
     Floor,
     RowVar,
     Shape,
@@ -110,6 +111,13 @@ def opened_in(*terms: Term) -> list[SizeVar]:
     return [v for v in variables(*terms) if isinstance(v, SizeVar) and v.opened]
 
 
+def copy(e: Effects) -> Effects:
+    """Effects for an instance: what is unified with it leaves the original alone."""
+    while e.ref is not None:
+        e = e.ref
+    return Effects(set(e.names), e.closed)
+
+
 # ---- substitution ----------------------------------------------------------------------------------------------------
 def substitute_size(s: Size, replace: Mapping_, origin: Note | None = None) -> Size:
     s = resolve_size(s)
@@ -148,7 +156,9 @@ def substitute(t: Type, replace: Mapping_, origin: Note | None = None) -> Type:
             return TypeTuple(tuple(substitute(i, replace, origin) for i in items)) if items else t
         case TypeFn(params, result, effects):
             return TypeFn(
-                tuple(substitute(p, replace, origin) for p in params), substitute(result, replace, origin), effects
+                tuple(substitute(p, replace, origin) for p in params),
+                substitute(result, replace, origin),
+                copy(effects),
             )
         case TypeData(decl, args):
             return TypeData(decl, tuple(substitute_term(a, replace, origin) for a in args)) if args else t

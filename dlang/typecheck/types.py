@@ -17,6 +17,12 @@ from dlang.polynomials import Poly
 
 _serial = count(1)
 
+
+def next_serial() -> int:
+    """A number that is greater than the serial of every variable so far."""
+    return next(_serial)
+
+
 FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
 INTS = frozenset({"i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"})
 DTYPES = FLOATS | INTS | {"bool", "str"}

@@ -108,7 +108,7 @@ def unify(st: Inference, a: Type, b: Type) -> None:
         for x, y in zip(a.params, b.params, strict=True):
             unify(st, x, y)
         unify(st, a.result, b.result)
-        unify_effects(a.effects, b.effects)
+        unify_effects(a, b)
     elif isinstance(a, TypeData) and isinstance(b, TypeData) and a.decl is b.decl:
         for p, q in zip(a.args, b.args, strict=True):
             unify_term(st, p, q)
@@ -132,10 +132,13 @@ def unify_term(st: Inference, a: Term, b: Term) -> None:
         unify(st, a, b)
 
 
-def unify_effects(a: Effects, b: Effects) -> None:
-    a, b = effects_root(a), effects_root(b)
+def unify_effects(f: TypeFn, g: TypeFn) -> None:
+    a, b = effects_root(f.effects), effects_root(g.effects)
     if a is b:
         return
+    for closed, other in ((a, b), (b, a)):
+        if closed.closed and not other.names <= closed.names:
+            raise Mismatch(f, g, f"it has the effect `{min(other.names - closed.names)}`")
     if a.closed and b.closed:
         return
     b.names |= a.names

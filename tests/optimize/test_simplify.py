@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlang.ir.anf import Array, Check, Comp, Copy, For, If, Lit, Prim, Program, Read, View, poly
+from dlang.ir.anf import Array, Atom, Check, Comp, Copy, For, If, Lit, Prim, Program, Read, Update, Var, View, poly
 from dlang.ir.builder import Builder, boolean, f64, i64
 from dlang.ir.printer import print_program
 from dlang.optimize.constants import convert, fold, rounded
@@ -283,6 +283,35 @@ def test_an_element_just_stored_is_the_value() -> None:
     y = b.update(x, [i], f64(3.0))
     p = through(Program({"f": b.function("f", [b.read(y, [i])])}), simplify, dce)
     assert p.functions["f"].body.lets == () and p.functions["f"].body.results == (f64(3.0),)
+
+
+def test_a_small_array_made_at_each_point_is_its_elements() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    x = b.param("x", Array("f64", (poly(n),)))
+
+    def row(i: Var, j: Var) -> Atom:
+        y = b.update(b.full([2], f64(0.0)), [0], f64(1.0))
+        return b.read(b.update(y, [1], b.read(x, [i])), [j])
+
+    p = Program({"f": b.function("f", [b.map([n, 2], row)])})
+    after = through(p, simplify, dce)
+    assert count(after, Update) == 0 and count(after, Comp) == 1
+    args = [3, np.arange(3.0)]
+    assert_same(run(p, args), run(after, args))
+
+
+def test_an_element_stored_earlier_is_known_if_no_later_store_can_have_hit_it() -> None:
+    b = Builder()
+    n, i = b.param("n", I64), b.param("i", I64)
+    x = b.param("x", Array("f64", (poly(n),)))
+    y = b.update(b.update(x, [0], f64(3.0)), [1], f64(4.0))
+    known, unknown = b.read(y, [0]), b.read(b.update(y, [i], f64(5.0)), [0])
+    p = Program({"f": b.function("f", [known, unknown])})
+    after = through(p, simplify, dce)
+    assert after.functions["f"].body.results[0] == f64(3.0) and count(after, Read) == 1
+    args = [2, 0, np.zeros(2)]
+    assert_same(run(p, args), run(after, args))
 
 
 def test_an_index_computed_by_steps_is_one_polynomial() -> None:
