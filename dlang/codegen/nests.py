@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from dlang.codegen.loops import Convert, Evaluate, Reduction, Store
+from dlang.codegen.loops import Compute, Convert, Evaluate, Reduction, Store
 from dlang.codegen.memory import I64, ZERO, Frame, Place, covers, last_uses
 from dlang.diagnostics import error
 from dlang.ir.anf import (
@@ -46,6 +46,7 @@ STRIDED = 6  # how much dearer an access is whose neighbours are not adjacent in
 class Target:
     """A destination: where it goes, and after which loops (counted from outside) its value is complete.
 
+    meets: points may meet in an element. data: the index mentions values of the body, known only there.
     combine: the value joins what is in memory already.
     """
 
@@ -54,7 +55,8 @@ class Target:
     value: Atom
     index: tuple[Size, ...]
     kept: frozenset[Var]
-    data: bool
+    meets: bool
+    data: bool = False
     place: Place | None = None
     depth: int = 0
     combine: bool = False
@@ -89,10 +91,10 @@ def identity(monoid: str, dtype: str) -> Lit:
             return Lit(low if monoid == "max" else high, dtype)
         case _ if dtype in FLOATS:
             return Lit(float(monoid == "prod"), dtype)
+        case _ if dtype == "str":
+            return Lit("", "str")
         case _ if dtype == "bool":
             return Lit(monoid == "prod", "bool")
-        case "str":
-            return Lit("", "str")
         case _:
             return Lit(int(monoid == "prod"), dtype)
 
@@ -110,9 +112,8 @@ def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var]) -> None:
 def _target(var: Var, value: Atom, destination: Keep | Add, axes: dict[Var, Axis]) -> Target:
     mentioned = {a for entry in destination.index for a in entry.atoms()}
     kept = frozenset(a for a in mentioned if a in axes)
-    # an index that mentions values of the body is known only there
     monoid = destination.monoid if isinstance(destination, Keep) else "sum"
-    target = Target(var, monoid, value, destination.index, kept, data=False)
+    target = Target(var, monoid, value, destination.index, kept, isinstance(destination, Add))
     if target.positional:
         target.rank = ZERO
         for axis in axes.values():
@@ -137,11 +138,11 @@ def _settle(
     scattered = t.monoid != "set" and not t.positional
     if into is not None:
         t.place = s.continued(t.var, into)
-        t.combine = scattered
+        t.combine = t.meets or scattered
         return
     t.place = s.target(t.var)
     bounds = {axis.var: (axis.lows, axis.highs) for axis in axes.values()}
-    t.combine = reduced_outside and scattered
+    t.combine = t.meets or (reduced_outside and scattered)
     if t.combine or t.data or not covers(shape, t.index, bounds):
         s.fill(t.place, identity(t.monoid, t.place.buffer.dtype))
 
@@ -244,14 +245,21 @@ class _Nest:
             t = c.target
             if t.place is None and depth == 0:
                 if not self.order or t.positional:
-                    value = c.rank if t.positional and c.rank is not None else c.value
-                    s.out.append(Convert(t.var, value))
+                    s.out.append(Convert(t.var, self._complete(c)))
             elif t.place is not None and t.depth == depth:
-                value = c.rank if c.rank is not None else c.value
+                value = self._complete(c)
                 s.out.append(Store(t.place.buffer, t.place.at(t.index), value, t.monoid if t.combine else "set"))
             else:
                 open_ones.append(c)
         return open_ones
+
+    def _complete(self, c: Contribution) -> Atom:
+        """The value to keep: of a position, 0 where there was no point."""
+        if c.rank is None:
+            return c.value
+        position = fresh("position", I64)
+        self.s.out.append(Compute(position, "maximum", (c.rank, Lit(0, "i64"))))
+        return position
 
     def _body(self) -> list[Contribution]:
         s = self.s

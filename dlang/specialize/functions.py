@@ -52,7 +52,8 @@ def named(f: Frame, ref: core.FnRef) -> ClosureV:
     decl = ref.decl
     if decl.body is None:
         raise unsupported(f"calling `{decl.name}`", ref.span)
-    own: Bindings = {v: f.binding(term) for v, term in ref.instance}
+    opened = set(decl.opened)  # known when the call returns
+    own: Bindings = {v: f.binding(term) for v, term in ref.instance if v not in opened}
     params = tuple([p.local for p in decl.params])
     if decl.local:
         defined = f.env[decl]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dlang.diagnostics import DlangError, Span, error
-from dlang.driver import Backend, Request, call, check, errors_of, load, lower, nowhere, read_source
+from dlang.driver import Backend, Request, check, errors_of, load, lower, nowhere, read_source
 from dlang.polynomials import Poly
 from dlang.tools.report import report
 from dlang.typecheck import core
@@ -42,9 +42,10 @@ def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool)
 def run(start: core.FnDecl, backend: Backend) -> None:
     """Compiles and calls a function without parameters."""
     from dlang.runtime.host import Host
+    from dlang.tools.worker import run_entry
 
     program, (entry,) = lower([Request(start)])
-    call(load(program, [entry], backend, Host()), entry)
+    run_entry(load(program, [entry], backend, Host()), entry, backend)
 
 
 def printed(decl: core.FnDecl) -> core.FnDecl:

@@ -483,7 +483,8 @@ class Param:
 class FnDecl:
     """A function with its scheme; filled in when its group has been checked.
 
-    variables: what the scheme quantifies, in order; opened: those that stand for `?` of the result. module: dotted
+    variables: what the scheme quantifies, in order; opened: those that stand for `?` of the result, which a
+    `FnRef.instance` doesn't map: the result of the call gives them. module: dotted
     name of the file, for messages and unique names. recursive: it can reach itself. effects: names, without those of
     functions passed as arguments. body: None for an `extern`, or for a declaration that had an error.
     """

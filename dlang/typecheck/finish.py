@@ -46,7 +46,7 @@ def rebuilt(node: Any) -> Any:
             changes[name] = new
     match node:
         case core.FnRef(decl=decl, instance=()) if decl.variables:
-            changes["instance"] = tuple((v, identity(v)) for v in decl.variables)
+            changes["instance"] = tuple((v, identity(v)) for v in decl.variables if v not in decl.opened)
         case core.If(opened=opened) | core.Match(opened=opened) if opened:
             found = tuple(dict.fromkeys(v for c in opened if (v := opened_by_join(c)) is not None))
             if found != opened:

@@ -6,7 +6,7 @@ from dlang.diagnostics import Note, Span
 from dlang.typecheck.context import Checker
 from dlang.typecheck.sizes import same
 from dlang.typecheck.state import Reason, Term
-from dlang.typecheck.terms import of_var, substitute, variables
+from dlang.typecheck.terms import of_var, opened_in, substitute, variables
 from dlang.typecheck.types import (
     Shape,
     Size,
@@ -15,9 +15,19 @@ from dlang.typecheck.types import (
     TypeArray,
     TypeData,
     TypeTuple,
+    TypeVar,
     Var,
     resolve,
 )
+
+
+def may_be_opened(open_: Type, known: Type) -> bool:
+    """Whether the first type is still open where the second has a size that was opened from a `?`."""
+    if not opened_in(known):
+        return False
+    if isinstance(open_, TypeVar):
+        return not open_.rigid
+    return isinstance(open_, TypeArray) and open_.shape.row is not None and not open_.shape.row.rigid
 
 
 class Join:
@@ -38,6 +48,11 @@ class Join:
             return TypeTuple(tuple(self.type(x, y) for x, y in zip(a.items, b.items, strict=True)))
         elif isinstance(a, TypeData) and isinstance(b, TypeData) and a.decl is b.decl:
             return TypeData(a.decl, tuple(self.term(x, y) for x, y in zip(a.args, b.args, strict=True)))
+        for open_, known in ((a, b), (b, a)):
+            if may_be_opened(open_, known):  # a join never gives an opened size to what is still open
+                fresh: dict[Var, Term] = {v: of_var(self.cx.st.size_var()) for v in opened_in(known)}
+                self.cx.expect(substitute(known, fresh), open_, self.span, self.what)
+                return self.type(a, b)
         self.cx.expect(a, b, self.span, self.what)
         return a
 

@@ -102,7 +102,7 @@ def instantiate(st: Inference, scheme: Scheme, name: str, span: Span) -> Instant
         substitute(scheme.result, mapping),
         tuple(substitute_size(s, mapping) if s is not None else None for s in scheme.sizes),
         tuple(opened),
-        tuple(mapping.items()),
+        tuple((v, t) for v, t in mapping.items() if v not in scheme.opened),
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -301,6 +302,35 @@ def test_an_interrupt_is_quiet(monkeypatch, dlc):
 
     monkeypatch.setattr("dlang.tools.check.check_files", interrupted)
     assert dlc("check", "x.dl") == (130, "", "")
+
+
+@pytest.mark.parametrize("backend", ["interp", "cpu"])
+def test_an_interrupt_ends_a_running_program(write, backend):
+    file = write("""
+        fn main() {
+          print("started")
+          var n = 1
+          while n > 0 { n = n % 1000 + 1 }
+          print("{n}")
+        }
+    """)
+    command = [sys.executable, "-m", "dlang.tools.dlc", "run", "--backend", backend, file]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "started\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30) == ("", "")
+    finally:
+        process.kill()
+    assert process.returncode == 130
+
+
+def test_a_deep_recursion_runs(write, dlc):
+    file = write("""
+        fn down(n: i64) -> i64 = if n == 0 { 0 } else { 1 + down(n - 1) }
+        fn main() { print("{down(1000000)}") }
+    """)
+    assert dlc("run", file)[:2] == (0, "1000000\n")
 
 
 def test_messages_are_coloured_only_on_a_terminal(write, monkeypatch, capsys):
