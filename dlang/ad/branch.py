@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, cheap, dummy, pruned_block
+from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, pruned_block, with_cheap, with_sizes
 from dlang.ir.anf import Array, Atom, Block, If, Let, Var
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, bound_vars, free_vars, refresh, type_vars
+from dlang.ir.traverse import Renaming, bound_vars, free_vars, refresh
+from dlang.ir.types import I64
 
 
 @dataclass(slots=True)
@@ -49,7 +50,7 @@ def pull_if(let: Let, op: If, scope: Scope) -> list[Let]:
         # A contribution to an array outside is one more result, 0 from the other arm.
         more = tuple(c.g if s is a.sink else dummy(b, c.g.type) for s, c in wanted)
         blocks.append(pruned_block(Block(tuple(a.lets), (*a.bars, *more))))
-    forward, saved, (then, otherwise) = _save(b, op, arms, blocks)
+    forward, saved, (then, otherwise) = _save(b, let, op, arms, blocks)
     bars = b.emit(If(op.condition, then, otherwise))
     for v, bar in zip(outer, bars, strict=False):
         scope.add(v, bar)
@@ -77,17 +78,23 @@ def _arm(
 
 
 def _save(
-    b: Builder, op: If, arms: Sequence[_Arm], blocks: Sequence[Block]
+    b: Builder, let: Let, op: If, arms: Sequence[_Arm], blocks: Sequence[Block]
 ) -> tuple[If, list[Var], tuple[Block, Block]]:
     """The branch with what its adjoint needs as further results, the variables of these, and the adjoint's arms."""
     saved: list[list[Var]] = []
     outside: list[Var] = []
     backward: list[Block] = []
     for a, block in zip(arms, blocks, strict=True):
-        bound = {v for let in a.forward for v in let.vars}
-        again = cheap(free_vars(block), a.forward, lambda v, bound=bound: v not in bound)
-        block = Block((*again, *block.lets), block.results)
-        renaming = Renaming({}, fresh=True)
+        # A size that the branch returns already stands for itself: the cotangents of its arrays have it in their types.
+        inside = {v for let in a.forward for v in let.vars}
+        returned = {
+            r: v
+            for r, v in zip(a.results, let.vars, strict=True)
+            if isinstance(r, Var) and r in inside and v.type == I64
+        }
+        bound = inside - returned.keys()
+        block = with_cheap(block, a.forward, bound)
+        renaming = Renaming(returned, fresh=True)
         mine = with_sizes([v for v in free_vars(block) if v in bound], bound)
         for v in mine:
             outside.append(renaming.bind(v))
@@ -103,17 +110,6 @@ def _save(
                 results += mine if j == k else dummies(b, mine)
         forward.append(Block(tuple(lets), tuple(results)))
     return If(op.condition, *forward), outside, (backward[0], backward[1])
-
-
-def with_sizes(vars: Sequence[Var], bound: set[Var]) -> list[Var]:
-    """Variables, each after those of `bound` that its type mentions."""
-    out: dict[Var, None] = {}
-    for v in vars:
-        for size in type_vars(v.type):
-            if size in bound:
-                out[size] = None
-        out[v] = None
-    return list(out)
 
 
 def dummies(b: Builder, vars: Sequence[Var]) -> list[Atom]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.ad.place import emit_comp, place
-from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, copied, pruned
+from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, copied
 from dlang.ad.sequential import sequential
 from dlang.ir.affine import Change, axes_of, degree_less, extent, hull
 from dlang.ir.anf import (
@@ -98,7 +98,7 @@ def _parallel(let: Let, op: Comp, gs: dict[int, Atom], scope: Scope) -> Let:
 def _pull_linear(let: Let, gs: dict[int, Atom], scope: Scope) -> Let:
     op = let.op
     assert isinstance(op, Comp)
-    seeds = []
+    seeds: list[tuple[Atom, Atom, tuple[Size, ...] | None]] = []
     for k, g in gs.items():
         d = op.destinations[k]
         if d.shape:
@@ -151,10 +151,13 @@ def _saved_values(let: Let, scope: Scope) -> tuple[Let, dict[Var, Read]]:
         read = inner.op
         if not isinstance(read, Read) or read.array not in scope.loop or not is_float(read.array.type):
             continue
-        over = names if any(e.mentions(definitions) for e in read.index) else [
-            v for v in names if any(e.mentions((v,)) for e in read.index)
-        ]
-        points, elements = Poly({(): 1}), Poly({(): 1})
+        over = (
+            names
+            if any(e.mentions(definitions) for e in read.index)
+            else [v for v in names if any(e.mentions((v,)) for e in read.index)]
+        )
+        points: Size = Poly({(): 1})
+        elements: Size = Poly({(): 1})
         for v in over:
             points = points * (box[v][1] - box[v][0] + 1)
         for size in array_type(read.array).shape:
@@ -180,6 +183,7 @@ def pull_body(
     lets: Sequence[Let],
     seeds: Sequence[tuple[Atom, Atom, tuple[Size, ...] | None]],
     values: dict[Var, Read],
+    digits: dict[Var, tuple[Size, Size]] | None = None,
 ) -> None:
     """Runs a body forward and back at every point of `axes` and places what its reads contribute.
 
@@ -193,15 +197,14 @@ def pull_body(
     inner = scope.inner(sink=Sink(inside))
     with b.scope() as back:
         for atom, g, index in seeds:
+            element = g
             if index is not None:
                 assert isinstance(g, Var)
-                g = b.one(Read(g, tuple(map(renaming.size, index))))
-            inner.add(renaming.atom(atom), g)
+                element = b.one(Read(g, tuple(map(renaming.size, index))))
+            inner.add(renaming.atom(atom), element)
         forward = inner.walk(copies, inner)
     stored = {renaming.atom(v): Read(r.array, tuple(map(renaming.size, r.index))) for v, r in values.items()}
-    body = [
-        Let(c.vars, stored[c.vars[0]], c.span) if len(c.vars) == 1 and c.vars[0] in stored else c for c in forward
-    ]
+    body = [Let(c.vars, stored[c.vars[0]], c.span) if len(c.vars) == 1 and c.vars[0] in stored else c for c in forward]
     assert inner.sink is not None
     wanted = _merged(scope, back, inner.sink.wanted)
     for v in list(inner.bars):
@@ -209,11 +212,12 @@ def pull_body(
             if isinstance(v.type, Array):
                 raise Unplaceable  # an inner comprehension that could not be distributed
             with b.scope() as more:
-                g = inner.take(v)
+                bar = inner.take(v)
             back += more
-            wanted.append(Contribution(v, (), g, False))
+            wanted.append(Contribution(v, (), bar, False))
     if wanted:
-        place(scope, axes, [*body, *back], wanted)
+        within = {v: ends for d, ends in (digits or {}).items() if isinstance(v := renaming.atom(d), Var)}
+        place(scope, axes, [*body, *back], wanted, within)
 
 
 def _merged(scope: Scope, back: list[Let], wanted: Sequence[Contribution]) -> list[Contribution]:
@@ -244,7 +248,7 @@ def pull_view(op: View, g: Atom, scope: Scope) -> None:
 def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> Let:
     """y[o] = max f(x[i]) over the reduced axes r: with r* the first position where it is attained,
 
-        r*[o] is saved by the forward pass; then g = ȳ[o] is the cotangent of f at (o, r*[o]), and nothing elsewhere.
+    r*[o] is saved by the forward pass; then g = ȳ[o] is the cotangent of f at (o, r*[o]), and nothing elsewhere.
     """
     op, b = let.op, scope.b
     assert isinstance(op, Comp)
@@ -270,15 +274,17 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> Let:
     body = [*lets, *(renaming.let(inner) for inner in op.body.lets)]
     if kept:
         # The reduced axes have become values of the body, so its indices mention them as data.
-        pull_body(scope, kept, body, [(op.body.results[k], g, d.index if d.shape else None)], {})
+        box = hull(op.axes, scope.known.within(op.axes)) or {}
+        digits = {v: box[a] for a, v in positions.items() if isinstance(v, Var) and a in box}
+        pull_body(scope, kept, body, [(op.body.results[k], g, d.index if d.shape else None)], {}, digits)
         return forward
     renaming = Renaming({}, fresh=True)
     copies = copied(scope, body, renaming)
     with b.scope() as back:
-        scope.add(renaming.atom(_through(op.body.results[k], positions)), g)
+        here = b.one(Read(g, d.index)) if d.shape and isinstance(g, Var) else g
+        scope.add(renaming.atom(_through(op.body.results[k], positions)), here)
         point = scope.walk(copies, scope)
-    needed = pruned([*point, *back], [a for bars in scope.bars.values() for a in bars])
-    for inner in needed:
+    for inner in (*point, *back):
         b.append(inner)
     return forward
 

@@ -16,38 +16,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.ad.branch import with_sizes
-from dlang.ad.scope import Scope, Sink, Unplaceable, cheap, dummy, pruned_block
+from dlang.ad.scope import Scope, Sink, Unplaceable, pruned_block
+from dlang.ad.tape import refuse_effects, save
 from dlang.diagnostics import error
 from dlang.ir.anf import (
     Array,
     Block,
-    Effect,
     For,
-    Keep,
     Let,
     Lit,
-    Read,
-    Scalar,
-    Size,
-    SizeOf,
     Update,
     Var,
     While,
     fresh,
     poly,
 )
-from dlang.ir.builder import Builder, axis
 from dlang.ir.traverse import Renaming, bound_vars, free_vars, refresh, type_vars, walk
-from dlang.ir.types import I64, array_type, dtype_of
+from dlang.ir.types import I64
 
 
 def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
     """Emits the adjoint of a counted loop; gives the loop with what has to be saved."""
     if op.early:
-        count, loop = _counted(let, op, scope)
-        forward = pull_for(loop, loop.op, scope) if isinstance(loop.op, For) else [loop]
-        return [*count, *forward]
+        count, again = _counted(let, op, scope)
+        assert isinstance(again.op, For)
+        return [*count, *pull_for(again, again.op, scope)]
     b, sink = scope.b, scope.sink
     state = [k for k, p in enumerate(op.params) if p in scope.active]
     _refuse_changing_sizes(let, op, state)
@@ -74,7 +67,7 @@ def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
         # What the body passes on is handed to the parameter before the cotangent of the next state is asked for.
         results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
     body = pruned_block(Block(tuple(lets), tuple(results)))
-    replacement, body, index = _save(let, op, forward, body, scope)
+    replacement, body, index = save(let, op, forward, body, scope)
     loop = For(index, op.low, op.high, (*state_bars, *outer_bars), (*state_in, *outer_in), body)
     vars = tuple(fresh(v.name, v.type) for v in (*state_bars, *outer_bars))
     b.emit_as(vars, loop)
@@ -108,82 +101,6 @@ def _refuse_changing_sizes(let: Let, op: For, state: Sequence[int]) -> None:
         )
 
 
-def _save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tuple[list[Let], Block, Var]:
-    """The forward loop with a tape, the backward body that reads it, and the index of the backward loop."""
-    b = scope.b
-    bound = {v for inner in forward for v in inner.vars} | set(op.params)
-    again = cheap(free_vars(body), forward, lambda v: v not in bound)
-    body = Block((*again, *body.lets), body.results)
-    needed = with_sizes([v for v in free_vars(body) if v in bound], bound)
-    for v in needed:
-        _refuse_local_size(let, v, bound | {op.index})
-    with b.scope() as before:
-        trips = _trips(op, scope) if needed else poly(0)
-        tapes = [b.full((trips, *_shape(v)), dummy(b, Scalar(dtype_of(v))), name=f"{v.name}_tape") for v in needed]
-    params = tuple(fresh(t.name, t.type) for t in tapes)
-    with b.scope() as lets:
-        for inner in forward:
-            b.append(inner)
-        at = poly(op.index) - op.low
-        stored = [_store(b, p, at, v) for p, v in zip(params, needed, strict=True)]
-    block = Block(tuple(lets), (*op.body.results, *stored))
-    saved = tuple(fresh(t.name, t.type) for t in tapes)
-    loop = For(op.index, op.low, op.high, (*op.params, *params), (*op.init, *tapes), block)
-    # Backward trip j undoes forward trip i = low + high - 1 - j, so both run over low..high.
-    j = fresh(op.index.name, I64)
-    renaming = Renaming({}, fresh=True)
-    with b.scope() as start:
-        i = b.one(SizeOf(op.low + op.high - 1 - poly(j)), op.index.name)
-        renaming.env[op.index] = i
-        for v, tape in zip(needed, saved, strict=True):
-            renaming.env[v] = _load(b, tape, poly(i) - op.low, v)
-    copy = renaming.block(body)
-    backward = pruned_block(Block((*start, *copy.lets), copy.results))
-    return [*before, Let((*let.vars, *saved), loop, let.span)], backward, j
-
-
-def _trips(op: For, scope: Scope) -> Size:
-    """How often a loop runs: high - low, or 0 if that is negative."""
-    b = scope.b
-    trips = op.high - op.low
-    if scope.known.at_least_zero(trips):
-        return trips
-    return poly(b.prim("maximum", b.size(trips), Lit(0, "i64"), name="trips"))
-
-
-def _shape(v: Var) -> tuple[Size, ...]:
-    return v.type.shape if isinstance(v.type, Array) else ()
-
-
-def _store(b: Builder, tape: Var, at: Size, v: Var) -> Var:
-    """tape[at] = v."""
-    if not isinstance(v.type, Array):
-        return b.update(tape, (at,), v)
-    axes = [axis(size) for size in v.type.shape]
-    index = tuple(poly(a.var) for a in axes)
-    into = Keep(array_type(tape).shape, (at, *index), "set", tape)
-    (out,) = b.comp(axes, lambda *_: b.one(Read(v, index)), [into], (tape.name,))
-    return out
-
-
-def _load(b: Builder, tape: Var, at: Size, v: Var) -> Var:
-    """tape[at]."""
-    if not isinstance(v.type, Array):
-        return b.one(Read(tape, (at,)), v.name)
-    return b.view(tape, v.type.shape, lambda *index: (at, *index), v.name)
-
-
-def _refuse_local_size(let: Let, v: Var, bound: set[Var]) -> None:
-    if isinstance(v.type, Array) and any(size in bound for size in type_vars(v.type)):
-        raise error(
-            "E0704",
-            f"derivatives of a loop that makes arrays of changing sizes are not supported yet: `{v.name}`",
-            let.span,
-            label="the size of an array that the derivative needs changes from trip to trip",
-            help=("give the array its greatest size",),
-        )
-
-
 def pull_while(let: Let, op: While, scope: Scope) -> list[Let]:
     """Emits the adjoint of a loop with a condition; gives the counting and the counted loop."""
     count, loop = _counted(let, op, scope)
@@ -196,15 +113,7 @@ def _counted(let: Let, op: For | While, scope: Scope) -> tuple[list[Let], Let]:
 
     A loop that ends early runs its last body too, with the state of which it ends.
     """
-    for inner in walk(op.body):
-        if isinstance(inner.op, Effect):
-            raise error(
-                "E0705",
-                "derivatives of a loop that is not counted and has effects are not supported yet",
-                inner.span or let.span,
-                label="this would happen twice",
-                help=("move the effect out of the loop, or use a `for` without `break`",),
-            )
+    refuse_effects(op.body.lets, let)
     b = scope.b
     # Whether the state changes type (a size that another part of the state gives) or not, the parameters say it.
     renaming = Renaming({}, fresh=True)

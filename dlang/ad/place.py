@@ -30,6 +30,7 @@ from dlang.ir.affine import (
     dependencies,
     extent,
     hull,
+    linear,
     nonempty,
     rebase,
     solved_axes,
@@ -75,20 +76,28 @@ class _Placement:
     known: Knowledge
     box: Box | None
     depends: dict[Var, set[Var]]
+    digits: Box
     groups: dict[object, _Group] = field(default_factory=dict)
     before: list[tuple[Change, Sequence[Let], Var, Atom, Destination]] = field(default_factory=list)
     mine: set[Var] = field(default_factory=set)
     bars: dict[Var, list[Atom]] = field(default_factory=dict)
 
 
-def place(scope: Scope, axes: tuple[Axis, ...], lets: Sequence[Let], wanted: Sequence[Contribution]) -> None:
+def place(
+    scope: Scope,
+    axes: tuple[Axis, ...],
+    lets: Sequence[Let],
+    wanted: Sequence[Contribution],
+    digits: Box | None = None,
+) -> None:
     """Emits the comprehensions that compute contributions; `lets` is the body that computes their cotangents.
 
+    digits: the least and greatest values of integers of the body, such as the position of a maximum in its window.
     Raises `Unplaceable`, before anything is emitted, if one has no place.
     """
     body = with_axes_as_values(lets, [a.var for a in axes])
     known = scope.known.within(axes)
-    p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes))
+    p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes), digits or {})
     for contribution in wanted:
         p.bars.setdefault(contribution.array, list(scope.bars.get(contribution.array, [])))
         _decide(p, contribution)
@@ -106,33 +115,30 @@ def _decide(p: _Placement, c: Contribution) -> None:
     names = [a.var for a in p.axes]
     array, index = c.array, c.index
     shape = array.type.shape if isinstance(array.type, Array) else ()
-    local = set(p.depends)
+    local = p.depends.keys() - p.digits.keys()
     data_entries = [e for e in index if e.mentions(local)]
     affine = [e for e in index if not e.mentions(local)]
     data: set[Var] = set()
-    for e in data_entries:
+    for e in index:
         for a in e.atoms():
-            data |= p.depends.get(a, {a} if a in names else set())
-    mentioned = {a for e in index for a in axes_of(e, names)}
-    over = data | mentioned
-    if p.box is None:
-        if any(len(axes_of(e, names)) > 1 for e in affine):
-            raise Unplaceable
-        solved, left = {a for e in affine for a in axes_of(e, names)}, []
-    else:
-        solved, left = solved_axes(affine, names, p.box, p.known)
+            data |= p.depends.get(a, set())
+    by_data = any(e.mentions(p.depends) for e in index)
+    for e in data_entries:
+        data |= set(axes_of(e, names))
+    over = data.union(*(axes_of(e, names) for e in affine))
+    solved, left = _solved(p, affine, names)
     into, apart = _into(p, array, shape, over)
     bar = fresh(f"{array.name}_bar", array.type)
     inside = not c.conditional or p.known.inside(index, shape)
     key: object = object() if apart else None
-    if data <= solved and not left and all(set(axes_of(e, names)) <= solved for e in data_entries):
+    if data <= solved and not left:
         change = Change(p.axes, {})
         keep = Keep(shape, index, "sum", into)
         if not inside:
             change = _clipped(change, affine, data_entries, index, shape, p)
             key = key or change.axes
         _join(p, key, change, p.lets, bar, c.g, keep)
-    elif not data_entries and (key_change := _rebased(p, index, key)) is not None:
+    elif not by_data and (key_change := _rebased(p, index, key)) is not None:
         key, change = key_change
         moved = tuple(e.substitute(change.env.get) for e in index)
         if not inside:
@@ -141,7 +147,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
         _join(p, key, change, p.lets, bar, c.g, Keep(shape, moved, "sum", into))
     elif not inside:
         raise Unplaceable
-    elif (first := _reduced_first(p, over, c.g, bool(data_entries))) is not None:
+    elif (first := _reduced_first(p, over, c.g, by_data)) is not None:
         space, read = first
         g = fresh("g", c.g.type)
         _join(p, object(), space, [*p.lets, Let((g,), read)], bar, g, Add(shape, index, into))
@@ -151,6 +157,18 @@ def _decide(p: _Placement, c: Contribution) -> None:
     p.mine.add(bar)
 
 
+def _solved(p: _Placement, affine: Sequence[Size], names: Sequence[Var]) -> tuple[set[Var], Sequence[Size]]:
+    """The axes that entries determine, and the entries left."""
+    if p.box is not None:
+        return solved_axes(affine, [*names, *p.digits], {**p.box, **p.digits}, p.known)
+    solved: set[Var] = set()
+    for e in affine:
+        axes = axes_of(e, names)
+        coefficients = linear(e, axes)
+        if len(axes) > 1 or coefficients is None or any(c.constant is None for c in coefficients):
+            raise Unplaceable
+        solved |= set(axes)
+    return solved, ()
 
 
 def _into(p: _Placement, array: Var, shape: Sequence[Size], over: set[Var]) -> tuple[Var | None, bool]:
@@ -218,7 +236,9 @@ def _clipped(
                 continue
             if e in data_entries or not gap.mentions(names) or not bound_last(gap, names, lows, highs):
                 raise Unplaceable
-    axes = tuple(Axis(a.var, tuple(dict.fromkeys(lows[a.var])), tuple(dict.fromkeys(highs[a.var]))) for a in change.axes)
+    axes = tuple(
+        Axis(a.var, tuple(dict.fromkeys(lows[a.var])), tuple(dict.fromkeys(highs[a.var]))) for a in change.axes
+    )
     return Change(axes, change.env)
 
 
@@ -291,5 +311,7 @@ def emit_comp(
     destinations: list[Destination] = []
     for _, _, d in results:
         index = tuple(map(renaming.size, d.index))
-        destinations.append(Keep(d.shape, index, d.monoid, d.into) if isinstance(d, Keep) else Add(d.shape, index, d.into))
+        destinations.append(
+            Keep(d.shape, index, d.monoid, d.into) if isinstance(d, Keep) else Add(d.shape, index, d.into)
+        )
     b.emit_as([v for v, _, _ in results], Comp(tuple(axes), Block(copies, atoms), tuple(destinations)))

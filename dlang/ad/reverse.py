@@ -26,6 +26,7 @@ from dlang.ir.anf import (
     Effect,
     For,
     If,
+    Keep,
     Let,
     Lit,
     Prim,
@@ -39,6 +40,7 @@ from dlang.ir.anf import (
     While,
     poly,
 )
+from dlang.ir.builder import axis
 from dlang.ir.types import array_type, dtype_of
 from dlang.polynomials import Poly
 
@@ -73,7 +75,10 @@ def pull(let: Let, scope: Scope) -> list[Let]:
             return pull_while(let, op, scope)
         case Check():
             for var, subject in zip(let.vars, op.subjects, strict=True):
-                scope.add(subject, scope.pop(var))
+                g = scope.pop(var)
+                if isinstance(g, Var) and g.type != subject.type:  # the check gave it another size, of the same value
+                    (g,) = scope.b.check(op.condition, op.code, ("the sizes differ",), (), (g,), (subject.type,))
+                scope.add(subject, g)
             return [let]
         case Call():
             raise error(
@@ -190,9 +195,6 @@ def _pull_contract(op: Contract, g: object, scope: Scope) -> None:
     for array, mine, other, theirs in ((op.a, op.left, op.b, op.right), (op.b, op.right, op.a, op.left)):
         if array not in scope.active:
             continue
-        from dlang.ir.anf import Keep
-        from dlang.ir.builder import axis
-
         axes = {name: axis(size) for name, size in sizes.items()}
         at = {name: poly(a.var) for name, a in axes.items()}
         rhs = other

@@ -13,10 +13,27 @@ from dataclasses import dataclass, field, replace
 from dlang.ad.rules import scalar
 from dlang.diagnostics import Span
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import Array, Atom, Block, Comp, Keep, Let, Lit, Read, Size, SizeOf, Type, Var, poly
+from dlang.ir.anf import (
+    FLOATS,
+    Array,
+    Atom,
+    Block,
+    Cast,
+    Check,
+    Let,
+    Lit,
+    Prim,
+    Read,
+    Size,
+    SizeOf,
+    Token,
+    Type,
+    Var,
+    poly,
+)  # fmt: skip
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, free_vars, parts, type_vars
-from dlang.ir.types import dtype_of, is_float
+from dlang.ir.types import is_float
 
 
 class Unplaceable(Exception):
@@ -121,20 +138,15 @@ class Scope:
 
 def zero(b: Builder, type: Type) -> Atom:
     """The zero of a float type."""
-    assert is_float(type) and isinstance(type, Array | type.__class__)
-    if isinstance(type, Array):
-        return b.full(type.shape, Lit(0.0, type.dtype), name="zero")
+    assert is_float(type)
     return dummy(b, type)
 
 
 def dummy(b: Builder, type: Type) -> Atom:
     """Some value of a type: 0, false, the empty text, or an array of these."""
-    dtype = dtype_of(Var("t", type))
-    value: float | int | bool | str = 0.0 if dtype[0] in "fb" and dtype != "bool" else 0
-    if dtype == "bool":
-        value = False
-    elif dtype == "str":
-        value = ""
+    assert not isinstance(type, Token)
+    dtype = type.dtype
+    value = 0.0 if dtype in FLOATS else False if dtype == "bool" else "" if dtype == "str" else 0
     lit = Lit(value, dtype)
     return b.full(type.shape, lit, name="zero") if isinstance(type, Array) else lit
 
@@ -158,38 +170,45 @@ def pruned_block(block: Block) -> Block:
     return Block(tuple(pruned(block.lets, block.results)), block.results)
 
 
-def cheap(needed: Iterable[Var], lets: Sequence[Let], outside: Callable[[Var], bool]) -> list[Let]:
-    """Those lets that are better computed again than saved, to get as many of `needed` as possible.
+def with_sizes(vars: Sequence[Var], bound: set[Var]) -> list[Var]:
+    """Variables, each after those of `bound` that its type mentions."""
+    out: dict[Var, None] = {}
+    for v in vars:
+        for size in type_vars(v.type):
+            if size in bound:
+                out[size] = None
+        out[v] = None
+    return list(out)
 
-    They are integer arithmetic and reads of arrays from outside, of operands that are outside or cheap themselves.
+
+def with_cheap(block: Block, lets: Sequence[Let], bound: set[Var]) -> Block:
+    """The block with those of `lets` in front that are better computed again than saved.
+
+    They are integer arithmetic and reads of arrays from outside, of operands that are outside or cheap themselves;
+    `bound` is what is not outside.
     """
-    defined = {v: let for let in lets for v in let.vars}
+    defined = {v: let for let in lets for v in let.vars if v in bound}
     verdict: dict[Var, bool] = {}
 
     def is_cheap(v: Var) -> bool:
         if v not in defined:
-            return outside(v)
+            return v not in bound
         if v not in verdict:
             verdict[v] = False
             op = defined[v].op
-            plain = isinstance(op, SizeOf | Read) or (
-                type(op).__name__ in ("Prim", "Cast") and not is_float(v.type) and not any(
-                    is_float(a.type) for a in parts(op).atoms
-                )
-            )
-            verdict[v] = plain and all(is_cheap(a) for a in free_vars(op))
+            whole = isinstance(op, Prim | Cast) and not any(is_float(a.type) for a in (v, *parts(op).atoms))
+            verdict[v] = (whole or isinstance(op, SizeOf | Read)) and all(is_cheap(a) for a in free_vars(op))
         return verdict[v]
 
-    wanted = {v for v in needed if v in defined and is_cheap(v)}
-    return pruned([let for let in lets if all(verdict.get(v, False) for v in let.vars)], wanted)
+    wanted = {v for v in free_vars(block) if v in defined and is_cheap(v)}
+    again = pruned([let for let in lets if all(verdict.get(v, False) for v in let.vars)], wanted)
+    return Block((*again, *block.lets), block.results)
 
 
 def copied(scope: Scope, lets: Sequence[Let], renaming: Renaming) -> list[Let]:
     """Fresh copies of lets without their checks, which the forward pass has made; activity is carried over."""
     out = []
     for let in lets:
-        from dlang.ir.anf import Check
-
         if isinstance(let.op, Check) and all(v.type == s.type for v, s in zip(let.vars, let.op.subjects, strict=True)):
             for v, s in zip(let.vars, let.op.subjects, strict=True):
                 renaming.env[v] = renaming.atom(s)
@@ -205,9 +224,3 @@ def spanned(scope: Scope, span: Span | None) -> None:
     """What is emitted next comes from there."""
     if span is not None:
         scope.b.span = span
-
-
-__all__ = [
-    "Comp", "Contribution", "Keep", "Scope", "Sink", "Unplaceable", "cheap", "copied", "dummy", "pruned",
-    "pruned_block", "spanned", "zero",
-]  # fmt: skip

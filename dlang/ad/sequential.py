@@ -115,7 +115,7 @@ def _combined(scope: Scope, d: Destination, acc: Var, value: Atom, renaming: Ren
         old: Atom = acc
         if isinstance(acc.type, Array):
             old = b.one(Read(acc, index))
-            scope.active.add(old)  # type: ignore[arg-type]
+            scope.active.add(old)
         new = b.prim(_COMBINE[monoid], old, value)
         scope.active.add(new)
     if not isinstance(acc.type, Array):

@@ -131,13 +131,13 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Work of the host: `format`, `argsort` or an effect. Scalar results are returned, arrays written to `outs`."""
+    """Work of the host: `format`, `argsort` or an effect. Arrays of known sizes go to `outs`, the rest are results."""
 
     name: str
     static: tuple[str, ...]
     args: tuple[Operand, ...]
     outs: tuple[ArrayValue, ...]
-    results: tuple[Var, ...]
+    results: tuple[Slot, ...]
     span: Span | None
 
 

@@ -100,7 +100,7 @@ def fresh_axes(rank: int) -> tuple[Var, ...]:
 # ---- which result continues the memory of which array ----------------------------------------------------------------
 @dataclass(slots=True)
 class Chains:
-    """step: the array that a result replaces, where an operation consumes one. level: the depth of the block of a let."""
+    """step: the array that a result replaces, where an operation consumes one. level: how deep the let's block is."""
 
     step: dict[Var, Var] = field(default_factory=dict)
     level: dict[Var, int] = field(default_factory=dict)
@@ -139,8 +139,9 @@ class Chains:
                     if _is_array(var) and isinstance(root, Var) and root is self.root(b, level + 1):
                         if self.level.get(root, -1) <= level:
                             self.step[var] = root
-            case For(params=params, init=init, body=body, early=early) | While(
-                params=params, init=init, body=body, early=early
+            case (
+                For(params=params, init=init, body=body, early=early)
+                | While(params=params, init=init, body=body, early=early)
             ):
                 self.add(body, level + 1)
                 if isinstance(let.op, While):
@@ -256,11 +257,11 @@ def covers(
             return False
         used.add(axis)
         try:
-            scale = entry.coefficient(axis).constant
+            scale = entry.coefficient(axis)
         except ValueError:
             return False
         shift = entry.without(axis)
         first, last = (lows[0], highs[0] - 1) if scale == 1 else (highs[0] - 1, lows[0])
-        if scale not in (1, -1) or scale * first + shift != 0 or scale * last + shift != size - 1:
+        if scale not in (1, -1) or first * scale + shift != 0 or last * scale + shift != size - 1:
             return False
     return True

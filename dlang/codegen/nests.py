@@ -18,7 +18,6 @@ from dlang.ir.anf import (
     FLOATS,
     UNSIGNED,
     Add,
-    Array,
     Atom,
     Axis,
     Call,
@@ -34,7 +33,6 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.traverse import free_vars, walk
-from dlang.polynomials import Poly
 
 if TYPE_CHECKING:
     from dlang.codegen.schedule import Scheduler
@@ -102,7 +100,9 @@ def identity(monoid: str, dtype: str) -> Lit:
 def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var]) -> None:
     """Emits the loop nest of a comprehension."""
     axes = {axis.var: axis for axis in op.axes}
-    targets = [_target(var, value, d, axes) for var, value, d in zip(vars, op.body.results, op.destinations, strict=True)]
+    targets = [
+        _target(var, value, d, axes) for var, value, d in zip(vars, op.body.results, op.destinations, strict=True)
+    ]
     order = _order(s, op, targets)
     for target, destination in zip(targets, op.destinations, strict=True):
         _settle(s, target, destination.into, destination.shape, axes, order)
@@ -153,7 +153,7 @@ def _order(s: Scheduler, op: Comp, targets: list[Target]) -> tuple[Axis, ...]:
 
     Where a check may fail, the order stays, so that the first point that fails is the one reported.
     """
-    body = set()
+    body: set[Var] = set()
     for let in op.body.lets:
         body.update(let.vars)
     for target in targets:
@@ -284,6 +284,3 @@ class _Nest:
         value = t.var if final else fresh(t.var.name, c.value.type)
         rank = fresh("rank", I64) if t.positional else None
         return Contribution(t, value, rank)
-
-
-__all__ = ["Array", "Poly", "comprehension", "identity"]

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from dlang.ir.anf import Array, Axis, Block, Comp, Contract, Keep, Let, Prim, Read, Scalar, Size, Var, fresh, poly
-from dlang.codegen.memory import I64, ZERO
+from dlang.codegen.loops import Body, Branch, Compute, Evaluate, Matrix, Product
+from dlang.codegen.memory import I64, ZERO, Place, product
 from dlang.codegen.nests import comprehension
+from dlang.ir.anf import (
+    Array,
+    Axis,
+    Block,
+    Comp,
+    Contract,
+    Keep,
+    Let,
+    Lit,
+    Prim,
+    Read,
+    Scalar,
+    Size,
+    Var,
+    fresh,
+    poly,
+)
 
 if TYPE_CHECKING:
     from dlang.codegen.schedule import Scheduler
+
+WORTHWHILE = 1000  # multiplications from which a call of the library is faster than loops
+LARGEST = 2**31 - 1  # the library counts in 32 bits
 
 
 def as_comprehension(op: Contract) -> Comp:
@@ -38,4 +60,125 @@ def as_comprehension(op: Contract) -> Comp:
 
 def contraction(s: Scheduler, op: Contract, var: Var) -> None:
     """Emits a product."""
-    comprehension(s, as_comprehension(op), (var,))
+    call = _library_call(s, op, var)
+    if call is None:
+        comprehension(s, as_comprehension(op), (var,))
+        return
+    place = s.place(var)
+    with s.collect() as library:
+        _emit_call(s, call)
+    with s.collect() as loops:
+        s.wanted[var] = place
+        comprehension(s, as_comprehension(op), (var,))
+    condition = _condition(s, call)
+    if isinstance(condition, Lit):
+        s.out.extend(library if condition.value else loops)
+    else:
+        s.out.append(Branch(condition, Body(tuple(library), ()), Body(tuple(loops), ()), ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One product of matrices for each point of the batch axes."""
+
+    batch: tuple[Var, ...]
+    shape: tuple[Size, ...]
+    product: Product
+
+
+def _library_call(s: Scheduler, op: Contract, var: Var) -> _Call | None:
+    """The product as calls of the library, if each array is a matrix for it; the result then has its place."""
+    assert isinstance(op.a.type, Array) and isinstance(op.b.type, Array)
+    left, right, out = set(op.left), set(op.right), set(op.out)
+    if op.a.type.dtype not in ("f64", "f32") or any(
+        len(set(names)) < len(names) for names in (op.left, op.right, op.out)
+    ):
+        return None
+    batch = [n for n in op.out if n in left and n in right]
+    rows, columns = ([n for n in op.out if n in side and n not in batch] for side in (left, right))
+    inner = [n for n in op.left if n in right and n not in out]
+    if not (rows and columns and inner) or (left | right) - out - set(inner):
+        return None
+    sizes: dict[int, Size] = dict(zip(op.left, op.a.type.shape, strict=True))
+    sizes.update(zip(op.right, op.b.type.shape, strict=True))
+    axes = {n: fresh("b", I64) for n in sizes}
+    count = product(tuple(sizes[n] for n in sizes))
+    if count.constant is not None and count.constant < WORTHWHILE:
+        return None
+    a = _matrix(s.place(op.a), op.left, rows, inner, sizes, axes)
+    b = _matrix(s.place(op.b), op.right, inner, columns, sizes, axes)
+    if a is None or b is None:
+        return None
+    target = s.target(var)
+    c = _matrix(target, op.out, rows, columns, sizes, axes)
+    m, n, k = (product(tuple(sizes[x] for x in group)) for group in (rows, columns, inner))
+    if c is not None and c.transposed:  # the transpose of the result is the product of the transposes
+        a, b, c = _turned(b), _turned(a), _turned(c)
+        m, n = n, m
+    if c is None:
+        s.wanted[var] = target
+        return None
+    call = Product(a, b, c, m, n, k)
+    return _Call(tuple(axes[x] for x in batch), tuple(sizes[x] for x in batch), call)
+
+
+def _turned(m: Matrix) -> Matrix:
+    return Matrix(m.buffer, m.offset, m.stride, not m.transposed)
+
+
+def _matrix(
+    place: Place,
+    names: Sequence[int],
+    rows: list[int],
+    columns: list[int],
+    sizes: dict[int, Size],
+    axes: dict[int, Var],
+) -> Matrix | None:
+    """A matrix whose rows and columns each run over some axes of an array, at a point of the others."""
+    offset = place.at(tuple(poly(axes[n]) for n in names))
+    try:
+        steps = {n: offset.coefficient(axes[n]) for n in names}
+    except ValueError:
+        return None
+    if any(step.mentions(axes.values()) for step in steps.values()):
+        return None
+    for group in (rows, columns):
+        for outer, following in pairwise(group):
+            if steps[outer] != steps[following] * sizes[following]:
+                return None
+    inside = {axes[n] for n in (*rows, *columns)}
+    start = offset.substitute(lambda v: ZERO if v in inside else None)
+    down, across = steps[rows[-1]], steps[columns[-1]]
+    if across == 1:
+        return Matrix(place.buffer, start, down, False)
+    return Matrix(place.buffer, start, across, True) if down == 1 else None
+
+
+def _emit_call(s: Scheduler, call: _Call) -> None:
+    s.nest(call.batch, call.shape, [call.product])
+
+
+def _condition(s: Scheduler, call: _Call) -> Var | Lit:
+    """Whether the library is worth its while and takes these sizes: a stored row may not reach into the next."""
+    p = call.product
+    tests: list[tuple[Size, int]] = [(p.rows * p.columns * p.inner, WORTHWHILE)]
+    for matrix, rows, columns in ((p.a, p.rows, p.inner), (p.b, p.inner, p.columns), (p.c, p.rows, p.columns)):
+        length = rows if matrix.transposed else columns
+        tests.append((matrix.stride - length, 0))
+        tests.append((LARGEST - matrix.stride, 0))
+        tests.append((LARGEST - (columns if matrix.transposed else rows), 0))
+    result: Var | None = None
+    for size, least in dict.fromkeys(tests):
+        if size.constant is not None:
+            if size.constant < least:
+                return Lit(False, "bool")
+            continue
+        value, test = fresh("size", I64), fresh("fits", Scalar("bool"))
+        s.out += [Evaluate(value, size), Compute(test, "ge", (value, Lit(least, "i64")))]
+        if result is None:
+            result = test
+        else:
+            both = fresh("fits", Scalar("bool"))
+            s.out.append(Compute(both, "and", (result, test)))
+            result = both
+    return Lit(True, "bool") if result is None else result

@@ -38,13 +38,12 @@ from dlang.codegen.loops import (
     Value,
     While,
 )
-from dlang.codegen.memory import I64, ONE, ZERO, Chains, Frame, Memory, Place, fresh_axes, last_uses, product, whole
+from dlang.codegen.memory import I64, ZERO, Chains, Frame, Memory, Place, fresh_axes, last_uses, product, whole
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Span, error
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Array, Atom, Block, Let, Lit, Scalar, Size, Token, Var, fresh, poly
 from dlang.ir.traverse import free_vars, walk
-from dlang.polynomials import Poly
 
 UNSUPPORTED = "E0901"
 
@@ -177,7 +176,7 @@ class Scheduler:
             self.out = outer
 
     def block(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> Body:
-        """A block: its results that are arrays end up where `wanted` says; tokens and those given a place are left out."""
+        """A block; arrays among its results end up where `wanted` says. What was given a place is left out."""
         with self.collect() as stmts:
             results = self.inline(block, wanted, frame)
         return Body(tuple(stmts), results)
@@ -239,16 +238,13 @@ class Scheduler:
     def _parallel_copies(self, copies: list[tuple[Place, Place]]) -> None:
         """All copies as if at once: none overwrites what another has yet to read."""
         while copies:
-            for k, (source, target) in enumerate(copies):
-                if not any(s.buffer is target.buffer for j, (s, _) in enumerate(copies) if j != k):
-                    break
-            else:
-                k, (source, target) = 0, copies[0]
-                source, spare = self._spare(target), source
-                copies = [(source if s.buffer is target.buffer else s, t) for s, t in copies]
-                source = spare
+            free = [t for t in copies if not any(s.buffer is t[1].buffer for s, _ in copies if s is not t[0])]
+            source, target = chosen = free[0] if free else copies[0]
+            copies = [pair for pair in copies if pair is not chosen]
+            if not free:  # a cycle: what the target holds is still to be read
+                kept = self._spare(target)
+                copies = [(kept if s.buffer is target.buffer else s, t) for s, t in copies]
             self.copy(source, target)
-            del copies[k]
 
     def _spare(self, place: Place) -> Place:
         buffer = self.allocate("spare", Array(place.buffer.dtype, place.shape))
@@ -538,7 +534,11 @@ class Scheduler:
                     old = self.chains.step.get(var)
                     if old is not None:
                         own = self.memory.consumable(old)
-                        if own is not None and own.buffer not in taken and (place is None or place.buffer is own.buffer):
+                        if (
+                            own is not None
+                            and own.buffer not in taken
+                            and (place is None or place.buffer is own.buffer)
+                        ):
                             place = own
                     if place is None:
                         place = whole(self.allocate(var.name, var.type), shape)
@@ -650,12 +650,3 @@ def refuse_dtype(type: anf.Type, span: Span | None) -> None:
             span,
             help=("use `f32`: convert with `f32(x)`",),
         )
-
-
-def constant(size: Size) -> int | None:
-    """The value of a size that mentions nothing."""
-    value = size.constant
-    return None if value is None else int(value)
-
-
-__all__ = ["ONE", "OWNED", "Poly", "Scheduler", "constant", "schedule"]

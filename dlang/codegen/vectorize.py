@@ -1,9 +1,132 @@
-"""How many trips of a loop run at once."""
+"""Which loops run several trips at once, and how many.
+
+A loop of independent trips can if its body is scalar code: every value of it is then a vector with one element for each
+trip. Loops inside may stay, if their bounds are the same for all trips; so the choice is between a loop and the ones
+inside it, and the one whose accesses are adjacent in memory wins.
+"""
+
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from dlang.codegen.loops import Loop
+from dlang.codegen.loops import Compute, Convert, Evaluate, Guard, Load, Loop, Stmt, Store
+from dlang.ir.anf import FLOATS, Atom, Scalar, Size, Var
+
+BITS = {"f64": 64, "i64": 64, "u64": 64, "str": 64, "f32": 32, "i32": 32, "u32": 32, "i16": 16, "u16": 16}
+HEAVY = frozenset(
+    "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow powi floordiv mod div".split()
+)
+LIGHT = 6  # so few operations leave room for several vectors in flight
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a loop's body would be as vectors. cost: how many accesses are not adjacent; None if it can't be."""
+
+    var: Var
+    varying: set[Var] = field(default_factory=set)
+    possible: bool = True
+    guarded: bool = False
+    combined: bool = False
+    cost: int = 0
+    operations: int = 0
+    heavy: bool = False
+    widest: int = 8
+    loops: list[Loop] = field(default_factory=list)
+
+    @property
+    def vectorizable(self) -> bool:
+        """A guard that fails leaves the vectors to redo these trips one by one, which a combining store can't be."""
+        return self.possible and not (self.guarded and self.combined)
+
+    def atoms(self, atoms: Sequence[Atom]) -> bool:
+        return any(isinstance(a, Var) and a in self.varying for a in atoms)
+
+    def size(self, size: Size) -> bool:
+        return size.mentions(self.varying)
+
+    def bind(self, var: Var, varying: bool) -> None:
+        if varying:
+            self.varying.add(var)
+            assert isinstance(var.type, Scalar)
+            self.widest = max(self.widest, BITS.get(var.type.dtype, 8))
+
+    def stride(self, offset: Size) -> int | None:
+        """The step of an offset from trip to trip: 1, -1, 0 for another fixed one, None if it is irregular."""
+        if any(a in self.varying and a is not self.var for a in offset.atoms()):
+            return None
+        try:
+            step = offset.coefficient(self.var)
+        except ValueError:
+            return None
+        return int(step.constant) if step.constant in (1, -1) else 0
+
+    def walk(self, stmts: Sequence[Stmt]) -> None:
+        for stmt in stmts:
+            self.statement(stmt)
+
+    def statement(self, stmt: Stmt) -> None:
+        match stmt:
+            case Compute(var, name, args):
+                self.operations += 1
+                if self.atoms(args):
+                    self.heavy = self.heavy or name in HEAVY
+                self.bind(var, self.atoms(args))
+            case Convert(var, arg):
+                self.bind(var, self.atoms((arg,)))
+            case Evaluate(var, size):
+                self.bind(var, self.size(size))
+            case Load(var, _, offset):
+                if self.size(offset):
+                    self.operations += 1
+                    self.cost += self.stride(offset) not in (1, -1)
+                    self.bind(var, True)
+            case Store(_, offset, _, monoid):
+                stride = self.stride(offset) if self.size(offset) else None
+                if stride is None or (stride == 0 and monoid != "set"):
+                    self.possible = False
+                self.cost += stride == 0
+                self.combined = self.combined or monoid != "set"
+            case Guard():
+                self.guarded = True
+            case Loop():
+                if any(self.size(s) for s in (*stmt.lows, *stmt.highs)):
+                    self.possible = False
+                self.loops.append(stmt)
+                self.walk(stmt.stmts)
+                for r in stmt.reductions:
+                    self.bind(r.result, True)
+                    if r.position is not None:
+                        self.bind(r.position, True)
+            case _:
+                self.possible = False
+
+
+def survey(loop: Loop) -> Survey:
+    found = Survey(loop.var, {loop.var})
+    found.walk(loop.stmts)
+    for r in loop.reductions:
+        assert isinstance(r.value.type, Scalar)
+        found.widest = max(found.widest, BITS.get(r.value.type.dtype, 8), 64 if r.position is not None else 8)
+    return found
+
+
+def trips(loop: Loop) -> int | None:
+    """How often a loop runs, if that is known now."""
+    if len(loop.lows) != 1 or len(loop.highs) != 1:
+        return None
+    count = (loop.highs[0] - loop.lows[0]).constant
+    return None if count is None else int(count)
+
+
+def one_lane(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Statements in which no loop has several lanes."""
+    return tuple(replace(s, lanes=1, stmts=one_lane(s.stmts)) if isinstance(s, Loop) else s for s in stmts)
+
+
+def lanes_inside(stmts: Sequence[Stmt]) -> bool:
+    return any(isinstance(s, Loop) and (s.lanes > 1 or lanes_inside(s.stmts)) for s in stmts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,4 +136,35 @@ class Lanes:
     bits: int
 
     def chosen(self, loop: Loop) -> Loop:
-        return loop
+        """The loop, with lanes here or in the loops inside it. Those inside have been chosen already."""
+        if not self.bits:
+            return loop
+        found = survey(loop)
+        if not found.vectorizable:
+            return loop
+        width = self.width(loop, found)
+        if width == 1:
+            return loop
+        if lanes_inside(loop.stmts):
+            inside = sum(survey(inner).cost for inner in found.loops if inner.lanes > 1)
+            if found.cost >= inside:
+                return loop
+        return replace(loop, lanes=width, stmts=one_lane(loop.stmts))
+
+    def width(self, loop: Loop, found: Survey) -> int:
+        """How many trips fill a register; several registers where little is computed, to hide latencies."""
+        native = max(self.bits // found.widest, 1)
+        count = trips(loop)
+        if count is not None and count < native:
+            return 1
+        several = 1
+        positional = any(r.position is not None for r in loop.reductions)
+        if found.operations <= LIGHT and not found.heavy and not positional and not found.loops:
+            several = 4 if any(_is_float(r.value) for r in loop.reductions) else 2
+        while several > 1 and count is not None and native * several > count:
+            several //= 2
+        return min(native * several, 32)
+
+
+def _is_float(atom: Atom) -> bool:
+    return isinstance(atom.type, Scalar) and atom.type.dtype in FLOATS

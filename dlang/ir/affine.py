@@ -14,7 +14,7 @@ from dlang.ir.anf import Array, Axis, Let, Lit, Scalar, Size, Type, Var, fresh, 
 from dlang.ir.builder import Builder
 from dlang.ir.ranges import Facts
 from dlang.ir.traverse import free_vars
-from dlang.polynomials import Poly
+from dlang.polynomials import Coefficient, Poly
 
 Box = Mapping[Var, tuple[Size, Size]]  # axis -> least and greatest value, in what is not an axis
 
@@ -320,9 +320,16 @@ def degree_less(points: Size, elements: Size) -> bool:
     a, b = _degree(points), _degree(elements)
     if a != b:
         return a < b
-    lead_a = sum(abs(c) for m, c in points.terms.items() if len(m) == a)
-    lead_b = sum(abs(c) for m, c in elements.terms.items() if len(m) == b)
-    return 2 * lead_a <= lead_b
+    return 2 * _lead(points, a) <= _lead(elements, b)
+
+
+def _lead(p: Size, degree: int) -> Coefficient:
+    """The sum of the coefficients of the terms of the highest degree, without their signs."""
+    out: Coefficient = 0
+    for m, c in p.terms.items():
+        if len(m) == degree:
+            out = out + (c if c >= 0 else -c)
+    return out
 
 
 def _degree(p: Size) -> int:

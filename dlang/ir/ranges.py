@@ -17,19 +17,40 @@ from dlang.polynomials import Poly
 class Facts:
     """sizes: variables known to be at least 0. bounds: low <= v <= high, in variables that were bounded before.
 
-    floors: h = dividend // divisor for a positive divisor.
+    floors: h = dividend // divisor for a positive divisor. What is known here is that the code here runs: so there is
+    a v between its bounds. `mark` and `undo` leave a scope in which more was known.
     """
 
     sizes: set[Var] = field(default_factory=set)
     bounds: dict[Var, tuple[tuple[Size, ...], tuple[Size, ...]]] = field(default_factory=dict)
     floors: dict[Var, tuple[Size, int]] = field(default_factory=dict)
+    _learned: list[tuple[Var, bool]] = field(default_factory=list)  # what was added, and whether as a size
 
     def size(self, v: Var) -> None:
-        self.sizes.add(v)
+        if v not in self.sizes:
+            self.sizes.add(v)
+            self._learned.append((v, True))
 
     def between(self, v: Var, lows: tuple[Size, ...], highs: tuple[Size, ...]) -> None:
         """Every low <= v < every high."""
         self.bounds[v] = (lows, tuple([h - 1 for h in highs]))
+        self._learned.append((v, False))
+
+    def forget(self, v: Var) -> None:
+        """The end of the scope of a bounded variable."""
+        self.bounds.pop(v, None)
+
+    def mark(self) -> int:
+        return len(self._learned)
+
+    def undo(self, mark: int) -> None:
+        """Forgets what was learned since `mark`."""
+        for v, as_size in self._learned[mark:]:
+            if as_size:
+                self.sizes.discard(v)
+            else:
+                self.bounds.pop(v, None)
+        del self._learned[mark:]
 
     def proves_nonnegative(self, p: Size, depth: int = 0) -> bool:
         """Whether p >= 0 follows."""

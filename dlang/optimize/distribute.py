@@ -16,8 +16,31 @@ from dataclasses import dataclass, field
 from dlang.diagnostics import Span
 from dlang.ir.affine import Box, Knowledge, dependencies, extent, hull, nonempty
 from dlang.ir.anf import (
-    INTEGERS, Add, Array, Atom, Axis, Block, Cast, Check, Comp, Destination, For, Function, Keep, Let, Lit, Op, Prim,
-    Program, Read, Size, SizeOf, Stop, Var, fresh, poly,
+    INTEGERS,
+    Add,
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Cast,
+    Check,
+    Comp,
+    Destination,
+    For,
+    Function,
+    Keep,
+    Let,
+    Lit,
+    Op,
+    Prim,
+    Program,
+    Read,
+    Size,
+    SizeOf,
+    Stop,
+    Var,
+    fresh,
+    poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, free_vars, map_blocks, map_functions, parts, rebuild, walk
@@ -139,10 +162,14 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
         else Add(d.shape, tuple(map(s.renaming.size, d.index)), d.into)
         for d in op.destinations
     )
-    body = _needed(s.body, {*results, *(v for d in destinations for e in d.index for v in e.atoms())})
-    if not s.before and all(a is b for a, b in zip(body, op.body.lets, strict=False)) and len(body) == len(op.body.lets):
+    left = _needed(s.body, {*results, *(v for d in destinations for e in d.index for v in e.atoms())})
+    if (
+        not s.before
+        and all(a is b for a, b in zip(left, op.body.lets, strict=False))
+        and len(left) == len(op.body.lets)
+    ):
         return [let]
-    return [*s.before, Let(let.vars, Comp(op.axes, Block(tuple(body), results), destinations), let.span)]
+    return [*s.before, Let(let.vars, Comp(op.axes, Block(tuple(left), results), destinations), let.span)]
 
 
 def _dependence(let: Let, s: _Split) -> dict[Var, set[Var]]:
@@ -375,7 +402,9 @@ def _hoist(s: _Split, top: set[Atom], depth: int) -> None:
             s.before += [renaming.let(let) for let in needed]
             s.renaming.env.update({let.vars[0]: renaming.atom(let.vars[0]) for let in lets})
             moved = {let.vars[0] for let in lets}
-            s.body = [s.rewritten(let) for let in s.body if let.vars[:1] != () and let.vars[0] not in moved or not let.vars]
+            s.body = [
+                s.rewritten(let) for let in s.body if (let.vars[:1] != () and let.vars[0] not in moved) or not let.vars
+            ]
             continue
         stored = _store(s, space, needed, [let.vars[0] for let in lets], lets[0].span, depth)
         reads = {let.vars[0]: Read(array, space.index) for let, array in zip(lets, stored, strict=True)}

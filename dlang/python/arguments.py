@@ -23,13 +23,16 @@ from dlang.typecheck.core import FnDecl, Param
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import DataDecl, Floor, RowVar, Shape, Size, SizeAtom, SizeVar, Type, TypeVar
 
-NAMES = {
-    "float64": "f64", "float32": "f32", "float16": "f16",
-    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
-    "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8",
-    "bool": "bool",
+NUMPY = {
+    ours: np.dtype(numpy)
+    for ours, numpy in {
+        "f64": "float64", "f32": "float32", "f16": "float16",
+        "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
+        "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
+        "bool": "bool",
+    }.items()
 }  # fmt: skip
-NUMPY = {ours: np.dtype(numpy) for numpy, ours in NAMES.items()}
+OURS: dict[np.dtype[Any], str] = {numpy: ours for ours, numpy in NUMPY.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +118,12 @@ class Matcher:
             return self._array_of_structures(value, element, shape)
         dtype = element.name if isinstance(element, ty.TypeCon) else self._dtype_of(element)
         array = _as_array(value, dtype)
-        if array is None or array.dtype.name not in NAMES:
+        if array is None or array.dtype not in OURS:
             raise self._wrong()
         if isinstance(element, TypeVar):
-            self._bind_type(element, Scalar(NAMES[array.dtype.name]))
-        elif NAMES[array.dtype.name] != dtype:
-            raise self._wrong(_conversion(dtype, array.dtype.name))
+            self._bind_type(element, Scalar(OURS[array.dtype]))
+        elif OURS[array.dtype] != dtype:
+            raise self._wrong(_conversion(dtype))
         self._shape(shape, array.shape)
         return _leaf(array)
 
@@ -157,7 +160,7 @@ class Matcher:
             given = Given(Scalar("str"), (str(value),))
         else:
             array = _as_array(value, self._dtype_of(v))
-            if array is None or array.dtype.name not in NAMES:
+            if array is None or array.dtype not in OURS:
                 raise self._wrong()
             given = _leaf(array)
         self._bind_type(v, given.mono)
@@ -180,7 +183,7 @@ class Matcher:
         scalar = _element(mono)
         for name in v.classes & ty.CLASSES.keys():
             if not isinstance(scalar, Scalar) or scalar.dtype not in ty.CLASSES[name]:
-                raise self._wrong(f"`{v.name or 'its type'}` must be of the class {name}")
+                raise self._wrong(f"it must be of the class {name}")
         self.types.setdefault(v, Fixed(mono, self._name))
 
     def _shape(self, shape: Shape, actual: tuple[int, ...]) -> None:
@@ -355,7 +358,7 @@ def _as_array(value: Any, dtype: str | None) -> Any:
 
 def _leaf(array: Any) -> Given:
     """An array, or the number that one without axes is."""
-    scalar = Scalar(NAMES[array.dtype.name])
+    scalar = Scalar(OURS[array.dtype])
     if not array.ndim:
         return Given(scalar, (array[()],))
     return Given(MonoArray(scalar, tuple(map(poly, array.shape))), (array,))
@@ -369,14 +372,14 @@ def _leaves(parts: Sequence[Given]) -> tuple[Any, ...]:
     return tuple(leaf for p in parts for leaf in p.leaves)
 
 
-def _conversion(wanted: str | None, numpy: str) -> str:
-    return f"convert it: `.astype(numpy.{NUMPY[wanted].name})`" if wanted in NUMPY and numpy in NAMES else ""
+def _conversion(wanted: str | None) -> str:
+    return f"convert it: `.astype(numpy.{NUMPY[wanted].name})`" if wanted in NUMPY else ""
 
 
 def describe(value: Any) -> str:
     """What a Python value is, in the words of the language."""
     if isinstance(value, np.ndarray | np.generic):
-        name = NAMES.get(value.dtype.name, f"an array of {value.dtype}")
+        name = OURS.get(value.dtype, f"an array of {value.dtype}")
         return f"{name}[{', '.join(map(str, value.shape))}]" if value.ndim else name
     if isinstance(value, tuple):
         return f"({', '.join(map(describe, value))})"
@@ -385,7 +388,7 @@ def describe(value: Any) -> str:
             array = np.asarray(value)
         except ValueError:
             return "a list whose rows have several lengths"
-        return f"a list that is {describe(array)}" if array.dtype.name in NAMES else "a list"
+        return f"a list that is {describe(array)}" if array.dtype in OURS else "a list"
     if isinstance(value, str):
         return "a str"
     if isinstance(value, bool | int | float):

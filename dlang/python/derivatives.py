@@ -8,7 +8,7 @@ from typing import Any
 from dlang.diagnostics import DlangError, error
 from dlang.python.function import Function, at_its_own_types, calling, reference
 from dlang.typecheck import core
-from dlang.typecheck.types import FLOATS, TypeCon, TypeFn, TypeTuple, TypeVar, resolve
+from dlang.typecheck.types import FLOATS, TypeArray, TypeCon, TypeFn, TypeTuple, TypeVar, resolve, resolve_shape
 
 Parameters = str | int | Sequence[str | int]
 
@@ -30,8 +30,8 @@ def _derived(kind: str, f: Any, wrt: Parameters | None) -> Function:
     decl = f.decl
     assert decl.result is not None
     result = resolve(decl.result)
-    is_float = (isinstance(result, TypeCon) and result.name in FLOATS) or isinstance(result, TypeVar)
-    if not is_float:
+    is_open = isinstance(result, TypeVar) or (isinstance(result, TypeArray) and not _axes(result))
+    if not is_open and not (isinstance(result, TypeCon) and result.name in FLOATS):
         raise _refused(kind, decl, "it does not give one float")
     single = wrt is None or isinstance(wrt, str | int)
     names: Sequence[str | int] = [0] if wrt is None else [wrt] if isinstance(wrt, str | int) else list(wrt)
@@ -42,7 +42,16 @@ def _derived(kind: str, f: Any, wrt: Parameters | None) -> Function:
     t = TypeFn(tuple(p.local.type for p in decl.params), value)
     form = core.Derivative(t, decl.span, kind, at_its_own_types(decl), positions, single)
     args = tuple(reference(p, decl.span) for p in decl.params)
-    return Function(f.program, calling(decl, f"{kind}({decl.name})", decl.params, form, args, value))
+    chosen = [decl.params[k].local.name for k in positions]
+    expression = f"{kind}({f.expression}, wrt = {chosen[0] if single else '(' + ', '.join(chosen) + ')'})"
+    derived = calling(decl, f"{kind}({decl.name})", decl.params, form, args, value)
+    return Function(f.program, derived, expression, f.settle or is_open)
+
+
+def _axes(t: TypeArray) -> int:
+    """The axes that an array surely has."""
+    shape = resolve_shape(t.shape)
+    return len(shape.pre) + len(shape.post)
 
 
 def _position(kind: str, decl: core.FnDecl, which: str | int) -> int:

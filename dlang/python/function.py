@@ -9,7 +9,7 @@ from typing import Any
 
 from dlang.diagnostics import DlangError, Span, error
 from dlang.polynomials import Poly
-from dlang.python.arguments import Matcher
+from dlang.python.arguments import Given, Matcher
 from dlang.python.instances import Program
 from dlang.typecheck import core
 from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeFn, TypeVar
@@ -18,9 +18,12 @@ from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeFn, Ty
 class Function:
     """Takes NumPy arrays, Python's numbers, tuples and structs; checks them; compiles what is new; gives the value."""
 
-    def __init__(self, program: Program, decl: core.FnDecl) -> None:
+    def __init__(self, program: Program, decl: core.FnDecl, expression: str, settle: bool) -> None:
+        """expression: how the module itself would write the function; settle: its scheme has constraints."""
         self.program = program
         self.decl = decl
+        self.expression = expression
+        self.settle = settle
         self._partial: dict[tuple[core.Param, ...], core.FnDecl] = {}
         self.__name__ = self.__qualname__ = decl.name
         self.__module__ = decl.module
@@ -30,9 +33,22 @@ class Function:
         given = self._assigned(args, named)
         matcher = Matcher(self.decl)
         found = matcher.match(given)
-        leaves = [leaf for g in found for leaf in g.leaves]
+        if self.settle:
+            return self._settled(given, found)
         decl = self.decl if len(given) == len(self.decl.params) else self._without_defaults(tuple(given))
-        return self.program.call(decl, matcher.bindings(), leaves)
+        return self.program.call(decl, matcher.bindings(), [leaf for g in found for leaf in g.leaves])
+
+    def _settled(self, given: Mapping[core.Param, Any], found: Sequence[Given]) -> Any:
+        """The call of a function that the checker infers for these dtypes and ranks."""
+        names = [p.local.name for p in given]
+        by_name = self.expression == self.decl.name
+        if not by_name and len(given) < len(self.decl.params):
+            missing = next(p.local.name for p in self.decl.params if p not in given)
+            raise self._misuse(f"needs `{missing}`")
+        decl = self.program.settled.at(self.decl, self.expression, names, found, by_name)
+        matcher = Matcher(decl)
+        again = matcher.match({p: given[old] for p, old in zip(decl.params, given, strict=True)})
+        return self.program.call(decl, matcher.bindings(), [leaf for g in again for leaf in g.leaves])
 
     def __repr__(self) -> str:
         from dlang.typecheck.program import scheme_text

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.driver import Backend, Request, Runner, call, load, lower
 from dlang.python.results import to_python
+from dlang.python.settling import Settled
 from dlang.python.structs import StructClasses
 from dlang.runtime.host import Host
 from dlang.specialize.values import Bindings, bindings_key, mono_of
@@ -40,8 +41,12 @@ class Program:
     backend: Backend
     classes: StructClasses = field(default_factory=StructClasses)
     host: Host = field(default_factory=Host)
+    settled: Settled = field(init=False)
     _instances: dict[object, tuple[Runner, Entry]] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
+
+    def __post_init__(self) -> None:
+        self.settled = Settled(self.checked)
 
     def call(self, decl: FnDecl, bindings: Bindings, leaves: Sequence[Any]) -> Any:
         """The value of a function where the variables of its scheme stand for `bindings`."""

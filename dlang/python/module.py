@@ -48,7 +48,7 @@ def populate(module: ModuleType, source: Source, backend: Backend) -> None:
             names[name] = program.classes.of(decl)
     for name, fn in core.functions.items():
         if fn.kind != "const" and not name.startswith("_"):
-            names[name] = Function(program, fn)
+            names[name] = Function(program, fn, name, bool(fn.constraints))
     # a constant is computed when it is first asked for
     names["__getattr__"] = _constants(module, program, core)
 

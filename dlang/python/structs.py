@@ -19,10 +19,9 @@ class StructClasses:
         if decl not in self._classes:
             fields = [(str(name), Any) for name, _ in decl.variants[0].fields]
             # eq=False: fields are arrays, whose `==` is not one truth value
-            made = dataclasses.make_dataclass(decl.name, fields, frozen=True, eq=False, slots=True)
+            members = {"__dlang__": decl, "__doc__": decl.doc or f"The struct `{decl.name}`."}
+            made = dataclasses.make_dataclass(decl.name, fields, namespace=members, frozen=True, eq=False, slots=True)
             made.__module__ = decl.module
-            made.__doc__ = decl.doc or f"The struct `{decl.name}`."
-            made.__dlang__ = decl  # type: ignore[attr-defined]
             self._classes[decl] = made
         return self._classes[decl]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -171,9 +170,9 @@ class _Run:
             words.append(self._argument(param, arg, env, keep))
         outs = []
         for out in entry.nests.outs:
-            shape = [value_of(s, env) for s in out.shape]
+            extents = [value_of(s, env) for s in out.shape]
             try:
-                array = memory.fresh(context, shape, NUMPY[out.buffer.dtype])
+                array = memory.fresh(context, extents, NUMPY[out.buffer.dtype])
             except (MemoryError, ValueError):
                 raise self._out_of_memory() from None
             outs.append(array)
@@ -346,8 +345,8 @@ class _Run:
                 for size in shape:
                     count *= size
                 kind = np.dtype(NUMPY[s.dtype])
-                memory = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
-                array = np.frombuffer(memory, kind).reshape(shape)
+                data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
+                array = np.frombuffer(data, kind).reshape(shape)
                 out.append(self._texts(array) if s.dtype == "str" else array)
             else:
                 value = scalar_of(raw[0] & (2**64 - 1), s.dtype)
@@ -398,6 +397,3 @@ def scalar_of(word: int, dtype: str) -> Any:
     bits = int(dtype[1:])
     word &= 2**bits - 1
     return word - 2**bits if dtype[0] == "i" and word >= 2 ** (bits - 1) else word
-
-
-__all__ = ["CompiledProgram", "Engine", "Strings", "threading"]

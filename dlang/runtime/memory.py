@@ -21,7 +21,7 @@ LARGE = 1 << 16  # bytes from which an array comes from the free lists, whose pa
 class Context:
     """What one run at a time works with: its free lists, its failure, its callback."""
 
-    __slots__ = ("words", "address", "returned", "callback", "run")
+    __slots__ = ("words", "address", "returned", "callback", "run", "_release")
 
     def __init__(self, slots: int) -> None:
         self.words = (ctypes.c_int64 * (support.SLOTS + slots + 8))()
@@ -29,6 +29,7 @@ class Context:
         self.returned: deque[int] = deque()
         self.callback: Any = None
         self.run: Any = None
+        self._release = _functions.get("dl_release", None, ctypes.c_void_p)
 
     def take(self, bytes: int) -> int:
         """Room in memory, outside of the chain of a run; 0 if there is none."""
@@ -42,6 +43,15 @@ class Context:
     def reclaim(self) -> None:
         """Frees all that a failed run left."""
         _reclaim()(self.address)
+
+    def __del__(self) -> None:
+        self.absorb()
+        self._release(self.address)
+
+    @property
+    def taken(self) -> int:
+        """How many bytes it has ever asked the system for."""
+        return int(self.words[support.TAKEN])
 
     @property
     def in_use(self) -> int:
@@ -93,17 +103,17 @@ def _alloc() -> Any:
 class Lease:
     """Memory lent to a NumPy array; returns to its context when the last array over it dies."""
 
-    __slots__ = ("__array_interface__", "_address", "_returned")
+    __slots__ = ("__array_interface__", "_address", "_context")
 
     def __init__(self, context: Context, address: int, shape: Sequence[int], typestr: str) -> None:
         self._address = address
-        self._returned = context.returned
+        self._context = context
         self.__array_interface__ = {
             "shape": tuple(shape), "typestr": typestr, "data": (address, False), "version": 3,
         }  # fmt: skip
 
     def __del__(self) -> None:
-        self._returned.append(self._address)
+        self._context.returned.append(self._address)
 
 
 def adopted(context: Context, address: int, shape: Sequence[int], dtype: Any) -> Array:

@@ -283,19 +283,21 @@ def scan(f: Frame, function: Value, init: Value, xs: Value) -> Value:
     """(last state, outputs): a state threaded through the elements, an output collected for each."""
     e = f.emitter
     n = leading_shape(xs)[0]
-    index = e.axis(n, "k").var
-    here = [Element(poly(index))]
+    trial_axis = e.axis(n, "k").var
     params = tuple([fresh("s", a.type) for a in leaves(init)])
     with e.block():  # a trial, for the type of the outputs
-        trial = apply(f, function, [rebuild(init, iter(params)), select(f, xs, here)])
+        trial = apply(f, function, [rebuild(init, iter(params)), select(f, xs, [Element(poly(trial_axis))])])
         assert isinstance(trial, TupleV)
         kinds = [a.type for a in leaves(trial.items[1])]
+    e.facts.forget(trial_axis)
     outs = []
     for t in kinds:
         assert isinstance(t, Scalar | anf.Array)
         own = t.shape if isinstance(t, anf.Array) else ()
         outs.append(zeros(f, (n, *own), t.dtype))
     slots = tuple([fresh("out", o.type) for o in outs])
+    index = e.axis(n, "k").var
+    here = [Element(poly(index))]
     with e.block() as body:
         result = apply(f, function, [rebuild(init, iter(params)), select(f, xs, here)])
         assert isinstance(result, TupleV)

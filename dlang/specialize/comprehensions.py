@@ -76,6 +76,8 @@ def bind_size(f: Frame, size: ty.Size, known: Size) -> None:
 
 def bind_index(f: Frame, local: core.Local, at: Size) -> None:
     f.env[local] = ScalarV(f.emitter.atom(at))
+    if local.size is not None:
+        f.bindings[local.size] = at
 
 
 @contextmanager

@@ -35,13 +35,14 @@ class Emitter:
     # ---- blocks ----
     @contextmanager
     def block(self) -> Iterator[list[Let]]:
-        """Lets emitted inside go to a list of their own."""
-        outer, floors = self.lets, self.floors
+        """Lets emitted inside go to a list of their own; what is learned inside is forgotten after it."""
+        outer, floors, mark = self.lets, self.floors, self.facts.mark()
         self.lets, self.floors = [], dict(floors)
         try:
             yield self.lets
         finally:
             self.lets, self.floors = outer, floors
+            self.facts.undo(mark)
 
     @contextmanager
     def at(self, span: Span) -> Iterator[None]:
@@ -59,6 +60,12 @@ class Emitter:
 
     def bind(self, op: Op, vars: tuple[Var, ...]) -> None:
         self.lets.append(Let(vars, op, self.span))
+        match op:
+            case anf.Comp(axes=axes):
+                for a in axes:
+                    self.facts.forget(a.var)
+            case anf.For(index=index):
+                self.facts.forget(index)
 
     # ---- scalars ----
     def prim(self, name: str, *args: Atom) -> Atom:

@@ -139,7 +139,8 @@ class Frame:
 
     def dtype(self, t: ty.Type) -> str:
         """The dtype of a scalar type, or of the elements of an array."""
-        m = self.mono(t)
+        t = ty.resolve(t)
+        m = self.mono(t.element if isinstance(t, ty.TypeArray) else t)
         if isinstance(m, MonoArray):
             m = m.element
         assert isinstance(m, anf.Scalar), m

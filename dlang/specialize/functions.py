@@ -30,7 +30,7 @@ def in_place(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
     for local, a in zip(closure.params, args, strict=True):
         inner.env[local] = a
         if local.size is not None:
-            inner.bindings.setdefault(local.size, f.emitter.poly(scalar(a)))
+            inner.bindings[local.size] = f.emitter.poly(scalar(a))
     return inner.eval(closure.body)
 
 

@@ -6,7 +6,7 @@ other sizes or by values. Equal sizes at a call are one parameter, so what the c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -27,11 +27,15 @@ from dlang.specialize.values import (
     rebuild,
     shape_key,
     sizes_of,
+    sizes_of_binding,
+    sizes_of_binding,
     template,
 )
 from dlang.typecheck import core
+from dlang.typecheck.types import SizeVar
 
-LIMIT = 400  # instances of one function: an endless family is an error
+LIMIT = 400  # instances of one function, and
+NESTING = 24  # those of one function being made at a time: an endless family is an error
 
 
 @dataclass(slots=True)
@@ -76,6 +80,7 @@ class Instances:
     functions: dict[str, Function] = field(default_factory=dict)
     table: dict[object, Instance] = field(default_factory=dict)
     counts: dict[object, int] = field(default_factory=dict)
+    nested: dict[object, int] = field(default_factory=dict)
     serial: count[int] = field(default_factory=count)
 
     @property
@@ -122,8 +127,9 @@ class Instances:
         decl = closure.decl
         owner: object = decl if decl is not None else closure.span
         self.counts[owner] = self.counts.get(owner, 0) + 1
+        self.nested[owner] = self.nested.get(owner, 0) + 1
         name = decl.name if decl is not None else "lambda"
-        if self.counts[owner] > LIMIT:
+        if self.counts[owner] > LIMIT or self.nested[owner] > NESTING:
             raise error(
                 "E0602",
                 f"`{name}` is needed at endlessly many types or literal sizes",
@@ -135,8 +141,9 @@ class Instances:
         self.table[key] = instance
         e = Emitter(span=closure.span)
         formals = {s: fresh("n", I64) for s in sizes}
-        for v in formals.values():
-            e.facts.size(v)
+        for s in existing_sizes(closure, args):
+            if s in formals:
+                e.facts.size(formals[s])
 
         def translate(s: Size) -> Size:
             return s if s.constant is not None else poly(formals[s])
@@ -167,9 +174,10 @@ class Instances:
             if local.size is not None:
                 (atom,) = leaves(formal)
                 bound = frame.bindings.get(local.size)
-                # The parameter is the size: uses of its value are uses of the size.
-                if isinstance(bound, Poly):
+                if isinstance(bound, Poly):  # a `size`: uses of its value are uses of the size
                     e.definitions[_var(atom)] = bound
+                else:
+                    frame.bindings[local.size] = poly(atom)
         instance.args = tuple(formals_args)
         if decl is not None and decl.local:
             here = ClosureV(
@@ -189,6 +197,7 @@ class Instances:
         if decl is not None and decl.recursive:
             self.declare_result(instance, frame, decl, key)
         value = frame.evaluate(frame, closure.body)
+        self.nested[owner] -= 1
         self.finish(instance, frame, decl, value, tuple(params), label, closure)
 
     def formal(self, v: Value, translate: Callable[[Size], Size]) -> Value:
@@ -306,6 +315,26 @@ class Instances:
             for formal, actual in zip(function.params, use.actuals, strict=True):
                 if formal.type == I64:
                     sizes.setdefault(formal, poly(actual))
+
+
+def existing_sizes(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:
+    """Those sizes at a call that are known to be at least 0: of arrays, and of the variables of schemes.
+
+    The others are the values of i64 locals, which types may mention too.
+    """
+    for _, c in closure.captured:
+        yield from array_sizes(c)
+    for a in args:
+        yield from array_sizes(a)
+    for v, b in closure.bindings.items():
+        if not (isinstance(v, SizeVar) and v.opened):
+            yield from sizes_of_binding(b)
+
+
+def array_sizes(v: Value) -> Iterator[Size]:
+    for a in leaves(v):
+        if isinstance(a.type, anf.Array):
+            yield from a.type.shape
 
 
 def named_leaf(name: str) -> Callable[[anf.Type], Atom]:

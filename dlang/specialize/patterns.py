@@ -15,7 +15,7 @@ def bind_pattern(f: Frame, p: core.Pattern, v: Value) -> None:
         case core.Bind(local), _:
             f.env[local] = v
             if local.size is not None and isinstance(v, ScalarV):
-                f.bindings.setdefault(local.size, f.emitter.poly(v.atom))
+                f.bindings[local.size] = f.emitter.poly(v.atom)
         case core.TuplePattern(items), TupleV(parts):
             for item, part in zip(items, parts, strict=True):
                 bind_pattern(f, item, part)

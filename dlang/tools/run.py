@@ -45,7 +45,7 @@ def run(start: core.FnDecl, backend: Backend) -> None:
     from dlang.tools.worker import run_entry
 
     program, (entry,) = lower([Request(start)])
-    run_entry(load(program, [entry], backend, Host()), entry, backend)
+    run_entry(load(program, [entry], backend, Host()), entry)
 
 
 def printed(decl: core.FnDecl) -> core.FnDecl:

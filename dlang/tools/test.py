@@ -94,7 +94,7 @@ def _prepared(tests: list[core.FnDecl], backend: Backend) -> list[Callable[[], o
         runner, entries = _compiled(tests, backend)
     except Exception:
         return [partial(_compile_and_run, test, backend) for test in tests]
-    return [partial(run_entry, runner, entry, backend) for entry in entries]
+    return [partial(run_entry, runner, entry) for entry in entries]
 
 
 def _compiled(tests: list[core.FnDecl], backend: Backend) -> tuple[Runner, list[Entry]]:
@@ -104,7 +104,7 @@ def _compiled(tests: list[core.FnDecl], backend: Backend) -> tuple[Runner, list[
 
 def _compile_and_run(test: core.FnDecl, backend: Backend) -> None:
     runner, (entry,) = _compiled([test], backend)
-    run_entry(runner, entry, backend)
+    run_entry(runner, entry)
 
 
 def _say(text: str, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Runs native code on a thread of its own: with a stack for deep recursion, and Ctrl-C ends the command at once."""
+"""Runs a program on a thread of its own: with a stack for deep recursion, and Ctrl-C ends the command at once."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from dlang.driver import Backend, Runner, call
+from dlang.driver import Runner, call
 from dlang.specialize.specialize import Entry
 
 STACK = 1 << 30  # address space; memory is used as far as the recursion goes
 
 
-def run_entry(runner: Runner, entry: Entry, backend: Backend) -> Sequence[Any]:
+def run_entry(runner: Runner, entry: Entry) -> Sequence[Any]:
     """The leaves of an entry without parameters."""
-    if backend == "interp":  # has a thread of its own
-        return call(runner, entry)
     outcome: list[Sequence[Any] | BaseException] = []
 
     def work() -> None:

@@ -88,7 +88,9 @@ class Annotator:
             return I64
         if name == "Idx":
             return I64
-        if not (name[0].isupper()):
+        if not name:  # a syntax error that has been reported
+            return self.cx.st.type_var()
+        if not name[0].isupper():
             return self.variable(t, name)
         entry = self.cx.find_type(name)
         if entry is None:
@@ -102,7 +104,7 @@ class Annotator:
             kinds = ", ".join(p.name or "_" for p in entry.params)
             raise error(
                 "E0314",
-                f"`{name}` takes {len(entry.params)} arguments, found {len(arguments)}",
+                f"`{name}` takes {len(entry.params)} argument{'s' * (len(entry.params) != 1)}, found {len(arguments)}",
                 t.span,
                 help=(f"write `{name}<{kinds}>`",) if kinds else (),
             )
@@ -213,7 +215,7 @@ class Annotator:
     def any_size(self, d: s.SizeAny, name: str | None) -> Size:
         if self.unknown is None:
             raise error(
-                "E0406",
+                "E0413",
                 "`?` stands for a size of a result that is known only when it runs",
                 d.span,
                 help=("write a name here: a parameter's size is known",),

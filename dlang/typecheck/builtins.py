@@ -192,7 +192,7 @@ def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
         cx.expect(TypeArray(element, cx.st.row()), value.type, given[0].span, f"`{name}`: ")
     dtype, shape = split_checked(cx, value, "Eq" if element else "Float" if name in ("mean", "logsumexp") else "Num")
     row = cx.st.row()
-    cx.constrain("reduce", Reason(e.span, f"{name} along axis {axis}", (value.type,)), shapes=(shape, row), data=axis)
+    cx.constrain("reduce", Reason(e.span, name, (value.type,)), shapes=(shape, row), data=axis)
     result: Type = TypeCon("i64") if name.startswith("arg") else dtype
     t = resolve(TypeArray(result, row))
     return core.Builtin(t, e.span, name, (value,), {"axis": axis})

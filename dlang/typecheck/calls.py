@@ -82,12 +82,15 @@ def in_order(
             raise error("E0307", "`..` stands in the construction of a struct only", a.span)
         if a.name is not None:
             if a.name not in names:
+                word = "field" if name[0].isupper() else "parameter"
+                known = [n for n in names if n]
+                listed = ", ".join(f"`{n}`" for n in known)
                 raise error(
                     "E0307",
-                    f"`{name}` has no parameter `{a.name}`",
+                    f"`{name}` has no {word} `{a.name}`" + (f": it has {listed}" if listed else ""),
                     a.span,
                     notes=notes,
-                    help=did_you_mean(a.name, [n for n in names if n]),
+                    help=did_you_mean(a.name, known),
                 )
             i = names.index(a.name)
         else:
@@ -226,7 +229,7 @@ def function_value(cx: Checker, scope: Scope, entry: FnEntry, e: s.Expr) -> core
         return core.Call(inst.result, span, core.FnRef(TypeFn((), inst.result), span, decl, inst.instance), ())
     if inst.opened:
         raise error(
-            "E0408",
+            "E0414",
             f"`{decl.name}` has a result whose size is known only when it runs: it can't be used as a value",
             span,
             help=(f"call it in a `let` of a lambda, or state the size: `|x| {decl.name}(x) as …`",),
@@ -257,7 +260,7 @@ def sized_value(cx: Checker, inst: Instantiated, ref: core.FnRef) -> core.Expr:
         params.append(local)
     if any(v in fresh for v in opened_in(inst.result)):
         raise error(
-            "E0408",
+            "E0414",
             f"`{ref.decl.name}` as a value would give arrays whose size depends on its argument",
             span,
             help=("call it where the size is known",),

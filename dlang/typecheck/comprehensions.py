@@ -15,8 +15,8 @@ from dlang.typecheck.types import Shape, Size, SizeVar, Type, TypeArray, resolve
 def index_local(cx: Checker, scope: Scope, p: s.Pattern, *, axis: Size | None = None) -> core.Local:
     """The local of an integer binder; its symbol lets `i + 3 - i` be 3."""
     name = p.name if isinstance(p, s.PatternName) else "_"
-    local = core.Local(name, I64, False, None, p.span)
     symbol = SizeVar(cx.st.level, name, rigid=True, opened=True, origin=Note(f"the index `{name}`", p.span))
+    local = core.Local(name, I64, False, symbol, p.span)
     cx.indices.add(symbol)
     cx.symbols[local] = of_var(symbol)
     if isinstance(p, s.PatternName):
@@ -99,7 +99,7 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension) -> core.Expr:
         outside_mark,
         (*escaping, t),
         e.element.span,
-        "the elements would differ in size, or a size opened in them would leave the comprehension",
+        "a size `?` known only in its body would become part of something outside this comprehension",
     )
     opened = None
     if condition is not None:

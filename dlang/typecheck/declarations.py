@@ -17,7 +17,7 @@ from dlang.typecheck.functions import Body, Signature
 from dlang.typecheck.schemes import Member, Scheme, default_rest, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, LocalEntry, ModuleTable, Scope
 from dlang.typecheck.state import Inference
-from dlang.typecheck.terms import of_var
+from dlang.typecheck.terms import of_var, variables
 from dlang.typecheck.types import UNIT, RowVar, Size, Type, TypeFn, TypeTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def check_functions(program: Program, table: ModuleTable, group: list[str]) -> l
         signatures[item.name], entries[item.name] = sig, entry
         register(table, item.name, entry)
         if isinstance(item, s.Extern):
-            finish_extern(entry, sig, item)
+            finish_extern(cx, entry, sig, item)
     made: dict[str, Body] = {}
     failed: set[str] = set()
     for item in items:
@@ -93,7 +93,7 @@ def check_functions(program: Program, table: ModuleTable, group: list[str]) -> l
         before = len(cx.st.diagnostics)
         _, parameters, result = parts(item)
         written = item.value if isinstance(item, s.Const) else item.body
-        body = attempt(cx, lambda i=item, w=written, p=parameters, r=result: functions.body(  # type: ignore[misc]
+        body = attempt(cx, item.name_span, lambda i=item, w=written, p=parameters, r=result: functions.body(  # type: ignore[misc]
             cx, root, i.name, signatures[i.name], p, w, r is not None))  # fmt: skip
         if body is not None:
             made[item.name] = body
@@ -105,8 +105,8 @@ def check_functions(program: Program, table: ModuleTable, group: list[str]) -> l
         if i.name in made
     ]
     if members:
-        attempt(cx, lambda: generalise(cx.st, members, bool(failed)))
-    conclude(cx)
+        attempt(cx, members[0].span, lambda: generalise(cx.st, members, bool(failed)))
+    conclude(cx, items[0].name_span)
     ok = not cx.st.diagnostics
     for name, body in made.items():
         functions.fill(entries[name].decl, entries[name], signatures[name], body)
@@ -149,29 +149,33 @@ def register(table: ModuleTable, name: str, entry: FnEntry) -> None:
     table.core.functions[name] = entry.decl
 
 
-def attempt(cx: Checker, action: Callable[[], T]) -> T | None:
+def attempt(cx: Checker, span: Span, action: Callable[[], T]) -> T | None:
     """Runs a part of checking; a mistake in it is reported, and None is the result."""
     try:
         return action()
     except DlangError as problem:
         for d in problem.diagnostics:
             cx.report(d)
-        return None
+    except RecursionError:
+        cx.report(
+            Diagnostic("E0290", "this is nested too deeply to be checked", span, "", (), ("split it up with `let`s",))
+        )
+    return None
 
 
-def conclude(cx: Checker) -> None:
+def conclude(cx: Checker, span: Span) -> None:
     """What waits for the end of a group: escapes, late checks, defaults."""
     if not cx.st.diagnostics:
         for escape in cx.escapes:
-            attempt(cx, lambda e=escape: cx.check_escape(e))  # type: ignore[misc]
+            attempt(cx, escape.span, lambda e=escape: cx.check_escape(e))  # type: ignore[misc]
     clean = not cx.st.diagnostics
     for check in cx.later:
         if clean:
-            attempt(cx, check)
+            attempt(cx, span, check)
     default_rest(cx.st)
 
 
-def finish_extern(entry: FnEntry, sig: Signature, item: s.Extern) -> None:
+def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -> None:
     decl = entry.decl
     if item.target.startswith("builtin:"):
         entry.builtin = item.target.removeprefix("builtin:")
@@ -184,14 +188,14 @@ def finish_extern(entry: FnEntry, sig: Signature, item: s.Extern) -> None:
     decl.params = tuple(core.Param(x) for x in locals_)
     decl.result = sig.result
     scheme = entry.scheme
+    drawn = sig.result
+    if entry.builtin.startswith("random_") and isinstance(drawn, TypeVar) and drawn not in variables(*sig.params):
+        drawn.classes, drawn.atomic = frozenset({"Float"}), True  # a draw is a float of the dtype that its use needs
     if not sig.full:
-        raise_open_extern(item)
+        message = f"every parameter of the `extern` `{item.name}` needs a type"
+        cx.report(Diagnostic("E0411", message, item.name_span))
     decl.variables, decl.opened = scheme.variables, scheme.opened
     decl.effects = frozenset(sig.effects or ())
-
-
-def raise_open_extern(item: s.Extern) -> None:
-    raise error("E0411", f"every parameter of the `extern` `{item.name}` needs a type", item.name_span)
 
 
 def effects(
@@ -224,11 +228,11 @@ def check_block(
     decl = core.FnDecl(name, table.name, span, result=UNIT, kind=kind)
     cx.st.level = 1
     scope = Scope(function=FunctionContext(name, None))
-    value = attempt(cx, lambda: statements.block(cx, scope, block, None))
+    value = attempt(cx, span, lambda: statements.block(cx, scope, block, None))
     if value is not None:
         assert isinstance(value, core.BlockExpr)
         if block.statements and isinstance(block.statements[-1], statements.EXPRESSIONS) and kind == "test":
-            attempt(cx, lambda: statements.discard(cx, value.result, block.statements[-1].span))
+            attempt(cx, span, lambda: statements.discard(cx, value.result, block.statements[-1].span))
     close(cx, name, span)
     assert scope.function is not None
     decl.effects = frozenset(scope.function.effects)
@@ -243,8 +247,8 @@ def close(cx: Checker, name: str, span: Span) -> None:
     """The end of something that nothing calls: all that is open is decided."""
     cx.st.level = 0
     member = Member(name, span, Scheme((), UNIT))
-    attempt(cx, lambda: generalise(cx.st, [member], bool(cx.st.diagnostics)))
-    conclude(cx)
+    attempt(cx, span, lambda: generalise(cx.st, [member], bool(cx.st.diagnostics)))
+    conclude(cx, span)
 
 
 def check_value(program: Program, table: ModuleTable, name: str, e: s.Expr) -> tuple[core.FnDecl, list[Diagnostic]]:
@@ -252,7 +256,7 @@ def check_value(program: Program, table: ModuleTable, name: str, e: s.Expr) -> t
     decl = core.FnDecl(name, table.name, e.span)
     cx.st.level = 1
     scope = Scope(function=FunctionContext(name, None))
-    value = attempt(cx, lambda: expr.infer(cx, scope, e))
+    value = attempt(cx, e.span, lambda: expr.infer(cx, scope, e))
     close(cx, name, e.span)
     if value is not None and not cx.st.diagnostics:
         decl.body = finished(value) if cx.unfinished else value
@@ -266,7 +270,7 @@ def check_value(program: Program, table: ModuleTable, name: str, e: s.Expr) -> t
 def check_rule(program: Program, table: ModuleTable, rule: s.Rule) -> list[Diagnostic]:
     """`pullback f(x) -> y = …`: a function of the parameters and the result, that returns a function."""
     cx = checker(program, table)
-    decl = attempt(cx, lambda: rule_decl(program, cx, table, rule))
+    decl = attempt(cx, rule.name_span, lambda: rule_decl(program, cx, table, rule))
     if decl is not None and not cx.st.diagnostics:
         table.core.rules[(rule.kind, rule.name)] = decl
     return cx.st.diagnostics

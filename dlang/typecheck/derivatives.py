@@ -13,7 +13,7 @@ from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated
 from dlang.typecheck.scope import Scope
 from dlang.typecheck.state import Mismatch, Reason
-from dlang.typecheck.terms import free, of_var, substitute_size
+from dlang.typecheck.terms import STR, free, of_var, substitute_size
 from dlang.typecheck.types import Type, TypeArray, TypeData, TypeFn, TypeTuple, TypeVar, resolve
 from dlang.typecheck.unify import unify
 
@@ -28,6 +28,8 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
     function = expr.infer(cx, scope, written.value)
     t = cx.settled(function.type)
     if isinstance(t, TypeVar):
+        if cx.st.diagnostics:  # what made the function unknown has been reported
+            return core.Fail(cx.st.type_var(), e.span, core.Literal(STR, e.span, "a mistake"))
         raise error(
             "E0704",
             f"`{kind}` has to know how many parameters the function has",

@@ -9,12 +9,12 @@ from typing import Any
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import calls, comprehensions, core, indexing, matches, patterns, statements
+from dlang.typecheck import builtins, calls, comprehensions, core, indexing, matches, patterns, statements
 from dlang.typecheck.annotations import Annotator
 from dlang.typecheck.context import Checker
 from dlang.typecheck.joins import Join
 from dlang.typecheck.messages import did_you_mean
-from dlang.typecheck.operators import COMPARISONS
+from dlang.typecheck.operators import COMPARISONS, has_axes
 from dlang.typecheck.printing import show
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope
 from dlang.typecheck.state import Reason, Term
@@ -206,6 +206,8 @@ def field_of(t: Type, name: str | int, span: Span) -> tuple[int, Type]:
     helps: tuple[str, ...] = ()
     if isinstance(t, TypeArray) and isinstance(resolve(t.element), TypeData):
         helps = ("it is an array: take the field of one element, or of each in a comprehension",)
+    elif isinstance(name, str) and builtins.is_builtin(name):
+        helps = (f"there are no methods: write `{name}(x)`",)
     raise error("E0305", f"`{show(t)}` has no field `{name}`", span, help=helps)
 
 
@@ -232,7 +234,7 @@ def binary(cx: Checker, scope: Scope, e: s.Binary) -> core.Expr:
     if op in ("and", "or"):
         for side, node in ((left, e.left), (right, e.right)):
             t = cx.settled(side.type)
-            if isinstance(t, TypeArray):
+            if has_axes(t):
                 raise error(
                     "E0301",
                     f"`{op}` takes scalars, found `{show(t)}`",
@@ -350,7 +352,7 @@ def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda) -> core.Expr:
     for v in variables(result):
         if isinstance(v, SizeVar) and v in cx.opened_since(mark):
             raise error(
-                "E0408",
+                "E0414",
                 "the result of this function has a size that is known only when it runs",
                 e.span,
                 notes=(Note(f"the size is {v.origin.text}", v.origin.span),) if v.origin else (),
@@ -418,7 +420,7 @@ def conditional(cx: Checker, scope: Scope, e: s.If, want: Wanted | None = None) 
         t = join.type(then.type, otherwise.type)
     except DlangError as problem:
         raise with_note(problem, Note("the other branch is here", e.then.span)) from None
-    t = join.leaving(cx.settled(t), mark)
+    t = join.leaving(cx.settled(t), mark, join.candidates)
     if want is not None and not can_push(want[0]):
         cx.expect(chosen(cx, want[0], want[1]), t, e.span, want[2])
     return core.If(t, e.span, condition, then, otherwise, join.candidates)

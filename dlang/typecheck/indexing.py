@@ -55,7 +55,7 @@ def index_axes(
             span,
         )
     elif isinstance(t, TypeCon):
-        raise error("E0303", f"`{t.name}` has no axes and can't be indexed", span)
+        raise error("E0315", f"`{t.name}` has no axes and can't be indexed", span)
     else:
         axes = tuple(cx.st.size(Note("an axis that is indexed here", span)) for _ in written)
         element = cx.st.type_var()
@@ -83,7 +83,7 @@ def with_axes(cx: Checker, shapes: list[Shape], element: Type, span: Span) -> Ty
         shape = resolve_shape(shape)
         if shape.row is not None:
             if row is not None:
-                raise error("E0303", "several indices here have an unknown type", span,
+                raise error("E0315", "several indices here have an unknown type", span,
                             help=("annotate the parameters that are used as indices",))  # fmt: skip
             row = shape.row
             pre += shape.pre
@@ -129,7 +129,7 @@ def not_an_index(t: Type, span: Span) -> DlangError:
     helps = ("take the elements that a mask selects with `[v for v in x if …]`",) if "bool" in name else (
         "convert it with `i64(x)`",
     )  # fmt: skip
-    return error("E0303", f"an index has to be an integer, found {name}", span, label=f"this is {name}", help=helps)
+    return error("E0315", f"an index has to be an integer, found {name}", span, label=f"this is {name}", help=helps)
 
 
 def bound_by(cx: Checker, entry: LocalEntry, axis: Size, node: s.Name) -> None:

@@ -76,9 +76,11 @@ class Join:
         self.cx.unfinished = True
         return of_var(v)
 
-    def leaving(self, t: Type, mark: int) -> Type:
-        """Sizes opened inside a branch have no name outside it: the value has fresh ones."""
+    def leaving(self, t: Type, mark: int, joined: tuple[SizeVar, ...]) -> Type:
+        """Sizes opened inside a branch have no name outside it: the value has fresh ones, but for those `joined`."""
         inner = self.cx.opened_since(mark)
+        if inner:
+            inner -= {v for j in joined for v in variables(of_var(j)) if isinstance(v, SizeVar)}
         mapping: dict[Var, Term] = {}
         for v in variables(t) if inner else ():
             if isinstance(v, SizeVar) and v in inner:

@@ -60,7 +60,7 @@ def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Wanted | None = Non
     if result is None:
         result = cx.st.type_var()
     leaving = Join(cx, e.span, "", False)
-    result = leaving.leaving(cx.settled(result), mark)
+    result = leaving.leaving(cx.settled(result), mark, candidates)
     candidates += leaving.candidates
     if want is not None and not push:
         cx.expect(expr.chosen(cx, want[0], want[1]), result, e.span, want[2])

@@ -7,9 +7,9 @@ from difflib import get_close_matches
 from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import where_from
-from dlang.typecheck.state import Constraint, Mismatch
+from dlang.typecheck.state import Constraint, Mismatch, Term
 from dlang.typecheck.terms import opened_in
-from dlang.typecheck.types import FLOATS, Shape, Size, Type, TypeCon, TypeFn, resolve
+from dlang.typecheck.types import FLOATS, INTS, Shape, Size, Type, TypeArray, TypeCon, TypeFn, TypeVar, resolve
 
 _CONVERT = "there are no implicit conversions between dtypes: write a cast such as `f64(x)`"
 
@@ -30,10 +30,17 @@ def detail(m: Mismatch, names: Names) -> str:
     if "infinite" in m.note:
         return "infinite (recursive) type"
     if m.note.startswith("needs"):
-        return f"{names(m.wanted)} {m.note}"
+        return f"{names(lacking(m))} {m.note}"
+    if isinstance(m.found, Shape) and m.note.startswith("there is"):
+        return m.note
     if isinstance(m.found, Size):
         return f"size {names(m.found)} is not {names(m.wanted)}" + (f", {m.note}" if m.note else "")
     return f"{names(m.found)} is not {names(m.wanted)}" + (f" ({m.note})" if m.note else "")
+
+
+def lacking(m: Mismatch) -> Term:
+    """Of a type and a bounded variable, the type."""
+    return m.wanted if isinstance(m.found, TypeVar) and not m.found.rigid else m.found
 
 
 def notes_of(m: Mismatch, names: Names) -> tuple[Note, ...]:
@@ -44,20 +51,31 @@ def notes_of(m: Mismatch, names: Names) -> tuple[Note, ...]:
 
 
 def helps(
-    m: Mismatch, found: Type | None = None, wanted: Type | None = None, names: Names | None = None
+    m: Mismatch,
+    found: Type | None = None,
+    wanted: Type | None = None,
+    names: Names | None = None,
+    operator: str = "",
 ) -> tuple[str, ...]:
     if isinstance(m.found, Size) and opened_in(m.found, m.wanted):
         target = f" `… as {names(wanted)}`" if wanted is not None and names and not opened_in(wanted) else " `as`"
         return (f"a size `?` is known only when the program runs: write{target} to have it checked there",)
     a, b = m.found, m.wanted
-    if isinstance(a, TypeCon) and isinstance(b, TypeCon):
-        if b.name == "bool":
-            return ("compare with something to get a `bool`, such as `x != 0.0`",)
-        if a.name in FLOATS or b.name in FLOATS:
-            return (_CONVERT,)
+    if m.note == "needs Float" and isinstance(t := lacking(m), TypeCon) and t.name in INTS:
+        return ("convert it with `f64(x)`", *(("`//` divides integers",) if operator == "/" else ()))
+    if isinstance(b, TypeCon) and b.name == "bool" and found is not None and isinstance(resolve(found), TypeArray):
+        return ("choose element by element with `where(mask, a, b)`, or reduce the mask with `all` or `any`",)
+    if isinstance(b, TypeCon) and b.name == "bool" and is_number(a):
+        return ("compare with something to get a `bool`, such as `x != 0.0`",)
+    if is_number(a) and is_number(b):
+        return (_CONVERT,)
     if found is not None and isinstance(resolve(found), TypeFn) and not isinstance(b, TypeFn):
         return ("call the function to get its result",)
     return ()
+
+
+def is_number(t: object) -> bool:
+    return (isinstance(t, TypeCon) and t.name in FLOATS | INTS) or (isinstance(t, TypeVar) and t.literal is not None)
 
 
 def mismatch(
@@ -67,6 +85,9 @@ def mismatch(
     names = Names().prepare(found, wanted, m.found, m.wanted)
     w, f = names(wanted), names(found)
     whole = f"{what}expected {w}, found {f}"
+    if m.note.startswith("needs") and isinstance(w_ := resolve(wanted), TypeVar) and w_.classes and not w_.name:
+        whole = f"{what}expected a type of the class {' and '.join(sorted(w_.classes))}, found {f}"
+        return Diagnostic("E0302", whole, span, label=f"this is {f}", notes=extra, help=helps(m, found, wanted))
     label = f"this is {f}"
     message = whole
     if isinstance(m.found, Size) or m.note:
@@ -104,7 +125,9 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
     elif reason.operator:
         message = f"`{reason.operator}`: {message}"
     via = (reason.via,) if reason.via is not None else ()
-    return Diagnostic(code, message, reason.span, label, (*notes_of(m, names), *via), helps(m))
+    return Diagnostic(
+        code, message, reason.span, label, (*notes_of(m, names), *via), helps(m, operator=reason.operator)
+    )
 
 
 def did_you_mean(name: str, candidates: list[str]) -> tuple[str, ...]:

@@ -122,6 +122,8 @@ def arguments_in_order(p: s.PatternConstructor, variant: Variant) -> list[s.Patt
         )
     for i, (n, argument) in enumerate(p.arguments):
         if n is None:
+            if i >= len(out):
+                raise error("E0503", f"`{p.name}` has {len(names)} fields, the pattern has more", p.span)
             out[i] = argument
         elif n in names:
             out[names.index(n)] = argument

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse, parse_expression
 from dlang.typecheck import builtins, core, datatypes, declarations
+from dlang.typecheck.cache import Cache, CachedGroup, CachedModule, CachedTypes, Keys, combined
 from dlang.typecheck.groups import dependency_groups
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.modules import Finder
@@ -20,14 +20,6 @@ from dlang.typecheck.scope import BuiltinEntry, Entry, FnEntry, ModuleEntry, Mod
 from dlang.typecheck.types import UNIT, DataDecl, SizeVar, Variant
 
 _STATEMENTS = (s.Let, s.Var, s.Assign, s.While, s.For, s.Break, s.Continue, s.Return, s.Assert)
-
-
-@dataclass(slots=True)
-class Cache:
-    """Checked groups by the text that they depend on; kept by whoever checks again (an editor, a REPL)."""
-
-    groups: dict[str, tuple[dict[str, FnEntry], list[Diagnostic]]] = field(default_factory=dict)
-    hits: int = 0
 
 
 @dataclass(slots=True)
@@ -51,9 +43,9 @@ class Program:
     tables: dict[str, ModuleTable] = field(default_factory=dict)
     loading: list[str] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    builtins: dict[str, FnEntry] = field(default_factory=dict)
-    group_of: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    done: set[tuple[str, str]] = field(default_factory=set)
+    keys: dict[ModuleTable, Keys] = field(default_factory=dict)
+    group_of: dict[tuple[ModuleTable, str], list[str]] = field(default_factory=dict)
+    done: set[tuple[ModuleTable, str]] = field(default_factory=set)
     prelude: ModuleTable | None = None
 
     # ---- names -------------------------------------------------------------------------------------------------------
@@ -91,9 +83,9 @@ class Program:
         return None
 
     def builtin(self, name: str, make: Callable[[], FnEntry]) -> FnEntry:
-        if name not in self.builtins:
-            self.builtins[name] = make()
-        return self.builtins[name]
+        if name not in self.cache.builtins:
+            self.cache.builtins[name] = make()
+        return self.cache.builtins[name]
 
     def value_names(self, table: ModuleTable) -> list[str]:
         return [*table.functions, *table.entries, *self.the_prelude().functions, *builtins.names()]
@@ -109,10 +101,15 @@ class Program:
             path = self.finder.standard("prelude")
             text = path.read_text(encoding="utf-8") if path is not None else ""
             source = Source(str(path) if path is not None else "prelude.dl", text)
+            kept = self.cache.prelude
+            if kept is not None and kept.key == text:
+                self.prelude = self.tables["prelude"] = kept
+                self.know_groups(kept)
+                return kept
             module, problems = parse(source)
             self.diagnostics += problems
-            self.prelude = ModuleTable("prelude", source.path, core.CoreModule("prelude", source.path))
-            self.tables["prelude"] = self.prelude
+            self.prelude = ModuleTable("prelude", source.path, core.CoreModule("prelude", source.path), key=text)
+            self.tables["prelude"] = self.cache.prelude = self.prelude
             self.declare(self.prelude, module)
         return self.prelude
 
@@ -126,12 +123,41 @@ class Program:
         for table in self.tables.values():
             if table.path == key:
                 return table
-        source = Source(key, path.read_text(encoding="utf-8"))
-        return self.check_module(source, name)
+        text = path.read_text(encoding="utf-8")
+        kept = self.cache.modules.get(key)
+        if kept is not None and kept.text == text and self.unchanged(kept, at):
+            self.cache.hits += 1
+            self.tables[kept.table.name] = kept.table
+            self.know_groups(kept.table)
+            self.diagnostics += kept.diagnostics
+            return kept.table
+        before = len(self.diagnostics)
+        table = self.check_module(Source(key, text), name)
+        own = [d for d in self.diagnostics[before:] if d.span is not None and d.span.source.path == key]
+        self.cache.modules[key] = CachedModule(text, table.imports, table, own)
+        return table
+
+    def unchanged(self, kept: CachedModule, at: Span) -> bool:
+        """Whether the modules that a module imports are those of before."""
+        for path, name, key in kept.imports:
+            if not Path(path).is_file() or self.load(Path(path), name, at).key != key:
+                return False
+        return self.the_prelude() is not None
+
+    def know_groups(self, table: ModuleTable) -> None:
+        """A table that is reused: its groups are checked, but for those of the prelude that nothing needed yet."""
+        for group in table.groups:
+            for name in group:
+                self.group_of[(table, name)] = group
+                if name in table.core.functions:
+                    self.done.add((table, name))
 
     def check_module(self, source: Source, name: str) -> ModuleTable:
+        self.the_prelude()
         module, problems = parse(source)
         self.diagnostics += problems
+        if name in self.tables:
+            name = f"{name}.{len(self.tables)}"  # another file with the same name
         table = ModuleTable(name, source.path, core.CoreModule(name, source.path), broken=bool(problems))
         self.tables[name] = table
         self.loading.append(source.path)
@@ -149,17 +175,29 @@ class Program:
         """Imports, types, and the names of functions."""
         cx = declarations.checker(self, table)
         for item in module.items:
-            if isinstance(item, s.Import):
+            if isinstance(item, s.Import) and all(item.path) and item.path:
                 try:
                     self.imported(table, item)
                 except DlangError as problem:
                     self.diagnostics += problem.diagnostics
                     bind_missing(table, item)
-        written = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias)]
-        outside = {n: kinds_of(t) for n, t in table.types.items()}
-        if table.name != "prelude":
-            outside = {n: kinds_of(t) for n, t in self.the_prelude().types.items()} | outside
-        datatypes.declare(cx, table, written, outside)
+        prelude = self.the_prelude()
+        outside = combined([prelude.key, table.name, *(key for _, _, key in table.imports)])
+        keys = self.keys[table] = Keys(module.source, module, outside)
+        if table is not prelude:
+            table.key = combined([outside, module.source.text])
+        kept = self.cache.types.get(keys.types)
+        if kept is None:
+            written = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias)]
+            kinds = {n: kinds_of(t) for n, t in ({} if table is prelude else prelude.types | table.types).items()}
+            datatypes.declare(cx, table, written, kinds)
+            kept = CachedTypes(table.types, table.constructors, table.core.types, cx.st.diagnostics)
+            self.cache.types[keys.types] = kept
+        else:
+            self.cache.hits += 1
+            table.types, table.constructors, table.core.types = kept.types, kept.constructors, kept.declared
+        self.cache.used.add(keys.types)
+        self.diagnostics += kept.diagnostics
         for item in module.items:
             if isinstance(item, s.Fn | s.Const | s.Extern):
                 if item.name in table.functions:
@@ -176,11 +214,10 @@ class Program:
                     continue
                 table.functions[item.name] = item
                 table.entries.pop(item.name, None)
-        self.diagnostics += cx.st.diagnostics
         table.groups = dependency_groups(table.functions)
         for group in table.groups:
             for name in group:
-                self.group_of[(table.name, name)] = group
+                self.group_of[(table, name)] = group
 
     def imported(self, table: ModuleTable, item: s.Import) -> None:
         name = ".".join(item.path)
@@ -194,12 +231,15 @@ class Program:
                 help=did_you_mean(name, self.finder.known(Path(table.path))),
             )
         other = self.load(path, name, item.span)
+        table.imports = (*table.imports, (other.path, other.name, other.key))
         if other.is_script:
             raise error("E0203", f"`{name}` is a script of statements and can't be imported", item.span)
         if item.names is None:
             table.entries[item.alias or item.path[-1]] = ModuleEntry(other, item.span)
             return
         for n in item.names:
+            if not isinstance(n, s.Name):  # a syntax error that has been reported
+                continue
             if n.name.startswith("_"):
                 raise error("E0205", f"`{n.name}` is private to the module `{name}`", n.span)
             self.import_name(table, other, n)
@@ -227,11 +267,27 @@ class Program:
 
     # ---- groups ------------------------------------------------------------------------------------------------------
     def check_group(self, table: ModuleTable, name: str) -> None:
-        if (table.name, name) in self.done:
+        if (table, name) in self.done:
             return
-        group = self.group_of[(table.name, name)]
-        self.done.update((table.name, n) for n in group)
-        self.diagnostics += declarations.check_functions(self, table, group)
+        group = self.group_of[(table, name)]
+        self.done.update((table, n) for n in group)
+        keys = self.keys.get(table)
+        key = keys.group(table, group) if keys is not None else ""
+        kept = self.cache.groups.get(key)
+        if kept is None:
+            problems = declarations.check_functions(self, table, group)
+            entries = {n: e for n in group if isinstance(e := table.entries.get(n), FnEntry)}
+            integers = {n: table.integers[n] for n in group if n in table.integers}
+            kept = CachedGroup(entries, integers, problems)
+            if key:
+                self.cache.groups[key] = kept
+        else:
+            self.cache.hits += 1
+            for n, entry in kept.entries.items():
+                declarations.register(table, n, entry)
+            table.integers.update(kept.integers)
+        self.cache.used.add(key)
+        self.diagnostics += kept.diagnostics
 
     def check_rest(self, table: ModuleTable, module: s.Module) -> None:
         """Rules, tests and the script."""
@@ -241,7 +297,7 @@ class Program:
                 case s.Rule():
                     self.diagnostics += declarations.check_rule(self, table, item)
                 case s.Test():
-                    decl, problems = declarations.check_block(self, table, item.name, "test", item.body, item.span)
+                    decl, problems = self.check_test(table, item)
                     table.core.tests.append(decl)
                     self.diagnostics += problems
                 case s.Fn() | s.Struct() | s.Enum() | s.Alias() | s.Const() | s.Import() | s.Extern():
@@ -254,6 +310,15 @@ class Program:
             block = s.Block(span, tuple(statements))
             table.core.script, problems = declarations.check_block(self, table, "script", "script", block, span)
             self.diagnostics += problems
+
+    def check_test(self, table: ModuleTable, item: s.Test) -> tuple[core.FnDecl, list[Diagnostic]]:
+        key = self.keys[table].block(table, item)
+        self.cache.used.add(key)
+        if key in self.cache.blocks:
+            self.cache.hits += 1
+        else:
+            self.cache.blocks[key] = declarations.check_block(self, table, item.name, "test", item.body, item.span)
+        return self.cache.blocks[key]
 
 
 def without_cascades(found: list[Diagnostic], module: s.Module, problems: list[Diagnostic]) -> list[Diagnostic]:
@@ -273,7 +338,7 @@ def bind_missing(table: ModuleTable, item: s.Import) -> None:
         missing = ModuleTable(name, "", core.CoreModule(name, ""), broken=True)
         table.entries[item.alias or item.path[-1]] = ModuleEntry(missing, item.span)
     for n in item.names or ():
-        if not n.name[0].isupper() and n.name not in table.entries:
+        if isinstance(n, s.Name) and not n.name[0].isupper() and n.name not in table.entries:
             table.entries[n.name] = declarations.any_entry(n.name, table.name, item.span, None)
 
 
@@ -291,8 +356,11 @@ def check_source(
     backwards: bool = False,
 ) -> Checked:
     """Checks a text with all that it imports. `backwards`: constraints are tried in the other order (for tests)."""
-    program = Program(Finder(tuple(Path(p) for p in search_path)), cache or Cache(), backwards)
+    cache = cache if cache is not None else Cache()
+    cache.begin()
+    program = Program(Finder(tuple(Path(p) for p in search_path)), cache, backwards)
     table = program.check_module(source, name or Path(source.path).stem)
+    cache.end()
     order = sorted(dict.fromkeys(program.diagnostics), key=lambda d: position(d, source))
     modules = {t.name: t.core for t in program.tables.values()}
     return Checked(table.core, modules, order, program, table)
@@ -323,14 +391,30 @@ def check_expression(checked: Checked, source: Source) -> tuple[core.FnDecl | No
     return (None if found else decl), found
 
 
+def check_function(
+    checked: Checked, source: Source, types: Sequence[DataDecl] = ()
+) -> tuple[core.FnDecl | None, list[Diagnostic]]:
+    """A function in the scope of a checked module, which does not get it. `types`: more structs that it may name."""
+    module, problems = parse(source)
+    if problems or len(module.items) != 1 or not isinstance(module.items[0], s.Fn):
+        return None, problems
+    item, table = module.items[0], checked.table
+    scratch = replace(
+        table,
+        core=core.CoreModule(table.name, table.path),
+        functions=table.functions | {item.name: item},
+        entries=dict(table.entries),
+        types=table.types | {t.name: t for t in types},
+    )
+    found = declarations.check_functions(checked.program, scratch, [item.name])
+    entry = scratch.entries[item.name]
+    return (entry.decl if isinstance(entry, FnEntry) and not found else None), found
+
+
 def scheme_text(decl: core.FnDecl, *, constraints: bool = False) -> str:
     """The type of a function, as hover texts show it; with `constraints` also what is still pending."""
     sizes = tuple(declarations.size_of_param(p.local) for p in decl.params)
     params = tuple(p.local.type for p in decl.params)
     result = decl.result if decl.result is not None else UNIT
     scheme = Scheme(params, result, sizes, decl.variables, decl.opened, decl.constraints)
-    return text_of_scheme(scheme, constraints=constraints)
-
-
-def key_of(text: str, dependencies: Sequence[str]) -> str:
-    return hashlib.blake2b("\0".join([text, *dependencies]).encode(), digest_size=16).hexdigest()
+    return text_of_scheme(scheme, constraints=constraints, effects=decl.effects)

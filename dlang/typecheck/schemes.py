@@ -352,7 +352,7 @@ def occurrences(t: Term, v: SizeVar) -> int:
             return 0
 
 
-def scheme_text(scheme: Scheme, *, constraints: bool = False) -> str:
+def scheme_text(scheme: Scheme, *, constraints: bool = False, effects: frozenset[str] = frozenset()) -> str:
     """`<a: Num> (a[n], m: size) -> a[n]`; with `constraints` also what is still demanded."""
     names = scheme_names(scheme)
     parameters = []
@@ -360,6 +360,8 @@ def scheme_text(scheme: Scheme, *, constraints: bool = False) -> str:
         size = scheme.size_of(i)
         parameters.append(f"{names(size)}: size" if size is not None else names(p))
     text = f"({', '.join(parameters)}) -> {names(scheme.result)}"
+    if effects:
+        text += f" ! {' + '.join(sorted(effects))}"
     bounds = [
         f"{names(v)}: {' + '.join(sorted(v.classes))}"
         for v in scheme.variables

@@ -64,7 +64,10 @@ TypeEntry = DataDecl | AliasEntry
 
 @dataclass(eq=False, slots=True)
 class ModuleTable:
-    """The names of a module. `entries` are filled as groups are checked; `functions` is what is written."""
+    """The names of a module. `entries` are filled as groups are checked; `functions` is what is written.
+
+    imports: path, name and digest of each imported module; key: the digest of this one.
+    """
 
     name: str
     path: str
@@ -77,6 +80,8 @@ class ModuleTable:
     groups: list[list[str]] = field(default_factory=list)
     is_script: bool = False
     broken: bool = False
+    imports: tuple[tuple[str, str, str], ...] = ()
+    key: str = ""
 
 
 @dataclass(eq=False, slots=True)

@@ -115,7 +115,7 @@ def reduce(st: Inference, c: Constraint) -> bool:
         unify_shape(st, r, out)
         return True
     if x.row is None:
-        raise Mismatch(x, r, f"there is no axis {axis}: it has {len(x.pre)} axes")
+        raise Mismatch(x, r, f"there is no axis {axis}, the array has {len(x.pre)}")
     if x.row.rigid or (x.post if axis >= 0 else x.pre):
         return False
     new = tuple(st.size() for _ in range(index + 1 - len(part)))

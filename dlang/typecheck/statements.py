@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
@@ -66,8 +66,17 @@ def block(cx: Checker, scope: Scope, e: s.Block, want: Wanted | None) -> core.Ex
         else:
             last = core.TupleExpr(UNIT, e.span, ())
             if want is not None:
-                cx.expect(want[0], UNIT, e.span, want[2])
+                no_value(cx, e, want)
     return core.BlockExpr(last.type, e.span, tuple(out), last)
+
+
+def no_value(cx: Checker, e: s.Block, want: Wanted) -> None:
+    """A block that should have a value and has none."""
+    try:
+        cx.expect(want[0], UNIT, e.statements[-1].span if e.statements else e.span, want[2])
+    except DlangError as problem:
+        advice = "the value of a block is its last expression: this one ends with a statement"
+        raise DlangError([replace(d, help=(advice,)) for d in problem.diagnostics]) from None
 
 
 def recover(cx: Checker, scope: Scope, statement: s.Statement) -> None:
@@ -263,7 +272,7 @@ def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
             if entry.border != scope.border:
                 raise error(
                     "E0210",
-                    f"`{name}` is a `var` outside this function or comprehension: it can't be assigned from inside",
+                    f"`{name}` is a `var` outside this lambda or comprehension: it can't be assigned from inside",
                     span,
                     notes=(Note(f"`{name}` is declared here", entry.local.span),),
                     help=("return the new value, or use a `for` loop",),

@@ -30,7 +30,7 @@ from dlang.typecheck.types import (
 )
 
 BOOL, I64, F64, STR = TypeCon("bool"), TypeCon("i64"), TypeCon("f64"), TypeCon("str")
-Mapping_ = Mapping[Var, Term]
+Substitution = Mapping[Var, Term]
 
 
 def number(value: int, origin: Note | None = None) -> Size:
@@ -119,7 +119,7 @@ def copy(e: Effects) -> Effects:
 
 
 # ---- substitution ----------------------------------------------------------------------------------------------------
-def substitute_size(s: Size, replace: Mapping_, origin: Note | None = None) -> Size:
+def substitute_size(s: Size, replace: Substitution, origin: Note | None = None) -> Size:
     s = resolve_size(s)
 
     def of(a: SizeAtom) -> Poly[SizeAtom] | None:
@@ -132,7 +132,7 @@ def substitute_size(s: Size, replace: Mapping_, origin: Note | None = None) -> S
     return Size(s.poly.substitute(of), origin or s.origin)
 
 
-def substitute_shape(s: Shape, replace: Mapping_, origin: Note | None = None) -> Shape:
+def substitute_shape(s: Shape, replace: Substitution, origin: Note | None = None) -> Shape:
     s = resolve_shape(s)
     pre = tuple(substitute_size(x, replace, origin) for x in s.pre)
     post = tuple(substitute_size(x, replace, origin) for x in s.post)
@@ -143,7 +143,7 @@ def substitute_shape(s: Shape, replace: Mapping_, origin: Note | None = None) ->
     return Shape(pre, s.row, post)
 
 
-def substitute(t: Type, replace: Mapping_, origin: Note | None = None) -> Type:
+def substitute(t: Type, replace: Substitution, origin: Note | None = None) -> Type:
     """The type with variables replaced; sizes get `origin`, if given."""
     t = resolve(t)
     match t:
@@ -166,7 +166,7 @@ def substitute(t: Type, replace: Mapping_, origin: Note | None = None) -> Type:
             return t
 
 
-def substitute_term(t: Term, replace: Mapping_, origin: Note | None = None) -> Term:
+def substitute_term(t: Term, replace: Substitution, origin: Note | None = None) -> Term:
     if isinstance(t, Size):
         return substitute_size(t, replace, origin)
     if isinstance(t, Shape):
@@ -174,7 +174,7 @@ def substitute_term(t: Term, replace: Mapping_, origin: Note | None = None) -> T
     return substitute(t, replace, origin)
 
 
-def substitute_constraint(c: Constraint, replace: Mapping_, reason: Reason) -> Constraint:
+def substitute_constraint(c: Constraint, replace: Substitution, reason: Reason) -> Constraint:
     operands = tuple(substitute(t, replace) for t in c.reason.operands)
     return Constraint(
         c.kind,

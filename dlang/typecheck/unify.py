@@ -8,6 +8,7 @@ from dlang.typecheck.state import Constraint, Inference, Mismatch, Term
 from dlang.typecheck.terms import free, is_empty, variables, view
 from dlang.typecheck.types import (
     CLASSES,
+    FLOATS,
     Effects,
     RowVar,
     Shape,
@@ -46,7 +47,7 @@ def has_classes(t: Type, classes: frozenset[str]) -> bool:
     """Whether a type that is not a flexible variable belongs to all these classes."""
     match t:
         case TypeCon(name):
-            return all(name in CLASSES[c] if c in CLASSES else name != "str" for c in classes)
+            return all(name in CLASSES[c] if c in CLASSES else name in FLOATS for c in classes)
         case TypeVar():
             return classes <= implied(t.classes)
         case TypeArray() | TypeTuple() | TypeData():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-import dlang.importer  # noqa: F401  # `import model` finds model.dl
+import dlang.importer  # `import model` finds model.dl
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))

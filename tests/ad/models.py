@@ -42,9 +42,7 @@ def dot(k: int) -> Case:
 def matmul(k: int) -> Case:
     b, (n, m, p) = new("n", "m", "p")
     x, y = b.param("x", real(n, m)), b.param("y", real(m, p))
-    out = b.map(
-        [n, p], lambda i, j: total(b, [m], lambda q: b.mul(b.read(x, [i, q]), b.read(y, [q, j])))
-    )
+    out = b.map([n, p], lambda i, j: total(b, [m], lambda q: b.mul(b.read(x, [i, q]), b.read(y, [q, j]))))
     return b.function("matmul", [out]), [3, 4], [k, k + 1, k, *randoms((k, k + 1), (k + 1, k))]
 
 
@@ -174,7 +172,12 @@ def nbody(k: int) -> Case:
 @case
 def gmm(k: int) -> Case:
     b, (n, d, c) = new("n", "d", "c")
-    x, alpha, mu, q = b.param("x", real(n, d)), b.param("alpha", real(c)), b.param("mu", real(c, d)), b.param("q", real(c, d))
+    x, alpha, mu, q = (
+        b.param("x", real(n, d)),
+        b.param("alpha", real(c)),
+        b.param("mu", real(c, d)),
+        b.param("q", real(c, d)),
+    )
 
     def inner(i: Var, j: Var) -> Atom:
         def square(e: Var) -> Atom:

@@ -57,7 +57,9 @@ def program_of(*functions: Function) -> Program:
     return program
 
 
-def differentiated(program: Program, name: str, wrt: Sequence[int], out: str = "grad", seeds: Sequence[Any] = ()) -> Program:
+def differentiated(
+    program: Program, name: str, wrt: Sequence[int], out: str = "grad", seeds: Sequence[Any] = ()
+) -> Program:
     """The program with a function of the arguments (and the cotangents given as None) that gives values and cotangents.
 
     seeds: for each result a literal, None for one that is not seeded, or "param". By default 1.0 for each float.

@@ -33,7 +33,10 @@ from dlang.polynomials import Poly
 I64 = Scalar("i64")
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 40)
 SOURCE = Source("case.dl", "first line\nsecond line\n")
-NUMPY = {"f64": "float64", "f32": "float32", "bool": "bool", **{d: d.replace("i", "int").replace("u", "uint") for d in ("i64", "i32", "i16", "i8")}, **{f"u{b}": f"uint{b}" for b in (8, 16, 32, 64)}}  # fmt: skip
+NUMPY = {
+    "f64": "float64", "f32": "float32", "bool": "bool",
+    "i64": "int64", "i32": "int32", "i8": "int8", "u64": "uint64", "u32": "uint32", "u8": "uint8",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,9 @@ def sample(rng: np.random.Generator, dtype: str, *shape: int) -> Any:
 
 
 def case(
-    arguments: Arguments | None = None, sizes: tuple[int, ...] = SIZES, functions: Callable[[], dict[str, Function]] | None = None
+    arguments: Arguments | None = None,
+    sizes: tuple[int, ...] = SIZES,
+    functions: Callable[[], dict[str, Function]] | None = None,
 ) -> Callable[[Callable[[Builder], list[Atom]]], None]:
     """Adds a program: the decorated function builds it."""
 
@@ -122,8 +127,24 @@ def mathematics(b: Builder) -> list[Atom]:
 
     def body(i: Var) -> list[Atom]:
         v = b.read(x, [i])
-        names = ("exp", "tanh", "sin", "cos", "tan", "atan", "expm1", "floor", "ceil", "round", "abs", "sign", "cosh", "neg")
-        return [b.prim(name, v) for name in names] + [b.prim("log", b.prim("abs", v)), b.prim("sqrt", b.prim("abs", v))]
+        names = (
+            "exp",
+            "tanh",
+            "sin",
+            "cos",
+            "tan",
+            "atan",
+            "expm1",
+            "floor",
+            "ceil",
+            "round",
+            "abs",
+            "sign",
+            "cosh",
+            "neg",
+        )
+        size = b.prim("abs", v)
+        return [*(b.prim(name, v) for name in names), b.prim("log", size), b.prim("sqrt", size)]
 
     return list(b.comp([n], body))
 
@@ -134,7 +155,9 @@ def mathematics_f32(b: Builder) -> list[Atom]:
 
     def body(i: Var) -> list[Atom]:
         v = b.read(x, [i])
-        return [b.prim(name, v) for name in ("exp", "tanh", "sin", "cos", "atan", "floor", "round", "abs", "sign", "neg")]
+        return [
+            b.prim(name, v) for name in ("exp", "tanh", "sin", "cos", "atan", "floor", "round", "abs", "sign", "neg")
+        ]
 
     return list(b.comp([n], body))
 
@@ -147,7 +170,9 @@ def two_argument_mathematics(b: Builder) -> list[Atom]:
     def body(i: Var) -> list[Atom]:
         v, w = b.read(x, [i]), b.read(y, [i])
         whole = b.cast("i64", b.mul(w, f64(3)))
-        out: list[Atom] = [b.prim(name, v, w) for name in ("maximum", "minimum", "mod", "floordiv", "atan2", "div", "guard")]
+        out: list[Atom] = [
+            b.prim(name, v, w) for name in ("maximum", "minimum", "mod", "floordiv", "atan2", "div", "guard")
+        ]
         out += [b.prim("pow", b.prim("abs", v), w), b.prim("powi", v, i64(2)), b.prim("powi", v, i64(5))]
         return [*out, b.prim("powi", v, i64(-3)), b.prim("powi", v, whole), b.prim("pow", v, f64(2.0))]
 
@@ -211,7 +236,10 @@ def conversions(b: Builder) -> list[Atom]:
     return list(b.comp([n], body))
 
 
-@case(lambda rng, n: [n, np.array([np.nan, np.inf, -np.inf, 1e300, -0.0, 3.9, -3.9, 2.0**63])[: max(n, 1)][:n]], sizes=(0, 1, 8))
+@case(
+    lambda rng, n: [n, np.array([np.nan, np.inf, -np.inf, 1e300, -0.0, 3.9, -3.9, 2.0**63])[: max(n, 1)][:n]],
+    sizes=(0, 1, 8),
+)
 def conversions_saturate(b: Builder) -> list[Atom]:
     n, x = size_and_vector(b)
     return list(b.comp([n], lambda i: [b.cast(d, b.read(x, [i])) for d in ("i64", "i32", "u8", "u64", "i8")]))
@@ -392,7 +420,10 @@ def gather_of_rows_f32(b: Builder) -> list[Atom]:
     n = b.param("n", I64)
     x = b.param("x", Array("f32", (poly(n), poly(n))))
     t = b.param("t", Array("i64", (poly(n),)))
-    return [b.map([n, n], lambda i, j: b.read(x, [b.read(t, [i]), j])), b.map([n, n], lambda i, j: b.read(x, [j, b.read(t, [i])]))]
+    return [
+        b.map([n, n], lambda i, j: b.read(x, [b.read(t, [i]), j])),
+        b.map([n, n], lambda i, j: b.read(x, [j, b.read(t, [i])])),
+    ]
 
 
 @case(lambda rng, n: [n, rng.standard_normal((n, 3)), rng.integers(0, max(n, 1), n)])
@@ -427,7 +458,9 @@ def permutation_by_keep(b: Builder) -> list[Atom]:
 def convolution_adjoint(b: Builder) -> list[Atom]:
     n, x = size_and_vector(b)
     i, p = axis(n), axis(3, name="p")
-    out = b.comp([i, p], lambda i, p: b.mul(b.read(x, [i]), b.cast("f64", p)), [Add((poly(n) + 2,), (poly(i.var) + p.var,))])
+    out = b.comp(
+        [i, p], lambda i, p: b.mul(b.read(x, [i]), b.cast("f64", p)), [Add((poly(n) + 2,), (poly(i.var) + p.var,))]
+    )
     return [*out, b.map([n], lambda i: b.reduce([3], lambda p: b.read(out[0], [poly(i) + p])))]
 
 
@@ -482,7 +515,9 @@ def nested_loops(b: Builder) -> list[Atom]:
     start = b.full([n, m], f64(0))
 
     def outer(i: Var, s: Var) -> Atom:
-        return b.for_(0, m, [s], lambda j, t: b.update(t, [i, j], b.mul(b.read(a, [i, j]), b.cast("f64", b.size(poly(i) + j)))))[0]
+        return b.for_(
+            0, m, [s], lambda j, t: b.update(t, [i, j], b.mul(b.read(a, [i, j]), b.cast("f64", b.size(poly(i) + j))))
+        )[0]
 
     return list(b.for_(0, n, [start], outer))
 
@@ -663,7 +698,11 @@ def _products(dtype: str) -> None:
         for x, left in ((a, (0, 1)), (at, (1, 0))):
             for y, right in ((c, (1, 2)), (ct, (2, 1))):
                 out += [b.contract(x, y, left, right, (0, 2)), b.contract(x, y, left, right, (2, 0))]
-        out += [b.contract(a, v, (0, 1), (1,), (0,)), b.contract(v, c, (1,), (1, 2), (2,)), b.contract(v, v, (0,), (0,), ())]
+        out += [
+            b.contract(a, v, (0, 1), (1,), (0,)),
+            b.contract(v, c, (1,), (1, 2), (2,)),
+            b.contract(v, v, (0,), (0,), ()),
+        ]
         out += [b.contract(v, v, (0,), (1,), (0, 1)), b.contract(a, a, (0, 1), (0, 1), ())]
         out += [b.contract(big, other, (0, 1, 2), (0, 2, 3), (0, 1, 3)), b.contract(big, c, (0, 1, 2), (1, 2), (0,))]
         turned = b.view(a, [q, p], lambda i, j: [j, i])
@@ -694,7 +733,9 @@ def scalars_and_texts(b: Builder) -> list[Atom]:
     x, y = b.param("x", Scalar("f64")), b.param("y", Scalar("f32"))
     c, s = b.param("c", Scalar("bool")), b.param("s", Scalar("str"))
     ints = b.map([3], lambda i: b.size(poly(i) * n))
-    whole = b.format(["x = ", ".3f", ", y = ", "", ", n = ", "", ", c = ", "", ", s = ", "", ", a = ", "", ""], x, y, n, c, s, ints)
+    whole = b.format(
+        ["x = ", ".3f", ", y = ", "", ", n = ", "", ", c = ", "", ", s = ", "", ", a = ", "", ""], x, y, n, c, s, ints
+    )
     same = b.prim("eq", s, Lit("text", "str"))
     return [whole, same, b.select(c, s, whole), y, c, b.stop(x), b.prim("not", c)]
 
@@ -704,7 +745,9 @@ def literals_of_small_fixed_sizes(b: Builder) -> list[Atom]:
     n = b.param("n", I64)
     p = b.param("p", Array("f64", (poly(n), poly(3))))
     norm = b.map([n], lambda i: b.reduce([3], lambda k: b.mul(b.read(p, [i, k]), b.read(p, [i, k]))))
-    turned = b.map([n, 3], lambda i, k: b.reduce([3], lambda l: b.mul(b.read(p, [i, l]), b.cast("f64", b.size(poly(k) + l)))))
+    turned = b.map(
+        [n, 3], lambda i, k: b.reduce([3], lambda l: b.mul(b.read(p, [i, l]), b.cast("f64", b.size(poly(k) + l))))
+    )
     return [norm, turned]
 
 
@@ -714,4 +757,3 @@ def triangular_sizes(b: Builder) -> list[Atom]:
     half = Poly({(n, n): Fraction(1, 2), (n,): Fraction(1, 2)})
     x = b.full([half], f64(2))
     return [x, b.reduce([half], lambda i: b.read(x, [i]))]
-

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.codegen.llvm.modules import print_llvm
+from dlang.codegen.loops import print_program
+from dlang.codegen.schedule import schedule
+from dlang.codegen.vectorize import Lanes
+from dlang.ir.anf import Program
 from dlang.ir.interpreter import Interpreter
+from dlang.optimize.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.codegen.cases import CASES, Case
@@ -34,10 +40,9 @@ def assert_same(found: list[Any], wanted: list[Any]) -> None:
             np.testing.assert_allclose(f, w, rtol=tolerance, atol=tolerance * max(scale, 1.0))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_compiled_code_agrees_with_the_interpreter(case: Case) -> None:
+def run_all_sizes(case: Case, program: Program) -> Engine:
     engine = Engine(Host(io.StringIO()))
-    compiled = engine.compile(case.program, ["f"])
+    compiled = engine.compile(program, ["f"])
     interpreter = Interpreter(case.program, Host(io.StringIO()))
     rng = np.random.default_rng(7)
     for n in case.sizes:
@@ -45,5 +50,22 @@ def test_compiled_code_agrees_with_the_interpreter(case: Case) -> None:
         kept = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
         assert_same(compiled.run("f", args), interpreter.run("f", args))
         assert_same(args, kept)
-    assert engine.compilations == 1
     assert all(context.in_use == 0 for context in engine.contexts)
+    return engine
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_compiled_code_agrees_with_the_interpreter(case: Case) -> None:
+    assert run_all_sizes(case, case.program).compilations == 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_optimised_and_compiled_code_agrees_with_the_interpreter(case: Case) -> None:
+    run_all_sizes(case, optimise(case.program, ["f"]))
+
+
+def test_both_intermediate_forms_print() -> None:
+    case = next(c for c in CASES if c.name == "state_replaced_whole")
+    nests = schedule(case.program, Lanes(256))
+    assert "loop i" in print_program(nests) and "by 8" in print_program(nests)
+    assert "define i32 @entry" in print_llvm(case.program, ["f"])

@@ -1,5 +1,6 @@
 """The import hook and loading from files."""
 
+import importlib
 import subprocess
 import sys
 import textwrap
@@ -55,12 +56,12 @@ def test_a_module_in_a_package_is_found(folder):
 def test_a_module_with_mistakes_says_what_is_wrong(folder):
     (folder / "broken_one.dl").write_text("fn f(x: f64) -> f64 = y\n")
     with pytest.raises(dlang.DlangError, match=r"broken_one\.dl:1:"):
-        import broken_one  # noqa: F401
+        importlib.import_module("broken_one")
 
 
 def test_what_is_not_there_is_still_not_there(folder):
     with pytest.raises(ModuleNotFoundError):
-        import no_such_module_anywhere  # noqa: F401
+        importlib.import_module("no_such_module_anywhere")
 
 
 def test_structs_of_one_module_fit_another_that_imports_it(folder):

@@ -18,7 +18,7 @@ from dlang.codegen.llvm.scalars import BITS, LLVM, Module, Scalars, constant, me
 from dlang.codegen.loops import ArrayValue, Buffer, Operand, Reduction, Slot, Stmt, Value
 from dlang.codegen.nests import identity
 from dlang.diagnostics import Span
-from dlang.ir.anf import FLOATS, SIGNED, Atom, Lit, Scalar, Size, Var
+from dlang.ir.anf import SIGNED, Atom, Lit, Scalar, Size, Var
 from dlang.polynomials import Monomial, Poly
 
 UNROLLED = 4  # a loop of one lane and this many trips or fewer, known when compiled, is written out
@@ -74,7 +74,6 @@ class LaneContext:
     bail: str
     vectors: dict[Var, str]
     bailed: bool = False
-    masks: dict[str, str] = field(default_factory=dict)
 
 
 def scalar_dtype(x: Atom) -> str:
@@ -280,7 +279,9 @@ class FunctionEmitter:
         fixed = Poly({m: c for m, c in size.terms.items() if not any(self.varies(a) for a in m)})
         scale = lcm(*(c.denominator for c in size.terms.values())) if size.terms else 1
         if scale != 1:
-            return ops.emit(f"sdiv exact {ops.type('i64')} {self.vector_size(size * scale)}, {ops.constant(scale, 'i64')}")
+            return ops.emit(
+                f"sdiv exact {ops.type('i64')} {self.vector_size(size * scale)}, {ops.constant(scale, 'i64')}"
+            )
         total = ""
         if fixed.terms:
             total = self.splat_size(fixed)
@@ -509,7 +510,9 @@ class FunctionEmitter:
             assert self.lane is not None
             width = self.lane.width
             self.module.declare(f"llvm.vector.reduce.and.v{width}i1", "i1", f"<{width} x i1>")
-            fine = self.emit(f"call i1 @llvm.vector.reduce.and.v{width}i1(<{width} x i1> {self.vector(stmt.condition)})")
+            fine = self.emit(
+                f"call i1 @llvm.vector.reduce.and.v{width}i1(<{width} x i1> {self.vector(stmt.condition)})"
+            )
             self._bail_unless(fine)
             return
         condition = self.scalar(stmt.condition)
@@ -534,7 +537,7 @@ class FunctionEmitter:
 
     def runtime(self, stmt: loops.Runtime) -> None:
         results = tuple(
-            Signature(r.dtype, -1) if isinstance(r, Buffer) else Signature(scalar_dtype(r), 0) for r in stmt.results
+            Signature(r.dtype, 1) if isinstance(r, Buffer) else Signature(scalar_dtype(r), 0) for r in stmt.results
         )
         number = self.site(
             Site("runtime", stmt.name, stmt.static, signatures(stmt.args), signatures(stmt.outs), results, stmt.span)
@@ -587,8 +590,9 @@ class FunctionEmitter:
         a, b, c = (self.address(m.buffer, m.offset) for m in (stmt.a, stmt.b, stmt.c))
         strides = [narrow(m.stride) for m in (stmt.a, stmt.b, stmt.c)]
         one, zero = constant(1.0, dtype), constant(0.0, dtype)
-        rest = f"{type} {one}, ptr {a}, i32 {strides[0]}, ptr {b}, i32 {strides[1]}, {type} {zero}, ptr {c}, i32 {strides[2]}"
-        self.code.append(f"  call void @{name}(i32 101, {', '.join([*order, *sizes])}, {rest})")
+        inputs = [f"{type} {one}, ptr {a}, i32 {strides[0]}, ptr {b}, i32 {strides[1]}"]
+        output = f"{type} {zero}, ptr {c}, i32 {strides[2]}"
+        self.code.append(f"  call void @{name}({', '.join(['i32 101', *order, *sizes, *inputs, output])})")
 
     # ---- control -----------------------------------------------------------------------------------------------------
     @contextmanager
@@ -666,7 +670,9 @@ class FunctionEmitter:
             self.jump(done)
         self.begin(done)
         for slot, first, value in zip(stmt.results, init, results, strict=True):
-            edges = f"[ {first}, %{entering} ], [ {value}, %{latch} ]" + (f", [ {value}, %{stop} ]" if stmt.early else "")
+            edges = f"[ {first}, %{entering} ], [ {value}, %{latch} ]" + (
+                f", [ {value}, %{stop} ]" if stmt.early else ""
+            )
             self.bind(slot, self.emit(f"phi {slot_type(slot)} {edges}"))
 
     def while_(self, stmt: loops.While) -> None:
@@ -759,8 +765,9 @@ class FunctionEmitter:
                 out.append(register_type("i64", self.width()))
         return out
 
-    def accumulate(self, reductions: Sequence[Reduction], totals: Sequence[str]) -> list[str]:
-        """The accumulators with this trip's values."""
+    def accumulate(self, reductions: Sequence[Reduction], totals: Sequence[str], masked: bool = False) -> list[str]:
+        """The accumulators with this trip's values; if masked, only those of lanes in use."""
+        mask = self.lane.mask if masked and self.lane is not None else None
         ops = self.ops(width=self.width())
         out: list[str] = []
         olds = iter(totals)
@@ -773,13 +780,13 @@ class FunctionEmitter:
                 best = next(olds)
                 rank = self.scalar(r.rank) if self.lane is None else self.vector(r.rank)
                 wins = ops.better(r.monoid, dtype, value, rank, old, best)
-                if self.lane is not None and self.lane.mask is not None:
-                    wins = ops.binary("and", "bool", wins, self.lane.mask)
+                if mask is not None:
+                    wins = ops.binary("and", "bool", wins, mask)
                 out += [ops.select(wins, dtype, value, old), ops.select(wins, "i64", rank, best)]
                 continue
             new = ops.combine(r.monoid, dtype, old, value)
-            if self.lane is not None and self.lane.mask is not None:
-                new = ops.select(self.lane.mask, dtype, new, old)
+            if mask is not None:
+                new = ops.select(mask, dtype, new, old)
             out.append(new)
         return out
 
@@ -863,4 +870,3 @@ def signatures(values: Sequence[Operand]) -> tuple[Signature, ...]:
 def symbol(name: str) -> str:
     """The name of a function in LLVM, quoted: any text is one."""
     return '"f.' + name.replace("\\", "\\5C").replace('"', "\\22") + '"'
-

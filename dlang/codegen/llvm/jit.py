@@ -58,7 +58,7 @@ def _jit() -> Any:
 def _support() -> Any:
     """The shared functions: one library for the process."""
     builder = llvm.JITLibraryBuilder().add_object_img(compile_object(support.TEXT, level=2))
-    for name in ("aligned_alloc", "madvise"):
+    for name in ("aligned_alloc", "free", "madvise"):
         builder.import_symbol(name, address_of(name))
     for name in support.NAMES:
         builder.export_symbol(name)
@@ -151,6 +151,6 @@ def load(text: Text, code: bytes, entries: Sequence[str]) -> Loaded:
 
 RUNTIME_LIBRARY = (
     "memcpy", "memset", "memmove", "fmod", "fmodf", "sin", "cos", "sinf", "cosf", "floor", "ceil", "roundeven",
-    "floorf", "ceilf", "roundevenf", "fma", "fmaf",
+    "floorf", "ceilf", "roundevenf", "fma", "fmaf", "sincos", "sincosf",
 )  # fmt: skip
 """What LLVM calls on its own account."""

@@ -7,8 +7,19 @@ from dataclasses import dataclass
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import support
-from dlang.codegen.llvm.functions import FunctionEmitter, Site, result_type, slot_type, slot_type_of, symbol
+from dlang.codegen.llvm.functions import (
+    FunctionEmitter,
+    Site,
+    result_type,
+    scalar_dtype,
+    slot_type,
+    slot_type_of,
+    symbol,
+)
 from dlang.codegen.llvm.scalars import Module
+from dlang.codegen.schedule import schedule
+from dlang.codegen.vectorize import Lanes
+from dlang.ir import anf
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,14 @@ def emit(program: loops.Program, entries: Sequence[str], intern: Callable[[str],
     return Text(text, tuple(sites), tuple(sorted(module.imports)))
 
 
+def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:
+    """The text of a program of the core IR, for this processor; by default of all its functions."""
+    from dlang.codegen.llvm.jit import vector_bits
+
+    nests = schedule(program, Lanes(vector_bits()))
+    return emit(nests, entries or list(program.functions), lambda text: 0).llvm
+
+
 def _entry(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:
     """i32 entry(context, words): arguments and destinations come in words, results go to the words behind them."""
     e = FunctionEmitter(module, program, f, sites)
@@ -55,7 +74,7 @@ def _entry(module: Module, program: loops.Program, f: loops.Function, sites: lis
         if isinstance(slot, loops.Buffer):
             value = e.emit(f"load ptr, ptr {address}")
         else:
-            value = e.of_bits(e.emit(f"load i64, ptr {address}"), slot_type_dtype(slot))
+            value = e.of_bits(e.emit(f"load i64, ptr {address}"), scalar_dtype(slot))
         args.append(f"{slot_type(slot)} {value}")
     type = result_type(f)
     out = e.emit(f"call {type} @{symbol(f.name)}({', '.join(args)})")
@@ -68,15 +87,7 @@ def _entry(module: Module, program: loops.Program, f: loops.Function, sites: lis
         if slot_type_of(result) == "ptr":
             value = e.emit(f"ptrtoint ptr {value} to i64")
         elif not isinstance(result, loops.Buffer):
-            value = e.bits(value, slot_type_dtype(result))
+            value = e.bits(value, scalar_dtype(result))
         e.put(value, "%words", word + k)
     lines = "\n".join(e.code)
     return f"define i32 @{entry_symbol(f.name)}(ptr %ctx, ptr %words) nounwind {{\nentry:\n{lines}\n  ret i32 0\n}}\n"
-
-
-def slot_type_dtype(x: loops.Value) -> str:
-    """The dtype of a scalar slot."""
-    from dlang.codegen.llvm.functions import scalar_dtype
-
-    assert not isinstance(x, loops.Buffer)
-    return scalar_dtype(x)

@@ -23,7 +23,7 @@ HUGE = 4 << 20
 OUT_OF_MEMORY, STACK_EXHAUSTED = 0, 1
 """The sites that every program has."""
 
-NAMES = ("dl_alloc", "dl_free", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_trace")
+NAMES = ("dl_alloc", "dl_free", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_trace", "dl_frame", "dl_release")
 
 DECLARATIONS = """
 declare ptr @dl_alloc(ptr, i64)
@@ -34,7 +34,15 @@ declare void @dl_trace(ptr, i64)
 TEXT = f"""
 declare ptr @aligned_alloc(i64, i64)
 declare i32 @madvise(ptr, i64, i32)
+declare void @free(ptr)
 declare i64 @llvm.ctlz.i64(i64, i1 immarg)
+declare ptr @llvm.frameaddress.p0(i32 immarg)
+
+; where the stack is now
+define ptr @dl_frame() nounwind {{
+  %p = call ptr @llvm.frameaddress.p0(i32 0)
+  ret ptr %p
+}}
 
 ; room for `bytes`, not chained; null if there is none
 define ptr @dl_take(ptr %ctx, i64 %bytes) nounwind {{
@@ -174,6 +182,30 @@ free:
   %data = getelementptr i8, ptr %block, i64 {HEADER}
   call void @dl_free(ptr %ctx, ptr %data)
   br label %head
+done:
+  ret void
+}}
+
+; gives all that is in the free lists back to the system
+define void @dl_release(ptr %ctx) nounwind {{
+entry:
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %k, %free ], [ %next, %empty ]
+  %word = add i64 %k, {FREE_LISTS}
+  %list = getelementptr i64, ptr %ctx, i64 %word
+  %block = load ptr, ptr %list
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %empty, label %free
+free:
+  %rest = load ptr, ptr %block
+  store ptr %rest, ptr %list
+  call void @free(ptr %block)
+  br label %head
+empty:
+  %next = add i64 %k, 1
+  %more = icmp ult i64 %next, {CLASSES}
+  br i1 %more, label %head, label %done
 done:
   ret void
 }}

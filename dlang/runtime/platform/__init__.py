@@ -1,0 +1,1 @@
+"""What knows the operating system: each piece has a portable fallback."""

@@ -6,7 +6,7 @@ import ctypes
 import threading
 
 MARGIN = 256 << 10  # left for what compiled code calls
-FALLBACK = 512 << 10
+FALLBACK = 512 << 10  # what there surely is, where the system does not tell
 
 _known = threading.local()
 
@@ -33,9 +33,7 @@ def _measure() -> int:
                 return base.value + MARGIN
     except (AttributeError, OSError):
         pass
-    here = ctypes.c_int64()
-    return ctypes.addressof(here) - FALLBACK if _on_stack() else 0
+    from dlang.codegen.llvm.jit import support_address
 
-
-def _on_stack() -> bool:
-    return False
+    here = ctypes.CFUNCTYPE(ctypes.c_void_p)(support_address("dl_frame"))()
+    return int(here or 0) - FALLBACK

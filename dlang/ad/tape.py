@@ -1,0 +1,203 @@
+"""What a loop saves for its adjoint, one trip after another, in arrays that the forward loop carries.
+
+A scalar is saved in an array over the trips, an array of fixed size in one with the trips as first axis. Where a size
+depends on the loop's index its greatest value is taken. Any other size that changes from trip to trip is known only
+when the loop runs: then the loop runs once before to add up the sizes, and the arrays stand one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlang.ad.scope import Scope, dummy, pruned_block, with_cheap, with_sizes
+from dlang.diagnostics import error
+from dlang.ir.affine import span
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Block,
+    Effect,
+    For,
+    Keep,
+    Let,
+    Lit,
+    Read,
+    Scalar,
+    Size,
+    SizeOf,
+    Var,
+    fresh,
+    poly,
+)
+from dlang.ir.builder import Builder, axis
+from dlang.ir.traverse import Renaming, free_vars, walk
+from dlang.ir.types import I64, array_type, dtype_of
+from dlang.polynomials import Poly
+
+
+@dataclass(slots=True)
+class _Saved:
+    """A variable of the forward body and its tape. offset: where a trip's part of a flat tape starts."""
+
+    var: Var
+    param: Var
+    after: Var
+    offset: Var | None = None
+
+
+def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tuple[list[Let], Block, Var]:
+    """The forward loop with its tapes, the backward body that reads them, and the index of the backward loop."""
+    b = scope.b
+    bound = {v for inner in forward for v in inner.vars} | set(op.params)
+    body = with_cheap(body, forward, bound)
+    needed = with_sizes([v for v in free_vars(body) if v in bound], bound)
+    at = poly(op.index) - op.low
+    state: list[Var] = list(op.params)
+    init: list[Atom] = list(op.init)
+    next_state: list[Atom] = list(op.body.results)
+    saved: list[_Saved] = []
+    with b.scope() as before:
+        shapes = {v: _fixed_shape(v, op, bound, scope) for v in needed}
+        ragged = [v for v in needed if shapes[v] is None]
+        trips = _trips(op, scope) if needed else Poly[Var]({})
+        totals = _totals(let, op, forward, ragged, scope) if ragged else {}
+        offsets = {v: fresh(f"{v.name}_at", I64) for v in ragged}
+
+        def tape(v: Var, shape: tuple[Size, ...]) -> Var:
+            name = f"{v.name}_tape"
+            made = b.full(shape, dummy(b, Scalar(dtype_of(v))), name=name)
+            init.append(made)
+            state.append(fresh(name, made.type))
+            return state[-1]
+
+        for v in (*offsets.values(), *needed):
+            shape = shapes.get(v, ())
+            param = tape(v, (totals[v],) if shape is None else (trips, *shape))
+            saved.append(_Saved(v, param, fresh(param.name, param.type), offsets.get(v)))
+    with b.scope() as lets:
+        for inner in forward:
+            b.append(inner)
+        next_state += [_store(b, s, at) for s in saved]
+        for v, offset in offsets.items():
+            state.append(offset)
+            init.append(Lit(0, "i64"))
+            next_state.append(b.add(offset, b.size(_count(array_type(v).shape))))
+    vars = (*let.vars, *(s.after for s in saved), *(fresh(o.name, I64) for o in offsets.values()))
+    loop = For(op.index, op.low, op.high, tuple(state), tuple(init), Block(tuple(lets), tuple(next_state)))
+    # Backward trip j undoes forward trip i = low + high - 1 - j, so both run over low..high.
+    j = fresh(op.index.name, I64)
+    renaming = Renaming({}, fresh=True)
+    with b.scope() as start:
+        i = b.one(SizeOf(op.low + op.high - 1 - poly(j)), op.index.name)
+        renaming.env[op.index] = i
+        for s in saved:
+            renaming.env[s.var] = _load(b, s, poly(i) - op.low, renaming)
+    copy = renaming.block(body)
+    backward = pruned_block(Block((*start, *copy.lets), copy.results))
+    return [*before, Let(vars, loop, let.span)], backward, j
+
+
+def _fixed_shape(v: Var, op: For, bound: set[Var], scope: Scope) -> tuple[Size, ...] | None:
+    """The sizes of a trip's part of a tape, of a scalar (); None if they are known only when the loop runs."""
+    if not isinstance(v.type, Array):
+        return ()
+    shape: list[Size] = []
+    for size in v.type.shape:
+        if size.mentions(bound):
+            return None
+        ends = span(size, {op.index: (op.low, op.high - 1)}, scope.known)
+        if ends is None:
+            return None
+        if size.mentions((op.index,)) and not scope.known.at_least_zero(ends[1]):
+            greatest = scope.b.prim("maximum", scope.b.size(ends[1]), Lit(0, "i64"), name="greatest")
+            shape.append(poly(greatest))
+        else:
+            shape.append(ends[1])
+    return tuple(shape)
+
+
+def _trips(op: For, scope: Scope) -> Size:
+    """How often a loop runs: high - low, or 0 if that is negative."""
+    b = scope.b
+    trips = op.high - op.low
+    if scope.known.at_least_zero(trips):
+        return trips
+    return poly(b.prim("maximum", b.size(trips), Lit(0, "i64"), name="trips"))
+
+
+def _totals(let: Let, op: For, forward: Sequence[Let], ragged: Sequence[Var], scope: Scope) -> dict[Var, Size]:
+    """Runs the loop once without saving to add up the sizes of arrays."""
+    refuse_effects(forward, let)
+    b = scope.b
+    renaming = Renaming({}, fresh=True)
+    index = renaming.bind(op.index)
+    params = tuple(renaming.bind(p) for p in op.params)
+    counters = tuple(fresh("count", I64) for _ in ragged)
+    with b.scope() as lets:
+        for inner in forward:
+            b.append(renaming.let(inner))
+        sizes = [b.size(renaming.size(_count(array_type(v).shape))) for v in ragged]
+        more = [b.add(c, size) for c, size in zip(counters, sizes, strict=True)]
+    results = tuple(renaming.atom(r) for r in op.body.results)
+    init = (*op.init, *(Lit(0, "i64") for _ in ragged))
+    loop = For(index, op.low, op.high, (*params, *counters), init, Block(tuple(lets), (*results, *more)))
+    outs = Renaming({}, fresh=True)
+    vars = (*(outs.bind(p) for p in op.params), *(fresh("total", I64) for _ in ragged))
+    b.emit_as(vars, loop)
+    totals = vars[len(params) :]
+    for total in totals:
+        scope.known.facts.size(total)
+    return {v: poly(total) for v, total in zip(ragged, totals, strict=True)}
+
+
+def refuse_effects(lets: Sequence[Let], loop: Let) -> None:
+    """An error if a loop that has to run twice has effects."""
+    for let in walk(Block(tuple(lets), ())):
+        if isinstance(let.op, Effect):
+            raise error(
+                "E0705",
+                "derivatives of a loop with effects are supported only where it is known how much it will save",
+                let.span or loop.span,
+                label="the loop has to run twice, so this would happen twice",
+                help=("move the effect out of the loop",),
+            )
+
+
+def _count(shape: Sequence[Size]) -> Size:
+    out: Size = Poly({(): 1})
+    for size in shape:
+        out = out * size
+    return out
+
+
+def _row_major(shape: Sequence[Size], index: Sequence[Size]) -> Size:
+    out: Size = Poly({})
+    for size, entry in zip(shape, index, strict=True):
+        out = out * size + entry
+    return out
+
+
+def _store(b: Builder, s: _Saved, at: Size) -> Var:
+    """tape[at] = v."""
+    if not isinstance(s.var.type, Array):
+        return b.update(s.param, (at,), s.var)
+    axes = [axis(size) for size in s.var.type.shape]
+    index = tuple(poly(a.var) for a in axes)
+    target = (at, *index)
+    if s.offset is not None:
+        target = (poly(s.offset) + _row_major(s.var.type.shape, index),)
+    into = Keep(array_type(s.param).shape, target, "set", s.param)
+    (out,) = b.comp(axes, lambda *_: b.one(Read(s.var, index)), [into], (s.param.name,))
+    return out
+
+
+def _load(b: Builder, s: _Saved, at: Size, renaming: Renaming) -> Var:
+    """tape[at], of the type of the variable at that trip."""
+    if not isinstance(s.var.type, Array):
+        return b.one(Read(s.after, (at,)), s.var.name)
+    shape = tuple(renaming.size(size) for size in s.var.type.shape)
+    if s.offset is not None:
+        start = renaming.size(poly(s.offset))
+        return b.view(s.after, shape, lambda *i: (start + _row_major(shape, [poly(v) for v in i]),), s.var.name)
+    return b.view(s.after, shape, lambda *index: (at, *index), s.var.name)

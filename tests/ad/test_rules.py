@@ -1,0 +1,152 @@
+"""The derivative of every primitive: against central differences, and at the points where care is needed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dlang.ad.rules import has_derivative
+from dlang.ir.anf import Atom, Function, Lit, Scalar
+from dlang.ir.builder import Builder
+from dlang.primitives.table import PRIMITIVES
+from tests.ad.support import F64, I64, check_gradient, close, const, differentiated, expanded, program_of, run
+
+# Where each argument is drawn from; (-2, 2) if nothing is said.
+DOMAIN = {
+    "log": [(0.2, 3.0)],
+    "log1p": [(-0.8, 3.0)],
+    "sqrt": [(0.2, 3.0)],
+    "asin": [(-0.9, 0.9)],
+    "acos": [(-0.9, 0.9)],
+    "tan": [(-1.0, 1.0)],
+    "pow": [(0.2, 2.0), (-2.0, 2.0)],
+    "div": [(-2.0, 2.0), (0.3, 2.0)],
+    "mod": [(-2.0, 2.0), (0.7, 0.9)],
+    "atan2": [(0.2, 2.0), (0.2, 2.0)],
+    "guard": [(0.2, 2.0), (-2.0, 2.0)],
+}
+SMOOTH = [
+    name
+    for name, p in PRIMITIVES.items()
+    if has_derivative(name) and name not in ("select", "powi") and "digamma" not in str(p.derivative)
+]
+
+
+def primitive(name: str) -> Function:
+    b = Builder()
+    args = [b.param("xyz"[k], F64) for k in range(PRIMITIVES[name].arity)]
+    return b.function("f", [b.prim(name, *args)])
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_the_derivative_of_a_primitive_is_that_of_central_differences(name: str) -> None:
+    rng = np.random.default_rng(1)
+    arity = PRIMITIVES[name].arity
+    for _ in range(3):
+        args = [float(rng.uniform(*DOMAIN.get(name, [(-2.0, 2.0)] * arity)[k])) for k in range(arity)]
+        check_gradient(primitive(name), list(range(arity)), args)
+
+
+@pytest.mark.parametrize("x", [-1.5, 0.0, 2.0])
+@pytest.mark.parametrize("k", [0, 1, 2, 5])
+def test_an_integer_power_has_a_derivative_everywhere(x: float, k: int) -> None:
+    b = Builder()
+    base, exponent = b.param("x", F64), b.param("k", I64)
+    f = b.function("f", [b.prim("powi", base, exponent)])
+    check_gradient(f, [0], [x, k])
+
+
+def gradient(f: Function, *args: float) -> list[float]:
+    program = expanded(differentiated(program_of(f), "f", range(len(args))))
+    return [float(g) for g in run(program, "grad", args)[1:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "wanted"),
+    [
+        ("pow", (0.0, 2.0), (0.0, 0.0)),
+        ("pow", (0.0, 1.0), (1.0, 0.0)),
+        ("pow", (0.0, 0.0), (0.0, 0.0)),
+        ("pow", (-2.0, 3.0), (12.0, math.nan)),
+        ("abs", (0.0,), (0.0,)),
+        ("maximum", (2.0, 2.0), (1.0, 0.0)),
+        ("minimum", (2.0, 2.0), (1.0, 0.0)),
+        ("sqrt", (0.0,), (math.inf,)),
+        ("mul", (0.0, 3.0), (3.0, 0.0)),
+    ],
+)
+def test_kinks_and_singular_points(name: str, args: tuple[float, ...], wanted: tuple[float, ...]) -> None:
+    assert gradient(primitive(name), *args) == pytest.approx(wanted, nan_ok=True)
+
+
+def test_a_branch_that_is_not_taken_contributes_nothing_though_its_derivative_is_infinite() -> None:
+    b = Builder()
+    x = b.param("x", F64)
+    safe = b.select(b.prim("gt", x, const(0.0)), b.prim("sqrt", x), const(0.0))
+    assert gradient(b.function("f", [safe]), 0.0) == [0.0]
+
+
+def test_the_second_derivative_of_y_times_root_x_survives_a_zero_cotangent() -> None:
+    b = Builder()
+    x, y = b.param("x", F64), b.param("y", F64)
+    f = b.function("f", [b.mul(y, b.prim("sqrt", x))])
+    inner = differentiated(program_of(f), "f", [0], "slope")
+    program = expanded(differentiated(inner, "slope", [1], "mixed", seeds=[None, 1.0]))
+    close(run(program, "mixed", [4.0, 0.0])[-1], 0.25)
+
+
+def test_a_conversion_to_an_integer_stops_the_derivative_and_one_between_floats_keeps_the_dtype() -> None:
+    b = Builder()
+    x = b.param("x", F64)
+    truncated = b.cast("f64", b.cast("i64", x))
+    f = b.function("f", [b.add(truncated, b.mul(x, x))])
+    assert gradient(f, 2.5) == [5.0]
+    b = Builder()
+    half: Atom = b.param("x", Scalar("f16"))
+    square = b.mul(b.cast("f64", half), b.cast("f64", half))
+    f = b.function("f", [square])
+    program = expanded(differentiated(program_of(f), "f", [0]))
+    bar = program.functions["grad"].results[1]
+    assert bar.type == Scalar("f16")
+    assert float(run(program, "grad", [1.5])[1]) == 3.0
+
+
+def test_stop_ends_the_derivative() -> None:
+    b = Builder()
+    x = b.param("x", F64)
+    f = b.function("f", [b.mul(x, b.stop(x))])
+    assert gradient(f, 3.0) == [3.0]
+
+
+def test_an_argument_that_is_not_used_has_a_zero_cotangent_and_a_constant_no_work() -> None:
+    b = Builder()
+    b.param("x", F64)
+    y = b.param("y", F64)
+    assert gradient(b.function("f", [y]), 3.0, 4.0) == [0.0, 1.0]
+    b = Builder()
+    b.param("x", F64)
+    assert gradient(b.function("f", [Lit(10.0, "f64")]), 3.0) == [0.0]
+
+
+def test_powers_of_higher_order() -> None:
+    b = Builder()
+    x = b.param("x", F64)
+    program = program_of(b.function("f", [b.mul(b.mul(x, x), b.mul(x, x))]))
+    name = "f"
+    for order in range(3):
+        program = differentiated(program, name, [0], f"d{order}", seeds=[None] * (order > 0) + [1.0])
+        values = program.functions[f"d{order}"]
+        last = Function(values.name, values.params, values.results[-1:], values.body, "", None)
+        last = Function(
+            last.name, last.params, last.results, type(last.body)(last.body.lets, last.body.results[-1:]), "", None
+        )
+        program = program_of(*[f for n, f in program.functions.items() if n != last.name], last)
+        name = f"d{order}"
+        program = program if order else program
+        if order < 2:
+            seeds_of_one = True
+            assert seeds_of_one
+    result = [run(expanded(program), name, [v])[0] for v in (1.0, 2.0, 3.0)]
+    close(result, [24.0, 48.0, 72.0])
