@@ -6,7 +6,7 @@ walked until nothing changes. What is not active is neither differentiated nor s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dlang.ir.anf import (
     FLOATS,
@@ -20,7 +20,6 @@ from dlang.ir.anf import (
     If,
     Keep,
     Let,
-    Op,
     Prim,
     Read,
     SizeOf,
@@ -116,9 +115,8 @@ def next_state(op: For | While) -> tuple[Atom, ...]:
     return op.body.results[1:] if op.early else op.body.results
 
 
-def states(op: For | While, mark: object, found: set[Var], walk: object) -> None:
+def states(op: For | While, mark: Callable[[Var, Atom], None], found: set[Var], walk: Callable[[], None]) -> None:
     """Marks the state from its first values, then walks the body until the marks stop growing."""
-    assert callable(mark) and callable(walk)
     for param, atom in zip(op.params, op.init, strict=True):
         mark(param, atom)
     while True:
@@ -180,13 +178,3 @@ class _Useful:
                 break
         self.found |= {p for p in wanted if p in self.varied}
         self.atoms(a for p, a in zip(op.params, op.init, strict=True) if p in wanted)
-
-
-def op_is_active(let: Let, active: set[Var]) -> bool:
-    """Whether some result of a let is active."""
-    return any(v in active for v in let.vars)
-
-
-def uses_active(op: Op, active: set[Var]) -> bool:
-    """Whether an operation has an active operand."""
-    return any(isinstance(a, Var) and a in active for a in parts(op).atoms)

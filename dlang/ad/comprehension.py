@@ -197,7 +197,7 @@ def pull_body(
     inner = scope.inner(sink=Sink(inside))
     with b.scope() as back:
         for atom, g, index in seeds:
-            element = g
+            element: Atom = g
             if index is not None:
                 assert isinstance(g, Var)
                 element = b.one(Read(g, tuple(map(renaming.size, index))))

@@ -28,7 +28,6 @@ from dlang.ir.anf import (
     Var,
     Vjp,
     fresh,
-    poly,
 )
 from dlang.ir.builder import Builder
 from dlang.ir.errors import IRError
@@ -149,8 +148,6 @@ def _derivative(program: Program, taken: dict[str, Function], op: Vjp) -> _Deriv
                 scope.add(atom, _checked(b, bar, atom, formal))
         forward = scope.walk(body.lets, scope)
         results = [scope.take(w) for w in wrt]
-    used = {v for v in results if isinstance(v, Var)}
-    del used
     block = Block((*forward, *backward), (*body.results, *results))
     name = _unused(f"{source.name}_vjp", taken)
     formals = Renaming(renaming.env, fresh=True)
@@ -266,6 +263,3 @@ def _recursive(program: Program) -> set[str]:
         if name in seen:
             found.add(name)
     return found
-
-
-__all__ = ["expand", "expand_innermost", "poly"]

@@ -83,7 +83,7 @@ def pull(let: Let, scope: Scope) -> list[Let]:
         case Call():
             raise error(
                 "E0703",
-                f"derivatives of recursive functions are not supported yet: `{op.function}`",
+                f"derivatives of recursive functions are not supported yet: `{_label(scope, op)}`",
                 let.span,
                 label="a derivative passes through this call",
                 help=("write the recursion as a loop",),
@@ -99,6 +99,12 @@ def pull(let: Let, scope: Scope) -> list[Let]:
         case _:
             _pull_simple(let, scope)
             return [let]
+
+
+def _label(scope: Scope, op: Call) -> str:
+    """How a person calls the function."""
+    function = scope.b.functions.get(op.function)
+    return function.label if function is not None and function.label else op.function
 
 
 def _pull_simple(let: Let, scope: Scope) -> None:

@@ -140,9 +140,7 @@ class PatternAlternatives(Node):
     alternatives: tuple[Pattern, ...]
 
 
-Pattern = (
-    PatternWildcard | PatternName | PatternLiteral | PatternTuple | PatternConstructor | PatternAlternatives
-)
+Pattern = PatternWildcard | PatternName | PatternLiteral | PatternTuple | PatternConstructor | PatternAlternatives
 
 
 # ---- expressions -----------------------------------------------------------------------------------------------------

@@ -340,7 +340,8 @@ def _as_array(value: Any, dtype: str | None) -> Any:
         array = np.asarray(value)
         if array.dtype.byteorder not in "=|":
             array = array.astype(array.dtype.newbyteorder("="))
-        return np.require(array, requirements=["C", "A"]).reshape(array.shape)
+        ready = np.require(array, requirements=["C", "A"])
+        return ready if ready.shape == array.shape else ready.reshape(array.shape)
     if not isinstance(value, list | bool | int | float):
         return None
     try:

@@ -10,9 +10,12 @@ from typing import Any
 from dlang.diagnostics import DlangError, Span, error
 from dlang.polynomials import Poly
 from dlang.python.arguments import Given, Matcher
-from dlang.python.instances import Program
+from dlang.python.instances import Prepared, Program
+from dlang.python.repeats import Conversion, conversions, converted, seen_before
 from dlang.typecheck import core
 from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeFn, TypeVar
+
+REMEMBERED = 512  # kinds of call that a function recognises without matching them again
 
 
 class Function:
@@ -25,20 +28,34 @@ class Function:
         self.expression = expression
         self.settle = settle
         self._partial: dict[tuple[core.Param, ...], core.FnDecl] = {}
+        self._prepared: dict[tuple[object, ...], tuple[Prepared, tuple[Conversion, ...]]] = {}
         self.__name__ = self.__qualname__ = decl.name
         self.__module__ = decl.module
         self.__doc__ = decl.doc or None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        given = self._assigned(args, named)
+        seen = None if named else seen_before(args)
+        known = self._prepared.get(seen.key) if seen is not None else None
+        if seen is not None and known is not None:
+            return known[0](converted(seen.leaves, known[1]))
+        prepared, leaves = self._matched(self._assigned(args, named))
+        how = conversions(seen.leaves, leaves) if seen is not None else None
+        if seen is not None and how is not None:
+            if len(self._prepared) >= REMEMBERED:
+                self._prepared.clear()
+            self._prepared[seen.key] = prepared, how
+        return prepared(leaves)
+
+    def _matched(self, given: Mapping[core.Param, Any]) -> tuple[Prepared, list[Any]]:
+        """Arguments compared with the declared types; raises a `DlangError` where one does not fit."""
         matcher = Matcher(self.decl)
         found = matcher.match(given)
         if self.settle:
             return self._settled(given, found)
         decl = self.decl if len(given) == len(self.decl.params) else self._without_defaults(tuple(given))
-        return self.program.call(decl, matcher.bindings(), [leaf for g in found for leaf in g.leaves])
+        return self.program.prepare(decl, matcher.bindings()), [leaf for g in found for leaf in g.leaves]
 
-    def _settled(self, given: Mapping[core.Param, Any], found: Sequence[Given]) -> Any:
+    def _settled(self, given: Mapping[core.Param, Any], found: Sequence[Given]) -> tuple[Prepared, list[Any]]:
         """The call of a function that the checker infers for these dtypes and ranks."""
         names = [p.local.name for p in given]
         by_name = self.expression == self.decl.name
@@ -48,7 +65,7 @@ class Function:
         decl = self.program.settled.at(self.decl, self.expression, names, found, by_name)
         matcher = Matcher(decl)
         again = matcher.match({p: given[old] for p, old in zip(decl.params, given, strict=True)})
-        return self.program.call(decl, matcher.bindings(), [leaf for g in again for leaf in g.leaves])
+        return self.program.prepare(decl, matcher.bindings()), [leaf for g in again for leaf in g.leaves]
 
     def __repr__(self) -> str:
         from dlang.typecheck.program import scheme_text

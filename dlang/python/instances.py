@@ -15,7 +15,7 @@ from dlang.python.results import to_python
 from dlang.python.settling import Settled
 from dlang.python.structs import StructClasses
 from dlang.runtime.host import Host
-from dlang.specialize.values import Bindings, bindings_key, mono_of
+from dlang.specialize.values import Bindings, Mono, bindings_key, mono_of
 from dlang.typecheck.core import FnDecl
 from dlang.typecheck.program import Checked
 
@@ -33,6 +33,20 @@ class Counter:
 COMPILATIONS = Counter()
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A compiled function with the sizes of a call: all that is left are the leaves of the arguments."""
+
+    runner: Runner
+    entry: Entry
+    sizes: tuple[int, ...]
+    result: Mono
+    classes: StructClasses
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        return to_python(self.result, iter(call(self.runner, self.entry, self.sizes, leaves)), self.classes)
+
+
 @dataclass
 class Program:
     """A checked file with what has been compiled of it."""
@@ -48,14 +62,13 @@ class Program:
     def __post_init__(self) -> None:
         self.settled = Settled(self.checked)
 
-    def call(self, decl: FnDecl, bindings: Bindings, leaves: Sequence[Any]) -> Any:
-        """The value of a function where the variables of its scheme stand for `bindings`."""
+    def prepare(self, decl: FnDecl, bindings: Bindings) -> Prepared:
+        """A call where the variables of the function's scheme stand for `bindings`; compiles what is new."""
         from dlang.specialize.specialize import entry_sizes
 
         runner, entry = self._instance(decl, bindings)
-        sizes = [int(s.constant or 0) for s in entry_sizes(decl, bindings)]
-        results = call(runner, entry, sizes, leaves)
-        return to_python(mono_of(entry.result), iter(results), self.classes)
+        sizes = tuple([int(s.constant or 0) for s in entry_sizes(decl, bindings)])
+        return Prepared(runner, entry, sizes, mono_of(entry.result), self.classes)
 
     def _instance(self, decl: FnDecl, bindings: Bindings) -> tuple[Runner, Entry]:
         ordered = {v: bindings[v] for v in decl.variables if v in bindings}

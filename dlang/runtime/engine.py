@@ -176,7 +176,7 @@ class _Run:
             except (MemoryError, ValueError):
                 raise self._out_of_memory() from None
             outs.append(array)
-            words.append(array.ctypes.data)
+            words.append(array.__array_interface__["data"][0])
         results = entry.nests.body.results
         slots = (ctypes.c_int64 * (len(words) + len(results)))(*words)
         context.words[support.STACK_LIMIT] = stack_limit()
@@ -229,12 +229,15 @@ class _Run:
                     given = np.asarray(arg, object)
                     array = np.array([number(str(t)) for t in given.reshape(-1)], np.int64).reshape(given.shape)
                 else:
-                    array = np.require(arg, NUMPY[dtype], ["C", "A"])
-                wanted = tuple(value_of(s, env) for s in shape)
+                    array = arg
+                    ready = type(arg) is np.ndarray and arg.dtype == NUMPY[dtype]
+                    if not (ready and arg.flags.c_contiguous and arg.flags.aligned):
+                        array = np.require(arg, NUMPY[dtype], ["C", "A"])
+                wanted = tuple([value_of(s, env) for s in shape])
                 if array.shape != wanted:
                     raise mismatch(f"`{param.name}` has the shape {list(array.shape)}, not {list(wanted)}")
                 keep.append(array)
-                return int(array.ctypes.data)
+                return int(array.__array_interface__["data"][0])
             case Scalar(dtype):
                 if dtype == "str":
                     return self.program.engine.strings.number(str(arg))

@@ -22,6 +22,7 @@ from dlang.specialize.text import rendered
 from dlang.specialize.values import (
     UNIT,
     ArrayV,
+    ClosureV,
     Many,
     ScalarV,
     TupleV,
@@ -96,7 +97,7 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case "scan", [function, init, xs]:
             return scan(f, function, init, xs)
         case "map_floats", [function, *values]:
-            return zip_structures(f, lambda *xs: atom(apply(f, function, [ScalarV(x) for x in xs])), *values)
+            return zip_structures(f, lambda *xs: on_floats(f, function, xs), *values)
         case "sum_floats", [x]:
             return ScalarV(sum_floats(f, x, f.dtype(b.type)))
         case "close", [x, y, *tol]:
@@ -112,6 +113,18 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
             assert isinstance(names, tuple)
             return effect(f, f"io.{b.name}", [atom(path), *leaves(value)], names, [])
     raise unsupported(f"`{b.name}`", b.span)
+
+
+def on_floats(f: Frame, function: Value, xs: tuple[Atom, ...]) -> Atom:
+    """A scalar function at floats: generic code has one for f64, and the floats of a `Vector` may be narrower."""
+    e = f.emitter
+    dtypes = [x.type.dtype for x in xs if isinstance(x.type, Scalar)]
+    wanted = dtypes
+    if isinstance(function, ClosureV):
+        inner = f.inner(function.bindings, {})
+        wanted = [inner.dtype(p.type) for p in function.params]
+    args: list[Value] = [ScalarV(e.cast(d, x)) for d, x in zip(wanted, xs, strict=True)]
+    return e.cast(dtypes[0], atom(apply(f, function, args)))
 
 
 def atom(v: Value) -> Atom:

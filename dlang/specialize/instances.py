@@ -28,7 +28,6 @@ from dlang.specialize.values import (
     shape_key,
     sizes_of,
     sizes_of_binding,
-    sizes_of_binding,
     template,
 )
 from dlang.typecheck import core

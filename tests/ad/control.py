@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import Add, Function, Keep, Lit, Scalar, Var, poly
+from dlang.ir.anf import Add, Atom, Function, Keep, Lit, Scalar, Var, poly
 from dlang.ir.builder import Builder, axis
 from tests.ad.support import F64, I64, const, real, total, whole
 
@@ -400,7 +400,7 @@ def swapped() -> Case:
     x = b.param("x", F64)
     y = b.param("y", F64)
     r = b.for_(0, n, [x, y], lambda i, u, v: [b.mul(v, u), u])
-    return b.function("sw", [b.add(*r)]), [1, 2], [5, 1.1, 1.2]
+    return b.function("sw", [b.add(r[0], r[1])]), [1, 2], [5, 1.1, 1.2]
 
 
 @case

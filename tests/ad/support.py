@@ -150,3 +150,30 @@ def ratio(f: Function, wrt: Sequence[int], args: Sequence[Any], others: Sequence
     more = [np.ones(np.shape(run(program, f.name, args)[0]))] if arrays else []
     returned = sum(int(np.size(args[k])) for k in wrt)
     return cost(both, "grad", [*args, *more]) / (cost(tidy(program), f.name, args) + returned)
+
+
+def check_second(f: Function, k: int, args: Sequence[Any], rtol: float = 1e-5) -> float:
+    """Differentiates v·∇f in argument k once more and compares with central differences; gives the ratio of costs."""
+    b = Builder({f.name: f})
+    params = refresh_vars(f.params, {})
+    b.params = list(params)
+    rng = np.random.default_rng(5)
+    more: list[Any] = []
+    seed: Atom = const(1.0)
+    if isinstance(f.results[0].type, Array):
+        seed = b.param("seed", refresh_vars(f.results[:1], dict(zip(f.params, params, strict=True)))[0].type)
+        more.append(rng.normal(size=np.shape(run(program_of(f), f.name, args)[0])))
+    v = b.param("v", params[k].type)
+    direction = rng.normal(size=np.shape(args[k]))
+    more.append(direction if direction.shape else float(direction))
+    g = b.vjp(f.name, params, [k], [seed, *[None] * (len(f.results) - 1)])[len(f.results)]
+    if isinstance(g.type, Array):
+        out: Atom = total(b, g.type.shape, lambda *i: b.mul(b.read(g, i), b.read(v, i)))
+    else:
+        out = b.mul(g, v)
+    program = program_of(f, b.function("along", [out]))
+    first, second = expanded(program), expanded(differentiated(program, "along", [k]))
+    full = [*args, *more]
+    got = run(second, "grad", full)[1]
+    close(got, differences(lambda a: run(first, "along", a)[0], full, k), rtol, 1e-5)
+    return cost(second, "grad", full) / (cost(first, "along", full) + int(np.size(args[k])))

@@ -1,0 +1,71 @@
+"""Recognising a call like an earlier one, so that its arguments need not be matched with their types again.
+
+The key of a call says all that matching looks at: classes, dtypes, shapes, and the values of integers, which may be
+sizes. Only values whose leaves are used as they are have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Seen(NamedTuple):
+    key: tuple[object, ...]
+    leaves: list[Any]
+
+
+def seen_before(args: tuple[Any, ...]) -> Seen | None:
+    """The key and the leaves of arguments; None where they have to be matched."""
+    key: list[object] = []
+    leaves: list[Any] = []
+    for a in args:
+        if not _walk(a, key, leaves):
+            return None
+    return Seen(tuple(key), leaves)
+
+
+def _walk(value: Any, key: list[object], leaves: list[Any]) -> bool:
+    kind = type(value)
+    if kind is np.ndarray:
+        key.append(value.dtype)
+        key.append(value.shape)
+        leaves.append(value)
+    elif kind is float or kind is np.float64 or kind is np.float32:
+        key.append(kind)
+        leaves.append(value)
+    elif kind is int or kind is bool or kind is str:
+        key.append(kind)
+        key.append(value)
+        leaves.append(value)
+    elif kind is tuple:
+        key.append(len(value))
+        return all([_walk(v, key, leaves) for v in value])
+    elif hasattr(kind, "__dataclass_fields__"):
+        key.append(kind)
+        return all([_walk(getattr(value, name), key, leaves) for name in kind.__dataclass_fields__])
+    else:
+        return False
+    return True
+
+
+Conversion = type | None  # the class that a leaf is converted to; None leaves it as it is
+
+
+def conversions(seen: Sequence[Any], matched: Sequence[Any]) -> tuple[Conversion, ...] | None:
+    """What matching does to each leaf, and does at every call with the same key; None if that can't be said."""
+    out: list[Conversion] = []
+    for a, b in zip(seen, matched, strict=False):
+        if a is b or (type(a) is type(b) and not isinstance(a, np.ndarray)):
+            out.append(None)
+        elif isinstance(b, np.generic) and not isinstance(a, np.ndarray):
+            out.append(type(b))
+        else:
+            return None
+    return tuple(out) if len(seen) == len(matched) else None
+
+
+def converted(leaves: Sequence[Any], how: Sequence[Conversion]) -> list[Any]:
+    return [x if c is None else c(x) for x, c in zip(leaves, how, strict=True)]

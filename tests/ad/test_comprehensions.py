@@ -1,0 +1,86 @@
+"""Comprehensions: gradients against central differences, costs as sizes grow, second derivatives, scatters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Add, Comp, Contract, Program
+from dlang.ir.traverse import walk
+from dlang.optimize.contractions import contractions
+from tests.ad.models import CASES
+from tests.ad.support import (
+    check_gradient,
+    check_second,
+    close,
+    cost,
+    differentiated,
+    expanded,
+    program_of,
+    ratio,
+    run,
+    tidy,
+)
+
+
+def scatters(program: Program) -> int:
+    return sum(
+        isinstance(d, Add)
+        for f in program.functions.values()
+        for let in walk(f.body)
+        if isinstance(let.op, Comp)
+        for d in let.op.destinations
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_gradient_is_that_of_central_differences_and_only_an_embedding_scatters(name: str) -> None:
+    program = check_gradient(*CASES[name](3))
+    assert scatters(program) == (name == "embedding")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_and_gradient_cost_at_most_four_times_the_value_at_any_size(name: str) -> None:
+    small, large = ratio(*CASES[name](6)), ratio(*CASES[name](12))
+    assert small <= 4 and large <= 4 and large <= 1.05 * small
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_normal_form_has_the_value_and_costs_about_what_was_written(name: str) -> None:
+    f, _, args = CASES[name](4)
+    program = program_of(f)
+    normal = tidy(program)
+    close(run(normal, f.name, args)[0], run(program, f.name, args)[0])
+    f, _, args = CASES[name](12)
+    assert cost(tidy(program_of(f)), f.name, args) <= 1.4 * cost(program_of(f), f.name, args)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_second_derivatives_are_those_of_central_differences(name: str) -> None:
+    f, wrt, args = CASES[name](3)
+    assert check_second(f, wrt[0], args) <= 4
+
+
+def test_the_gradient_of_three_layers_is_eight_products_and_no_other_large_sum() -> None:
+    f, _, _ = CASES["mlp"](2)
+    program = expanded(differentiated(program_of(f), f.name, [3, 5, 7]))
+    lets = [let for g in contractions(program).functions.values() if g.name != f.name for let in walk(g.body)]
+    assert sum(isinstance(let.op, Contract) for let in lets) == 8
+    assert not [let for let in lets if isinstance(let.op, Comp) and len(let.op.axes) > 2]
+
+
+def test_an_unused_output_of_the_derivative_costs_nothing() -> None:
+    f, wrt, args = CASES["mlp"](4)
+    all_of_them = expanded(differentiated(program_of(f), f.name, wrt))
+    last_only = expanded(differentiated(program_of(f), f.name, wrt[-1:]))
+    assert cost(last_only, "grad", args) < 0.6 * cost(all_of_them, "grad", args)
+
+
+def test_empty_arrays_have_empty_gradients() -> None:
+    f, wrt, _ = CASES["layer_norm"](2)
+    program = expanded(differentiated(program_of(f), f.name, wrt, seeds=["param"]))
+    for n, m in ((0, 3), (3, 0)):
+        args = [n, m, np.ones((n, m)), np.ones(m), np.ones(m), np.ones((n, m))]
+        got = run(program, "grad", args)
+        assert [g.shape for g in got] == [(n, m), (n, m), (m,), (m,)]
+        assert not np.any(got[2]) and not np.any(got[3])

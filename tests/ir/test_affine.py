@@ -1,0 +1,115 @@
+"""What indices say about axes: which they determine, hulls, changes of axes."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from dlang.ir.affine import Knowledge, changed, degree_less, hull, nonempty, rebase, solved_axes, span
+from dlang.ir.anf import Array, Axis, Scalar, Size, Var, fresh, poly
+from dlang.ir.builder import axis
+
+I64 = Scalar("i64")
+N, M = fresh("n", I64), fresh("m", I64)
+n, m = poly(N), poly(M)
+KNOWN = Knowledge()
+KNOWN.saw([Array("f64", (n, m))])
+
+
+def points(axes: tuple[Axis, ...], sizes: dict[Var, int]) -> list[dict[Var, int]]:
+    """Every point of some axes, by brute force."""
+    found = [dict(sizes)]
+    for a in axes:
+        out = []
+        for p in found:
+            low = max(b.evaluate(p.__getitem__) for b in a.lows)
+            high = min(b.evaluate(p.__getitem__) for b in a.highs)
+            out += [{**p, a.var: v} for v in range(low, high)]
+        found = out
+    return found
+
+
+def solved(index: list[Size], axes: list[Axis]) -> tuple[set[Var], int]:
+    known = KNOWN.within(axes)
+    found, left = solved_axes(index, [a.var for a in axes], hull(axes, known) or {}, known)
+    return found, len(left)
+
+
+def test_single_axes_digits_and_dependent_entries_are_solved() -> None:
+    i, j = axis(N, name="i"), axis(M, name="j")
+    x, y = poly(i.var), poly(j.var)
+    both = {i.var, j.var}
+    assert solved([x + 1], [i, j]) == ({i.var}, 0)
+    assert solved([n - 1 - x], [i, j]) == ({i.var}, 0)
+    assert solved([x * 2], [i, j]) == ({i.var}, 0)
+    assert solved([x * m + y], [i, j]) == (both, 0)
+    assert solved([n * m - 1 - (x * m + y)], [i, j]) == (both, 0)
+    assert solved([x, x + y], [i, j]) == (both, 0)
+
+
+def test_a_sum_of_axes_or_digits_that_overlap_are_not_solved() -> None:
+    i, j = axis(N, name="i"), axis(M, name="j")
+    x, y = poly(i.var), poly(j.var)
+    assert solved([x + y], [i, j]) == (set(), 1)
+    assert solved([x * (m - 1) + y], [i, j]) == (set(), 1)
+    assert solved([x * n + y], [i, j]) == (set(), 1)
+    assert solved([x * y], [i, j]) == (set(), 1)
+
+
+@pytest.mark.parametrize("sizes", [(4, 3), (3, 5), (1, 1), (0, 2)])
+def test_a_change_of_axes_visits_the_same_points(sizes: tuple[int, int]) -> None:
+    i, p = axis(N, name="i"), axis(M, name="p")
+    axes = (i, p)
+    index = [poly(i.var) + poly(p.var)]
+    change = rebase(index, axes, KNOWN.within(axes))
+    assert change is not None and len(change.axes) == 2
+    values = dict(zip((N, M), sizes, strict=True))
+    old = {(q[i.var], q[p.var]) for q in points(axes, values)}
+    new = [tuple(change.env[v].evaluate(q.__getitem__) for v in (i.var, p.var)) for q in points(change.axes, values)]
+    assert len(new) == len(set(new)) and set(new) == old
+    moved = [e.substitute(change.env.get) for e in index]
+    known = KNOWN.within(change.axes)
+    box = hull(change.axes, known)
+    assert box is not None
+    assert not solved_axes(moved, [a.var for a in change.axes], box, known)[1]
+
+
+def test_a_change_that_needs_a_division_is_refused() -> None:
+    i, p = axis(N, name="i"), axis(M, name="p")
+    assert rebase([poly(i.var) * 2 + poly(p.var) * 2], (i, p), KNOWN.within((i, p))) is None
+
+
+def test_axes_of_a_triangle_can_be_reordered() -> None:
+    i = axis(N, name="i")
+    j = Axis(fresh("j", I64), (poly(i.var) + 1,), (n,))
+    known = KNOWN.within((i, j))
+    box = hull((i, j), known)
+    assert box is not None and box[j.var] == (poly(1), n - 1)
+    change = changed((i, j), known, {}, [j.var, i.var], box)
+    assert change is not None
+    before = {(q[i.var], q[j.var]) for q in points((i, j), {N: 5})}
+    assert {(q[i.var], q[j.var]) for q in points(change.axes, {N: 5})} == before
+
+
+def test_the_span_of_a_polynomial_on_a_box() -> None:
+    i, j = axis(N, name="i"), axis(M, name="j")
+    known = KNOWN.within((i, j))
+    box = hull((i, j), known)
+    assert box is not None
+    assert span(poly(i.var) - poly(j.var) * 2, box, known) == (2 - m * 2, n - 1)
+    assert span(poly(i.var) * poly(j.var), box, known) is None
+
+
+def test_a_space_is_empty_where_a_dropped_axis_is() -> None:
+    i, j = axis(N, name="i"), axis(M, name="j")
+    box = hull((i, j), KNOWN)
+    assert box is not None
+    (kept,) = nonempty([i], [j], box, KNOWN)
+    for a, b in product(range(4), range(3)):
+        assert len(points((kept,), {N: a, M: b})) == (a if b else 0)
+
+
+def test_far_fewer_points_than_elements() -> None:
+    assert degree_less(n, n * m) and degree_less(poly(3), n) and degree_less(n, n * 2)
+    assert not degree_less(n, n) and not degree_less(n * m, n) and not degree_less(n - 1, n)

@@ -1,0 +1,131 @@
+"""The normal form: inner reductions and invariants become arrays of their own, and only where that is allowed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Array, Comp, Function, Let, Lit, Program, Scalar, Var, poly
+from dlang.ir.builder import Builder
+from dlang.ir.interpreter import Interpreter
+from dlang.ir.traverse import walk
+from dlang.ir.verify import verify
+from dlang.optimize.distribute import distribute
+
+F64 = Scalar("f64")
+I64 = Scalar("i64")
+
+
+def real(*shape: Var) -> Array:
+    return Array("f64", tuple(poly(s) for s in shape))
+
+
+def both(f: Function, *args: object) -> tuple[Interpreter, Interpreter, list[Let]]:
+    """Runs a function before and after, compares, and gives the counts and the comprehensions after."""
+    before = Program({"f": f})
+    verify(before)
+    after = distribute(before)
+    verify(after)
+    runs = Interpreter(before), Interpreter(after)
+    old, new = (r.run("f", list(args)) for r in runs)
+    for a, b in zip(old, new, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    return *runs, [let for let in walk(after.functions["f"].body) if isinstance(let.op, Comp)]
+
+
+def matrix() -> tuple[Builder, Var, Var, Var]:
+    b = Builder()
+    n, m = b.param("n", I64), b.param("m", I64)
+    return b, n, m, b.param("x", real(n, m))
+
+
+def test_softmax_written_as_one_comprehension_sums_each_row_once() -> None:
+    b, n, m, x = matrix()
+
+    def exp(i: Var, j: Var) -> Var:
+        return b.prim("exp", b.read(x, [i, j]))
+
+    y = b.map([n, m], lambda i, j: b.prim("div", exp(i, j), b.reduce([m], lambda k: exp(i, k))))
+    before, after, comps = both(b.function("f", [y]), 10, 10, np.ones((10, 10)))
+    assert len(comps) == 2 and not any(isinstance(inner.op, Comp) for c in comps for inner in body(c))
+    assert after.operations < before.operations / 3
+
+
+def body(let: Let) -> tuple[Let, ...]:
+    assert isinstance(let.op, Comp)
+    return let.op.body.lets
+
+
+def test_a_factor_of_one_axis_is_computed_once_for_that_axis() -> None:
+    b, n, m, x = matrix()
+    y = b.map([n, m], lambda i, j: b.mul(b.read(x, [i, j]), b.prim("exp", b.read(x, [i, i]))))
+    _, after, _ = both(b.function("f", [y]), 20, 20, np.ones((20, 20)))
+    assert after.counts["Prim"] == 20 * 20 + 20
+
+
+def test_a_read_that_is_in_range_only_because_an_axis_is_not_empty_is_not_made_without_it() -> None:
+    b, n, m, x = matrix()
+    last = poly(m) - 1
+    y = b.map([n, m], lambda i, j: b.mul(b.read(x, [i, j]), b.prim("exp", b.read(x, [i, last]))))
+    f = b.function("f", [y])
+    both(f, 3, 4, np.ones((3, 4)))
+    both(f, 3, 0, np.ones((3, 0)))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 2), (3, 0), (0, 2)])
+def test_a_check_of_one_axis_runs_if_and_only_if_it_ran_before(rows: int, columns: int) -> None:
+    b, n, m, x = matrix()
+    at = b.param("at", Array("i64", (poly(n),)))
+
+    def value(i: Var, j: Var) -> Var:
+        row = b.read(at, [i])
+        inside = b.prim("and", b.prim("ge", row, Lit(0, "i64")), b.prim("lt", row, n))
+        (row,) = b.check(inside, "E0801", ("out of range",), (), (row,))
+        return b.mul(b.read(x, [i, j]), b.reduce([m], lambda k: b.read(x, [row, k])))
+
+    f = b.function("f", [b.map([n, m], value)])
+    data = np.arange(float(rows * columns)).reshape(rows, columns)
+    _, _, comps = both(f, rows, columns, data, np.zeros(rows, int))
+    assert not any(isinstance(inner.op, Comp) for c in comps for inner in body(c))
+    bad = np.full(rows, 99)
+    for program in (Program({"f": f}), distribute(Program({"f": f}))):
+        if rows and columns:
+            with pytest.raises(Exception, match="out of range"):
+                Interpreter(program).run("f", [rows, columns, data, bad])
+        else:
+            Interpreter(program).run("f", [rows, columns, data, bad])
+
+
+def test_what_depends_on_a_loop_at_its_point_stays_with_it() -> None:
+    b, n, m, x = matrix()
+
+    def value(i: Var, j: Var) -> Var:
+        (root,) = b.for_(0, 5, [b.read(x, [i, j])], lambda k, v: b.prim("sin", v))
+        return b.reduce([m], lambda k: b.mul(root, b.read(x, [i, k])))
+
+    _, _, comps = both(b.function("f", [b.map([n, m], value)]), 3, 4, np.ones((3, 4)))
+    assert any(isinstance(inner.op, Comp) for c in comps for inner in body(c))
+
+
+def test_a_triangle_of_inner_sums_keeps_its_shape() -> None:
+    b, n, _m, x = matrix()
+    y = b.map([n], lambda i: b.prim("exp", b.reduce([i], lambda k: b.read(x, [i, k]))))
+    both(b.function("f", [y]), 5, 5, np.arange(25.0).reshape(5, 5) / 25)
+
+
+def test_an_array_local_to_a_point_becomes_part_of_a_larger_one() -> None:
+    b, n, m, x = matrix()
+
+    def value(i: Var) -> Var:
+        row = b.map([m], lambda j: b.prim("exp", b.read(x, [i, j])))
+        return b.add(b.reduce([m], lambda j: b.read(row, [j])), b.reduce([m], lambda j: b.read(row, [j]), "max"))
+
+    _, _, comps = both(b.function("f", [b.map([n], value)]), 3, 4, np.ones((3, 4)))
+    assert not any(isinstance(inner.op, Comp) for c in comps for inner in body(c))
+
+
+def test_the_normal_form_of_a_normal_form_is_itself() -> None:
+    b, n, m, x = matrix()
+    y = b.map([n, m], lambda i, j: b.prim("div", b.read(x, [i, j]), b.reduce([m], lambda k: b.read(x, [i, k]))))
+    once = distribute(Program({"f": b.function("f", [y])}))
+    assert distribute(once).functions["f"] is once.functions["f"]
