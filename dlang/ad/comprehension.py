@@ -216,7 +216,8 @@ def pull_body(
             back += more
             wanted.append(Contribution(v, (), bar, False))
     if wanted:
-        within = {v: ends for d, ends in (digits or {}).items() if isinstance(v := renaming.atom(d), Var)}
+        moved = {renaming.atom(d): ends for d, ends in (digits or {}).items()}
+        within = {d: ends for d, ends in moved.items() if isinstance(d, Var)}
         place(scope, axes, [*body, *back], wanted, within)
 
 

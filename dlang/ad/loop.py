@@ -93,7 +93,7 @@ def _refuse_changing_sizes(let: Let, op: For, state: Sequence[int]) -> None:
     params = set(op.params)
     if any(v in params for k in state for v in type_vars(op.params[k].type)):
         raise error(
-            "E0704",
+            "E0712",
             "derivatives of a loop whose arrays change size are not supported yet",
             let.span,
             label="an array of this loop may have another size after every trip",

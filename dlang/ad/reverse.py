@@ -82,7 +82,7 @@ def pull(let: Let, scope: Scope) -> list[Let]:
             return [let]
         case Call():
             raise error(
-                "E0703",
+                "E0711",
                 f"derivatives of recursive functions are not supported yet: `{_label(scope, op)}`",
                 let.span,
                 label="a derivative passes through this call",

@@ -53,10 +53,8 @@ def sequential(let: Let, op: Comp, chosen: Sequence[int], scope: Scope) -> list[
         for k, d in zip(chosen, destinations, strict=True):
             identity = Lit(_IDENTITY[_monoid(d)], dtype_of(let.vars[k]))
             init.append(d.into if d.into is not None else b.full(d.shape, identity) if d.shape else identity)
-        block, loop = _nest(scope, op, chosen, list(op.axes), init, renaming)
-        assert not block
-        final = Let(tuple(let.vars[k] for k in chosen), loop, let.span) if isinstance(loop, For) else None
-        assert final is not None
+        loop = _nest(scope, op, chosen, list(op.axes), init, renaming)
+        final = Let(tuple(let.vars[k] for k in chosen), loop, let.span)
     for old, new in renaming.env.items():
         if old in scope.active and isinstance(new, Var):
             scope.active.add(new)
@@ -69,7 +67,7 @@ def _monoid(d: Destination) -> str:
 
 def _nest(
     scope: Scope, op: Comp, chosen: Sequence[int], axes: list[Axis], init: Sequence[Atom], renaming: Renaming
-) -> tuple[list[Let], For]:
+) -> For:
     """The loop over the first of `axes`, around those over the others."""
     b = scope.b
     axis, *inner = axes
@@ -80,7 +78,7 @@ def _nest(
     scope.active.update(params)
     with b.scope() as lets:
         if inner:
-            _, loop = _nest(scope, op, chosen, inner, params, renaming)
+            loop = _nest(scope, op, chosen, inner, params, renaming)
             results: tuple[Atom, ...] = tuple(fresh(p.name, p.type) for p in params)
             scope.active.update(r for r in results if isinstance(r, Var))
             b.emit_as([r for r in results if isinstance(r, Var)], loop)
@@ -91,7 +89,7 @@ def _nest(
                 _combined(scope, op.destinations[k], p, renaming.atom(op.body.results[k]), renaming)
                 for k, p in zip(chosen, params, strict=True)
             )
-    return [], For(index, low, high, params, tuple(init), Block(tuple(lets), results))
+    return For(index, low, high, params, tuple(init), Block(tuple(lets), results))
 
 
 def _bound(scope: Scope, bounds: Sequence[Size], primitive: str, renaming: Renaming) -> Size:

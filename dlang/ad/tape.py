@@ -156,7 +156,7 @@ def refuse_effects(lets: Sequence[Let], loop: Let) -> None:
     for let in walk(Block(tuple(lets), ())):
         if isinstance(let.op, Effect):
             raise error(
-                "E0705",
+                "E0713",
                 "derivatives of a loop with effects are supported only where it is known how much it will save",
                 let.span or loop.span,
                 label="the loop has to run twice, so this would happen twice",

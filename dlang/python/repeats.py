@@ -42,10 +42,10 @@ def _walk(value: Any, key: list[object], leaves: list[Any]) -> bool:
         leaves.append(value)
     elif kind is tuple:
         key.append(len(value))
-        return all([_walk(v, key, leaves) for v in value])
+        return all(_walk(v, key, leaves) for v in value)
     elif hasattr(kind, "__dataclass_fields__"):
         key.append(kind)
-        return all([_walk(getattr(value, name), key, leaves) for name in kind.__dataclass_fields__])
+        return all(_walk(getattr(value, name), key, leaves) for name in kind.__dataclass_fields__)
     else:
         return False
     return True

@@ -238,7 +238,7 @@ def asserted(f: Frame, e: core.As) -> Value:
     assert isinstance(wanted, MonoArray)
     actual = leading_shape(v)
     if len(actual) != len(wanted.shape):
-        raise error("E0401", "`as` to another number of axes", e.span)
+        raise error("E0402", "`as` to another number of axes", e.span)
     for k, (a, w) in enumerate(zip(actual, wanted.shape, strict=True)):
         if a != w:
             x, y = em.atom(a), em.atom(w)

@@ -78,7 +78,7 @@ class Annotator:
     def effects(self, span: Span, names: tuple[str, ...] | None) -> Effects:
         for n in names or ():
             if n not in EFFECTS:
-                raise error("E0312", f"`{n}` is not an effect", span, help=("effects are `print`, `io` and `random`",))
+                raise error("E0211", f"`{n}` is not an effect", span, help=("effects are `print`, `io` and `random`",))
         return Effects(set(names or ()), names is not None)
 
     def named(self, t: s.TypeName, name: str, arguments: tuple[s.TypeExpr | s.Dim, ...]) -> Type:
@@ -165,7 +165,7 @@ class Annotator:
         for d in dims:
             if isinstance(d, s.SizeRow):
                 if row is not None:
-                    raise error("E0402", "a shape has at most one `..`", d.span)
+                    raise error("E0416", "a shape has at most one `..`", d.span)
                 row = self.row(d.name)
                 r = resolve(e)
                 if isinstance(r, TypeVar):
@@ -207,10 +207,10 @@ class Annotator:
                     case _:
                         quotient = exact_division(a, b)
                         if quotient is None:
-                            raise error("E0404", "exact `/` of sizes needs a number on the right", d.span)
+                            raise error("E0417", "exact `/` of sizes needs a number on the right", d.span)
                         return Size(quotient.poly, origin)
             case s.SizeRow():
-                raise error("E0402", "`..` stands for axes, not for a size", d.span)
+                raise error("E0416", "`..` stands for axes, not for a size", d.span)
 
     def any_size(self, d: s.SizeAny, name: str | None) -> Size:
         if self.unknown is None:

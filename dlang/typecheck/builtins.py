@@ -158,7 +158,7 @@ def note_effect(scope: Scope, name: str) -> None:
 def as_value(cx: Checker, scope: Scope, name: str, span: Span) -> core.Expr:
     """A builtin as a function value: a lambda around its call."""
     if name in derivatives.FORMS:
-        raise error("E0306", f"`{name}` is a form, not a value: apply it to a function", span)
+        raise error("E0212", f"`{name}` is a form, not a value: apply it to a function", span)
     params: tuple[core.Local, ...]
     if name in SIGNATURES:
         note_effect(scope, name)
@@ -168,7 +168,7 @@ def as_value(cx: Checker, scope: Scope, name: str, span: Span) -> core.Expr:
         return core.Lambda(TypeFn(inst.params, inst.result), span, params, body)
     rule, parameters = FORMS.get(name, (cast, ("x",)))
     if parameters is None or name == "fail":
-        raise error("E0306", f"`{name}` can't be used as a value", span, help=(f"write a lambda: `|x| {name}(x)`",))
+        raise error("E0212", f"`{name}` can't be used as a value", span, help=(f"write a lambda: `|x| {name}(x)`",))
     required = [p for p in parameters if not p.endswith("?")]
     params = tuple(core.Local(p, cx.st.type_var(), False, None, span) for p in required)
     body = rule(cx, Given(name, tuple(core.Ref(p.type, span, p) for p in params), span))
@@ -247,7 +247,7 @@ def cast(cx: Checker, g: Given) -> core.Expr:
     (x,) = g.args
     if g.name in ("bool", "str"):
         better = "write a comparison such as `x != 0`" if g.name == "bool" else 'write a string with the value: "{x}"'
-        raise error("E0301", f"there is no conversion to `{g.name}`", g.span, help=(better,))
+        raise error("E0317", f"there is no conversion to `{g.name}`", g.span, help=(better,))
     _, shape = split_checked(cx, x, "Scalar")
     return core.Builtin(resolve(TypeArray(TypeCon(g.name), shape)), g.span, "cast", g.args)
 

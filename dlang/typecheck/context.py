@@ -215,7 +215,7 @@ class Checker:
         if s is not None and not self.mentions_index(s):
             value = s.poly.constant
             if value is not None and value < 0:
-                raise error("E0401", f"a size cannot be negative, found {value}", span)
+                raise error("E0415", f"a size cannot be negative, found {value}", span)
             return Size(s.poly, s.origin or Note("this size", span)), None
         v = self.st.open_size(Note("the value of this expression", span))
         return of_var(v), v

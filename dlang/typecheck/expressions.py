@@ -122,14 +122,14 @@ def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
         case BuiltinEntry():
             return calls.builtin_value(cx, scope, entry, e)
         case ModuleEntry():
-            raise error("E0206", f"`{e.name}` is a module, not a value", e.span, help=(f"write `{e.name}.f`",))
+            raise error("E0212", f"`{e.name}` is a module, not a value", e.span, help=(f"write `{e.name}.f`",))
         case None:
             pass
     size = scope.find_type(e.name)
     if isinstance(size, SizeVar):
         return core.SizeValue(I64, e.span, of_var(size))
     if isinstance(size, TypeVar):
-        raise error("E0301", f"`{e.name}` is a type, not a value", e.span)
+        raise error("E0212", f"`{e.name}` is a type, not a value", e.span)
     if e.name in DTYPES:
         return calls.builtin_value(cx, scope, BuiltinEntry(e.name), e)
     raise cx.unknown_name(scope, e.name, e.span)
@@ -169,7 +169,7 @@ def field(cx: Checker, scope: Scope, e: s.Field) -> core.Expr:
                 case FnEntry():
                     return calls.function_value(cx, scope, member, e)
                 case _:
-                    raise error("E0206", f"`{e.name}` is not a value", e.span)
+                    raise error("E0212", f"`{e.name}` is not a value", e.span)
     return project(cx, infer(cx, scope, e.base), e.name, e.span)
 
 

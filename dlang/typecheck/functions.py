@@ -88,7 +88,7 @@ def signature(
                 effects = result.effects
                 for e in effects:
                     if e not in EFFECTS:
-                        raise error("E0312", f"`{e}` is not an effect", result.span,
+                        raise error("E0211", f"`{e}` is not an effect", result.span,
                                     help=("effects are `print`, `io` and `random`",))  # fmt: skip
             out = annotator.type(result)
             for v2 in variables(out):

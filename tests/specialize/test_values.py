@@ -129,3 +129,29 @@ def test_a_comprehension_of_rows_made_by_loops_runs_each_once():
     )
     (z,) = made.run(2, 3, np.ones((2, 3)))
     assert z.tolist() == [[1.0, 2.0, 3.0]] * 2
+
+
+def test_an_axis_that_has_ended_proves_nothing():
+    made = lowered("fn f(x: f64[n]) -> f64 { let s = sum(x); s + x[0] }")
+    with pytest.raises(RunError, match="index 0 is out of range"):
+        made.run(0, np.zeros(0))
+
+
+def test_what_a_branch_checked_proves_nothing_outside():
+    made = lowered(
+        "fn f(x: f64[n], k: i64) -> f64 { let s = if k > 0 { sum(zeros(k)) } else { 0.0 }; s + sum(x[k..]) }"
+    )
+    with pytest.raises(RunError, match="slice -1"):
+        made.run(2, np.ones(2), -1)
+
+
+def test_generic_code_keeps_the_dtype_of_each_float():
+    made = lowered(
+        """
+        struct S { w: f32[2], b: f64 }
+        fn halved<p: Vector>(x: p) -> p { let k = 0.5; map_floats(|v| k * v, x) }
+        fn f(s: S) -> S = halved(s)
+        """
+    )
+    w, b = made.run(np.array([1.0, 2.0], np.float32), 3.0)
+    assert w.dtype == np.float32 and w.tolist() == [0.5, 1.0] and b == 1.5

@@ -1,0 +1,17 @@
+"""The language as programs: every `test` block passes with both back ends."""
+
+from pathlib import Path
+
+import pytest
+
+from dlang.tools.dlc import main
+
+HERE = Path(__file__).parent
+TOUR = HERE.parents[2] / "shared" / "tour"
+FILES = [*sorted(HERE.glob("*.dl")), *[p for n in (1, 2, 3) for p in sorted(TOUR.glob(f"0{n}_*.dl"))]]
+
+
+@pytest.mark.parametrize("backend", ["interp", "cpu"])
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_the_tests_of_a_program_pass(file, backend, capsys):
+    assert main(["test", "--backend", backend, str(file)]) == 0, "".join(capsys.readouterr())
