@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import assert_never
 
 from dlang.ir import anf
@@ -189,34 +189,28 @@ def joined_arms(
             if contains_function(x) or contains_function(y):
                 raise unsupported("choosing between different functions at run time", em.span)
             raise unsupported("arms of different structure", em.span)
-        pairs = iter(zip(list(sizes_of(x)), list(sizes_of(y)), strict=True))
         inside = {v for let in (*lets_a, *lets_b) for v in let.vars}
-
-        def common(pairs: object = pairs, inside: set[Var] = inside) -> anf.Size:
-            p, q = next(pairs)  # type: ignore[call-overload]
+        common: list[anf.Size] = []
+        for p, q in zip(sizes_of(x), sizes_of(y), strict=True):
             if p == q and not p.mentions(inside):
-                return p  # type: ignore[no-any-return]
+                common.append(p)
+                continue
             if (p, q) not in sizes:
                 k = fresh("k", Scalar("i64"))
                 em.facts.size(k)
                 sizes[(p, q)] = k
-            return poly(sizes[(p, q)])
-
-        joined_values.append(with_common_sizes(x, common))
-    for lets, column in ((lets_a, 0), (lets_b, 1)):
+            common.append(poly(sizes[(p, q)]))
+        joined_values.append(with_common_sizes(x, iter(common)))
+    flat: list[list[Atom]] = []
+    for column, (lets, values) in enumerate(((lets_a, all_a), (lets_b, all_b))):
         with em.block() as extra:
             atoms = [em.atom(pair[column]) for pair in sizes]
         lets.extend(extra)
-        if column == 0:
-            first = atoms
-        else:
-            second = atoms
-    flat_a = [*first, *[x for v in all_a for x in leaves(v)]]
-    flat_b = [*second, *[x for v in all_b for x in leaves(v)]]
-    return joined_values[0], joined_values[1:], (flat_a, flat_b), list(sizes.values())
+        flat.append([*atoms, *[x for v in values for x in leaves(v)]])
+    return joined_values[0], joined_values[1:], (flat[0], flat[1]), list(sizes.values())
 
 
-def with_common_sizes(v: Value, common: Callable[[], anf.Size]) -> Value:
+def with_common_sizes(v: Value, common: Iterator[anf.Size]) -> Value:
     """The structure with every size, in the order of `sizes_of`, given anew."""
     match v:
         case ScalarV():
@@ -227,14 +221,14 @@ def with_common_sizes(v: Value, common: Callable[[], anf.Size]) -> Value:
             return DataV(decl, tuple([with_common_sizes(x, common) for x in fields]))
         case ClosureV() | DerivativeV():
             for _ in sizes_of(v):
-                common()
+                next(common)
             return v
         case _:
             if isinstance(v, ArrayV):
-                shape = tuple([common() for _ in v.shape])
+                shape = tuple([next(common) for _ in v.shape])
                 return ArrayV(fresh(v.var.name, anf.Array(v.dtype, shape)))
             assert isinstance(v, Many)
-            return Many(tuple([common() for _ in v.shape]), with_common_sizes(v.element, common))
+            return Many(tuple([next(common) for _ in v.shape]), with_common_sizes(v.element, common))
 
 
 # ---- loops -----------------------------------------------------------------------------------------------------------

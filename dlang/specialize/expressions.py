@@ -24,6 +24,7 @@ from dlang.specialize.values import (
     DataV,
     DerivativeV,
     Many,
+    Mono,
     MonoArray,
     ScalarV,
     TupleV,
@@ -217,10 +218,10 @@ def array(f: Frame, e: core.ArrayExpr, items: list[Value]) -> Value:
     return out
 
 
-def _element(v: Many) -> anf.Scalar | MonoArray:
+def _element(v: Many) -> Mono:
     m = mono_of(v)
     assert isinstance(m, MonoArray)
-    return m.element  # type: ignore[return-value]
+    return m.element
 
 
 def empty(f: Frame, t: anf.Type) -> Atom:

@@ -137,7 +137,7 @@ class Annotator:
         if isinstance(found, TypeVar):
             return found
         if found is not None:
-            raise error("E0314", f"`{name}` is a size here, not a type", node.span)
+            raise error("E0213", f"`{name}` is a size here, not a type", node.span)
         if name in ("c64", "c128"):
             raise error("E0207", f"`{name}` is reserved: complex numbers are not supported yet", node.span)
         if _LIKE_DTYPE.match(name) and len(name) > 1:
@@ -232,7 +232,7 @@ class Annotator:
         if isinstance(found, SizeVar):
             return of_var(found, found.origin)
         if found is not None:
-            raise error("E0314", f"`{name}` is a type here, not a size", span)
+            raise error("E0213", f"`{name}` is a type here, not a size", span)
         local = self.cx.size_of_name(self.scope, name)
         if local is not None:
             return Size(local.poly, local.origin or self.origin(span))

@@ -55,7 +55,7 @@ def index_axes(
             span,
         )
     elif isinstance(t, TypeCon):
-        raise error("E0315", f"`{t.name}` has no axes and can't be indexed", span)
+        raise error("E0402", f"`{t.name}` has no axes and can't be indexed", span)
     else:
         axes = tuple(cx.st.size(Note("an axis that is indexed here", span)) for _ in written)
         element = cx.st.type_var()

@@ -47,7 +47,9 @@ PROGRAMS = {
     "overwritten in a branch": (
         "fn f(x: f64[n]) -> f64 { var u = x; for i < n { if x[i] > 0.2 { u[i] = u[i] ** 2 } }; sum(u * x) }"
     ),
-    "carried scalars": "fn f(x: f64[n]) -> f64 { var a = 1.0; var b = 0.5; for v in x { (a, b) = (b * v, a + v) }; a * b }",
+    "carried scalars": (
+        "fn f(x: f64[n]) -> f64 { var a = 1.0; var b = 0.5; for v in x { (a, b) = (b * v, a + v) }; a * b }"
+    ),
     "weights in a loop": (
         "fn f(x: f64[n]) -> f64 { let w = [[x[i] - 0.3 * x[j] for j] for i]; var h = x; "
         "for k < 3 { h = tanh(w @ h) }; sum(h) }"
