@@ -157,6 +157,21 @@ def assigned(*trees: Tree) -> list[core.Local]:
     return [local for local in found if local not in declared]
 
 
+def escapes(t: Tree) -> frozenset[str]:
+    """Which of `return`, `break` and `continue` may leave what is asked about; loops inside keep their own."""
+    match t:
+        case core.Return():
+            return frozenset({"return"})
+        case core.Break():
+            return frozenset({"break"})
+        case core.Continue():
+            return frozenset({"continue"})
+        case core.LocalFn() | core.Lambda() | core.Comprehension():
+            return frozenset()
+    inside = frozenset[str]().union(*[escapes(c) for c in children(t)])
+    return inside & {"return"} if isinstance(t, core.For | core.While) else inside
+
+
 def pattern_locals(p: core.Pattern) -> Iterator[core.Local]:
     match p:
         case core.Bind(local):

@@ -8,16 +8,17 @@ from typing import assert_never
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Lit, Scalar, Var, fresh, poly
 from dlang.polynomials import Poly
-from dlang.specialize.analysis import Tree, assigned, has_effect
+from dlang.specialize.analysis import Tree, assigned, escapes, has_effect
 from dlang.specialize.arith import COMPARISONS, close, operator
-from dlang.specialize.comprehensions import bound
+from dlang.specialize.comprehensions import bound, zero, zeros
 from dlang.specialize.emitter import FALSE, TRUE
-from dlang.specialize.frame import Frame, contains_function, unsupported
+from dlang.specialize.frame import Exits, Frame, contains_function, unsupported
 from dlang.specialize.functions import define
 from dlang.specialize.indexing import leading_shape, replace, select, selectors
 from dlang.specialize.patterns import bind_pattern
 from dlang.specialize.text import hole, joined
 from dlang.specialize.values import (
+    UNIT,
     ArrayV,
     ClosureV,
     DataV,
@@ -31,16 +32,88 @@ from dlang.specialize.values import (
     rebuild,
     shape_key,
     sizes_of,
+    template,
 )
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
 
 def statements(f: Frame, e: core.BlockExpr) -> Value:
-    """The value of a block."""
-    for s in e.statements:
+    """The value of a block. The outermost one with a `return` is the body of a function."""
+    if f.exits.returned is None and "return" in escapes(e):
+        return body_with_returns(f, e)
+    return sequence(f, e)
+
+
+def sequence(f: Frame, e: core.BlockExpr) -> Value:
+    """Statements and a result. What follows a statement that may leave the block runs only if it did not."""
+    for k, s in enumerate(e.statements):
         statement(f, s)
+        if isinstance(s, core.Break | core.Continue | core.Return):
+            return unreached(f, e.type)
+        flags = f.exits.of(escapes(s))
+        if flags:
+            return guarded(f, flags, core.BlockExpr(e.type, e.span, e.statements[k + 1 :], e.result))
     return f.eval(e.result)
+
+
+def guarded(f: Frame, flags: Sequence[core.Local], rest: core.BlockExpr) -> Value:
+    """What follows a statement that may have set one of the flags."""
+    if not rest.statements and rest.result == core.TupleExpr(rest.result.type, rest.result.span, ()):
+        return UNIT
+    left = flag_value(f, flags)
+    return branches(f, rest, left, lambda: unreached(f, rest.type), lambda: sequence(f, rest), ())
+
+
+def flag_value(f: Frame, flags: Sequence[core.Local]) -> Atom:
+    """Whether one of the flags is set."""
+    out: Atom = FALSE
+    for flag in flags:
+        (here,) = leaves(f.env[flag])
+        out = here if out == FALSE else out if here == FALSE else f.emitter.prim("or", out, here)
+    return out
+
+
+def unreached(f: Frame, t: ty.Type) -> Value:
+    """Some value of a type, where a flag says that it is not used; sizes that are not known are 0."""
+    known = f.bindings
+    f.bindings = dict(known)
+    for v in free_sizes(t):
+        f.bindings.setdefault(v, poly(0))
+    try:
+        mono = f.mono(t)
+    finally:
+        f.bindings = known
+    return template(mono, lambda leaf: zeros(f, leaf.shape, leaf.dtype) if isinstance(leaf, anf.Array) else _zero(leaf))
+
+
+def _zero(t: anf.Type) -> Atom:
+    assert isinstance(t, Scalar)
+    return zero(t.dtype)
+
+
+def free_sizes(t: ty.Type) -> Iterator[ty.SizeVar]:
+    stack: list[ty.Type | ty.Shape | ty.Size] = [ty.resolve(t)]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ty.Size):
+            yield from (a for a in ty.resolve_size(part).poly.atoms() if isinstance(a, ty.SizeVar))
+        else:
+            stack.extend(ty.children(part if isinstance(part, ty.Shape) else ty.resolve(part)))
+
+
+def body_with_returns(f: Frame, e: core.BlockExpr) -> Value:
+    """The body of a function with `return`: what was returned, or else its value."""
+    returned, result = core.Local("returned", ty.TypeCon("bool")), core.Local("result", e.type)
+    f.exits = Exits(returned, result)
+    f.env[returned] = ScalarV(FALSE)
+    f.env[result] = unreached(f, e.type)
+    value = sequence(f, e)
+    condition, early = flag_value(f, [returned]), f.env[result]
+    f.exits = Exits()
+    if condition == FALSE:
+        return value
+    return branches(f, e.result, condition, lambda: early, lambda: value, ())
 
 
 def statement(f: Frame, s: core.Statement) -> None:
@@ -71,14 +144,26 @@ def statement(f: Frame, s: core.Statement) -> None:
         case core.While(condition, body, span):
             with em.at(span):
                 while_loop(f, condition, body)
-        case core.Break(span) | core.Continue(span) | core.Return(span=span):
-            raise unsupported("`break`, `continue` and `return`", span)
+        case core.Break():
+            leave_by(f, f.exits.broken)
+        case core.Continue():
+            leave_by(f, f.exits.continued)
+        case core.Return(value, span):
+            assert f.exits.result is not None
+            with em.at(span):
+                f.env[f.exits.result] = f.eval(value)
+            leave_by(f, f.exits.returned)
         case core.Assert():
             check_assert(f, s)
         case core.Discard(value):
             f.eval(value)
         case _:
             assert_never(s)
+
+
+def leave_by(f: Frame, flag: core.Local | None) -> None:
+    assert flag is not None
+    f.env[flag] = ScalarV(TRUE)
 
 
 def name_sizes(f: Frame, pattern: core.Pattern, v: Value, names: tuple[core.Local, ...]) -> None:
@@ -114,20 +199,18 @@ def assign(f: Frame, place: core.Place, new: Value) -> None:
 # ---- branches --------------------------------------------------------------------------------------------------------
 def branches(
     f: Frame,
-    e: core.If | core.Match,
+    e: core.Expr,
     condition: Atom,
-    then: core.Expr,
+    then: core.Expr | Callable[[], Value],
     otherwise: core.Expr | Callable[[], Value],
     opened: tuple[ty.SizeVar, ...],
 ) -> Value:
     """One of two arms; what either assigns, and the token, are results too."""
     em = f.emitter
-    trees: list[Tree] = [e]
-    changed = [local for local in assigned(*trees) if local in f.env]
+    changed = changing(f, e)
     if condition in (TRUE, FALSE):
-        if condition == TRUE:
-            return f.eval(then)
-        return otherwise() if callable(otherwise) else f.eval(otherwise)
+        chosen = then if condition == TRUE else otherwise
+        return chosen() if callable(chosen) else f.eval(chosen)
     before, token = dict(f.env), f.world.token
     with_token = token is not None and has_effect(e)
     arms: list[tuple[list[anf.Let], Value, list[Value], Atom | None]] = []
@@ -231,16 +314,23 @@ def with_common_sizes(v: Value, common: Iterator[anf.Size]) -> Value:
             return Many(tuple([next(common) for _ in v.shape]), with_common_sizes(v.element, common))
 
 
+def changing(f: Frame, *trees: Tree) -> list[core.Local]:
+    """What code inside may change: locals of this frame that it assigns, and the flags of how it may leave."""
+    kinds = frozenset[str]().union(*[escapes(t) for t in trees])
+    flags = f.exits.of(kinds)
+    if "return" in kinds and f.exits.result is not None:
+        flags.append(f.exits.result)
+    return [local for local in (*assigned(*trees), *flags) if local in f.env]
+
+
 # ---- loops -----------------------------------------------------------------------------------------------------------
-def carried(f: Frame, *trees: Tree) -> list[core.Local]:
-    return [local for local in assigned(*trees) if local in f.env]
-
-
 def loop(f: Frame, binders: list[core.Binder], body: core.Expr) -> None:
     """`for`: what the body assigns is the state; several binders nest."""
     em = f.emitter
     b = bound(f, binders[0])
-    locals_ = carried(f, body)
+    outer = f.exits
+    early = start_loop(f, body, nested=len(binders) > 1)
+    locals_ = loop_state(f, body)
     before = dict(f.env)
     init = [a for local in locals_ for a in leaves(f.env[local])]
     with_token = f.world.token is not None and has_effect(body)
@@ -254,19 +344,59 @@ def loop(f: Frame, binders: list[core.Binder], body: core.Expr) -> None:
         if len(binders) > 1:
             loop(f, binders[1:], body)
         else:
-            f.eval(body)
-        results = leave(f, locals_, before, with_token)
-    bound_vars = em.emit(
-        anf.For(index, poly(0), b.size, tuple(params), tuple(init), Block(tuple(lets), tuple(results))),
-        *[p.type for p in params],
-        name="s",
-    )
+            trip(f, body)
+        results = next_state(f, locals_, before, with_token, early)
+    op = anf.For(index, poly(0), b.size, tuple(params), tuple(init), Block(tuple(lets), tuple(results)), bool(early))
+    bound_vars = em.emit(op, *[p.type for p in params], name="s")
     after(f, locals_, before, bound_vars, with_token)
+    f.exits = outer
+
+
+def start_loop(f: Frame, body: core.Expr, nested: bool = False) -> frozenset[str]:
+    """Sets up the flags of a loop; the ways in which its body may end it early."""
+    flag = ty.TypeCon("bool")
+    broken = f.exits.broken
+    if broken is None or not f.exits.nested:
+        broken = core.Local("broken", flag)
+        f.env[broken] = ScalarV(FALSE)
+    continued = None if nested else core.Local("continued", flag)
+    f.exits = Exits(f.exits.returned, f.exits.result, broken, continued, nested)
+    return escapes(body) & {"return", "break"}
+
+
+def loop_state(f: Frame, *trees: Tree) -> list[core.Local]:
+    """What a loop carries: what its trips may change, without the flag of a trip that was cut short."""
+    state = changing(f, *trees)
+    kinds = frozenset[str]().union(*[escapes(t) for t in trees])
+    return state if "continue" not in kinds else [local for local in state if local is not f.exits.continued]
+
+
+def trip(f: Frame, body: core.Expr) -> None:
+    """One run of a loop's body."""
+    if f.exits.continued is not None:
+        f.env[f.exits.continued] = ScalarV(FALSE)
+    f.eval(body)
+
+
+def next_state(
+    f: Frame,
+    locals_: Sequence[core.Local],
+    before: dict[core.Local | core.FnDecl, Value],
+    with_token: bool,
+    early: frozenset[str],
+) -> list[Atom]:
+    """The results of a body: whether to go on, if it may end the loop; then the state."""
+    results = leave(f, locals_, before, with_token)
+    if not early:
+        return results
+    return [f.emitter.prim("not", flag_value(f, f.exits.of(early))), *results]
 
 
 def while_loop(f: Frame, condition: core.Expr, body: core.Expr) -> None:
     em = f.emitter
-    locals_ = carried(f, condition, body)
+    outer = f.exits
+    early = start_loop(f, body)
+    locals_ = loop_state(f, condition, body)
     before = dict(f.env)
     init = [a for local in locals_ for a in leaves(f.env[local])]
     with_token = f.world.token is not None and (has_effect(body) or has_effect(condition))
@@ -281,10 +411,12 @@ def while_loop(f: Frame, condition: core.Expr, body: core.Expr) -> None:
     enter(f, locals_, params, with_token)
     f.world.token = outer_token
     with em.block() as lets:
-        f.eval(body)
-        results = leave(f, locals_, before, with_token)
-    op = anf.While(tuple(params), tuple(init), Block(tuple(test), (holds,)), Block(tuple(lets), tuple(results)))
+        trip(f, body)
+        results = next_state(f, locals_, before, with_token, early)
+    test_block, body_block = Block(tuple(test), (holds,)), Block(tuple(lets), tuple(results))
+    op = anf.While(tuple(params), tuple(init), test_block, body_block, bool(early))
     after(f, locals_, before, em.emit(op, *[p.type for p in params], name="s"), with_token)
+    f.exits = outer
 
 
 def enter(f: Frame, locals_: Sequence[core.Local], params: Sequence[Var], with_token: bool) -> None:

@@ -45,6 +45,25 @@ class World:
     token: Atom | None
 
 
+@dataclass(frozen=True, slots=True)
+class Exits:
+    """Flags that `return`, `break` and `continue` set, as mutable locals of the frame; `result` is what is returned.
+
+    nested: inside comes another binder of the same `for`, which is left by the same flag.
+    """
+
+    returned: core.Local | None = None
+    result: core.Local | None = None
+    broken: core.Local | None = None
+    continued: core.Local | None = None
+    nested: bool = False
+
+    def of(self, kinds: frozenset[str]) -> list[core.Local]:
+        """The flags that ways of leaving set."""
+        named = {"return": self.returned, "break": self.broken, "continue": self.continued}
+        return [flag for kind, flag in named.items() if kind in kinds and flag is not None]
+
+
 @dataclass(slots=True)
 class Frame:
     """env: what locals and local functions stand for now. evaluate: lowers an expression in a frame."""
@@ -55,6 +74,7 @@ class Frame:
     evaluate: Callable[[Frame, core.Expr], Value]
     bindings: Bindings = field(default_factory=dict)
     env: dict[core.Local | core.FnDecl, Value] = field(default_factory=dict)
+    exits: Exits = Exits()
 
     def inner(self, bindings: Bindings, env: dict[core.Local | core.FnDecl, Value]) -> Frame:
         """A frame of the same IR function for another body."""

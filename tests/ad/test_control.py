@@ -155,7 +155,7 @@ def test_a_recursive_function_is_refused_at_the_call() -> None:
     with pytest.raises(DlangError) as caught:
         expanded(differentiated(program_of(power), "power", [0]))
     (diagnostic,) = caught.value.diagnostics
-    assert diagnostic.code == "E0703" and "power" in diagnostic.message and diagnostic.span is not None
+    assert diagnostic.code == "E0711" and "power" in diagnostic.message and diagnostic.span is not None
 
 
 def test_an_effect_that_a_derivative_passes_through_is_refused_and_one_that_it_does_not_is_kept() -> None:
