@@ -7,9 +7,10 @@ from typing import Any, assert_never
 
 import numpy as np
 
+from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.python.structs import StructClasses
-from dlang.specialize.values import Mono, MonoArray, MonoData, MonoFn, MonoTuple
+from dlang.specialize.values import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoTuple
 
 
 def to_python(mono: Mono, leaves: Iterator[Any], classes: StructClasses) -> Any:
@@ -31,6 +32,13 @@ def to_python(mono: Mono, leaves: Iterator[Any], classes: StructClasses) -> Any:
             return tuple([to_python(i, leaves, classes) for i in items])
         case MonoData(decl, fields):
             return classes.of(decl)(*[to_python(f, leaves, classes) for f in fields])
+        case MonoEnum(decl, _):
+            raise error(
+                "E0690",
+                f"the enum `{decl.name}` as a result in Python is not supported yet",
+                decl.span,
+                help=("return a struct or a tuple of what it stands for",),
+            )
         case MonoFn():
             raise AssertionError("a function has no leaves")
         case _:
@@ -45,6 +53,8 @@ def leaf_count(mono: Mono) -> int:
             return leaf_count(element)
         case MonoTuple(items) | MonoData(_, items):
             return sum(map(leaf_count, items))
+        case MonoEnum():
+            return 1 + sum(map(leaf_count, mono.fields))
         case _:
             return 0
 

@@ -9,7 +9,7 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Size, poly
 from dlang.specialize.emitter import FALSE, TRUE, Emitter
 from dlang.specialize.frame import Frame, unsupported
-from dlang.specialize.values import ArrayV, DataV, Many, ScalarV, TupleV, Value
+from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
 
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 SIMPLE = {"+": "add", "-": "sub", "*": "mul", "/": "div"} | COMPARISONS
@@ -135,7 +135,7 @@ def zip_structures(f: Frame, function: Scalars, *values: Value) -> Value:
 
 
 def is_structure(v: Value) -> bool:
-    return isinstance(v, TupleV | DataV | Many)
+    return isinstance(v, TupleV | DataV | EnumV | Many)
 
 
 def operator(f: Frame, name: str, a: Value, b: Value) -> Value:
@@ -177,6 +177,11 @@ def equal(f: Frame, a: Value, b: Value) -> Atom:
             return conjunction(e, [equal(f, x, y) for x, y in zip(xs, ys, strict=True)])
         case DataV(_, xs), DataV(_, ys):
             return conjunction(e, [equal(f, x, y) for x, y in zip(xs, ys, strict=True)])
+        case EnumV(), EnumV():
+            same = [equal(f, a.tag, b.tag)]
+            for x, y in zip(a.fields, b.fields, strict=True):  # those of other variants are zeros
+                same.append(equal(f, x, y))
+            return conjunction(e, same)
         case Many(_, x), Many(_, y):
             return equal(f, x, y)
     raise unsupported("`==` on functions", f.emitter.span)

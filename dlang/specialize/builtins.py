@@ -16,7 +16,7 @@ from dlang.specialize.arith import (
 from dlang.specialize.comprehensions import filled, gathered, nonempty, reduction, zero, zeros
 from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, unsupported
-from dlang.specialize.functions import apply
+from dlang.specialize.functions import apply, stopped
 from dlang.specialize.indexing import Element, leading_shape, map_leaves, select, store_leaf
 from dlang.specialize.text import rendered
 from dlang.specialize.values import (
@@ -103,7 +103,7 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case "close", [x, y, *tol]:
             return ScalarV(close(f, x, y, atom(tol[0]) if tol else Lit(1e-9, "f64")))
         case "stop_gradient", [x]:
-            return rebuild(x, iter([e.emit(anf.Stop(a), a.type)[0] for a in leaves(x)]))
+            return stopped(f, x)
         case "print", [x]:
             return effect(f, "print", [text(f, x)], (), [])
         case (("read_npz" | "read_npy"), _):

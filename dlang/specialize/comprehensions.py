@@ -14,7 +14,7 @@ from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.indexing import Element, leading_shape, select
 from dlang.specialize.patterns import bind_pattern
-from dlang.specialize.values import ArrayV, DataV, Many, ScalarV, TupleV, Value, leaves, rebuild
+from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value, leaves, rebuild
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
@@ -189,6 +189,8 @@ def as_arrays(value: Value) -> Value:
             return TupleV(tuple([as_arrays(i) for i in items]))
         case DataV(decl, fields):
             return DataV(decl, tuple([as_arrays(x) for x in fields]))
+        case EnumV():
+            return value.map(as_arrays)
         case Many(shape, element):
             return Many(shape, as_arrays(element))
         case _:

@@ -23,6 +23,7 @@ from dlang.specialize.values import (
     ClosureV,
     DataV,
     DerivativeV,
+    EnumV,
     Many,
     ScalarV,
     TupleV,
@@ -302,6 +303,8 @@ def with_common_sizes(v: Value, common: Iterator[anf.Size]) -> Value:
             return TupleV(tuple([with_common_sizes(i, common) for i in items]))
         case DataV(decl, fields):
             return DataV(decl, tuple([with_common_sizes(x, common) for x in fields]))
+        case EnumV():
+            return v.map(lambda x: with_common_sizes(x, common))
         case ClosureV() | DerivativeV():
             for _ in sizes_of(v):
                 next(common)

@@ -13,7 +13,7 @@ from dlang.specialize.builtins import builtin
 from dlang.specialize.comprehensions import comprehension, zero, zeros
 from dlang.specialize.control import branches, statements
 from dlang.specialize.emitter import FALSE, TRUE
-from dlang.specialize.frame import Frame, in_front, unsupported
+from dlang.specialize.frame import Frame, in_front
 from dlang.specialize.functions import apply, closure_of, named
 from dlang.specialize.indexing import Element, leading_shape, select, selectors, store
 from dlang.specialize.patterns import bind_pattern, test
@@ -23,9 +23,11 @@ from dlang.specialize.values import (
     ClosureV,
     DataV,
     DerivativeV,
+    EnumV,
     Many,
     Mono,
     MonoArray,
+    MonoEnum,
     ScalarV,
     TupleV,
     Value,
@@ -83,12 +85,12 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
             return ScalarV(logic(f, e))
         case core.TupleExpr(_, _, items):
             return TupleV(tuple([f.eval(i) for i in items]))
-        case core.Construct(_, _, decl, _, fields):
-            if not decl.is_struct:
-                raise unsupported(f"the enum `{decl.name}` in compiled code", e.span)
-            values = [f.eval(x) for x in fields]
+        case core.Construct(_, _, decl, variant, fields):
+            values = tuple([f.eval(x) for x in fields])
             wanted = f.mono(e.type)
-            return f.fit(DataV(decl, tuple(values)), wanted)
+            if isinstance(wanted, MonoEnum):
+                return enum(f, wanted, variant.tag, values)
+            return f.fit(DataV(decl, values), wanted)
         case core.Project(_, _, value, position, name):
             return project(f.eval(value), position, name)
         case core.ArrayExpr(_, _, items):
@@ -227,6 +229,15 @@ def _element(v: Many) -> Mono:
 def empty(f: Frame, t: anf.Type) -> Atom:
     assert isinstance(t, anf.Array)
     return zeros(f, t.shape, t.dtype)
+
+
+def enum(f: Frame, t: MonoEnum, tag: int, values: tuple[Value, ...]) -> Value:
+    """A variant; the fields of the others are zeros."""
+    made = template(t, lambda leaf: empty(f, leaf) if isinstance(leaf, anf.Array) else _zero(leaf))
+    assert isinstance(made, EnumV)
+    fields = tuple([f.fit(v, m) for v, m in zip(values, t.variants[tag], strict=True)])
+    variants = (*made.variants[:tag], fields, *made.variants[tag + 1 :])
+    return EnumV(t.decl, ScalarV(Lit(tag, "i64")), variants)
 
 
 def asserted(f: Frame, e: core.As) -> Value:

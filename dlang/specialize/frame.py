@@ -17,10 +17,12 @@ from dlang.specialize.values import (
     ClosureV,
     DataV,
     DerivativeV,
+    EnumV,
     Many,
     Mono,
     MonoArray,
     MonoData,
+    MonoEnum,
     MonoFn,
     MonoTuple,
     TupleV,
@@ -75,6 +77,7 @@ class Frame:
     bindings: Bindings = field(default_factory=dict)
     env: dict[core.Local | core.FnDecl, Value] = field(default_factory=dict)
     exits: Exits = Exits()
+    within: tuple[ty.DataDecl, ...] = ()  # the types whose fields are being looked at
 
     def inner(self, bindings: Bindings, env: dict[core.Local | core.FnDecl, Value]) -> Frame:
         """A frame of the same IR function for another body."""
@@ -100,7 +103,7 @@ class Frame:
             case ty.TypeVar():
                 bound = self.bindings.get(t)
                 if bound is not None:
-                    assert isinstance(bound, anf.Scalar | MonoArray | MonoTuple | MonoData | MonoFn)
+                    assert isinstance(bound, anf.Scalar | MonoArray | MonoTuple | MonoData | MonoEnum | MonoFn)
                     return bound
                 if t.literal is not None or "Float" in t.classes or "Num" in t.classes:
                     return anf.Scalar("i64" if t.literal == "int" and "Float" not in t.classes else "f64")
@@ -114,15 +117,20 @@ class Frame:
             case ty.TypeData(decl, args):
                 return self.mono_data(decl, args)
 
-    def mono_data(self, decl: ty.DataDecl, args: tuple[ty.Type | ty.Size | ty.Shape, ...]) -> MonoData:
-        if not decl.is_struct:
-            raise unsupported(f"the enum `{decl.name}` in compiled code", self.emitter.span)
-        inner = Frame(self.emitter, self.world, self.instances, self.evaluate, {})
+    def mono_data(self, decl: ty.DataDecl, args: tuple[ty.Type | ty.Size | ty.Shape, ...]) -> MonoData | MonoEnum:
+        if decl in self.within:
+            raise unsupported(f"the recursive type `{decl.name}` in compiled code", self.emitter.span)
+        inner = Frame(self.emitter, self.world, self.instances, self.evaluate, {}, within=(*self.within, decl))
         for param, arg in zip(decl.params, args, strict=True):
-            inner.bindings[param] = self.binding(arg)
+            inner.bindings[param] = self.binding(arg, inner.within)
+        if not decl.is_struct:
+            return MonoEnum(decl, tuple([tuple([inner.mono(t) for _, t in v.fields]) for v in decl.variants]))
         return MonoData(decl, tuple([inner.mono(t) for _, t in decl.variants[0].fields]))
 
-    def binding(self, term: ty.Type | ty.Size | ty.Shape) -> Mono | Size | tuple[Size, ...]:
+    def binding(
+        self, term: ty.Type | ty.Size | ty.Shape, within: tuple[ty.DataDecl, ...] = ()
+    ) -> Mono | Size | tuple[Size, ...]:
+        """What a variable stands for; `within`: the declarations whose argument it is."""
         if isinstance(term, ty.Size):
             return self.size(term)
         if isinstance(term, ty.Shape):
@@ -190,6 +198,11 @@ class Frame:
                 inner: dict[ty.Var, ty.Type | ty.Size | ty.Shape] = dict(zip(decl.params, args, strict=True))
                 for (_, field_type), part in zip(decl.variants[0].fields, parts, strict=True):
                     self._match(substituted(field_type, inner), part, missing)
+            case ty.TypeData(decl, args), MonoEnum():
+                by: dict[ty.Var, ty.Type | ty.Size | ty.Shape] = dict(zip(decl.params, args, strict=True))
+                fields = [t for variant in decl.variants for _, t in variant.fields]
+                for field_type, part in zip(fields, m.fields, strict=True):
+                    self._match(substituted(field_type, by), part, missing)
 
     def _match_size(self, size: ty.Size, dim: Size, missing: set[ty.SizeVar]) -> None:
         p = ty.resolve_size(size).poly
@@ -224,6 +237,9 @@ class Frame:
                 return TupleV(tuple([self.fit(i, p) for i, p in zip(items, parts, strict=True)]))
             case DataV(decl, fields), MonoData(_, parts):
                 return DataV(decl, tuple([self.fit(x, p) for x, p in zip(fields, parts, strict=True)]))
+            case EnumV(), MonoEnum():
+                fitted = [self.fit(x, p) for x, p in zip(v.fields, wanted.fields, strict=True)]
+                return v.over(v.tag, iter(fitted))
             case Many(_, element), MonoArray(e, shape):
                 return Many(shape, self.fit(element, in_front(e, shape)))
         return v
@@ -240,6 +256,8 @@ def in_front(m: Mono, front: tuple[Size, ...]) -> Mono:
             return MonoTuple(tuple([in_front(i, front) for i in items]))
         case MonoData(decl, fields):
             return MonoData(decl, tuple([in_front(f, front) for f in fields]))
+        case MonoEnum():
+            return m.map(lambda x: in_front(x, front))
         case _:
             return m
 
@@ -265,6 +283,8 @@ def contains_function(v: Value) -> bool:
             return True
         case TupleV(items) | DataV(_, items):
             return any(map(contains_function, items))
+        case EnumV():
+            return any(map(contains_function, v.fields))
         case _:
             return False
 

@@ -7,7 +7,7 @@ from dlang.ir import anf
 from dlang.specialize.analysis import mentioned
 from dlang.specialize.derivatives import derivative
 from dlang.specialize.frame import Frame, scalar, unsupported
-from dlang.specialize.values import Bindings, ClosureV, DerivativeV, Value
+from dlang.specialize.values import Bindings, ClosureV, DerivativeV, Value, leaves, rebuild
 from dlang.typecheck import core
 
 
@@ -18,10 +18,23 @@ def apply(f: Frame, function: Value, args: list[Value]) -> Value:
             return derivative(f, function, args)
         case ClosureV():
             decl = function.decl
+            if decl is not None and any(p.nodiff for p in decl.params):
+                args = [stopped(f, a) if p.nodiff else a for p, a in zip(decl.params, args, strict=True)]
             if decl is None or decl.kind == "const" or (decl.local and not decl.recursive):
                 return in_place(f, function, args)
             return called(f, function, args)
     raise unsupported("calling this value", f.emitter.span)
+
+
+def stopped(f: Frame, v: Value) -> Value:
+    """The value without its derivative."""
+    e = f.emitter
+
+    def stop(a: anf.Atom) -> anf.Atom:
+        real = isinstance(a, anf.Var) and not isinstance(a.type, anf.Token) and a.type.dtype in anf.FLOATS
+        return e.emit(anf.Stop(a), a.type)[0] if real else a
+
+    return rebuild(v, iter([stop(a) for a in leaves(v)]))
 
 
 def in_place(f: Frame, closure: ClosureV, args: list[Value]) -> Value:

@@ -9,7 +9,7 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Size, fresh, poly
 from dlang.specialize.emitter import I64, Emitter
 from dlang.specialize.frame import Frame, unsupported
-from dlang.specialize.values import ArrayV, DataV, Many, ScalarV, TupleV, Value
+from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
 from dlang.typecheck import core
 
 
@@ -125,6 +125,8 @@ def map_leaves(v: Value, function: Callable[[ArrayV], Value]) -> Value:
             return TupleV(tuple([map_leaves(i, function) for i in items]))
         case DataV(decl, fields):
             return DataV(decl, tuple([map_leaves(x, function) for x in fields]))
+        case EnumV():
+            return v.map(lambda x: map_leaves(x, function))
         case Many(shape, element):
             return Many(shape, map_leaves(element, function))
     raise AssertionError("not a structure of arrays")
@@ -235,6 +237,9 @@ def store(f: Frame, v: Value, chosen: Sequence[Selector], new: Value) -> Value:
             return TupleV(tuple([store(f, i, chosen, p) for i, p in zip(items, parts, strict=True)]))
         case DataV(decl, fields), DataV(_, parts):
             return DataV(decl, tuple([store(f, x, chosen, p) for x, p in zip(fields, parts, strict=True)]))
+        case EnumV(), EnumV():
+            stored = [store(f, x, chosen, p) for x, p in zip(v.fields, new.fields, strict=True)]
+            return v.over(store(f, v.tag, chosen, new.tag), iter(stored))
         case Many(shape, element), Many(_, part_element):
             return Many(shape, store(f, element, chosen, part_element))
         case Many(shape, element), _:

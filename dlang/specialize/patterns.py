@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlang.ir.anf import Atom, Lit
 from dlang.specialize.emitter import TRUE
 from dlang.specialize.frame import Frame, unsupported
-from dlang.specialize.values import DataV, ScalarV, TupleV, Value
+from dlang.specialize.values import DataV, EnumV, ScalarV, TupleV, Value
 from dlang.typecheck import core
 
 
@@ -21,6 +21,9 @@ def bind_pattern(f: Frame, p: core.Pattern, v: Value) -> None:
                 bind_pattern(f, item, part)
         case core.VariantPattern(_, _, items), DataV(_, parts):
             for item, part in zip(items, parts, strict=True):
+                bind_pattern(f, item, part)
+        case core.VariantPattern(_, variant, items), EnumV(_, _, variants):
+            for item, part in zip(items, variants[variant.tag], strict=True):
                 bind_pattern(f, item, part)
         case core.Alternatives(items), _:
             bind_pattern(f, items[0], v)
@@ -42,6 +45,10 @@ def test(f: Frame, p: core.Pattern, v: Value) -> Atom:
             return _all(f, items, parts)
         case core.VariantPattern(decl, _, items), DataV(_, parts) if decl.is_struct:
             return _all(f, items, parts)
+        case core.VariantPattern(_, variant, items), EnumV(_, ScalarV(tag), variants):
+            here = e.prim("eq", tag, Lit(variant.tag, "i64"))
+            inside = _all(f, items, variants[variant.tag])
+            return here if inside == TRUE else e.prim("and", here, inside)
         case core.Alternatives(items), _:
             out = test(f, items[0], v)
             for item in items[1:]:

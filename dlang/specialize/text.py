@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlang.diagnostics import error
 from dlang.ir.anf import Atom
-from dlang.specialize.values import ArrayV, DataV, Many, ScalarV, TupleV, Value
+from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
 
 
 def rendered(v: Value, spec: str) -> tuple[tuple[str, ...], tuple[Atom, ...]]:
@@ -32,6 +33,13 @@ def hole(v: Value, spec: str) -> list[str | tuple[Atom, str]]:
                 out += [", " if k else "", f"{name} = "]
                 out += hole(item, spec)
             return [*out, ")"]
+        case EnumV(decl):
+            raise error(
+                "E0690",
+                f"text from the enum `{decl.name}` is not supported yet",
+                None,
+                help=("write a function that gives the text, with `match`",),
+            )
         case Many(_, element):
             return ["[", *hole(element, spec), "]"]
         case _:

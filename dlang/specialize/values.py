@@ -61,6 +61,29 @@ class DataV:
 
 
 @dataclass(frozen=True, slots=True)
+class EnumV:
+    """An enum that does not contain itself: its tag (an i64), and the fields of every variant.
+
+    Only those of the variant that the tag says mean anything; the others are zeros.
+    """
+
+    decl: DataDecl
+    tag: Value
+    variants: tuple[tuple[Value, ...], ...]
+
+    @property
+    def fields(self) -> tuple[Value, ...]:
+        return tuple([x for variant in self.variants for x in variant])
+
+    def over(self, tag: Value, fields: Iterator[Value]) -> EnumV:
+        """The same enum with another tag and other fields, in order."""
+        return EnumV(self.decl, tag, tuple([tuple([next(fields) for _ in variant]) for variant in self.variants]))
+
+    def map(self, function: Callable[[Value], Value]) -> EnumV:
+        return self.over(function(self.tag), iter([function(x) for x in self.fields]))
+
+
+@dataclass(frozen=True, slots=True)
 class Many:
     """An array of structures: `element` has the structure, each of its leaves the axes `shape` in front."""
 
@@ -93,7 +116,7 @@ class DerivativeV:
 
 
 FnV = ClosureV | DerivativeV
-Value = ScalarV | ArrayV | TupleV | DataV | Many | ClosureV | DerivativeV
+Value = ScalarV | ArrayV | TupleV | DataV | EnumV | Many | ClosureV | DerivativeV
 UNIT = TupleV(())
 
 
@@ -116,11 +139,24 @@ class MonoData:
 
 
 @dataclass(frozen=True, slots=True)
+class MonoEnum:
+    decl: DataDecl
+    variants: tuple[tuple[Mono, ...], ...]
+
+    @property
+    def fields(self) -> tuple[Mono, ...]:
+        return tuple([x for variant in self.variants for x in variant])
+
+    def map(self, function: Callable[[Mono], Mono]) -> MonoEnum:
+        return MonoEnum(self.decl, tuple([tuple(map(function, variant)) for variant in self.variants]))
+
+
+@dataclass(frozen=True, slots=True)
 class MonoFn:
     """A function: which one is known by its value, not by its type."""
 
 
-Mono = anf.Scalar | MonoArray | MonoTuple | MonoData | MonoFn
+Mono = anf.Scalar | MonoArray | MonoTuple | MonoData | MonoEnum | MonoFn
 Bindings = dict[TypeVar | SizeVar | RowVar, "Mono | Size | tuple[Size, ...]"]
 
 
@@ -134,6 +170,9 @@ def leaves(v: Value) -> Iterator[Atom]:
             yield var
         case TupleV(items) | DataV(_, items):
             for item in items:
+                yield from leaves(item)
+        case EnumV():
+            for item in (v.tag, *v.fields):
                 yield from leaves(item)
         case Many(_, element):
             yield from leaves(element)
@@ -159,6 +198,8 @@ def rebuild(v: Value, atoms: Iterator[Atom], size: Callable[[Size], Size] = lamb
             return TupleV(tuple([rebuild(i, atoms, size) for i in items]))
         case DataV(decl, fields):
             return DataV(decl, tuple([rebuild(f, atoms, size) for f in fields]))
+        case EnumV():
+            return v.map(lambda x: rebuild(x, atoms, size))
         case Many(shape, element):
             return Many(tuple(map(size, shape)), rebuild(element, atoms, size))
         case ClosureV(params, body, span, captured, bindings, decl):
@@ -191,6 +232,8 @@ def map_mono(m: Mono, size: Callable[[Size], Size]) -> Mono:
             return MonoTuple(tuple([map_mono(i, size) for i in items]))
         case MonoData(decl, fields):
             return MonoData(decl, tuple([map_mono(f, size) for f in fields]))
+        case MonoEnum():
+            return m.map(lambda x: map_mono(x, size))
         case _:
             return m
 
@@ -204,6 +247,9 @@ def sizes_of(v: Value) -> Iterator[Size]:
             yield from v.shape
         case TupleV(items) | DataV(_, items):
             for item in items:
+                yield from sizes_of(item)
+        case EnumV():
+            for item in (v.tag, *v.fields):
                 yield from sizes_of(item)
         case Many(shape, element):
             yield from shape
@@ -236,6 +282,9 @@ def sizes_of_mono(m: Mono) -> Iterator[Size]:
         case MonoTuple(items) | MonoData(_, items):
             for item in items:
                 yield from sizes_of_mono(item)
+        case MonoEnum():
+            for item in m.fields:
+                yield from sizes_of_mono(item)
 
 
 def shape_key(v: Value, size: Callable[[Size], object]) -> object:
@@ -249,6 +298,8 @@ def shape_key(v: Value, size: Callable[[Size], object]) -> object:
             return ("tuple", tuple([shape_key(i, size) for i in items]))
         case DataV(decl, fields):
             return (decl, tuple([shape_key(f, size) for f in fields]))
+        case EnumV():
+            return (v.decl, shape_key(v.tag, size), tuple([shape_key(x, size) for x in v.fields]))
         case Many(shape, element):
             return ("many", tuple(map(size, shape)), shape_key(element, size))
         case ClosureV():
@@ -280,6 +331,8 @@ def mono_key(m: Mono, size: Callable[[Size], object]) -> object:
             return tuple([mono_key(i, size) for i in items])
         case MonoData(decl, fields):
             return (decl, tuple([mono_key(f, size) for f in fields]))
+        case MonoEnum():
+            return (m.decl, tuple([mono_key(x, size) for x in m.fields]))
         case _:
             return m
 
@@ -295,6 +348,8 @@ def mono_of(v: Value) -> Mono:
             return MonoTuple(tuple([mono_of(i) for i in items]))
         case DataV(decl, fields):
             return MonoData(decl, tuple([mono_of(f) for f in fields]))
+        case EnumV(decl, _, variants):
+            return MonoEnum(decl, tuple([tuple(map(mono_of, variant)) for variant in variants]))
         case Many(shape, element):
             return MonoArray(strip(mono_of(element), len(shape)), shape)
         case ClosureV() | DerivativeV():
@@ -312,6 +367,8 @@ def strip(m: Mono, axes: int) -> Mono:
             return MonoTuple(tuple([strip(i, axes) for i in items]))
         case MonoData(decl, fields):
             return MonoData(decl, tuple([strip(f, axes) for f in fields]))
+        case MonoEnum():
+            return m.map(lambda x: strip(x, axes))
         case _:
             return m
 
@@ -331,6 +388,9 @@ def template(m: Mono, new: Callable[[anf.Type], Atom], front: tuple[Size, ...] =
             return TupleV(tuple([template(i, new, front) for i in items]))
         case MonoData(decl, fields):
             return DataV(decl, tuple([template(f, new, front) for f in fields]))
+        case MonoEnum(decl, variants):
+            tag = template(anf.Scalar("i64"), new, front)
+            return EnumV(decl, tag, tuple([tuple([template(f, new, front) for f in fields]) for fields in variants]))
         case MonoFn():
             raise AssertionError("a function has no type-determined representation")
         case _:

@@ -502,6 +502,7 @@ class FnDecl:
     kind: str = "fn"  # fn, const, test, lambda (a `let` of one), extern, script
     doc: str = ""
     local: bool = False
+    ruled: bool = False  # its module has a `pullback` or a `pushforward` for it
     constraints: tuple[Constraint, ...] = ()  # what the scheme still demands, for hover texts and tests
 
 

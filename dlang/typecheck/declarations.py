@@ -273,6 +273,7 @@ def check_rule(program: Program, table: ModuleTable, rule: s.Rule) -> list[Diagn
     decl = attempt(cx, rule.name_span, lambda: rule_decl(program, cx, table, rule))
     if decl is not None and not cx.st.diagnostics:
         table.core.rules[(rule.kind, rule.name)] = decl
+        table.core.functions[rule.name].ruled = True
     return cx.st.diagnostics
 
 
