@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from dlang.diagnostics import Span
-from dlang.ir.anf import Atom, Lit, Size, Var
+from dlang.ir.anf import Atom, Lit, Scalar, Size, Var
 
 _serial = count(1)
 
@@ -26,6 +26,12 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"&{self.name}.{self.serial}"
+
+
+def scalar_dtype(atom: Atom) -> str:
+    """The dtype of a scalar."""
+    assert isinstance(atom.type, Scalar)
+    return atom.type.dtype
 
 
 Slot = Var | Buffer
@@ -300,7 +306,7 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
             case Compute(var, name, args):
                 out.append(f"{pad}{var} = {name}({_list(args)})")
             case Convert(var, arg):
-                out.append(f"{pad}{var} = {var.type.dtype}({_text(arg)})")  # type: ignore[union-attr]
+                out.append(f"{pad}{var} = {scalar_dtype(var)}({_text(arg)})")
             case Evaluate(var, size):
                 out.append(f"{pad}{var} = {size}")
             case Load(var, buffer, offset):

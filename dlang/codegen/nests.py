@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING
 
+from dlang.codegen.blocks import Scheduler
+from dlang.codegen.limits import unsupported
 from dlang.codegen.loops import Compute, Convert, Evaluate, Reduction, Store
 from dlang.codegen.memory import I64, ZERO, Frame, Place, covers, last_uses
-from dlang.diagnostics import error
+from dlang.diagnostics import Span
 from dlang.ir.anf import (
     FLOATS,
     UNSIGNED,
@@ -33,9 +34,6 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.traverse import free_vars, walk
-
-if TYPE_CHECKING:
-    from dlang.codegen.schedule import Scheduler
 
 STRIDED = 6  # how much dearer an access is whose neighbours are not adjacent in memory
 
@@ -97,19 +95,20 @@ def identity(monoid: str, dtype: str) -> Lit:
             return Lit(int(monoid == "prod"), dtype)
 
 
-def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var]) -> None:
+def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) -> None:
     """Emits the loop nest of a comprehension."""
+    span = span or s.span
     axes = {axis.var: axis for axis in op.axes}
     targets = [
-        _target(var, value, d, axes) for var, value, d in zip(vars, op.body.results, op.destinations, strict=True)
+        _target(var, value, d, axes, span) for var, value, d in zip(vars, op.body.results, op.destinations, strict=True)
     ]
-    order = _order(s, op, targets)
+    order = _order(s, op, targets, span)
     for target, destination in zip(targets, op.destinations, strict=True):
         _settle(s, target, destination.into, destination.shape, axes, order)
     _Nest(s, op, order, targets).level(0)
 
 
-def _target(var: Var, value: Atom, destination: Keep | Add, axes: dict[Var, Axis]) -> Target:
+def _target(var: Var, value: Atom, destination: Keep | Add, axes: dict[Var, Axis], span: Span | None) -> Target:
     mentioned = {a for entry in destination.index for a in entry.atoms()}
     kept = frozenset(a for a in mentioned if a in axes)
     monoid = destination.monoid if isinstance(destination, Keep) else "sum"
@@ -119,7 +118,7 @@ def _target(var: Var, value: Atom, destination: Keep | Add, axes: dict[Var, Axis
         for axis in axes.values():
             if axis.var not in kept:
                 if len(axis.lows) != 1 or len(axis.highs) != 1:
-                    raise error("E0901", "argmax over an axis with several bounds is not supported on the CPU", None)
+                    raise unsupported(f"`{monoid}` over an axis with several bounds is", span)
                 target.rank = target.rank * (axis.highs[0] - axis.lows[0]) + (poly(axis.var) - axis.lows[0])
     return target
 
@@ -148,7 +147,7 @@ def _settle(
 
 
 # ---- the order of the loops ------------------------------------------------------------------------------------------
-def _order(s: Scheduler, op: Comp, targets: list[Target]) -> tuple[Axis, ...]:
+def _order(s: Scheduler, op: Comp, targets: list[Target], span: Span | None) -> tuple[Axis, ...]:
     """The cheapest order that the bounds allow, counting how accesses move as the innermost axis does.
 
     Where a check may fail, the order stays, so that the first point that fails is the one reported.
@@ -165,7 +164,7 @@ def _order(s: Scheduler, op: Comp, targets: list[Target]) -> tuple[Axis, ...]:
         candidates = list(permutations(op.axes))
     allowed = [order for order in candidates if _is_allowed(order) and _keeps_pairs(order, positional)]
     if not allowed:
-        raise error("E0901", "these arguments of extrema in one comprehension are not supported on the CPU", None)
+        raise unsupported("these arguments of extrema in one comprehension are", span)
     reads = [(let.op, s.memory.places.get(let.op.array)) for let in op.body.lets if isinstance(let.op, Read)]
     known = [place.at(read.index) for read, place in reads if place is not None]
     offsets = [o for o in known if not o.mentions(body)]

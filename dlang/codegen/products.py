@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Body, Branch, Compute, Evaluate, Matrix, Product
 from dlang.codegen.memory import I64, ZERO, Place, product
 from dlang.codegen.nests import comprehension
+from dlang.diagnostics import Span
 from dlang.ir.anf import (
     Array,
     Axis,
@@ -27,9 +28,6 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-
-if TYPE_CHECKING:
-    from dlang.codegen.schedule import Scheduler
 
 WORTHWHILE = 1000  # multiplications from which a call of the library is faster than loops
 LARGEST = 2**31 - 1  # the library counts in 32 bits
@@ -58,18 +56,18 @@ def as_comprehension(op: Contract) -> Comp:
     return Comp(bounds, Block(lets, (xy,)), (keep,))
 
 
-def contraction(s: Scheduler, op: Contract, var: Var) -> None:
+def contraction(s: Scheduler, op: Contract, var: Var, span: Span | None) -> None:
     """Emits a product."""
     call = _library_call(s, op, var)
     if call is None:
-        comprehension(s, as_comprehension(op), (var,))
+        comprehension(s, as_comprehension(op), (var,), span)
         return
     place = s.place(var)
     with s.collect() as library:
         _emit_call(s, call)
     with s.collect() as loops:
         s.wanted[var] = place
-        comprehension(s, as_comprehension(op), (var,))
+        comprehension(s, as_comprehension(op), (var,), span)
     condition = _condition(s, call)
     if isinstance(condition, Lit):
         s.out.extend(library if condition.value else loops)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import modules
-from dlang.codegen.llvm.functions import Signature, Site
+from dlang.codegen.llvm.sites import Signature, Site
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf

@@ -10,7 +10,25 @@ import numpy as np
 import pytest
 
 from dlang.diagnostics import DlangError, Source, Span
-from dlang.ir.anf import Array, Atom, Effect, Function, Lit, Program, Scalar, Token, Var, fresh, poly
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Comp,
+    Effect,
+    Function,
+    Keep,
+    Let,
+    Lit,
+    Program,
+    Read,
+    Scalar,
+    Token,
+    Var,
+    fresh,
+    poly,
+)
 from dlang.ir.builder import Builder, f64, i64
 from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import Engine
@@ -206,13 +224,46 @@ def test_effects_give_arrays(tmp_path: Any) -> None:
     np.testing.assert_array_equal(y, np.arange(5.0) * 2)
 
 
-def test_half_precision_is_refused_with_a_code() -> None:
-    def build(b: Builder) -> list[Atom]:
-        n = b.param("n", I64)
-        return [b.map([n], lambda i: b.cast("f16", i))]
-
-    with pytest.raises(DlangError, match="E0901"):
+def refused(build: Callable[[Builder], list[Atom]]) -> str:
+    """The message of the error of a program that the CPU can't run, which has a place in it."""
+    with pytest.raises(DlangError) as found:
         Engine(Host()).compile(program(build), ["f"])
+    (diagnostic,) = found.value.diagnostics
+    assert diagnostic.code == "E0901"
+    assert diagnostic.span == Span(SOURCE, 11, 17)
+    return diagnostic.message
+
+
+HALF_PRECISION: dict[str, Callable[[Builder], list[Atom]]] = {
+    "parameter": lambda b: [b.cast("f64", b.param("x", Scalar("f16")))],
+    "array": lambda b: [b.map([b.param("n", I64)], lambda i: b.cast("f16", i))],
+    "result": lambda b: [Lit(1.0, "f16")],
+    "operand": lambda b: [b.format(["", "", ""], Lit(1.0, "f16"))],
+    "element": lambda b: [b.reduce([b.param("n", I64)], lambda i: Lit(1.0, "f16"), "argmax")],
+}
+
+
+@pytest.mark.parametrize("build", HALF_PRECISION.values(), ids=HALF_PRECISION)
+def test_half_precision_is_refused_wherever_it_stands(build: Callable[[Builder], list[Atom]]) -> None:
+    assert refused(build) == "`f16` is not supported on the CPU"
+
+
+def test_an_argmax_that_the_cpu_cannot_run_is_refused_at_its_place() -> None:
+    def several_bounds(b: Builder) -> list[Atom]:
+        n, m = b.param("n", I64), b.param("m", I64)
+        i = Axis(fresh("i", I64), (poly(0),), (poly(n), poly(m)))
+        return list(b.comp([i], lambda i: i, [Keep((), (), "argmax")]))
+
+    def data_index(b: Builder) -> list[Atom]:
+        n = b.param("n", I64)
+        t = b.param("t", Array("i64", (poly(n),)))
+        i = Axis(fresh("i", I64), (poly(0),), (poly(n),))
+        k = fresh("k", I64)
+        body = Block((Let((k,), Read(t, (poly(i.var),)), Span(SOURCE, 11, 17)),), (k,))
+        return list(b.emit(Comp((i,), body, (Keep((poly(n),), (poly(k),), "argmax"),))))
+
+    assert refused(several_bounds) == "`argmax` over an axis with several bounds is not supported on the CPU"
+    assert refused(data_index) == "these arguments of extrema in one comprehension are not supported on the CPU"
 
 
 def test_an_argument_of_the_wrong_shape_is_refused() -> None:

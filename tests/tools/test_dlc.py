@@ -218,6 +218,13 @@ def test_eval_prints_a_value(dlc, expression, printed):
     assert dlc("eval", expression)[:2] == (0, printed + "\n")
 
 
+@pytest.mark.parametrize("expression", ["f16(1.0)", "bf16(1.0)", "(1, f16(2.0))", "[f16(1.0)]"])
+def test_eval_says_where_half_precision_stands_in_the_way(dlc, expression):
+    code, out, err = dlc("eval", expression)
+    assert (code, out) == (1, "")
+    assert "error[E0901]" in err and "^" in err
+
+
 def test_eval_reports_mistakes(dlc):
     code, out, err = dlc("eval", "1 + tru")
     assert (code, out) == (1, "") and "tru" in err

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import support
-from dlang.codegen.llvm.functions import (
-    FunctionEmitter,
-    Site,
-    result_type,
-    scalar_dtype,
-    slot_type,
-    slot_type_of,
-    symbol,
-)
+from dlang.codegen.llvm.calls import result_type, symbol
+from dlang.codegen.llvm.crossings import from_word, put, to_word
+from dlang.codegen.llvm.functions import function_text, statement
 from dlang.codegen.llvm.scalars import Module
+from dlang.codegen.llvm.sites import Site
+from dlang.codegen.llvm.writer import Writer, slot_type
+from dlang.codegen.loops import scalar_dtype
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
@@ -47,7 +44,7 @@ def emit(program: loops.Program, entries: Sequence[str], intern: Callable[[str],
     sites = [Site("memory", "E0806"), Site("stack", "E0805")]
     parts = []
     for function in program.functions.values():
-        parts.append(FunctionEmitter(module, program, function, sites).text())
+        parts.append(function_text(module, program, function, sites))
     for name in entries:
         parts.append(_entry(module, program, program.functions[name], sites))
     branches = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{!"branch_weights", i32 100000, i32 1}\n'
@@ -65,29 +62,29 @@ def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:
 
 def _entry(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:
     """i32 entry(context, words): arguments and destinations come in words, results go to the words behind them."""
-    e = FunctionEmitter(module, program, f, sites)
+    w = Writer(module, program, sites, statement)
     args = ["ptr %ctx"]
     word = 0
     for slot in (*f.params, *(out.buffer for out in f.outs)):
-        address = e.emit(f"getelementptr i64, ptr %words, i64 {word}")
+        address = w.emit(f"getelementptr i64, ptr %words, i64 {word}")
         word += 1
         if isinstance(slot, loops.Buffer):
-            value = e.emit(f"load ptr, ptr {address}")
+            value = w.emit(f"load ptr, ptr {address}")
         else:
-            value = e.of_bits(e.emit(f"load i64, ptr {address}"), scalar_dtype(slot))
+            value = from_word(w, w.emit(f"load i64, ptr {address}"), scalar_dtype(slot))
         args.append(f"{slot_type(slot)} {value}")
     type = result_type(f)
-    out = e.emit(f"call {type} @{symbol(f.name)}({', '.join(args)})")
-    e.fork(e.emit(f"extractvalue {type} {out}, 0"), "failed", "fine")
-    e.begin("failed")
-    e.code.append("  ret i32 1")
-    e.begin("fine")
+    out = w.emit(f"call {type} @{symbol(f.name)}({', '.join(args)})")
+    w.fork(w.emit(f"extractvalue {type} {out}, 0"), "failed", "fine")
+    w.begin("failed")
+    w.code.append("  ret i32 1")
+    w.begin("fine")
     for k, result in enumerate(f.body.results):
-        value = e.emit(f"extractvalue {type} {out}, {k + 1}")
-        if slot_type_of(result) == "ptr":
-            value = e.emit(f"ptrtoint ptr {value} to i64")
+        value = w.emit(f"extractvalue {type} {out}, {k + 1}")
+        if slot_type(result) == "ptr":
+            value = w.emit(f"ptrtoint ptr {value} to i64")
         elif not isinstance(result, loops.Buffer):
-            value = e.bits(value, scalar_dtype(result))
-        e.put(value, "%words", word + k)
-    lines = "\n".join(e.code)
+            value = to_word(w, value, scalar_dtype(result))
+        put(w, value, "%words", word + k)
+    lines = "\n".join(w.code)
     return f"define i32 @{entry_symbol(f.name)}(ptr %ctx, ptr %words) nounwind {{\nentry:\n{lines}\n  ret i32 0\n}}\n"

@@ -50,6 +50,11 @@ def lanes(type: str, width: int) -> str:
     return type if width == 1 else f"<{width} x {type}>"
 
 
+def iota(width: int) -> str:
+    """The numbers of the lanes, each an i64."""
+    return "<" + ", ".join(f"i64 {k}" for k in range(width)) + ">"
+
+
 def register_type(dtype: str, width: int = 1) -> str:
     return lanes(LLVM[dtype], width)
 

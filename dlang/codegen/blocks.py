@@ -1,0 +1,279 @@
+"""The walk over one function under way: open blocks, where arrays live, and the loops that copy and fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from dlang.codegen.loops import (
+    Allocate,
+    ArrayValue,
+    Body,
+    Buffer,
+    Convert,
+    Free,
+    Load,
+    Loop,
+    Move,
+    Operand,
+    Reduction,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+    Value,
+)
+from dlang.codegen.memory import ZERO, Chains, Frame, Memory, Place, fresh_axes, product, whole
+from dlang.codegen.vectorize import Lanes
+from dlang.diagnostics import Span
+from dlang.ir import anf
+from dlang.ir.anf import Array, Atom, Block, Let, Lit, Scalar, Size, Token, Var, fresh, poly
+
+
+class Owned:
+    """Stands for a destination: the result is handed over with the buffer that it fills."""
+
+
+OWNED = Owned()
+Wanted = Place | Owned | None
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """The walk over one function. `out` collects the statements of the innermost open body.
+
+    let: schedules a let in a block that is so many blocks deep. span: where an error is that has no place of its own.
+    """
+
+    program: anf.Program
+    lanes: Lanes
+    let: Callable[[Scheduler, Let, int], None]
+    span: Span | None = None
+    memory: Memory = field(default_factory=Memory)
+    chains: Chains = field(default_factory=Chains)
+    wanted: dict[Var, Place] = field(default_factory=dict)
+    out: list[Stmt] = field(default_factory=list)
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+    @contextmanager
+    def collect(self) -> Iterator[list[Stmt]]:
+        """Statements go to a new list inside."""
+        outer, self.out = self.out, []
+        try:
+            yield self.out
+        finally:
+            self.out = outer
+
+    def block(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> Body:
+        """A block; arrays among its results end up where `wanted` says. What was given a place is left out."""
+        with self.collect() as stmts:
+            results = self.inline(block, wanted, frame)
+        return Body(tuple(stmts), results)
+
+    def inline(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> tuple[Value, ...]:
+        """The statements of a block, into the innermost open body."""
+        level = len(self.memory.frames)
+        self._direct(block, wanted, level)
+        self.memory.frames.append(frame)
+        for position, let in enumerate(block.lets):
+            frame.position = position
+            self.let(self, let, level)
+            for buffer in self.memory.dead():
+                self.out.append(Free(buffer))
+        frame.position = len(block.lets)
+        results = self._results(block, wanted, frame)
+        self.memory.frames.pop()
+        return results
+
+    def _direct(self, block: Block, wanted: Sequence[Wanted], level: int) -> None:
+        """Lets the let that makes a result, or the array that it grows from, write where the result is wanted."""
+        bound = {var for let in block.lets for var in let.vars}
+        direct: list[tuple[Atom, Place]] = []
+        for result, place in zip(block.results, wanted, strict=True):
+            if isinstance(place, Place) and isinstance(result, Var) and result in bound:
+                if result not in self.wanted:
+                    self.wanted[result] = place
+                    direct.append((self.chains.root(result, level), place))
+        for root, place in direct:
+            if isinstance(root, Var) and root in bound and root not in self.wanted:
+                self.wanted[root] = place
+
+    def _results(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> tuple[Value, ...]:
+        copies: list[tuple[Place, Place]] = []
+        results: list[Value] = []
+        handed: set[Buffer] = set()
+        for atom, want in zip(block.results, wanted, strict=True):
+            if isinstance(atom.type, Scalar):
+                results.append(atom)
+            elif isinstance(atom.type, Array):
+                assert isinstance(atom, Var)
+                place = self.memory.places[atom]
+                if isinstance(want, Place):
+                    if not (place.buffer is want.buffer and place.whole):
+                        copies.append((place, want))
+                elif place.whole and place.buffer in frame.owned and place.buffer not in handed:
+                    handed.add(place.buffer)
+                    results.append(place.buffer)
+                else:
+                    buffer = self.allocate(atom.name, atom.type, own=False)
+                    copies.append((place, whole(buffer, place.shape)))
+                    results.append(buffer)
+        self._parallel_copies(copies)
+        for buffer in frame.owned:
+            if buffer not in handed:
+                self.out.append(Free(buffer))
+        return tuple(results)
+
+    def _parallel_copies(self, copies: list[tuple[Place, Place]]) -> None:
+        """All copies as if at once: none overwrites what another has yet to read."""
+        while copies:
+            free = [t for t in copies if not any(s.buffer is t[1].buffer for s, _ in copies if s is not t[0])]
+            source, target = chosen = free[0] if free else copies[0]
+            copies = [pair for pair in copies if pair is not chosen]
+            if not free:  # a cycle: what the target holds is still to be read
+                kept = self._spare(target)
+                copies = [(kept if s.buffer is target.buffer else s, t) for s, t in copies]
+            self.copy(source, target)
+
+    def _spare(self, place: Place) -> Place:
+        buffer = self.allocate("spare", Array(place.buffer.dtype, place.shape))
+        spare = whole(buffer, place.shape)
+        self.copy(place, spare)
+        return spare
+
+    # ---- arrays ------------------------------------------------------------------------------------------------------
+    def allocate(self, name: str, type: Array, own: bool = True, extra: int = 0) -> Buffer:
+        """Room for an array, freed by the innermost block if it is to own it."""
+        buffer = Buffer(name, type.dtype)
+        self.out.append(Allocate(buffer, type.shape, extra))
+        self.memory.writable.add(buffer)
+        if own:
+            self.memory.frames[-1].owned[buffer] = None
+        return buffer
+
+    def target(self, var: Var) -> Place:
+        """Where a new array is to be written: where it is wanted, or in a buffer of its own."""
+        assert isinstance(var.type, Array)
+        place = self.wanted.pop(var, None)
+        if place is None:
+            place = whole(self.allocate(var.name, var.type), var.type.shape)
+        self.memory.settle(var, place)
+        return place
+
+    def continued(self, var: Var, array: Var) -> Place:
+        """The place of an array that is about to be changed into `var`: its own, or that of a copy."""
+        place = self.memory.consumable(array)
+        wanted = self.wanted.get(var)
+        if place is not None and (wanted is None or wanted.buffer is place.buffer):
+            self.wanted.pop(var, None)
+            self.memory.settle(var, place)
+            return place
+        target = self.target(var)
+        self.copy(self.place(array), target)
+        return target
+
+    def own_result(self, var: Var, results: list[Slot]) -> None:
+        """A result handed over with its buffer, which the innermost block then owns."""
+        assert isinstance(var.type, Array)
+        buffer = Buffer(var.name, var.type.dtype)
+        self.memory.writable.add(buffer)
+        self.memory.frames[-1].owned[buffer] = None
+        self.memory.settle(var, whole(buffer, var.type.shape))
+        results.append(buffer)
+
+    def alias(self, var: Var, atom: Atom) -> None:
+        """Another name for a value."""
+        if isinstance(atom.type, Array):
+            assert isinstance(atom, Var) and isinstance(var.type, Array)
+            place = self.place(atom)
+            self.memory.settle(var, Place(place.buffer, var.type.shape, place.axes, place.offset, place.start))
+        elif isinstance(atom.type, Scalar):
+            self.out.append(Convert(var, atom))
+
+    def place(self, array: Var) -> Place:
+        return self.memory.places[array]
+
+    def in_a_row(self, array: Var) -> Place:
+        """The place of an array, or of a copy, whose elements lie in a row."""
+        place = self.place(array)
+        return place if place.start is not None else self._spare(place)
+
+    def pointer(self, array: Var) -> Buffer:
+        """A buffer that begins with the elements of an array, in order."""
+        return self.address(self.in_a_row(array))
+
+    def address(self, place: Place) -> Buffer:
+        """A buffer that begins with the first element of a place in a row."""
+        assert place.start is not None
+        return self.slice(place.buffer, place.start)
+
+    def slice(self, buffer: Buffer, offset: Size) -> Buffer:
+        """The buffer from an element on."""
+        if not offset.terms:
+            return buffer
+        part = Buffer(buffer.name, buffer.dtype)
+        self.out.append(Slice(part, buffer, offset))
+        return part
+
+    def value(self, atom: Atom) -> Value | None:
+        """A scalar or the pointer of an array; None for a token."""
+        if isinstance(atom.type, Token):
+            return None
+        if isinstance(atom.type, Array):
+            assert isinstance(atom, Var)
+            return self.pointer(atom)
+        return atom
+
+    def operands(self, atoms: Iterable[Atom]) -> tuple[Operand, ...]:
+        """Values for the host."""
+        out: list[Operand] = []
+        for atom in atoms:
+            if isinstance(atom.type, Array):
+                assert isinstance(atom, Var)
+                out.append(ArrayValue(self.pointer(atom), atom.type.shape))
+            elif isinstance(atom.type, Scalar):
+                out.append(atom)
+        return tuple(out)
+
+    # ---- loops -------------------------------------------------------------------------------------------------------
+    def loop(
+        self,
+        var: Var,
+        lows: tuple[Size, ...],
+        highs: tuple[Size, ...],
+        stmts: Sequence[Stmt],
+        reductions: Sequence[Reduction] = (),
+    ) -> None:
+        """Emits a loop of independent trips."""
+        self.out.append(self.lanes.chosen(Loop(var, lows, highs, tuple(stmts), tuple(reductions))))
+
+    def nest(self, axes: Sequence[Var], shape: Sequence[Size], stmts: Sequence[Stmt]) -> None:
+        """Emits loops over a whole shape."""
+        for axis, size in zip(reversed(axes), reversed(shape), strict=True):
+            with self.collect() as outer:
+                self.loop(axis, (ZERO,), (size,), stmts)
+            stmts = outer
+        self.out.extend(stmts)
+
+    def copy(self, source: Place, target: Place) -> None:
+        """Copies an array."""
+        if source.start is not None and target.start is not None:
+            count = product(source.shape)
+            self.out.append(Move(self.address(target), self.address(source), count))
+            return
+        axes = fresh_axes(len(source.shape))
+        index = tuple(poly(a) for a in axes)
+        x = fresh("x", Scalar(source.buffer.dtype))
+        stmts: list[Stmt] = [
+            Load(x, source.buffer, source.at(index)),
+            Store(target.buffer, target.at(index), x),
+        ]
+        self.nest(axes, source.shape, stmts)
+
+    def fill(self, place: Place, value: Lit) -> None:
+        """Sets every element of an array in a row."""
+        (axis,) = fresh_axes(1)
+        assert place.start is not None
+        stmts = [Store(place.buffer, poly(axis) + place.start, value)]
+        self.nest((axis,), (product(place.shape),), stmts)

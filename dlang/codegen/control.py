@@ -1,0 +1,160 @@
+"""Calls, branches and loops of the core IR: what they carry and bind, and which arrays they update in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.codegen.blocks import OWNED, Scheduler, Wanted
+from dlang.codegen.loops import Branch, Buffer, For, Invoke, Slot, Value, While
+from dlang.codegen.memory import Frame, Place, last_uses, whole
+from dlang.diagnostics import Span
+from dlang.ir import anf
+from dlang.ir.anf import Array, Scalar, Token, Var
+from dlang.ir.traverse import free_vars
+
+
+def destination_known(function: anf.Function, position: int) -> bool:
+    """Whether a result is an array whose sizes the parameters determine, so that the caller provides its memory."""
+    type = function.results[position].type
+    return isinstance(type, Array) and not any(s.mentions(function.results) for s in type.shape)
+
+
+def call(s: Scheduler, op: anf.Call, vars: Sequence[Var], span: Span | None) -> None:
+    function = s.program.functions[op.function]
+    args = [v for a in op.args if (v := s.value(a)) is not None]
+    outs: list[Buffer] = []
+    results: list[Slot] = []
+    for position, var in enumerate(vars):
+        if isinstance(var.type, Token):
+            continue
+        if destination_known(function, position):
+            outs.append(s.address(s.target(var)))
+        elif isinstance(var.type, Array):
+            s.own_result(var, results)
+        else:
+            results.append(var)
+    s.out.append(Invoke(op.function, tuple(args), tuple(outs), tuple(results), span))
+
+
+def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
+    wanted: list[Wanted] = []
+    results: list[Slot] = []
+    taken: set[Buffer] = set()
+    settled: list[tuple[Var, Place]] = []
+    for var in vars:
+        match var.type:
+            case Array(shape=shape):
+                if any(s.mentions(vars) for s in shape):
+                    s.own_result(var, results)
+                    wanted.append(OWNED)
+                    continue
+                place = s.wanted.pop(var, None)
+                old = s.chains.step.get(var)
+                if old is not None:
+                    own = s.memory.consumable(old)
+                    if own is not None and own.buffer not in taken and (place is None or place.buffer is own.buffer):
+                        place = own
+                if place is None:
+                    place = whole(s.allocate(var.name, var.type), shape)
+                taken.add(place.buffer)
+                wanted.append(place)
+                settled.append((var, place))
+            case Scalar():
+                results.append(var)
+                wanted.append(None)
+            case Token():
+                wanted.append(None)
+    then = s.block(op.then, wanted, Frame(last_uses(op.then)))
+    otherwise = s.block(op.otherwise, wanted, Frame(last_uses(op.otherwise)))
+    for var, place in settled:
+        s.memory.settle(var, place)
+    s.out.append(Branch(op.condition, then, otherwise, tuple(results)))
+
+
+def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var], level: int) -> None:
+    repeated = _mentioned_inside(op)
+    params: list[Slot] = []
+    init: list[Value] = []
+    results: list[Slot] = []
+    wanted: list[Wanted] = [None] * op.early
+    owned: dict[Buffer, None] = {}
+    settled: list[tuple[Var, Place]] = []
+    taken: set[Buffer] = set()
+    values = op.body.results[op.early :]
+    for var, param, first, value in zip(vars, op.params, op.init, values, strict=True):
+        match param.type:
+            case Array(dtype, shape):
+                assert isinstance(first, Var) and isinstance(first.type, Array)
+                if s.chains.root(value, level + 1) is param:
+                    place = _state(s, var, first, repeated, taken)
+                    s.memory.settle(param, place)
+                    settled.append((var, place))
+                    wanted.append(place)
+                    continue
+                init.append(_handed(s, first, repeated, taken))
+                buffer = Buffer(param.name, dtype)
+                s.memory.writable.add(buffer)
+                s.memory.settle(param, whole(buffer, shape))
+                owned[buffer] = None
+                params.append(buffer)
+                wanted.append(OWNED)
+                s.own_result(var, results)
+            case Scalar():
+                params.append(param)
+                init.append(first)
+                results.append(var)
+                wanted.append(None)
+            case Token():
+                wanted.append(None)
+    slots = tuple(params), tuple(init)
+    if isinstance(op, anf.While):
+        pinned = Frame(last_uses(op.condition), pinned=True)
+        condition = s.block(op.condition, [None] * len(op.condition.results), pinned)
+    body = s.block(op.body, wanted, Frame(last_uses(op.body), repeated, owned=owned))
+    for var, place in settled:
+        s.memory.settle(var, place)
+    if isinstance(op, anf.While):
+        s.out.append(While(*slots, condition, body, tuple(results), op.early))
+    else:
+        s.out.append(For(op.index, op.low, op.high, *slots, body, tuple(results), op.early))
+
+
+def _mentioned_inside(op: anf.For | anf.While) -> frozenset[Var]:
+    """What the blocks of a loop mention from outside."""
+    inside = set(free_vars(op.body))
+    if isinstance(op, anf.While):
+        inside.update(free_vars(op.condition))
+    return frozenset(inside.difference(op.params))
+
+
+def _free_to_take(s: Scheduler, array: Var, inside: frozenset[Var], taken: set[Buffer]) -> Place | None:
+    place = s.memory.consumable(array)
+    if place is None or place.buffer in taken:
+        return None
+    return None if any(v in inside for v in s.memory.holders[place.buffer]) else place
+
+
+def _state(s: Scheduler, var: Var, first: Var, inside: frozenset[Var], taken: set[Buffer]) -> Place:
+    """Where an array that a loop updates in place lives; its first value is put there."""
+    place = _free_to_take(s, first, inside, taken)
+    wanted = s.wanted.pop(var, None)
+    if place is None or (wanted is not None and wanted.buffer is not place.buffer):
+        assert isinstance(first.type, Array)
+        if wanted is None:
+            wanted = whole(s.allocate(var.name, first.type), first.type.shape)
+        s.copy(s.place(first), wanted)
+        place = wanted
+    taken.add(place.buffer)
+    return place
+
+
+def _handed(s: Scheduler, first: Var, inside: frozenset[Var], taken: set[Buffer]) -> Buffer:
+    """The first value of an array that a loop makes anew in each trip, in a buffer that the loop then owns."""
+    place = _free_to_take(s, first, inside, taken)
+    if place is not None and s.memory.disown(place.buffer):
+        taken.add(place.buffer)
+        return place.buffer
+    assert isinstance(first.type, Array)
+    buffer = s.allocate(first.name, first.type, own=False)
+    s.copy(s.place(first), whole(buffer, first.type.shape))
+    return buffer

@@ -1,0 +1,191 @@
+"""Accesses to memory: an element, or one for each lane, which may lie side by side or anywhere; and room for arrays."""
+
+from __future__ import annotations
+
+from dlang.codegen import loops
+from dlang.codegen.llvm import support
+from dlang.codegen.llvm.crossings import leave_if
+from dlang.codegen.llvm.indices import size_value, size_varies, size_vector, splat_size
+from dlang.codegen.llvm.scalars import BITS, Scalars, iota, lanes, memory_type
+from dlang.codegen.llvm.writer import Writer
+from dlang.codegen.loops import Buffer
+from dlang.ir.anf import FLOATS, Size, Var
+
+
+def element_address(w: Writer, buffer: Buffer, offset: Size, depth: int | None = None) -> str:
+    base = w.values[buffer]
+    if not offset.terms:
+        return base
+    index = size_value(w, offset)
+    return w.ops(depth).emit(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {index}")
+
+
+def load(w: Writer, var: Var, buffer: Buffer, offset: Size) -> None:
+    if size_varies(w, offset):
+        _vector_load(w, var, buffer, offset)
+        return
+    depth = w.depth
+    scope = w.scopes[-1] if w.scopes else None
+    if scope is not None and scope.loads and scope.conditional == w.conditional:
+        if w.depth_of([buffer, *offset.atoms()]) < depth:
+            depth -= 1
+    ops = w.ops(depth)
+    address = element_address(w, buffer, offset, depth)
+    value = ops.emit(f"load {memory_type(buffer.dtype)}, ptr {address}")
+    w.bind(var, from_memory(ops, value, buffer.dtype), depth)
+
+
+def store(w: Writer, stmt: loops.Store) -> None:
+    buffer, offset = stmt.buffer, stmt.offset
+    if size_varies(w, offset) or w.varies(stmt.value):
+        _vector_store(w, stmt)
+        return
+    ops = w.ops()
+    type = memory_type(buffer.dtype)
+    value = w.scalar(stmt.value)
+    address = element_address(w, buffer, offset)
+    if stmt.monoid != "set":
+        old = from_memory(ops, ops.emit(f"load {type}, ptr {address}"), buffer.dtype)
+        value = ops.combine(stmt.monoid, buffer.dtype, old, value)
+    w.code.append(f"  store {type} {to_memory(ops, value, buffer.dtype)}, ptr {address}")
+
+
+def from_memory(ops: Scalars, value: str, dtype: str) -> str:
+    return ops.emit(f"trunc {lanes('i8', ops.width)} {value} to {ops.type('bool')}") if dtype == "bool" else value
+
+
+def to_memory(ops: Scalars, value: str, dtype: str) -> str:
+    return ops.emit(f"zext {ops.type('bool')} {value} to {lanes('i8', ops.width)}") if dtype == "bool" else value
+
+
+def move(w: Writer, stmt: loops.Move) -> None:
+    bytes = w.emit(f"mul i64 {size_value(w, stmt.count)}, {BITS[stmt.target.dtype] // 8}")
+    w.module.declare("llvm.memcpy.p0.p0.i64", "void", "ptr", "ptr", "i64", "i1 immarg")
+    to, source = w.values[stmt.target], w.values[stmt.source]
+    w.code.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {bytes}, i1 false)")
+
+
+def allocate(w: Writer, stmt: loops.Allocate) -> None:
+    total = str(BITS[stmt.buffer.dtype] // 8)
+    sizes = [s for s in stmt.shape if s.constant is None]
+    for size in stmt.shape:
+        if size.constant is not None:
+            total = str(int(total) * int(size.constant))
+    for size in sizes:
+        w.module.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64", "i64")
+        pair = w.emit(f"call {{ i64, i1 }} @llvm.umul.with.overflow.i64(i64 {size_value(w, size)}, i64 {total})")
+        over = w.emit(f"extractvalue {{ i64, i1 }} {pair}, 1")
+        total = w.emit(f"select i1 {over}, i64 -1, i64 {w.emit(f'extractvalue {{ i64, i1 }} {pair}, 0')}")
+    if stmt.extra:
+        total = w.emit(f"add i64 {total}, {stmt.extra * (BITS[stmt.buffer.dtype] // 8)}")
+    pointer = w.emit(f"call ptr @dl_alloc(ptr %ctx, i64 {total})")
+    w.bind(stmt.buffer, pointer)
+    leave_if(w, w.emit(f"icmp eq ptr {pointer}, null"), support.OUT_OF_MEMORY, ())
+
+
+# ---- in lanes --------------------------------------------------------------------------------------------------------
+def _step(w: Writer, offset: Size) -> Size | None:
+    """How far apart neighbouring lanes are; None if that differs."""
+    assert w.lane is not None
+    if any(w.varies(a) and a is not w.lane.var for a in offset.atoms()):
+        return None
+    try:
+        step: Size = offset.coefficient(w.lane.var)
+    except ValueError:
+        return None
+    return step
+
+
+def _addresses(w: Writer, buffer: Buffer, offset: Size, step: Size | None) -> str:
+    assert w.lane is not None
+    width = w.lane.width
+    if step is None:
+        index = size_vector(w, offset)
+    else:
+        ops = w.ops(width=width)
+        spread = ops.binary("mul", "i64", iota(width), splat_size(w, step))
+        index = ops.binary("add", "i64", spread, w.splat(size_value(w, offset), "i64", w.depth))
+    base = w.values[buffer]
+    return w.emit(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, <{width} x i64> {index}")
+
+
+def _reversed(w: Writer, value: str, type: str) -> str:
+    assert w.lane is not None
+    width = w.lane.width
+    order = ", ".join(f"i32 {k}" for k in range(width - 1, -1, -1))
+    return w.emit(f"shufflevector <{width} x {type}> {value}, <{width} x {type}> poison, <{width} x i32> <{order}>")
+
+
+def _mask(w: Writer) -> str:
+    assert w.lane is not None
+    return w.lane.mask or "splat (i1 true)"
+
+
+def _suffix(dtype: str, width: int) -> str:
+    return f"v{width}{dtype if dtype in FLOATS else memory_type(dtype)}"
+
+
+def _vector_load(w: Writer, var: Var, buffer: Buffer, offset: Size) -> None:
+    """An element for each lane."""
+    assert w.lane is not None
+    step = _step(w, offset)
+    value = _lanes_load(w, buffer, offset, step)
+    w.lane.vectors[var] = from_memory(w.ops(width=w.lane.width), value, buffer.dtype)
+
+
+def _lanes_load(w: Writer, buffer: Buffer, offset: Size, step: Size | None) -> str:
+    assert w.lane is not None
+    width, mask = w.lane.width, w.lane.mask
+    scalar = memory_type(buffer.dtype)
+    type, align = f"<{width} x {scalar}>", BITS[buffer.dtype] // 8
+    if step is not None and step.constant in (1, -1):
+        back = step == -1
+        address = element_address(w, buffer, offset - (width - 1) if back else offset)
+        if mask is None:
+            value = w.emit(f"load {type}, ptr {address}, align {align}")
+        else:
+            name = f"llvm.masked.load.{_suffix(buffer.dtype, width)}.p0"
+            w.module.declare(name, type, "ptr", f"<{width} x i1>", type)
+            lanes = _reversed(w, mask, "i1") if back else mask
+            value = w.emit(
+                f"call {type} @{name}(ptr align {align} {address}, <{width} x i1> {lanes}, {type} zeroinitializer)"
+            )
+        return _reversed(w, value, scalar) if back else value
+    addresses = _addresses(w, buffer, offset, step)
+    name = f"llvm.masked.gather.{_suffix(buffer.dtype, width)}.v{width}p0"
+    w.module.declare(name, type, f"<{width} x ptr>", f"<{width} x i1>", type)
+    pointers, lanes = f"<{width} x ptr> align {align} {addresses}", f"<{width} x i1> {_mask(w)}"
+    return w.emit(f"call {type} @{name}({pointers}, {lanes}, {type} zeroinitializer)")
+
+
+def _vector_store(w: Writer, stmt: loops.Store) -> None:
+    """An element from each lane, to places that differ."""
+    assert w.lane is not None
+    width, mask, buffer = w.lane.width, w.lane.mask, stmt.buffer
+    ops = w.ops(width=width)
+    scalar = memory_type(buffer.dtype)
+    type, align = f"<{width} x {scalar}>", BITS[buffer.dtype] // 8
+    step = _step(w, stmt.offset)
+    value = w.vector(stmt.value)
+    if stmt.monoid != "set":
+        old = from_memory(ops, _lanes_load(w, buffer, stmt.offset, step), buffer.dtype)
+        value = ops.combine(stmt.monoid, buffer.dtype, old, value)
+    value = to_memory(ops, value, buffer.dtype)
+    if step is not None and step.constant in (1, -1):
+        back = step == -1
+        address = element_address(w, buffer, stmt.offset - (width - 1) if back else stmt.offset)
+        if back:
+            value = _reversed(w, value, scalar)
+        if mask is None:
+            w.code.append(f"  store {type} {value}, ptr {address}, align {align}")
+            return
+        name = f"llvm.masked.store.{_suffix(buffer.dtype, width)}.p0"
+        w.module.declare(name, "void", type, "ptr", f"<{width} x i1>")
+        lanes = _reversed(w, mask, "i1") if back else mask
+        w.code.append(f"  call void @{name}({type} {value}, ptr align {align} {address}, <{width} x i1> {lanes})")
+        return
+    addresses = _addresses(w, buffer, stmt.offset, step)
+    name = f"llvm.masked.scatter.{_suffix(buffer.dtype, width)}.v{width}p0"
+    w.module.declare(name, "void", type, f"<{width} x ptr>", f"<{width} x i1>")
+    pointers, lanes = f"<{width} x ptr> align {align} {addresses}", f"<{width} x i1> {_mask(w)}"
+    w.code.append(f"  call void @{name}({type} {value}, {pointers}, {lanes})")

@@ -1,0 +1,131 @@
+"""Where compiled code is left: checks that fail, and work of the host. Values cross as words of 8 bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.codegen import loops
+from dlang.codegen.llvm import support
+from dlang.codegen.llvm.indices import size_value
+from dlang.codegen.llvm.scalars import LLVM
+from dlang.codegen.llvm.sites import Signature, Site, signatures
+from dlang.codegen.llvm.writer import Writer
+from dlang.codegen.loops import ArrayValue, Buffer, Operand, scalar_dtype
+from dlang.ir.anf import SIGNED
+
+
+def new_site(w: Writer, site: Site) -> int:
+    """The number of a site."""
+    w.sites.append(site)
+    return len(w.sites) - 1
+
+
+def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:
+    """Fails at a site if a condition holds; the values of its message are written first."""
+    fine, failing = w.label("fine"), w.label("failing")
+    w.code.append(f"  br i1 {bad}, label %{failing}, label %{fine}, !prof !0")
+    code, w.code = w.code, [f"{failing}:"]
+    inside = w.conditional
+    w.conditional += 1
+    w.code.append(f"  store i64 {site}, ptr %ctx")
+    word = support.SLOTS
+    for operand in values:
+        word = pack(w, operand, "%ctx", word)
+    w.jump("fail")
+    w.conditional = inside
+    w.cold += w.code
+    w.code = code
+    w.begin(fine)
+
+
+def guard(w: Writer, stmt: loops.Guard) -> None:
+    if w.varies(stmt.condition):
+        assert w.lane is not None
+        width = w.lane.width
+        w.module.declare(f"llvm.vector.reduce.and.v{width}i1", "i1", f"<{width} x i1>")
+        fine = w.emit(f"call i1 @llvm.vector.reduce.and.v{width}i1(<{width} x i1> {w.vector(stmt.condition)})")
+        _bail_unless(w, fine)
+        return
+    condition = w.scalar(stmt.condition)
+    if w.lane is not None:
+        _bail_unless(w, condition)
+        return
+    values = stmt.values
+    site = new_site(w, Site("check", stmt.code, stmt.parts, signatures(values), span=stmt.span))
+    leave_if(w, w.emit(f"xor i1 {condition}, true"), site, values)
+
+
+def _bail_unless(w: Writer, fine: str) -> None:
+    """Leaves the loop of lanes before these trips; the loop of one lane finds the one that fails."""
+    assert w.lane is not None
+    w.lane.bailed = True
+    going = w.label("fine")
+    w.code.append(f"  br i1 {fine}, label %{going}, label %{w.lane.bail}, !prof !1")
+    w.begin(going)
+
+
+def runtime(w: Writer, stmt: loops.Runtime) -> None:
+    results = tuple(
+        Signature(r.dtype, 1) if isinstance(r, Buffer) else Signature(scalar_dtype(r), 0) for r in stmt.results
+    )
+    number = new_site(
+        w, Site("runtime", stmt.name, stmt.static, signatures(stmt.args), signatures(stmt.outs), results, stmt.span)
+    )
+    word = 0
+    for operand in (*stmt.args, *stmt.outs):
+        word = pack(w, operand, "%slots", word)
+    w.slots = max(w.slots, word + len(results))
+    pointer = w.emit(f"getelementptr i64, ptr %ctx, i64 {support.CALLBACK}")
+    callback = w.emit(f"load ptr, ptr {pointer}")
+    status = w.emit(f"call i32 {callback}(i64 {number}, ptr %slots)")
+    bad = w.emit(f"icmp ne i32 {status}, 0")
+    leave_if(w, bad, number, ())
+    for k, slot in enumerate(stmt.results):
+        address = w.emit(f"getelementptr i64, ptr %slots, i64 {word + k}")
+        if isinstance(slot, Buffer):
+            w.bind(slot, w.emit(f"load ptr, ptr {address}"))
+        else:
+            w.bind(slot, from_word(w, w.emit(f"load i64, ptr {address}"), scalar_dtype(slot)))
+
+
+def pack(w: Writer, operand: Operand, base: str, word: int) -> int:
+    """Writes a value into words of 8 bytes; gives the next word."""
+    if isinstance(operand, ArrayValue):
+        put(w, w.emit(f"ptrtoint ptr {w.values[operand.buffer]} to i64"), base, word)
+        for k, size in enumerate(operand.shape):
+            put(w, size_value(w, size), base, word + 1 + k)
+        return word + 1 + len(operand.shape)
+    put(w, to_word(w, w.scalar(operand), scalar_dtype(operand)), base, word)
+    return word + 1
+
+
+def put(w: Writer, value: str, base: str, word: int) -> None:
+    address = w.emit(f"getelementptr i64, ptr {base}, i64 {word}")
+    w.code.append(f"  store i64 {value}, ptr {address}")
+
+
+def to_word(w: Writer, value: str, dtype: str) -> str:
+    """A scalar as a word."""
+    match dtype:
+        case "f64":
+            return w.emit(f"bitcast double {value} to i64")
+        case "f32":
+            return w.emit(f"zext i32 {w.emit(f'bitcast float {value} to i32')} to i64")
+        case "i64" | "u64" | "str":
+            return value
+        case _:
+            kind = "sext" if dtype in SIGNED else "zext"
+            return w.emit(f"{kind} {LLVM[dtype]} {value} to i64")
+
+
+def from_word(w: Writer, word: str, dtype: str) -> str:
+    """A scalar from a word."""
+    match dtype:
+        case "f64":
+            return w.emit(f"bitcast i64 {word} to double")
+        case "f32":
+            return w.emit(f"bitcast i32 {w.emit(f'trunc i64 {word} to i32')} to float")
+        case "i64" | "u64" | "str":
+            return word
+        case _:
+            return w.emit(f"trunc i64 {word} to {LLVM[dtype]}")

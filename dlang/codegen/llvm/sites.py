@@ -1,0 +1,45 @@
+"""The places in a program where it leaves compiled code, and what crosses to the host there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlang.codegen.loops import ArrayValue, Operand, scalar_dtype
+from dlang.diagnostics import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How a value crosses to the host: dtype, and rank (0: a scalar) with its sizes behind the pointer."""
+
+    dtype: str
+    rank: int
+
+    @property
+    def words(self) -> int:
+        return 1 + self.rank
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the program where it leaves compiled code: a failure, a call to trace, or work of the host."""
+
+    kind: str  # "check", "memory", "stack", "call", or "runtime"
+    name: str  # a code, the label of a function, or what the host is to do
+    parts: tuple[str, ...] = ()
+    args: tuple[Signature, ...] = ()
+    outs: tuple[Signature, ...] = ()
+    results: tuple[Signature, ...] = ()
+    span: Span | None = None
+
+    @property
+    def words(self) -> int:
+        return sum(s.words for s in (*self.args, *self.outs, *self.results))
+
+
+def signatures(values: Sequence[Operand]) -> tuple[Signature, ...]:
+    return tuple(
+        Signature(v.buffer.dtype, len(v.shape)) if isinstance(v, ArrayValue) else Signature(scalar_dtype(v), 0)
+        for v in values
+    )
