@@ -10,10 +10,10 @@ later one:
                  and ranks that they are used at, tuples and structs flattened to their leaves, closures resolved.
     ir/          the definition of that form, with its printer, verifier and reference interpreter.
     primitives/  one table of scalar functions: type, meaning in NumPy, derivative, names in the back ends.
-    optimize/    program → program: normal forms before differentiation, fusion and the rest after it. `pipeline.py`
+    optimize/    program → program: a normal form before differentiation, fusion and the rest after it. `pipeline.py`
                  orders the passes.
-    ad/          program → program: functions and their derivatives, in reverse and forward mode.
-    codegen/     programs → loop nests → LLVM.
+    ad/          program → program: functions with their derivatives in reverse mode.
+    codegen/     programs → loop nests, with explicit memory and vectors → LLVM.
     runtime/     what compiled code needs while it runs: memory, errors, text, files.
 
 Around the road: `driver.py` puts the stages together, `diagnostics.py` holds and formats every message, `tools/` is

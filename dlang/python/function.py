@@ -28,16 +28,20 @@ class Function:
         self.expression = expression
         self.settle = settle
         self._partial: dict[tuple[core.Param, ...], core.FnDecl] = {}
+        self._sizes = [p.local.size is not None for p in decl.params]
         self._prepared: dict[tuple[object, ...], tuple[Prepared, tuple[Conversion, ...]]] = {}
         self.__name__ = self.__qualname__ = decl.name
         self.__module__ = decl.module
         self.__doc__ = decl.doc or None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        seen = None if named else seen_before(args)
+        fits = not named and len(args) <= len(self._sizes)
+        seen = seen_before(args, self._sizes) if fits else None
         known = self._prepared.get(seen.key) if seen is not None else None
         if seen is not None and known is not None:
-            return known[0](converted(seen.leaves, known[1]))
+            ready = converted(seen.leaves, known[1])
+            if ready is not None:
+                return known[0](ready)
         prepared, leaves = self._matched(self._assigned(args, named))
         how = conversions(seen.leaves, leaves) if seen is not None else None
         if seen is not None and how is not None:

@@ -1,7 +1,7 @@
 """Recognising a call like an earlier one, so that its arguments need not be matched with their types again.
 
-The key of a call says all that matching looks at: classes, dtypes, shapes, and the values of integers, which may be
-sizes. Only values whose leaves are used as they are have one.
+The key of a call says all that matching looks at: classes, dtypes, shapes, and the values of arguments that types may
+mention. Only values whose leaves are used as they are, or converted one by one, have one.
 """
 
 from __future__ import annotations
@@ -12,18 +12,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
+_SCALARS = frozenset({float, int, bool, str, np.float64, np.float32, np.int64})
+
+
 class Seen(NamedTuple):
     key: tuple[object, ...]
     leaves: list[Any]
 
 
-def seen_before(args: tuple[Any, ...]) -> Seen | None:
-    """The key and the leaves of arguments; None where they have to be matched."""
+def seen_before(args: tuple[Any, ...], sizes: Sequence[bool]) -> Seen | None:
+    """The key and the leaves of arguments; None where they have to be matched. sizes: which types may mention."""
     key: list[object] = []
     leaves: list[Any] = []
-    for a in args:
+    for a, size in zip(args, sizes, strict=False):
         if not _walk(a, key, leaves):
             return None
+        if size:
+            key.append(a)
     return Seen(tuple(key), leaves)
 
 
@@ -33,12 +38,8 @@ def _walk(value: Any, key: list[object], leaves: list[Any]) -> bool:
         key.append(value.dtype)
         key.append(value.shape)
         leaves.append(value)
-    elif kind is float or kind is np.float64 or kind is np.float32:
+    elif kind in _SCALARS:
         key.append(kind)
-        leaves.append(value)
-    elif kind is int or kind is bool or kind is str:
-        key.append(kind)
-        key.append(value)
         leaves.append(value)
     elif kind is tuple:
         key.append(len(value))
@@ -67,5 +68,9 @@ def conversions(seen: Sequence[Any], matched: Sequence[Any]) -> tuple[Conversion
     return tuple(out) if len(seen) == len(matched) else None
 
 
-def converted(leaves: Sequence[Any], how: Sequence[Conversion]) -> list[Any]:
-    return [x if c is None else c(x) for x, c in zip(leaves, how, strict=True)]
+def converted(leaves: Sequence[Any], how: Sequence[Conversion]) -> list[Any] | None:
+    """The leaves as matching makes them; None where a dtype does not hold an integer, of which matching will speak."""
+    try:
+        return [x if c is None else c(x) for x, c in zip(leaves, how, strict=True)]
+    except OverflowError:
+        return None
