@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-
 _SCALARS = frozenset({float, int, bool, str, np.float64, np.float32, np.int64})
 
 

@@ -40,7 +40,12 @@ def to_python(mono: Mono, leaves: Iterator[Any], classes: StructClasses) -> Any:
                 help=("return a struct or a tuple of what it stands for",),
             )
         case MonoFn():
-            raise AssertionError("a function has no leaves")
+            raise error(
+                "E0690",
+                "a function as a result in Python is not supported yet",
+                None,
+                help=("return what the function needs, and pass it to a function of the module",),
+            )
         case _:
             assert_never(mono)
 

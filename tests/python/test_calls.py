@@ -236,12 +236,12 @@ def test_a_call_like_an_earlier_one_is_matched_where_it_differs():
         fn g(n: size, x: f64) -> f64[n] = full(x, n)
         """
     )
-    S = module.S
+    made = module.S
     w = np.array([1.0, 2.0])
     for n, k in ((2, 3), (5, -4), (7, 0)):
-        assert module.f(S(w, n), k) == 3.0 * n + k
-    assert module.f(S(w[::-1], 1), 0) == 3.0
-    for wrong in (S(w, 2**40), S(w.astype(np.float32), 2), S(np.ones(3), 2)):
+        assert module.f(made(w, n), k) == 3.0 * n + k
+    assert module.f(made(w[::-1], 1), 0) == 3.0
+    for wrong in (made(w, 2**40), made(w.astype(np.float32), 2), made(np.ones(3), 2)):
         with pytest.raises(dlang.DlangError, match="argument `s`"):
             module.f(wrong, 3)
     assert [module.g(n, 1.5).tolist() for n in (2, 0, 3, 2)] == [[1.5] * n for n in (2, 0, 3, 2)]
