@@ -66,7 +66,7 @@ def _arm(
     sink = None
     if scope.sink is not None:
         sink = Sink(scope.sink.inside | set(bound_vars(arm)), [], True, scope.sink.private)
-    inner = scope.inner(sink=sink)
+    inner = scope.inner(sink)
     with scope.b.scope() as lets:
         for v, bar in zip(outer, carried, strict=True):
             inner.add(v, bar)

@@ -194,7 +194,7 @@ def pull_body(
     renaming = Renaming({}, fresh=True)
     copies = copied(scope, lets, renaming)
     inside = {v for c in copies for v in (*c.vars, *bound_vars(c.op))} | {a.var for a in axes}
-    inner = scope.inner(sink=Sink(inside))
+    inner = scope.inner(Sink(inside))
     with b.scope() as back:
         for atom, g, index in seeds:
             element: Atom = g

@@ -52,10 +52,8 @@ def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
     outer_in = [scope.take(v) for v in outer]
     state_bars = tuple(fresh(f"{op.params[k].name}_bar", op.params[k].type) for k in state)
     outer_bars = tuple(fresh(f"{v.name}_bar", v.type) for v in outer)
-    inner = scope.inner(
-        sink=None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True),
-        loop=_changed_in_place(op),
-    )
+    inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
+    inner.loop = _changed_in_place(op)
     inner.known = scope.known.copy()
     inner.known.facts.between(op.index, (op.low,), (op.high,))
     with b.scope() as lets:

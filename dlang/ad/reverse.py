@@ -16,6 +16,7 @@ from dlang.ad.rules import cast_contribution, contribution
 from dlang.ad.scope import Scope, spanned
 from dlang.diagnostics import error
 from dlang.ir.anf import (
+    Atom,
     Call,
     Cast,
     Check,
@@ -192,7 +193,7 @@ def _pull_scan(op: Scan, y: Var, g: object, scope: Scope) -> None:
     scope.add(op.array, bar)
 
 
-def _pull_contract(op: Contract, g: object, scope: Scope) -> None:
+def _pull_contract(op: Contract, g: Atom, scope: Scope) -> None:
     """out[o] = Σ a[l] b[r]: ā[l] = Σ ȳ[o] b[r] over the axes not in l, and in the same way for b."""
     b = scope.b
     sizes: dict[int, Size] = {}
@@ -209,7 +210,7 @@ def _pull_contract(op: Contract, g: object, scope: Scope) -> None:
         def body(*_: Var, rhs: Var = rhs, names: tuple[int, ...] = names, at: dict[int, Size] = at) -> Var:
             value = b.one(Read(rhs, tuple(at[n] for n in names)))
             seed = b.one(Read(g, tuple(at[n] for n in op.out))) if isinstance(g, Var) and op.out else g
-            return b.mul(seed, value)  # type: ignore[arg-type]
+            return b.mul(seed, value)
 
         kept = Keep(array_type(array).shape, tuple(at[n] for n in mine))
         (bar,) = b.comp(list(axes.values()), body, [kept])

@@ -75,9 +75,9 @@ class Scope:
     sink: Sink | None = None
     loop: frozenset[Var] | None = None  # the arrays that change in place in the loop around, None outside of loops
 
-    def inner(self, **changes: object) -> Scope:
+    def inner(self, sink: Sink | None) -> Scope:
         """A scope for a nested block, which starts without cotangents."""
-        return replace(self, bars={}, **changes)  # type: ignore[arg-type]
+        return replace(self, bars={}, sink=sink)
 
     def is_active(self, atom: Atom | None) -> bool:
         return isinstance(atom, Var) and atom in self.active

@@ -126,9 +126,8 @@ class Checker:
 
     def unknown_name(self, scope: Scope, name: str, span: Span) -> DlangError:
         candidates = [*scope.visible(), *self.program.value_names(self.table)]
-        return error(
-            "E0201", f"unknown name `{name}`", span, label="not found here", help=did_you_mean(name, candidates)
-        )
+        close = "".join(f": {question}" for question in did_you_mean(name, candidates))
+        return error("E0201", f"unknown name `{name}`{close}", span, label="not found here")
 
     # ---- sizes of values ---------------------------------------------------------------------------------------------
     def size_of_name(self, scope: Scope, name: str) -> Size | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.diagnostics import Note, Span, error
+from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import calls, core
 from dlang.typecheck import expressions as expr
@@ -131,9 +131,8 @@ def position(e: s.Expr, names: list[str] | None, t: TypeFn, span: Span) -> int:
         listed = ", ".join(f"`{n}`" for n in names)
         raise error(
             "E0703",
-            f"`wrt = {e.name}`: the function has no parameter `{e.name}`",
+            f"`wrt = {e.name}`: the function has no parameter `{e.name}`, only {listed}",
             span,
-            notes=(Note(f"its parameters are {listed}"),),
             help=did_you_mean(e.name, names),
         )
     return names.index(e.name)

@@ -92,6 +92,8 @@ def mismatch(
     message = whole
     if isinstance(m.found, Size) or m.note:
         message = f"{whole}: {detail(m, names)}"
+    if isinstance(m.found, Size) and opened_in(m.found, m.wanted):
+        message += " (a size `?` needs `as`)"
     notes = (*notes_of(m, names), *extra)
     return Diagnostic(code_of(m), message, span, label, notes, helps(m, found, wanted, names))
 
