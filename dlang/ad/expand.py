@@ -7,7 +7,7 @@ operations, so the outer derivatives go the same way.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.ad.activity import active_vars
 from dlang.ad.reverse import pull_block
@@ -75,7 +75,7 @@ def expand_innermost(program: Program) -> Program | None:
         if any(isinstance(let.op, Vjp) and let.op.function in plain for let in walk(f.body)):
             functions[name] = Function(f.name, f.params, f.results, block(f.body), f.label, f.span)
     if found:
-        return Program(functions)
+        return replace(program, functions=functions)
     if any(isinstance(let.op, Vjp) for f in program.functions.values() for let in walk(f.body)):
         raise IRError("a function is differentiated inside of itself, or contains a forward derivative")
     return None

@@ -1,10 +1,13 @@
 """The core IR: monomorphic, first-order, in A-normal form. This file is its one definition.
 
 A block is a list of `let x, y: T = op(atoms)` and its results. Values are scalars, arrays of scalars, and tokens:
-tuples and structs were flattened to their leaves by specialisation, an array of structs to one array per leaf. Every
-variable carries its type; the sizes in a type are polynomials over i64 variables in scope, and two sizes are equal when
-their normal forms are. A size known only when the program runs is one more i64 result before the arrays that mention
-it, so the types of what a `let`, a function or a loop binds may mention the i64 variables bound before them.
+tuples and structs were flattened to their leaves by specialisation, an array of structs to one array per leaf. What can
+contain itself (recursive enums, functions chosen when the program runs) is a *datatype* of the program, and a value of
+it is a scalar: a handle to an immutable node, whose dtype is the name of the datatype.
+
+Every variable carries its type; the sizes in a type are polynomials over i64 variables in scope, and two sizes are
+equal when their normal forms are. A size known only when the program runs is one more i64 result before the arrays that
+mention it, so the types of what a `let`, a function or a loop binds may mention the i64 variables bound before them.
 
 Everything is immutable; a variable is its identity. Blocks nest: an inner block sees the variables before it.
 """
@@ -22,14 +25,20 @@ SIGNED = ("i64", "i32", "i16", "i8")
 UNSIGNED = ("u64", "u32", "u16", "u8")
 INTEGERS = SIGNED + UNSIGNED
 DTYPES = (*FLOATS, *INTEGERS, "bool", "str")
+_BUILT_IN = frozenset(DTYPES)
 
 _serial = count(1)
+
+
+def is_handle(dtype: str) -> bool:
+    """Whether a dtype is the name of a datatype of the program."""
+    return dtype not in _BUILT_IN
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One number, truth value or string (a handle to an interned text)."""
+    """One number, truth value, string (a handle to an interned text), or a handle to a node of a datatype."""
 
     dtype: str
 
@@ -65,7 +74,10 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class Lit:
-    """A constant. A float may be NaN or infinite; compare with `==` and mind that `1 == True` in Python."""
+    """A constant. A float may be NaN or infinite; compare with `==` and mind that `1 == True` in Python.
+
+    The only literal of a datatype is null, of value 0: it stands where no node is, and nothing may look into it.
+    """
 
     value: int | float | bool | str
     dtype: str
@@ -77,6 +89,30 @@ class Lit:
 
 Atom = Var | Lit
 Size = Poly[Var]  # over variables of type i64: sizes, axes, loop indices, and any other i64 value
+
+
+# ---- datatypes -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One form that the nodes of a datatype have.
+
+    fields: formal variables, which name what a node holds in order. As in the parameters of a function, the sizes in
+    the type of a field are polynomials over earlier fields of type i64: every size is in the node.
+    """
+
+    datatype: str
+    tag: int
+    name: str
+    fields: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Datatype:
+    """What may contain itself. The tag of a variant is its position. label: how a person calls the type."""
+
+    name: str
+    variants: tuple[Variant, ...]
+    label: str = ""
 
 
 # ---- operations ------------------------------------------------------------------------------------------------------
@@ -249,6 +285,32 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Construct:
+    """A node of a datatype, which holds the arguments: one for each field of the variant. Binds its handle."""
+
+    variant: Variant
+    args: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """Which variant a node is of. Binds one i64. The handle is not null."""
+
+    node: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What a node holds. Binds a variable for each field of the variant, whose tag the node is known to have.
+
+    So it may not move to where that is not known: out of the arm of the branch on its tag.
+    """
+
+    variant: Variant
+    node: Atom
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """y[axes] = x[index]: slice, reverse, transpose, broadcast, diagonal. No data moves.
 
@@ -315,7 +377,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """An operation that a library does: `argsort` (stable, ascending, NaN last)."""
+    """An operation that a library does, of those in `libraries.py`: total, with one result or several."""
 
     name: str
     args: tuple[Atom, ...]
@@ -368,8 +430,8 @@ class Effect:
 
 
 Op = (
-    Prim | Cast | SizeOf | Format | Check | Read | Comp | Scan | For | While | If | Call | View | Reshape | Concat
-    | Compact | Update | Copy | Contract | Library | Vjp | Jvp | Stop | Effect
+    Prim | Cast | SizeOf | Format | Check | Read | Comp | Scan | For | While | If | Call | Construct | Tag | Fields
+    | View | Reshape | Concat | Compact | Update | Copy | Contract | Library | Vjp | Jvp | Stop | Effect
 )  # fmt: skip
 
 
@@ -405,6 +467,7 @@ class Function:
 @dataclass(frozen=True, slots=True)
 class Program:
     functions: dict[str, Function]
+    datatypes: dict[str, Datatype] = field(default_factory=dict)
 
 
 def fresh(name: str, type: Type) -> Var:

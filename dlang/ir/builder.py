@@ -343,6 +343,7 @@ class Builder:
         return self.one(Contract(a, b, tuple(left), tuple(right), tuple(out)), name)
 
     def library(self, operation: str, *args: Atom, name: str = "") -> Var:
+        """A library operation of one result."""
         return self.one(Library(operation, args), name)
 
     def full(self, shape: Sequence[Index], value: Atom, name: str = "") -> Var:

@@ -16,7 +16,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil, log2
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,12 +23,14 @@ import numpy as np
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Function, Let, Op, Program, Size, Token, Var
 from dlang.ir.errors import IRError
+from dlang.ir.libraries import library_cost
 from dlang.ir.points import Batch, box_of, points_of, view_rows
 from dlang.ir.reduction import Sink
 from dlang.ir.traverse import free_vars, op_blocks, walk
 from dlang.ir.values import (
     FUNCTIONS,
     Lanes,
+    Node,
     Rows,
     Version,
     accept,
@@ -47,6 +48,7 @@ from dlang.ir.values import (
     select,
     size_of,
 )
+from dlang.runtime import libraries
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host
 from dlang.runtime.text import format_parts
@@ -259,6 +261,29 @@ class Interpreter:
             raise error if frame.n is None else _Failed(lane, error)
         return [self._atom(s, frame.env) for s in op.subjects]
 
+    # ---- datatypes ---------------------------------------------------------------------------------------------------
+    def _construct(self, op: anf.Construct, let: Let, frame: _Frame) -> Any:
+        self.counts["Construct"] += len(op.args)
+        return Node(op.variant.tag, tuple([release(self._atom(a, frame.env)) for a in op.args]))
+
+    def _tag(self, op: anf.Tag, let: Let, frame: _Frame) -> Any:
+        self.counts["Tag"] += 1
+        return np.int64(self._node(op.node, frame).tag)
+
+    def _fields(self, op: anf.Fields, let: Let, frame: _Frame) -> list[Any]:
+        node = self._node(op.node, frame)
+        if node.tag != op.variant.tag:
+            raise IRError(f"{op.node} is of the variant {node.tag}, not {op.variant.tag} ({let.span})")
+        self.counts["Fields"] += len(node.fields)
+        return list(node.fields)
+
+    def _node(self, atom: Atom, frame: _Frame) -> Node:
+        node = self._atom(atom, frame.env)
+        if node is None:
+            raise IRError(f"{atom} is null")
+        assert isinstance(node, Node)
+        return node
+
     # ---- arrays ------------------------------------------------------------------------------------------------------
     def _read(self, op: anf.Read, let: Let, frame: _Frame) -> Any:
         self.counts["Read"] += frame.times
@@ -341,13 +366,8 @@ class Interpreter:
 
     def _library(self, op: anf.Library, let: Let, frame: _Frame) -> list[Any]:
         args = [release(self._atom(a, frame.env)) for a in op.args]
-        match op.name:
-            case "argsort":
-                n = args[0].size
-                self.counts["Library"] += 2 * n + n * ceil(log2(max(n, 2)))
-                return [np.argsort(args[0], kind="stable")]
-            case name:
-                raise IRError(f"there is no library operation {name}")
+        self.counts["Library"] += library_cost(op.name, args, args[0].shape)
+        return libraries.perform(op.name, args)
 
     # ---- comprehensions ----------------------------------------------------------------------------------------------
     def _comp(self, op: anf.Comp, let: Let, frame: _Frame) -> list[Any]:
@@ -564,6 +584,8 @@ _ONE: dict[type, Callable[..., Any]] = {
     anf.Concat: Interpreter._concat,
     anf.Scan: Interpreter._scan,
     anf.Contract: Interpreter._contract,
+    anf.Construct: Interpreter._construct,
+    anf.Tag: Interpreter._tag,
 }
 _MANY: dict[type, Callable[..., list[Any]]] = {
     anf.Check: Interpreter._check,
@@ -575,11 +597,12 @@ _MANY: dict[type, Callable[..., list[Any]]] = {
     anf.Compact: Interpreter._compact,
     anf.Library: Interpreter._library,
     anf.Effect: Interpreter._effect,
+    anf.Fields: Interpreter._fields,
     anf.Vjp: Interpreter._derivative,
     anf.Jvp: Interpreter._derivative,
 }
 # Inside a comprehension these are evaluated for one point at a time.
 _BY_POINT = {
     anf.Format, anf.Update, anf.Copy, anf.Concat, anf.Scan, anf.Contract, anf.For, anf.While, anf.Compact,
-    anf.Library, anf.Effect,
+    anf.Library, anf.Effect, anf.Construct, anf.Tag, anf.Fields,
 }  # fmt: skip

@@ -14,6 +14,7 @@ from dlang.ir.anf import (
     Block,
     Check,
     Comp,
+    Fields,
     For,
     Function,
     If,
@@ -79,7 +80,8 @@ class _Checker:
                 if "\n" in str(error):
                     raise
                 raise IRError(f"{error}\n{print_let(let)}") from None
-            mine |= set(let.vars)
+            if not isinstance(let.op, Fields):  # its arrays are the node's
+                mine |= set(let.vars)
         for result in block.results:
             self.use(result, mine)
 

@@ -32,10 +32,13 @@ from dlang.ir.anf import (
     Comp,
     Compact,
     Concat,
+    Construct,
     Contract,
     Copy,
+    Datatype,
     Destination,
     Effect,
+    Fields,
     For,
     Format,
     Function,
@@ -54,6 +57,7 @@ from dlang.ir.anf import (
     Size,
     SizeOf,
     Stop,
+    Tag,
     Token,
     Type,
     Update,
@@ -61,6 +65,7 @@ from dlang.ir.anf import (
     View,
     Vjp,
     While,
+    is_handle,
 )
 
 _WORD = re.compile(r"[^\W\d]\w*\Z")
@@ -68,7 +73,18 @@ _WORD = re.compile(r"[^\W\d]\w*\Z")
 
 def print_program(program: Program) -> str:
     """The text of a program."""
-    return "\n".join(print_function(f) for f in program.functions.values())
+    datatypes = "".join(map(print_datatype, program.datatypes.values()))
+    functions = "\n".join(map(print_function, program.functions.values()))
+    return f"{datatypes}\n{functions}" if datatypes else functions
+
+
+def print_datatype(datatype: Datatype) -> str:
+    """The text of a datatype."""
+    label = f" {_quoted(datatype.label)}" if datatype.label else ""
+    variants = []
+    for variant in datatype.variants:
+        variants.append(f"{_name(variant.name)}({_Printer().bindings(variant.fields)})")
+    return f"data {_quoted(datatype.name)}{label} {{ {', '.join(variants)} }}\n"
 
 
 def print_function(function: Function) -> str:
@@ -141,9 +157,12 @@ class _Printer:
             case Token():
                 return "token"
             case Array(dtype, shape):
-                return dtype + self.sizes(shape)
+                return self.dtype(dtype) + self.sizes(shape)
             case _:
-                return type.dtype
+                return self.dtype(type.dtype)
+
+    def dtype(self, dtype: str) -> str:
+        return _quoted(dtype) if is_handle(dtype) else dtype
 
     def bindings(self, vars: Iterable[Var]) -> str:
         out = []
@@ -229,6 +248,12 @@ class _Printer:
                 return f"scan {op.monoid} {self.var(op.array)}"
             case Call():
                 return f"call {_name(op.function)}{self.atoms(op.args)}"
+            case Construct():
+                return f"construct {_quoted(op.variant.datatype)} {op.variant.tag} {self.atoms(op.args)}"
+            case Tag():
+                return f"tag {self.atom(op.node)}"
+            case Fields():
+                return f"fields {_quoted(op.variant.datatype)} {op.variant.tag} {self.atom(op.node)}"
             case View():
                 axes = [f"{self.var(v)} in 0..{self.size(s)}" for v, s in zip(op.axes, op.shape, strict=True)]
                 return f"view {', '.join(axes)} of {self.var(op.array)}{self.sizes(op.index)}"
@@ -281,5 +306,7 @@ def _literal(lit: Lit) -> str:
             return "true" if lit.value else "false"
         case dtype if dtype in FLOATS:
             return repr(float(lit.value)) + ("" if dtype == "f64" else dtype)
+        case dtype if is_handle(dtype):
+            return f"null {_quoted(dtype)}"
         case dtype:
             return str(int(lit.value)) + ("" if dtype == "i64" else dtype)

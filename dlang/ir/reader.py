@@ -22,10 +22,13 @@ from dlang.ir.anf import (
     Comp,
     Compact,
     Concat,
+    Construct,
     Contract,
     Copy,
+    Datatype,
     Destination,
     Effect,
+    Fields,
     For,
     Format,
     Function,
@@ -45,10 +48,12 @@ from dlang.ir.anf import (
     Size,
     SizeOf,
     Stop,
+    Tag,
     Token,
     Type,
     Update,
     Var,
+    Variant,
     View,
     Vjp,
     While,
@@ -77,10 +82,12 @@ T = TypeVar("T")
 def read_program(text: str) -> Program:
     """The program that a text of `print_program` stands for; raises IRError, with the line, if it is none."""
     reader = _Reader(text)
+    while reader.accept("data"):
+        reader.datatype()
     functions = []
     while not reader.done():
         functions.append(reader.function())
-    return Program({f.name: f for f in functions})
+    return Program({f.name: f for f in functions}, reader.datatypes)
 
 
 class _Reader:
@@ -97,6 +104,7 @@ class _Reader:
             at = m.end()
         self._at = 0
         self._vars: dict[str, Var] = {}
+        self.datatypes: dict[str, Datatype] = {}
 
     # ---- tokens ------------------------------------------------------------------------------------------------------
     def done(self) -> bool:
@@ -180,6 +188,8 @@ class _Reader:
         kind, text = self.peek()
         if kind == "var":
             return self.var()
+        if self.accept("null"):
+            return Lit(0, self.text())
         if kind == "text":
             return Lit(self.text(), "str")
         negative = self.accept("-")
@@ -236,12 +246,15 @@ class _Reader:
         return self.several(self.size, "[", "]")
 
     def type(self) -> Type:
-        dtype = self.take("word")
-        if dtype == "token":
+        if self.accept("token"):
             return Token()
-        if dtype not in DTYPES:
-            self._at -= 1
+        kind, dtype = self.peek()
+        if kind == "text":
+            dtype = self.text()
+        elif dtype not in DTYPES:
             raise self.fail("a type")
+        else:
+            self._at += 1
         return Array(dtype, self.sizes()) if self.peek() == ("mark", "[") else Scalar(dtype)
 
     def axis(self) -> Axis:
@@ -271,7 +284,26 @@ class _Reader:
         pairs = self.several(one)
         return tuple(p for p, _ in pairs), tuple(a for _, a in pairs)
 
-    # ---- functions, blocks, lets -------------------------------------------------------------------------------------
+    # ---- datatypes, functions, blocks, lets --------------------------------------------------------------------------
+    def datatype(self) -> None:
+        name = self.text()
+        label = self.text() if self.peek()[0] == "text" else ""
+
+        def variant() -> tuple[str, tuple[Var, ...]]:
+            self._vars = {}
+            return self.name(), self.several(self.binding)
+
+        variants = self.several(variant, "{", "}")
+        made = [Variant(name, tag, form, fields) for tag, (form, fields) in enumerate(variants)]
+        self.datatypes[name] = Datatype(name, tuple(made), label)
+
+    def variant(self) -> Variant:
+        name, tag = self.text(), self.integer()
+        if name not in self.datatypes or tag >= len(self.datatypes[name].variants):
+            self._at -= 1
+            raise self.fail("a variant of a datatype")
+        return self.datatypes[name].variants[tag]
+
     def function(self) -> Function:
         self._vars = {}
         self.expect("fn")
@@ -358,6 +390,15 @@ class _Reader:
     def op_call(self) -> Op:
         return Call(self.name(), self.atoms())
 
+    def op_construct(self) -> Op:
+        return Construct(self.variant(), self.atoms())
+
+    def op_tag(self) -> Op:
+        return Tag(self.atom())
+
+    def op_fields(self) -> Op:
+        return Fields(self.variant(), self.atom())
+
     def op_view(self) -> Op:
         axes = self.listed(self.axis)
         self.expect("of")
@@ -422,6 +463,9 @@ _OPS: dict[str, Callable[[_Reader], Op]] = {
     "while": _Reader.op_while,
     "if": _Reader.op_if,
     "call": _Reader.op_call,
+    "construct": _Reader.op_construct,
+    "tag": _Reader.op_tag,
+    "fields": _Reader.op_fields,
     "view": _Reader.op_view,
     "reshape": _Reader.op_reshape,
     "concat": _Reader.op_concat,

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import FLOATS, Add, Destination
+from dlang.ir.anf import FLOATS, Add, Destination, is_handle
 from dlang.ir.points import Batch
-from dlang.ir.values import NUMPY, Lanes, NDArray, Rows, Version, array_of, count_of, flat_index, to_bf16
+from dlang.ir.values import NUMPY, Lanes, NDArray, Rows, Version, array_of, count_of, flat_index, numpy_dtype, to_bf16
 
 UFUNCS: dict[str, Any] = {
     "sum": np.add,
@@ -39,7 +39,7 @@ def identity(monoid: str, dtype: str) -> Any:
         case "all":
             return True
         case _:
-            return "" if dtype == "str" else 0
+            return "" if dtype == "str" else None if is_handle(dtype) else 0
 
 
 class Sink:
@@ -81,7 +81,7 @@ class Sink:
             size = int(sizes.sum())
         self.version: Version | None = None  # of `into`, where it is one array: updated in place
         if into is None:
-            self.data = np.full(size, identity(self.monoid, kind), NUMPY[kind])
+            self.data = np.full(size, identity(self.monoid, kind), numpy_dtype(kind))
             self.written += size if self.shape else 0
         elif outer is None:
             self.version = into if type(into) is Version else Version(array_of(into).copy())
@@ -93,7 +93,7 @@ class Sink:
         """Takes the values of a batch. whole: no other batch has points that go to the same elements."""
         if self.arg or (not self.scatter and self.monoid != "set" and self.reduced):
             self.written += batch.n
-        values = value.data if type(value) is Lanes else np.full(batch.n, value, NUMPY[self.dtype])
+        values = value.data if type(value) is Lanes else np.full(batch.n, value, numpy_dtype(self.dtype))
         shape = self.shape
         if batch.parent is not None:
             shape = tuple([s if isinstance(s, int) else s[batch.parent] for s in shape])

@@ -8,6 +8,7 @@ walk.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple, assert_never, overload
 
 from dlang.ir.anf import (
@@ -22,10 +23,12 @@ from dlang.ir.anf import (
     Comp,
     Compact,
     Concat,
+    Construct,
     Contract,
     Copy,
     Destination,
     Effect,
+    Fields,
     For,
     Format,
     Function,
@@ -44,6 +47,7 @@ from dlang.ir.anf import (
     Size,
     SizeOf,
     Stop,
+    Tag,
     Type,
     Update,
     Var,
@@ -72,11 +76,11 @@ class Parts(NamedTuple):
 def parts(op: Op) -> Parts:
     """The parts of an operation, without looking into its blocks; atoms in the order of evaluation."""
     match op:
-        case Prim(args=args) | Call(args=args) | Library(args=args) | Format(args=args):
+        case Prim(args=args) | Call(args=args) | Library(args=args) | Format(args=args) | Construct(args=args):
             return Parts(args)
         case Read():
             return Parts((op.array,), op.index)
-        case Cast(arg=arg) | Stop(arg=arg):
+        case Cast(arg=arg) | Stop(arg=arg) | Tag(node=arg) | Fields(node=arg):
             return Parts((arg,))
         case SizeOf():
             return Parts((), (op.size,))
@@ -285,6 +289,12 @@ def rebuild(
             return If(atom(op.condition), block(op.then), block(op.otherwise))
         case Call():
             return Call(op.function, atoms(op.args))
+        case Construct():
+            return Construct(op.variant, atoms(op.args))
+        case Tag(node):
+            return Tag(atom(node))
+        case Fields(variant, node):
+            return Fields(variant, atom(node))
         case For():
             low, high, init = size(op.low), size(op.high), atoms(op.init)
             index, params = bind(op.index), tuple([bind(p) for p in op.params])
@@ -346,7 +356,7 @@ def map_blocks(op: Op, f: Callable[[Block], Block]) -> Op:
 
 def map_functions(program: Program, f: Callable[[Function], Function]) -> Program:
     """The program with `f` applied to each function."""
-    return Program({name: f(function) for name, function in program.functions.items()})
+    return replace(program, functions={name: f(function) for name, function in program.functions.items()})
 
 
 class Renaming:

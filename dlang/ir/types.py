@@ -15,9 +15,11 @@ from dlang.ir.anf import (
     Comp,
     Compact,
     Concat,
+    Construct,
     Contract,
     Copy,
     Effect,
+    Fields,
     For,
     Format,
     Function,
@@ -33,6 +35,7 @@ from dlang.ir.anf import (
     Size,
     SizeOf,
     Stop,
+    Tag,
     Token,
     Type,
     Update,
@@ -44,6 +47,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.errors import IRError
+from dlang.ir.libraries import library_types
 from dlang.ir.traverse import Replacement, bound_vars, refresh_vars
 from dlang.polynomials import Poly
 from dlang.primitives.table import result_dtype
@@ -111,6 +115,12 @@ def result_vars(op: Op, functions: Mapping[str, Function]) -> tuple[Var, ...]:
         case Call():
             function = function_named(functions, op.function)
             return refresh_vars(function.results, _arguments(function, op.args))
+        case Construct():
+            return _one(Scalar(op.variant.datatype))
+        case Tag():
+            return _one(I64, "tag")
+        case Fields():
+            return refresh_vars(op.variant.fields, {})
         case View():
             return _one(Array(array_type(op.array).dtype, op.shape))
         case Reshape():
@@ -126,10 +136,8 @@ def result_vars(op: Op, functions: Mapping[str, Function]) -> tuple[Var, ...]:
             return k, fresh("positions", Array("i64", (poly(k),)))
         case Contract():
             return _one(contract_type(op))
-        case Library(name="argsort"):
-            return _one(Array("i64", array_type(op.args[0]).shape))
         case Library():
-            raise IRError(f"there is no library operation {op.name}")
+            return tuple(fresh("t", type) for type in library_types(op))
         case Vjp():
             function = function_named(functions, op.function)
             results = refresh_vars(function.results, _arguments(function, op.args))

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Array, Lit, Size, Token, Type, Var
+from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Array, Lit, Scalar, Size, Token, Type, Var, is_handle
 from dlang.ir.errors import IRError
 from dlang.primitives.table import PRIMITIVES
+from dlang.primitives.threefry import threefry
 
 NDArray = np.ndarray[Any, Any]
 
@@ -31,12 +32,25 @@ NUMPY: dict[str, Any] = {
 }
 
 
+def numpy_dtype(dtype: str) -> Any:
+    """The dtype of NumPy in which values are kept; a node of a datatype is a Python object."""
+    return NUMPY.get(dtype, object)
+
+
 # ---- representations -------------------------------------------------------------------------------------------------
 @dataclass(slots=True, eq=False)
 class Lanes:
     """A scalar for each point."""
 
     data: NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A node of a datatype; null is None."""
+
+    tag: int
+    fields: tuple[Any, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -122,7 +136,7 @@ def array_of(value: Any) -> NDArray:
 
 def lanes_of(value: Any, n: int, dtype: str) -> NDArray:
     """A scalar's values at n points."""
-    return value.data if type(value) is Lanes else np.full(n, value, NUMPY[dtype])
+    return value.data if type(value) is Lanes else np.full(n, value, numpy_dtype(dtype))
 
 
 def rows_of(value: Any, n: int) -> Rows:
@@ -135,7 +149,7 @@ def rows_of(value: Any, n: int) -> Rows:
 
 def merge_lanes(pieces: Sequence[tuple[NDArray, Any]], n: int, dtype: str) -> Lanes:
     """A scalar at n points from its values at disjoint sets of points."""
-    out = np.empty(n, NUMPY[dtype])
+    out = np.empty(n, numpy_dtype(dtype))
     for lanes, value in pieces:
         out[lanes] = value.data if type(value) is Lanes else value
     return Lanes(out)
@@ -206,6 +220,8 @@ def literal(lit: Lit) -> Any:
     """The value of a literal."""
     if lit.dtype == "str":
         return lit.value
+    if is_handle(lit.dtype):
+        return None
     if lit.dtype in INTEGERS:
         return np.int64(int(lit.value)) if lit.dtype == "i64" else wrap_int(int(lit.value), lit.dtype)
     return exact(NUMPY[lit.dtype](lit.value), lit.dtype)
@@ -250,7 +266,8 @@ def _select(c: Any, x: Any, y: Any) -> Any:
 
 _OWN: dict[str, Callable[..., Any]] = {"pow": _power, "powi": _power, "select": _select}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: _OWN.get(name) or eval(f"lambda x, y=None, z=None: {p.numpy}", {"np": np}) for name, p in PRIMITIVES.items()
+    name: _OWN.get(name) or eval(f"lambda x, y=None, z=None, w=None: {p.numpy}", {"np": np, "threefry": threefry})
+    for name, p in PRIMITIVES.items()
 }
 
 
@@ -275,10 +292,12 @@ def accept(value: Any, type: Type) -> Any:
         case Token():
             return None
         case Array(dtype, shape):
-            array = np.ascontiguousarray(value, NUMPY[dtype])
+            array = np.ascontiguousarray(value, numpy_dtype(dtype))
             if array.ndim != len(shape):
                 raise IRError(f"an array of {array.ndim} axes is given for one of {len(shape)}")
             return to_bf16(array) if dtype == "bf16" else array
+        case Scalar(dtype) if is_handle(dtype):
+            return value
         case _:
             return str(value) if type.dtype == "str" else exact(NUMPY[type.dtype](value), type.dtype)
 

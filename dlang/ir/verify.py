@@ -24,8 +24,10 @@ from dlang.ir.anf import (
     Comp,
     Compact,
     Concat,
+    Construct,
     Contract,
     Effect,
+    Fields,
     For,
     Format,
     Function,
@@ -42,49 +44,58 @@ from dlang.ir.anf import (
     Scan,
     Size,
     SizeOf,
+    Tag,
     Token,
     Type,
     Update,
     Var,
+    Variant,
     View,
     Vjp,
     While,
+    is_handle,
     poly,
 )
 from dlang.ir.errors import IRError
+from dlang.ir.libraries import equal_sizes, library_types
 from dlang.ir.linearity import check_linear
 from dlang.ir.printer import print_let
 from dlang.ir.traverse import Renaming, Replacement, parts
 from dlang.ir.types import I64, array_type, dtype_of, function_named, is_float, result_vars, type_of
 from dlang.polynomials import Poly
-from dlang.primitives.table import ANY, FLOAT, INT, NUM, PRIMITIVES
+from dlang.primitives.table import ANY, FLOAT, INT, NUM, PRIMITIVES, WORD
 
 _CLASSES = {
     FLOAT: set(FLOATS),
     INT: set(INTEGERS),
     NUM: {*FLOATS, *INTEGERS},
+    WORD: {"u64"},
     "bool": {"bool"},
     ANY: set(DTYPES),
 }
 _NUMBERS = _CLASSES[NUM]
-_LIBRARY = {"argsort"}
 
 
 def verify(program: Program, ownership: bool = False) -> None:
     """Raises IRError unless every function of the program is well formed."""
+    for datatype in program.datatypes.values():
+        for tag, variant in enumerate(datatype.variants):
+            if variant.datatype != datatype.name or variant.tag != tag or not is_handle(datatype.name):
+                raise IRError(f"the variant {variant.name} of {datatype.name} is filed as {variant.datatype} {tag}")
     for name, function in program.functions.items():
         if function.name != name:
             raise IRError(f"the function {function.name} is filed as {name}")
         try:
-            _Verifier(program.functions, function).run()
+            _Verifier(program, function).run()
             check_linear(function, ownership)
         except IRError as error:
             raise IRError(f"in {name}: {error}") from None
 
 
 class _Verifier:
-    def __init__(self, functions: Mapping[str, Function], function: Function) -> None:
-        self.functions = functions
+    def __init__(self, program: Program, function: Function) -> None:
+        self.functions = program.functions
+        self.datatypes = program.datatypes
         self.function = function
         self.visible: set[Var] = set()
         self.bound: set[Var] = set()
@@ -107,7 +118,7 @@ class _Verifier:
             self.visible.add(var)
 
     def type(self, type: Type) -> None:
-        if not isinstance(type, Token) and type.dtype not in DTYPES:
+        if not isinstance(type, Token) and type.dtype not in DTYPES and type.dtype not in self.datatypes:
             raise IRError(f"{type.dtype} is no dtype")
         if isinstance(type, Array):
             if not type.shape:
@@ -123,6 +134,10 @@ class _Verifier:
             atom.dtype, (int, float) if atom.dtype in FLOATS else (int,)
         )
         boolean = isinstance(atom.value, bool)
+        if atom.dtype in self.datatypes:
+            if atom.value != 0:
+                raise IRError(f"{atom!r} is a literal of a datatype and not null")
+            return
         if atom.dtype not in DTYPES or not isinstance(atom.value, kinds) or boolean != (bool in kinds):
             raise IRError(f"{atom!r} is no literal of its dtype")
 
@@ -258,7 +273,7 @@ class _Verifier:
             case Prim():
                 self.primitive(op)
             case Cast():
-                if op.dtype not in DTYPES or "str" in (op.dtype, self.scalar(op.arg)):
+                if "str" in (op.dtype, self.scalar(op.arg)) or not {op.dtype, dtype_of(op.arg)} <= _CLASSES[ANY]:
                     raise IRError("a conversion is between numbers and truth values")
             case Format():
                 self.message(op.parts, op.args)
@@ -280,6 +295,14 @@ class _Verifier:
                 self.loop(op.params, op.init, op.body, op.early, (), op.condition)
             case Call():
                 self.match(function_named(self.functions, op.function).params, op.args, {}, "the arguments")
+            case Construct():
+                self.variant(op.variant)
+                self.match(op.variant.fields, op.args, {}, "the fields")
+            case Tag():
+                self.scalar(op.node, *self.datatypes)
+            case Fields():
+                self.variant(op.variant)
+                self.scalar(op.node, op.variant.datatype)
             case View():
                 self.view(op)
             case Reshape():
@@ -300,9 +323,9 @@ class _Verifier:
             case Contract():
                 self.product(op)
             case Library():
-                if op.name not in _LIBRARY:
-                    raise IRError(f"there is no library operation {op.name}")
-                self.rank(op.args[0], 1, op.name)
+                library_types(op)
+                for one, other in equal_sizes(op):
+                    self.equal_sizes((one,), (other,), f"the sizes of the arguments of {op.name} do not fit")
             case Vjp():
                 self.reverse(op)
             case Jvp():
@@ -338,11 +361,16 @@ class _Verifier:
         if dtypes[0] not in allowed:
             raise IRError(f"{op.name} of {dtypes[0]}")
 
+    def variant(self, variant: Variant) -> None:
+        datatype = self.datatypes.get(variant.datatype)
+        if datatype is None or variant not in datatype.variants:
+            raise IRError(f"{variant.name} is no variant of a datatype of the program")
+
     def message(self, texts: Sequence[str], values: Sequence[Atom]) -> None:
         if len(texts) != 2 * len(values) + 1:
             raise IRError(f"{len(texts)} parts of text for {len(values)} values")
-        if any(isinstance(v.type, Token) for v in values):
-            raise IRError("a token has no text")
+        if any(isinstance(v.type, Token) or is_handle(v.type.dtype) for v in values):
+            raise IRError("a token, or a node of a datatype, has no text")
 
     def comprehension(self, op: Comp) -> None:
         outer = set(self.visible)

@@ -8,6 +8,7 @@ is inlined into.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlang.ir.anf import (
     Block,
@@ -53,7 +54,7 @@ def inline(program: Program, entries: Sequence[str]) -> Program:
         done[name] = f
         if name not in recursive and (sites.get(name, 0) == 1 or _worthwhile(f)):
             chosen[name] = f
-    result = Program({name: done[name] for name in program.functions if name in done})
+    result = replace(program, functions={name: done[name] for name in program.functions if name in done})
     return _reachable(result, entries)
 
 
@@ -116,7 +117,7 @@ def _reachable(program: Program, entries: Sequence[str]) -> Program:
         if name not in seen:
             seen.add(name)
             work += _called(program.functions[name])
-    return Program({name: f for name, f in program.functions.items() if name in seen})
+    return replace(program, functions={name: f for name, f in program.functions.items() if name in seen})
 
 
 class _Inliner:

@@ -18,8 +18,10 @@ from dlang.ir.anf import (
     Cast,
     Check,
     Comp,
+    Construct,
     Contract,
     Effect,
+    Fields,
     For,
     Format,
     Jvp,
@@ -159,6 +161,8 @@ def _static(op: Op) -> Key:
             return op.left, op.right, op.out
         case Library(name=name):
             return name
+        case Construct(variant=variant) | Fields(variant=variant):
+            return variant.datatype, variant.tag
         case Vjp():
             return op.function, len(op.args), op.wrt, tuple([c is not None for c in op.cotangents])
         case Jvp():

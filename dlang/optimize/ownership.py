@@ -24,6 +24,7 @@ from dlang.ir.anf import (
     Comp,
     Copy,
     Destination,
+    Fields,
     For,
     Function,
     If,
@@ -261,6 +262,10 @@ class _Owner:
                 self.fresh_arrays(let)
                 if len(let.vars) == 1 and not op.body.lets and op.destinations[0].into is None:
                     self.fills[let.vars[0]] = op
+            case Fields():
+                for var in let.vars:
+                    if _is_array(var):
+                        self.borrowed(var)  # the node holds it
             case _:
                 self.fresh_arrays(let)
 

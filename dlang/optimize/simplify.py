@@ -13,7 +13,9 @@ from dlang.ir.anf import (
     Cast,
     Check,
     Comp,
+    Construct,
     Copy,
+    Fields,
     For,
     Function,
     If,
@@ -30,6 +32,7 @@ from dlang.ir.anf import (
     Size,
     SizeOf,
     Stop,
+    Tag,
     Type,
     Update,
     Var,
@@ -134,6 +137,9 @@ class _Walk:
             case If() if isinstance(known := self.renaming.atom(op.condition), Lit):
                 self.splice(op.then if known.value else op.otherwise, let.vars)
                 return
+            case Fields(_, node) if isinstance(made := self.definition(self.renaming.atom(node)), Construct):
+                self.renaming.env.update(zip(let.vars, made.args, strict=True))
+                return
             case For() | While():
                 if self.loop(let, op):
                     return
@@ -188,6 +194,8 @@ class _Walk:
                 if dtype_of(arg) == dtype:
                     return arg
                 return convert(arg, dtype) if isinstance(arg, Lit) else None
+            case Tag(node) if isinstance(made := self.definition(node), Construct):
+                return Lit(made.variant.tag, "i64")
             case SizeOf(size):
                 if size.constant is not None:
                     return Lit(int(size.constant), "i64")

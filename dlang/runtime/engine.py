@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from dlang.codegen import loops
@@ -23,6 +23,7 @@ from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Array, Scalar, Size, Token, Var
 from dlang.runtime.errors import RunError
+from dlang.runtime.libraries import perform
 from dlang.runtime.text import format_parts
 
 OUT_OF_MEMORY, STACK_EXHAUSTED, MISMATCH = "E0806", "E0805", "E0900"
@@ -113,7 +114,7 @@ def reachable(program: anf.Program, entries: Sequence[str]) -> anf.Program:
         if name not in found:
             found[name] = program.functions[name]
             open += [let.op.function for let in walk(found[name].body) if isinstance(let.op, anf.Call)]
-    return anf.Program({name: f for name, f in program.functions.items() if name in found})
+    return replace(program, functions={name: f for name, f in program.functions.items() if name in found})
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,11 +310,12 @@ class _Run:
             case "print":
                 host.print(args[0])
                 results = []
-            case "argsort":
-                import numpy as np
-
-                outs[0][...] = np.argsort(args[0], kind="stable")
-                results = []
+            case "library":
+                made = perform(site.parts[0], args)
+                arrays = [x for x in made if x.ndim]
+                for out, array in zip(outs, arrays, strict=True):
+                    out[...] = array
+                results = [x for x in made if not x.ndim]
             case name:
                 results = host.effect(name, site.parts, args)
         for k, (signature, value) in enumerate(zip(site.results, results, strict=True)):

@@ -1,0 +1,99 @@
+"""The operations that a library does: the types of their results, and how many operations they count as.
+
+All are total. A factorisation or a solution that does not exist is reported as LAPACK does, by an i64 `info` among the
+results: 0 if all is well. What it means to the program is a `Check` on `info` that hands on the other results, so no
+pass has to know that a library can fail. k stands for an i64 argument that is min(m, n).
+
+    argsort(x[n])                               -> positions[n]                  stable, ascending, NaN last
+    cholesky(a[n, n])                           -> l[n, n], info                 of the lower triangle; a = l lᵀ
+    lu(a[n, n])                                 -> packed[n, n], order[n], info  a[order] = l u; l has a unit diagonal
+    solve(a[n, n], b[n, r])                     -> x[n, r], info                 a x = b
+    triangular_solve(a, b, lower, transposed, unit) -> x[n, r], info             the other triangle of a is not read
+    qr(a[m, n], k)                              -> q[m, k], r[k, n]              a = q r
+    svd(a[m, n], k)                             -> u[m, k], s[k], vt[k, n], info a = u diag(s) vt, s descending
+    eigh(a[n, n])                               -> w[n], v[n, n], info           lower triangle; w ascending, a v = v w
+
+info: `cholesky`: the order of the first leading minor that is not positive; `lu`, `solve`, `triangular_solve`: the
+first zero on the diagonal of u or a, from 1; `svd`, `eigh`: -1 where an element is not finite, else positive where the
+iteration did not converge. A result that does not exist is filled with NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, log2
+
+from dlang.ir.anf import Array, Library, Scalar, Size, Type, poly
+from dlang.ir.errors import IRError
+
+_FLOATS = ("f64", "f32")
+_INFO = Scalar("i64")
+
+
+def library_types(op: Library) -> tuple[Type, ...]:
+    """The types of the results; an error if the arguments do not fit."""
+    types = [a.type for a in op.args]
+    match op.name, types:
+        case "argsort", [Array(_, (_,) as shape)]:
+            return (Array("i64", shape),)
+        case "cholesky", [Array() as a]:
+            _matrix(op, a)
+            return a, _INFO
+        case "lu", [Array() as a]:
+            n, _, _ = _matrix(op, a)
+            return a, Array("i64", (n,)), _INFO
+        case ("solve", [a, b]) | ("triangular_solve", [a, b, Scalar("bool"), Scalar("bool"), Scalar("bool")]):
+            if _matrix(op, a)[2] != _matrix(op, b)[2]:
+                raise IRError("the matrix and the right-hand side have different dtypes")
+            return b, _INFO
+        case "qr", [a, Scalar("i64")]:
+            m, n, dtype = _matrix(op, a)
+            k = poly(op.args[1])
+            return Array(dtype, (m, k)), Array(dtype, (k, n))
+        case "svd", [a, Scalar("i64")]:
+            m, n, dtype = _matrix(op, a)
+            k = poly(op.args[1])
+            return Array(dtype, (m, k)), Array(dtype, (k,)), Array(dtype, (k, n)), _INFO
+        case "eigh", [Array() as a]:
+            n, _, dtype = _matrix(op, a)
+            return Array(dtype, (n,)), a, _INFO
+    raise IRError(f"there is no library operation {op.name} of {len(types)} such arguments")
+
+
+def library_cost(name: str, args: Sequence[object], sizes: Sequence[int]) -> int:
+    """How many operations it counts as; `sizes` are those of its first array."""
+    if name == "argsort":
+        (n,) = sizes
+        return 2 * n + n * ceil(log2(max(n, 2)))
+    m, n = sizes
+    columns = args[1].shape[1] if name in ("solve", "triangular_solve") else 0  # type: ignore[attr-defined]
+    match name:
+        case "cholesky":
+            return n**3 // 3 + n * n
+        case "lu":
+            return 2 * n**3 // 3 + n * n
+        case "solve":
+            return 2 * n**3 // 3 + 2 * n * n * columns
+        case "triangular_solve":
+            return n * n * columns
+        case "qr":
+            return 4 * m * n * min(m, n)
+        case _:  # the iterations of `eigh` and `svd` depend on the values: what is usual
+            return 20 * m * n * min(m, n)
+
+
+def equal_sizes(op: Library) -> list[tuple[Size, Size]]:
+    """The pairs of sizes that have to be the same."""
+    if op.name not in ("cholesky", "lu", "solve", "triangular_solve", "eigh"):
+        return []
+    m, n, _ = _matrix(op, op.args[0].type)
+    if op.name in ("solve", "triangular_solve"):
+        rows, _, _ = _matrix(op, op.args[1].type)
+        return [(m, n), (m, rows)]
+    return [(m, n)]
+
+
+def _matrix(op: Library, type: Type) -> tuple[Size, Size, str]:
+    if not isinstance(type, Array) or len(type.shape) != 2 or type.dtype not in _FLOATS:
+        raise IRError(f"{op.name} takes matrices of f64 or f32")
+    return type.shape[0], type.shape[1], type.dtype
