@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/01_basics.dl $(TOUR)/02_arrays.dl)
 
-.PHONY: venv demo test bench format clean
+.PHONY: venv demo test fuzz bench format clean
 
 venv: .venv/.ready
 
@@ -24,6 +24,10 @@ test: venv
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2
 	$(BIN)/dlc test $(LANGUAGE_TESTS)
+
+# 10,000 random programs, run in every way: prints those on which the ways disagree, by seed. About 10 minutes.
+fuzz: venv
+	$(BIN)/python -m tests.fuzz --programs 10000
 
 # Times the language beside JAX and PyTorch, where these are installed: pip install '.[bench]'. See benchmarks/README.md.
 bench: venv

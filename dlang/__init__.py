@@ -23,7 +23,7 @@ the command `dlc`, `python/` is what follows here:
     model.loss(params, images, labels)      # NumPy arrays in and out; types, ranks and sizes are checked
     dlang.grad(model.loss)(params, images, labels)
 
-`load(path)` and `compile(text)` give modules; `grad` and `value_and_grad` differentiate their functions;
+`load(path)` and `compile(text)` give modules; `primitive` lets them call a function of Python; `grad` and `value_and_grad` differentiate their functions;
 `compilations()` counts what has been compiled; mistakes raise `DlangError`, whose text is the whole message.
 """
 
@@ -32,12 +32,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["DlangError", "compilations", "compile", "grad", "load", "value_and_grad"]
+__all__ = ["DlangError", "compilations", "compile", "grad", "load", "primitive", "value_and_grad"]
 
 if TYPE_CHECKING:
     from dlang.diagnostics import DlangError
     from dlang.python.derivatives import grad, value_and_grad
     from dlang.python.module import compilations, compile, load
+    from dlang.python.primitive import primitive
 
 _HOMES = {
     "DlangError": "dlang.diagnostics",
@@ -45,6 +46,7 @@ _HOMES = {
     "compile": "dlang.python.module",
     "grad": "dlang.python.derivatives",
     "load": "dlang.python.module",
+    "primitive": "dlang.python.primitive",
     "value_and_grad": "dlang.python.derivatives",
 }
 

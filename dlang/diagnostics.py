@@ -37,11 +37,15 @@ class Source:
 
 
 class Span(NamedTuple):
-    """A part of a source: offsets `start <= i < end`."""
+    """A part of a source: offsets `start <= i < end`.
+
+    via: the call that the code was reached by, where an optimiser put it in the place of the call.
+    """
 
     source: Source
     start: int
     end: int
+    via: CallSite | None = None
 
     @property
     def line(self) -> int:
@@ -54,6 +58,32 @@ class Span(NamedTuple):
     def to(self, other: Span) -> Span:
         """From the start of this span to the end of another."""
         return Span(self.source, self.start, other.end)
+
+    def reached(self, site: CallSite) -> Span:
+        """The same place in code that has taken the place of a call."""
+        via = self.via
+        if via is None:
+            return self._replace(via=site)
+        return self if via.span is None else self._replace(via=CallSite(via.label, via.span.reached(site)))
+
+    def calls(self) -> Iterator[CallSite]:
+        """The calls that it was reached by, innermost first."""
+        via = self.via
+        while via is not None:
+            yield CallSite(via.label, via.span and via.span.plain)
+            via = via.span.via if via.span is not None else None
+
+    @property
+    def plain(self) -> Span:
+        """The place alone."""
+        return self if self.via is None else self._replace(via=None)
+
+
+class CallSite(NamedTuple):
+    """A call: how a person calls the function, and where."""
+
+    label: str
+    span: Span | None
 
 
 class Note(NamedTuple):
@@ -105,6 +135,7 @@ def error(
 
 # ---- for a terminal --------------------------------------------------------------------------------------------------
 _COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "blue": "\x1b[1;34m", "bold": "\x1b[1m"}
+_LONGEST_LINE = 160  # columns that are shown of a line
 _LONGEST_SPAN = 4  # lines of a span that are shown whole; of a longer one the first and the last
 
 
@@ -167,7 +198,18 @@ def _marked(span: Span, mark: str) -> Iterator[tuple[int | None, str, str]]:
         stop = end if number == last else len(line)
         before = line[:begin].expandtabs(4)
         width = len(line[:stop].expandtabs(4)) - len(before)
-        yield number, line.expandtabs(4), " " * len(before) + mark * max(1, width)
+        yield number, *_cut(line.expandtabs(4), len(before), max(1, width), mark)
+
+
+def _cut(line: str, begin: int, width: int, mark: str) -> tuple[str, str]:
+    """A line and the marks under it; of a very long line the part around the beginning of the marks."""
+    if len(line) <= _LONGEST_LINE:
+        return line, " " * begin + mark * width
+    start = max(0, begin - _LONGEST_LINE // 4)
+    end = start + _LONGEST_LINE
+    left, right = "…" if start else "", "…" if end < len(line) else ""
+    width = max(1, min(width, end - begin))
+    return left + line[start:end] + right, " " * (begin - start + len(left)) + mark * width
 
 
 # ---- for a program ---------------------------------------------------------------------------------------------------

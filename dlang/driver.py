@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from dlang.runtime.errors import RunError
     from dlang.runtime.host import Host
     from dlang.specialize.specialize import Entry
+    from dlang.specialize.structs import StructClasses
     from dlang.specialize.values import Bindings
     from dlang.typecheck import core
+    from dlang.typecheck.foreign import Primitive
     from dlang.typecheck.program import Checked
 
 Backend = Literal["interp", "cpu"]
@@ -54,11 +56,14 @@ def read_source(path: str) -> Source:
         raise error("E0951", f"cannot read `{path}`: {e.strerror or e}", None) from None
 
 
-def check(source: Source, search_path: Sequence[str] = ()) -> Checked:
-    """Parses and checks a text and what it imports; mistakes are in `diagnostics` of the result."""
+def check(source: Source, search_path: Sequence[str] = (), primitives: Sequence[Primitive] = ()) -> Checked:
+    """Parses and checks a text and what it imports; mistakes are in `diagnostics` of the result.
+
+    primitives: functions of Python that it may call by name.
+    """
     from dlang.typecheck.program import check_source
 
-    return check_source(source, tuple(search_path))
+    return check_source(source, tuple(search_path), primitives=primitives)
 
 
 def errors_of(checked: Checked) -> list[Diagnostic]:
@@ -66,16 +71,34 @@ def errors_of(checked: Checked) -> list[Diagnostic]:
 
 
 def lower(
-    requests: Sequence[Request], *, verify: bool = False, observe: Observer | None = None
+    requests: Sequence[Request],
+    *,
+    verify: bool = False,
+    observe: Observer | None = None,
+    structs: StructClasses | None = None,
 ) -> tuple[anf.Program, list[Entry]]:
-    """The optimised program in which every requested function is a function, and these in order."""
+    """The optimised program in which every requested function is a function, and these in order.
+
+    structs: the classes by which functions of Python know structs.
+    """
     from dlang.optimize.pipeline import optimise
+    from dlang.typecheck.limits import room
     from dlang.specialize.specialize import Specializer
 
-    specializer = Specializer()
-    entries = [specializer.entry(r.decl, r.bindings) for r in requests]
-    names = [e.name for e in entries]
-    return optimise(specializer.program, names, verify=verify, observe=observe), entries
+    specializer = Specializer() if structs is None else Specializer(structs)
+    try:
+        with room():
+            entries = [specializer.entry(r.decl, r.bindings) for r in requests]
+            names = [e.name for e in entries]
+            return optimise(specializer.program, names, verify=verify, observe=observe), entries
+    except RecursionError:
+        raise too_deep(requests) from None
+
+
+def too_deep(requests: Sequence[Request]) -> DlangError:
+    """Functions that call one another thousands deep, each at another type, exhaust the compiler's stack."""
+    message = "the calls in this are nested too deeply to be compiled"
+    return error("E0290", message, requests[0].decl.span, help=("use a loop, or a recursive function",))
 
 
 def load(program: anf.Program, entries: Sequence[Entry], backend: Backend, host: Host) -> Runner:
@@ -89,14 +112,19 @@ def load(program: anf.Program, entries: Sequence[Entry], backend: Backend, host:
     return Engine(host).compile(program, [e.name for e in entries])
 
 
-def call(runner: Runner, entry: Entry, sizes: Sequence[int] = (), leaves: Sequence[Any] = ()) -> list[Any]:
-    """Runs an entry; gives the leaves of its result. A failure is a `DlangError` for a person to read."""
+def call(
+    runner: Runner, entry: Entry, sizes: Sequence[int] = (), leaves: Sequence[Any] = (), seed: int = 0
+) -> list[Any]:
+    """Runs an entry; gives the leaves of its result. A failure is a `DlangError` for a person to read.
+
+    seed: of an entry that draws random numbers, what they depend on.
+    """
     from dlang.runtime.errors import RunError
 
     try:
-        results = runner.run(entry.name, [*sizes, *leaves])
+        results = runner.run(entry.name, [*sizes, *([seed] if entry.seed else []), *leaves])
     except RunError as e:
-        raise failure(e) from None
+        raise failure(e) from e.__cause__
     return list(results[len(entry.extra) :])
 
 

@@ -17,7 +17,7 @@ ALLOWED = {
     "primitives": set(),
     "runtime": {"ir", "primitives", "codegen"},
     "ir": {"primitives", "runtime"},  # the interpreter shares the text and the errors of compiled code
-    "specialize": {"typecheck", "ir", "primitives"},
+    "specialize": {"typecheck", "ir", "primitives", "runtime"},  # foreign functions are looked for
     "optimize": {"ir", "primitives", "ad"},
     "ad": {"ir", "primitives", "optimize"},  # a derivative is normalised before the next is taken
     "codegen": {"ir", "primitives", "runtime"},

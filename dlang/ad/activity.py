@@ -1,7 +1,8 @@
 """What carries a derivative: the variables that depend on the inputs differentiated and that reach a seeded result.
 
-Only floats can. Both directions are monotone walks over the whole body, inner blocks included; the state of a loop is
-walked until nothing changes. What is not active is neither differentiated nor saved.
+Only floats can, and handles to nodes, which may hold some. Both directions are monotone walks over the whole body,
+inner blocks included; the state of a loop is walked until nothing changes. What is not active is neither
+differentiated nor saved.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from dlang.ir.anf import (
     Read,
     SizeOf,
     Stop,
+    Token,
+    Type,
     Update,
     Var,
     While,
+    is_handle,
 )
-from dlang.ir.traverse import parts
+from dlang.ir.traverse import parts, walk
 from dlang.ir.types import is_float
 from dlang.primitives.table import PRIMITIVES
 
@@ -43,6 +47,16 @@ def active_vars(block: Block, inputs: Iterable[Var], seeded: Sequence[bool]) -> 
     return useful.found & varied.found
 
 
+def carries(type: Type) -> bool:
+    """Whether a derivative can flow through a value: a float, or a node, which may hold one."""
+    return is_float(type) or (not isinstance(type, Token) and is_handle(type.dtype))
+
+
+def active_node(block: Block, active: set[Var]) -> Let | None:
+    """Where a node comes from through which a derivative would have to flow."""
+    return next((let for let in walk(block) if any(v in active and not is_float(v.type) for v in let.vars)), None)
+
+
 def carriers(let: Let) -> tuple[Atom, ...]:
     """The operands through which a derivative can flow, of an operation without blocks."""
     op = let.op
@@ -53,13 +67,13 @@ def carriers(let: Let) -> tuple[Atom, ...]:
         case Cast(dtype, arg):
             return (arg,) if dtype in FLOATS and is_float(arg.type) else ()
         case Read():
-            return (op.array,) if is_float(op.array.type) else ()
+            return (op.array,) if carries(op.array.type) else ()
         case Update():
-            return tuple(a for a in (op.array, op.value) if is_float(a.type))
+            return tuple(a for a in (op.array, op.value) if carries(a.type))
         case Stop() | SizeOf():
             return ()
         case _:
-            return tuple(a for a in parts(op).atoms if is_float(a.type))
+            return tuple(a for a in parts(op).atoms if carries(a.type))
 
 
 class _Varied:
@@ -72,7 +86,7 @@ class _Varied:
         return isinstance(atom, Var) and atom in self.found
 
     def mark(self, var: Var, value: bool) -> None:
-        if value and is_float(var.type):
+        if value and carries(var.type):
             self.found.add(var)
 
     def block(self, block: Block) -> None:
@@ -163,7 +177,7 @@ class _Useful:
             case Check():
                 self.atoms(s for v, s in zip(let.vars, op.subjects, strict=True) if v in self.found)
             case Effect():
-                self.atoms(a for a in op.args if is_float(a.type))
+                self.atoms(a for a in op.args if carries(a.type))
             case _:
                 self.atoms(carriers(let))
 

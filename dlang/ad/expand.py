@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dlang.ad.activity import active_vars
+from dlang.ad.activity import active_node, active_vars
 from dlang.ad.reverse import pull_block
 from dlang.ad.scope import Scope
+from dlang.diagnostics import error
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
     Array,
@@ -24,6 +25,7 @@ from dlang.ir.anf import (
     Program,
     Size,
     SizeOf,
+    Token,
     Type,
     Var,
     Vjp,
@@ -126,6 +128,25 @@ def _call(derivative: _Derivative, let: Let, op: Vjp) -> list[Let]:
     return [*lets, Let(let.vars, Call(derivative.function.name, args), let.span)]
 
 
+def _without_nodes(program: Program, body: Block, active: set[Var]) -> None:
+    """Refuses derivatives that flow through nodes of datatypes."""
+    let = active_node(body, active)
+    if let is None:
+        return
+    var = next(v for v in let.vars if v in active and not is_float(v.type))
+    assert not isinstance(var.type, Token)
+    datatype = program.datatypes.get(var.type.dtype)
+    label = datatype.label if datatype is not None else var.type.dtype
+    what = "a function chosen when the program runs, of type" if " -> " in label else "values of the type"
+    raise error(
+        "E0705",
+        f"cannot differentiate through {what} `{label}`",
+        let.span,
+        label="a derivative passes through this value",
+        help=("wrap the argument in `stop_gradient`, or keep the numbers in arrays, tuples or structs",),
+    )
+
+
 # ---- one derivative --------------------------------------------------------------------------------------------------
 def _derivative(program: Program, taken: dict[str, Function], op: Vjp) -> _Derivative:
     source = program.functions[op.function]
@@ -140,7 +161,9 @@ def _derivative(program: Program, taken: dict[str, Function], op: Vjp) -> _Deriv
     b = Builder(program.functions, source.span)
     known = Knowledge()
     known.saw(p.type for p in params)
-    scope = Scope(b, active_vars(body, wrt, seeded), known, pull_block)
+    active = active_vars(body, wrt, seeded)
+    _without_nodes(program, body, active)
+    scope = Scope(b, active, known, pull_block)
     scope.active.update(wrt)
     with b.scope() as backward:
         for atom, bar, formal in zip(body.results, bars, source.results, strict=True):
@@ -236,7 +259,7 @@ class _Inline:
         lets: list[Let] = []
         for let in block.lets:
             if isinstance(let.op, Call) and let.vars and let.vars[0] in self.chosen:
-                body = inlined(self.program.functions[let.op.function], tuple(r.atom(a) for a in let.op.args))
+                body = inlined(self.program.functions[let.op.function], tuple(r.atom(a) for a in let.op.args), let.span)
                 lets += body.lets
                 r.env.update(zip(let.vars, body.results, strict=True))
             else:

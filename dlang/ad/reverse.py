@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from dlang.ad.branch import pull_if
 from dlang.ad.comprehension import pull_comp, pull_view
+from dlang.ad.linear_algebra import pull_library
 from dlang.ad.loop import pull_for, pull_while
 from dlang.ad.rules import cast_contribution, contribution
 from dlang.ad.scope import Scope, spanned
@@ -26,9 +27,11 @@ from dlang.ir.anf import (
     Copy,
     Effect,
     For,
+    Foreign,
     If,
     Keep,
     Let,
+    Library,
     Lit,
     Prim,
     Read,
@@ -88,6 +91,18 @@ def pull(let: Let, scope: Scope) -> list[Let]:
                 let.span,
                 label="a derivative passes through this call",
                 help=("write the recursion as a loop",),
+            )
+        case Library():
+            pull_library(let, op, scope)
+            return [let]
+        case Foreign(target=target) | Effect(name="foreign", static=(target,)):
+            name = target.rpartition(":")[2].partition("#")[0]
+            raise error(
+                "E0705",
+                f"cannot differentiate the foreign function `{name}`, because it has no rule",
+                let.span,
+                label="a derivative passes through this call",
+                help=("wrap the argument in `stop_gradient`, or write the function in the language",),
             )
         case Effect():
             raise error(

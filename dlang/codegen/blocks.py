@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from dlang.codegen.loops import (
@@ -15,20 +15,25 @@ from dlang.codegen.loops import (
     Free,
     Load,
     Loop,
+    Mark,
     Move,
     Operand,
     Reduction,
+    Release,
+    Room,
     Slice,
     Slot,
     Stmt,
     Store,
     Value,
 )
-from dlang.codegen.memory import ZERO, Chains, Frame, Memory, Place, fresh_axes, product, whole
+from dlang.codegen.memory import I64, ZERO, Frame, Memory, Place, fresh_axes, product, whole
+from dlang.codegen.regions import Nodes, holds_nodes
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Let, Lit, Scalar, Size, Token, Var, fresh, poly
+from dlang.ir.chains import Chains
 
 
 class Owned:
@@ -53,6 +58,7 @@ class Scheduler:
     memory: Memory = field(default_factory=Memory)
     chains: Chains = field(default_factory=Chains)
     wanted: dict[Var, Place] = field(default_factory=dict)
+    nodes: Nodes = field(default_factory=Nodes)
     out: list[Stmt] = field(default_factory=list)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
@@ -65,11 +71,25 @@ class Scheduler:
         finally:
             self.out = outer
 
-    def block(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> Body:
-        """A block; arrays among its results end up where `wanted` says. What was given a place is left out."""
-        with self.collect() as stmts:
+    def block(self, block: Block, wanted: Sequence[Wanted], frame: Frame, region: bool = False) -> Body:
+        """A block; arrays among its results end up where `wanted` says. What was given a place is left out.
+
+        region: whether the nodes made in it end with it, unless it hands them on.
+        """
+        with self.collect() as stmts, self.region(block) if region else nullcontext():
             results = self.inline(block, wanted, frame)
         return Body(tuple(stmts), results)
+
+    @contextmanager
+    def region(self, block: Block) -> Iterator[None]:
+        """Releases what the block inside makes in the arena, if its results can't hold any of that."""
+        if self.nodes.made_in(block) and not any(holds_nodes(r.type) for r in block.results):
+            mark = fresh("mark", I64)
+            self.out.append(Mark(mark))
+            yield
+            self.out.append(Release(mark))
+        else:
+            yield
 
     def inline(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> tuple[Value, ...]:
         """The statements of a block, into the innermost open body."""
@@ -157,9 +177,24 @@ class Scheduler:
         assert isinstance(var.type, Array)
         place = self.wanted.pop(var, None)
         if place is None:
-            place = whole(self.allocate(var.name, var.type), var.type.shape)
+            place = self.room(var)
         self.memory.settle(var, place)
         return place
+
+    def room(self, var: Var) -> Place:
+        """New room for an array: in the arena if a node will hold it."""
+        assert isinstance(var.type, Array)
+        if var not in self.nodes.held:
+            return whole(self.allocate(var.name, var.type), var.type.shape)
+        return whole(self.node_room(var.name, var.type), var.type.shape)
+
+    def node_room(self, name: str, type: Array) -> Buffer:
+        """Room in the arena for an array that a node will hold."""
+        buffer = Buffer(name, type.dtype)
+        self.out.append(Room(buffer, type.shape, self.span))
+        self.memory.writable.add(buffer)
+        self.nodes.arrays.add(buffer)
+        return buffer
 
     def continued(self, var: Var, array: Var) -> Place:
         """The place of an array that is about to be changed into `var`: its own, or that of a copy."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen.blocks import OWNED, Scheduler, Wanted
+from dlang.codegen.data import collected, collecting
 from dlang.codegen.loops import Branch, Buffer, For, Invoke, Slot, Value, While
-from dlang.codegen.memory import Frame, Place, last_uses, whole
+from dlang.codegen.memory import Frame, Place, whole
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Scalar, Token, Var
+from dlang.ir.chains import last_uses
 from dlang.ir.traverse import free_vars
 
 
@@ -55,7 +57,7 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
                     if own is not None and own.buffer not in taken and (place is None or place.buffer is own.buffer):
                         place = own
                 if place is None:
-                    place = whole(s.allocate(var.name, var.type), shape)
+                    place = s.room(var)
                 taken.add(place.buffer)
                 wanted.append(place)
                 settled.append((var, place))
@@ -106,13 +108,16 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var], level: in
                 wanted.append(None)
             case Token():
                 wanted.append(None)
+    collector = collecting(s, op, params, init, results)
     slots = tuple(params), tuple(init)
     if isinstance(op, anf.While):
         pinned = Frame(last_uses(op.condition), pinned=True)
-        condition = s.block(op.condition, [None] * len(op.condition.results), pinned)
-    body = s.block(op.body, wanted, Frame(last_uses(op.body), repeated, owned=owned))
+        condition = s.block(op.condition, [None] * len(op.condition.results), pinned, region=True)
+    body = s.block(op.body, wanted, Frame(last_uses(op.body), repeated, owned=owned), region=True)
     for var, place in settled:
         s.memory.settle(var, place)
+    if collector is not None:
+        body = collected(collector, op.body, body, wanted)
     if isinstance(op, anf.While):
         s.out.append(While(*slots, condition, body, tuple(results), op.early))
     else:
@@ -141,7 +146,7 @@ def _state(s: Scheduler, var: Var, first: Var, inside: frozenset[Var], taken: se
     if place is None or (wanted is not None and wanted.buffer is not place.buffer):
         assert isinstance(first.type, Array)
         if wanted is None:
-            wanted = whole(s.allocate(var.name, first.type), first.type.shape)
+            wanted = s.room(var)
         s.copy(s.place(first), wanted)
         place = wanted
     taken.add(place.buffer)

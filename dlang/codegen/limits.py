@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlang.diagnostics import DlangError, Span, error
-from dlang.ir.anf import Atom, Function, Token
+from dlang.ir.anf import Atom, Function, Program, Token, is_handle
 from dlang.ir.traverse import parts, walk
 
 UNSUPPORTED = "E0901"
@@ -36,3 +36,12 @@ def _values(f: Function) -> Iterator[tuple[Atom, Span | None]]:
             yield atom, let.span
     for atom in (*f.body.results, *f.results):
         yield atom, f.span
+
+
+def refuse_handles(program: Program, f: Function) -> None:
+    """A function that is called from outside takes and gives no nodes: they live only as long as a run does."""
+    for var in (*f.params, *f.results):
+        if not isinstance(var.type, Token) and is_handle(var.type.dtype):
+            datatype = program.datatypes[var.type.dtype]
+            given = "as an argument from" if var in f.params else "as a result to"
+            raise unsupported(f"a value of `{datatype.label or datatype.name}` {given} outside is", f.span)

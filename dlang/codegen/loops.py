@@ -137,7 +137,10 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Work of the host: `format`, `argsort` or an effect. Arrays of known sizes go to `outs`, the rest are results."""
+    """Work of the host: `format`, `library` (static: which operation) or an effect.
+
+    Arrays of known sizes go to `outs`, the rest are results.
+    """
 
     name: str
     static: tuple[str, ...]
@@ -156,6 +159,15 @@ class Invoke:
     outs: tuple[Buffer, ...]
     results: tuple[Slot, ...]
     span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallC:
+    """A C function: scalars by value, arrays by pointer, last that of the array which it fills."""
+
+    target: str
+    args: tuple[Value, ...]
+    result: Var | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +190,75 @@ class Product:
     rows: Size
     columns: Size
     inner: Size
+
+
+# ---- nodes of datatypes ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Node:
+    """var = a new node: its tag, then a word for each reference (a handle, or an array in the arena), then the scalars.
+
+    A reference is what a collector follows.
+    """
+
+    var: Var
+    tag: int
+    references: tuple[Value, ...]
+    scalars: tuple[Atom, ...]
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTag:
+    var: Var
+    node: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class LoadField:
+    """slot = a word of a node."""
+
+    slot: Slot
+    node: Atom
+    word: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Room in the arena for an array that a node holds; it is never freed."""
+
+    buffer: Buffer
+    shape: tuple[Size, ...]
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """var = where the arena ends now."""
+
+    var: Var
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The arena ends at a mark again: nothing refers to what was made since then."""
+
+    mark: Var
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """If the arena ends beyond `trigger`: drops what was made since the mark and is not reached from here.
+
+    What stays moves, so `results` are the handles afterwards; arrays of handles change in place. following: the next
+    trigger.
+    """
+
+    mark: Var
+    trigger: Var
+    handles: tuple[Atom, ...]
+    arrays: tuple[ArrayValue, ...]
+    results: tuple[Var, ...]
+    following: Var
 
 
 # ---- control ---------------------------------------------------------------------------------------------------------
@@ -250,8 +331,8 @@ class Branch:
 
 
 Stmt = (
-    Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Guard | Runtime | Invoke | Product
-    | Loop | For | While | Branch
+    Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Guard | Runtime | Invoke | CallC
+    | Product | Node | LoadTag | LoadField | Room | Mark | Release | Collect | Loop | For | While | Branch
 )  # fmt: skip
 
 
@@ -327,8 +408,25 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
                 out.append(f"{pad}{_list(results)} = runtime {name}({_list(args)}) -> ({_list(outs)})")
             case Invoke(function, arguments, targets, bound):
                 out.append(f"{pad}{_list(bound)} = call {function}({_list(arguments)}) -> ({_list(targets)})")
+            case CallC(target, arguments, result):
+                out.append(f"{pad}{f'{result} = ' if result is not None else ''}{target}({_list(arguments)})")
             case Product(a, b, c, rows, columns, k):
                 out.append(f"{pad}{_text(c)} = {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}")
+            case Node(var, tag, references, scalars):
+                out.append(f"{pad}{var} = node {tag} ({_list(references)}) ({_list(scalars)})")
+            case LoadTag(var, node):
+                out.append(f"{pad}{var} = tag {_text(node)}")
+            case LoadField(slot, node, word):
+                out.append(f"{pad}{slot} = word {word} of {_text(node)}")
+            case Room(buffer, shape):
+                out.append(f"{pad}{buffer} = room {buffer.dtype}[{_list(shape)}]")
+            case Mark(var):
+                out.append(f"{pad}{var} = mark")
+            case Release(var):
+                out.append(f"{pad}release {var}")
+            case Collect(mark, trigger, handles, arrays, results, following):
+                given, made = _list((*handles, *arrays)), _list((*results, following))
+                out.append(f"{pad}{made} = collect {mark} at {trigger} ({given})")
             case Loop():
                 lanes = f" by {stmt.lanes}" if stmt.lanes > 1 else ""
                 out.append(f"{pad}loop {stmt.var} in {_bound('max', stmt.lows)}..{_bound('min', stmt.highs)}{lanes}")

@@ -1,4 +1,4 @@
-"""Where arrays live: places, liveness, and which result continues the memory of which array.
+"""Where arrays live: places and liveness.
 
 An array variable has a `Place`: a buffer and the offset of an element as a polynomial of its index, so slices,
 transposes and reshapes cost nothing until something needs the elements in a row. A buffer is freed by the block that
@@ -11,25 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dlang.codegen.loops import Buffer
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Check,
-    Comp,
-    For,
-    If,
-    Let,
-    Scalar,
-    Size,
-    Stop,
-    Update,
-    Var,
-    While,
-    fresh,
-    poly,
-)
-from dlang.ir.traverse import mentioned
+from dlang.ir.anf import Scalar, Size, Var, fresh, poly
 from dlang.polynomials import Poly
 
 I64 = Scalar("i64")
@@ -97,71 +79,6 @@ def fresh_axes(rank: int) -> tuple[Var, ...]:
     return tuple(fresh("ijkl"[min(n, 3)], I64) for n in range(rank))
 
 
-# ---- which result continues the memory of which array ----------------------------------------------------------------
-@dataclass(slots=True)
-class Chains:
-    """step: the array that a result replaces, where an operation consumes one. level: how deep the let's block is."""
-
-    step: dict[Var, Var] = field(default_factory=dict)
-    level: dict[Var, int] = field(default_factory=dict)
-
-    def root(self, atom: Atom, level: int) -> Atom:
-        """Follows what was consumed, through the lets of blocks at least `level` deep."""
-        while isinstance(atom, Var) and self.level.get(atom, -1) >= level and atom in self.step:
-            atom = self.step[atom]
-        return atom
-
-    def add(self, block: Block, level: int = 0) -> None:
-        """Takes in a block and the blocks inside it."""
-        for let in block.lets:
-            for var in let.vars:
-                self.level[var] = level
-            self._let(let, level)
-
-    def _let(self, let: Let, level: int) -> None:
-        match let.op:
-            case Update(array=array):
-                self.step[let.vars[0]] = array
-            case Check(subjects=subjects):
-                self._alias(let.vars, subjects)
-            case Stop(arg=arg):
-                self._alias(let.vars, (arg,))
-            case Comp(body=body, destinations=destinations):
-                self.add(body, level + 1)
-                for var, destination in zip(let.vars, destinations, strict=True):
-                    if destination.into is not None:
-                        self.step[var] = destination.into
-            case If(then=then, otherwise=otherwise):
-                self.add(then, level + 1)
-                self.add(otherwise, level + 1)
-                for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
-                    root = self.root(a, level + 1)
-                    if _is_array(var) and isinstance(root, Var) and root is self.root(b, level + 1):
-                        if self.level.get(root, -1) <= level:
-                            self.step[var] = root
-            case (
-                For(params=params, init=init, body=body, early=early)
-                | While(params=params, init=init, body=body, early=early)
-            ):
-                self.add(body, level + 1)
-                if isinstance(let.op, While):
-                    self.add(let.op.condition, level + 1)
-                for var, param, first, value in zip(let.vars, params, init, body.results[early:], strict=True):
-                    if _is_array(var) and isinstance(first, Var) and self.root(value, level + 1) is param:
-                        self.step[var] = first
-            case _:
-                pass
-
-    def _alias(self, vars: tuple[Var, ...], args: tuple[Atom, ...]) -> None:
-        for var, arg in zip(vars, args, strict=True):
-            if _is_array(var) and isinstance(arg, Var):
-                self.step[var] = arg
-
-
-def _is_array(var: Var) -> bool:
-    return isinstance(var.type, Array)
-
-
 # ---- liveness --------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Frame:
@@ -176,18 +93,6 @@ class Frame:
     pinned: bool = False
     position: int = -1
     owned: dict[Buffer, None] = field(default_factory=dict)
-
-
-def last_uses(block: Block) -> dict[Var, int]:
-    """The position of the last let of a block that mentions each variable, at any depth."""
-    last: dict[Var, int] = {}
-    for position, let in enumerate(block.lets):
-        for var in mentioned(let.op):
-            last[var] = position
-    for result in block.results:
-        if isinstance(result, Var):
-            last[result] = len(block.lets)
-    return last
 
 
 @dataclass(slots=True)

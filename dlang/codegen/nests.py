@@ -13,7 +13,7 @@ from itertools import permutations
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.limits import unsupported
 from dlang.codegen.loops import Compute, Convert, Evaluate, Reduction, Store
-from dlang.codegen.memory import I64, ZERO, Frame, Place, covers, last_uses
+from dlang.codegen.memory import I64, ZERO, Frame, Place, covers
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
     FLOATS,
@@ -24,6 +24,7 @@ from dlang.ir.anf import (
     Call,
     Check,
     Comp,
+    Foreign,
     Keep,
     Lit,
     Read,
@@ -33,6 +34,7 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
+from dlang.ir.chains import last_uses
 from dlang.ir.traverse import free_vars, walk
 
 STRIDED = 6  # how much dearer an access is whose neighbours are not adjacent in memory
@@ -158,7 +160,7 @@ def _order(s: Scheduler, op: Comp, targets: list[Target], span: Span | None) -> 
     for target in targets:
         target.data = any(a in body for entry in target.index for a in entry.atoms())
     positional = [t for t in targets if t.positional]
-    fixed = any(isinstance(let.op, Check | Call) for let in walk(op.body))
+    fixed = any(isinstance(let.op, Check | Call | Foreign) for let in walk(op.body))
     candidates = [op.axes]
     if len(op.axes) <= 4 and (positional or not fixed):
         candidates = list(permutations(op.axes))
@@ -263,7 +265,8 @@ class _Nest:
     def _body(self) -> list[Contribution]:
         s = self.s
         frame = Frame(last_uses(self.op.body), frozenset(free_vars(self.op.body)))
-        results = s.inline(self.op.body, [None] * len(self.targets), frame)
+        with s.region(self.op.body):
+            results = s.inline(self.op.body, [None] * len(self.targets), frame)
         out = []
         for t, value in zip(self.targets, results, strict=True):
             assert isinstance(value, Lit | Var)

@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.loops import Body, Compute, Convert, For, Load, Reduction, Runtime, Slot, Stmt, Store
+from dlang.codegen.loops import (
+    ArrayValue,
+    Body,
+    CallC,
+    Compute,
+    Convert,
+    For,
+    Load,
+    Reduction,
+    Runtime,
+    Slot,
+    Stmt,
+    Store,
+)
 from dlang.codegen.memory import I64, ZERO, Place, product, whole
+from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.anf import FLOATS, Array, Let, Lit, Scalar, Var, fresh, poly
+from dlang.ir.anf import FLOATS, Array, Atom, Let, Lit, Scalar, Var, fresh, poly
 
 
 def scan(s: Scheduler, monoid: str, source: Place, target: Place) -> None:
@@ -59,11 +73,47 @@ def compact(s: Scheduler, mask: Place, vars: Sequence[Var]) -> None:
     s.memory.settle(positions, whole(buffer, (poly(count),)))
 
 
+def library(s: Scheduler, let: Let, op: anf.Library) -> None:
+    args = s.operands(op.args)
+    outs: list[ArrayValue] = []
+    for var in let.vars:
+        if isinstance(var.type, Array):
+            target = s.target(var)
+            outs.append(ArrayValue(s.address(target), target.shape))
+    results = tuple(v for v in let.vars if isinstance(v.type, Scalar))
+    s.out.append(Runtime("library", (op.name,), args, tuple(outs), results, let.span))
+
+
 def effect(s: Scheduler, let: Let, op: anf.Effect) -> None:
+    if op.name == "foreign":
+        foreign(s, op.static[0], op.args, let.vars[1:], let.span)
+    else:
+        host(s, op.name, op.static, op.args, let.vars[1:], let.span)
+
+
+def foreign(s: Scheduler, target: str, args: Sequence[Atom], vars: Sequence[Var], span: Span | None) -> None:
+    """A function of Python is called by the host, one of C directly."""
+    if not target.startswith("c:"):
+        host(s, "foreign", (target,), args, vars, span)
+        return
+    values = [v for v in map(s.value, args) if v is not None]
+    result: Var | None = None
+    for var in vars:
+        if isinstance(var.type, Array):
+            values.append(s.address(s.target(var)))
+        else:
+            result = var
+    s.out.append(CallC(target, tuple(values), result))
+
+
+def host(
+    s: Scheduler, name: str, static: tuple[str, ...], args: Sequence[Atom], vars: Sequence[Var], span: Span | None
+) -> None:
+    """Work of the host that gives its results back."""
     results: list[Slot] = []
-    for var in let.vars[1:]:
+    for var in vars:
         if isinstance(var.type, Array):
             s.own_result(var, results)
         else:
             results.append(var)
-    s.out.append(Runtime(op.name, op.static, s.operands(op.args), (), tuple(results), let.span))
+    s.out.append(Runtime(name, static, s.operands(args), (), tuple(results), span))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dlang.codegen.blocks import OWNED, Scheduler, Wanted
 from dlang.codegen.control import branch, call, destination_known, repeat
+from dlang.codegen.data import construct, fields, tag
 from dlang.codegen.limits import refuse_half_precision
 from dlang.codegen.loops import (
     ArrayValue,
@@ -23,29 +24,34 @@ from dlang.codegen.loops import (
     Slot,
     Store,
 )
-from dlang.codegen.memory import Frame, last_uses, whole
+from dlang.codegen.memory import Frame, whole
 from dlang.codegen.nests import comprehension
-from dlang.codegen.operations import compact, concat, effect, scan
+from dlang.codegen.operations import compact, concat, effect, foreign, library, scan
 from dlang.codegen.products import contraction
 from dlang.codegen.recursion import recursive_functions
+from dlang.codegen.regions import Nodes, held_arrays, node_makers
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
 from dlang.ir.anf import Array, Let, Lit, Scalar, Token
+from dlang.ir.chains import last_uses
 
 
 def schedule(program: anf.Program, lanes: Lanes | None = None) -> Program:
     """The loop nests of a program; `lanes` decides how many trips of a loop go at once (default: one)."""
     recursive = recursive_functions(program)
+    makers = node_makers(program)
     out = {}
     for name, function in program.functions.items():
-        out[name] = _function(program, lanes or Lanes(0), function, name in recursive)
+        out[name] = _function(program, lanes or Lanes(0), function, name in recursive, makers)
     return Program(out)
 
 
-def _function(program: anf.Program, lanes: Lanes, f: anf.Function, recursive: bool) -> Function:
+def _function(program: anf.Program, lanes: Lanes, f: anf.Function, recursive: bool, makers: frozenset[str]) -> Function:
     refuse_half_precision(f)
     s = Scheduler(program, lanes, _let, f.span)
     s.chains.add(f.body)
+    if makers:
+        s.nodes = Nodes(makers, held_arrays(f, s.chains))
     params: list[Slot] = []
     for param in f.params:
         match param.type:
@@ -74,7 +80,7 @@ def _function(program: anf.Program, lanes: Lanes, f: anf.Function, recursive: bo
                 order.append(("result", kept))
                 kept += 1
                 wanted.append(OWNED if isinstance(type, Array) else None)
-    body = s.block(f.body, wanted, Frame(last_uses(f.body)))
+    body = s.block(f.body, wanted, Frame(last_uses(f.body)), region=True)
     return Function(f.name, tuple(params), tuple(outs), body, tuple(order), recursive, f.label or f.name, f.span)
 
 
@@ -101,6 +107,8 @@ def _let(s: Scheduler, let: Let, level: int) -> None:
             s.out.append(Runtime("format", parts, s.operands(args), (), vars, let.span))
         case anf.Effect():
             effect(s, let, op)
+        case anf.Foreign(target, args):
+            foreign(s, target, args, vars, let.span)
         case anf.View(array, axes, shape, index):
             s.memory.settle(vars[0], s.place(array).seen_through(axes, shape, index))
         case anf.Reshape(array, shape):
@@ -120,14 +128,18 @@ def _let(s: Scheduler, let: Let, level: int) -> None:
             compact(s, s.place(mask), vars)
         case anf.Contract():
             contraction(s, op, vars[0], let.span)
-        case anf.Library(name, args):
-            target = s.target(vars[0])
-            out = ArrayValue(s.address(target), target.shape)
-            s.out.append(Runtime(name, (), s.operands(args), (out,), (), let.span))
+        case anf.Library():
+            library(s, let, op)
         case anf.Call():
             call(s, op, vars, let.span)
         case anf.If():
             branch(s, op, vars)
+        case anf.Construct():
+            construct(s, op, vars[0], let.span)
+        case anf.Tag():
+            tag(s, op, vars[0])
+        case anf.Fields():
+            fields(s, op, vars)
         case anf.For() | anf.While():
             repeat(s, op, vars, level)
         case anf.Vjp() | anf.Jvp():

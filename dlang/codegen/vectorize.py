@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen.loops import Compute, Convert, Evaluate, Guard, Load, Loop, Stmt, Store
-from dlang.ir.anf import FLOATS, Atom, Scalar, Size, Var
+from dlang.ir.anf import FLOATS, Atom, Scalar, Size, Var, is_handle
 
 BITS = {"f64": 64, "i64": 64, "u64": 64, "str": 64, "f32": 32, "i32": 32, "u32": 32, "i16": 16, "u16": 16}
 HEAVY = frozenset(
-    "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow powi floordiv mod div".split()
+    (
+        "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow powi floordiv mod div "
+        "threefry threefry_second"
+    ).split()
 )
 LIGHT = 6  # so few operations leave room for several vectors in flight
 
@@ -50,6 +53,7 @@ class Survey:
         if varying:
             self.varying.add(var)
             assert isinstance(var.type, Scalar)
+            self.possible = self.possible and not is_handle(var.type.dtype)
             self.widest = max(self.widest, BITS.get(var.type.dtype, 8))
 
     def stride(self, offset: Size) -> int | None:
@@ -82,6 +86,8 @@ class Survey:
                     self.operations += 1
                     self.cost += self.stride(offset) not in (1, -1)
                     self.bind(var, True)
+            case Store(buffer, _, _, _) if is_handle(buffer.dtype):
+                self.possible = False
             case Store(_, offset, _, monoid):
                 stride = self.stride(offset) if self.size(offset) else None
                 if stride is None or (stride == 0 and monoid != "set"):

@@ -7,6 +7,9 @@ from dlang.grammar.lexer import Token
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
 
 
+_MOST = 20  # mistakes in one declaration; with more of them only the first is told, and nothing is read
+
+
 def match_brackets(tokens: list[Token], source: Source) -> tuple[list[Token], set[int], list[Diagnostic]]:
     """Tokens, the starts of the `(` and `[` that are never closed, and a message for each mistake.
 
@@ -27,6 +30,8 @@ def _match(tokens: list[Token], source: Source, by_indentation: bool) -> tuple[l
     indentation, first = 0, True
     for position, token in enumerate(tokens):
         kind = token.kind
+        if len(diagnostics) + len(unclosed) > _MOST:
+            break
         if kind == "newline":
             indentation, first = len(token.text) - token.text.rfind("\n") - 1, True
             kept.append(token)
@@ -69,7 +74,13 @@ def _match(tokens: list[Token], source: Source, by_indentation: bool) -> tuple[l
         if opening.kind == "{":
             kept.append(Token("}", "}", kept[-1].end, kept[-1].end))
     diagnostics.extend(_never_closed(start, source) for start in unclosed)
+    if len(diagnostics) > _MOST:
+        return [], set(), [min(diagnostics, key=_start)]
     return kept, {start for start in unclosed if source.text[start] != "{"}, diagnostics
+
+
+def _start(d: Diagnostic) -> int:
+    return d.span.start if d.span is not None else 0
 
 
 def _best_partner(stack: list[str], partner: int, kind: str, tokens: list[Token], position: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,8 @@ def float_(builder: Builder, token: Token) -> s.Number:
 
 def _number(builder: Builder, token: Token, suffixes: tuple[str, ...], what: str) -> s.Number:
     span = builder.span(token)
-    if token.text.isdigit():
-        return s.Number(span, _decimal(token.text))
+    if token.text.isdigit() and len(token.text) < 20:
+        return s.Number(span, int(token.text))
     match = _NUMBER.fullmatch(token.text)
     assert match is not None
     whole, fraction, exponent, suffix = match.groups()
@@ -48,17 +49,19 @@ def _number(builder: Builder, token: Token, suffixes: tuple[str, ...], what: str
         )
         suffix = ""
     if fraction is None and exponent is None:
-        return s.Number(span, _decimal(whole.replace("_", "")), suffix or None)
-    return s.Number(span, float((whole + (fraction or "")).replace("_", "") + (exponent or "")), suffix or None)
-
-
-def _decimal(digits: str) -> int:
-    """An integer of any length: Python refuses to read more than a few thousand digits at once."""
-    value = 0
-    for i in range(0, len(digits), 4000):
-        part = digits[i : i + 4000]
-        value = value * 10 ** len(part) + int(part)
-    return value
+        digits = whole.replace("_", "").lstrip("0") or "0"
+        value = int(digits) if len(digits) <= 20 else 1 << 64
+        bits, least = (int(suffix[1:]), suffix[0]) if suffix in INTEGER_SUFFIXES and suffix else (64, "u")
+        if value >= 1 << bits or (value > 1 << (bits - 1) and least == "i"):
+            dtype = f"`{suffix}`" if suffix else "any type of integers"
+            builder.report("E0109", f"this number is too large for {dtype}", token.start, token.end)
+            value = 0
+        return s.Number(span, value, suffix or None)
+    number = float((whole + (fraction or "")).replace("_", "") + (exponent or ""))
+    if number == math.inf:
+        builder.report("E0109", "this number is too large for any type of floats", token.start, token.end)
+        number = 0.0
+    return s.Number(span, number, suffix or None)
 
 
 def plain_text(builder: Builder, token: Token) -> str:

@@ -16,6 +16,7 @@ from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.brackets import match_brackets
 from dlang.grammar.lexer import Token, tokenize
+from dlang.grammar.limits import STATEMENTS, deep_bracket, limited, too_long
 from dlang.grammar.machine import Machine, Method
 from dlang.grammar.newlines import CLOSERS, OPENERS, layout
 from dlang.grammar.recovery import recover
@@ -32,7 +33,7 @@ _DOCUMENTED = (s.Fn, s.Struct, s.Enum, s.Const, s.Extern)
 
 def parse(source: Source) -> tuple[s.Module, list[Diagnostic]]:
     """The tree of a file, and what is wrong in it. What could not be repaired is left out of the tree."""
-    with _no_collection():
+    with no_collection():
         parser = _Parser(source)
         items = parser.module()
         return s.Module(source, items, _module_doc(source, items)), parser.sorted_diagnostics()
@@ -40,10 +41,18 @@ def parse(source: Source) -> tuple[s.Module, list[Diagnostic]]:
 
 def parse_expression(source: Source) -> tuple[s.Expr | None, list[Diagnostic]]:
     """The tree of a text that is one expression; None where there is nothing of one."""
-    with _no_collection():
+    with no_collection():
         parser = _Parser(source)
         value = parser.expression(0, len(source.text))
         return (None if isinstance(value, s.Hole) else value), parser.sorted_diagnostics()
+
+
+def parse_signature(source: Source, target: str) -> tuple[s.Module, list[Diagnostic]]:
+    """The tree of a text that is `fn f(x: f64[n]) -> f64`, as if `extern` and a target stood in front of it."""
+    with no_collection():
+        parser = _Parser(source)
+        front = [Token("extern", "extern", 0, 0), Token("STRING", f'"{target}"', 0, 0)]
+        return s.Module(source, tuple(parser.declared([*front, *tokenize(source.text)]))), parser.sorted_diagnostics()
 
 
 def declarations(text: str) -> list[tuple[int, int]]:
@@ -62,7 +71,7 @@ def declarations(text: str) -> list[tuple[int, int]]:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Trees are made of many small objects and hold no cycles: collecting while they grow would double the time."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -90,7 +99,7 @@ class _Parser:
 
     def module(self) -> tuple[s.Item, ...]:
         text = self.source.text
-        parts = [tokenize(text, start, end) for start, end in declarations(text)]
+        parts = [self._shallow(tokenize(text, start, end)) for start, end in declarations(text)]
         nesting: list[int] = []  # per part, how many more brackets open than close; found when first needed
         items: list[s.Item] = []
         at = 0
@@ -106,11 +115,35 @@ class _Parser:
                 found = self._with_mistakes(parts[at])
             items.extend(found)
             at += taken
+        statements = [item for item in items if isinstance(item, s.Statement) and not isinstance(item, s.Fn)]
+        if len(statements) > STATEMENTS:
+            self.diagnostics.append(too_long(statements[STATEMENTS].span, "this script"))
+            return tuple(i for i in items if isinstance(i, s.Fn) or not isinstance(i, s.Statement))
         return tuple(items)
+
+    def _shallow(self, tokens: list[Token]) -> list[Token]:
+        """The tokens; none where brackets are nested too deeply, which is reported."""
+        deep = deep_bracket(tokens, self.source)
+        if deep is None:
+            return tokens
+        self.diagnostics.append(deep)
+        return []
+
+    def _limited(self, item: s.Item, tokens: list[Token]) -> list[s.Item]:
+        """An item, unless it is nested too deeply, which is reported."""
+        kept, deep = limited(item, tokens)
+        if deep is not None:
+            self.diagnostics.append(deep)
+        return [kept] if kept is not None else []
+
+    def declared(self, tokens: list[Token]) -> list[s.Item]:
+        """The items that tokens are."""
+        found = self._well_formed(tokens)
+        return self._with_mistakes(tokens) if found is None else found
 
     def expression(self, start: int, end: int) -> s.Expr:
         """The expression that is written in a range of the source, or a hole."""
-        tokens = tokenize(self.source.text, start, end)
+        tokens = self._shallow(tokenize(self.source.text, start, end))
         laid = layout(tokens, self.source)
         unclosed: set[int] = set()
         mistakes: list[int] = []
@@ -125,7 +158,8 @@ class _Parser:
             if joined:
                 joined.append(Token("NL", "\n", joined[-1].end, joined[-1].end))
             joined.extend(item)
-        return cast("s.Expr", self._run(joined, "expr", unclosed, (start, end), mistakes))
+        value = self._limited(self._run(joined, "expr", unclosed, (start, end), mistakes), joined)
+        return cast("s.Expr", value[0]) if value else s.Hole(Span(self.source, start, end))
 
     def _well_formed(self, tokens: list[Token]) -> list[s.Item] | None:
         """The items of a declaration without a mistake; None if there is one."""
@@ -140,7 +174,7 @@ class _Parser:
             if machine.run(item) < len(item):
                 del self.diagnostics[known:]
                 return None
-            items.append(machine.values[0])
+            items.extend(self._limited(machine.values[0], item))
         self.diagnostics.extend(laid.diagnostics)
         return items
 
@@ -159,7 +193,7 @@ class _Parser:
             value = self._run(item, "item", unclosed, (item[0].start, item[-1].end), mistakes)
             broken_column = column if len(self.diagnostics) > known or diagnostics else -1
             if not isinstance(value, s.Hole) and getattr(value, "name", None) != "":
-                items.append(value)
+                items.extend(self._limited(value, item))
         if any(d.code == "E0114" for d in self.diagnostics[before:]):
             # The `}` of a `{` that is missing is not one too many.
             diagnostics = [d for d in diagnostics if not (d.code == "E0106" and d.message.startswith("this `}`"))]

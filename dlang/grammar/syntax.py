@@ -500,6 +500,7 @@ class Extern(Node):
     target: str
     name: str
     name_span: Span
+    bounds: tuple[Bound, ...]
     parameters: tuple[Parameter, ...]
     result: TypeExpr
     doc: str = ""

@@ -152,12 +152,13 @@ class Builder:
         )
 
     def extern(self, c: Children, start: int, end: int) -> s.Extern:
-        _, target, _, name, _, parameters, _, _, _, result = c
+        _, target, _, name, _, bounds, _, _, parameters, _, _, _, result = c
         return s.Extern(
             Span(self.source, start, end),
             literals.plain_text(self, target),
             name.text,
             self.span(name),
+            tuple(bounds or ()),
             tuple(parameters or ()),
             result,
             doc_above(self.source.text, start),
@@ -366,7 +367,7 @@ class Builder:
         return s.Field(Span(self.source, start, end), c[0], c[2].text)
 
     def tuple_member(self, c: Children, start: int, end: int) -> s.Field:
-        return s.Field(Span(self.source, start, end), c[0], int(c[1].text[1:]))
+        return s.Field(Span(self.source, start, end), c[0], int(c[1].text[1:10]))
 
     def argument(self, c: Children, start: int, end: int) -> s.Argument:
         return s.Argument(Span(self.source, start, end), c[0])

@@ -16,9 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import count
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Span
 from dlang.polynomials import Poly
+
+if TYPE_CHECKING:
+    from dlang.runtime.foreign import PythonFunction
 
 FLOATS = ("f64", "f32", "f16", "bf16")
 SIGNED = ("i64", "i32", "i16", "i8")
@@ -417,6 +421,18 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Foreign:
+    """A function outside of the language: pure, and it may fail. Binds its results, whose types the caller gives.
+
+    target: `c:LIBRARY:SYMBOL`, or the name of one of the program's Python functions. With effects it is an `Effect`
+    called `foreign`, whose `static` is the target.
+    """
+
+    target: str
+    args: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Effect:
     """Something that the world sees: `print`, files, foreign calls. Binds a new token, then its results.
 
@@ -431,7 +447,8 @@ class Effect:
 
 Op = (
     Prim | Cast | SizeOf | Format | Check | Read | Comp | Scan | For | While | If | Call | Construct | Tag | Fields
-    | View | Reshape | Concat | Compact | Update | Copy | Contract | Library | Vjp | Jvp | Stop | Effect
+    | View | Reshape | Concat | Compact | Update | Copy | Contract | Library | Vjp | Jvp | Stop | Foreign
+    | Effect
 )  # fmt: skip
 
 
@@ -466,8 +483,11 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Program:
+    """python: the functions of Python that `Foreign` names."""
+
     functions: dict[str, Function]
     datatypes: dict[str, Datatype] = field(default_factory=dict)
+    python: dict[str, PythonFunction] = field(default_factory=dict)
 
 
 def fresh(name: str, type: Type) -> Var:

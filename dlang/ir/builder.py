@@ -30,6 +30,7 @@ from dlang.ir.anf import (
     Destination,
     Effect,
     For,
+    Foreign,
     Format,
     Function,
     If,
@@ -168,13 +169,14 @@ class Builder:
     def emit(self, op: Op, names: Sequence[str] = (), types: Sequence[Type] | None = None) -> tuple[Var, ...]:
         """Emits an operation and gives its results.
 
-        types: those of the results where the operation does not determine them, for an `Effect` after its token.
+        types: those of the results where the operation does not determine them, as for a `Foreign`; for an `Effect`
+        after its token.
         """
         if isinstance(op, If):
             vars = joined_vars(op.then, op.otherwise, self._opened)
         else:
             vars = result_vars(op, self.functions)
-        if isinstance(op, Effect):
+        if isinstance(op, Foreign | Effect):
             vars = (*vars, *(fresh("t", type) for type in types or ()))
         elif types is not None:
             vars = tuple(fresh(v.name, type) for v, type in zip(vars, types, strict=True))

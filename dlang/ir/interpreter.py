@@ -49,11 +49,16 @@ from dlang.ir.values import (
     size_of,
 )
 from dlang.runtime import libraries
+from dlang.runtime.c_functions import call_c
 from dlang.runtime.errors import RunError
+from dlang.runtime.foreign import call_python
 from dlang.runtime.host import Host
+from dlang.runtime.platform.memory import available_memory, physical_memory
 from dlang.runtime.text import format_parts
 
 STACK_EXHAUSTED, MEMORY_EXHAUSTED = "E0805", "E0806"
+DEPTH = 20_000_000  # calls: in practice memory ends before
+_CALLS_BETWEEN = 10_000  # two looks at how much memory is left
 _POINTS = 1 << 20  # evaluated at once, in a body without nested arrays
 _POINTS_OF_BLOCKS = 1 << 16  # in a body with nested blocks or calls
 
@@ -91,7 +96,7 @@ class Interpreter:
     counts: operations by the name of the op that they belong to. copies: how many `Copy` ran.
     """
 
-    def __init__(self, program: Program, host: World | None = None, *, depth: int = 200_000) -> None:
+    def __init__(self, program: Program, host: World | None = None, *, depth: int = DEPTH) -> None:
         self.program = program
         self.host: World = host if host is not None else Host()
         self.depth = depth
@@ -122,7 +127,7 @@ class Interpreter:
                 outcome.append(error)
 
         limit, size = sys.getrecursionlimit(), threading.stack_size()
-        sys.setrecursionlimit(max(limit, 40 * self.depth))
+        sys.setrecursionlimit(max(limit, min(40 * self.depth, 2**31 - 1)))
         threading.stack_size(1 << 28)
         self._interrupted, self._calls = False, 0
         try:
@@ -159,20 +164,23 @@ class Interpreter:
     # ---- blocks and atoms --------------------------------------------------------------------------------------------
     def _block(self, block: Block, frame: _Frame) -> list[Any]:
         env = frame.env
-        for let in block.lets:
-            vars, op = let.vars, let.op
-            many = _MANY.get(type(op))
-            if many is not None:
-                if frame.n is not None and type(op) in _BY_POINT:
-                    values = self._each_point(let, frame, many)
+        try:
+            for let in block.lets:
+                vars, op = let.vars, let.op
+                many = _MANY.get(type(op))
+                if many is not None:
+                    if frame.n is not None and type(op) in _BY_POINT:
+                        values = self._each_point(let, frame, many)
+                    else:
+                        values = many(self, op, let, frame)
+                    for var, value in zip(vars, values, strict=True):
+                        env[var] = value
+                elif frame.n is not None and type(op) in _BY_POINT:
+                    env[vars[0]] = self._each_point(let, frame, _ONE[type(op)])[0]
                 else:
-                    values = many(self, op, let, frame)
-                for var, value in zip(vars, values, strict=True):
-                    env[var] = value
-            elif frame.n is not None and type(op) in _BY_POINT:
-                env[vars[0]] = self._each_point(let, frame, _ONE[type(op)])[0]
-            else:
-                env[vars[0]] = _ONE[type(op)](self, op, let, frame)
+                    env[vars[0]] = _ONE[type(op)](self, op, let, frame)
+        except MemoryError:
+            raise _at_point(RunError(MEMORY_EXHAUSTED, "the memory is exhausted", let.span), frame) from None
         return [env[r] if type(r) is Var else literal(r) for r in block.results]  # type: ignore[arg-type]
 
     def _atom(self, atom: Atom, env: Mapping[Var, Any]) -> Any:
@@ -392,6 +400,8 @@ class Interpreter:
         step = max(end - low, 1)
         whole = True
         while low < end:
+            if self._interrupted:
+                raise KeyboardInterrupt
             stop = min(low + step, end)
             made = points_of(axes, frame.env, frame.n is None, low, stop, box, limit)
             if made is None:
@@ -414,7 +424,7 @@ class Interpreter:
             results = self._first_failing(op.body, frame)
         except _Failed as failed:
             if batch.parent is None:
-                raise failed.error from None
+                raise failed.error from failed.error.__cause__
             raise _Failed(int(batch.parent[failed.lane]), failed.error) from None
         for sink, destination, value in zip(sinks, op.destinations, results, strict=True):
             kept_apart = whole or bool(op.axes and 0 not in sink.reduced and not sink.by_data and not sink.scatter)
@@ -512,7 +522,7 @@ class Interpreter:
         function = self.program.functions[op.function]
         if self._interrupted:
             raise KeyboardInterrupt
-        if self._calls >= self.depth:
+        if self._calls >= self.depth or (self._calls % _CALLS_BETWEEN == 0 and self._calls and _memory_is_short()):
             message = f"the stack is exhausted: `{function.label or function.name}` is {self._calls} calls deep"
             raise _at_point(RunError(STACK_EXHAUSTED, message, let.span), frame)
         env = {p: self._atom(a, frame.env) for p, a in zip(function.params, op.args, strict=True)}
@@ -520,28 +530,58 @@ class Interpreter:
         try:
             return self._block(function.body, _Frame(env, frame.n))
         except RunError as error:
-            error.stack.append((function.label or function.name, let.span))
+            error.called(function.label or function.name, let.span)
             raise
         except _Failed as failed:
-            failed.error.stack.append((function.label or function.name, let.span))
+            failed.error.called(function.label or function.name, let.span)
             raise
         finally:
             self._calls -= 1
 
+    def _foreign(self, op: anf.Foreign, let: Let, frame: _Frame) -> list[Any]:
+        args = [release(self._atom(a, frame.env)) for a in op.args]
+        return self._outside(op.target, args, op.args, let.vars, let, frame)
+
+    def _outside(
+        self, target: str, args: list[Any], atoms: Sequence[Atom], vars: Sequence[Var], let: Let, frame: _Frame
+    ) -> list[Any]:
+        """The results of a function outside of the language."""
+        try:
+            if target.startswith("c:"):
+                wanted = [
+                    (v.type.dtype, [size_of(s, frame.env) for s in v.type.shape] if isinstance(v.type, Array) else None)
+                    for v in vars
+                    if not isinstance(v.type, Token)
+                ]
+                results = call_c(target, args, [a.type for a in atoms], wanted)
+            else:
+                results = call_python(self.program.python[target], args)
+        except RunError as error:
+            error.at(let.span)
+            raise
+        return [accept(r, v.type) for r, v in zip(results, vars, strict=True)]
+
     def _effect(self, op: anf.Effect, let: Let, frame: _Frame) -> list[Any]:
         args = [release(self._atom(a, frame.env)) for a in op.args]
+        if op.name == "foreign":
+            return [None, *self._outside(op.static[0], args, op.args, let.vars[1:], let, frame)]
         try:
             if op.name == "print":
                 self.host.print(args[0])
                 return [None]
             results = self.host.effect(op.name, op.static, args)
         except RunError as error:
-            error.span = error.span or let.span
+            error.at(let.span)
             raise
         return [None, *(accept(r, v.type) for r, v in zip(results, let.vars[1:], strict=True))]
 
     def _derivative(self, op: anf.Vjp | anf.Jvp, let: Let, frame: _Frame) -> list[Any]:
         raise IRError(f"{type(op).__name__} of {op.function} reached the interpreter before it was expanded")
+
+
+def _memory_is_short() -> bool:
+    """Whether deeper calls would take what other programs need."""
+    return available_memory() < physical_memory() // 4
 
 
 def _at_point(error: RunError, frame: _Frame) -> Exception:
@@ -596,6 +636,7 @@ _MANY: dict[type, Callable[..., list[Any]]] = {
     anf.Call: Interpreter._call,
     anf.Compact: Interpreter._compact,
     anf.Library: Interpreter._library,
+    anf.Foreign: Interpreter._foreign,
     anf.Effect: Interpreter._effect,
     anf.Fields: Interpreter._fields,
     anf.Vjp: Interpreter._derivative,
@@ -604,5 +645,5 @@ _MANY: dict[type, Callable[..., list[Any]]] = {
 # Inside a comprehension these are evaluated for one point at a time.
 _BY_POINT = {
     anf.Format, anf.Update, anf.Copy, anf.Concat, anf.Scan, anf.Contract, anf.For, anf.While, anf.Compact,
-    anf.Library, anf.Effect, anf.Construct, anf.Tag, anf.Fields,
+    anf.Library, anf.Foreign, anf.Effect, anf.Construct, anf.Tag, anf.Fields,
 }  # fmt: skip

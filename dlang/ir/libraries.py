@@ -7,6 +7,7 @@ pass has to know that a library can fail. k stands for an i64 argument that is m
     argsort(x[n])                               -> positions[n]                  stable, ascending, NaN last
     cholesky(a[n, n])                           -> l[n, n], info                 of the lower triangle; a = l lᵀ
     lu(a[n, n])                                 -> packed[n, n], order[n], info  a[order] = l u; l has a unit diagonal
+    det(a[n, n])                                -> the determinant
     solve(a[n, n], b[n, r])                     -> x[n, r], info                 a x = b
     triangular_solve(a, b, lower, transposed, unit) -> x[n, r], info             the other triangle of a is not read
     qr(a[m, n], k)                              -> q[m, k], r[k, n]              a = q r
@@ -42,6 +43,8 @@ def library_types(op: Library) -> tuple[Type, ...]:
         case "lu", [Array() as a]:
             n, _, _ = _matrix(op, a)
             return a, Array("i64", (n,)), _INFO
+        case "det", [Array() as a]:
+            return (Scalar(_matrix(op, a)[2]),)
         case ("solve", [a, b]) | ("triangular_solve", [a, b, Scalar("bool"), Scalar("bool"), Scalar("bool")]):
             if _matrix(op, a)[2] != _matrix(op, b)[2]:
                 raise IRError("the matrix and the right-hand side have different dtypes")
@@ -70,7 +73,7 @@ def library_cost(name: str, args: Sequence[object], sizes: Sequence[int]) -> int
     match name:
         case "cholesky":
             return n**3 // 3 + n * n
-        case "lu":
+        case "lu" | "det":
             return 2 * n**3 // 3 + n * n
         case "solve":
             return 2 * n**3 // 3 + 2 * n * n * columns
@@ -84,7 +87,7 @@ def library_cost(name: str, args: Sequence[object], sizes: Sequence[int]) -> int
 
 def equal_sizes(op: Library) -> list[tuple[Size, Size]]:
     """The pairs of sizes that have to be the same."""
-    if op.name not in ("cholesky", "lu", "solve", "triangular_solve", "eigh"):
+    if op.name not in ("cholesky", "lu", "det", "solve", "triangular_solve", "eigh"):
         return []
     m, n, _ = _matrix(op, op.args[0].type)
     if op.name in ("solve", "triangular_solve"):

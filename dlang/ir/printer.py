@@ -40,6 +40,7 @@ from dlang.ir.anf import (
     Effect,
     Fields,
     For,
+    Foreign,
     Format,
     Function,
     If,
@@ -279,6 +280,8 @@ class _Printer:
                 return f"jvp {_name(op.function)}{self.atoms(op.args)} seeds {self.optional(op.tangents)}"
             case Stop():
                 return f"stop {self.atom(op.arg)}"
+            case Foreign():
+                return f"foreign {_quoted(op.target)} {self.atoms(op.args)}"
             case Effect():
                 static = f" static {_texts(op.static)}" if op.static else ""
                 return f"effect {_quoted(op.name)} {self.atom(op.token)} {self.atoms(op.args)}{static}"

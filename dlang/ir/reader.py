@@ -30,6 +30,7 @@ from dlang.ir.anf import (
     Effect,
     Fields,
     For,
+    Foreign,
     Format,
     Function,
     If,
@@ -446,6 +447,9 @@ class _Reader:
     def op_stop(self) -> Op:
         return Stop(self.atom())
 
+    def op_foreign(self) -> Op:
+        return Foreign(self.text(), self.atoms())
+
     def op_effect(self) -> Op:
         name, token, args = self.text(), self.atom(), self.atoms()
         return Effect(name, token, args, self.texts() if self.accept("static") else ())
@@ -477,5 +481,6 @@ _OPS: dict[str, Callable[[_Reader], Op]] = {
     "vjp": _Reader.op_vjp,
     "jvp": _Reader.op_jvp,
     "stop": _Reader.op_stop,
+    "foreign": _Reader.op_foreign,
     "effect": _Reader.op_effect,
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple, assert_never, overload
 
+from dlang.diagnostics import CallSite, Span
 from dlang.ir.anf import (
     Add,
     Array,
@@ -30,6 +31,7 @@ from dlang.ir.anf import (
     Effect,
     Fields,
     For,
+    Foreign,
     Format,
     Function,
     If,
@@ -77,6 +79,8 @@ def parts(op: Op) -> Parts:
     """The parts of an operation, without looking into its blocks; atoms in the order of evaluation."""
     match op:
         case Prim(args=args) | Call(args=args) | Library(args=args) | Format(args=args) | Construct(args=args):
+            return Parts(args)
+        case Foreign(args=args):
             return Parts(args)
         case Read():
             return Parts((op.array,), op.index)
@@ -321,6 +325,8 @@ def rebuild(
             return Contract(array(op.a), array(op.b), op.left, op.right, op.out)
         case Library():
             return Library(op.name, atoms(op.args))
+        case Foreign():
+            return Foreign(op.target, atoms(op.args))
         case Stop():
             return Stop(atom(op.arg))
         case Vjp():
@@ -359,17 +365,22 @@ def map_functions(program: Program, f: Callable[[Function], Function]) -> Progra
     return replace(program, functions={name: f(function) for name, function in program.functions.items()})
 
 
+_TOTAL = (Prim, Cast, SizeOf, Read, Stop, Format)  # what can't fail has no need of a place
+
+
 class Renaming:
     """A substitution under way: `env` grows as bound variables get replaced, so one value serves one walk.
 
-    A bound variable is replaced where its type changes, or always if `fresh` is set.
+    A bound variable is replaced where its type changes, or always if `fresh` is set. site: of the call whose place the
+    code takes; what can fail remembers it.
     """
 
-    __slots__ = ("env", "fresh")
+    __slots__ = ("env", "fresh", "site")
 
-    def __init__(self, mapping: Mapping[Var, Replacement], fresh: bool = False) -> None:
+    def __init__(self, mapping: Mapping[Var, Replacement], fresh: bool = False, site: CallSite | None = None) -> None:
         self.env: dict[Var, Replacement] = dict(mapping)
         self.fresh = fresh
+        self.site = site
 
     def atom(self, atom: Atom) -> Atom:
         new = self.env.get(atom) if isinstance(atom, Var) else None
@@ -416,7 +427,10 @@ class Renaming:
 
     def let(self, let: Let) -> Let:
         op = self.op(let.op)
-        return Let(tuple([self.bind(v) for v in let.vars]), op, let.span)
+        span = let.span
+        if self.site is not None and span is not None and not isinstance(op, _TOTAL):
+            span = span.reached(self.site)
+        return Let(tuple([self.bind(v) for v in let.vars]), op, span)
 
     def block(self, block: Block) -> Block:
         lets = tuple([self.let(let) for let in block.lets])
@@ -456,9 +470,10 @@ def refresh(block: Block, mapping: Mapping[Var, Replacement] | None = None) -> B
     return Renaming(mapping or {}, fresh=True).block(block)
 
 
-def inlined(function: Function, args: tuple[Atom, ...]) -> Block:
-    """A fresh copy of the body of a function applied to arguments."""
-    return refresh(function.body, dict(zip(function.params, args, strict=True)))
+def inlined(function: Function, args: tuple[Atom, ...], span: Span | None = None) -> Block:
+    """A fresh copy of the body of a function applied to arguments, in the place of a call at `span`."""
+    site = CallSite(function.label or function.name, span)
+    return Renaming(dict(zip(function.params, args, strict=True)), fresh=True, site=site).block(function.body)
 
 
 def refresh_vars(vars: tuple[Var, ...], mapping: Mapping[Var, Replacement]) -> tuple[Var, ...]:

@@ -21,6 +21,7 @@ from dlang.ir.anf import (
     Effect,
     Fields,
     For,
+    Foreign,
     Format,
     Function,
     If,
@@ -87,7 +88,8 @@ def function_named(functions: Mapping[str, Function], name: str) -> Function:
 def result_vars(op: Op, functions: Mapping[str, Function]) -> tuple[Var, ...]:
     """Fresh variables for the results of an operation, of the right types: a later type may mention an earlier one.
 
-    An `Effect` beyond its token, and what a `Check` says more about its subjects, is for the caller to give.
+    What a `Foreign` binds, an `Effect` beyond its token, and what a `Check` says more about its subjects, is for the
+    caller to give.
     """
     match op:
         case Prim(name, args):
@@ -146,6 +148,8 @@ def result_vars(op: Op, functions: Mapping[str, Function]) -> tuple[Var, ...]:
             function = function_named(functions, op.function)
             results = refresh_vars(function.results, _arguments(function, op.args))
             return *results, *(fresh(f"{r.name}_dot", r.type) for r in results if is_float(r.type))
+        case Foreign():
+            return ()
         case Effect():
             return _one(Token(), "world")
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Array, Lit, Scalar, Size, Token, Type, Var, is_handle
 from dlang.ir.errors import IRError
+from dlang.primitives import special
 from dlang.primitives.table import PRIMITIVES
 from dlang.primitives.threefry import threefry
 
@@ -90,7 +91,7 @@ class Version:
             data = version.data
             assert data is not None
             flat = data.reshape(-1)
-            version.slots, version.old, version.newer = older.slots, flat[older.slots].copy(), older
+            version.slots, version.old, version.newer = older.slots, _copied(flat[older.slots]), older
             flat[older.slots] = older.old
             older.data, version.data = data, None
             older.newer = older.slots = older.old = None
@@ -103,9 +104,14 @@ class Version:
         data = self.read()
         flat = data.reshape(-1)
         new = Version(data)
-        self.slots, self.old, self.newer, self.data = slots, flat[slots].copy(), new, None
+        self.slots, self.old, self.newer, self.data = slots, _copied(flat[slots]), new, None
         flat[slots] = values
         return new
+
+
+def _copied(part: Any) -> Any:
+    """What an array of objects holds in one place is the object itself."""
+    return part.copy() if isinstance(part, np.ndarray) else part
 
 
 def select(value: Any, lanes: Any) -> Any:
@@ -265,8 +271,9 @@ def _select(c: Any, x: Any, y: Any) -> Any:
 
 
 _OWN: dict[str, Callable[..., Any]] = {"pow": _power, "powi": _power, "select": _select}
+_NAMES = {"np": np, "special": special, "threefry": threefry}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: _OWN.get(name) or eval(f"lambda x, y=None, z=None, w=None: {p.numpy}", {"np": np, "threefry": threefry})
+    name: _OWN.get(name) or eval(f"lambda x, y=None, z=None, w=None: {p.numpy}", _NAMES)
     for name, p in PRIMITIVES.items()
 }
 

@@ -29,6 +29,7 @@ from dlang.ir.anf import (
     Effect,
     Fields,
     For,
+    Foreign,
     Format,
     Function,
     If,
@@ -220,6 +221,9 @@ class _Verifier:
         elif isinstance(op, Effect):
             if not let.vars or not isinstance(let.vars[0].type, Token):
                 raise IRError("an effect binds a token first")
+        elif isinstance(op, Foreign):
+            if any(isinstance(v.type, Token) for v in let.vars):
+                raise IRError("a foreign function without effects binds no token")
         else:
             self.match(result_vars(op, self.functions), let.vars, {}, "what the operation gives")
         self.learn(let)

@@ -296,6 +296,20 @@ def _in_range(lets: Sequence[Let], known: Knowledge, local: set[Var]) -> bool:
     return True
 
 
+def _with_open_bounds(op: Comp, lets: Sequence[Let]) -> Comp:
+    """The comprehension whose bounds mention what sizes are made of, not the variables that name them."""
+    sizes: dict[Var, Size] = {}
+    for let in lets:
+        if isinstance(let.op, SizeOf):
+            sizes[let.vars[0]] = let.op.size.substitute(sizes.get)
+
+    def open(bounds: tuple[Size, ...]) -> tuple[Size, ...]:
+        return tuple([b.substitute(sizes.get) for b in bounds])
+
+    axes = tuple([Axis(a.var, open(a.lows), open(a.highs)) for a in op.axes])
+    return Comp(axes, op.body, op.destinations)
+
+
 def _store(
     s: _Split, space: _Space, lets: Sequence[Let], atoms: Sequence[Var], span: Span | None, depth: int
 ) -> list[Var]:
@@ -312,7 +326,9 @@ def _store(
 
 # ---- inner comprehensions and checks ---------------------------------------------------------------------------------
 def _moved(s: _Split, let: Let, op: Comp, whole: set[Var], depth: int) -> bool:
-    """Moves an inner comprehension to the front; False if it has to stay."""
+    """Moves an inner comprehension to the front; False if it has to stay, as one that only checks does."""
+    if not let.vars:
+        return False
     names = {a.var for a in s.axes}
     local = set(s.depends) | names
     if any(v in whole for v in let.vars) or any(n.mentions(local) for d in op.destinations for n in d.shape):
@@ -320,6 +336,9 @@ def _moved(s: _Split, let: Let, op: Comp, whole: set[Var], depth: int) -> bool:
     lets = _slice(s.body, free_vars(op))
     if any(isinstance(x.op, Check) for x in lets):
         return False
+    op = _with_open_bounds(op, lets)
+    if any(b.mentions(s.depends) for a in op.axes for b in (*a.lows, *a.highs)):
+        return False  # a bound that is computed at each point
     space = _project(s, s.depends[let.vars[0]], [*lets, let])
     destinations: list[Destination] = []
     stored = []

@@ -133,7 +133,7 @@ class _Inliner:
         for let in block.lets:
             op = let.op
             if isinstance(op, Call) and op.function in self.chosen:
-                body = inlined(self.chosen[op.function], tuple([renaming.atom(a) for a in op.args]))
+                body = inlined(self.chosen[op.function], tuple([renaming.atom(a) for a in op.args]), let.span)
                 lets += body.lets
                 renaming.env.update(zip(let.vars, body.results, strict=True))
                 continue

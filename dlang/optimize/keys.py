@@ -23,6 +23,7 @@ from dlang.ir.anf import (
     Effect,
     Fields,
     For,
+    Foreign,
     Format,
     Jvp,
     Library,
@@ -159,6 +160,8 @@ def _static(op: Op) -> Key:
             return function
         case Contract():
             return op.left, op.right, op.out
+        case Foreign(target=target):
+            return target
         case Library(name=name):
             return name
         case Construct(variant=variant) | Fields(variant=variant):

@@ -2,7 +2,7 @@
 
 normalise     inline · simplify · CSE · DCE · distribute, so that every comprehension is a perfect nest
 derivatives   the innermost first, each result normalised again, until none is left
-afterwards    contractions · hoist · fuse · simplify · CSE · DCE · hoist · ownership
+afterwards    tail calls · contractions · hoist · fuse · simplify · CSE · DCE · hoist · ownership
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dlang.optimize.hoist import hoist
 from dlang.optimize.inline import inline
 from dlang.optimize.ownership import ownership
 from dlang.optimize.simplify import simplify
+from dlang.optimize.tailcalls import tail_calls_to_loops
 
 NORMAL, AFTER = "normal", "after"
 STAGES = ("mono", "normal", "ad", "opt")
@@ -52,6 +53,7 @@ PASSES: tuple[Pass, ...] = (
     _plain("simplify", simplify, NORMAL),
     _plain("cse", cse, NORMAL),
     _plain("dce", dce, NORMAL),
+    _plain("tail calls", tail_calls_to_loops, AFTER),
     _plain("contractions", contractions, AFTER),
     _plain("hoist", hoist, AFTER),  # before fusion, which would take invariant arrays into the loop
     _plain("fuse", fuse, AFTER),

@@ -4,15 +4,15 @@ Type: `domain` is the class of dtypes of the arguments (all of one dtype unless 
 `same` or a dtype. Derivative: for each argument the contribution to its cotangent, in the language's own terms, where
 x, y, z are the arguments, r the result and g the cotangent; None where there is no derivative. Each is linear in g, so
 forward mode uses the same text with g the tangent of that argument. `guard(c, d)` is the product of a cotangent with a
-local derivative that may not be finite: 0 where c is 0, else c·d. numpy: an expression over `np`, x, y, z that works
-on arrays. llvm and cuda: names of routines in `codegen/`.
+local derivative that may not be finite: 0 where c is 0, else c·d. numpy: an expression over `np`, `special` and
+`threefry`, x, y, z, w that works on arrays. llvm and cuda: names of routines in `codegen/`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-FLOAT, NUM, INT, BOOL, ANY = "Float", "Num", "Int", "bool", "Any"
+FLOAT, NUM, INT, WORD, BOOL, ANY = "Float", "Num", "Int", "u64", "bool", "Any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,27 @@ def _two(
     commutative: bool = False,
 ) -> Primitive:
     return Primitive(name, 2, domain, result, numpy, (dx, dy), name, name, commutative)
+
+
+def _random(name: str, word: int) -> Primitive:
+    return Primitive(name, 4, WORD, "same", f"threefry(x, y, z, w)[{word}]", (None,) * 4, name, name)
+
+
+def _trigamma() -> str:
+    """The derivative of digamma at x, as a text that has derivatives itself.
+
+    For y >= 1/2 the sum of 1 / (y + k)^2 for k < 10 and the asymptotic series at w = y + 10, of which what is left out
+    is below 2^-52 of the whole; for x < 1/2 by reflection, pi^2 / sin(pi x)^2 less that at 1 - x.
+    """
+    y = "select(x < 0.5, 1.0 - x, x)"
+    w = f"({y} + 10.0)"
+    series = "0.0"
+    for b in ("7.0 / 6.0", "-691.0 / 2730.0", "5.0 / 66.0", "-1.0 / 30.0", "1.0 / 42.0", "-1.0 / 30.0", "1.0 / 6.0"):
+        series = f"({series} + ({b})) / ({w} * {w})"
+    terms = [f"1.0 / (({y} + {k}.0) * ({y} + {k}.0))" for k in range(10)]
+    positive = f"({' + '.join(terms)} + (1.0 + 0.5 / {w} + {series}) / {w})"
+    sine = "sin(3.141592653589793 * (x - round(x)))"
+    return f"select(x < 0.5, 9.869604401089358 / ({sine} * {sine}) - {positive}, {positive})"
 
 
 _ROWS = (
@@ -89,6 +110,10 @@ _ROWS = (
     _one("sinh", FLOAT, "np.sinh(x)", "guard(g, cosh(x))"),
     _one("cosh", FLOAT, "np.cosh(x)", "guard(g, sinh(x))"),
     _one("tanh", FLOAT, "np.tanh(x)", "g * (1.0 - r * r)"),
+    _one("erf", FLOAT, "special.erf(x)", "g * (1.1283791670955126 * exp(-x * x))"),
+    _one("erfc", FLOAT, "special.erfc(x)", "-g * (1.1283791670955126 * exp(-x * x))"),
+    _one("lgamma", FLOAT, "special.lgamma(x)", "guard(g, digamma(x))"),
+    _one("digamma", FLOAT, "special.digamma(x)", f"guard(g, {_trigamma()})"),
     # rounding: no derivative
     _one("floor", FLOAT, "np.floor(x)", None),
     _one("ceil", FLOAT, "np.ceil(x)", None),
@@ -118,6 +143,9 @@ _ROWS = (
     _one("bit_not", ANY, "np.bitwise_not(x)", None),
     _two("shift_left", INT, "np.left_shift(x, y)", None, None),
     _two("shift_right", INT, "np.right_shift(x, y)", None, None),
+    # random bits: the words of `primitives/threefry.py` for two words of key and two of counter, all u64
+    _random("threefry", 0),
+    _random("threefry_second", 1),
 )  # fmt: skip
 
 PRIMITIVES: dict[str, Primitive] = {p.name: p for p in _ROWS}

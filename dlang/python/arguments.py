@@ -15,24 +15,14 @@ import numpy as np
 from dlang.diagnostics import DlangError, error
 from dlang.ir.anf import Scalar, poly
 from dlang.polynomials import Poly
-from dlang.python.structs import declaration, is_a
+from dlang.runtime.values import NUMPY, OURS, as_array, describe, number
 from dlang.specialize.frame import substituted
-from dlang.specialize.values import Bindings, Mono, MonoArray, MonoData, MonoTuple
+from dlang.specialize.structs import declaration, is_a
+from dlang.specialize.values import STATIC, Bindings, Mono, MonoArray, MonoData, MonoTuple
 from dlang.typecheck import types as ty
 from dlang.typecheck.core import FnDecl, Param
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import DataDecl, Floor, RowVar, Shape, Size, SizeAtom, SizeVar, Type, TypeVar
-
-NUMPY = {
-    ours: np.dtype(numpy)
-    for ours, numpy in {
-        "f64": "float64", "f32": "float32", "f16": "float16",
-        "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
-        "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
-        "bool": "bool",
-    }.items()
-}  # fmt: skip
-OURS: dict[np.dtype[Any], str] = {numpy: ours for ours, numpy in NUMPY.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +91,27 @@ class Matcher:
             case ty.TypeData(decl, args):
                 return self._struct(value, decl, args)
             case ty.TypeFn():
-                raise self._wrong("functions cannot be passed from Python yet")
+                if value is not self._whole:
+                    raise self._wrong("a function inside of another argument cannot be passed from Python yet")
+                if not callable(value):
+                    raise self._wrong()
+                return Given(STATIC, ())
 
     def _scalar(self, value: Any, dtype: str) -> Given:
         if dtype == "str":
             if not isinstance(value, str):
                 raise self._wrong()
             return Given(Scalar("str"), (str(value),))
-        number = _number(value, dtype)
-        if number is None:
+        scalar = number(value, dtype)
+        if scalar is None:
             raise self._wrong()
-        return Given(Scalar(dtype), (number,))
+        return Given(Scalar(dtype), (scalar,))
 
     def _array(self, value: Any, element: Type, shape: Shape) -> Given:
         if isinstance(element, ty.TypeData | ty.TypeTuple):
             return self._array_of_structures(value, element, shape)
         dtype = element.name if isinstance(element, ty.TypeCon) else self._dtype_of(element)
-        array = _as_array(value, dtype)
+        array = as_array(value, dtype)
         if array is None or array.dtype not in OURS:
             raise self._wrong()
         if isinstance(element, TypeVar):
@@ -159,7 +153,7 @@ class Matcher:
         elif isinstance(value, str):
             given = Given(Scalar("str"), (str(value),))
         else:
-            array = _as_array(value, self._dtype_of(v))
+            array = as_array(value, self._dtype_of(v))
             if array is None or array.dtype not in OURS:
                 raise self._wrong()
             given = _leaf(array)
@@ -315,48 +309,6 @@ def _is_weak(value: Any) -> bool:
     return isinstance(value, int | float | list) and not isinstance(value, np.generic)
 
 
-def _number(value: Any, dtype: str) -> Any:
-    """A scalar of just that dtype, or None."""
-    wanted = NUMPY.get(dtype)
-    if wanted is None:
-        return None
-    if isinstance(value, np.generic | np.ndarray):
-        return np.asarray(value)[()] if value.dtype == wanted and not value.ndim else None
-    if isinstance(value, bool):
-        return np.bool_(value) if dtype == "bool" else None
-    if isinstance(value, int) and dtype not in ty.FLOATS:
-        if dtype == "bool":
-            return None
-        bounds = np.iinfo(wanted)
-        return wanted.type(value) if bounds.min <= value <= bounds.max else None
-    if isinstance(value, int | float) and dtype in ty.FLOATS:
-        return wanted.type(value)
-    return None
-
-
-def _as_array(value: Any, dtype: str | None) -> Any:
-    """An array in rows, as compiled code wants it; None for what is none. Lists and numbers take `dtype`."""
-    if isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(value)
-        if array.dtype.byteorder not in "=|":
-            array = array.astype(array.dtype.newbyteorder("="))
-        ready = np.require(array, requirements=["C", "A"])
-        return ready if ready.shape == array.shape else ready.reshape(array.shape)
-    if not isinstance(value, list | bool | int | float):
-        return None
-    try:
-        array = np.asarray(value)
-    except ValueError:  # rows of several lengths
-        return None
-    if dtype is None or array.size == 0:
-        return array if dtype is None else array.astype(NUMPY[dtype])
-    fits = {"b": dtype == "bool", "i": dtype in ty.FLOATS | ty.INTS, "f": dtype in ty.FLOATS}
-    if not fits.get(array.dtype.kind):
-        return array
-    converted = array.astype(NUMPY[dtype])
-    return converted if dtype in ty.FLOATS or np.array_equal(converted, array) else array
-
-
 def _leaf(array: Any) -> Given:
     """An array, or the number that one without axes is."""
     scalar = Scalar(OURS[array.dtype])
@@ -375,26 +327,6 @@ def _leaves(parts: Sequence[Given]) -> tuple[Any, ...]:
 
 def _conversion(wanted: str | None) -> str:
     return f"convert it: `.astype(numpy.{NUMPY[wanted].name})`" if wanted in NUMPY else ""
-
-
-def describe(value: Any) -> str:
-    """What a Python value is, in the words of the language."""
-    if isinstance(value, np.ndarray | np.generic):
-        name = OURS.get(value.dtype, f"an array of {value.dtype}")
-        return f"{name}[{', '.join(map(str, value.shape))}]" if value.ndim else name
-    if isinstance(value, tuple):
-        return f"({', '.join(map(describe, value))})"
-    if isinstance(value, list):
-        try:
-            array = np.asarray(value)
-        except ValueError:
-            return "a list whose rows have several lengths"
-        return f"a list that is {describe(array)}" if array.dtype in OURS else "a list"
-    if isinstance(value, str):
-        return "a str"
-    if isinstance(value, bool | int | float):
-        return f"the {type(value).__name__} {value}"
-    return "None" if value is None else f"an object of class {type(value).__name__}"
 
 
 def mono_text(mono: Mono) -> str:

@@ -10,16 +10,22 @@ from typing import Any
 from dlang.diagnostics import DlangError, Span, error
 from dlang.polynomials import Poly
 from dlang.python.arguments import Given, Matcher
+from dlang.python.callables import Passed, of_language, of_python
 from dlang.python.instances import Prepared, Program
 from dlang.python.repeats import Conversion, conversions, converted, seen_before
+from dlang.runtime.values import describe, number
 from dlang.typecheck import core
-from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeFn, TypeVar
+from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeFn, TypeVar, resolve
 
 REMEMBERED = 512  # kinds of call that a function recognises without matching them again
 
 
 class Function:
-    """Takes NumPy arrays, Python's numbers, tuples and structs; checks them; compiles what is new; gives the value."""
+    """Takes NumPy arrays, Python's numbers, tuples and structs; checks them; compiles what is new; gives the value.
+
+    A function with the effect `random` also takes `seed=`, 0 unless given, on which the numbers that it draws depend;
+    a parameter of that name comes first.
+    """
 
     def __init__(self, program: Program, decl: core.FnDecl, expression: str, settle: bool) -> None:
         """expression: how the module itself would write the function; settle: its scheme has constraints."""
@@ -29,26 +35,43 @@ class Function:
         self.settle = settle
         self._partial: dict[tuple[core.Param, ...], core.FnDecl] = {}
         self._sizes = [p.local.size is not None for p in decl.params]
+        self._own_seed = any(p.local.name == "seed" for p in decl.params)
+        self._takes_functions = any(isinstance(resolve(p.local.type), TypeFn) for p in decl.params)
+        self._foreign: dict[core.Param, Passed] = {}
         self._prepared: dict[tuple[object, ...], tuple[Prepared, tuple[Conversion, ...]]] = {}
         self.__name__ = self.__qualname__ = decl.name
         self.__module__ = decl.module
         self.__doc__ = decl.doc or None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        seed = self._seed(named.pop("seed")) if "seed" in named and self._draws(args) else 0
+        if self._takes_functions:
+            return self._with_functions(self._assigned(args, named), seed)
         fits = not named and len(args) <= len(self._sizes)
         seen = seen_before(args, self._sizes) if fits else None
         known = self._prepared.get(seen.key) if seen is not None else None
         if seen is not None and known is not None:
             ready = converted(seen.leaves, known[1])
             if ready is not None:
-                return known[0](ready)
+                return known[0](ready, seed)
         prepared, leaves = self._matched(self._assigned(args, named))
         how = conversions(seen.leaves, leaves) if seen is not None else None
         if seen is not None and how is not None:
             if len(self._prepared) >= REMEMBERED:
                 self._prepared.clear()
             self._prepared[seen.key] = prepared, how
-        return prepared(leaves)
+        return prepared(leaves, seed)
+
+    def _draws(self, args: Sequence[Any] = ()) -> bool:
+        """Whether a call takes a seed; it may also be an argument that draws."""
+        functions = [self, *[a for a in args if isinstance(a, Function)]]
+        return not self._own_seed and any("random" in f.decl.effects for f in functions)
+
+    def _seed(self, value: Any) -> int:
+        seed = number(value, "i64")
+        if seed is None:
+            raise self._misuse(f"takes an integer of 64 bits as `seed`, got {describe(value)}")
+        return int(seed)
 
     def _matched(self, given: Mapping[core.Param, Any]) -> tuple[Prepared, list[Any]]:
         """Arguments compared with the declared types; raises a `DlangError` where one does not fit."""
@@ -59,16 +82,53 @@ class Function:
         decl = self.decl if len(given) == len(self.decl.params) else self._without_defaults(tuple(given))
         return self.program.prepare(decl, matcher.bindings()), [leaf for g in found for leaf in g.leaves]
 
-    def _settled(self, given: Mapping[core.Param, Any], found: Sequence[Given]) -> tuple[Prepared, list[Any]]:
-        """The call of a function that the checker infers for these dtypes and ranks."""
+    def _with_functions(self, given: Mapping[core.Param, Any], seed: int) -> Any:
+        """The value of a call with functions among the arguments."""
+        found = Matcher(self.decl).match(given)
+        known = [p.local.type for p in self.decl.params if not isinstance(resolve(p.local.type), TypeFn)]
+        functions: dict[str, Passed] = {}
+        values: dict[str, Any] = {}
+        held: list[int] = []
+        handles = self.program.handles
+        try:
+            for p, value in given.items():
+                arrow = resolve(p.local.type)
+                if not isinstance(arrow, TypeFn):
+                    values[p.local.name] = value
+                elif isinstance(value, Function):
+                    checked = value.program.checked
+                    functions[p.local.name] = of_language(checked, value.expression, value.decl, value.settle)
+                else:
+                    if p not in self._foreign:
+                        self._foreign[p] = of_python(p, arrow, known, handles, self.decl.span)
+                    functions[p.local.name] = self._foreign[p]
+                    held.append(handles.hold(value))
+                    values[p.local.name] = held[-1]
+            prepared, leaves = self._settled(given, found, functions, values)
+            return prepared(leaves, seed)
+        finally:
+            handles.release(held)
+
+    def _settled(
+        self,
+        given: Mapping[core.Param, Any],
+        found: Sequence[Given],
+        functions: Mapping[str, Passed] | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> tuple[Prepared, list[Any]]:
+        """The call of a function that the checker infers for these dtypes and ranks.
+
+        functions: arguments that are functions. values: what is passed, if that is not what is given.
+        """
         names = [p.local.name for p in given]
         by_name = self.expression == self.decl.name
         if not by_name and len(given) < len(self.decl.params):
             missing = next(p.local.name for p in self.decl.params if p not in given)
             raise self._misuse(f"needs `{missing}`")
-        decl = self.program.settled.at(self.decl, self.expression, names, found, by_name)
+        decl = self.program.settled.at(self.decl, self.expression, names, found, by_name, functions)
         matcher = Matcher(decl)
-        again = matcher.match({p: given[old] for p, old in zip(decl.params, given, strict=True)})
+        passed = list(given.values() if values is None else values.values())
+        again = matcher.match(dict(zip(decl.params, passed, strict=True)))
         return self.program.prepare(decl, matcher.bindings()), [leaf for g in again for leaf in g.leaves]
 
     def __repr__(self) -> str:
@@ -83,6 +143,8 @@ class Function:
             inspect.Parameter(p.local.name, kind, default=inspect.Parameter.empty if p.default is None else ...)
             for p in self.decl.params
         ]
+        if self._draws():
+            parameters.append(inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=0))
         return inspect.Signature(parameters)
 
     def _assigned(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[core.Param, Any]:
@@ -104,7 +166,7 @@ class Function:
         return {p: given[p] for p in params if p in given}
 
     def _misuse(self, problem: str) -> DlangError:
-        names = ", ".join(p.local.name for p in self.decl.params)
+        names = ", ".join([*[p.local.name for p in self.decl.params], *(["seed = 0"] if self._draws() else [])])
         help = (f"it is `{self.decl.name}({names})`",)
         return error("E0961", f"`{self.decl.name}` {problem}", self.decl.span, help=help)
 
@@ -130,7 +192,7 @@ def calling(
     body = core.Call(wanted, decl.span, function, args, decl.opened)
     return core.FnDecl(
         name, decl.module, decl.span, params, wanted, decl.variables, decl.opened, body,
-        effects=decl.effects, doc=decl.doc,
+        effects=decl.effects, kind="call", doc=decl.doc,
     )  # fmt: skip
 
 

@@ -11,10 +11,11 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from dlang.driver import Backend, Request, Runner, call, load, lower
+from dlang.python.callables import Handles
 from dlang.python.results import to_python
 from dlang.python.settling import Settled
-from dlang.python.structs import StructClasses
 from dlang.runtime.host import Host
+from dlang.specialize.structs import StructClasses
 from dlang.specialize.values import Bindings, Mono, bindings_key, mono_of
 from dlang.typecheck.core import FnDecl
 from dlang.typecheck.program import Checked
@@ -43,8 +44,8 @@ class Prepared:
     result: Mono
     classes: StructClasses
 
-    def __call__(self, leaves: Sequence[Any]) -> Any:
-        return to_python(self.result, iter(call(self.runner, self.entry, self.sizes, leaves)), self.classes)
+    def __call__(self, leaves: Sequence[Any], seed: int = 0) -> Any:
+        return to_python(self.result, iter(call(self.runner, self.entry, self.sizes, leaves, seed)), self.classes)
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Program:
     backend: Backend
     classes: StructClasses = field(default_factory=StructClasses)
     host: Host = field(default_factory=Host)
+    handles: Handles = field(default_factory=Handles)
     settled: Settled = field(init=False)
     _instances: dict[object, tuple[Runner, Entry]] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
@@ -75,7 +77,7 @@ class Program:
         key = (decl, bindings_key(ordered, lambda _: None))
         with self._lock:
             if key not in self._instances:
-                program, (entry,) = lower([Request(decl, ordered)])
+                program, (entry,) = lower([Request(decl, ordered)], structs=self.classes)
                 self._instances[key] = load(program, [entry], self.backend, self.host), entry
                 COMPILATIONS.total += 1
             return self._instances[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,20 +11,27 @@ from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import BACKENDS, Backend, check, errors_of, read_source
 from dlang.python.function import Function
 from dlang.python.instances import COMPILATIONS, Program
+from dlang.python.primitive import Primitive, declared
 from dlang.typecheck.core import CoreModule
 
 
-def load(path: str | Path, backend: Backend = "cpu") -> ModuleType:
-    """The module in a file. Its functions are callables, its structs are dataclasses."""
+def load(path: str | Path, backend: Backend = "cpu", *, primitives: Sequence[Primitive] = ()) -> ModuleType:
+    """The module in a file. Its functions are callables, its structs are dataclasses.
+
+    primitives: functions of Python that the file may call by name (not the modules that it imports).
+    """
     module = ModuleType(Path(path).stem)
-    populate(module, read_source(str(path)), backend)
+    populate(module, read_source(str(path)), backend, primitives)
     return module
 
 
-def compile(text: str, backend: Backend = "cpu") -> ModuleType:
-    """The module that a text is; what it imports is found beside the working directory, and in the library."""
+def compile(text: str, backend: Backend = "cpu", *, primitives: Sequence[Primitive] = ()) -> ModuleType:
+    """The module that a text is; what it imports is found beside the working directory, and in the library.
+
+    primitives: functions of Python that it may call by name.
+    """
     module = ModuleType("dlang_text")
-    populate(module, Source("<text>", text), backend)
+    populate(module, Source("<text>", text), backend, primitives)
     return module
 
 
@@ -32,11 +40,11 @@ def compilations() -> int:
     return COMPILATIONS.total
 
 
-def populate(module: ModuleType, source: Source, backend: Backend) -> None:
+def populate(module: ModuleType, source: Source, backend: Backend, primitives: Sequence[Primitive] = ()) -> None:
     """Checks a source and puts what it defines into a module; mistakes raise a `DlangError`."""
     if backend not in BACKENDS:
         raise error("E0963", f"there is no backend `{backend}`; there are {', '.join(BACKENDS)}", None)
-    checked = check(source)
+    checked = check(source, primitives=[declared(p) for p in primitives])
     if mistakes := errors_of(checked):
         raise DlangError(mistakes)
     program = Program(checked, backend)

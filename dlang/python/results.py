@@ -9,8 +9,8 @@ import numpy as np
 
 from dlang.diagnostics import error
 from dlang.ir import anf
-from dlang.python.structs import StructClasses
-from dlang.specialize.values import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoTuple
+from dlang.specialize.structs import StructClasses
+from dlang.specialize.values import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoName, MonoNode, MonoTuple
 
 
 def to_python(mono: Mono, leaves: Iterator[Any], classes: StructClasses) -> Any:
@@ -32,10 +32,10 @@ def to_python(mono: Mono, leaves: Iterator[Any], classes: StructClasses) -> Any:
             return tuple([to_python(i, leaves, classes) for i in items])
         case MonoData(decl, fields):
             return classes.of(decl)(*[to_python(f, leaves, classes) for f in fields])
-        case MonoEnum(decl, _):
+        case MonoEnum(decl) | MonoNode(decl) | MonoName(decl):
             raise error(
                 "E0690",
-                f"the enum `{decl.name}` as a result in Python is not supported yet",
+                f"the {'struct' if decl.is_struct else 'enum'} `{decl.name}` as a result in Python is not supported yet",
                 decl.span,
                 help=("return a struct or a tuple of what it stands for",),
             )
@@ -60,6 +60,8 @@ def leaf_count(mono: Mono) -> int:
             return sum(map(leaf_count, items))
         case MonoEnum():
             return 1 + sum(map(leaf_count, mono.fields))
+        case MonoNode() | MonoFn():
+            return 1
         case _:
             return 0
 

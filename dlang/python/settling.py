@@ -6,16 +6,18 @@ the one that is meant. Its scheme has no constraints any more, and says which si
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import DlangError, Note, Source, error
 from dlang.ir.anf import Scalar
 from dlang.python.arguments import Given, mono_text
+from dlang.python.callables import Passed, unwritten
 from dlang.specialize.values import Mono, MonoArray, MonoData, MonoTuple
 from dlang.typecheck import types as ty
 from dlang.typecheck.core import FnDecl
 from dlang.typecheck.program import Checked, check_function
+from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.types import DataDecl, TypeVar
 
 
@@ -24,23 +26,55 @@ class Settled:
     """The functions that calls from Python have settled, by what they call and with which types."""
 
     checked: Checked
-    _made: dict[str, FnDecl] = field(default_factory=dict)
+    _made: dict[tuple[object, ...], FnDecl] = field(default_factory=dict)
 
-    def at(self, decl: FnDecl, expression: str, names: Sequence[str], args: Sequence[Given], by_name: bool) -> FnDecl:
-        """A function of parameters `names` that calls `expression`, a form or a name, with them."""
+    def at(
+        self,
+        decl: FnDecl,
+        expression: str,
+        names: Sequence[str],
+        args: Sequence[Given],
+        by_name: bool,
+        functions: Mapping[str, Passed] | None = None,
+    ) -> FnDecl:
+        """A function of parameters `names` that calls `expression`, a form or a name, with them.
+
+        functions: arguments that are functions; one of Python has its number as a parameter, others have none.
+        """
         structs: dict[str, DataDecl] = {}
-        params = ", ".join(f"{n}: {_type(g.mono, structs)}" for n, g in zip(names, args, strict=True))
-        passed = ", ".join(f"{n} = {n}" if by_name else n for n in names)
-        name = decl.name.partition("(")[0] + "'"
-        while name in self.checked.table.functions or name in names:
-            name += "'"
-        text = f"fn {name}({params}) = {expression}({passed})"
-        if text not in self._made:
-            made, found = check_function(self.checked, Source("<call from Python>", text), tuple(structs.values()))
-            if made is None or made.constraints:
+        values: dict[str, FnEntry] = {}
+        params: list[str] = []
+        passed: list[str] = []
+        for n, given in zip(names, args, strict=True):
+            function = functions.get(n) if functions else None
+            value = n
+            if function is None:
+                params.append(f"{n}: {_type(given.mono, structs)}")
+            else:
+                value = self._unused(n, names)
+                values[value] = function.entry
+                if function.arity is not None:
+                    params.append(f"{n}: i64")
+                    own = [self._unused(f"x{k}", names) for k in range(function.arity)]
+                    value = f"|{', '.join(own)}| {value}({', '.join([n, *own])})"
+            passed.append(f"{n} = {value}" if by_name else value)
+        name = self._unused(decl.name.partition("(")[0], (*names, *values))
+        text = f"fn {name}({', '.join(params)}) = {expression}({', '.join(passed)})"
+        key = (text, *[entry.decl for entry in values.values()])
+        if key not in self._made:
+            source = Source("<call from Python>", text)
+            made, found = check_function(self.checked, source, tuple(structs.values()), values)
+            if made is None or made.constraints or made.body is None:
                 raise _refused(decl, args, [d.message for d in found])
-            self._made[text] = made
-        return self._made[text]
+            made.kind, made.body = "call", unwritten(made.body)
+            self._made[key] = made
+        return self._made[key]
+
+    def _unused(self, name: str, taken: Container[str]) -> str:
+        name += "'"
+        while name in self.checked.table.functions or name in taken:
+            name += "'"
+        return name
 
 
 def _refused(decl: FnDecl, args: Sequence[Given], reasons: Sequence[str]) -> DlangError:

@@ -11,18 +11,22 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from dlang.codegen import loops
+from dlang.codegen.limits import refuse_handles
 from dlang.codegen.llvm import modules
 from dlang.codegen.llvm.sites import Signature, Site
+from dlang.codegen.recursion import recursive_functions
+from dlang.codegen.regions import node_makers
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Array, Scalar, Size, Token, Var
 from dlang.runtime.errors import RunError
+from dlang.runtime.foreign import PythonFunction, call_python
 from dlang.runtime.libraries import perform
 from dlang.runtime.text import format_parts
 
@@ -59,11 +63,16 @@ class Strings:
 
 @dataclass(slots=True)
 class Engine:
-    """Compiled programs share its strings and its memory. compilations: how many programs it has compiled."""
+    """Compiled programs share its strings and its memory. compilations: how many programs it has compiled.
+
+    arena: the most bytes that the nodes of a run may take; 0 for as much as there is memory. stack: the same of calls.
+    """
 
     host: World
     level: int = 2
     compilations: int = 0
+    arena: int = 0
+    stack: int = 0
     strings: Strings = field(default_factory=Strings)
     contexts: list[Any] = field(default_factory=list)
 
@@ -72,15 +81,21 @@ class Engine:
         from dlang.codegen.llvm import jit
 
         reached = reachable(program, entries)
+        for name in entries:
+            refuse_handles(program, reached.functions[name])
         nests = schedule(reached, Lanes(jit.vector_bits()))
         text = modules.emit(nests, entries, self.strings.number)
         loaded = jit.load(text, jit.compile_object(text.llvm, self.level), entries)
         self.compilations += 1
         functions = {}
+        recursive = recursive_functions(reached)
         for name in entries:
-            call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(loaded.entries[name])
-            functions[name] = _Entry(call, program.functions[name], nests.functions[name])
-        return CompiledProgram(self, functions, text.sites, text.words, loaded)
+            address = loaded.entries[name]
+            call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
+            deep = bool(recursive) and not recursive.isdisjoint(reachable(reached, [name]).functions)
+            functions[name] = _Entry(call, address, program.functions[name], nests.functions[name], deep)
+        makes_nodes = bool(node_makers(reached))
+        return CompiledProgram(self, functions, text.sites, text.words, loaded, program.python, makes_nodes)
 
     def context(self, slots: int) -> Any:
         """A context that no run is using, with room for the values of a message."""
@@ -119,9 +134,13 @@ def reachable(program: anf.Program, entries: Sequence[str]) -> anf.Program:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
+    """recursive: whether it can reach a function that can reach itself."""
+
     call: Any
+    address: int
     function: anf.Function
     nests: loops.Function
+    recursive: bool
 
 
 @dataclass(slots=True)
@@ -133,14 +152,19 @@ class CompiledProgram:
     sites: tuple[Site, ...]
     words: int
     loaded: Any
+    python: Mapping[str, PythonFunction] = field(default_factory=dict)
+    makes_nodes: bool = False
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Calls a function."""
         context = self.engine.context(self.words)
         run = _Run(self, context)
         try:
+            if self.makes_nodes:
+                context.open_arena(self.engine.arena)
             return run.call(self.entries[name], args)
         finally:
+            context.close_arena()
             self.engine.contexts.append(context)
 
 
@@ -153,11 +177,8 @@ class _Run:
     error: BaseException | None = None
 
     def call(self, entry: _Entry, args: Sequence[Any]) -> list[Any]:
-        import numpy as np
-
         from dlang.codegen.llvm import support
         from dlang.runtime import memory
-        from dlang.runtime.platform.stack import stack_limit
 
         function, context = entry.function, self.context
         params = [p for p in function.params if not isinstance(p.type, Token)]
@@ -180,23 +201,24 @@ class _Run:
             words.append(array.__array_interface__["data"][0])
         results = entry.nests.body.results
         slots = (ctypes.c_int64 * (len(words) + len(results)))(*words)
-        context.words[support.STACK_LIMIT] = stack_limit()
         context.words[support.CALLS] = 0
-        if context.callback is None:
-            kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
-            context.callback = kind(lambda site, pointer: context.run.callback(site, pointer))
-            context.words[support.CALLBACK] = ctypes.cast(context.callback, ctypes.c_void_p).value or 0
         context.run = self
         try:
-            failed = entry.call(context.address, ctypes.addressof(slots))
+            if self._enter(entry, ctypes.addressof(slots)):
+                raise self._failure(function)
+            return self._results(entry, outs, list(slots[len(words) :]), env)
+        except BaseException:
+            context.reclaim()
+            raise
         finally:
             context.run = None
-        if failed:
-            try:
-                raise self._failure(function)
-            finally:
-                context.reclaim()
-        raw = list(slots[len(words) :])
+
+    def _results(self, entry: _Entry, outs: Sequence[Any], raw: Sequence[int], env: dict[Var, int]) -> list[Any]:
+        import numpy as np
+
+        from dlang.runtime import memory
+
+        function, context = entry.function, self.context
         sizes: dict[Var, int] = dict(env)
         values: list[Any] = []
         for formal, order in zip(function.results, entry.nests.order, strict=True):
@@ -219,6 +241,32 @@ class _Run:
                     values.append(text[value] if dtype == "str" else np.dtype(NUMPY[dtype]).type(value))
         return values
 
+    def _enter(self, entry: _Entry, slots: int) -> int:
+        """Runs compiled code, on a stack of its own if it may recurse."""
+        from dlang.runtime.platform import stack as stacks
+
+        context = self.context
+        context.prepare()
+        if not entry.recursive:
+            return int(entry.call(context.address, slots))
+        limit = self.program.engine.stack
+        if stacks.can_switch():
+            stack = context.open_stack(limit)
+            try:
+                return int(context.enter(entry.address, slots, stack.top))
+            finally:
+                context.close_stack()
+
+        def run(stack: stacks.Stack) -> int:
+            context.use_stack(stack)
+            return int(entry.call(context.address, slots))
+
+        def cancel(error: BaseException) -> None:
+            self.error = error
+            context.hurry()
+
+        return stacks.call_on_thread(run, context.frame, limit, cancel)
+
     # ---- arguments ---------------------------------------------------------------------------------------------------
     def _argument(self, param: Var, arg: Any, env: dict[Var, int], keep: list[Any]) -> int:
         import numpy as np
@@ -226,9 +274,7 @@ class _Run:
         match param.type:
             case Array(dtype, shape):
                 if dtype == "str":
-                    number = self.program.engine.strings.number
-                    given = np.asarray(arg, object)
-                    array = np.array([number(str(t)) for t in given.reshape(-1)], np.int64).reshape(given.shape)
+                    array = self._numbers(arg)
                 else:
                     array = arg
                     ready = type(arg) is np.ndarray and arg.dtype == NUMPY[dtype]
@@ -248,6 +294,13 @@ class _Run:
             case _:
                 raise AssertionError("a token is not an argument")
 
+    def _numbers(self, texts: Any) -> Any:
+        import numpy as np
+
+        number = self.program.engine.strings.number
+        given = np.asarray(texts, object)
+        return np.array([number(str(t)) for t in given.reshape(-1)], np.int64).reshape(given.shape)
+
     def _texts(self, numbers: Any) -> Any:
         import numpy as np
 
@@ -266,15 +319,20 @@ class _Run:
         trace = [self.program.sites[words[support.TRACE + k]] for k in range(count)]
         stack = tuple((s.name, s.span) for s in trace)
         match site.kind:
-            case "runtime":
+            case "runtime" | "interrupt":
                 error = self.error
-                assert error is not None
+                if error is None:  # a handler of signals ended the run where Python could not hand on its exception
+                    return KeyboardInterrupt()
+                if isinstance(error, MemoryError):
+                    error = self._out_of_memory()
                 if isinstance(error, RunError):
-                    error.span = error.span or site.span
+                    error.at(site.span)
                     _add_stack(error, stack)
                 return error
             case "memory":
-                return self._out_of_memory()
+                error = self._out_of_memory()
+                error.at(site.span)
+                return _add_stack(error, stack)
             case "stack":
                 label, span = stack[0] if stack else (function.label, function.span)
                 depth = words[support.CALLS]
@@ -290,14 +348,18 @@ class _Run:
         return RunError(OUT_OF_MEMORY, "the memory is exhausted")
 
     # ---- the host's work ---------------------------------------------------------------------------------------------
-    def callback(self, number: int, pointer: int) -> int:
-        """Called by compiled code: does what a site asks for; 0, or 1 after a refusal."""
-        try:
-            self._work(self.program.sites[number], pointer)
-            return 0
-        except BaseException as error:  # handed on when compiled code has returned
-            self.error = error
-            return 1
+    def serve(self, number: int, pointer: int) -> bool:
+        """Does what compiled code asks for; whether that was possible. May raise what then ends the run."""
+        from dlang.codegen.llvm import support
+
+        match number:
+            case support.LOOK:  # by now Python has run the handlers of signals, unless one of them has ended the run
+                return self.error is None
+            case support.DEEPER:
+                return bool(self.context.deeper(pointer))
+            case _:
+                self._work(self.program.sites[number], pointer)
+                return True
 
     def _work(self, site: Site, pointer: int) -> None:
         args, address = self._read(pointer, site.args)
@@ -310,6 +372,8 @@ class _Run:
             case "print":
                 host.print(args[0])
                 results = []
+            case "foreign":
+                results = call_python(self.program.python[site.parts[0]], args)
             case "library":
                 made = perform(site.parts[0], args)
                 arrays = [x for x in made if x.ndim]
@@ -330,7 +394,7 @@ class _Run:
 
         from dlang.runtime import memory
 
-        array = np.ascontiguousarray(value, NUMPY[dtype])
+        array = self._numbers(value) if dtype == "str" else np.ascontiguousarray(value, NUMPY[dtype])
         address = memory.block(self.context, array.nbytes)
         if not address:
             raise self._out_of_memory()
@@ -362,7 +426,8 @@ class _Run:
 
 
 def _add_stack(error: RunError, stack: tuple[tuple[str, Any], ...]) -> RunError:
-    error.stack = type(error.stack)([*error.stack, *stack])
+    for label, span in stack:
+        error.called(label, span)
     return error
 
 

@@ -21,6 +21,22 @@ class RunError(Exception):
     span: Span | None = None
     stack: list[tuple[str, Span | None]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        span, self.span = self.span, None
+        self.at(span)
+
+    def at(self, span: Span | None) -> None:
+        """Says where it happened, unless that is known; with the calls whose place the code has taken."""
+        if self.span is None and span is not None:
+            self.span = span.plain
+            self.stack += span.calls()
+
+    def called(self, label: str, span: Span | None) -> None:
+        """Adds a call around all those so far."""
+        self.stack.append((label, span and span.plain))
+        if span is not None:
+            self.stack += span.calls()
+
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 

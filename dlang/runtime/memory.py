@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from platform import machine
+from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import jit, support
+from dlang.runtime.platform.arena import Reservation, reserve
+from dlang.runtime.platform.stack import Stack, new_stack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
+INTERVAL = 1 << (26 if machine() in ("x86_64", "AMD64") else 19)  # ticks of the processor's clock: some 20 ms
+NEVER = 1 << 62
+KEPT = 64 << 20  # bytes of an arena that stay from one run to the next
 LARGE = 1 << 16  # bytes from which an array comes from the free lists, whose pages are there already
 
 
 class Context:
-    """What one run at a time works with: its free lists, its failure, its callback."""
+    """What one run at a time works with: its free lists, its arena, its failure, its callback.
 
-    __slots__ = ("words", "address", "returned", "callback", "run", "_release")
+    peak: the most bytes of its arena that runs have touched.
+    """
+
+    __slots__ = ("words", "address", "returned", "callback", "run", "arena", "peak", "stack", "_release", "__weakref__")
 
     def __init__(self, slots: int) -> None:
         self.words = (ctypes.c_int64 * (support.SLOTS + slots + 8))()
         self.address = ctypes.addressof(self.words)
         self.returned: deque[int] = deque()
-        self.callback: Any = None
         self.run: Any = None
+        self.stack: Stack | None = None
+        # a method of a C type: Python can't put an exception of its own between compiled code and what serves it
+        self.callback = _SERVICE(_service(weakref.ref(self)).send)
+        self.words[support.CALLBACK] = ctypes.cast(self.callback, ctypes.c_void_p).value or 0
+        self.arena: Reservation | None = None
+        self.peak = 0
         self._release = _functions.get("dl_release", None, ctypes.c_void_p)
 
     def take(self, bytes: int) -> int:
@@ -43,6 +59,69 @@ class Context:
     def reclaim(self) -> None:
         """Frees all that a failed run left."""
         _reclaim()(self.address)
+
+    def prepare(self) -> None:
+        """Before a run: sets when it is asked for the first time whether it should end."""
+        words = self.words
+        words[support.DEADLINE] = 0
+        words[support.INTERVAL] = INTERVAL if get_ident() == main_thread().ident else NEVER
+
+    def hurry(self) -> None:
+        """Has the run ask at once, and again and again."""
+        self.words[support.INTERVAL] = 0
+        self.words[support.DEADLINE] = 1
+
+    def open_stack(self, limit: int) -> Stack:
+        """The stack of a run that may recurse. limit: of its bytes; 0 for all memory. Raises MemoryError."""
+        if self.stack is None:
+            self.stack = new_stack(limit)
+        self.words[support.STACK_LIMIT] = self.stack.limit
+        return self.stack
+
+    def use_stack(self, stack: Stack) -> None:
+        """Says that a run is on a stack that belongs to its thread."""
+        self.stack = stack
+        self.words[support.STACK_LIMIT] = stack.limit
+
+    def close_stack(self) -> None:
+        """After a run: gives back the memory of a deep one."""
+        if self.stack is not None:
+            self.stack.give_back()
+
+    def deeper(self, frame: int) -> bool:
+        """Gives the run more stack, if there is any."""
+        assert self.stack is not None
+        more = self.stack.deeper(frame)
+        self.words[support.STACK_LIMIT] = self.stack.limit
+        return more
+
+    def enter(self, entry: int, slots: int, top: int) -> int:
+        """Runs compiled code on another stack; 0, or 1 after a failure."""
+        return int(_enter()(entry, self.address, slots, top))
+
+    def frame(self) -> int:
+        """Where the stack of this thread is now."""
+        return int(_frame()())
+
+    def open_arena(self, limit: int = 0) -> None:
+        """Makes the arena ready for a run that makes nodes. limit: of its bytes; 0 for all memory. Raises MemoryError.
+
+        Nodes die with the run; their pages stay for the next one, up to a bound.
+        """
+        if self.arena is None:
+            self.arena = reserve(limit)
+            self.words[support.ARENA_LIMIT] = self.arena.address
+            self.words[support.ARENA_END] = self.arena.address + self.arena.bytes
+        self.words[support.ARENA_TOP] = self.arena.address
+
+    def close_arena(self) -> None:
+        """After a run: gives back what is more than small runs need."""
+        if self.arena is not None:
+            touched = self.words[support.ARENA_LIMIT] - self.arena.address
+            self.peak = max(self.peak, touched)
+            if touched > KEPT:
+                self.arena.give_back(KEPT)
+                self.words[support.ARENA_LIMIT] = self.arena.address + KEPT
 
     def __del__(self) -> None:
         self.absorb()
@@ -96,8 +175,51 @@ def _detach() -> Any:
     return _functions.get("dl_detach", None, ctypes.c_void_p)
 
 
+def _enter() -> Any:
+    return _functions.get("dl_enter", ctypes.c_int32, *[ctypes.c_void_p] * 4)
+
+
+def _frame() -> Any:
+    return _functions.get("dl_frame", ctypes.c_void_p)
+
+
 def _alloc() -> Any:
     return _functions.get("dl_alloc", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
+
+_SERVICE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+
+def _service(context: weakref.ref[Context]) -> Generator[int, int | None, None]:
+    """Serves compiled code: each value sent is what a run asks for, and the answer is whether that was done.
+
+    It is a generator because it always stands in its `try`: Python runs the handlers of signals as soon as it is back
+    in its own code, and what they raise there must not be lost.
+    """
+    serving = _serve(context)
+    next(serving)
+    return serving
+
+
+def _serve(context: weakref.ref[Context]) -> Generator[int, int | None, None]:
+    answer = support.FINE
+    while True:
+        try:
+            while True:
+                pointer = yield answer
+                answer = 0
+                here = context()
+                if here is not None and here.run.serve(here.words[support.SITE], pointer or 0):
+                    answer = support.FINE
+                del here
+        except GeneratorExit:
+            return
+        except BaseException as error:  # handed on when compiled code has returned
+            answer = 0
+            here = context()
+            if here is not None:
+                here.run.error = error
+            del here
 
 
 class Lease:

@@ -1,4 +1,4 @@
-"""Questions about the core tree: which locals an expression mentions, which it assigns, whether it has effects."""
+"""Questions about the core tree: which locals an expression mentions, which it assigns, how it may be left."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ from typing import assert_never
 from dlang.typecheck import core
 
 Tree = core.Expr | core.Statement
-
-EFFECT_BUILTINS = {
-    "print": "print",
-    "read_npz": "io",
-    "read_npy": "io",
-    "write_npz": "io",
-    "write_npy": "io",
-}
 
 
 def children(t: Tree) -> Iterator[Tree]:
@@ -34,7 +26,7 @@ def children(t: Tree) -> Iterator[Tree]:
             for a in t.args:
                 if a is not None:
                     yield a
-        case core.Builtin():
+        case core.Builtin() | core.Foreign():
             yield from t.args
         case core.Arith() | core.Logic():
             yield t.left
@@ -196,17 +188,3 @@ def mentioned(t: Tree) -> list[core.Local | core.FnDecl]:
                 for p in node.places:
                     found.setdefault(p.local)
     return list(found)
-
-
-def has_effect(t: Tree, _seen: frozenset[core.FnDecl] = frozenset()) -> bool:
-    """Whether running it may touch the world. A call of a function value counts by the effects of its type."""
-    for node in walk(t):
-        match node:
-            case core.Builtin(name=name) if name in EFFECT_BUILTINS:
-                return True
-            case core.FnRef(decl=decl) if decl not in _seen:
-                if decl.effects & {"print", "io"}:
-                    return True
-                if decl.local and decl.body is not None and has_effect(decl.body, _seen | {decl}):
-                    return True
-    return False

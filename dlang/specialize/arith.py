@@ -1,4 +1,4 @@
-"""Operators on values: dtypes and ranks are known here, so broadcasting becomes comprehensions."""
+"""Operators on scalars and arrays: dtypes and ranks are known here, so broadcasting becomes comprehensions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import zip_longest
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Size, poly
-from dlang.specialize.emitter import FALSE, TRUE, Emitter
-from dlang.specialize.frame import Frame, unsupported
-from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
+from dlang.specialize.emitter import Emitter
+from dlang.specialize.frame import Frame
+from dlang.specialize.values import ArrayV, ScalarV, Value
 
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 SIMPLE = {"+": "add", "-": "sub", "*": "mul", "/": "div"} | COMPARISONS
@@ -53,10 +53,6 @@ def nonzero(e: Emitter, y: Atom, what: str) -> Atom:
     return e.check(ok, "E0803", (f"integer {what} by zero",), (), (y,))[0]
 
 
-def negate(f: Frame, v: Value) -> Value:
-    return map_structure(f, v, lambda x: f.emitter.prim("neg", x))
-
-
 # ---- elementwise -----------------------------------------------------------------------------------------------------
 def broadcast(shapes: Sequence[tuple[Size, ...]]) -> tuple[Size, ...]:
     """The common shape: trailing axes line up, the literal size 1 stretches. The checker proved that they fit."""
@@ -97,101 +93,10 @@ def elementwise(f: Frame, function: Scalars, *values: Value) -> Value:
     return ArrayV(out)
 
 
-def map_structure(f: Frame, v: Value, function: Scalars, floats_only: bool = True) -> Value:
-    """A function of one scalar at every float of a structure; what isn't a float is left (unless it is the whole)."""
-    match v:
-        case ScalarV() | ArrayV():
-            return elementwise(f, function, v)
-        case TupleV(items):
-            return TupleV(tuple([_component(f, i, function) for i in items]))
-        case DataV(decl, fields):
-            return DataV(decl, tuple([_component(f, x, function) for x in fields]))
-        case Many(shape, element):
-            return Many(shape, _component(f, element, function))
-    raise unsupported("arithmetic on functions", f.emitter.span)
-
-
-def _component(f: Frame, v: Value, function: Scalars) -> Value:
-    if isinstance(v, ScalarV | ArrayV) and v.dtype not in anf.FLOATS:
-        return v
-    return map_structure(f, v, function)
-
-
-def zip_structures(f: Frame, function: Scalars, *values: Value) -> Value:
-    """A function at the corresponding floats of structures of one type; other leaves are those of the first."""
-    first = values[0]
-    match first:
-        case ScalarV() | ArrayV():
-            return first if first.dtype not in anf.FLOATS else elementwise(f, function, *values)
-        case TupleV(items):
-            rows = zip(*[v.items for v in values if isinstance(v, TupleV)], strict=True)
-            return TupleV(tuple([zip_structures(f, function, *row) for row in rows])) if items else first
-        case DataV(decl, _):
-            rows = zip(*[v.fields for v in values if isinstance(v, DataV)], strict=True)
-            return DataV(decl, tuple([zip_structures(f, function, *row) for row in rows]))
-        case Many(shape, _):
-            return Many(shape, zip_structures(f, function, *[v.element for v in values if isinstance(v, Many)]))
-    raise unsupported("arithmetic on functions", f.emitter.span)
-
-
-def is_structure(v: Value) -> bool:
-    return isinstance(v, TupleV | DataV | EnumV | Many)
-
-
-def operator(f: Frame, name: str, a: Value, b: Value) -> Value:
-    """`a name b`, broadcasting over arrays, component by component on structures."""
-    e = f.emitter
-    if name == "@":
-        return matmul(f, a, b)
-    if is_structure(a) or is_structure(b):
-        if name in ("==", "!="):
-            same = equal(f, a, b)
-            return ScalarV(same if name == "==" else e.prim("not", same))
-        if is_structure(a) and is_structure(b):
-            return zip_structures(f, lambda x, y: scalar_operator(e, name, x, y), a, b)
-        if is_structure(a):
-            assert isinstance(b, ScalarV)
-            y = b.atom
-            return map_structure(f, a, lambda x: scalar_operator(e, name, x, cast_like(e, y, x)))
-        assert isinstance(a, ScalarV)
-        factor = a.atom
-        return map_structure(f, b, lambda y: scalar_operator(e, name, cast_like(e, factor, y), y))
-    return elementwise(f, lambda x, y: scalar_operator(e, name, x, y), a, b)
-
-
 def cast_like(e: Emitter, x: Atom, like: Atom) -> Atom:
     """A scalar factor in the dtype of the component that it multiplies."""
     assert isinstance(like.type, anf.Scalar)
     return e.cast(like.type.dtype, x)
-
-
-def equal(f: Frame, a: Value, b: Value) -> Atom:
-    """Structural equality, one bool. Arrays of one type have the same sizes."""
-    e = f.emitter
-    match a, b:
-        case ScalarV(x), ScalarV(y):
-            return e.prim("eq", x, y)
-        case ArrayV(), ArrayV():
-            return all_of(f, elementwise(f, lambda x, y: e.prim("eq", x, y), a, b))
-        case TupleV(xs), TupleV(ys):
-            return conjunction(e, [equal(f, x, y) for x, y in zip(xs, ys, strict=True)])
-        case DataV(_, xs), DataV(_, ys):
-            return conjunction(e, [equal(f, x, y) for x, y in zip(xs, ys, strict=True)])
-        case EnumV(), EnumV():
-            same = [equal(f, a.tag, b.tag)]
-            for x, y in zip(a.fields, b.fields, strict=True):  # those of other variants are zeros
-                same.append(equal(f, x, y))
-            return conjunction(e, same)
-        case Many(_, x), Many(_, y):
-            return equal(f, x, y)
-    raise unsupported("`==` on functions", f.emitter.span)
-
-
-def conjunction(e: Emitter, conditions: list[Atom]) -> Atom:
-    out: Atom = TRUE
-    for c in conditions:
-        out = c if out == TRUE else e.prim("and", out, c)
-    return out
 
 
 def all_of(f: Frame, v: Value) -> Atom:
@@ -243,30 +148,3 @@ def matmul(f: Frame, a: Value, b: Value) -> Value:
     destination = Keep(shape, tuple([poly(x.var) for x in kept]), "sum")
     (out,) = e.comp((*kept, p), lets, (product,), (destination,), (a.dtype,), "m")
     return ArrayV(out) if shape else ScalarV(out)
-
-
-def close(f: Frame, a: Value, b: Value, tol: Atom) -> Atom:
-    """|a - b| <= tol · max(1, |a|, |b|) at every float; other leaves are equal."""
-    e = f.emitter
-
-    def near(x: Atom, y: Atom) -> Atom:
-        assert isinstance(x.type, anf.Scalar)
-        dtype = x.type.dtype
-        if dtype not in anf.FLOATS:
-            return e.prim("eq", x, y)
-        one = Lit(1.0, dtype)
-        scale = e.prim("maximum", one, e.prim("maximum", e.prim("abs", x), e.prim("abs", y)))
-        distance = e.prim("abs", e.prim("sub", x, y))
-        within = e.prim("le", distance, e.prim("mul", e.cast(dtype, tol), scale))
-        return e.prim("or", e.prim("eq", x, y), within)
-
-    match a, b:
-        case ((ScalarV() | ArrayV()), (ScalarV() | ArrayV())):
-            return all_of(f, elementwise(f, near, a, b))
-        case TupleV(xs), TupleV(ys):
-            return conjunction(e, [close(f, x, y, tol) for x, y in zip(xs, ys, strict=True)])
-        case DataV(_, xs), DataV(_, ys):
-            return conjunction(e, [close(f, x, y, tol) for x, y in zip(xs, ys, strict=True)])
-        case Many(_, x), Many(_, y):
-            return close(f, x, y, tol)
-    return FALSE

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit
-from dlang.specialize.arith import COMPARISONS, close, operator
+from dlang.specialize.arith import COMPARISONS
 from dlang.specialize.emitter import TRUE
-from dlang.specialize.frame import Frame, contains_function
-from dlang.specialize.text import hole, joined
-from dlang.specialize.values import Value, leaves
+from dlang.specialize.frame import Frame, scalar
+from dlang.specialize.operators import close, operator
+from dlang.specialize.text import Piece, hole, joined, whole
+from dlang.specialize.values import Value, contains_function, leaves
 from dlang.typecheck import core
 
 
@@ -15,22 +19,29 @@ def check_assert(f: Frame, s: core.Assert) -> None:
     """A failed assert shows its text, its message, and the values that its condition compared."""
     em = f.emitter
     with em.at(s.span):
-        pieces: list[str | tuple[Atom, str]] = []
+        pieces: list[Piece] = []
         condition, operands = observed(f, s.condition)
-        if s.message is not None:
-            pieces += [": ", *message(f, s.message)]
-        for text, v in operands:
-            pieces += [f"\n  {text} = ", *hole(v, "")]
         if condition == TRUE:
             return
+        if s.message is not None:
+            expression = s.message
+            pieces += [": ", *if_failed(f, condition, lambda: [(f.atom(expression), "")])]
+        for text, v in operands:
+            pieces += [f"\n  {text} = ", *if_failed(f, condition, lambda v=v: hole(f, v, ""))]  # type: ignore[misc]
         parts, values = joined([f"assertion failed: `{s.text}`", *pieces])
         em.check(condition, "E0800", parts, values)
 
 
-def message(f: Frame, e: core.Expr) -> list[str | tuple[Atom, str]]:
-    v = f.eval(e)
-    atom = next(leaves(v))
-    return [str(atom.value)] if isinstance(atom, Lit) else [(atom, "")]
+def if_failed(f: Frame, condition: Atom, pieces: Callable[[], list[Piece]]) -> list[Piece]:
+    """Text that is made only for an assert that failed, unless it costs nothing."""
+    e = f.emitter
+    with f.block() as lets:
+        found = pieces()
+        made = None if not lets else scalar(whole(f, found))
+    if made is None:
+        return found
+    op = anf.If(condition, anf.Block((), (Lit("", "str"),)), anf.Block(tuple(lets), (made,)))
+    return [(e.emit(op, anf.Scalar("str"))[0], "")]
 
 
 def observed(f: Frame, e: core.Expr) -> tuple[Atom, list[tuple[str, Value]]]:

@@ -7,18 +7,16 @@ from collections.abc import Callable
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Scalar, Size, fresh, poly
 from dlang.primitives.table import PRIMITIVES
-from dlang.specialize.arith import (
-    close,
-    elementwise,
-    reduce_axes,
-    zip_structures,
-)
-from dlang.specialize.comprehensions import filled, gathered, nonempty, reduction, zero, zeros
+from dlang.specialize import linear_algebra
+from dlang.specialize.arith import elementwise, reduce_axes
+from dlang.specialize.comprehensions import filled, gathered, inside, nonempty, reduction, zero, zeros
 from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, unsupported
-from dlang.specialize.functions import apply, stopped
+from dlang.specialize.functions import apply, run_from, stopped
 from dlang.specialize.indexing import Element, leading_shape, map_leaves, select, store_leaf
-from dlang.specialize.text import rendered
+from dlang.specialize.operators import Pointwise, close, pointwise, sum_floats
+from dlang.specialize.randomness import at, draw, draws_by, points
+from dlang.specialize.text import hole, whole
 from dlang.specialize.values import (
     UNIT,
     ArrayV,
@@ -60,10 +58,12 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
             return elementwise(f, lambda c, x, y: e.prim("select", c, x, y), c, x, y)
         case "clip", [x, low, high]:
             return elementwise(f, lambda x, a, b: e.prim("minimum", e.prim("maximum", x, a), b), x, low, high)
-        case "erf" | "lgamma" | "digamma", _:
-            raise unsupported(f"`{b.name}`", b.span)
+        case name, _ if name in linear_algebra.OPERATIONS:
+            return linear_algebra.operation(f, b, args)
         case name, _ if name in REDUCTIONS or name in ("mean", "logsumexp"):
-            return reduce(f, name, args[0], b.static.get("axis"))
+            axis = b.static.get("axis")
+            out = reduce(f, name, args[0], axis)
+            return keepdims(f, as_array(args[0]), int(axis), out) if b.static.get("keepdims") else out
         case name, _ if name in ELEMENTWISE:
             return elementwise(f, lambda *xs: e.prim(name, *xs), *args)
         case "len", [x]:
@@ -97,13 +97,18 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case "scan", [function, init, xs]:
             return scan(f, function, init, xs)
         case "map_floats", [function, *values]:
-            return zip_structures(f, lambda *xs: on_floats(f, function, xs), *values)
+            with inside(f, None, ()):
+                return pointwise(f, Pointwise("map", (function,), on_floats), *values)
         case "sum_floats", [x]:
             return ScalarV(sum_floats(f, x, f.dtype(b.type)))
         case "close", [x, y, *tol]:
             return ScalarV(close(f, x, y, atom(tol[0]) if tol else Lit(1e-9, "f64")))
         case "stop_gradient", [x]:
             return stopped(f, x)
+        case (("random_bits" | "random_uniform" | "random_normal"), []):
+            return draw(f, b.name, f.dtype(b.type))
+        case "random_run", [ScalarV(seed), function]:
+            return run_from(f, seed, function)
         case "print", [x]:
             return effect(f, "print", [text(f, x)], (), [])
         case (("read_npz" | "read_npy"), _):
@@ -115,9 +120,10 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
     raise unsupported(f"`{b.name}`", b.span)
 
 
-def on_floats(f: Frame, function: Value, xs: tuple[Atom, ...]) -> Atom:
+def on_floats(f: Frame, held: tuple[Value, ...], xs: tuple[Atom, ...]) -> Atom:
     """A scalar function at floats: generic code has one for f64, and the floats of a `Vector` may be narrower."""
     e = f.emitter
+    (function,) = held
     dtypes = [x.type.dtype for x in xs if isinstance(x.type, Scalar)]
     wanted = dtypes
     if isinstance(function, ClosureV):
@@ -161,6 +167,17 @@ def reduce(f: Frame, name: str, v: Value, axis: object) -> Value:
     return out
 
 
+def keepdims(f: Frame, x: ArrayV, axis: int, out: Value) -> Value:
+    """A reduction of `x` over one axis, with that axis again, of size 1."""
+    axis %= len(x.shape)
+    shape = tuple([poly(1) if k == axis else s for k, s in enumerate(x.shape)])
+    if isinstance(out, ScalarV):
+        return ArrayV(filled(f, shape, out.atom))
+    axes = tuple([fresh("i", I64) for _ in shape])
+    index = tuple([poly(a) for k, a in enumerate(axes) if k != axis])
+    return ArrayV(f.emitter.view(as_array(out).var, axes, shape, index))
+
+
 def logsumexp(f: Frame, x: ArrayV, over: list[int], top: Value) -> Value:
     """m + log Σ exp(x - m), where m is the maximum."""
     e = f.emitter
@@ -168,7 +185,7 @@ def logsumexp(f: Frame, x: ArrayV, over: list[int], top: Value) -> Value:
     index = tuple([poly(a.var) for a in axes])
     kept = tuple([k for k in range(len(axes)) if k not in over])
     where = tuple([index[k] for k in kept])
-    with e.block() as lets:
+    with f.block() as lets:
         m = e.read(top.var, where) if isinstance(top, ArrayV) else atom(top)
         term = e.prim("exp", e.prim("sub", e.read(x.var, index), m))
     shape = tuple([x.shape[k] for k in kept])
@@ -176,21 +193,6 @@ def logsumexp(f: Frame, x: ArrayV, over: list[int], top: Value) -> Value:
     (total,) = e.comp(order, lets, (term,), (Keep(shape, where, "sum"),), (x.dtype,), "r")
     sums: Value = ArrayV(total) if shape else ScalarV(total)
     return elementwise(f, lambda s, m: e.prim("add", m, e.prim("log", s)), sums, top)
-
-
-def sum_floats(f: Frame, v: Value, dtype: str) -> Atom:
-    """The sum of all floats of a structure."""
-    e = f.emitter
-    total: Atom | None = None
-    for a in leaves(v):
-        if isinstance(a.type, anf.Token) or a.type.dtype not in anf.FLOATS:
-            continue
-        part: Atom = a
-        if isinstance(a, anf.Var) and isinstance(a.type, anf.Array):
-            part = atom(reduce_axes(e, ArrayV(a), range(len(a.type.shape)), ("sum",))[0])
-        part = e.cast(dtype, part)
-        total = part if total is None else e.prim("add", total, part)
-    return total if total is not None else Lit(0.0, dtype)
 
 
 # ---- making and arranging arrays -------------------------------------------------------------------------------------
@@ -286,7 +288,7 @@ def sort(f: Frame, x: ArrayV) -> Value:
     e = f.emitter
     (order,) = e.emit(anf.Library("argsort", (x.var,)), anf.Array("i64", x.shape), name="order")
     axis = e.axis(x.shape[0])
-    with e.block() as lets:
+    with f.block() as lets:
         at = e.read(order, (poly(axis.var),))
         y = e.read(x.var, (poly(at),))
     return ArrayV(e.comp((axis,), lets, (y,), (Keep(x.shape, (poly(axis.var),), "set"),), (x.dtype,))[0])
@@ -298,7 +300,8 @@ def scan(f: Frame, function: Value, init: Value, xs: Value) -> Value:
     n = leading_shape(xs)[0]
     trial_axis = e.axis(n, "k").var
     params = tuple([fresh("s", a.type) for a in leaves(init)])
-    with e.block():  # a trial, for the type of the outputs
+    trips = points(f, draws_by(f, function))
+    with e.block(), at(f, trips, (trial_axis,)):  # a trial, for the type of the outputs
         trial = apply(f, function, [rebuild(init, iter(params)), select(f, xs, [Element(poly(trial_axis))])])
         assert isinstance(trial, TupleV)
         kinds = [a.type for a in leaves(trial.items[1])]
@@ -311,7 +314,7 @@ def scan(f: Frame, function: Value, init: Value, xs: Value) -> Value:
     slots = tuple([fresh("out", o.type) for o in outs])
     index = e.axis(n, "k").var
     here = [Element(poly(index))]
-    with e.block() as body:
+    with f.block() as body, at(f, trips, (index,)):
         result = apply(f, function, [rebuild(init, iter(params)), select(f, xs, here)])
         assert isinstance(result, TupleV)
         state, output = result.items
@@ -329,10 +332,7 @@ def scan(f: Frame, function: Value, init: Value, xs: Value) -> Value:
 # ---- effects ---------------------------------------------------------------------------------------------------------
 def text(f: Frame, v: Value) -> Atom:
     """What `print` writes of a value: itself if it is a text."""
-    if isinstance(v, ScalarV) and v.dtype == "str":
-        return v.atom
-    parts, args = rendered(v, "")
-    return f.emitter.emit(anf.Format(parts, args), Scalar("str"))[0]
+    return v.atom if isinstance(v, ScalarV) and v.dtype == "str" else atom(whole(f, hole(f, v, "")))
 
 
 def effect(f: Frame, name: str, args: list[Atom], static: tuple[str, ...], types: list[anf.Type]) -> Value:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Let, Lit, Scalar, Size, fresh, poly
 from dlang.ir.traverse import refresh
+from dlang.specialize.analysis import binder_children, mentioned, pattern_locals
 from dlang.specialize.arith import reduce_axes
+from dlang.specialize.effects import acts_in
 from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.indexing import Element, leading_shape, select
 from dlang.specialize.patterns import bind_pattern
-from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value, leaves, rebuild
+from dlang.specialize.randomness import Points, at, draws_in, points
+from dlang.specialize.values import ArrayV, Many, ScalarV, Value, leaves, rebuild
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
@@ -67,6 +70,38 @@ def bound(f: Frame, b: core.Binder) -> Bound:
             return Bound(length, "k", ranged)
 
 
+def bounds(f: Frame, binders: Sequence[core.Binder]) -> list[Bound]:
+    """The binders of a comprehension. `for row in m, v in row`: what a later one ranges over may be an element that an
+    earlier one chose, of a size that is the same for all of them."""
+    chosen: set[object] = set()
+    found: list[Bound] = []
+    for b in binders:
+        own = [n for source in binder_children(b) for n in mentioned(source)]
+        found.append(chosen_bound(f, b) if chosen.intersection(own) else bound(f, b))
+        chosen.update([b.local] if isinstance(b, core.Count) else pattern_locals(b.pattern))
+    return found
+
+
+def chosen_bound(f: Frame, b: core.Binder) -> Bound:
+    """A binder over an array that depends on the place."""
+    if not isinstance(b, core.Each) or not known(f, b.size):
+        raise unsupported("a range that differs from element to element of a comprehension", b.span)
+    each = b
+
+    def bind(g: Frame, at: Size) -> None:
+        bind_pattern(g, each.pattern, select(g, g.eval(each.array), [Element(at)]))
+
+    return Bound(f.size(b.size), "i", bind)
+
+
+def known(f: Frame, size: ty.Size) -> bool:
+    """Whether what a size mentions has a value here."""
+    return all(
+        known(f, a.dividend) and known(f, a.divisor) if isinstance(a, ty.Floor) else a in f.bindings
+        for a in ty.resolve_size(size).poly.atoms()
+    )
+
+
 def bind_size(f: Frame, size: ty.Size, known: Size) -> None:
     """A size that the checker left open is what the bound turned out to be."""
     a = ty.resolve_size(size).poly.atom
@@ -81,13 +116,24 @@ def bind_index(f: Frame, local: core.Local, at: Size) -> None:
 
 
 @contextmanager
-def pure(f: Frame) -> Iterator[None]:
-    """Inside a comprehension nothing may have effects."""
-    token, f.world.token = f.world.token, None
+def inside(f: Frame, places: Points | None, index: Sequence[Atom], token: anf.Var | None = None) -> Iterator[None]:
+    """At a point of a comprehension. Without a token nothing may touch the world there: points have no order."""
+    before, f.world.token = f.world.token, token
     try:
-        yield
+        with at(f, places, index):
+            yield
     finally:
-        f.world.token = token
+        f.world.token = before
+
+
+def places_of(f: Frame, c: core.Comprehension) -> Points | None:
+    """The levels of the elements, where something is drawn."""
+    return points(f, draws_in(f, *parts_of(c)))
+
+
+def parts_of(c: core.Comprehension) -> list[core.Expr]:
+    """What runs at every point."""
+    return [c.element] if c.condition is None else [c.condition, c.element]
 
 
 def axes_of(f: Frame, binders: list[Bound]) -> tuple[anf.Axis, ...]:
@@ -97,18 +143,42 @@ def axes_of(f: Frame, binders: list[Bound]) -> tuple[anf.Axis, ...]:
 def comprehension(f: Frame, c: core.Comprehension) -> Value:
     """An array over the axes of the binders; with a condition, of the points where it holds."""
     e = f.emitter
-    binders = [bound(f, b) for b in c.binders]
+    binders = bounds(f, c.binders)
     for b in binders:
         e.checked_size(b.size, "the size of a comprehension")
     if c.condition is not None:
         return filtered(f, c, binders)
     axes = axes_of(f, binders)
-    index = tuple([poly(a.var) for a in axes])
-    with pure(f), e.block() as lets:
-        for b, at in zip(binders, index, strict=True):
-            b.bind(f, at)
-        value = f.eval(c.element)
-    return collect(f, axes, lets, value)
+    return elements(f, c, binders, axes, lambda: [poly(a.var) for a in axes], places_of(f, c))
+
+
+def elements(
+    f: Frame,
+    c: core.Comprehension,
+    binders: list[Bound],
+    axes: tuple[anf.Axis, ...],
+    where: Callable[[], list[Size]],
+    places: Points | None,
+) -> Value:
+    """The array of the elements at every point of the axes; one after another if they touch the world.
+
+    where: emits what the indices of the binders are at a point.
+    """
+    e, world = f.emitter, f.world
+    acts = world.token is not None and acts_in(f.env, c.element)
+    first = fresh("world", anf.Token()) if acts else None
+    with f.block() as lets:
+        index = where()
+        with inside(f, places, [e.atom(i) for i in index], first):
+            for b, i in zip(binders, index, strict=True):
+                b.bind(f, i)
+            value = f.eval(c.element)
+            last = world.token
+    if first is None:
+        return collect(f, axes, lets, value)
+    assert last is not None
+    same_sizes(f, axes, lets, value)
+    return sequential(f, axes, lets, value, (first, last))
 
 
 def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> Value:
@@ -122,10 +192,7 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
         dtypes = tuple([p.type.dtype for p in parts if isinstance(p.type, Scalar)])
         outs = e.comp(axes, lets, tuple(parts), destinations, dtypes)
         return gathered(value, outs, shape)
-    outside = {a.var for a in axes}
-    for p in parts:
-        if isinstance(p.type, anf.Array) and any(s.mentions(outside | defined(lets)) for s in p.type.shape):
-            raise unsupported("a comprehension whose elements differ in size", e.span)
+    same_sizes(f, axes, lets, value)
     if any(isinstance(let.op, anf.For | anf.While | anf.Call | anf.Vjp | anf.Library) for let in lets):
         return sequential(f, axes, lets, value)
     made: list[anf.Var] = []
@@ -136,7 +203,7 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
         else:
             assert isinstance(p.type, anf.Array) and isinstance(p, anf.Var)
             inner = tuple([e.axis(s, "j") for s in p.type.shape])
-            with e.block() as body:
+            with f.block() as body:
                 e.lets.extend(lets)
                 x = e.read(p, tuple([poly(a.var) for a in inner]))
             full = (*axes, *inner)
@@ -148,6 +215,14 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
         index = tuple([poly(a.var) for a in axes])
         parts[:] = parts_left
     return gathered(value, made, shape)
+
+
+def same_sizes(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> None:
+    """The sizes of an element are known outside of the comprehension."""
+    inner = {a.var for a in axes} | defined(lets)
+    for p in leaves(value):
+        if isinstance(p.type, anf.Array) and any(s.mentions(inner) for s in p.type.shape):
+            raise unsupported("a comprehension whose elements differ in size", f.emitter.span)
 
 
 def renewed(
@@ -171,34 +246,18 @@ def gathered(value: Value, outs: list[anf.Var] | tuple[anf.Var, ...], shape: tup
         return ArrayV(outs[0])
     if isinstance(value, Many):
         # An array of arrays of structures is one array: its axes are in one list.
-        return Many(shape + value.shape, arrays(value.element, iter(outs)))
-    return Many(shape, arrays(value, iter(outs)))
+        return Many(shape + value.shape, rebuild(value.element, iter(outs)))
+    return Many(shape, rebuild(value, iter(outs)))
 
 
-def arrays(value: Value, outs: Iterator[anf.Var]) -> Value:
-    """The structure of `value`, scalars too replaced by arrays."""
-    return rebuild(as_arrays(value), outs)
+def sequential(
+    f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value, tokens: tuple[anf.Var, Atom] | None = None
+) -> Value:
+    """Each point runs once, and what it gives is stored in turn.
 
-
-def as_arrays(value: Value) -> Value:
-    placeholder = fresh("a", anf.Array("f64", (poly(0),)))
-    match value:
-        case ScalarV():
-            return ArrayV(placeholder)
-        case TupleV(items):
-            return TupleV(tuple([as_arrays(i) for i in items]))
-        case DataV(decl, fields):
-            return DataV(decl, tuple([as_arrays(x) for x in fields]))
-        case EnumV():
-            return value.map(as_arrays)
-        case Many(shape, element):
-            return Many(shape, as_arrays(element))
-        case _:
-            return value
-
-
-def sequential(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> Value:
-    """Elements that are arrays made by loops or calls: each point runs once, and its rows are stored in turn."""
+    For elements that are arrays made by loops or calls, and for those that touch the world: `tokens` are then the
+    world before and after a point.
+    """
     e = f.emitter
     shape = tuple([a.highs[0] for a in axes])
     parts = list(leaves(value))
@@ -208,25 +267,37 @@ def sequential(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Val
         own = p.type.shape if isinstance(p.type, anf.Array) else ()
         state.append(zeros(f, shape + own, p.type.dtype))
 
-    def nest(depth: int, current: list[anf.Var]) -> list[anf.Var]:
+    def nest(depth: int, current: Sequence[Atom]) -> list[Atom]:
         if depth == len(axes):
             e.lets.extend(lets)
             index = tuple([poly(a.var) for a in axes])
-            return [stored(f, c, index, p) for c, p in zip(current, parts, strict=True)]
-        params = tuple([fresh(c.name, c.type) for c in current])
-        with e.block() as body:
-            results = nest(depth + 1, list(params))
+            rows = [stored(f, _var(c), index, p) for c, p in zip(current, parts, strict=False)]
+            return [*rows, *([tokens[1]] if tokens is not None else [])]
+        params = [fresh("rows", c.type) for c in current]
+        if tokens is not None and depth == len(axes) - 1:
+            params[-1] = tokens[0]
+        with f.block() as body:
+            results = nest(depth + 1, params)
         loop = anf.For(
             axes[depth].var,
             poly(0),
             axes[depth].highs[0],
-            params,
+            tuple(params),
             tuple(current),
             anf.Block(tuple(body), tuple(results)),
         )
         return list(e.emit(loop, *[c.type for c in current], name="rows"))
 
-    return gathered(value, nest(0, state), shape)
+    if tokens is None:
+        return gathered(value, list(map(_var, nest(0, state))), shape)
+    assert f.world.token is not None
+    *made, f.world.token = nest(0, [*state, f.world.token])
+    return gathered(value, list(map(_var, made)), shape)
+
+
+def _var(a: Atom) -> anf.Var:
+    assert isinstance(a, anf.Var)
+    return a
 
 
 def stored(f: Frame, array: anf.Var, index: tuple[Size, ...], part: Atom) -> anf.Var:
@@ -237,7 +308,7 @@ def stored(f: Frame, array: anf.Var, index: tuple[Size, ...], part: Atom) -> anf
     assert isinstance(part, anf.Var) and isinstance(part.type, anf.Array)
     inner = tuple([e.axis(s, "j") for s in part.type.shape])
     where = tuple([poly(a.var) for a in inner])
-    with e.block() as lets:
+    with f.block() as lets:
         x = e.read(part, where)
     keep = Keep(array.type.shape, index + where, "set", array)
     return e.comp(inner, lets, (x,), (keep,), (array.type.dtype,), array.name)[0]
@@ -252,6 +323,7 @@ def zero(dtype: str) -> Lit:
         return Lit(False, dtype)
     if dtype == "str":
         return Lit("", dtype)
+    # of a datatype: null
     return Lit(0.0 if dtype in anf.FLOATS else 0, dtype)
 
 
@@ -269,9 +341,12 @@ def filtered(f: Frame, c: core.Comprehension, binders: list[Bound]) -> Value:
     assert c.condition is not None
     axes = axes_of(f, binders)
     index = tuple([poly(a.var) for a in axes])
-    with pure(f), e.block() as lets:
-        for b, at in zip(binders, index, strict=True):
-            b.bind(f, at)
+    if f.world.token is not None and acts_in(f.env, c.condition):
+        raise unsupported("an effect in the condition of a comprehension", c.condition.span)
+    places = places_of(f, c)
+    with f.block() as lets, inside(f, places, [a.var for a in axes]):
+        for b, i in zip(binders, index, strict=True):
+            b.bind(f, i)
         holds = f.bool(c.condition)
     shape = tuple([b.size for b in binders])
     (mask,) = e.comp(axes, lets, (holds,), (Keep(shape, index, "set"),), ("bool",), "mask")
@@ -286,13 +361,13 @@ def filtered(f: Frame, c: core.Comprehension, binders: list[Bound]) -> Value:
     if c.opened is not None:
         f.bindings[c.opened] = poly(k)
     axis = e.axis(poly(k), "j")
-    with pure(f), e.block() as lets:
+
+    def at_kept() -> list[Size]:
         position = e.read(where, (poly(axis.var),))
         assert isinstance(position, anf.Var)
-        for b, at in zip(binders, unravelled(f, position, shape), strict=True):
-            b.bind(f, at)
-        value = f.eval(c.element)
-    return collect(f, (axis,), lets, value)
+        return unravelled(f, position, shape)
+
+    return elements(f, c, binders, (axis,), at_kept, places)
 
 
 def unravelled(f: Frame, position: anf.Var, shape: tuple[Size, ...]) -> list[Size]:
@@ -327,9 +402,12 @@ def reduction(f: Frame, monoid: str, c: core.Comprehension) -> Atom | None:
     e = f.emitter
     if c.condition is not None and monoid not in IDENTITY:
         return None
-    binders = [bound(f, b) for b in c.binders]
+    if f.world.token is not None and acts_in(f.env, *parts_of(c)):
+        return None
+    binders = bounds(f, c.binders)
     axes = axes_of(f, binders)
-    with pure(f), e.block() as lets:
+    places = places_of(f, c)
+    with f.block() as lets, inside(f, places, [a.var for a in axes]):
         for b, a in zip(binders, axes, strict=True):
             b.bind(f, poly(a.var))
         if c.condition is None:
@@ -353,7 +431,7 @@ def conditional(f: Frame, c: core.Comprehension, monoid: str) -> Value:
     e = f.emitter
     assert c.condition is not None
     holds = f.bool(c.condition)
-    with e.block() as then:
+    with f.block() as then:
         value = f.eval(c.element)
     if not isinstance(value, ScalarV):
         raise unsupported("a reduction with `if` over arrays", e.span)

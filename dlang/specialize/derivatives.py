@@ -8,15 +8,17 @@ from dlang.ir.anf import Atom, Lit, Scalar, fresh
 from dlang.specialize.analysis import walk
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.instances import Use
-from dlang.specialize.values import ClosureV, DerivativeV, TupleV, Value, rebuild
+from dlang.specialize.values import ClosureV, DerivativeV, DynamicV, FnV, NodeV, TupleV, Value, mono_of, parts, rebuild
 from dlang.typecheck import core
-from dlang.typecheck.types import Type
+from dlang.typecheck.types import TypeVar
 
 
 def derivative(f: Frame, d: DerivativeV, args: list[Value]) -> Value:
     """`grad` and `value_and_grad` at arguments."""
     if d.kind not in ("grad", "value_and_grad"):
         raise unsupported(f"`{d.kind}`", d.span)
+    for k in d.wrt:
+        refuse_nodes(args[k], d)
     closure = closure_for(f, d, args)
     custom = with_rule(closure, set())
     if custom is not None:
@@ -40,6 +42,19 @@ def derivative(f: Frame, d: DerivativeV, args: list[Value]) -> Value:
     value = f.instances.returned(f, use, results)
     gradient = gradients(use, d, args, dict(zip(positions, cotangents, strict=True)))
     return TupleV((value, gradient)) if d.kind == "value_and_grad" else gradient
+
+
+def refuse_nodes(v: Value, d: DerivativeV) -> None:
+    """A gradient in a value that contains itself would be one, too."""
+    if isinstance(v, NodeV):
+        raise error(
+            "E0705",
+            f"cannot differentiate with respect to values of the type `{v.type.decl.name}`, which contains itself",
+            d.span,
+            help=("keep the numbers in arrays, tuples or structs, and differentiate with respect to these",),
+        )
+    for part in parts(v):
+        refuse_nodes(part, d)
 
 
 def gradients(use: Use, d: DerivativeV, args: list[Value], found: dict[int, anf.Var]) -> Value:
@@ -86,20 +101,22 @@ def closure_for(f: Frame, d: DerivativeV, args: list[Value]) -> ClosureV:
     inner = d.function
     if isinstance(inner, ClosureV):
         return inner
-    own = tuple([core.Local(f"x{k}", parameter_type(inner, k)) for k in range(len(args))])
-    held = core.Local("derivative", parameter_type(inner, 0))
+    base = base_of(inner)
+    if isinstance(base, ClosureV):
+        types, bindings = tuple([p.type for p in base.params]), base.bindings
+    else:
+        # Of a function that is known only when it runs, the arguments say what sizes there are.
+        variables = tuple([TypeVar(0, rigid=True) for _ in args])
+        types, bindings = variables, {v: mono_of(a) for v, a in zip(variables, args, strict=True)}
+    own = tuple([core.Local(f"x{k}", t) for k, t in enumerate(types)])
+    held = core.Local("derivative", types[0])
     arguments = tuple([core.Ref(local.type, d.span, local) for local in own])
     body = core.Call(held.type, d.span, core.Ref(held.type, d.span, held), arguments)
-    base = base_closure(inner)
-    return ClosureV(own, body, d.span, ((held, inner),), base.bindings)
+    return ClosureV(own, body, d.span, ((held, inner),), bindings)
 
 
-def parameter_type(d: DerivativeV, k: int) -> Type:
-    return base_closure(d).params[k].type
-
-
-def base_closure(d: DerivativeV) -> ClosureV:
-    inner = d.function
-    while isinstance(inner, DerivativeV):
-        inner = inner.function
-    return inner
+def base_of(v: FnV) -> ClosureV | DynamicV:
+    """The function that a derivative of a derivative is of."""
+    while isinstance(v, DerivativeV):
+        v = v.function
+    return v

@@ -165,6 +165,31 @@ class Emitter:
             return array
         return self.emit(anf.Reshape(array, shape), anf.Array(array.type.dtype, shape), name=array.name)[0]
 
+    def resized(self, array: Var, shape: tuple[Size, ...]) -> Var:
+        """The array under sizes that are equal to its own: plainly, or compared when it runs."""
+        assert isinstance(array.type, anf.Array)
+        own = array.type.shape
+        if own == shape:
+            return array
+        different = [k for k, (a, b) in enumerate(zip(own, shape, strict=True)) if self.opened(a) != self.opened(b)]
+        if not different:
+            return self.reshape(array, shape)
+        certified = fresh(array.name, anf.Array(array.type.dtype, shape))
+        condition: Atom = TRUE
+        for k in different:
+            same = self.prim("eq", self.atom(own[k]), self.atom(shape[k]))
+            condition = same if condition == TRUE else self.prim("and", condition, same)
+        k = different[0]
+        parts = (f"axis {k} has size ", "", ", expected ", "", "")
+        self.bind(
+            anf.Check(condition, "E0807", parts, (self.atom(own[k]), self.atom(shape[k])), (array,)), (certified,)
+        )
+        return certified
+
+    def opened(self, size: Size) -> Size:
+        """The size over variables that were not computed by sums and products."""
+        return size.substitute(self.definitions.get)
+
     # ---- checks ----
     def check(
         self,

@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Scalar, Size, poly
 from dlang.polynomials import Poly
-from dlang.specialize.arith import negate, operator
 from dlang.specialize.builtins import builtin
-from dlang.specialize.comprehensions import comprehension, zero, zeros
+from dlang.specialize.comprehensions import collect, comprehension, gathered, zero, zeros
 from dlang.specialize.control import branches, statements
+from dlang.specialize.dynamic import dynamic, with_effects
+from dlang.specialize.effects import NONE, acts_in, effects_of
 from dlang.specialize.emitter import FALSE, TRUE
-from dlang.specialize.frame import Frame, in_front
+from dlang.specialize.foreign import foreign
+from dlang.specialize.frame import Frame, scalar
 from dlang.specialize.functions import apply, closure_of, named
 from dlang.specialize.indexing import Element, leading_shape, select, selectors, store
-from dlang.specialize.patterns import bind_pattern, test
-from dlang.specialize.text import hole, joined
+from dlang.specialize.nodes import construct, opened
+from dlang.specialize.operators import negate, operator
+from dlang.specialize.patterns import bind_pattern, both, connected, test
+from dlang.specialize.text import hole, whole
 from dlang.specialize.values import (
     ArrayV,
     ClosureV,
     DataV,
     DerivativeV,
+    DynamicV,
     EnumV,
     Many,
-    Mono,
     MonoArray,
     MonoEnum,
+    MonoNode,
+    NodeV,
     ScalarV,
     TupleV,
     Value,
-    mono_of,
+    contains_function,
+    leaves,
+    shape_key,
+    strip,
     template,
 )
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
-CHEAP = (anf.Prim, anf.Cast, anf.SizeOf)  # total, and cheaper than a branch
-
 
 def evaluate(f: Frame, e: core.Expr) -> Value:
     """The value of an expression."""
-    outer, f.emitter.span = f.emitter.span, e.span
+    outer = f.emitter.span
+    if e.span.start < e.span.end:  # what nobody wrote has no place of its own
+        f.emitter.span = e.span
     try:
         return _evaluate(f, e)
     finally:
@@ -57,13 +67,14 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
         case core.Format():
             pieces: list[str | tuple[Atom, str]] = []
             for part in e.parts:
-                pieces += [part] if isinstance(part, str) else hole(f.eval(part[0]), part[1])
-            parts, args = joined(pieces)
-            if not args:
-                return ScalarV(Lit(parts[0], "str"))
-            return ScalarV(em.emit(anf.Format(parts, args), Scalar("str"))[0])
-        case core.Ref(_, _, local):
-            return reference(f, local)
+                pieces += [part] if isinstance(part, str) else hole(f, f.eval(part[0]), part[1])
+            return whole(f, pieces)
+        case core.Ref(_, _, local, opened):
+            v = reference(f, local)
+            for size in opened:
+                f.bindings.pop(size, None)
+            f.bind_sizes(e.type, v, opened)
+            return v
         case core.SizeValue(_, _, size):
             return ScalarV(em.atom(f.size(size)))
         case core.FnRef():
@@ -88,11 +99,13 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
         case core.Construct(_, _, decl, variant, fields):
             values = tuple([f.eval(x) for x in fields])
             wanted = f.mono(e.type)
+            if isinstance(wanted, MonoNode):
+                return construct(f, wanted, variant.tag, values)
             if isinstance(wanted, MonoEnum):
                 return enum(f, wanted, variant.tag, values)
             return f.fit(DataV(decl, values), wanted)
         case core.Project(_, _, value, position, name):
-            return project(f.eval(value), position, name)
+            return project(f, f.eval(value), position, name)
         case core.ArrayExpr(_, _, items):
             return array(f, e, [f.eval(i) for i in items])
         case core.Comprehension():
@@ -110,8 +123,10 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
             return statements(f, e)
         case core.Derivative(_, span, kind, function, wrt, single):
             inner = f.eval(function)
-            assert isinstance(inner, ClosureV | DerivativeV)
+            assert isinstance(inner, ClosureV | DerivativeV | DynamicV)
             return DerivativeV(kind, inner, wrt, single, span)
+        case core.Foreign():
+            return foreign(f, e, [f.eval(a) for a in e.args])
         case core.Fail():
             return fail(f, e)
         case _:
@@ -136,12 +151,17 @@ def reference(f: Frame, local: core.Local) -> Value:
 
 
 def call(f: Frame, c: core.Call) -> Value:
-    """Arguments that are missing take the parameter's default, which sees the parameters before it."""
-    function = f.eval(c.function) if not is_const(c.function) else named(f, _ref(c.function))
+    """Arguments that are missing take the parameter's default, which sees the parameters before it.
+
+    A named function, or a derivative, comes after its arguments: it may depend on sizes that are known only then.
+    """
+    first = None if isinstance(c.function, core.FnRef | core.Derivative) else f.eval(c.function)
+    given = [None if a is None else f.eval(a) for a in c.args]
+    function = first or (named(f, _ref(c.function)) if is_const(c.function) else f.eval(c.function))
     args: list[Value] = []
-    for k, a in enumerate(c.args):
+    for k, a in enumerate(given):
         if a is not None:
-            args.append(f.eval(a))
+            args.append(a)
             continue
         base = function
         while isinstance(base, DerivativeV):
@@ -155,6 +175,8 @@ def call(f: Frame, c: core.Call) -> Value:
         args.append(inner.eval(default))
     v = apply(f, function, args)
     f.bind_sizes(c.type, v, c.opened)
+    if isinstance(function, DynamicV) and not contains_function(v):
+        return f.fit(v, f.mono(c.type))  # its sizes are those of the node, of which nothing is known
     return v
 
 
@@ -169,32 +191,41 @@ def _ref(e: core.Expr) -> core.FnRef:
 
 def logic(f: Frame, e: core.Logic) -> Atom:
     """`and` and `or`: a branch, unless the right side is cheap and can't fail."""
-    em = f.emitter
     left = f.bool(e.left)
-    with em.block() as lets:
+    with f.block() as lets:
         right = f.bool(e.right)
-    if all(isinstance(let.op, CHEAP) for let in lets):
-        em.lets.extend(lets)
-        return em.prim(e.operator, left, right)
-    block = anf.Block(tuple(lets), (right,))
-    short = anf.Block((), (FALSE if e.operator == "and" else TRUE,))
-    arms = (block, short) if e.operator == "and" else (short, block)
-    return em.emit(anf.If(left, *arms), Scalar("bool"))[0]
+    return connected(f, e.operator, left, lets, right)
 
 
-def project(v: Value, position: int, name: str) -> Value:
+def project(f: Frame, v: Value, position: int, name: str) -> Value:
     match v:
         case TupleV(items):
             return items[position if position >= 0 else int(name)]
         case DataV(decl, fields):
-            if position < 0:
-                position = [n for n, _ in decl.variants[0].fields].index(name)
-            return fields[position]
+            return fields[field_position(decl, position, name)]
+        case NodeV(type):
+            k = field_position(type.decl, position, name)
+            count = len(type.decl.variants[0].fields)
+            return opened(f, v, 0, [i == k for i in range(count)])[k]
+        case Many(shape, NodeV()):
+            return mapped(f, v, lambda x: project(f, x, position, name))
         case Many(shape, element):
             # A field of an array of structures is the array of that field.
-            inner = project(element, position, name)
+            inner = project(f, element, position, name)
             return Many(shape + inner.shape, inner.element) if isinstance(inner, Many) else _leaf_or_many(shape, inner)
     raise AssertionError("not a structure")
+
+
+def field_position(decl: ty.DataDecl, position: int, name: str) -> int:
+    return position if position >= 0 else [n for n, _ in decl.variants[0].fields].index(name)
+
+
+def mapped(f: Frame, v: Many, function: Callable[[Value], Value]) -> Value:
+    """A function at every element of an array."""
+    axes = tuple([f.emitter.axis(s) for s in v.shape])
+    with f.block() as lets:
+        value = function(select(f, v, [Element(poly(a.var)) for a in axes]))
+    return collect(f, axes, lets, value)
 
 
 def _leaf_or_many(shape: tuple[Size, ...], inner: Value) -> Value:
@@ -204,26 +235,27 @@ def _leaf_or_many(shape: tuple[Size, ...], inner: Value) -> Value:
 def array(f: Frame, e: core.ArrayExpr, items: list[Value]) -> Value:
     """`[a, b, c]`: stored one after another into a fresh array."""
     n = poly(len(items))
+    if any(shape_key(i, lambda _: None) != shape_key(items[0], lambda _: None) for i in items[1:]):
+        element = strip(f.erasing().mono(e.type), 1)
+        effects = NONE.union(*map(effects_of, items))
+        items = [dynamic(f, i, with_effects(f, element, effects)) for i in items]
     if not items:
         t = f.mono(e.type)
         return template(t, lambda leaf: empty(f, leaf))
-    wanted = in_front(mono_of(items[0]), (n,))
-    if isinstance(items[0], ScalarV | ArrayV):
-        assert isinstance(wanted, MonoArray)
-        out: Value = template(wanted, lambda leaf: empty(f, leaf))
-    elif isinstance(items[0], Many):
-        out = template(MonoArray(_element(items[0]), (n, *items[0].shape)), lambda leaf: empty(f, leaf))
-    else:
-        out = template(MonoArray(mono_of(items[0]), (n,)), lambda leaf: empty(f, leaf))
+    out = array_like(f, items[0], n)
     for k, item in enumerate(items):
         out = store(f, out, [Element(poly(k))], item)
     return out
 
 
-def _element(v: Many) -> Mono:
-    m = mono_of(v)
-    assert isinstance(m, MonoArray)
-    return m.element
+def array_like(f: Frame, v: Value, n: Size) -> Value:
+    """An array of n values like this one, its leaves not filled in yet."""
+    outs = [
+        zeros(f, (n, *a.type.shape) if isinstance(a.type, anf.Array) else (n,), a.type.dtype)
+        for a in leaves(v)
+        if not isinstance(a.type, anf.Token)
+    ]
+    return gathered(v, outs, (n,))
 
 
 def empty(f: Frame, t: anf.Type) -> Atom:
@@ -261,17 +293,36 @@ def asserted(f: Frame, e: core.As) -> Value:
 
 def matched(f: Frame, e: core.Match, v: Value, arms: tuple[core.Arm, ...]) -> Value:
     """The first arm whose pattern matches; the checker proved that one does."""
-    em = f.emitter
-    arm = arms[0]
-    condition = test(f, arm.pattern, v)
-    bind_pattern(f, arm.pattern, v)
-    if arm.guard is not None:
-        guard = f.bool(arm.guard)
-        condition = guard if condition == TRUE else em.prim("and", condition, guard)
-    if condition == TRUE or len(arms) == 1:
+    arm, rest = arms[0], arms[1:]
+
+    def taken() -> Value:
+        bind_pattern(f, arm.pattern, v)
         return f.eval(arm.body)
-    rest = core.Match(e.type, e.span, e.value, arms[1:], e.opened)
-    return branches(f, e, condition, arm.body, lambda: matched(f, rest, v, arms[1:]), e.opened)
+
+    if not rest:
+        return taken()
+    condition = test(f, arm.pattern, v)
+    if arm.guard is not None:
+        condition = guarded(f, arm, arm.guard, v, condition)
+    if condition == TRUE:
+        return taken()
+    others = core.Match(e.type, e.span, e.value, rest, e.opened)
+    return branches(f, e, condition, taken, lambda: matched(f, others, v, rest), e.opened)
+
+
+def guarded(f: Frame, arm: core.Arm, guard: core.Expr, v: Value, condition: Atom) -> Atom:
+    """Whether the guard holds too; it sees what the pattern binds, so it runs only if that matches."""
+
+    def holds() -> Value:
+        bind_pattern(f, arm.pattern, v)
+        return f.eval(guard)
+
+    before = dict(f.env)
+    if acts_in(f.env, guard):
+        return scalar(branches(f, guard, condition, holds, lambda: ScalarV(FALSE), ()))
+    out = both(f, condition, lambda: scalar(holds()))
+    f.env = before
+    return out
 
 
 def fail(f: Frame, e: core.Fail) -> Value:

@@ -2,49 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, Span, error
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Size, Var, poly
+from dlang.ir.anf import Atom, Let, Size, Var, poly
 from dlang.polynomials import Poly
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.values import (
     ArrayV,
     Bindings,
-    ClosureV,
+    Bound,
     DataV,
-    DerivativeV,
+    DynamicV,
     EnumV,
     Many,
     Mono,
     MonoArray,
     MonoData,
     MonoEnum,
-    MonoFn,
+    MonoName,
+    MonoNode,
     MonoTuple,
+    NodeV,
     TupleV,
     Value,
     leaves,
+    map_bound,
     mono_of,
-    rebuild,
-    sizes_of,
-    sizes_of_mono,
+    named,
 )
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
+from dlang.typecheck.unify import effects_root
 
 if TYPE_CHECKING:
     from dlang.specialize.instances import Instances
 
 
+ZERO_WORD = anf.Lit(0, "u64")
+
+
+@dataclass(slots=True)
+class Level:
+    """Where random events are numbered: in a function, at an element of a comprehension, in a trip of a loop.
+
+    key, place: each a u64. path: the events (lambdas and arms) inside of which the code is. See `randomness.py`.
+    """
+
+    key: Atom
+    stem: int = 0
+    place: Atom = ZERO_WORD
+    path: tuple[int, ...] = ()
+    events: int = 0
+
+
 @dataclass(slots=True)
 class World:
-    """The token of the function being emitted: None where effects cannot happen (inside a comprehension)."""
+    """Effects of the function being emitted.
+
+    token: None where the world can't be touched (inside a comprehension). level: None where nothing can be drawn.
+    """
 
     token: Atom | None
+    level: Level | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +101,21 @@ class Frame:
     bindings: Bindings = field(default_factory=dict)
     env: dict[core.Local | core.FnDecl, Value] = field(default_factory=dict)
     exits: Exits = Exits()
-    within: tuple[ty.DataDecl, ...] = ()  # the types whose fields are being looked at
+    erased: bool = False  # whether sizes are not asked for
 
     def inner(self, bindings: Bindings, env: dict[core.Local | core.FnDecl, Value]) -> Frame:
         """A frame of the same IR function for another body."""
         return Frame(self.emitter, self.world, self.instances, self.evaluate, bindings, env)
+
+    @contextmanager
+    def block(self) -> Iterator[list[Let]]:
+        """A block of the emitter; sizes and types that are named inside are forgotten after it."""
+        bindings, self.bindings = self.bindings, dict(self.bindings)
+        try:
+            with self.emitter.block() as lets:
+                yield lets
+        finally:
+            self.bindings = bindings
 
     def eval(self, e: core.Expr) -> Value:
         return self.evaluate(self, e)
@@ -103,7 +137,7 @@ class Frame:
             case ty.TypeVar():
                 bound = self.bindings.get(t)
                 if bound is not None:
-                    assert isinstance(bound, anf.Scalar | MonoArray | MonoTuple | MonoData | MonoEnum | MonoFn)
+                    assert not isinstance(bound, Poly | tuple)
                     return bound
                 if t.literal is not None or "Float" in t.classes or "Num" in t.classes:
                     return anf.Scalar("i64" if t.literal == "int" and "Float" not in t.classes else "f64")
@@ -112,30 +146,73 @@ class Frame:
                 return array_of(self.mono(element), self.shape(shape))
             case ty.TypeTuple(items):
                 return MonoTuple(tuple([self.mono(i) for i in items]))
-            case ty.TypeFn():
-                return MonoFn()
+            case ty.TypeFn(params, result, effects):
+                inner = self.erasing()
+                parameters = tuple([inner.mono(p) for p in params])
+                return self.instances.arrow(parameters, inner.mono(result), frozenset(effects_root(effects).names))
             case ty.TypeData(decl, args):
-                return self.mono_data(decl, args)
+                return self.data(decl, tuple([self.argument(a) for a in args]))
 
-    def mono_data(self, decl: ty.DataDecl, args: tuple[ty.Type | ty.Size | ty.Shape, ...]) -> MonoData | MonoEnum:
-        if decl in self.within:
-            raise unsupported(f"the recursive type `{decl.name}` in compiled code", self.emitter.span)
-        inner = Frame(self.emitter, self.world, self.instances, self.evaluate, {}, within=(*self.within, decl))
-        for param, arg in zip(decl.params, args, strict=True):
-            inner.bindings[param] = self.binding(arg, inner.within)
-        if not decl.is_struct:
-            return MonoEnum(decl, tuple([tuple([inner.mono(t) for _, t in v.fields]) for v in decl.variants]))
-        return MonoData(decl, tuple([inner.mono(t) for _, t in decl.variants[0].fields]))
+    def by_name(self, t: ty.Type) -> Mono:
+        """A type whose structs and enums are not looked into."""
+        t = ty.resolve(t)
+        match t:
+            case ty.TypeData(decl, args):
+                own = tuple([self.argument(a) for a in args])
+                dtype = self.instances.node_dtype(decl, own)
+                return MonoName(decl, own) if dtype is None else MonoNode(decl, own, dtype)
+            case ty.TypeArray(element, shape):
+                return array_of(self.by_name(element), self.shape(shape))
+            case ty.TypeTuple(items):
+                return MonoTuple(tuple([self.by_name(i) for i in items]))
+            case _:
+                return named(self.mono(t))
 
-    def binding(
-        self, term: ty.Type | ty.Size | ty.Shape, within: tuple[ty.DataDecl, ...] = ()
-    ) -> Mono | Size | tuple[Size, ...]:
-        """What a variable stands for; `within`: the declarations whose argument it is."""
+    def argument(self, term: ty.Type | ty.Size | ty.Shape) -> Bound:
+        """An argument of a struct or an enum, by name."""
         if isinstance(term, ty.Size):
             return self.size(term)
-        if isinstance(term, ty.Shape):
-            return self.shape(term)
-        return self.mono(term)
+        return self.shape(term) if isinstance(term, ty.Shape) else self.by_name(term)
+
+    def data(self, decl: ty.DataDecl, args: tuple[Bound, ...]) -> Mono:
+        """A struct or an enum at arguments: one that contains itself is known by its name only."""
+        dtype = self.instances.node_dtype(decl, args)
+        if dtype is not None:
+            return MonoNode(decl, args, dtype)
+        variants = tuple([self.field_types(decl, args, k) for k in range(len(decl.variants))])
+        return MonoData(decl, variants[0], args) if decl.is_struct else MonoEnum(decl, variants, args)
+
+    def field_types(self, decl: ty.DataDecl, args: tuple[Bound, ...], tag: int) -> tuple[Mono, ...]:
+        """The types of the fields of a variant, at the arguments of its declaration."""
+        inner = self.inner({p: self.expanded(a) for p, a in zip(decl.params, args, strict=True)}, {})
+        return tuple([inner.mono(t) for _, t in decl.variants[tag].fields])
+
+    def expanded(self, b: Bound) -> Bound:
+        """What is known by name, with its fields."""
+        match b:
+            case MonoName(decl, args):
+                return self.data(decl, args)
+            case MonoArray(element, shape):
+                inner = self.expanded(element)
+                assert not isinstance(inner, Poly | tuple)
+                return MonoArray(inner, shape)
+            case MonoTuple(items):
+                found = [self.expanded(i) for i in items]
+                return MonoTuple(tuple([i for i in found if not isinstance(i, Poly | tuple)]))
+            case _:
+                return b
+
+    def erasing(self) -> Frame:
+        """A frame for types whose sizes do not matter."""
+        inner = self.inner({v: map_bound(b, lambda _: NO_SIZE) for v, b in self.bindings.items()}, {})
+        inner.erased = True
+        return inner
+
+    def binding(self, term: ty.Type | ty.Size | ty.Shape) -> Bound:
+        """What a variable stands for."""
+        if isinstance(term, ty.Size):
+            return self.size(term)
+        return self.shape(term) if isinstance(term, ty.Shape) else self.mono(term)
 
     def shape(self, s: ty.Shape) -> tuple[Size, ...]:
         s = ty.resolve_shape(s)
@@ -148,6 +225,8 @@ class Frame:
 
     def size(self, s: ty.Size) -> Size:
         """The polynomial of a size; a floor is computed here."""
+        if self.erased:
+            return NO_SIZE
         out = poly(0)
         for monomial, c in ty.resolve_size(s).poly.terms.items():
             term = poly(1)
@@ -194,6 +273,9 @@ class Frame:
             case ty.TypeTuple(items), MonoTuple(parts):
                 for item, part in zip(items, parts, strict=True):
                     self._match(item, part, missing)
+            case ty.TypeData(_, args), (MonoNode(_, parts) | MonoName(_, parts)):
+                for argument, bound in zip(args, parts, strict=True):
+                    self._match_argument(argument, bound, missing)
             case ty.TypeData(decl, args), MonoData(_, parts):
                 inner: dict[ty.Var, ty.Type | ty.Size | ty.Shape] = dict(zip(decl.params, args, strict=True))
                 for (_, field_type), part in zip(decl.variants[0].fields, parts, strict=True):
@@ -203,6 +285,21 @@ class Frame:
                 fields = [t for variant in decl.variants for _, t in variant.fields]
                 for field_type, part in zip(fields, m.fields, strict=True):
                     self._match(substituted(field_type, by), part, missing)
+
+    def _match_argument(self, argument: ty.Type | ty.Size | ty.Shape, b: Bound, missing: set[ty.SizeVar]) -> None:
+        match argument:
+            case ty.Size():
+                assert isinstance(b, Poly)
+                self._match_size(argument, b, missing)
+            case ty.Shape():
+                assert isinstance(b, tuple)
+                s = ty.resolve_shape(argument)
+                ends = (*zip(s.pre, b, strict=False), *zip(reversed(s.post), reversed(b), strict=False))
+                for size, dim in ends:
+                    self._match_size(size, dim, missing)
+            case _:
+                assert not isinstance(b, Poly | tuple)
+                self._match(argument, b, missing)
 
     def _match_size(self, size: ty.Size, dim: Size, missing: set[ty.SizeVar]) -> None:
         p = ty.resolve_size(size).poly
@@ -221,45 +318,34 @@ class Frame:
                     missing.discard(a)
 
     # ---- values ----
-    def fit(self, v: Value, wanted: Mono) -> Value:
-        """The value under a type that the checker proved equal but whose sizes are written otherwise."""
-        actual = list(sizes_of(v))
-        target = list(sizes_of_mono(wanted)) if not contains_function(v) else actual
-        if actual == target:
-            return v
-        return self.retyped(v, mono_of(v), wanted)
+    def fit(self, v: Value, wanted: Mono, front: tuple[Size, ...] = ()) -> Value:
+        """The value under a type that the checker proved equal but whose sizes are written otherwise.
 
-    def retyped(self, v: Value, actual: Mono, wanted: Mono) -> Value:
+        Where it is not plain that the sizes are equal, they are compared when it runs: what comes out of a node has
+        sizes of its own. front: the axes of the array whose element the structure is.
+        """
         match v, wanted:
             case ArrayV(var), MonoArray(_, shape):
-                return ArrayV(self.emitter.reshape(var, shape))
+                return ArrayV(self.emitter.resized(var, front + shape))
+            case ArrayV(var), _ if front:
+                return ArrayV(self.emitter.resized(var, front))
             case TupleV(items), MonoTuple(parts):
-                return TupleV(tuple([self.fit(i, p) for i, p in zip(items, parts, strict=True)]))
+                return TupleV(tuple([self.fit(i, p, front) for i, p in zip(items, parts, strict=True)]))
             case DataV(decl, fields), MonoData(_, parts):
-                return DataV(decl, tuple([self.fit(x, p) for x, p in zip(fields, parts, strict=True)]))
+                return DataV(decl, tuple([self.fit(x, p, front) for x, p in zip(fields, parts, strict=True)]))
             case EnumV(), MonoEnum():
-                fitted = [self.fit(x, p) for x, p in zip(v.fields, wanted.fields, strict=True)]
-                return v.over(v.tag, iter(fitted))
+                fitted = [self.fit(x, p, front) for x, p in zip(v.fields, wanted.fields, strict=True)]
+                return v.over(self.fit(v.tag, anf.Scalar("i64"), front), iter(fitted))
             case Many(_, element), MonoArray(e, shape):
-                return Many(shape, self.fit(element, in_front(e, shape)))
+                return Many(shape, self.fit(element, e, front + shape))
+            case NodeV(_, handle), MonoNode():
+                return NodeV(wanted, self.fit(handle, anf.Scalar(wanted.dtype), front))
+            case DynamicV(type, handle), _:
+                return DynamicV(type, self.fit(handle, anf.Scalar(type.dtype), front))
         return v
 
 
-def in_front(m: Mono, front: tuple[Size, ...]) -> Mono:
-    """The type of a structure whose leaves all have `front` before their own axes."""
-    match m:
-        case anf.Scalar():
-            return MonoArray(m, front)
-        case MonoArray(element, shape):
-            return MonoArray(element, front + shape)
-        case MonoTuple(items):
-            return MonoTuple(tuple([in_front(i, front) for i in items]))
-        case MonoData(decl, fields):
-            return MonoData(decl, tuple([in_front(f, front) for f in fields]))
-        case MonoEnum():
-            return m.map(lambda x: in_front(x, front))
-        case _:
-            return m
+NO_SIZE = poly(0)
 
 
 def array_of(element: Mono, shape: tuple[Size, ...]) -> Mono:
@@ -275,22 +361,6 @@ def scalar(v: Value) -> Atom:
     """The atom of a scalar value."""
     (atom,) = leaves(v)
     return atom
-
-
-def contains_function(v: Value) -> bool:
-    match v:
-        case ClosureV() | DerivativeV():
-            return True
-        case TupleV(items) | DataV(_, items):
-            return any(map(contains_function, items))
-        case EnumV():
-            return any(map(contains_function, v.fields))
-        case _:
-            return False
-
-
-def with_sizes(v: Value, translate: Callable[[Size], Size], atoms: Iterable[Atom]) -> Value:
-    return rebuild(v, iter(atoms), translate)
 
 
 def substituted(t: ty.Type, by: dict[ty.Var, ty.Type | ty.Size | ty.Shape]) -> ty.Type:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dlang.diagnostics import Span
 from dlang.ir import anf
+from dlang.ir.anf import Atom
 from dlang.specialize.analysis import mentioned
 from dlang.specialize.derivatives import derivative
+from dlang.specialize.dynamic import call_dynamic, without_itself
+from dlang.specialize.foreign import call_foreign
 from dlang.specialize.frame import Frame, scalar, unsupported
-from dlang.specialize.values import Bindings, ClosureV, DerivativeV, Value, leaves, rebuild
+from dlang.specialize.randomness import aside, draws_by, level, seeded
+from dlang.specialize.values import Bindings, ClosureV, DerivativeV, DynamicV, Value, code_of, leaves, rebuild
 from dlang.typecheck import core
 
 
@@ -16,12 +22,19 @@ def apply(f: Frame, function: Value, args: list[Value]) -> Value:
     match function:
         case DerivativeV():
             return derivative(f, function, args)
+        case DynamicV():
+            return call_dynamic(f, function, args)
         case ClosureV():
             decl = function.decl
             if decl is not None and any(p.nodiff for p in decl.params):
                 args = [stopped(f, a) if p.nodiff else a for p, a in zip(decl.params, args, strict=True)]
-            if decl is None or decl.kind == "const" or (decl.local and not decl.recursive):
-                return in_place(f, function, args)
+            if isinstance(function.body, core.Foreign) and not (decl is not None and decl.ruled):
+                return call_foreign(f, function, function.body, args)
+            if decl is not None and decl.kind == "call":
+                return expanded(f, function, args)
+            if stands_in_place(function):
+                with aside(f, draws_by(f, function, *args)):
+                    return expanded(f, function, args)
             return called(f, function, args)
     raise unsupported("calling this value", f.emitter.span)
 
@@ -37,7 +50,21 @@ def stopped(f: Frame, v: Value) -> Value:
     return rebuild(v, iter([stop(a) for a in leaves(v)]))
 
 
-def in_place(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
+def stands_in_place(closure: ClosureV) -> bool:
+    """Whether a call is the body, with the parameters standing for the arguments."""
+    decl = closure.decl
+    return decl is None or decl.kind in ("const", "call") or (decl.local and not decl.recursive)
+
+
+def run_from(f: Frame, seed: Atom, function: Value) -> Value:
+    """`random.run(seed, function)`: `|| g()` draws what `g` does."""
+    with level(f, seeded(f, seed)):
+        if isinstance(function, ClosureV) and stands_in_place(function):
+            return expanded(f, function, [])
+        return apply(f, function, [])
+
+
+def expanded(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
     """The body, with the parameters standing for the arguments."""
     inner = f.inner(dict(closure.bindings), dict(closure.captured))
     for local, a in zip(closure.params, args, strict=True):
@@ -56,8 +83,18 @@ def called(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
 
 def closure_of(f: Frame, params: tuple[core.Local, ...], body: core.Expr, span: Span) -> ClosureV:
     """A lambda with what its free variables stand for now."""
-    captured = tuple([(k, f.env[k]) for k in mentioned(body) if k in f.env])
-    return ClosureV(params, body, span, captured, dict(f.bindings))
+    return bounded(f, ClosureV(params, body, span, captures(f, body), dict(f.bindings)))
+
+
+def captures(f: Frame, body: core.Expr) -> tuple[tuple[core.Local | core.FnDecl, Value], ...]:
+    """What the free variables of a body stand for."""
+    return tuple([(k, f.env[k]) for k in mentioned(body) if k in f.env])
+
+
+def bounded(f: Frame, closure: ClosureV) -> ClosureV:
+    """The closure without closures of its own code in what it captured, which could nest endlessly."""
+    code = code_of(closure)
+    return replace(closure, captured=tuple([(k, without_itself(f, code, v)) for k, v in closure.captured]))
 
 
 def named(f: Frame, ref: core.FnRef) -> ClosureV:
@@ -78,6 +115,6 @@ def named(f: Frame, ref: core.FnRef) -> ClosureV:
 def define(f: Frame, decl: core.FnDecl) -> None:
     """A local function: captures what its body mentions, itself excepted."""
     assert decl.body is not None
-    captured = tuple([(k, f.env[k]) for k in mentioned(decl.body) if k in f.env and k is not decl])
+    captured = tuple([(k, v) for k, v in captures(f, decl.body) if k is not decl])
     params = tuple([p.local for p in decl.params])
-    f.env[decl] = ClosureV(params, decl.body, decl.span, captured, dict(f.bindings), decl)
+    f.env[decl] = bounded(f, ClosureV(params, decl.body, decl.span, captured, dict(f.bindings), decl))

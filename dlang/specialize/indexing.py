@@ -9,7 +9,8 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Size, fresh, poly
 from dlang.specialize.emitter import I64, Emitter
 from dlang.specialize.frame import Frame, unsupported
-from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
+from dlang.specialize.nodes import construct, opened
+from dlang.specialize.values import ArrayV, DataV, Many, NodeV, ScalarV, TupleV, Value, parts, with_parts
 from dlang.typecheck import core
 
 
@@ -118,18 +119,9 @@ def _sizes(c: Selector) -> tuple[Size, ...]:
 
 def map_leaves(v: Value, function: Callable[[ArrayV], Value]) -> Value:
     """The structure with each leaf array replaced. A nested array of structures stays one."""
-    match v:
-        case ArrayV():
-            return function(v)
-        case TupleV(items):
-            return TupleV(tuple([map_leaves(i, function) for i in items]))
-        case DataV(decl, fields):
-            return DataV(decl, tuple([map_leaves(x, function) for x in fields]))
-        case EnumV():
-            return v.map(lambda x: map_leaves(x, function))
-        case Many(shape, element):
-            return Many(shape, map_leaves(element, function))
-    raise AssertionError("not a structure of arrays")
+    if isinstance(v, ArrayV):
+        return function(v)
+    return with_parts(v, [map_leaves(p, function) for p in parts(v)])
 
 
 def select_leaf(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
@@ -213,6 +205,9 @@ def _replace(
     match steps[0], v:
         case core.FieldStep(position, _), TupleV(items):
             return TupleV(_with(items, position, _replace(f, items[position], steps[1:], new, chosen)))
+        case core.FieldStep(position, _), NodeV() if not chosen:
+            fields = tuple(opened(f, v, 0))
+            return construct(f, v.type, 0, _with(fields, position, _replace(f, fields[position], steps[1:], new, [])))
         case core.FieldStep(position, _), DataV(decl, fields):
             return DataV(decl, _with(fields, position, _replace(f, fields[position], steps[1:], new, chosen)))
         case core.IndexStep(indices), Many(shape, element):
@@ -233,18 +228,10 @@ def store(f: Frame, v: Value, chosen: Sequence[Selector], new: Value) -> Value:
     match v, new:
         case ArrayV(), (ScalarV() | ArrayV()):
             return store_leaf(f.emitter, v, chosen, new)
-        case TupleV(items), TupleV(parts):
-            return TupleV(tuple([store(f, i, chosen, p) for i, p in zip(items, parts, strict=True)]))
-        case DataV(decl, fields), DataV(_, parts):
-            return DataV(decl, tuple([store(f, x, chosen, p) for x, p in zip(fields, parts, strict=True)]))
-        case EnumV(), EnumV():
-            stored = [store(f, x, chosen, p) for x, p in zip(v.fields, new.fields, strict=True)]
-            return v.over(store(f, v.tag, chosen, new.tag), iter(stored))
-        case Many(shape, element), Many(_, part_element):
-            return Many(shape, store(f, element, chosen, part_element))
-        case Many(shape, element), _:
+        case Many(shape, element), _ if not isinstance(new, Many):
             return Many(shape, store(f, element, chosen, new))
-    raise unsupported("this assignment", f.emitter.span)
+        case _:
+            return with_parts(v, [store(f, x, chosen, p) for x, p in zip(parts(v), parts(new), strict=True)])
 
 
 def store_leaf(e: Emitter, a: ArrayV, chosen: Sequence[Selector], new: ScalarV | ArrayV) -> Value:

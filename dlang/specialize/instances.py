@@ -14,13 +14,23 @@ from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
 from dlang.polynomials import Poly
-from dlang.specialize.analysis import has_effect
+from dlang.runtime.foreign import PythonFunction
+from dlang.specialize.datatypes import Nodes
+from dlang.specialize.dynamic import Arrows, dynamic, with_effects
+from dlang.specialize.effects import WORLD, effects_of
 from dlang.specialize.emitter import I64, Emitter
-from dlang.specialize.frame import Frame, World, contains_function, unsupported
+from dlang.specialize.frame import Frame, Level, World, unsupported
+from dlang.specialize.randomness import draws_by, passed_key
+from dlang.specialize.structs import StructClasses
 from dlang.specialize.values import (
+    Bound,
     ClosureV,
+    Mono,
     MonoFn,
+    TupleV,
     Value,
+    contains_function,
+    formal,
     leaves,
     map_bindings,
     mono_of,
@@ -31,24 +41,26 @@ from dlang.specialize.values import (
     template,
 )
 from dlang.typecheck import core
-from dlang.typecheck.types import SizeVar
+from dlang.typecheck.types import DataDecl, SizeVar
 
 LIMIT = 400  # instances of one function, and
 NESTING = 24  # those of one function being made at a time: an endless family is an error
+U64 = anf.Scalar("u64")
 
 
 @dataclass(slots=True)
 class Instance:
     """A function of the IR and how its leaves are arranged.
 
-    sizes: formal size parameters, first. token: whether a token follows them, and comes first in the results. args: the
-    formal arguments, captured values included. extra: results that are sizes known only inside; they come before the
+    sizes: formal size parameters, first. token: whether a token follows them, and comes first in the results. key:
+    whether a u64 comes next, from which random numbers are drawn. args: the formal arguments. extra: results that are sizes known only inside; they come before the
     leaves of `result`, whose structure is over formals and the formal results.
     """
 
     name: str
     sizes: tuple[Var, ...] = ()
     token: bool = False
+    key: bool = False
     captured: tuple[Value, ...] = ()
     args: tuple[Value, ...] = ()
     results: tuple[Var, ...] = ()
@@ -57,7 +69,7 @@ class Instance:
 
     def arg_positions(self, k: int) -> range:
         """Where the leaves of argument k stand among the parameters."""
-        start = len(self.sizes) + self.token + sum(len(list(leaves(c))) for c in self.captured)
+        start = len(self.sizes) + self.token + self.key + sum(len(list(leaves(c))) for c in self.captured)
         start += sum(len(list(leaves(a))) for a in self.args[:k])
         return range(start, start + len(list(leaves(self.args[k]))))
 
@@ -73,7 +85,10 @@ class Use:
 
 @dataclass(slots=True)
 class Instances:
-    """The functions made so far. `evaluate` lowers an expression in a frame."""
+    """The functions made so far. `evaluate` lowers an expression in a frame.
+
+    python: functions of Python that are called. structs: how Python sees structs.
+    """
 
     evaluate: Callable[[Frame, core.Expr], Value]
     functions: dict[str, Function] = field(default_factory=dict)
@@ -81,10 +96,28 @@ class Instances:
     counts: dict[object, int] = field(default_factory=dict)
     nested: dict[object, int] = field(default_factory=dict)
     serial: count[int] = field(default_factory=count)
+    python: dict[str, PythonFunction] = field(default_factory=dict)
+    structs: StructClasses = field(default_factory=StructClasses)
+    nodes: Nodes = field(init=False)
+    arrows: Arrows = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.nodes, self.arrows = Nodes(self.serial), Arrows(self.serial)
 
     @property
     def program(self) -> Program:
-        return Program(dict(self.functions))
+        datatypes = [anf.Datatype(n.name, n.variants, n.label) for n in self.nodes.named.values()]
+        for a in self.arrows.named.values():
+            datatypes.append(anf.Datatype(a.type.dtype, tuple([m.variant for m in a.members.values()]), a.label))
+        return Program(dict(self.functions), {d.name: d for d in datatypes}, dict(self.python))
+
+    def node_dtype(self, decl: DataDecl, args: tuple[Bound, ...]) -> str | None:
+        """The dtype of the handles to a type that contains itself."""
+        return self.nodes.dtype(decl, args)
+
+    def arrow(self, params: tuple[Mono, ...], result: Mono, effects: frozenset[str]) -> MonoFn:
+        """The type of functions from and to types; their sizes do not matter."""
+        return self.arrows.type(params, result, effects)
 
     def use(self, f: Frame, closure: ClosureV, args: list[Value]) -> Use:
         """The instance for a call, made if it is new, and its actual parameters."""
@@ -98,6 +131,7 @@ class Instances:
         key = (
             shape_key(closure, label),
             tuple([shape_key(a, label) if contains_function(a) else type_key(a, label) for a in args]),
+            draws_by(f, closure, *args),
         )
         if key not in self.table:
             self.build(key, closure, args, list(order), f)
@@ -109,18 +143,19 @@ class Instances:
         if instance.token:
             assert f.world.token is not None
             flat.append(f.world.token)
+        if instance.key:
+            flat.append(passed_key(f))
         for _, c in closure.captured:
             flat.extend(leaves(c))
-        for formal, a in zip(instance.args, args, strict=True):
-            flat.extend(leaves(self.fitted(f, formal, a, mapping)))
+        for wanted, a in zip(instance.args, args, strict=True):
+            flat.extend(leaves(self.fitted(f, wanted, a, mapping)))
         return Use(instance, tuple(flat), mapping)
 
-    def fitted(self, f: Frame, formal: Value, actual: Value, mapping: dict[Var, Size]) -> Value:
+    def fitted(self, f: Frame, wanted: Value, actual: Value, mapping: dict[Var, Size]) -> Value:
         """The argument under the sizes that the parameter's type says."""
         if contains_function(actual):
             return actual
-        wanted = mono_of(rebuild(formal, iter([retype(a, mapping) for a in leaves(formal)]), into(mapping)))
-        return f.fit(actual, wanted)
+        return f.fit(actual, mono_of(formal(wanted, into(mapping))))
 
     def build(self, key: object, closure: ClosureV, args: list[Value], sizes: list[Size], f: Frame) -> None:
         decl = closure.decl
@@ -149,29 +184,27 @@ class Instances:
 
         instance.sizes = tuple(formals.values())
         token = fresh("world", anf.Token())
-        instance.token = effectful(closure) or any(map(effectful, args))
+        instance.token = any(WORLD & effects_of(v) for v in (closure, *args))
+        instance.key = draws_by(f, closure, *args)
         if instance.token and f.world.token is None:
             raise unsupported(f"an effect of `{name}` inside a comprehension or a derivative", f.emitter.span)
         bindings = map_bindings(closure.bindings, translate)
-        frame = Frame(e, World(token if instance.token else None), self, self.evaluate, bindings)
+        random = fresh("key", U64)
+        world = World(token if instance.token else None, Level(random) if instance.key else None)
+        frame = Frame(e, world, self, self.evaluate, bindings)
         captured = []
         for local, c in closure.captured:
-            formal = self.formal(c, translate)
-            captured.append(formal)
-            frame.env[local] = formal
+            captured.append(formal(c, translate))
+            frame.env[local] = captured[-1]
         instance.captured = tuple(captured)
         formals_args = []
         for local, a in zip(closure.params, args, strict=True):
             declared = None if contains_function(a) else frame.mono(local.type)
-            formal = (
-                self.formal(a, translate)
-                if declared is None or isinstance(declared, MonoFn)
-                else template(declared, named_leaf(local.name))
-            )
-            formals_args.append(formal)
-            frame.env[local] = formal
+            own = formal(a, translate) if declared is None else template(declared, named_leaf(local.name))
+            formals_args.append(own)
+            frame.env[local] = own
             if local.size is not None:
-                (atom,) = leaves(formal)
+                (atom,) = leaves(own)
                 bound = frame.bindings.get(local.size)
                 if isinstance(bound, Poly):  # a `size`: uses of its value are uses of the size
                     e.definitions[_var(atom)] = bound
@@ -191,24 +224,61 @@ class Instances:
         params = [*instance.sizes]
         if instance.token:
             params.append(token)
-        for formal in (*captured, *formals_args):
-            params.extend(_var(a) for a in leaves(formal))
+        if instance.key:
+            params.append(random)
+        for own in (*captured, *formals_args):
+            params.extend(_var(a) for a in leaves(own))
         if decl is not None and decl.recursive:
             self.declare_result(instance, frame, decl, key)
         value = frame.evaluate(frame, closure.body)
         self.nested[owner] -= 1
         self.finish(instance, frame, decl, value, tuple(params), label, closure)
 
-    def formal(self, v: Value, translate: Callable[[Size], Size]) -> Value:
-        """A formal parameter like an actual value."""
-        atoms: list[Atom] = []
-        for a in leaves(v):
-            t = a.type
-            name = a.name if isinstance(a, Var) else "x"
-            atoms.append(
-                fresh(name, anf.Array(t.dtype, tuple(map(translate, t.shape))) if isinstance(t, anf.Array) else t)
-            )
-        return rebuild(v, iter(atoms), translate)
+    def generated(
+        self,
+        f: Frame,
+        name: str,
+        what: object,
+        args: Sequence[Value],
+        result: Callable[[Sequence[Value]], Value],
+        body: Callable[[Frame, Sequence[Value]], Value],
+    ) -> Value:
+        """A call of a function that the compiler writes, which may call itself: one for each structure of arguments.
+
+        what: identifies it. result: a value of the type of the result, which has no sizes but those of the arguments.
+        """
+        order: dict[Size, int] = {}
+
+        def size_label(s: Size) -> object:
+            c = s.constant
+            return int(c) if c is not None else ("size", order.setdefault(s, len(order)))
+
+        key = ("generated", name, what, tuple([shape_key(a, size_label) for a in args]))
+        sizes = list(order)
+        if key not in self.table:
+            instance = self.table[key] = Instance(f"{name}.{next(self.serial)}")
+            e = Emitter()  # no place in the source: what fails there, fails where it is called
+            formals = {s: fresh("n", I64) for s in sizes}
+            for k in formals.values():
+                e.facts.size(k)
+
+            def translate(s: Size) -> Size:
+                return s if s.constant is not None else poly(formals[s])
+
+            instance.sizes = tuple(formals.values())
+            instance.args = tuple([formal(a, translate) for a in args])
+            instance.result = formal(result(instance.args), lambda s: s)
+            instance.results = tuple([_var(a) for a in leaves(instance.result)])
+            value = body(Frame(e, World(None), self, self.evaluate), instance.args)
+            params = (*instance.sizes, *[_var(a) for own in instance.args for a in leaves(own)])
+            block = Block(tuple(e.lets), tuple(leaves(value)))
+            self.functions[instance.name] = Function(instance.name, params, instance.results, block, name)
+        instance = self.table[key]
+        actuals = [*[f.emitter.atom(s) for s in sizes], *[a for v in args for a in leaves(v)]]
+        use = Use(instance, tuple(actuals), dict(zip(instance.sizes, sizes, strict=True)))
+        bound = self.result_vars(f, use)
+        f.emitter.bind(anf.Call(instance.name, use.actuals), bound)
+        return self.returned(f, use, bound)
 
     def declare_result(self, instance: Instance, frame: Frame, decl: core.FnDecl, key: object) -> None:
         """A recursive function's result is known from its type, before its body is."""
@@ -224,14 +294,8 @@ class Instances:
             mono = inner.mono(decl.result)
         else:
             mono = frame.mono(decl.result)
-        if isinstance(mono, MonoFn):
-            raise error(
-                "E0603",
-                f"the recursive function `{decl.name}` returns a function: not supported yet",
-                decl.span,
-                help=("return a struct of the values that the function needs",),
-            )
-        instance.result = template(mono, lambda t: fresh("r", t))
+        effects = effects_of(TupleV((*instance.captured, *instance.args)))
+        instance.result = template(with_effects(frame, mono, effects), lambda t: fresh("r", t))
         token = (fresh("world", anf.Token()),) if instance.token else ()
         instance.results = (*token, *instance.extra, *[_var(a) for a in leaves(instance.result)])
 
@@ -249,6 +313,7 @@ class Instances:
         token = [frame.world.token] if instance.token and frame.world.token is not None else []
         if instance.result is not None:
             assert decl is not None and decl.result is not None
+            value = dynamic(frame, value, mono_of(instance.result))
             frame.bind_sizes(decl.result, value, decl.opened)
             value = frame.fit(value, frame.mono(decl.result))
             sizes: list[Atom] = []
@@ -272,7 +337,7 @@ class Instances:
             def out(s: Size) -> Size:
                 return poly(inside[s]) if s in inside else s
 
-            instance.result = self.formal(value, out)
+            instance.result = formal(value, out)
             first = (fresh("world", anf.Token()),) if instance.token else ()
             instance.results = (*first, *instance.extra, *[_var(a) for a in leaves(instance.result)])
             results = [*token, *extra_atoms, *leaves(value)]
@@ -349,21 +414,6 @@ def into(sizes: dict[Var, Size]) -> Callable[[Size], Size]:
     return lambda s: s.substitute(lambda v: sizes.get(v))
 
 
-def retype(a: Atom, sizes: dict[Var, Size]) -> Atom:
-    t = a.type
-    return fresh("x", anf.Array(t.dtype, tuple(map(into(sizes), t.shape)))) if isinstance(t, anf.Array) else a
-
-
 def _var(a: Atom) -> Var:
     assert isinstance(a, Var)
     return a
-
-
-def effectful(v: Value) -> bool:
-    """Whether calling a function value, or a function that it captured, may touch the world."""
-    match v:
-        case ClosureV():
-            own = bool(v.decl.effects & {"print", "io"}) if v.decl is not None else has_effect(v.body)
-            return own or any(effectful(c) for _, c in v.captured)
-        case _:
-            return False

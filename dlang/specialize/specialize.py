@@ -7,16 +7,21 @@ from dataclasses import dataclass, field
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
 from dlang.polynomials import Poly
+from dlang.specialize.dispatch import complete
+from dlang.specialize.effects import RANDOM, WORLD, effects_of
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.expressions import evaluate
 from dlang.specialize.frame import Frame, World
 from dlang.specialize.functions import apply
-from dlang.specialize.instances import Instances, effectful, named_leaf
+from dlang.specialize.instances import Instances, named_leaf
+from dlang.specialize.randomness import seeded
+from dlang.specialize.structs import StructClasses
 from dlang.specialize.values import (
     Bindings,
     ClosureV,
     DerivativeV,
     Value,
+    formal,
     leaves,
     map_bindings,
     sizes_of,
@@ -32,12 +37,14 @@ class Entry:
 
     Arguments: one i64 for each of `sizes` (the sizes of the bindings given: see `entry_sizes`), then the leaves of
     `params`. Results: `extra` sizes, then the leaves of `result`. The sizes in `params` and `result` are over the
-    formal variables of the function. With `token` the function has one too, which back ends supply and drop.
+    formal variables of the function. With `token` the function has one too, which back ends supply and drop. With
+    `seed` it takes an i64 before the leaves: the function draws random numbers.
     """
 
     name: str
     sizes: tuple[Var, ...]
     token: bool
+    seed: bool
     params: tuple[Value, ...]
     extra: tuple[Var, ...]
     result: Value
@@ -45,9 +52,13 @@ class Entry:
 
 @dataclass(slots=True)
 class Specializer:
-    """Collects the instances of one program."""
+    """Collects the instances of one program. structs: the classes that Python's functions get and give."""
 
-    instances: Instances = field(default_factory=lambda: Instances(evaluate))
+    structs: StructClasses = field(default_factory=StructClasses)
+    instances: Instances = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.instances = Instances(evaluate, structs=self.structs)
 
     @property
     def program(self) -> Program:
@@ -70,17 +81,22 @@ class Specializer:
         e = Emitter(span=decl.span)
         sizes: list[Var] = []
 
-        def formal(_: Size) -> Size:
+        def own_size(_: Size) -> Size:
             sizes.append(fresh("n", anf.Scalar("i64")))
             e.facts.size(sizes[-1])
             return poly(sizes[-1])
 
-        own = map_bindings({v: given[v] for v in decl.variables if v in given}, formal)
+        own = map_bindings({v: given[v] for v in decl.variables if v in given}, own_size)
         closure = ClosureV(tuple([p.local for p in decl.params]), decl.body, decl.span, (), own, decl)
         function = closure if derivative is None else DerivativeV(derivative[0], closure, *derivative[1:], decl.span)
         token = fresh("world", anf.Token())
-        with_token = effectful(closure)
-        frame = Frame(e, World(token if with_token else None), self.instances, evaluate, dict(own))
+        effects = effects_of(closure)
+        with_token, with_seed = bool(effects & WORLD), bool(effects & RANDOM)
+        world = World(token if with_token else None)
+        frame = Frame(e, world, self.instances, evaluate, dict(own))
+        seed = fresh("seed", anf.Scalar("i64"))
+        if with_seed:
+            world.level = seeded(frame, seed)
         params = tuple([template(frame.mono(p.local.type), named_leaf(p.local.name)) for p in decl.params])
         for p, v in zip(decl.params, params, strict=True):
             bound = own.get(p.local.size) if p.local.size is not None else None
@@ -94,7 +110,7 @@ class Specializer:
             if not set(s.atoms()) <= known and s not in inside:
                 inside[s] = fresh("k", anf.Scalar("i64"))
         extra = [e.atom(s) for s in inside]
-        result = self.instances.formal(value, lambda s: poly(inside[s]) if s in inside else s)
+        result = formal(value, lambda s: poly(inside[s]) if s in inside else s)
         flat: list[Atom] = [*extra, *leaves(value)]
         formals: list[Atom] = [*inside.values(), *leaves(result)]
         head: list[Var] = list(sizes)
@@ -103,6 +119,8 @@ class Specializer:
             head.append(token)
             flat.insert(0, frame.world.token)
             formals.insert(0, fresh("world", anf.Token()))
+        if with_seed:
+            head.append(seed)
         name = f"{decl.name}.{next(self.instances.serial)}.entry"
         self.instances.functions[name] = Function(
             name,
@@ -112,7 +130,8 @@ class Specializer:
             decl.name,
             decl.span,
         )
-        return Entry(name, tuple(sizes), with_token, params, tuple(inside.values()), result)
+        complete(self.instances)
+        return Entry(name, tuple(sizes), with_token, with_seed, params, tuple(inside.values()), result)
 
 
 def entry_sizes(decl: core.FnDecl, bindings: Bindings) -> list[Size]:

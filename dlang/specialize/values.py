@@ -6,13 +6,13 @@ run time. An array of structures is one array per leaf, each with the axes of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Size, Var
+from dlang.ir.anf import Atom, Size, Var, fresh
 from dlang.polynomials import Poly
 from dlang.typecheck import core
 from dlang.typecheck.types import DataDecl, RowVar, SizeVar, TypeVar
@@ -115,8 +115,24 @@ class DerivativeV:
     span: Span
 
 
-FnV = ClosureV | DerivativeV
-Value = ScalarV | ArrayV | TupleV | DataV | EnumV | Many | ClosureV | DerivativeV
+@dataclass(frozen=True, slots=True)
+class NodeV:
+    """A value of a type that contains itself: a handle to a node (in an array of structures, an array of handles)."""
+
+    type: MonoNode
+    handle: Value
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicV:
+    """A function that is known only when the program runs: a handle to a node that says which, and what it captured."""
+
+    type: MonoFn
+    handle: Value
+
+
+FnV = ClosureV | DerivativeV | DynamicV
+Value = ScalarV | ArrayV | TupleV | DataV | EnumV | Many | ClosureV | DerivativeV | NodeV | DynamicV
 UNIT = TupleV(())
 
 
@@ -134,33 +150,113 @@ class MonoTuple:
 
 @dataclass(frozen=True, slots=True)
 class MonoData:
+    """args: the arguments of the declaration, by name (`named`); None where the type was read off a value."""
+
     decl: DataDecl
     fields: tuple[Mono, ...]
+    args: tuple[Bound, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MonoEnum:
+    """args: as in `MonoData`."""
+
     decl: DataDecl
     variants: tuple[tuple[Mono, ...], ...]
+    args: tuple[Bound, ...] | None = None
 
     @property
     def fields(self) -> tuple[Mono, ...]:
         return tuple([x for variant in self.variants for x in variant])
 
     def map(self, function: Callable[[Mono], Mono]) -> MonoEnum:
-        return MonoEnum(self.decl, tuple([tuple(map(function, variant)) for variant in self.variants]))
+        return MonoEnum(self.decl, tuple([tuple(map(function, variant)) for variant in self.variants]), self.args)
+
+
+@dataclass(frozen=True, slots=True)
+class MonoName:
+    """A struct or an enum by its name, where its fields are not looked at: an argument of another."""
+
+    decl: DataDecl
+    args: tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MonoNode:
+    """A type that contains itself, by its name; dtype: of its handles, one for all sizes in the arguments."""
+
+    decl: DataDecl
+    args: tuple[Bound, ...]
+    dtype: str
 
 
 @dataclass(frozen=True, slots=True)
 class MonoFn:
-    """A function: which one is known by its value, not by its type."""
+    """A function: which one is known by its value. The sizes in `params` and `result` mean nothing.
+
+    dtype: of the handles to functions of this type that are known only when the program runs.
+    """
+
+    params: tuple[Mono, ...]
+    result: Mono
+    effects: frozenset[str]
+    dtype: str
 
 
-Mono = anf.Scalar | MonoArray | MonoTuple | MonoData | MonoEnum | MonoFn
-Bindings = dict[TypeVar | SizeVar | RowVar, "Mono | Size | tuple[Size, ...]"]
+Mono = anf.Scalar | MonoArray | MonoTuple | MonoData | MonoEnum | MonoName | MonoNode | MonoFn
+Bound = Mono | Size | tuple[Size, ...]
+Bindings = dict[TypeVar | SizeVar | RowVar, Bound]
 
 
-# ---- leaves ----------------------------------------------------------------------------------------------------------
+# ---- parts and leaves ------------------------------------------------------------------------------------------------
+def parts(v: Value) -> tuple[Value, ...]:
+    """What a structure directly consists of; what a function captured."""
+    match v:
+        case ScalarV() | ArrayV():
+            return ()
+        case TupleV(items) | DataV(_, items):
+            return items
+        case EnumV():
+            return (v.tag, *v.fields)
+        case Many(_, element):
+            return (element,)
+        case ClosureV():
+            return tuple([captured for _, captured in v.captured])
+        case DerivativeV():
+            return (v.function,)
+        case NodeV(_, handle) | DynamicV(_, handle):
+            return (handle,)
+        case _:
+            assert_never(v)
+
+
+def with_parts(v: Value, new: Sequence[Value]) -> Value:
+    """The same structure of other parts."""
+    match v:
+        case ScalarV() | ArrayV():
+            return v
+        case TupleV():
+            return TupleV(tuple(new))
+        case DataV(decl):
+            return DataV(decl, tuple(new))
+        case EnumV():
+            return v.over(new[0], iter(new[1:]))
+        case Many(shape, _):
+            return Many(shape, new[0])
+        case ClosureV(captured=captured):
+            return replace(v, captured=tuple([(local, x) for (local, _), x in zip(captured, new, strict=True)]))
+        case DerivativeV():
+            inner = new[0]
+            assert isinstance(inner, ClosureV | DerivativeV | DynamicV)
+            return replace(v, function=inner)
+        case NodeV(type, _):
+            return NodeV(type, new[0])
+        case DynamicV(type, _):
+            return DynamicV(type, new[0])
+        case _:
+            assert_never(v)
+
+
 def leaves(v: Value) -> Iterator[Atom]:
     """The atoms of a value, in order; those that a function captured included."""
     match v:
@@ -168,104 +264,121 @@ def leaves(v: Value) -> Iterator[Atom]:
             yield atom
         case ArrayV(var):
             yield var
-        case TupleV(items) | DataV(_, items):
-            for item in items:
-                yield from leaves(item)
-        case EnumV():
-            for item in (v.tag, *v.fields):
-                yield from leaves(item)
-        case Many(_, element):
-            yield from leaves(element)
-        case ClosureV():
-            for _, captured in v.captured:
-                yield from leaves(captured)
-        case DerivativeV():
-            yield from leaves(v.function)
         case _:
-            assert_never(v)
+            for part in parts(v):
+                yield from leaves(part)
 
 
 def rebuild(v: Value, atoms: Iterator[Atom], size: Callable[[Size], Size] = lambda s: s) -> Value:
     """The same structure over other leaves; `size` translates what the structure itself says of sizes."""
     match v:
-        case ScalarV():
-            return ScalarV(next(atoms))
-        case ArrayV():
-            var = next(atoms)
-            assert isinstance(var, Var)
-            return ArrayV(var)
-        case TupleV(items):
-            return TupleV(tuple([rebuild(i, atoms, size) for i in items]))
-        case DataV(decl, fields):
-            return DataV(decl, tuple([rebuild(f, atoms, size) for f in fields]))
-        case EnumV():
-            return v.map(lambda x: rebuild(x, atoms, size))
-        case Many(shape, element):
-            return Many(tuple(map(size, shape)), rebuild(element, atoms, size))
-        case ClosureV(params, body, span, captured, bindings, decl):
-            parts = tuple([(local, rebuild(c, atoms, size)) for local, c in captured])
-            return ClosureV(params, body, span, parts, map_bindings(bindings, size), decl)
-        case DerivativeV(kind, function, wrt, single, span):
-            inner = rebuild(function, atoms, size)
-            assert isinstance(inner, ClosureV | DerivativeV)
-            return DerivativeV(kind, inner, wrt, single, span)
+        case ScalarV() | ArrayV():
+            a = next(atoms)
+            return ArrayV(_var(a)) if isinstance(a.type, anf.Array) else ScalarV(a)
         case _:
-            assert_never(v)
+            return resized(with_parts(v, [rebuild(p, atoms, size) for p in parts(v)]), size)
+
+
+def resized(v: Value, size: Callable[[Size], Size]) -> Value:
+    """The value with the sizes translated that the head of the structure itself mentions."""
+    match v:
+        case Many(shape, element):
+            return Many(tuple(map(size, shape)), element)
+        case ClosureV(bindings=bindings):
+            return replace(v, bindings=map_bindings(bindings, size))
+        case NodeV(type, handle):
+            return NodeV(map_node(type, size), handle)
+        case _:
+            return v
+
+
+def formal(v: Value, translate: Callable[[Size], Size]) -> Value:
+    """A value like another over fresh variables, its sizes translated."""
+    atoms: list[Atom] = []
+    for a in leaves(v):
+        t = a.type
+        name = a.name if isinstance(a, Var) else "x"
+        atoms.append(fresh(name, anf.Array(t.dtype, tuple(map(translate, t.shape))) if isinstance(t, anf.Array) else t))
+    return rebuild(v, iter(atoms), translate)
+
+
+def contains_function(v: Value) -> bool:
+    return isinstance(v, ClosureV | DerivativeV | DynamicV) or any(map(contains_function, parts(v)))
+
+
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+def map_bound(b: Bound, size: Callable[[Size], Size]) -> Bound:
+    if isinstance(b, tuple):
+        return tuple(map(size, b))
+    if isinstance(b, Poly):
+        return size(b)
+    return map_mono(b, size)
 
 
 def map_bindings(bindings: Bindings, size: Callable[[Size], Size]) -> Bindings:
-    def translated(b: Mono | Size | tuple[Size, ...]) -> Mono | Size | tuple[Size, ...]:
-        if isinstance(b, tuple):
-            return tuple(map(size, b))
-        if isinstance(b, Poly):
-            return size(b)
-        return map_mono(b, size)
-
-    return {k: translated(b) for k, b in bindings.items()}
+    return {k: map_bound(b, size) for k, b in bindings.items()}
 
 
 def map_mono(m: Mono, size: Callable[[Size], Size]) -> Mono:
+    """The type with its sizes translated, in the order of `sizes_of_mono`."""
     match m:
         case MonoArray(element, shape):
-            return MonoArray(map_mono(element, size), tuple(map(size, shape)))
+            outer = tuple(map(size, shape))
+            return MonoArray(map_mono(element, size), outer)
         case MonoTuple(items):
             return MonoTuple(tuple([map_mono(i, size) for i in items]))
-        case MonoData(decl, fields):
-            return MonoData(decl, tuple([map_mono(f, size) for f in fields]))
-        case MonoEnum():
-            return m.map(lambda x: map_mono(x, size))
+        case MonoData(decl, fields, args):
+            return MonoData(decl, tuple([map_mono(f, size) for f in fields]), map_args(args, size))
+        case MonoEnum(decl, variants, args):
+            mapped = tuple([tuple([map_mono(x, size) for x in variant]) for variant in variants])
+            return MonoEnum(decl, mapped, map_args(args, size))
+        case MonoName(decl, args):
+            return MonoName(decl, tuple([map_bound(a, size) for a in args]))
+        case MonoNode():
+            return map_node(m, size)
         case _:
             return m
+
+
+def map_args(args: tuple[Bound, ...] | None, size: Callable[[Size], Size]) -> tuple[Bound, ...] | None:
+    return None if args is None else tuple([map_bound(a, size) for a in args])
+
+
+def map_node(m: MonoNode, size: Callable[[Size], Size]) -> MonoNode:
+    return MonoNode(m.decl, tuple([map_bound(a, size) for a in m.args]), m.dtype)
 
 
 def sizes_of(v: Value) -> Iterator[Size]:
     """Every size that the structure and the leaf types of a value mention, in order."""
     match v:
-        case ScalarV():
-            pass
         case ArrayV():
             yield from v.shape
-        case TupleV(items) | DataV(_, items):
-            for item in items:
-                yield from sizes_of(item)
-        case EnumV():
-            for item in (v.tag, *v.fields):
-                yield from sizes_of(item)
-        case Many(shape, element):
+        case Many(shape, _):
             yield from shape
-            yield from sizes_of(element)
-        case ClosureV():
-            for _, captured in v.captured:
-                yield from sizes_of(captured)
-            for b in v.bindings.values():
+        case NodeV(type, _):
+            yield from sizes_of_mono(type)
+        case ClosureV(bindings=bindings):
+            for b in bindings.values():
                 yield from sizes_of_binding(b)
-        case DerivativeV():
-            yield from sizes_of(v.function)
         case _:
-            assert_never(v)
+            pass
+    for part in parts(v):
+        yield from sizes_of(part)
 
 
-def sizes_of_binding(b: Mono | Size | tuple[Size, ...]) -> Iterator[Size]:
+def with_sizes(v: Value, given: Iterator[Size]) -> Value:
+    """The structure with every size, in the order of `sizes_of`, given anew."""
+    match v:
+        case ScalarV():
+            return v
+        case ArrayV():
+            return ArrayV(fresh(v.var.name, anf.Array(v.dtype, tuple([next(given) for _ in v.shape]))))
+        case _:
+            outer = resized(v, lambda _: next(given))
+            return with_parts(outer, [with_sizes(p, given) for p in parts(v)])
+
+
+def sizes_of_binding(b: Bound) -> Iterator[Size]:
     if isinstance(b, tuple):
         yield from b
     elif isinstance(b, Poly):
@@ -279,14 +392,22 @@ def sizes_of_mono(m: Mono) -> Iterator[Size]:
         case MonoArray(element, shape):
             yield from shape
             yield from sizes_of_mono(element)
-        case MonoTuple(items) | MonoData(_, items):
+        case MonoTuple(items):
             for item in items:
                 yield from sizes_of_mono(item)
-        case MonoEnum():
+        case MonoData() | MonoEnum():
             for item in m.fields:
                 yield from sizes_of_mono(item)
+            for a in m.args or ():
+                yield from sizes_of_binding(a)
+        case MonoName(_, args) | MonoNode(_, args):
+            for a in args:
+                yield from sizes_of_binding(a)
+        case _:
+            return
 
 
+# ---- keys ------------------------------------------------------------------------------------------------------------
 def shape_key(v: Value, size: Callable[[Size], object]) -> object:
     """What an instance depends on: structure, dtypes, ranks, functions, and what `size` says of each size."""
     match v:
@@ -303,24 +424,33 @@ def shape_key(v: Value, size: Callable[[Size], object]) -> object:
         case Many(shape, element):
             return ("many", tuple(map(size, shape)), shape_key(element, size))
         case ClosureV():
-            what: object = v.decl if v.decl is not None else (v.span.source, v.span.start, v.span.end)
             captured = tuple([shape_key(c, size) for _, c in v.captured])
-            return (what, captured, bindings_key(v.bindings, size))
+            return (code_of(v), captured, bindings_key(v.bindings, size))
         case DerivativeV(kind, function, wrt, single, _):
             return (kind, wrt, single, shape_key(function, size))
+        case NodeV(type, handle):
+            return (mono_key(type, size), shape_key(handle, size))
+        case DynamicV(type, handle):
+            return ("function", type.dtype, shape_key(handle, size))
         case _:
             assert_never(v)
 
 
-def bindings_key(bindings: Bindings, size: Callable[[Size], object]) -> object:
-    def key(b: Mono | Size | tuple[Size, ...]) -> object:
-        if isinstance(b, tuple):
-            return tuple(map(size, b))
-        if isinstance(b, Poly):
-            return size(b)
-        return mono_key(b, size)
+def code_of(closure: ClosureV) -> object:
+    """What identifies the code of a function."""
+    return closure.decl if closure.decl is not None else (closure.span.source, closure.span.start, closure.span.end)
 
-    return tuple([(k.serial, key(b)) for k, b in bindings.items()])
+
+def bindings_key(bindings: Bindings, size: Callable[[Size], object]) -> object:
+    return tuple([(k.serial, bound_key(b, size)) for k, b in bindings.items()])
+
+
+def bound_key(b: Bound, size: Callable[[Size], object]) -> object:
+    if isinstance(b, tuple):
+        return tuple(map(size, b))
+    if isinstance(b, Poly):
+        return size(b)
+    return mono_key(b, size)
 
 
 def mono_key(m: Mono, size: Callable[[Size], object]) -> object:
@@ -329,16 +459,35 @@ def mono_key(m: Mono, size: Callable[[Size], object]) -> object:
             return (mono_key(element, size), tuple(map(size, shape)))
         case MonoTuple(items):
             return tuple([mono_key(i, size) for i in items])
-        case MonoData(decl, fields):
-            return (decl, tuple([mono_key(f, size) for f in fields]))
-        case MonoEnum():
-            return (m.decl, tuple([mono_key(x, size) for x in m.fields]))
+        case MonoData(decl) | MonoEnum(decl):
+            own = tuple([bound_key(a, size) for a in m.args or ()])
+            return (decl, tuple([mono_key(x, size) for x in m.fields]), own)
+        case MonoName(decl, args):
+            return (decl, tuple([bound_key(a, size) for a in args]))
+        case MonoNode(_, args, dtype):
+            return (dtype, tuple([bound_key(a, size) for a in args]))
+        case MonoFn():
+            return ("function", m.dtype)
+        case _:
+            return m
+
+
+# ---- types and values ------------------------------------------------------------------------------------------------
+def named(m: Mono) -> Mono:
+    """The type with structs and enums by their names, as far as they are known: what stands in the arguments of one."""
+    match m:
+        case MonoArray(element, shape):
+            return MonoArray(named(element), shape)
+        case MonoTuple(items):
+            return MonoTuple(tuple(map(named, items)))
+        case MonoData(decl, _, args) | MonoEnum(decl, _, args) if args is not None:
+            return MonoName(decl, args)
         case _:
             return m
 
 
 def mono_of(v: Value) -> Mono:
-    """The type of a value."""
+    """The type of a value; that of a function that is known is its value, so it has none here."""
     match v:
         case ScalarV():
             return anf.Scalar(v.dtype)
@@ -352,10 +501,17 @@ def mono_of(v: Value) -> Mono:
             return MonoEnum(decl, tuple([tuple(map(mono_of, variant)) for variant in variants]))
         case Many(shape, element):
             return MonoArray(strip(mono_of(element), len(shape)), shape)
+        case NodeV(type, _):
+            return type
+        case DynamicV(type, _):
+            return type
         case ClosureV() | DerivativeV():
-            return MonoFn()
+            return STATIC
         case _:
             assert_never(v)
+
+
+STATIC = MonoFn((), MonoTuple(()), frozenset(), "function")
 
 
 def strip(m: Mono, axes: int) -> Mono:
@@ -365,8 +521,8 @@ def strip(m: Mono, axes: int) -> Mono:
             return MonoArray(element, shape[axes:]) if len(shape) > axes else element
         case MonoTuple(items):
             return MonoTuple(tuple([strip(i, axes) for i in items]))
-        case MonoData(decl, fields):
-            return MonoData(decl, tuple([strip(f, axes) for f in fields]))
+        case MonoData(decl, fields, args):
+            return MonoData(decl, tuple([strip(f, axes) for f in fields]), args)
         case MonoEnum():
             return m.map(lambda x: strip(x, axes))
         case _:
@@ -383,7 +539,8 @@ def template(m: Mono, new: Callable[[anf.Type], Atom], front: tuple[Size, ...] =
         case MonoArray(anf.Scalar(dtype), shape):
             return ArrayV(_var(new(anf.Array(dtype, front + shape))))
         case MonoArray(element, shape):
-            return Many(front + shape, template(element, new, front + shape)) if not front else _many(m, new, front)
+            # Inside a structure that is itself an element, its own axes follow those in front.
+            return Many(shape, template(element, new, front + shape))
         case MonoTuple(items):
             return TupleV(tuple([template(i, new, front) for i in items]))
         case MonoData(decl, fields):
@@ -391,15 +548,14 @@ def template(m: Mono, new: Callable[[anf.Type], Atom], front: tuple[Size, ...] =
         case MonoEnum(decl, variants):
             tag = template(anf.Scalar("i64"), new, front)
             return EnumV(decl, tag, tuple([tuple([template(f, new, front) for f in fields]) for fields in variants]))
+        case MonoNode():
+            return NodeV(m, template(anf.Scalar(m.dtype), new, front))
         case MonoFn():
-            raise AssertionError("a function has no type-determined representation")
+            return DynamicV(m, template(anf.Scalar(m.dtype), new, front))
+        case MonoName():
+            raise AssertionError("a type by its name has no representation")
         case _:
             assert_never(m)
-
-
-def _many(m: MonoArray, new: Callable[[anf.Type], Atom], front: tuple[Size, ...]) -> Value:
-    """An array of structures inside a structure that is itself an element: its own axes follow those in front."""
-    return Many(m.shape, template(m.element, new, front + m.shape))
 
 
 def _var(atom: Atom) -> Var:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dlang.diagnostics import DlangError, Span, error
-from dlang.driver import Backend, Request, check, errors_of, load, lower, nowhere, read_source
+from dlang.driver import Backend, Request, call, check, errors_of, load, lower, nowhere, read_source
 from dlang.polynomials import Poly
 from dlang.tools.report import report
 from dlang.typecheck import core
@@ -23,29 +23,28 @@ def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool)
             return 1
         report(checked.diagnostics, as_json)
         main = checked.module.functions.get("main")
-        options, backend = _own_options(options, main, backend)
+        options, backend, seed = _own_options(options, main or checked.module.script, backend)
         if main is not None and main.kind == "fn":
             start = call_of_main(path, main, options)
         elif checked.module.script is not None:
-            _parser(path, None).parse_args(options)
             start = checked.module.script
+            _parser(path, start).parse_args(options)
         else:
             help = ("add `fn main() { … }`; the command `dlc test` runs its `test` blocks",)
             raise error("E0953", f"`{path}` has no `main` and no statements to run", None, help=help)
-        run(printed(start), backend)
+        run(printed(start), backend, seed)
     except DlangError as e:
         report(e.diagnostics, as_json)
         return 1
     return 0
 
 
-def run(start: core.FnDecl, backend: Backend) -> None:
-    """Compiles and calls a function without parameters."""
+def run(start: core.FnDecl, backend: Backend, seed: int = 0) -> None:
+    """Compiles and calls a function without parameters; random numbers that it draws depend on the seed."""
     from dlang.runtime.host import Host
-    from dlang.tools.worker import run_entry
 
     program, (entry,) = lower([Request(start)])
-    run_entry(load(program, [entry], backend, Host()), entry)
+    call(load(program, [entry], backend, Host()), entry, seed=seed)
 
 
 def printed(decl: core.FnDecl) -> core.FnDecl:
@@ -61,14 +60,19 @@ def printed(decl: core.FnDecl) -> core.FnDecl:
     return replace(decl, result=UNIT, body=body, effects=effects, variables=(), opened=())
 
 
-def _own_options(options: Sequence[str], main: core.FnDecl | None, backend: Backend) -> tuple[list[str], Backend]:
-    """`--backend` may also stand behind the file, unless `main` has a parameter of that name."""
-    if main is not None and any(p.local.name == "backend" for p in main.params):
-        return list(options), backend
+def _own_options(options: Sequence[str], start: core.FnDecl | None, backend: Backend) -> tuple[list[str], Backend, int]:
+    """Options that may stand behind the file and are no parameters: `--backend`, and `--seed` of what draws.
+
+    A parameter of `main` with such a name takes the option.
+    """
+    taken = {p.local.name for p in start.params} if start is not None else set()
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, prog="dlc run")
-    parser.add_argument("--backend", choices=("cpu", "interp"), default=backend)
+    if "backend" not in taken:
+        parser.add_argument("--backend", choices=("cpu", "interp"))
+    if "seed" not in taken and start is not None and "random" in start.effects:
+        parser.add_argument("--seed", type=_integer("i64"))
     known, rest = parser.parse_known_args(options)
-    return rest, known.backend
+    return rest, getattr(known, "backend", None) or backend, getattr(known, "seed", None) or 0
 
 
 # ---- options are the parameters of main ------------------------------------------------------------------------------
@@ -93,15 +97,17 @@ def call_of_main(path: str, main: core.FnDecl, options: Sequence[str]) -> core.F
     assert main.result is not None
     function = core.FnRef(main.result, span, main, tuple(instance))
     body = core.Call(main.result, span, function, tuple(args))
-    return core.FnDecl("main", main.module, main.span, (), main.result, (), (), body, effects=main.effects)
+    return core.FnDecl("main", main.module, main.span, (), main.result, body=body, effects=main.effects, kind="call")
 
 
-def _parser(path: str, main: core.FnDecl | None) -> argparse.ArgumentParser:
-    doc = main.doc.replace("%", "%%") if main is not None else None
+def _parser(path: str, main: core.FnDecl) -> argparse.ArgumentParser:
+    doc = main.doc.replace("%", "%%")
     parser = argparse.ArgumentParser(
         prog=f"dlc run {path}", description=doc, allow_abbrev=False, conflict_handler="resolve"
     )
-    for p in main.params if main is not None else ():
+    if "random" in main.effects:
+        parser.add_argument("--seed", metavar="i64", help="of the random numbers, 0 unless given")
+    for p in main.params:
         name = p.local.name
         flags = list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
         dtype = _dtype(p)

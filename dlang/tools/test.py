@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from dlang.diagnostics import DlangError, error
-from dlang.driver import Backend, Request, Runner, check, load, lower, read_source
+from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.tools.report import report, report_defect
-from dlang.tools.worker import run_entry
 from dlang.typecheck import core
 
 
@@ -94,7 +93,7 @@ def _prepared(tests: list[core.FnDecl], backend: Backend) -> list[Callable[[], o
         runner, entries = _compiled(tests, backend)
     except Exception:
         return [partial(_compile_and_run, test, backend) for test in tests]
-    return [partial(run_entry, runner, entry) for entry in entries]
+    return [partial(call, runner, entry) for entry in entries]
 
 
 def _compiled(tests: list[core.FnDecl], backend: Backend) -> tuple[Runner, list[Entry]]:
@@ -104,7 +103,7 @@ def _compiled(tests: list[core.FnDecl], backend: Backend) -> tuple[Runner, list[
 
 def _compile_and_run(test: core.FnDecl, backend: Backend) -> None:
     runner, (entry,) = _compiled([test], backend)
-    run_entry(runner, entry)
+    call(runner, entry)
 
 
 def _say(text: str, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck.context import Checker
+from dlang.typecheck.limits import within_size
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.scope import AliasEntry, Scope
 from dlang.typecheck.sizes import add, exact_division, multiply, subtract
@@ -110,6 +111,7 @@ class Annotator:
             )
         converted = tuple(self.argument(p, a) for p, a in zip(entry.params, arguments, strict=True))
         if isinstance(entry, AliasEntry):
+            within_size(entry.body, t.span)
             return substitute(entry.body, dict(zip(entry.params, converted, strict=True)))
         return TypeData(entry, converted)
 

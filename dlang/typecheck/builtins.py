@@ -88,7 +88,7 @@ def infer_builtin(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     """A call of a builtin."""
     if name in derivatives.FORMS:
         return derivatives.form(cx, scope, name, e)
-    if name in _REDUCTIONS and any(a.name == "axis" for a in e.arguments):
+    if name in _REDUCTIONS and any(a.name in ("axis", "keepdims") for a in e.arguments):
         return reduce_axis(cx, scope, name, e)
     if name in SIGNATURES:
         return by_signature(cx, scope, name, e)
@@ -177,14 +177,22 @@ def as_value(cx: Checker, scope: Scope, name: str, span: Span) -> core.Expr:
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
 def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
-    """`sum(x, axis = 1)`: the axis is a literal."""
-    given = [a for a in e.arguments if a.name != "axis"]
-    axis_argument = next(a for a in e.arguments if a.name == "axis")
+    """`sum(x, axis = 1)`, `max(x, axis = -1, keepdims = true)`: the axis and `keepdims` are literals."""
+    given = [a for a in e.arguments if a.name not in ("axis", "keepdims")]
+    options = {a.name: a for a in e.arguments if a.name in ("axis", "keepdims")}
     if len(given) != 1 or (given[0].name not in (None, "x")):
         raise error("E0303", f"`{name}` takes one array and an `axis`, found {len(e.arguments)} arguments", e.span)
-    axis = literal_integer(axis_argument.value)
+    if "axis" not in options:
+        raise error("E0303", "`keepdims` needs an `axis`", options["keepdims"].span)
+    axis = literal_integer(options["axis"].value)
     if axis is None:
-        raise error("E0307", "`axis` has to be a literal integer", axis_argument.span)
+        raise error("E0307", "`axis` has to be a literal integer", options["axis"].span)
+    keep = False
+    if "keepdims" in options:
+        flag = options["keepdims"].value
+        if not isinstance(flag, s.Boolean):
+            raise error("E0307", "`keepdims` has to be `true` or `false`", options["keepdims"].span)
+        keep = flag.value
     value = expr.infer(cx, scope, given[0].value)
     cx.settled(value.type)
     element = BOOL if name in ("any", "all") else None
@@ -192,10 +200,11 @@ def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
         cx.expect(TypeArray(element, cx.st.row()), value.type, given[0].span, f"`{name}`: ")
     dtype, shape = split_checked(cx, value, "Eq" if element else "Float" if name in ("mean", "logsumexp") else "Num")
     row = cx.st.row()
-    cx.constrain("reduce", Reason(e.span, name, (value.type,)), shapes=(shape, row), data=axis)
+    kind = "reduce-keep" if keep else "reduce"
+    cx.constrain(kind, Reason(e.span, name, (value.type,)), shapes=(shape, row), data=axis)
     result: Type = TypeCon("i64") if name.startswith("arg") else dtype
     t = resolve(TypeArray(result, row))
-    return core.Builtin(t, e.span, name, (value,), {"axis": axis})
+    return core.Builtin(t, e.span, name, (value,), {"axis": axis, "keepdims": int(keep)})
 
 
 def literal_integer(e: s.Expr) -> int | None:
@@ -393,7 +402,8 @@ def external(
 ) -> core.Expr:
     """A call of an `extern "builtin:…"`."""
     name = entry.builtin
-    given = tuple(a for a in args if a is not None)
+    defaults = [p.default for p in entry.decl.params]
+    given = tuple(a for a in (a or d for a, d in zip(args, defaults, strict=True)) if a is not None)
     note_effect(scope, name)
     static: dict[str, int | str | tuple[str, ...]] = {}
     if name.startswith("write_") and given:

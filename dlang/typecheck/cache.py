@@ -73,13 +73,13 @@ class Keys:
 
     def __init__(self, source: Source, module: s.Module, outside: str) -> None:
         self.prefix: dict[int, str] = {}
-        running = blake2b(outside.encode(), digest_size=16)
+        running = blake2b(outside.encode("utf-8", "surrogatepass"), digest_size=16)
         position = 0
         types_end = 0
         for item in sorted(module.items, key=lambda i: i.span.end):
             end = item.span.end
             if end > position:
-                running.update(source.text[position:end].encode())
+                running.update(source.text[position:end].encode("utf-8", "surrogatepass"))
                 position = end
             self.prefix[end] = running.hexdigest()
             if isinstance(item, s.Struct | s.Enum | s.Alias | s.Import):
@@ -116,4 +116,4 @@ class Keys:
 
 
 def combined(parts: list[str]) -> str:
-    return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -12,7 +12,7 @@ from dlang.typecheck.patterns import data_type
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated, Scheme, instantiate
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, Scope
-from dlang.typecheck.terms import I64, of_var, opened_in, substitute
+from dlang.typecheck.terms import I64, of_var, opened_in, substitute, substitute_size
 from dlang.typecheck.types import Effects, Size, SizeVar, Type, TypeData, TypeFn, TypeVar, resolve
 from dlang.typecheck.unify import effects_root
 
@@ -139,12 +139,14 @@ def apply_parameters(
     out: list[core.Expr | None] = []
     lets: list[core.Statement] = []
     for i, a in enumerate(arguments):
+        size = inst.sizes[i] if i < len(inst.sizes) else None
         if a is None:
+            if size is not None and decl is not None:
+                default_size(cx, inst, size, decl, i)
             out.append(None)
             continue
         value = expr.infer(cx, scope, a.value)
         what = f"argument `{names[i]}` of `{name}`: " if names[i] else f"argument {i + 1} of `{name}`: "
-        size = inst.sizes[i] if i < len(inst.sizes) else None
         if size is not None:
             value, let = size_argument(cx, value, size, a.value.span, what)
             if let is not None:
@@ -159,23 +161,43 @@ def apply_parameters(
     return out, lets
 
 
+def default_size(cx: Checker, inst: Instantiated, size: Size, decl: core.FnDecl, i: int) -> None:
+    """An argument left out for a `size`: the size is what the default counts as, in terms of the other arguments."""
+    default = decl.params[i].default if i < len(decl.params) else None
+    counts = cx.symbol(default) if default is not None else None
+    if default is not None and counts is not None:
+        cx.expect_size(size, substitute_size(counts, dict(inst.instance)), default.span, "the default: ")
+
+
 def call_function(cx: Checker, scope: Scope, entry: FnEntry, name: str, e: s.Call) -> core.Expr:
     decl = entry.decl
     if decl.kind == "const":
         return call_value(cx, scope, function_value(cx, scope, entry, e.function), e)
     arguments = in_order(e, name, entry.names, entry.defaults, decl.span if not entry.builtin else None)
-    before = set(scope.function.effects) if scope.function is not None else set()
     inst = use(cx, scope, entry, name, e.function.span)
-    args, lets = apply_parameters(cx, scope, arguments, inst, name, entry.names, decl)
+    if entry.builtin == "random_run":
+        args, lets = seeded_parameters(cx, scope, arguments, inst, name, entry)
+    else:
+        args, lets = apply_parameters(cx, scope, arguments, inst, name, entry.names, decl)
     cx.settled(inst.result)
     if entry.builtin:
         call: core.Expr = builtins.external(cx, scope, entry, inst, args, e)
-        if entry.builtin == "random_run" and scope.function is not None and "random" not in before:
-            scope.function.effects.discard("random")
         return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call
     ref = core.FnRef(TypeFn(inst.params, inst.result), e.function.span, decl, inst.instance)
     call = core.Call(inst.result, e.span, ref, tuple(args), inst.opened)
     return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call
+
+
+def seeded_parameters(
+    cx: Checker, scope: Scope, arguments: list[s.Argument | None], inst: Instantiated, name: str, entry: FnEntry
+) -> tuple[list[core.Expr | None], list[core.Statement]]:
+    """The arguments of `random.run`: what its function draws is no effect outside, what its seed draws is."""
+    (seed, _), before = apply_parameters(cx, scope, [arguments[0], None], inst, name, entry.names, entry.decl)
+    drawn = scope.function is None or "random" in scope.function.effects
+    (_, function), after = apply_parameters(cx, scope, [None, arguments[1]], inst, name, entry.names, entry.decl)
+    if scope.function is not None and not drawn:
+        scope.function.effects.discard("random")
+    return [seed, function], [*before, *after]
 
 
 def use(cx: Checker, scope: Scope, entry: FnEntry, name: str, span: Span) -> Instantiated:

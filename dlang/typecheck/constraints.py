@@ -131,6 +131,7 @@ RULES: dict[str, Rule] = {
     "stretch": stretch,
     "mm": matrix_shapes,
     "reduce": reduce,
+    "reduce-keep": reduce,
     "product": product_of,
     "rank": rank,
     "append": append,

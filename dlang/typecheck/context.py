@@ -199,6 +199,9 @@ class Checker:
                 return None
 
     def constant(self, decl: core.FnDecl) -> int | None:
+        known = self.table.integers.get(decl.name) if decl.module == self.table.name else None
+        if known is not None:
+            return known
         body = decl.body
         size = self.symbol(body) if body is not None else None
         value = size.poly.constant if size is not None else None

@@ -9,6 +9,7 @@ a builtin used as a value is a lambda around its call, a string with interpolati
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Span
@@ -293,6 +294,19 @@ class Derivative(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Foreign(Node):
+    """The body of an `extern`: a call of what stands outside of the language, with the parameters.
+
+    function: the Python function itself, where there is no name to find it by.
+    """
+
+    decl: FnDecl
+    target: str
+    args: tuple[Expr, ...]
+    function: Callable[..., object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Fail(Node):
     """`fail("message")`, of any type."""
 
@@ -301,7 +315,8 @@ class Fail(Node):
 
 Expr = (
     Literal | Format | Ref | SizeValue | FnRef | Lambda | Call | Builtin | Arith | Negate | Not | Logic | TupleExpr
-    | Construct | Project | ArrayExpr | Comprehension | Index | As | If | Match | BlockExpr | Derivative | Fail
+    | Construct | Project | ArrayExpr | Comprehension | Index | As | If | Match | BlockExpr | Derivative | Foreign
+    | Fail
 )  # fmt: skip
 
 
@@ -486,7 +501,7 @@ class FnDecl:
     variables: what the scheme quantifies, in order; opened: those that stand for `?` of the result, which a
     `FnRef.instance` doesn't map: the result of the call gives them. module: dotted
     name of the file, for messages and unique names. recursive: it can reach itself. effects: names, without those of
-    functions passed as arguments. body: None for an `extern`, or for a declaration that had an error.
+    functions passed as arguments. body: None for an `extern` of the library, or for a declaration that had an error.
     """
 
     name: str
@@ -499,7 +514,7 @@ class FnDecl:
     body: Expr | None = None
     recursive: bool = False
     effects: frozenset[str] = frozenset()
-    kind: str = "fn"  # fn, const, test, lambda (a `let` of one), extern, script
+    kind: str = "fn"  # fn, const, test, lambda (a `let` of one), extern, script, call (of one from outside)
     doc: str = ""
     local: bool = False
     ruled: bool = False  # its module has a `pullback` or a `pushforward` for it

@@ -13,6 +13,7 @@ from dlang.typecheck import expressions as expr
 from dlang.typecheck.annotations import Annotator
 from dlang.typecheck.context import Checker
 from dlang.typecheck.finish import finished
+from dlang.typecheck.foreign import foreign_body, problems
 from dlang.typecheck.functions import Body, Signature
 from dlang.typecheck.schemes import Member, Scheme, default_rest, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, LocalEntry, ModuleTable, Scope
@@ -57,7 +58,7 @@ def parts(item: Function) -> tuple[tuple[s.Bound, ...], tuple[s.Parameter, ...],
         case s.Const():
             return (), (), item.type
         case s.Extern():
-            return (), item.parameters, item.result
+            return item.bounds, item.parameters, item.result
 
 
 def check_functions(program: Program, table: ModuleTable, group: list[str]) -> list[Diagnostic]:
@@ -185,7 +186,12 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
         for n, t, size, p in zip(names, sig.params, sig.sizes, item.parameters, strict=True)
     ]
     entry.pending = False
-    decl.params = tuple(core.Param(x) for x in locals_)
+    defaults = [None if p.default is None else expr.infer(cx, Scope(), p.default) for p in item.parameters]
+    for x, value in zip(locals_, defaults, strict=True):
+        if value is not None:
+            cx.expect(x.type, value.type, value.span, "the default: ")
+    inert = [p.nodiff for p in item.parameters]
+    decl.params = tuple(core.Param(*param) for param in zip(locals_, defaults, inert, strict=True))
     decl.result = sig.result
     scheme = entry.scheme
     drawn = sig.result
@@ -196,6 +202,11 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
         cx.report(Diagnostic("E0411", message, item.name_span))
     decl.variables, decl.opened = scheme.variables, scheme.opened
     decl.effects = frozenset(sig.effects or ())
+    if not entry.builtin and sig.full:
+        found = list(problems(decl, item))
+        for problem in found:
+            cx.report(problem)
+        decl.body = None if found else foreign_body(decl, item.target)
 
 
 def effects(

@@ -16,9 +16,14 @@ _ANY = core.Wildcard()
 def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
     """Reports the first missing case, and every arm that can't be reached."""
     rows: list[Row] = []
+    plain: set[object] = set()  # the literals among the rows: a long table of them is looked up, not gone through
+    others: list[Row] = []
     for arm, written in zip(arms, e.arms, strict=True):
         row: Row = (arm.pattern,)
-        if rows and useful(rows, row) is None:
+        own = head(arm.pattern)
+        literal = own[0] if own is not None and isinstance(arm.pattern, core.LiteralPattern) else None
+        before = others if literal is not None else rows
+        if literal in plain or (before and useful(before, row) is None):
             cx.report(
                 Diagnostic(
                     "E0502",
@@ -29,6 +34,10 @@ def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
             )
         if arm.guard is None:
             rows.append(row)
+            if literal is not None:
+                plain.add(literal)
+            else:
+                others.append(row)
     missing = useful(rows, (_ANY,))
     if missing is not None:
         name = shown(missing[0])

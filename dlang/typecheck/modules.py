@@ -19,7 +19,7 @@ class Finder:
         return [d / relative for d in (importing.parent, *self.search_path, *library_folders())]
 
     def find(self, path: tuple[str, ...], importing: Path) -> Path | None:
-        return next((p for p in self.places(path, importing) if p.is_file()), None)
+        return next((p for p in self.places(path, importing) if is_file(p)), None)
 
     def standard(self, name: str) -> Path | None:
         return next((p for d in library_folders() if (p := d / f"{name}.dl").is_file()), None)
@@ -36,6 +36,14 @@ class Finder:
                 if f.stem != "prelude" and not f.stem.startswith("_")
             }
         )
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a readable file; a name that the system can't have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def library_folders() -> tuple[Path, ...]:

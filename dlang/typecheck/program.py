@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
 from dlang.grammar import syntax as s
-from dlang.grammar.parser import parse, parse_expression
+from dlang.grammar.parser import no_collection, parse, parse_expression, parse_signature
 from dlang.typecheck import builtins, core, datatypes, declarations
 from dlang.typecheck.cache import Cache, CachedGroup, CachedModule, CachedTypes, Keys, combined
+from dlang.typecheck.foreign import PRIMITIVE, Primitive, given_by
 from dlang.typecheck.groups import dependency_groups
+from dlang.typecheck.limits import room
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.modules import Finder
 from dlang.typecheck.schemes import Scheme
@@ -152,13 +155,21 @@ class Program:
                 if name in table.core.functions:
                     self.done.add((table, name))
 
-    def check_module(self, source: Source, name: str) -> ModuleTable:
-        self.the_prelude()
+    def check_module(self, source: Source, name: str, given: Mapping[str, FnEntry] | None = None) -> ModuleTable:
+        """The module of a text; `given`: names that it has beside its own."""
         module, problems = parse(source)
+        return self.check_items(module, problems, name, given or {})
+
+    def check_items(
+        self, module: s.Module, problems: list[Diagnostic], name: str, given: Mapping[str, Entry]
+    ) -> ModuleTable:
+        self.the_prelude()
+        source = module.source
         self.diagnostics += problems
         if name in self.tables:
             name = f"{name}.{len(self.tables)}"  # another file with the same name
         table = ModuleTable(name, source.path, core.CoreModule(name, source.path), broken=bool(problems))
+        table.entries.update(given)
         self.tables[name] = table
         self.loading.append(source.path)
         try:
@@ -170,6 +181,27 @@ class Program:
         finally:
             self.loading.pop()
         return table
+
+    def primitives(self, given: Sequence[Primitive]) -> dict[str, FnEntry]:
+        """The names of functions of Python; a mistake in a signature is a diagnostic with a place in it."""
+        found: dict[str, FnEntry] = {}
+        for primitive in given:
+            module, problems = parse_signature(primitive.signature, PRIMITIVE)
+            table = self.check_items(module, problems, "primitives", {})
+            for name, entry in table.entries.items():
+                if not isinstance(entry, FnEntry) or not isinstance(entry.decl.body, core.Foreign):
+                    continue
+                if name in found:
+                    self.twice(name, entry.decl.span, found[name].decl.span)
+                given_by(entry.decl, primitive.function)
+                found[name] = entry
+        return found
+
+    def twice(self, name: str, span: Span, first: Span) -> None:
+        """Reports a second definition."""
+        notes = (Note("the first definition is here", first),)
+        message = f"`{name}` is defined twice"
+        self.diagnostics.append(Diagnostic("E0202", message, span, "defined again here", notes))
 
     def declare(self, table: ModuleTable, module: s.Module) -> None:
         """Imports, types, and the names of functions."""
@@ -201,16 +233,7 @@ class Program:
         for item in module.items:
             if isinstance(item, s.Fn | s.Const | s.Extern):
                 if item.name in table.functions:
-                    first = table.functions[item.name]
-                    self.diagnostics.append(
-                        Diagnostic(
-                            "E0202",
-                            f"`{item.name}` is defined twice",
-                            item.name_span,
-                            "defined again here",
-                            (Note("the first definition is here", first.name_span),),
-                        )
-                    )
+                    self.twice(item.name, item.name_span, table.functions[item.name].name_span)
                     continue
                 table.functions[item.name] = item
                 table.entries.pop(item.name, None)
@@ -323,12 +346,19 @@ class Program:
 
 def without_cascades(found: list[Diagnostic], module: s.Module, problems: list[Diagnostic]) -> list[Diagnostic]:
     """Leaves out what is said about declarations that could not be read as they were meant."""
-    spans = [i.span for i in module.items if any(p.span is not None and inside(p.span, i.span) for p in problems)]
-    return [d for d in found if d in problems or d.span is None or not any(inside(d.span, x) for x in spans)]
+    if not problems:
+        return found
+    own, items = set(problems), sorted(module.items, key=lambda i: i.span.start)
+    starts = [i.span.start for i in items]
 
+    def declaration(d: Diagnostic) -> s.Item | None:
+        if d.span is None or d.span.source is not module.source:
+            return None
+        at = bisect_right(starts, d.span.start) - 1
+        return items[at] if at >= 0 and d.span.start <= items[at].span.end else None
 
-def inside(inner: Span, outer: Span) -> bool:
-    return inner.source is outer.source and outer.start <= inner.start <= outer.end
+    broken = {id(item) for p in problems if (item := declaration(p)) is not None}
+    return [d for d in found if d in own or id(declaration(d)) not in broken]
 
 
 def bind_missing(table: ModuleTable, item: s.Import) -> None:
@@ -354,12 +384,20 @@ def check_source(
     *,
     cache: Cache | None = None,
     backwards: bool = False,
+    primitives: Sequence[Primitive] = (),
 ) -> Checked:
-    """Checks a text with all that it imports. `backwards`: constraints are tried in the other order (for tests)."""
+    """Checks a text with all that it imports.
+
+    backwards: constraints are tried in the other order (for tests). primitives: functions of Python that it may call.
+    """
     cache = cache if cache is not None else Cache()
     cache.begin()
     program = Program(Finder(tuple(Path(p) for p in search_path)), cache, backwards)
-    table = program.check_module(source, name or Path(source.path).stem)
+    given = program.primitives(primitives)
+    with room(), no_collection():
+        table = program.check_module(source, name or Path(source.path).stem, given)
+    for own in given.keys() & table.functions.keys():
+        program.twice(own, table.functions[own].name_span, given[own].decl.span)
     cache.end()
     order = sorted(dict.fromkeys(program.diagnostics), key=lambda d: position(d, source))
     modules = {t.name: t.core for t in program.tables.values()}
@@ -392,9 +430,12 @@ def check_expression(checked: Checked, source: Source) -> tuple[core.FnDecl | No
 
 
 def check_function(
-    checked: Checked, source: Source, types: Sequence[DataDecl] = ()
+    checked: Checked, source: Source, types: Sequence[DataDecl] = (), values: Mapping[str, FnEntry] | None = None
 ) -> tuple[core.FnDecl | None, list[Diagnostic]]:
-    """A function in the scope of a checked module, which does not get it. `types`: more structs that it may name."""
+    """A function in the scope of a checked module, which does not get it.
+
+    types, values: more structs and functions that it may name.
+    """
     module, problems = parse(source)
     if problems or len(module.items) != 1 or not isinstance(module.items[0], s.Fn):
         return None, problems
@@ -403,7 +444,7 @@ def check_function(
         table,
         core=core.CoreModule(table.name, table.path),
         functions=table.functions | {item.name: item},
-        entries=dict(table.entries),
+        entries={**table.entries, **(values or {})},
         types=table.types | {t.name: t for t in types},
     )
     found = declarations.check_functions(checked.program, scratch, [item.name])

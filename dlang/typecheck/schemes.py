@@ -378,6 +378,6 @@ def scheme_text(scheme: Scheme, *, constraints: bool = False, effects: frozenset
 def constraint_text(c: Constraint, names: Names) -> str:
     terms = [names(t) for t in c.terms()]
     kind = {"arith": str(c.data), "matmul": "@", "power": "**", "field": f"field {c.data}"}.get(c.kind, c.kind)
-    if c.kind == "reduce":
-        kind = f"reduce(axis {c.data})"
+    if c.kind in ("reduce", "reduce-keep"):
+        kind = f"{c.kind}(axis {c.data})"
     return f"{kind}({', '.join(terms[:-1])}) = {terms[-1]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlang.diagnostics import Note
 from dlang.typecheck.sizes import bind_size, closed, constant, product, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
-from dlang.typecheck.terms import I64, is_empty, of_var, view
+from dlang.typecheck.terms import I64, is_empty, number, of_var, view
 from dlang.typecheck.types import Shape, Size, SizeVar, TypeTuple, TypeVar, resolve, resolve_shape, resolve_size
 from dlang.typecheck.unify import bind_row, unify, unify_shape
 
@@ -97,7 +97,7 @@ def matrix_shapes(st: Inference, c: Constraint) -> bool:
 
 
 def reduce(st: Inference, c: Constraint) -> bool:
-    """shapes x and r: r is x without the axis `data`; a negative one counts from the end."""
+    """shapes x and r: r is x without the axis `data`, or with the size 1 there; a negative axis counts from the end."""
     x, r = map(resolve_shape, c.shapes)
     axis = int(c.data)
     if axis >= 0:
@@ -105,7 +105,8 @@ def reduce(st: Inference, c: Constraint) -> bool:
     else:
         index, part = -1 - axis, tuple(reversed(x.post if x.row is not None else x.pre))
     if index < len(part):
-        left = part[:index] + part[index + 1 :]
+        one = (number(1, Note("the axis that is kept", c.reason.span)),) if c.kind == "reduce-keep" else ()
+        left = part[:index] + one + part[index + 1 :]
         if axis >= 0:
             out = Shape(left, x.row, x.post)
         elif x.row is not None:

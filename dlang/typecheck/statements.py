@@ -240,22 +240,27 @@ def assign(cx: Checker, scope: Scope, e: s.Assign) -> core.Statement:
         targets = [place(cx, scope, t) for t in e.target.items]
         value = expr.infer(cx, scope, e.value)
         cx.settled(value.type)
-        cx.expect(TypeTuple(tuple(p.type for p in targets)), value.type, e.value.span, "the assignment: ")
+        wanted = TypeTuple(tuple(expr.chosen(cx, p.type, unknown_sizes(scope, p)) for p in targets))
+        cx.expect(wanted, value.type, e.value.span, "the assignment: ")
         return core.AssignTuple(tuple(targets), value, e.span)
     target = place(cx, scope, e.target)
     value = expr.infer(cx, scope, e.value)
     if e.operator is None:
         cx.settled(value.type)
-        entry = scope.find(target.local.name)
-        unknown = entry.unknown if isinstance(entry, LocalEntry) and not target.steps else ()
         notes = (Note(f"`{target.local.name}` is declared here", target.local.span),)
-        want = expr.chosen(cx, target.type, unknown)
+        want = expr.chosen(cx, target.type, unknown_sizes(scope, target))
         cx.expect(want, value.type, e.value.span, "the assignment: ", notes)
     else:
         result = expr.operator_type(cx, e.operator, target.type, value.type, e.span)
         cx.settled(result)
         cx.expect(target.type, result, e.span, f"`{e.operator}=`: ")
     return core.Assign(target, e.operator, value, e.span)
+
+
+def unknown_sizes(scope: Scope, target: core.Place) -> tuple[SizeVar, ...]:
+    """The sizes `?` of a `var` that is assigned as a whole: each assignment gives them anew."""
+    entry = scope.find(target.local.name)
+    return entry.unknown if isinstance(entry, LocalEntry) and not target.steps else ()
 
 
 def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:

@@ -181,8 +181,13 @@ class DataDecl:
 
 def resolve(t: Type) -> Type:
     """The type with bound variables replaced at its head, arrays flattened; `t[]` is `t`."""
-    while isinstance(t, TypeVar) and t.ref is not None:
-        t = t.ref
+    if isinstance(t, TypeVar) and t.ref is not None:
+        end = t.ref
+        while isinstance(end, TypeVar) and end.ref is not None:
+            end = end.ref
+        while isinstance(t, TypeVar) and t.ref is not None:  # what was on the way points to the end from now on
+            t.ref, t = end, t.ref
+        t = end
     if isinstance(t, TypeArray):
         shape, element = resolve_shape(t.shape), resolve(t.element)
         if isinstance(element, TypeArray):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlang.typecheck.limits import within_size
 from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import current_reason, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Term
@@ -26,9 +27,10 @@ from dlang.typecheck.types import (
 )
 
 _IMPLIED = {
-    "Float": frozenset({"Num", "Ord", "Eq"}),
-    "Int": frozenset({"Num", "Ord", "Eq"}),
-    "Num": frozenset({"Ord", "Eq"}),
+    "Float": frozenset({"Num", "Scalar", "Ord", "Eq"}),
+    "Int": frozenset({"Num", "Scalar", "Bits", "Ord", "Eq"}),
+    "Num": frozenset({"Scalar", "Ord", "Eq"}),
+    "Bits": frozenset({"Scalar"}),
     "Ord": frozenset({"Eq"}),
 }
 
@@ -61,6 +63,7 @@ def needs(classes: frozenset[str]) -> str:
 
 
 def bind_type(st: Inference, v: TypeVar, t: Type) -> None:
+    within_size(t, st.reason.span if st.reason is not None else None)
     for w in variables(t):
         if w is v:
             raise Mismatch(v, t, "infinite (recursive) type")

@@ -26,7 +26,7 @@ def main(epochs: int = 20, seed: int = 0) -> float:
     images = digits["images"].reshape(-1, 64)[order] / 16.0
     labels = digits["labels"].astype(np.int64)[order]
 
-    params = model.init(seed)
+    params = model.init(seed=seed)
     state = model.start(params)
     accuracy = 0.0
     for epoch in range(1, epochs + 1):

@@ -17,15 +17,15 @@ BITS = 250
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A function, its value where its formula is 0/0, the interval, and how many coefficients for each dtype."""
+    """A function, its value at 0 if its formula is 0/0 there, the interval, how many coefficients for each dtype."""
 
     function: Callable[[mpmath.mpf], mpmath.mpf]
-    at_zero: tuple[int, int]
+    at_zero: tuple[int, int] | None
     interval: tuple[str, str]
     terms: dict[str, int]
 
     def __call__(self, t: mpmath.mpf) -> mpmath.mpf:
-        if abs(t) < mpmath.mpf(10) ** -30:
+        if self.at_zero is not None and abs(t) < mpmath.mpf(10) ** -30:
             return mpmath.mpf(self.at_zero[0]) / self.at_zero[1]
         return self.function(t)
 
@@ -45,6 +45,32 @@ def _odd_tail(function: Callable[[mpmath.mpf], mpmath.mpf]) -> Callable[[mpmath.
     return tail
 
 
+def _erfc(q: mpmath.mpf) -> mpmath.mpf:
+    x = 4 * (1 + q) / (1 - q)
+    return (1 + 2 * x) * mpmath.exp(x * x) * mpmath.erfc(x)
+
+
+def _stirling(z: mpmath.mpf) -> mpmath.mpf:
+    x = 1 / mpmath.sqrt(z)
+    main = (x - mpmath.mpf(1) / 2) * (mpmath.log(x) - 1) + (mpmath.log(2 * mpmath.pi) - 1) / 2
+    return (mpmath.loggamma(x) - main) * x
+
+
+def _digamma_tail(z: mpmath.mpf) -> mpmath.mpf:
+    x = 1 / mpmath.sqrt(z)
+    return (mpmath.log(x) - 1 / (2 * x) - mpmath.digamma(x)) / z
+
+
+def digamma_root() -> mpmath.mpf:
+    """Where the derivative of gamma is 0."""
+    return mpmath.findroot(mpmath.digamma, (mpmath.mpf("1.46"), mpmath.mpf("1.47")), solver="anderson")
+
+
+def _digamma(t: mpmath.mpf) -> mpmath.mpf:
+    y = t + mpmath.mpf(7) / 4
+    return mpmath.digamma(y) / (y - digamma_root())
+
+
 FITS = {
     "EXP": Fit(lambda r: (mpmath.expm1(r) - r) / r**2, (1, 2), ("-0.34675", "0.34675"), {"f64": 10, "f32": 5}),
     "ATANH": Fit(_atanh_tail, (2, 3), ("0", "0.02945"), {"f64": 7}),
@@ -54,15 +80,34 @@ FITS = {
     "TAN": Fit(_odd_tail(mpmath.tan), (1, 3), ("0", "0.6171"), {"f64": 15, "f32": 7}),
     "ASIN": Fit(_odd_tail(mpmath.asin), (1, 6), ("0", "0.25"), {"f64": 13, "f32": 6}),
     "ATAN": Fit(_odd_tail(mpmath.atan), (-1, 3), ("0", "0.1716"), {"f64": 11, "f32": 5}),
+    "ERF": Fit(lambda z: mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1, None, ("0", "0.25"), {"f64": 9, "f32": 5}),
+    "ERFC": Fit(_erfc, None, ("-0.7778", "0.75"), {"f64": 24, "f32": 15}),
+    "LGAMMA": Fit(lambda t: mpmath.loggamma(2 + t) / t, None, ("-0.625", "0.5"), {"f64": 22}),
+    "STIRLING": Fit(_stirling, None, ("0", "0.0494"), {"f64": 9}),
+    "DIGAMMA": Fit(_digamma, None, ("-0.75", "0.75"), {"f64": 28}),
+    "DIGAMMA_TAIL": Fit(_digamma_tail, None, ("0", "0.04"), {"f64": 9}),
 }
+
+
+def lgamma_rest() -> float:
+    """What the first coefficient of LGAMMA lacks."""
+    with mpmath.workprec(BITS):
+        first = _fitted("LGAMMA", "f64")[0]
+        return float(first - mpmath.mpf(float(first)))
+
+
+def _fitted(name: str, dtype: str) -> list[mpmath.mpf]:
+    fit = FITS[name]
+    found: list[mpmath.mpf] = mpmath.chebyfit(
+        fit, [mpmath.mpf(end) for end in fit.interval], fit.terms[dtype], asc=True
+    )
+    return found
 
 
 def coefficients(name: str, dtype: str) -> tuple[float, ...]:
     """Lowest power first, rounded to the dtype."""
-    fit = FITS[name]
     with mpmath.workprec(BITS):
-        found = mpmath.chebyfit(fit, [mpmath.mpf(end) for end in fit.interval], fit.terms[dtype], asc=True)
-        exact = [float(c) for c in found]
+        exact = [float(c) for c in _fitted(name, dtype)]
     return tuple(exact) if dtype == "f64" else tuple(float(np.float32(c)) for c in exact)
 
 
@@ -90,6 +135,7 @@ def table() -> str:
         lines.append(f"{name}: dict[str, tuple[float, ...]] = {{")
         lines.extend(f'    "{dtype}": {parts(value, dtype, count)!r},' for dtype in ("f64", "f32"))
         lines.extend(["}", ""])
+    lines += [f"DIGAMMA_ROOT = {parts(digamma_root, 'f64', 2)!r}", f"LGAMMA_REST = {lgamma_rest()!r}", ""]
     lines.append("POLYNOMIALS: dict[tuple[str, str], tuple[float, ...]] = {")
     for name, fit in FITS.items():
         for dtype in fit.terms:

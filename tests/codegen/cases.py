@@ -18,6 +18,7 @@ from dlang.ir.anf import (
     Concat,
     Function,
     Keep,
+    Library,
     Lit,
     Program,
     Read,
@@ -725,6 +726,27 @@ def stable_sorting(b: Builder) -> list[Atom]:
     k = b.map([n], lambda i: b.cast("i64", b.read(x, [i])))
     order = b.library("argsort", x)
     return [order, b.library("argsort", k), b.map([n], lambda i: b.read(x, [b.read(order, [i])]))]
+
+
+def _matrices(rng: np.random.Generator, n: int) -> list[Any]:
+    return [n, rng.normal(size=(n, n)), rng.normal(size=(n, 2))]
+
+
+@case(_matrices)
+def library_operations_of_several_results(b: Builder) -> list[Atom]:
+    n = b.param("n", I64)
+    a, c = b.param("a", Array("f64", (poly(n), poly(n)))), b.param("c", Array("f64", (poly(n), poly(2))))
+    turned = b.view(a, [n, n], lambda i, j: [j, i])
+    x, info = b.emit(Library("solve", (turned, c)))
+    k = b.prim("minimum", n, i64(2))
+    q, r = b.emit(Library("qr", (c, k)))
+    packed, order, singular = b.emit(Library("lu", (a,)))
+
+    def shifted(by: Var) -> Var:
+        return b.map([n, n], lambda i, j: b.add(b.read(a, [i, j]), b.cast("f64", by)))
+
+    many = b.map([3], lambda k: b.library("det", shifted(k)))
+    return [x, info, k, r, q, packed, order, singular, many, b.reduce([n], lambda i: b.read(x, [i, 1]))]
 
 
 @case(lambda rng, n: [n, 0.1, np.float32(0.25), True, "text"])

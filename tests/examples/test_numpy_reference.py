@@ -49,7 +49,7 @@ def test_twenty_steps_with_numpy_lower_the_loss() -> None:
 def test_twenty_steps_with_the_gradient_of_the_digits_model_follow_numpy() -> None:
     module: Any = dlang.load(str(ROOT / "examples" / "digits" / "model.dl"))
     value_and_grad = dlang.value_and_grad(module.loss, wrt="model")
-    model = module.init(0)
+    model = module.init(seed=0)
 
     def gradient(params: Params, images: Array, labels: NDArray[np.int64]) -> tuple[float, Params]:
         w1, b1, w2, b2 = params

@@ -17,10 +17,12 @@ from dlang.ir.anf import (
     Atom,
     Block,
     Call,
+    Foreign,
     Function,
     Jvp,
     Keep,
     Let,
+    Library,
     Lit,
     Program,
     Scalar,
@@ -96,11 +98,15 @@ def every_operation() -> Program:
     b.scan("prod", x)
     b.contract(x, r[0], [0], [0], [])
     b.library("argsort", x)
+    b.emit(Library("svd", (a, n)), ("u", "s", "vt", "info"))
+    square = b.map([n, n], lambda i, j: b.read(x, [i]))
+    b.emit(Library("triangular_solve", (square, square, boolean(True), boolean(False), boolean(False))), ("y", "info"))
     b.stop(s)
     for lit in (Lit(-0.0, "f64"), Lit(math.inf, "f64"), Lit(-math.inf, "f32"), Lit(math.nan, "bf16"), Lit(0.1, "f16")):
         b.stop(lit)
     for lit in (Lit(-128, "i8"), Lit(2**64 - 1, "u64"), Lit(-3, "i64"), boolean(False)):
         b.stop(lit)
+    b.emit(Foreign("python:numpy.unique", (x, s)), ("k", "u"), [I64, Array("f64", (poly(n),))])
     token, answer = b.effect("io.ask", token, [v[0]], [I64], ["a b"])
     (token,) = b.effect("print", token, [text("näïve\t")])
     return Program({"f": b.function("f", [token, w[0], answer, k, count, positions], label="the f")})

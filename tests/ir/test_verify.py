@@ -36,6 +36,17 @@ BROKEN = [
     ("a.9: f64[n.0 + 1] = copy x.1", "f64 = 0.0", "not f64"),
     ("a.9: f64[n.0] = concat(x.1, x.1)", "f64 = 0.0", "not f64"),
     ("a.9: f64[2, n.0] = reshape x.1 [2, n.0]", "f64 = 0.0", "elements are reshaped"),
+    ("a.9: f64 = library det(x.1)", "f64 = 0.0", "det takes matrices of f64 or f32"),
+    (
+        "a.9: f64[n.0, 1] = reshape x.1 [n.0, 1]\nb.8: f64 = library det(a.9)",
+        "f64 = 0.0",
+        "the sizes of the arguments of det do not fit",
+    ),
+    (
+        "a.9: f64[1, n.0] = reshape x.1 [1, n.0]\nq.8: f64[1, n.0], r.7: f64[1, n.0] = library qr(a.9, 1)",
+        "f64 = 0.0",
+        "not f64[1, 1]",
+    ),
     ("a.9: i64, b.8: i64[n.0] = compact x.1", "f64 = 0.0", "a mask is an array of bool"),
     ("a.9: f64 = comp i.8 in 0..n.0 { yield s.2 } to keep [n.0] [] sum", "f64 = 0.0", "an index of 0 entries"),
     ("a.9: f64[n.0] = comp i.8 in 0..n.0 { yield s.2 } to keep [] [] sum", "f64 = 0.0", "not f64"),

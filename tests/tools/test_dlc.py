@@ -104,6 +104,26 @@ def test_a_size_can_be_an_option(write, dlc):
     assert dlc("run", file, "--n", "4")[:2] == (0, "6.0\n")
 
 
+@pytest.mark.parametrize("backend", ["interp", "cpu"])
+def test_a_program_that_draws_takes_a_seed_which_is_0_unless_given(write, dlc, backend):
+    main = 'fn main(n: i64 = 1) { for i < n { print("{random.uniform()}") } }'
+    for text in (main, 'for i < 1 { print("{random.uniform()}") }'):
+        file = write("import random\n" + text)
+        outputs = [dlc("run", "--backend", backend, file, *seed) for seed in ((), ("--seed", "0"), ("--seed", "-5"))]
+        assert all(code == 0 for code, _, _ in outputs)
+        assert outputs[0] == outputs[1] != outputs[2]
+        assert "--seed i64" in dlc("run", file, "--help")[1]
+    assert dlc("eval", "--backend", backend, "random.uniform()")[1] == dlc("eval", "random.uniform()")[1]
+
+
+def test_only_what_draws_takes_a_seed_and_a_parameter_of_that_name_comes_first(write, dlc):
+    assert dlc("run", write("fn main() {}"), "--seed", "1")[0] == 2
+    file = write('import random\nfn main(seed: i64 = 3) { print("{seed} {random.uniform() < 1.0}") }')
+    assert dlc("run", file, "--seed", "4")[1] == "4 true\n"
+    code, _, err = dlc("run", write("import random\nfn main() -> f64 = random.uniform()"), "--seed", "many")
+    assert code == 2 and "invalid i64 value" in err
+
+
 def test_a_file_of_statements_runs(write, dlc):
     assert dlc("run", write('let x = 1 + 1\nprint("{x}")\n'))[:2] == (0, "2\n")
 

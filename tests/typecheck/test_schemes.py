@@ -156,6 +156,19 @@ def test_products_give_the_value_too() -> None:
     assert scheme(g + "fn f(x: f64[n]) = vjp(g, x, 1.0)") == "(f64[n]) -> (f64[n], (f64[n]) -> (f64[n], f64))"
 
 
+def test_an_extern_may_be_bounded_and_have_defaults() -> None:
+    text = 'extern "builtin:g" fn g<a: Float>(x: a[n], twice: bool = true) -> a\n'
+    assert scheme(text + "fn f(x: f32[n]) = g(x) + g(x, false) + g(x, twice = false)") == "(f32[n]) -> f32"
+    assert refused(text + "fn f() = g([1i32])").code == "E0302"
+    assert refused('extern "builtin:g" fn g(x: f64, twice: bool = 1) -> f64\n').code == "E0301"
+
+
+def test_a_number_of_any_class_of_numbers_can_be_converted() -> None:
+    for cls in ("Float", "Int", "Num"):
+        assert scheme(f"fn f<a: {cls}>(x: a) -> f64 = f64(x)") == f"<a: {cls}> (a) -> f64"
+    assert scheme("fn f<a: Int>(x: a) -> a = bit_and(x, x)") == "<a: Int> (a) -> a"
+
+
 # ---- effects ---------------------------------------------------------------------------------------------------------
 def test_effects_are_those_of_what_is_called() -> None:
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dlang.codegen import loops
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.crossings import leave_if
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector, splat_size
-from dlang.codegen.llvm.scalars import BITS, Scalars, iota, lanes, memory_type
+from dlang.codegen.llvm.scalars import BITS, Scalars, bits, iota, lanes, memory_type
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer
 from dlang.ir.anf import FLOATS, Size, Var
@@ -59,16 +61,26 @@ def to_memory(ops: Scalars, value: str, dtype: str) -> str:
 
 
 def move(w: Writer, stmt: loops.Move) -> None:
-    bytes = w.emit(f"mul i64 {size_value(w, stmt.count)}, {BITS[stmt.target.dtype] // 8}")
+    bytes = w.emit(f"mul i64 {size_value(w, stmt.count)}, {bits(stmt.target.dtype) // 8}")
     w.module.declare("llvm.memcpy.p0.p0.i64", "void", "ptr", "ptr", "i64", "i1 immarg")
     to, source = w.values[stmt.target], w.values[stmt.source]
     w.code.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {bytes}, i1 false)")
 
 
 def allocate(w: Writer, stmt: loops.Allocate) -> None:
-    total = str(BITS[stmt.buffer.dtype] // 8)
-    sizes = [s for s in stmt.shape if s.constant is None]
-    for size in stmt.shape:
+    total = byte_count(w, stmt.buffer.dtype, stmt.shape)
+    if stmt.extra:
+        total = w.emit(f"add i64 {total}, {stmt.extra * (bits(stmt.buffer.dtype) // 8)}")
+    pointer = w.emit(f"call ptr @dl_alloc(ptr %ctx, i64 {total})")
+    w.bind(stmt.buffer, pointer)
+    leave_if(w, w.emit(f"icmp eq ptr {pointer}, null"), support.OUT_OF_MEMORY, ())
+
+
+def byte_count(w: Writer, dtype: str, shape: Sequence[Size]) -> str:
+    """The bytes of an array; -1 if they can't be counted."""
+    total = str(bits(dtype) // 8)
+    sizes = [s for s in shape if s.constant is None]
+    for size in shape:
         if size.constant is not None:
             total = str(int(total) * int(size.constant))
     for size in sizes:
@@ -76,11 +88,7 @@ def allocate(w: Writer, stmt: loops.Allocate) -> None:
         pair = w.emit(f"call {{ i64, i1 }} @llvm.umul.with.overflow.i64(i64 {size_value(w, size)}, i64 {total})")
         over = w.emit(f"extractvalue {{ i64, i1 }} {pair}, 1")
         total = w.emit(f"select i1 {over}, i64 -1, i64 {w.emit(f'extractvalue {{ i64, i1 }} {pair}, 0')}")
-    if stmt.extra:
-        total = w.emit(f"add i64 {total}, {stmt.extra * (BITS[stmt.buffer.dtype] // 8)}")
-    pointer = w.emit(f"call ptr @dl_alloc(ptr %ctx, i64 {total})")
-    w.bind(stmt.buffer, pointer)
-    leave_if(w, w.emit(f"icmp eq ptr {pointer}, null"), support.OUT_OF_MEMORY, ())
+    return total
 
 
 # ---- in lanes --------------------------------------------------------------------------------------------------------

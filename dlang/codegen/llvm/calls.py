@@ -5,8 +5,9 @@ from __future__ import annotations
 from dlang.codegen import loops
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.accesses import element_address
-from dlang.codegen.llvm.crossings import leave_if, new_site
+from dlang.codegen.llvm.crossings import new_site
 from dlang.codegen.llvm.indices import size_value
+from dlang.codegen.llvm.polls import look_if
 from dlang.codegen.llvm.scalars import LLVM, constant
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer, slot_type
@@ -24,11 +25,27 @@ def result_type(function: loops.Function) -> str:
 
 
 def check_stack(w: Writer) -> None:
+    """At the start of a recursive function: asks for more stack where this is used up, and looks up now and then."""
     w.module.declare("llvm.frameaddress.p0", "ptr", "i32 immarg")
     frame = w.emit("call ptr @llvm.frameaddress.p0(i32 0)")
     limit = w.emit(f"getelementptr i64, ptr %ctx, i64 {support.STACK_LIMIT}")
     bad = w.emit(f"icmp ult ptr {frame}, {w.emit(f'load ptr, ptr {limit}')}")
-    leave_if(w, bad, support.STACK_EXHAUSTED, ())
+    deeper, fine, failing = w.label("deeper"), w.label("fine"), w.label("failing")
+    w.code.append(f"  br i1 {bad}, label %{deeper}, label %{fine}, !prof !0")
+    more = w.name("more")
+    w.cold += [
+        f"{deeper}:",
+        f"  {more} = call i1 @dl_deeper(ptr %ctx, ptr {frame})",
+        f"  br i1 {more}, label %{fine}, label %{failing}",
+        f"{failing}:",
+        f"  store i64 {support.STACK_EXHAUSTED}, ptr %ctx",
+        "  br label %fail",
+    ]
+    w.begin(fine)
+    pointer = w.emit(f"getelementptr i64, ptr %ctx, i64 {support.FUEL}")
+    left = w.emit(f"sub i64 {w.emit(f'load i64, ptr {pointer}')}, {support.FUEL_OF_A_CALL}")
+    w.code.append(f"  store i64 {left}, ptr {pointer}")
+    look_if(w, w.emit(f"icmp slt i64 {left}, 0"), 0)
 
 
 def invoke(w: Writer, stmt: loops.Invoke) -> None:
@@ -45,6 +62,34 @@ def invoke(w: Writer, stmt: loops.Invoke) -> None:
     w.begin(fine)
     for k, slot in enumerate(stmt.results):
         w.bind(slot, w.emit(f"extractvalue {type} {out}, {k + 1}"))
+
+
+def call_c(w: Writer, stmt: loops.CallC) -> None:
+    """A C function by the conventions of C: narrow integers are extended, as its caller has to."""
+    name = foreign_symbol(stmt.target)
+    w.module.foreign[name] = stmt.target
+    types = [_c_type(a) for a in stmt.args]
+    # attributes of a result stand before its type
+    result = "void" if stmt.result is None else " ".join(reversed(_c_type(stmt.result).split(" ")))
+    w.module.declare(name, result, *types)
+    args = ", ".join(f"{type} {w.scalar(a)}" for type, a in zip(types, stmt.args, strict=True))
+    if stmt.result is None:
+        w.code.append(f"  call void @{name}({args})")
+    else:
+        w.bind(stmt.result, w.emit(f"call {result} @{name}({args})"))
+
+
+def foreign_symbol(target: str) -> str:
+    """What a C function is called in a module, in characters that any linker takes."""
+    return "foreign." + target.encode().hex()
+
+
+def _c_type(value: loops.Value) -> str:
+    if isinstance(value, loops.Buffer):
+        return "ptr"
+    dtype = loops.scalar_dtype(value)
+    extension = {"i8": " signext", "i16": " signext", "u8": " zeroext", "u16": " zeroext", "bool": " zeroext"}
+    return LLVM[dtype] + extension.get(dtype, "")
 
 
 def product(w: Writer, stmt: loops.Product) -> None:

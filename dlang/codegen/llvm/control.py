@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dlang.codegen import loops
 from dlang.codegen.llvm.indices import bounds
+from dlang.codegen.llvm.polls import chunk, look_every
 from dlang.codegen.llvm.writer import Writer, slot_type
 
 
@@ -41,6 +42,10 @@ def for_(w: Writer, stmt: loops.For) -> None:
             w.bind(slot, name)
         w.conditional += 1
         results = w.body(stmt.body)
+        trips = chunk(stmt.body.stmts)
+        count = (stmt.high - stmt.low).constant
+        if count is None or count > trips:
+            look_every(w, index, trips)
         w.conditional -= 1
         if stmt.early:
             w.fork(results[0], latch, stop)
@@ -75,6 +80,7 @@ def while_(w: Writer, stmt: loops.While) -> None:
     )
     w.jump(pre)
     names = [w.name("s") for _ in stmt.params]
+    index, following = w.name("i"), w.name("i")
     outer = w.code
     with w.scope(loads=False) as scope:
         w.code = []
@@ -86,6 +92,7 @@ def while_(w: Writer, stmt: loops.While) -> None:
         w.fork(condition, trip, fall)
         w.begin(trip)
         results = w.body(stmt.body)
+        look_every(w, index, chunk((*stmt.condition.stmts, *stmt.body.stmts)))
         w.conditional -= 1
         if stmt.early:
             w.fork(results[0], latch, stop)
@@ -97,10 +104,12 @@ def while_(w: Writer, stmt: loops.While) -> None:
     w.code += scope.pre
     w.jump(head)
     w.code.append(inner[0])
+    w.code.append(f"  {index} = phi i64 [ 0, %{pre} ], [ {following}, %{latch} ]")
     for slot, name, first, value in zip(stmt.params, names, init, results, strict=True):
         w.code.append(f"  {name} = phi {slot_type(slot)} [ {first}, %{pre} ], [ {value}, %{latch} ]")
     w.code += inner[1:]
     w.begin(latch)
+    w.code.append(f"  {following} = add i64 {index}, 1")
     w.jump(head)
     if stmt.early:
         w.begin(stop)

@@ -11,7 +11,7 @@ from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.sites import Signature, Site, signatures
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import ArrayValue, Buffer, Operand, scalar_dtype
-from dlang.ir.anf import SIGNED
+from dlang.ir.anf import SIGNED, is_handle
 
 
 def new_site(w: Writer, site: Site) -> int:
@@ -75,10 +75,8 @@ def runtime(w: Writer, stmt: loops.Runtime) -> None:
     for operand in (*stmt.args, *stmt.outs):
         word = pack(w, operand, "%slots", word)
     w.slots = max(w.slots, word + len(results))
-    pointer = w.emit(f"getelementptr i64, ptr %ctx, i64 {support.CALLBACK}")
-    callback = w.emit(f"load ptr, ptr {pointer}")
-    status = w.emit(f"call i32 {callback}(i64 {number}, ptr %slots)")
-    bad = w.emit(f"icmp ne i32 {status}, 0")
+    status = w.emit(f"call i32 @dl_callback(ptr %ctx, i64 {number}, ptr %slots)")
+    bad = w.emit(f"icmp ne i32 {status}, {support.FINE}")
     leave_if(w, bad, number, ())
     for k, slot in enumerate(stmt.results):
         address = w.emit(f"getelementptr i64, ptr %slots, i64 {word + k}")
@@ -113,6 +111,8 @@ def to_word(w: Writer, value: str, dtype: str) -> str:
             return w.emit(f"zext i32 {w.emit(f'bitcast float {value} to i32')} to i64")
         case "i64" | "u64" | "str":
             return value
+        case _ if is_handle(dtype):
+            return value
         case _:
             kind = "sext" if dtype in SIGNED else "zext"
             return w.emit(f"{kind} {LLVM[dtype]} {value} to i64")
@@ -126,6 +126,8 @@ def from_word(w: Writer, word: str, dtype: str) -> str:
         case "f32":
             return w.emit(f"bitcast i32 {w.emit(f'trunc i64 {word} to i32')} to float")
         case "i64" | "u64" | "str":
+            return word
+        case _ if is_handle(dtype):
             return word
         case _:
             return w.emit(f"trunc i64 {word} to {LLVM[dtype]}")

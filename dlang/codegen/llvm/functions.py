@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dlang.codegen import loops
 from dlang.codegen.llvm.accesses import allocate, element_address, load, move, store
-from dlang.codegen.llvm.calls import check_stack, invoke, product, result_type, symbol
+from dlang.codegen.llvm.calls import call_c, check_stack, invoke, product, result_type, symbol
 from dlang.codegen.llvm.control import branch, for_, while_
 from dlang.codegen.llvm.crossings import guard, runtime
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
+from dlang.codegen.llvm.nodes import arena_top, collect, load_field, load_tag, node, release, room
 from dlang.codegen.llvm.scalars import Module
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.trips import loop
@@ -74,8 +75,24 @@ def statement(w: Writer, stmt: Stmt) -> None:
             runtime(w, stmt)
         case loops.Invoke():
             invoke(w, stmt)
+        case loops.CallC():
+            call_c(w, stmt)
         case loops.Product():
             product(w, stmt)
+        case loops.Node():
+            node(w, stmt)
+        case loops.LoadTag(var, handle):
+            load_tag(w, var, handle)
+        case loops.LoadField(slot, handle, word):
+            load_field(w, slot, handle, word)
+        case loops.Room():
+            room(w, stmt)
+        case loops.Mark(var):
+            w.bind(var, arena_top(w))
+        case loops.Release(mark):
+            release(w, mark)
+        case loops.Collect():
+            collect(w, stmt)
         case loops.Loop():
             loop(w, stmt)
         case loops.For():

@@ -12,8 +12,11 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from dlang.codegen.llvm import support
+from dlang.codegen.llvm import collector, support
 from dlang.codegen.llvm.modules import Text, entry_symbol
+from dlang.runtime import c_functions
+from dlang.runtime.platform.openblas import openblas
+from dlang.runtime.platform.stack import can_switch
 
 _names = count(1)
 
@@ -57,10 +60,11 @@ def _jit() -> Any:
 @cache
 def _support() -> Any:
     """The shared functions: one library for the process."""
-    builder = llvm.JITLibraryBuilder().add_object_img(compile_object(support.TEXT, level=2))
-    for name in ("aligned_alloc", "free", "madvise"):
+    shared = support.TEXT + support.switch_text(can_switch()) + collector.TEXT
+    builder = llvm.JITLibraryBuilder().add_object_img(compile_object(shared, level=2))
+    for name in ("aligned_alloc", "free", "madvise", "memcpy", "memmove"):
         builder.import_symbol(name, address_of(name))
-    for name in support.NAMES:
+    for name in (*support.NAMES, *collector.NAMES):
         builder.export_symbol(name)
     return builder.link(_jit(), "dlang.support")
 
@@ -71,23 +75,12 @@ def support_address(name: str) -> int:
 
 
 @cache
-def _blas() -> Any:
-    """OpenBLAS, on one thread: its own threads collapse beside a busy neighbour."""
-    import glob
-    import os
-
-    import scipy_openblas32
-
-    found = sorted(glob.glob(os.path.join(scipy_openblas32.get_lib_dir(), f"*{scipy_openblas32.get_library()}*")))
-    library = ctypes.CDLL(next(p for p in found if not p.endswith(".a")))
-    library.scipy_openblas_set_num_threads(1)
-    return library
-
-
-@cache
 def address_of(name: str) -> int:
     """The address of a function of the C library, its mathematics, or BLAS."""
-    library = _blas() if name.startswith("scipy_") else _mathematics() if hasattr(_mathematics(), name) else _process()
+    if name.startswith("scipy_"):
+        library = openblas()
+    else:
+        library = _mathematics() if hasattr(_mathematics(), name) else _process()
     return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
 
@@ -139,10 +132,12 @@ class Loaded:
 def load(text: Text, code: bytes, entries: Sequence[str]) -> Loaded:
     """Links machine code into the process; gives the addresses of the entries."""
     builder = llvm.JITLibraryBuilder().add_object_img(code)
-    for name in support.NAMES:
+    for name in (*support.NAMES, *collector.NAMES):
         builder.import_symbol(name, support_address(name))
     for name in (*text.imports, *RUNTIME_LIBRARY):
         builder.import_symbol(name, address_of(name))
+    for name, target in text.foreign:
+        builder.import_symbol(name, c_functions.address_of(target))
     for name in entries:
         builder.export_symbol(entry_symbol(name))
     tracker = builder.link(_jit(), f"dlang.{next(_names)}")

@@ -26,6 +26,7 @@ class Text:
     llvm: str
     sites: tuple[Site, ...]
     imports: tuple[str, ...]
+    foreign: tuple[tuple[str, str], ...] = ()  # a symbol, and the C function that it stands for
 
     @property
     def words(self) -> int:
@@ -41,7 +42,7 @@ def entry_symbol(name: str) -> str:
 def emit(program: loops.Program, entries: Sequence[str], intern: Callable[[str], int]) -> Text:
     """The text of a program. `intern` gives the number that stands for a string."""
     module = Module(intern=intern)
-    sites = [Site("memory", "E0806"), Site("stack", "E0805")]
+    sites = [Site("memory", "E0806"), Site("stack", "E0805"), Site("interrupt", "")]
     parts = []
     for function in program.functions.values():
         parts.append(function_text(module, program, function, sites))
@@ -49,7 +50,7 @@ def emit(program: loops.Program, entries: Sequence[str], intern: Callable[[str],
         parts.append(_entry(module, program, program.functions[name], sites))
     branches = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{!"branch_weights", i32 100000, i32 1}\n'
     text = module.text() + support.DECLARATIONS + "\n" + "\n".join(parts) + branches
-    return Text(text, tuple(sites), tuple(sorted(module.imports)))
+    return Text(text, tuple(sites), tuple(sorted(module.imports)), tuple(module.foreign.items()))
 
 
 def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:

@@ -69,10 +69,12 @@ def accumulate(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]
 def finish(
     w: Writer, reductions: Sequence[Reduction], start: Sequence[str], entering: str, totals: Sequence[str], leaving: str
 ) -> None:
-    """Binds the results: the totals, or the identities if there was no trip."""
-    merged = []
-    for type, first, total in zip(accumulator_types(w, reductions), start, totals, strict=True):
-        merged.append(w.emit(f"phi {type} [ {first}, %{entering} ], [ {total}, %{leaving} ]"))
+    """Binds the results: the totals, or the identities where no trip came from `entering`, if that can be."""
+    merged = list(totals)
+    if entering:
+        merged = []
+        for type, first, total in zip(accumulator_types(w, reductions), start, totals, strict=True):
+            merged.append(w.emit(f"phi {type} [ {first}, %{entering} ], [ {total}, %{leaving} ]"))
     values = iter(merged)
     for r in reductions:
         _bind_result(w, r.result, next(values))

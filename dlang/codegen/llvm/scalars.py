@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dlang.codegen.llvm import threefry
 from dlang.codegen.llvm.mathematics import declarations, routine
 from dlang.ir.anf import FLOATS, SIGNED, UNSIGNED, Lit
 
@@ -40,9 +41,19 @@ ROUNDINGS = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sq
 LIBM = ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
 
 
+def llvm_type(dtype: str) -> str:
+    """The LLVM type of a scalar in a register; a handle is an address as a number."""
+    return LLVM.get(dtype, "i64")
+
+
+def bits(dtype: str) -> int:
+    """The size of an element in memory."""
+    return BITS.get(dtype, 64)
+
+
 def memory_type(dtype: str) -> str:
     """The LLVM type of an element in memory."""
-    return "i8" if dtype == "bool" else LLVM[dtype]
+    return "i8" if dtype == "bool" else llvm_type(dtype)
 
 
 def lanes(type: str, width: int) -> str:
@@ -56,7 +67,7 @@ def iota(width: int) -> str:
 
 
 def register_type(dtype: str, width: int = 1) -> str:
-    return lanes(LLVM[dtype], width)
+    return lanes(llvm_type(dtype), width)
 
 
 def constant(value: int | float | bool, dtype: str, width: int = 1) -> str:
@@ -75,12 +86,16 @@ def constant(value: int | float | bool, dtype: str, width: int = 1) -> str:
 
 @dataclass(slots=True)
 class Module:
-    """What a module of LLVM needs beside its functions: declarations, helpers, and interned strings."""
+    """What a module of LLVM needs beside its functions: declarations, helpers, and interned strings.
+
+    foreign: the targets of C functions, by the symbols that stand for them.
+    """
 
     declared: dict[str, str] = field(default_factory=dict)
     helpers: dict[str, str] = field(default_factory=dict)
     intern: Callable[[str], int] = hash
     imports: set[str] = field(default_factory=set)
+    foreign: dict[str, str] = field(default_factory=dict)
     names: int = 0
 
     def declare(self, name: str, result: str, *args: str, attributes: str = "") -> None:
@@ -190,8 +205,17 @@ class Scalars:
                 return self.binary("xor", dtype, args[0], self.constant(True if dtype == "bool" else -1, dtype))
             case "shift_left" | "shift_right":
                 return self._shift(name == "shift_left", dtype, args[0], args[1])
+            case "threefry" | "threefry_second":
+                return self._random(int(name == "threefry_second"), args)
             case _:
                 return self.mathematics(name, dtype, args)
+
+    def _random(self, word: int, args: list[str]) -> str:
+        symbol, result, text = threefry.routine(self.width)
+        self.module.helpers[symbol] = text
+        type = self.type("u64")
+        both = self.emit(f"call {result} @{symbol}({', '.join(f'{type} {a}' for a in args)})")
+        return self.emit(f"extractvalue {result} {both}, {word}")
 
     def extremum(self, largest: bool, dtype: str, x: str, y: str) -> str:
         """The larger or smaller; NaN if either is."""

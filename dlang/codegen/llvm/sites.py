@@ -25,7 +25,7 @@ class Signature:
 class Site:
     """A place in the program where it leaves compiled code: a failure, a call to trace, or work of the host."""
 
-    kind: str  # "check", "memory", "stack", "call", or "runtime"
+    kind: str  # "check", "memory", "stack", "interrupt", "call", or "runtime"
     name: str  # a code, the label of a function, or what the host is to do
     parts: tuple[str, ...] = ()
     args: tuple[Signature, ...] = ()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 # words of 8 bytes in a context
 SITE, STACK_LIMIT, CALLBACK, LIVE, CALLS, IN_USE, TAKEN = range(7)
-FREE_LISTS = 8
+ARENA_TOP, ARENA_LIMIT, ARENA_END = range(8, 11)
+HOME, FUEL, DEADLINE, INTERVAL = range(11, 15)
+FREE_LISTS = 16
 CLASSES = 64 * 8 + 16
 TRACE = FREE_LISTS + CLASSES
 TRACE_LENGTH = 64
@@ -20,12 +22,27 @@ NEXT, BACK, CLASS, SIZE = range(4)
 HEADER = 64
 HUGE = 4 << 20
 
-OUT_OF_MEMORY, STACK_EXHAUSTED = 0, 1
+OUT_OF_MEMORY, STACK_EXHAUSTED, INTERRUPTED = 0, 1, 2
 """The sites that every program has."""
 
-NAMES = ("dl_alloc", "dl_free", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_trace", "dl_frame", "dl_release")
+NAMES = (
+    "dl_alloc", "dl_free", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_trace", "dl_frame", "dl_release",
+    "dl_enter", "dl_callback", "dl_poll", "dl_deeper",
+)  # fmt: skip
+
+LOOK, DEEPER = -1, -2
+"""What the host is asked besides the work of sites: to see whether the run should end, and for more stack."""
+
+FUEL_OF_A_CALL, FUEL_OF_TRIPS, FULL = 1, 512, 1024
+"""What recursive calls and chunks of trips use up until the clock is read."""
+
+FINE = 1
+"""What the host answers; anything else is a failure, as where its answer is lost."""
 
 DECLARATIONS = """
+declare i32 @dl_callback(ptr, i64, ptr)
+declare i1 @dl_poll(ptr, i64)
+declare i1 @dl_deeper(ptr, ptr)
 declare ptr @dl_alloc(ptr, i64)
 declare void @dl_free(ptr, ptr)
 declare void @dl_trace(ptr, i64)
@@ -37,6 +54,7 @@ declare i32 @madvise(ptr, i64, i32)
 declare void @free(ptr)
 declare i64 @llvm.ctlz.i64(i64, i1 immarg)
 declare ptr @llvm.frameaddress.p0(i32 immarg)
+declare i64 @llvm.readcyclecounter()
 
 ; where the stack is now
 define ptr @dl_frame() nounwind {{
@@ -226,4 +244,101 @@ note:
 done:
   ret void
 }}
+
+; has the host do something; whether it did
+define i32 @dl_callback(ptr %ctx, i64 %site, ptr %slots) noinline nounwind {{
+  store i64 %site, ptr %ctx
+  %callbackp = getelementptr i64, ptr %ctx, i64 {CALLBACK}
+  %callback = load ptr, ptr %callbackp
+  %homep = getelementptr i64, ptr %ctx, i64 {HOME}
+  %home = load ptr, ptr %homep
+  %here = icmp eq ptr %home, null
+  br i1 %here, label %direct, label %away
+direct:
+  %answer = call i32 %callback(ptr %slots, ptr null)
+  ret i32 %answer
+away:
+  %saved = alloca ptr
+  %back = call i32 @dl_switch(ptr %callback, ptr %slots, ptr null, ptr %home, ptr %saved)
+  ret i32 %back
+}}
+
+; runs an entry on the stack that ends at `top`; the host's work is done on the stack of the caller
+define i32 @dl_enter(ptr %entry, ptr %ctx, ptr %words, ptr %top) nounwind {{
+  %homep = getelementptr i64, ptr %ctx, i64 {HOME}
+  %failed = call i32 @dl_switch(ptr %entry, ptr %ctx, ptr %words, ptr %top, ptr %homep)
+  store ptr null, ptr %homep
+  ret i32 %failed
+}}
+
+; uses up fuel; from time to time, by the clock, asks the host whether to go on. Whether the run has to end
+define i1 @dl_poll(ptr %ctx, i64 %cost) cold noinline nounwind {{
+  %fuelp = getelementptr i64, ptr %ctx, i64 {FUEL}
+  %fuel = load i64, ptr %fuelp
+  %left = sub i64 %fuel, %cost
+  store i64 %left, ptr %fuelp
+  %empty = icmp slt i64 %left, 0
+  br i1 %empty, label %look, label %fine
+fine:
+  ret i1 false
+look:
+  store i64 {FULL}, ptr %fuelp
+  %intervalp = getelementptr i64, ptr %ctx, i64 {INTERVAL}
+  %deadlinep = getelementptr i64, ptr %ctx, i64 {DEADLINE}
+  %deadline = load i64, ptr %deadlinep
+  %now = call i64 @llvm.readcyclecounter()
+  %late = icmp ugt i64 %now, %deadline
+  br i1 %late, label %due, label %fine
+due:
+  %interval = load i64, ptr %intervalp
+  %next = add i64 %now, %interval
+  store i64 %next, ptr %deadlinep
+  %first = icmp eq i64 %deadline, 0
+  br i1 %first, label %fine, label %ask
+ask:
+  %answer = call i32 @dl_callback(ptr %ctx, i64 {LOOK}, ptr null)
+  %end = icmp ne i32 %answer, {FINE}
+  br i1 %end, label %interrupted, label %fine
+interrupted:
+  store i64 {INTERRUPTED}, ptr %ctx
+  ret i1 true
+}}
+
+; asks the host for more stack; whether there is some
+define i1 @dl_deeper(ptr %ctx, ptr %frame) cold noinline nounwind {{
+  %answer = call i32 @dl_callback(ptr %ctx, i64 {DEEPER}, ptr %frame)
+  %more = icmp eq i32 %answer, {FINE}
+  ret i1 %more
+}}
 """
+
+SWITCH = """
+; calls f(a, b) on the stack that ends at `top`; stores where this one is now
+define i32 @dl_switch(ptr %f, ptr %a, ptr %b, ptr %top, ptr %saved) naked nounwind {
+  call void asm sideeffect "\
+pushq %rbp\\0A\
+movq %rsp, %rbp\\0A\
+movq %rsp, (%r8)\\0A\
+movq %rcx, %rsp\\0A\
+movq %rdi, %rax\\0A\
+movq %rsi, %rdi\\0A\
+movq %rdx, %rsi\\0A\
+callq *%rax\\0A\
+movq %rbp, %rsp\\0A\
+popq %rbp\\0A\
+retq", ""()
+  unreachable
+}
+"""
+
+NO_SWITCH = """
+define i32 @dl_switch(ptr %f, ptr %a, ptr %b, ptr %top, ptr %saved) nounwind {
+  %result = call i32 %f(ptr %a, ptr %b)
+  ret i32 %result
+}
+"""
+
+
+def switch_text(x86: bool) -> str:
+    """The function that changes stacks, by the conventions of System V on x86-64; elsewhere it stays on this one."""
+    return SWITCH if x86 else NO_SWITCH

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
+from dlang.codegen.llvm import polls
 from dlang.codegen.llvm.indices import bounds
 from dlang.codegen.llvm.mathematics import FUNCTIONS
+from dlang.codegen.llvm.polls import chunk, look, look_every
 from dlang.codegen.llvm.reductions import accumulate, accumulator_types, finish, first_totals, horizontal
 from dlang.codegen.llvm.scalars import BITS, LIBM, iota
 from dlang.codegen.llvm.writer import LaneContext, Writer
 from dlang.codegen.loops import Loop, Stmt
 from dlang.ir.anf import Var
+
+LANES_PER_TRIP = 4  # vectors go so much faster
 
 
 def loop(w: Writer, stmt: loops.Loop) -> None:
@@ -24,7 +28,11 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     start = first_totals(w, stmt.reductions)
     pre, done = w.label("pre"), w.label("done")
     entering = w.block
-    w.fork(w.emit(f"icmp slt i64 {low}, {high}"), pre, done)
+    certain = (polls.count(stmt) or 0) > 0
+    if certain:
+        w.jump(pre)
+    else:
+        w.fork(w.emit(f"icmp slt i64 {low}, {high}"), pre, done)
     outer = w.code
     with w.scope(loads=True) as scope:
         w.code = []
@@ -39,7 +47,7 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     w.code += inner
     w.jump(done)
     w.begin(done)
-    finish(w, stmt.reductions, start, entering, totals, leaving)
+    finish(w, stmt.reductions, start, "" if certain else entering, totals, leaving)
 
 
 def _trips(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
@@ -60,6 +68,9 @@ def _trips(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str
         for name, type, first, total in zip(names, types, start, totals, strict=True)
     ]
     w.code[position:position] = phis
+    trips = chunk(stmt.stmts)
+    if not _few(stmt, trips):
+        look_every(w, index, trips)
     w.jump(latch)
     w.begin(latch)
     w.code.append(f"  {following} = add nsw i64 {index}, 1")
@@ -75,6 +86,8 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     count = w.emit(f"sub i64 {high}, {low}")
     main = w.emit(f"and i64 {count}, {-width}")
     middle = w.emit(f"add i64 {low}, {main}")
+    span = 0 if _few(stmt, chunk(stmt.stmts)) else chunk(stmt.stmts) * LANES_PER_TRIP
+    begin = _chunk_end(w, low, span, middle) if span else middle
     w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, rest)
 
     context = LaneContext(stmt.var, width, None, bail, {})
@@ -83,19 +96,31 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     types = accumulator_types(w, stmt.reductions)
     names = [w.name("a") for _ in types]
     index, following = w.name("i"), w.name("i")
+    end, later, turn, again = w.name("end"), w.name("end"), w.label("turn"), w.label("again")
     w.begin(head)
-    w.code.append(f"  {index} = phi i64 [ {low}, %{entering} ], [ {following}, %{latch} ]")
     position = len(w.code)
     _bind_lanes(w, stmt.var, index)
     w.statements(stmt.stmts)
     totals = accumulate(w, stmt.reductions, names)
+    carried = [("i64", index, low, following), *zip(types, names, first, totals, strict=True)]
+    repeated = f", [ {{}}, %{again} ]" if span else ""
     w.code[position:position] = [
-        f"  {name} = phi {type} [ {x}, %{entering} ], [ {total}, %{latch} ]"
-        for name, type, x, total in zip(names, types, first, totals, strict=True)
+        f"  {name} = phi {type} [ {x}, %{entering} ], [ {total}, %{latch} ]" + repeated.format(total)
+        for type, name, x, total in carried
     ]
+    if span:
+        w.code.insert(
+            position, f"  {end} = phi i64 [ {begin}, %{entering} ], [ {end}, %{latch} ], [ {later}, %{again} ]"
+        )
     w.jump(latch)
     w.begin(latch)
     w.code.append(f"  {following} = add nsw i64 {index}, {width}")
+    if span:
+        w.fork(w.emit(f"icmp slt i64 {following}, {end}"), head, turn)
+        w.cold += _another_chunk(w, again, head, following, later, span, middle)
+        latch, head = turn, w.label("look")
+        w.cold += [f"{head}:", *look(w, again)]
+        w.begin(turn)
     more = w.emit(f"icmp slt i64 {following}, {middle}")
     if not context.bailed and _mask_is_cheap(stmt.stmts):
         w.fork(more, head, rest)
@@ -126,6 +151,28 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     for type, before, value in zip(accumulator_types(w, stmt.reductions), merged[1:], last, strict=True):
         out.append(w.emit(f"phi {type} [ {before}, %{rest} ], [ {value}, %{after} ]"))
     return out
+
+
+def _few(stmt: Loop, trips: int) -> bool:
+    """Whether a loop is known to be over before it has to look up."""
+    known = polls.count(stmt)
+    return known is not None and known <= trips
+
+
+def _chunk_end(w: Writer, low: str, span: int, middle: str) -> str:
+    return w.ops().intrinsic("smin", "i64", w.emit(f"add nsw i64 {low}, {span}"), middle)
+
+
+def _another_chunk(w: Writer, again: str, head: str, following: str, later: str, span: int, middle: str) -> list[str]:
+    """The block that goes on with the next chunk of trips."""
+    w.module.declare("llvm.smin.i64", "i64", "i64", "i64")
+    far = w.name("far")
+    return [
+        f"{again}:",
+        f"  {far} = add nsw i64 {following}, {span}",
+        f"  {later} = call i64 @llvm.smin.i64(i64 {far}, i64 {middle})",
+        f"  br label %{head}",
+    ]
 
 
 def _masked_rest(

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dlang.codegen import loops
-from dlang.codegen.llvm.scalars import LLVM, Module, Scalars, constant
+from dlang.codegen.llvm.scalars import Module, Scalars, constant, llvm_type
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.loops import Buffer, Slot, Stmt, Value, scalar_dtype
 from dlang.ir.anf import Atom, Lit, Var
@@ -40,7 +40,7 @@ class LaneContext:
 
 def slot_type(value: Value) -> str:
     """The LLVM type of what is passed, carried or bound."""
-    return "ptr" if isinstance(value, Buffer) else LLVM[scalar_dtype(value)]
+    return "ptr" if isinstance(value, Buffer) else llvm_type(scalar_dtype(value))
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class Writer:
                 return constant(int(self.module.literal(x)), "i64", width)
             return constant(x.value, x.dtype, width)
         found = self.lane.vectors.get(x)
-        return found if found is not None else self.splat(self.values[x], LLVM[scalar_dtype(x)], self.depths[x])
+        return found if found is not None else self.splat(self.values[x], llvm_type(scalar_dtype(x)), self.depths[x])
 
     def splat(self, value: str, type: str, depth: int) -> str:
         """A scalar in every lane, made where the scalar is."""

@@ -1,39 +1,130 @@
-"""How far the stack of this thread may grow."""
+"""Stacks for recursion: as deep as there is memory, whatever stack the calling thread has.
+
+Compiled code that may recurse runs on a stack of its own, to which the entry switches (`support.switch_text`); what it
+asks of the host runs on the thread's own stack, so Python never sees another. Where there is no code for the switch, a
+thread with a large stack does the same.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
+import platform
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 
-MARGIN = 256 << 10  # left for what compiled code calls
-FALLBACK = 512 << 10  # what there surely is, where the system does not tell
+from dlang.runtime.platform.arena import PORTABLE, Reservation, reserve
+from dlang.runtime.platform.memory import available_memory, physical_memory
 
-_known = threading.local()
-
-
-def stack_limit() -> int:
-    """The lowest address that compiled code may use for its frames on this thread."""
-    limit = getattr(_known, "limit", None)
-    if limit is None:
-        limit = _known.limit = _measure()
-    return int(limit)
+MARGIN = 256 << 10  # left at the end for what compiled code calls
+FIRST = 64 << 20  # bytes that a run has without asking, and that stay from one run to the next
+LEAST_STEP = 16 << 20
+THREAD = 1 << 30  # bytes of the stack of a thread: reserved, where the system only reserves
+PAGE = 4096
 
 
-def _measure() -> int:
+def can_switch() -> bool:
+    """Whether compiled code can go to another stack on this machine."""
+    return os.name == "posix" and platform.machine() in ("x86_64", "AMD64") and not os.environ.get(PORTABLE)
+
+
+@dataclass(slots=True)
+class Stack:
+    """Addresses from `lowest` to `top`; a run may go down to `limit`, and then has to ask for more."""
+
+    lowest: int
+    top: int
+    limit: int
+    memory: Reservation | None = None
+
+    def deeper(self, frame: int) -> bool:
+        """Lowers the limit for a run that has reached it, unless it would take the last quarter of all memory."""
+        room = frame - self.lowest
+        spare = available_memory() - physical_memory() // 4
+        step = min(room, spare // 2)
+        if step < LEAST_STEP and step < room:
+            return False
+        self.limit = frame - step
+        return step > 0
+
+    def give_back(self) -> None:
+        """After a run: lets the system have the memory of one that went deep."""
+        first = max(self.top - FIRST, self.lowest)
+        if self.limit < first and self.memory is not None:
+            self.memory.give_back(PAGE, first - self.memory.address)
+        self.limit = first
+
+
+def new_stack(bytes: int = 0) -> Stack:
+    """A stack of so many bytes; 0 for as many as there is memory. Raises `MemoryError`."""
+    memory = reserve(bytes)
+    top = (memory.address + memory.bytes) & -64
+    _guard(memory.address)
+    lowest = min(memory.address + MARGIN, top)
+    return Stack(lowest, top, max(top - FIRST, lowest), memory)
+
+
+def _guard(address: int) -> None:
+    """Makes a page unusable: the last defence."""
+    protect = _protect()
+    if protect is not None:
+        protect(address, PAGE, 0)
+
+
+@cache
+def _protect() -> Callable[[int, int, int], int] | None:
     try:
-        libc = ctypes.CDLL(None)
-        attributes = (ctypes.c_char * 256)()
-        base, size = ctypes.c_void_p(), ctypes.c_size_t()
-        libc.pthread_self.restype = ctypes.c_void_p
-        libc.pthread_getattr_np.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-        if libc.pthread_getattr_np(libc.pthread_self(), attributes) == 0:
-            libc.pthread_attr_getstack(attributes, ctypes.byref(base), ctypes.byref(size))
-            libc.pthread_attr_destroy(attributes)
-            if base.value is not None:
-                return base.value + MARGIN
-    except (AttributeError, OSError):
-        pass
-    from dlang.codegen.llvm.jit import support_address
+        function = ctypes.CDLL(None).mprotect
+    except (AttributeError, OSError, TypeError):
+        return None
+    function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return function
 
-    here = ctypes.CFUNCTYPE(ctypes.c_void_p)(support_address("dl_frame"))()
-    return int(here or 0) - FALLBACK
+
+# ---- the fallback ----------------------------------------------------------------------------------------------------
+_sizes = threading.Lock()  # the size of a new thread's stack is a setting of the process
+
+
+def call_on_thread(
+    function: Callable[[Stack], int], here: Callable[[], int], bytes: int, cancel: Callable[[BaseException], None]
+) -> int:
+    """Calls a function on a thread with a large stack, which it is told. here: where the stack is.
+
+    cancel: told of what interrupts the waiting, which ends when the function does, and is raised then.
+    """
+    size = max(bytes or min(THREAD, physical_memory() // 2), 4 * MARGIN)
+    outcome: list[int | BaseException] = []
+    done = threading.Event()
+
+    def work() -> None:
+        top = here()
+        lowest = top - size + MARGIN
+        try:
+            outcome.append(function(Stack(lowest, top, lowest)))
+        except BaseException as error:  # handed to the thread that waits
+            outcome.append(error)
+        finally:
+            done.set()
+
+    with _sizes:
+        before = threading.stack_size(size)
+        try:
+            thread = threading.Thread(target=work, name="dlang", daemon=True)
+            thread.start()
+        finally:
+            threading.stack_size(before)
+    interruption: BaseException | None = None
+    while not done.is_set():
+        try:
+            done.wait()
+        except BaseException as error:
+            interruption = error
+            cancel(error)
+    if interruption is not None:
+        raise interruption
+    (result,) = outcome
+    if isinstance(result, BaseException):
+        raise result
+    return result

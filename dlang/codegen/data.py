@@ -1,0 +1,149 @@
+"""Nodes of datatypes: how they are laid out, and the loops that drop those which nothing reaches any more.
+
+A node is a header, then a word for each field: first the references, then the scalars, so that a collector needs to
+know only how many references there are. The arrays of a node lie in the arena with it, which they may be written to in
+the first place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlang.codegen.blocks import Owned, Scheduler, Wanted
+from dlang.codegen.loops import (
+    ArrayValue,
+    Body,
+    Buffer,
+    Collect,
+    Evaluate,
+    LoadField,
+    LoadTag,
+    Mark,
+    Node,
+    Slot,
+    Stmt,
+    Value,
+)
+from dlang.codegen.memory import I64, Place, whole
+from dlang.codegen.regions import holds_nodes
+from dlang.diagnostics import Span
+from dlang.ir import anf
+from dlang.ir.anf import Array, Scalar, Var, Variant, fresh, poly
+
+NURSERY = 1 << 20  # bytes that a loop makes before it first looks for what it still needs; they stay in a cache
+
+
+# ---- nodes -----------------------------------------------------------------------------------------------------------
+def words(variant: Variant) -> tuple[int, ...]:
+    """The word of each field within a node of a variant: references come first."""
+    order = sorted(range(len(variant.fields)), key=lambda k: not _is_reference(variant.fields[k]))
+    out = [0] * len(order)
+    for word, k in enumerate(order):
+        out[k] = word
+    return tuple(out)
+
+
+def _is_reference(formal: Var) -> bool:
+    return isinstance(formal.type, Array) or holds_nodes(formal.type)
+
+
+def construct(s: Scheduler, op: anf.Construct, var: Var, span: Span | None) -> None:
+    references: list[Value] = []
+    scalars: list[anf.Atom] = []
+    for formal, arg in zip(op.variant.fields, op.args, strict=True):
+        if isinstance(arg.type, Array):
+            assert isinstance(arg, Var)
+            references.append(_held(s, arg))
+        else:
+            (references if _is_reference(formal) else scalars).append(arg)
+    s.out.append(Node(var, op.variant.tag, tuple(references), tuple(scalars), span))
+
+
+def _held(s: Scheduler, array: Var) -> Buffer:
+    """An array in the arena that nothing changes any more: itself if it is one, or a copy."""
+    assert isinstance(array.type, Array)
+    place, memory = s.place(array), s.memory
+    if place.whole and place.buffer in s.nodes.arrays:
+        if place.buffer not in memory.writable:
+            return place.buffer
+        if not memory.busy(place.buffer):
+            memory.writable.discard(place.buffer)
+            return place.buffer
+    buffer = s.node_room(array.name, array.type)
+    memory.writable.discard(buffer)
+    s.copy(place, whole(buffer, array.type.shape))
+    return buffer
+
+
+def fields(s: Scheduler, op: anf.Fields, vars: Sequence[Var]) -> None:
+    for var, word in zip(vars, words(op.variant), strict=True):
+        match var.type:
+            case Array(dtype, shape):
+                buffer = Buffer(var.name, dtype)
+                s.nodes.arrays.add(buffer)
+                s.memory.settle(var, whole(buffer, shape))
+                s.out.append(LoadField(buffer, op.node, word))
+            case _:
+                s.out.append(LoadField(var, op.node, word))
+
+
+def tag(s: Scheduler, op: anf.Tag, var: Var) -> None:
+    s.out.append(LoadTag(var, op.node))
+
+
+# ---- loops that carry nodes ------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Collecting:
+    """A loop that collects: where the arena ended before it, and up to where it may grow in this trip."""
+
+    mark: Var
+    trigger: Var
+
+
+def collecting(
+    s: Scheduler, op: anf.For | anf.While, params: list[Slot], init: list[Value], results: list[Slot]
+) -> Collecting | None:
+    """What a loop needs in order to collect, added to what it carries; None if it need not."""
+    if not s.nodes.made_in(op.body) or not any(holds_nodes(p.type) for p in op.params):
+        return None
+    mark, first, trigger, last = (fresh(name, I64) for name in ("mark", "first", "trigger", "last"))
+    s.out += [Mark(mark), Evaluate(first, poly(mark) + NURSERY)]
+    params.append(trigger)
+    init.append(first)
+    results.append(last)
+    return Collecting(mark, trigger)
+
+
+def collected(c: Collecting, block: anf.Block, body: Body, wanted: Sequence[Wanted]) -> Body:
+    """The body of a loop, as scheduled from a block, that collects at its end.
+
+    Its roots are the next state, with the arrays that are changed in place: all other references into what the loop has
+    made end with the trip.
+    """
+    handles: list[Var] = []
+    moved: list[Var] = []
+    arrays: list[ArrayValue] = []
+    out: list[Value] = []
+    shapes = [
+        r.type.shape
+        for r, want in zip(block.results, wanted, strict=True)
+        if isinstance(r.type, Array) and isinstance(want, Owned)
+    ]
+    for value in body.results:
+        if isinstance(value, Buffer):
+            shape = shapes.pop(0)
+            if anf.is_handle(value.dtype):
+                arrays.append(ArrayValue(value, shape))
+        elif isinstance(value, Var) and isinstance(value.type, Scalar) and anf.is_handle(value.type.dtype):
+            handles.append(value)
+            value = fresh(value.name, value.type)
+            moved.append(value)
+        out.append(value)
+    for place in wanted:
+        if isinstance(place, Place) and anf.is_handle(place.buffer.dtype):
+            arrays.append(ArrayValue(place.buffer, place.shape))
+    following = fresh("trigger", I64)
+    collect = Collect(c.mark, c.trigger, tuple(handles), tuple(arrays), tuple(moved), following)
+    stmts: tuple[Stmt, ...] = (*body.stmts, collect)
+    return Body(stmts, (*out, following))

@@ -1,0 +1,88 @@
+"""Where long runs look up: whether somebody has pressed Ctrl-C.
+
+A loop looks once in a chunk of trips, so what it costs can't be measured; a loop of few trips, which is over soon, does
+not look at all. The clock decides when the host is asked, which lets Python run its handlers of signals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.codegen.llvm import support
+from dlang.codegen.llvm.writer import Writer
+from dlang.codegen.loops import (
+    Branch,
+    Compute,
+    Convert,
+    Evaluate,
+    Free,
+    Guard,
+    Load,
+    Loop,
+    Slice,
+    Stmt,
+    Store,
+)
+
+SHORT = 1 << 14  # trips of straight code between two looks
+LONG = 1 << 6  # trips with loops, calls or work of the host in them
+_STRAIGHT = (Compute, Convert, Evaluate, Load, Store, Slice, Free, Guard)
+
+
+def chunk(stmts: Sequence[Stmt]) -> int:
+    """How many trips of a loop with this body may go by without a look; a power of two."""
+    weight = _weight(stmts)
+    return LONG if weight is None else max(SHORT >> weight.bit_length() - 1, LONG)
+
+
+def _weight(stmts: Sequence[Stmt]) -> int | None:
+    """How often the innermost code of a body runs in one trip; None where that isn't known."""
+    most = 1
+    for s in stmts:
+        found: int | None = None
+        match s:
+            case Branch():
+                arms = _weight(s.then.stmts), _weight(s.otherwise.stmts)
+                found = None if arms[0] is None or arms[1] is None else max(arms[0], arms[1])
+            case Loop():
+                trips, inner = count(s), _weight(s.stmts)
+                found = None if trips is None or inner is None else max(trips, 1) * inner
+            case _ if isinstance(s, _STRAIGHT):
+                found = 1
+            case _:
+                pass
+        if found is None:
+            return None
+        most = max(most, found)
+    return most
+
+
+def count(loop: Loop) -> int | None:
+    """How many trips a loop makes, if that is known."""
+    if len(loop.lows) != 1 or len(loop.highs) != 1:
+        return None
+    trips = (loop.highs[0] - loop.lows[0]).constant
+    return None if trips is None else int(trips)
+
+
+def look_every(w: Writer, index: str, trips: int) -> None:
+    """Looks in one of so many trips, a power of two."""
+    low = w.emit(f"and i64 {index}, {trips - 1}")
+    look_if(w, w.emit(f"icmp eq i64 {low}, {trips - 1}"), support.FUEL_OF_TRIPS)
+
+
+def look_if(w: Writer, due: str, fuel: int) -> None:
+    """Looks where a condition holds, which is rare."""
+    looking, fine = w.label("look"), w.label("fine")
+    w.code.append(f"  br i1 {due}, label %{looking}, label %{fine}, !prof !0")
+    w.cold += [f"{looking}:", *look(w, fine, fuel)]
+    w.begin(fine)
+
+
+def look(w: Writer, fine: str, fuel: int = support.FUEL_OF_TRIPS) -> list[str]:
+    """The lines of a block that looks and goes on at a label, or ends the run."""
+    end = w.name("end")
+    return [
+        f"  {end} = call i1 @dl_poll(ptr %ctx, i64 {fuel})",
+        f"  br i1 {end}, label %fail, label %{fine}, !prof !0",
+    ]

@@ -1,0 +1,119 @@
+"""Which array continues which: operations that consume an array give it another value in the same memory.
+
+A branch continues an array if both arms do. It does too if one arm does and the other makes an array of its own while
+nothing looks at the old one any more, so that a loop that hands an array on in one arm need not copy it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dlang.ir.anf import Array, Atom, Block, Check, Comp, For, If, Let, Reshape, Stop, Update, Var, View, While
+from dlang.ir.traverse import free_vars, mentioned
+
+
+@dataclass(slots=True)
+class Chains:
+    """step: the array that a result replaces, where an operation consumes one. level: how deep the let's block is.
+
+    views: what a view is of. uses: of the open blocks, where each variable is used last, and where the walk is.
+    """
+
+    step: dict[Var, Var] = field(default_factory=dict)
+    level: dict[Var, int] = field(default_factory=dict)
+    views: dict[Var, Var] = field(default_factory=dict)
+    uses: list[tuple[dict[Var, int], int]] = field(default_factory=list)
+
+    def root(self, atom: Atom, level: int) -> Atom:
+        """Follows what was consumed, through the lets of blocks at least `level` deep."""
+        while isinstance(atom, Var) and self.level.get(atom, -1) >= level and atom in self.step:
+            atom = self.step[atom]
+        return atom
+
+    def add(self, block: Block, level: int = 0) -> None:
+        """Takes in a block and the blocks inside it."""
+        last = last_uses(block)
+        for position, let in enumerate(block.lets):
+            for var in let.vars:
+                self.level[var] = level
+            self.uses.append((last, position))
+            self._let(let, level)
+            self.uses.pop()
+
+    def _let(self, let: Let, level: int) -> None:
+        match let.op:
+            case Update(array=array):
+                self.step[let.vars[0]] = array
+            case Check(subjects=subjects):
+                self._alias(let.vars, subjects)
+            case Stop(arg=arg):
+                self._alias(let.vars, (arg,))
+            case View(array=array) | Reshape(array=array):
+                self.views[let.vars[0]] = array
+            case Comp(body=body, destinations=destinations):
+                self.add(body, level + 1)
+                for var, destination in zip(let.vars, destinations, strict=True):
+                    if destination.into is not None:
+                        self.step[var] = destination.into
+            case If(then=then, otherwise=otherwise):
+                self.add(then, level + 1)
+                self.add(otherwise, level + 1)
+                for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
+                    if _is_array(var):
+                        self._branch(var, (a, then), (b, otherwise), level)
+            case (
+                For(params=params, init=init, body=body, early=early)
+                | While(params=params, init=init, body=body, early=early)
+            ):
+                self.uses.append((dict.fromkeys(free_vars(let.op), 1), 0))  # all of it may be used again
+                self.add(body, level + 1)
+                if isinstance(let.op, While):
+                    self.add(let.op.condition, level + 1)
+                self.uses.pop()
+                for var, param, first, value in zip(let.vars, params, init, body.results[early:], strict=True):
+                    if _is_array(var) and isinstance(first, Var) and self.root(value, level + 1) is param:
+                        self.step[var] = first
+            case _:
+                pass
+
+    def _branch(self, var: Var, one: tuple[Atom, Block], other: tuple[Atom, Block], level: int) -> None:
+        for (a, _), (b, arm) in ((one, other), (other, one)):
+            root = self.root(a, level + 1)
+            if not isinstance(root, Var) or self.level.get(root, -1) > level:
+                continue
+            end = self.root(b, level + 1)
+            if end is root or (isinstance(end, Var) and self.level.get(end, -1) > level and self._done_with(root, arm)):
+                self.step[var] = root
+                return
+
+    def _done_with(self, root: Var, arm: Block) -> bool:
+        """Whether neither an arm of the branch at hand nor anything after it looks at the memory of an array."""
+        later = [var for last, at in self.uses for var, use in last.items() if use > at]
+        return all(self._memory(var) is not root for var in (*mentioned(arm), *later))
+
+    def _memory(self, var: Var) -> Var:
+        """The array whose memory a variable has."""
+        while var in self.step or var in self.views:
+            var = self.step[var] if var in self.step else self.views[var]
+        return var
+
+    def _alias(self, vars: tuple[Var, ...], args: tuple[Atom, ...]) -> None:
+        for var, arg in zip(vars, args, strict=True):
+            if _is_array(var) and isinstance(arg, Var):
+                self.step[var] = arg
+
+
+def last_uses(block: Block) -> dict[Var, int]:
+    """The position of the last let of a block that mentions each variable, at any depth."""
+    last: dict[Var, int] = {}
+    for position, let in enumerate(block.lets):
+        for var in mentioned(let.op):
+            last[var] = position
+    for result in block.results:
+        if isinstance(result, Var):
+            last[result] = len(block.lets)
+    return last
+
+
+def _is_array(var: Var) -> bool:
+    return isinstance(var.type, Array)

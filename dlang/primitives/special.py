@@ -1,0 +1,52 @@
+"""The special functions that NumPy lacks, element by element in f64: what they mean, not how compiled code does it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+
+
+def _elementwise(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """A function of one float on numbers and arrays of any float dtype."""
+    whole = np.frompyfunc(function, 1, 1)
+    return lambda x: np.asarray(whole(np.asarray(x, np.float64)), np.float64).astype(np.asarray(x).dtype)
+
+
+def _lgamma(x: float) -> float:
+    """log |gamma x|; infinite at the poles."""
+    if x <= 0 and x == math.floor(x):
+        return math.inf
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
+
+
+def _digamma(x: float) -> float:
+    """The derivative of log |gamma x|: by its recurrence up to 10, from there on by its asymptotic series."""
+    if x == 0:
+        return math.copysign(math.inf, -x)
+    if x < 0:
+        if x == math.floor(x):
+            return math.nan
+        r = x - round(x)
+        return _digamma(1 - x) - math.pi / math.tan(math.pi * r)
+    total = 0.0
+    while x < 10:
+        total -= 1 / x
+        x += 1
+    if math.isinf(x) or math.isnan(x):
+        return x
+    series = sum(b / (2 * k * x ** (2 * k)) for k, b in enumerate(_BERNOULLI, 1)) if x < 1e20 else 0.0
+    return total + math.log(x) - 0.5 / x - series
+
+
+erf = _elementwise(math.erf)
+erfc = _elementwise(math.erfc)
+lgamma = _elementwise(_lgamma)
+digamma = _elementwise(_digamma)

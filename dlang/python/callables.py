@@ -1,0 +1,110 @@
+"""Functions as arguments: one of the language is itself, any other callable is foreign code.
+
+Foreign code is compiled for the type of the parameter and not for the callable: which one is meant, a number says that
+crosses with the other arguments. So a lambda that is new at every call is compiled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+from dlang.diagnostics import DlangError, Span, error
+from dlang.typecheck import core
+from dlang.typecheck.declarations import size_of_param
+from dlang.typecheck.foreign import PRIMITIVE, foreign_body, given_by
+from dlang.typecheck.program import Checked
+from dlang.typecheck.schemes import Scheme
+from dlang.typecheck.scope import FnEntry
+from dlang.typecheck.terms import copy, variables
+from dlang.typecheck.types import Type, TypeCon, TypeFn
+
+
+@dataclass
+class Handles:
+    """The callables of the calls under way, by number."""
+
+    held: dict[int, Callable[..., Any]] = field(default_factory=dict)
+    numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def hold(self, function: Callable[..., Any]) -> int:
+        number = next(self.numbers)
+        self.held[number] = function
+        return number
+
+    def release(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            del self.held[number]
+
+    def call(self, number: int, *args: Any) -> Any:
+        return self.held[number](*args)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A function as an argument. arity: of foreign code, whose first parameter is the number of the callable."""
+
+    entry: FnEntry
+    arity: int | None = None
+
+
+def of_language(checked: Checked, expression: str, decl: core.FnDecl, settle: bool) -> Passed:
+    """A function of a module, or a derivative of one."""
+    own = checked.table.entries.get(expression)
+    if isinstance(own, FnEntry):
+        return Passed(own)
+    if settle:
+        message = f"`{decl.name}` cannot be passed to a function: its types are not written out"
+        raise error("E0964", message, decl.span, help=("annotate the function that is differentiated",))
+    assert decl.result is not None
+    params = tuple([p.local.type for p in decl.params])
+    sizes = tuple([size_of_param(p.local) for p in decl.params])
+    scheme = Scheme(params, decl.result, sizes, decl.variables, decl.opened)
+    names = tuple([p.local.name for p in decl.params])
+    return Passed(FnEntry(decl, scheme, names, tuple([p.default is not None for p in decl.params])))
+
+
+def of_python(param: core.Param, arrow: TypeFn, known: Iterable[Type], handles: Handles, span: Span) -> Passed:
+    """Foreign code of the type of a parameter. known: the types of the parameters that are no functions."""
+    settled = variables(*arrow.params, *known)
+    if any(v not in settled for v in variables(arrow.result)):
+        raise _untold(param, span)
+    name = param.local.name
+    which = core.Local("which", TypeCon("i64"))
+    locals_ = [core.Local(f"x{k}", t) for k, t in enumerate(arrow.params)]
+    decl = core.FnDecl(name, "", param.local.span or span, kind="extern", result=arrow.result)
+    decl.params = tuple([core.Param(local) for local in (which, *locals_)])
+    decl.variables = tuple(variables(*arrow.params, arrow.result))
+    decl.effects = frozenset(copy(arrow.effects).names)
+    decl.body = foreign_body(decl, PRIMITIVE)
+    given_by(decl, handles.call)
+    scheme = Scheme((which.type, *arrow.params), arrow.result, (None,) * len(decl.params), decl.variables)
+    return Passed(FnEntry(decl, scheme, (None,) * len(decl.params), (False,) * len(decl.params)), len(arrow.params))
+
+
+def _untold(param: core.Param, span: Span) -> DlangError:
+    message = f"the type of `{param.local.name}` does not say what a function of Python gives"
+    help = "annotate the parameter, for example `f: (f64[n]) -> f64`; or pass a function of the language"
+    return error("E0964", message, param.local.span or span, help=(help,))
+
+
+def unwritten(e: core.Expr) -> core.Expr:
+    """A call with lambdas around foreign code, which nobody wrote: their place is that of the parameter.
+
+    Inside they have none, so what fails there is where the lambda is called.
+    """
+    if not isinstance(e, core.Call):
+        return e
+    return replace(e, args=tuple([_placed(a) if isinstance(a, core.Lambda) else a for a in e.args]))
+
+
+def _placed(e: core.Lambda) -> core.Lambda:
+    if not isinstance(e.body, core.Call) or not isinstance(e.body.function, core.FnRef):
+        return e
+    span = e.body.function.decl.span
+    nowhere = Span(span.source, span.start, span.start)
+    args = tuple([a if a is None else replace(a, span=nowhere) for a in e.body.args])
+    function = replace(e.body.function, span=nowhere)
+    return replace(e, span=span, body=replace(e.body, span=nowhere, function=function, args=args))

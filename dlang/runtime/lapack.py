@@ -1,0 +1,175 @@
+"""Linear algebra by LAPACK, on matrices of f64 or f32 in row-major order; the last result is `info` where there is one.
+
+LAPACK's matrices are column-major. Where an operation commutes with transposition no data is moved: the lower triangle
+of a row-major matrix is the upper one of the same memory read by columns. The interpreter and compiled code both call
+these functions, so their results are equal bit for bit, signs and order of eigenvectors included.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlang.runtime.platform.openblas import openblas
+
+Matrix = NDArray[Any]
+_BY_COLUMNS = 102  # LAPACK_COL_MAJOR
+NOT_FINITE = -1
+
+
+def cholesky(a: Matrix) -> list[Any]:
+    """The lower factor l of the symmetric matrix whose lower triangle is that of a; info: see `ir/libraries.py`."""
+    n = len(a)
+    factor = np.triu(a.T).copy(order="F")  # by columns its upper triangle: a = uᵀ u, and l is u by rows
+    info = _call("potrf", a, b"U", n, factor, _leading(n))
+    if not info:  # OpenBLAS lets NaN pass for a positive pivot
+        broken = np.flatnonzero(~(np.diagonal(factor) > 0))
+        info = int(broken[0]) + 1 if len(broken) else 0
+    return [_unless(info, factor.T), np.int64(info)]
+
+
+def lu(a: Matrix) -> list[Any]:
+    """l and u packed in one matrix, the order of the rows, and info: a[order] = l u. Exists for singular a too."""
+    packed, pivots, info = _factored(a)
+    order = np.arange(len(a))
+    for k, row in enumerate(pivots - 1):
+        order[k], order[row] = order[row], order[k]
+    return [np.ascontiguousarray(packed), order, np.int64(info)]
+
+
+def det(a: Matrix) -> list[Any]:
+    """The determinant: the product of the diagonal of u, negative after an odd number of exchanges of rows."""
+    packed, pivots, _ = _factored(a)
+    exchanges = np.count_nonzero(pivots != np.arange(1, len(a) + 1))
+    return [np.prod(np.diagonal(packed)) * a.dtype.type(-1 if exchanges % 2 else 1)]
+
+
+def solve(a: Matrix, b: Matrix) -> list[Any]:
+    """x with a x = b, by LU with partial pivoting."""
+    n, columns = b.shape
+    packed, pivots, info = _factored(a)
+    x = b.copy(order="F")
+    if not info and b.size:
+        _call("getrs", a, b"N", n, columns, packed, _leading(n), pivots, x, _leading(n))
+    return [_unless(info, x), np.int64(info)]
+
+
+def triangular_solve(a: Matrix, b: Matrix, lower: bool, transposed: bool, unit: bool) -> list[Any]:
+    """x with op(a) x = b, where op(a) is a or its transpose and only one triangle of a is read."""
+    n, columns = b.shape
+    x = b.copy(order="F")
+    by_columns = b"U" if lower else b"L", b"N" if transposed else b"T"  # the memory of a read by columns is aᵀ
+    info = 0
+    if b.size:
+        matrix, unit_flag = np.ascontiguousarray(a), b"U" if unit else b"N"
+        info = _call("trtrs", a, *by_columns, unit_flag, n, columns, matrix, _leading(n), x, _leading(n))
+    elif not unit:
+        zeros = np.flatnonzero(np.diagonal(a) == 0)
+        info = int(zeros[0]) + 1 if len(zeros) else 0
+    return [_unless(info, x), np.int64(info)]
+
+
+def qr(a: Matrix, k: int) -> list[Any]:
+    """q with k orthonormal columns and r, upper triangular with k rows, by Householder reflections."""
+    m, n = a.shape
+    k = int(k)
+    work = a.copy(order="F")
+    scales = np.empty(k, a.dtype)
+    _allocating("geqrf", a, m, n, work, _leading(m), scales)
+    r = np.triu(work[:k])
+    q = work[:, :k].copy(order="F")
+    _allocating("orgqr", a, m, k, k, q, _leading(m), scales)
+    return [np.ascontiguousarray(q), np.ascontiguousarray(r)]
+
+
+def svd(a: Matrix, k: int) -> list[Any]:
+    """u, s, vt: the reduced singular value decomposition by divide and conquer; s descends."""
+    m, n = a.shape
+    k = int(k)
+    u, s, vt = np.empty((m, k), a.dtype, "F"), np.empty(k, a.dtype), np.empty((k, n), a.dtype, "F")
+    if not np.isfinite(a).all():
+        info = NOT_FINITE
+    else:
+        work = a.copy(order="F")
+        info = _allocating("gesdd", a, b"S", m, n, work, _leading(m), s, u, _leading(m), vt, _leading(k))
+    return [*(_unless(info, x) for x in (u, s, vt)), np.int64(info)]
+
+
+def eigh(a: Matrix) -> list[Any]:
+    """w ascending and v, whose columns are eigenvectors, of the symmetric matrix whose lower triangle is that of a."""
+    n = len(a)
+    vectors = a.T.copy(order="F")  # by columns its upper triangle
+    w = np.empty(n, a.dtype)
+    if not np.isfinite(np.tril(a)).all():
+        info = NOT_FINITE
+    else:
+        info = _allocating("syevd", a, b"V", b"U", n, vectors, _leading(n), w)
+    return [_unless(info, w), _unless(info, vectors), np.int64(info)]
+
+
+OPERATIONS: dict[str, Callable[..., list[Any]]] = {
+    "cholesky": cholesky,
+    "lu": lu,
+    "det": det,
+    "solve": solve,
+    "triangular_solve": triangular_solve,
+    "qr": qr,
+    "svd": svd,
+    "eigh": eigh,
+}
+
+
+def _factored(a: Matrix) -> tuple[Matrix, NDArray[np.int32], int]:
+    """P L U by columns, LAPACK's row exchanges (from 1), and info: the first zero on the diagonal of u."""
+    n = len(a)
+    packed, pivots = a.copy(order="F"), np.arange(1, n + 1, dtype=np.int32)
+    info = _call("getrf", a, n, n, packed, _leading(n), pivots)
+    pivots[(pivots < 1) | (pivots > n)] = n  # of NaN no pivot is the largest
+    return packed, pivots, info
+
+
+def _unless(info: int, x: Matrix) -> Matrix:
+    """A result by rows; NaN throughout if it does not exist."""
+    return np.full(x.shape, np.nan, x.dtype) if info else np.ascontiguousarray(x)
+
+
+def _leading(rows: int) -> int:
+    """The distance of columns: LAPACK wants at least 1."""
+    return max(rows, 1)
+
+
+def _call(name: str, like: Matrix, *args: Any) -> int:
+    """A routine of LAPACK that needs no workspace, in the dtype of a matrix; gives info."""
+    return _routine(f"{name}_work", like, args)
+
+
+def _allocating(name: str, like: Matrix, *args: Any) -> int:
+    """A routine for which LAPACKE allocates the workspace."""
+    return _routine(name, like, args)
+
+
+def _routine(name: str, like: Matrix, args: tuple[Any, ...]) -> int:
+    """Matrices are passed by address, letters as one character, numbers as 32-bit integers."""
+    if any(isinstance(x, np.ndarray) and x.size >= 2**31 for x in args):
+        raise MemoryError("a matrix of 2^31 elements or more is beyond this LAPACK")
+    function = getattr(openblas(), f"scipy_LAPACKE_{'d' if like.dtype == np.float64 else 's'}{name}")
+    passed = [_passed(x) for x in args]
+    info = int(function(_BY_COLUMNS, *passed))
+    if info < -1000:  # LAPACKE's own codes: it could not allocate
+        raise MemoryError
+    assert info >= 0, f"{name} refuses its argument {-info}"
+    return info
+
+
+def _passed(x: Any) -> Any:
+    match x:
+        case np.ndarray():
+            return ctypes.c_void_p(x.ctypes.data)
+        case bytes():
+            return ctypes.c_char(x)
+        case _:
+            return ctypes.c_int(x)

@@ -1,0 +1,18 @@
+"""The library operations of the IR (`ir/libraries.py`) on NumPy arrays, for the interpreter and for compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def perform(name: str, args: Sequence[Any]) -> list[Any]:
+    """The results of an operation. Its arguments, arrays in row-major order and scalars, are left as they are."""
+    import numpy as np
+
+    if name == "argsort":
+        return [np.argsort(args[0], kind="stable")]
+    from dlang.runtime import lapack
+
+    with np.errstate(all="ignore"):
+        return lapack.OPERATIONS[name](*args)

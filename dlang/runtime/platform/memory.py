@@ -1,0 +1,40 @@
+"""How much memory there is, and how much of it is free."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+UNKNOWN = 1 << 30  # bytes, where the system does not tell
+GROUP = Path("/sys/fs/cgroup")
+SYSTEM = Path("/proc/meminfo")
+
+
+@cache
+def physical_memory() -> int:
+    """The bytes of memory of this machine, or of the group of processes that this one is in if that has fewer."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return UNKNOWN
+    limit = _number(GROUP / "memory.max")
+    return total if limit is None else min(total, limit)
+
+
+def available_memory() -> int:
+    """The bytes that can be used without taking them from other programs, as far as the system tells."""
+    try:
+        with SYSTEM.open(encoding="ascii") as lines:
+            free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return physical_memory()
+    limit, used = _number(GROUP / "memory.max"), _number(GROUP / "memory.current")
+    return free if limit is None or used is None else min(free, max(limit - used, 0))
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # no group, or one without a limit
+        return None

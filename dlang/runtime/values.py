@@ -1,0 +1,84 @@
+"""Values of Python and NumPy as values of a dtype: a NumPy value has its dtype, and nothing converts it; Python's own
+numbers, and lists of them, take the dtype that is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlang.ir.anf import FLOATS, INTEGERS
+
+NUMPY = {
+    ours: np.dtype(numpy)
+    for ours, numpy in {
+        "f64": "float64", "f32": "float32", "f16": "float16",
+        "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
+        "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
+        "bool": "bool",
+    }.items()
+}  # fmt: skip
+OURS: dict[np.dtype[Any], str] = {numpy: ours for ours, numpy in NUMPY.items()}
+
+
+def number(value: Any, dtype: str) -> Any:
+    """A scalar of just that dtype, or None."""
+    wanted = NUMPY.get(dtype)
+    if wanted is None:
+        return None
+    if isinstance(value, np.generic | np.ndarray):
+        return np.asarray(value)[()] if value.dtype == wanted and not value.ndim else None
+    if isinstance(value, bool):
+        return np.bool_(value) if dtype == "bool" else None
+    if isinstance(value, int) and dtype not in FLOATS:
+        if dtype == "bool":
+            return None
+        bounds = np.iinfo(wanted)
+        return wanted.type(value) if bounds.min <= value <= bounds.max else None
+    if isinstance(value, int | float) and dtype in FLOATS:
+        return wanted.type(value)
+    return None
+
+
+def as_array(value: Any, dtype: str | None) -> Any:
+    """An array in rows, as compiled code wants it; None for what is none. Lists and numbers take `dtype`."""
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        if array.dtype.byteorder not in "=|":
+            array = array.astype(array.dtype.newbyteorder("="))
+        ready = np.require(array, requirements=["C", "A"])
+        return ready if ready.shape == array.shape else ready.reshape(array.shape)
+    if not isinstance(value, list | bool | int | float):
+        return None
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of several lengths
+        return None
+    if dtype is None or array.size == 0:
+        return array if dtype is None else array.astype(NUMPY[dtype])
+    fits = {"b": dtype == "bool", "i": dtype in (*FLOATS, *INTEGERS), "f": dtype in FLOATS}
+    if not fits.get(array.dtype.kind):
+        return array
+    converted = array.astype(NUMPY[dtype])
+    return converted if dtype in FLOATS or np.array_equal(converted, array) else array
+
+
+def describe(value: Any) -> str:
+    """What a Python value is, in the words of the language."""
+    if isinstance(value, np.ndarray | np.generic):
+        name = OURS.get(value.dtype, f"an array of {value.dtype}")
+        return f"{name}[{', '.join(map(str, value.shape))}]" if value.ndim else name
+    if isinstance(value, tuple):
+        return f"({', '.join(map(describe, value))})"
+    if isinstance(value, list):
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            return "a list whose rows have several lengths"
+        return f"a list that is {describe(array)}" if array.dtype in OURS else "a list"
+    if isinstance(value, str):
+        return "a str"
+    if isinstance(value, bool | int | float):
+        return f"the {type(value).__name__} {value}"
+    return "None" if value is None else f"an object of class {type(value).__name__}"

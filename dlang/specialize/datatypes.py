@@ -1,0 +1,224 @@
+"""Types that contain themselves: which they are, and what their nodes hold.
+
+Such a type becomes a datatype of the program for its arguments at any sizes: a node holds the sizes of its fields.
+A struct or an enum that does not contain itself stays flat. `Option<A>` in a struct A makes a node of the option, so A
+is flat; only a struct that contains itself without an enum between, through an array or a function, is a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from dlang.diagnostics import error
+from dlang.ir import anf
+from dlang.ir.anf import Scalar, fresh
+from dlang.specialize.emitter import Emitter
+from dlang.specialize.frame import NO_SIZE, Frame, World, array_of
+from dlang.specialize.layouts import I64, Layout, layout_of, marked, placeholders
+from dlang.specialize.values import (
+    Bound,
+    Mono,
+    MonoArray,
+    MonoData,
+    MonoEnum,
+    MonoFn,
+    MonoName,
+    MonoNode,
+    MonoTuple,
+    map_bound,
+    named,
+)
+from dlang.typecheck import types as ty
+
+LIMIT = 40  # instances of one declaration that another may contain: more are an endless family
+Key = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class Node:
+    """A datatype: a declaration at arguments, whatever their sizes. `args` have another size in every place."""
+
+    decl: ty.DataDecl
+    args: tuple[Bound, ...]
+    name: str
+    label: str
+    layouts: tuple[Layout, ...] = ()
+    variants: tuple[anf.Variant, ...] = ()
+
+
+@dataclass(slots=True)
+class Nodes:
+    """The types of a program that contain themselves."""
+
+    serial: count[int]
+    table: dict[Key, Node] = field(default_factory=dict)
+    named: dict[str, Node] = field(default_factory=dict)
+    flat: dict[Key, bool] = field(default_factory=dict)
+
+    def dtype(self, decl: ty.DataDecl, args: tuple[Bound, ...]) -> str | None:
+        """The dtype of the handles to a struct or an enum; None if it does not contain itself."""
+        key = name_key(decl, args)
+        if key not in self.flat:
+            self.flat[key] = not contains_itself(decl, args, key)
+        if self.flat[key]:
+            return None
+        if key not in self.table:
+            own = tuple([marked_bound(a) for a in args])
+            node = Node(decl, own, f"{decl.name}.{next(self.serial)}", label(MonoName(decl, args)))
+            self.table[key] = self.named[node.name] = node
+        return self.table[key].name
+
+    def of(self, f: Frame, dtype: str) -> Node:
+        """A datatype with its variants, which are found when they are first asked for."""
+        node = self.named[dtype]
+        if not node.variants:
+            inner = Frame(Emitter(span=node.decl.span), World(None), f.instances, f.evaluate)
+            layouts, variants = [], []
+            for tag, variant in enumerate(node.decl.variants):
+                layout = layout_of(placeholders(inner.field_types(node.decl, node.args, tag)))
+                layouts.append(layout)
+                variants.append(anf.Variant(node.name, tag, variant.name, layout.vars))
+            node.layouts, node.variants = tuple(layouts), tuple(variants)
+        return node
+
+
+# ---- which types contain themselves ----------------------------------------------------------------------------------
+def contains_itself(decl: ty.DataDecl, args: tuple[Bound, ...], key: Key) -> bool:
+    """Whether a path of fields leads from a type back to it; for a struct, one that passes no enum."""
+    seen: set[Key] = set()
+    counts: dict[ty.DataDecl, int] = {}
+    pending = [(decl, args)]
+    while pending:
+        for inner, own in mentioned(*pending.pop()):
+            if decl.is_struct and not inner.is_struct:
+                continue
+            found = name_key(inner, own)
+            if found == key:
+                return True
+            if found not in seen:
+                seen.add(found)
+                pending.append((inner, own))
+                counts[inner] = counts.get(inner, 0) + 1
+                if counts[inner] > LIMIT:
+                    raise error(
+                        "E0602",
+                        f"`{inner.name}` contains itself at endlessly many types",
+                        inner.span,
+                        help=("let it contain itself at its own parameters",),
+                    )
+    return False
+
+
+def mentioned(decl: ty.DataDecl, args: tuple[Bound, ...]) -> Iterator[tuple[ty.DataDecl, tuple[Bound, ...]]]:
+    """The structs and enums in the types of the fields, outermost only."""
+    known = dict(zip(decl.params, args, strict=True))
+    for variant in decl.variants:
+        for _, t in variant.fields:
+            yield from names_in(erased(t, known))
+
+
+def names_in(m: Mono) -> Iterator[tuple[ty.DataDecl, tuple[Bound, ...]]]:
+    match m:
+        case MonoName(decl, args) | MonoNode(decl, args):
+            yield decl, args
+        case MonoArray(element, _):
+            yield from names_in(element)
+        case MonoTuple(items):
+            for item in items:
+                yield from names_in(item)
+        case MonoFn(params, result):
+            for part in (*params, result):
+                yield from names_in(named(part))
+        case MonoData() | MonoEnum():
+            for part in m.fields:
+                yield from names_in(part)
+        case _:
+            return
+
+
+def erased(t: ty.Type, known: dict[ty.Var, Bound]) -> Mono:
+    """The type of a field by name, without sizes; a function is the tuple of what it takes and gives."""
+    t = ty.resolve(t)
+    match t:
+        case ty.TypeCon(name):
+            return Scalar(name)
+        case ty.TypeVar():
+            bound = known.get(t, MonoTuple(()))
+            assert isinstance(bound, Mono)
+            return named(bound)
+        case ty.TypeArray(element, shape):
+            return array_of(erased(element, known), erased_shape(shape, known))
+        case ty.TypeTuple(items):
+            return MonoTuple(tuple([erased(i, known) for i in items]))
+        case ty.TypeFn(params, result):
+            return MonoTuple(tuple([erased(p, known) for p in (*params, result)]))
+        case ty.TypeData(decl, args):
+            own: list[Bound] = []
+            for a in args:
+                if isinstance(a, ty.Size):
+                    own.append(NO_SIZE)
+                else:
+                    own.append(erased_shape(a, known) if isinstance(a, ty.Shape) else erased(a, known))
+            return MonoName(decl, tuple(own))
+
+
+def erased_shape(s: ty.Shape, known: dict[ty.Var, Bound]) -> tuple[anf.Size, ...]:
+    s = ty.resolve_shape(s)
+    middle = known.get(s.row, ()) if s.row is not None else ()
+    assert isinstance(middle, tuple)
+    return (NO_SIZE,) * (len(s.pre) + len(middle) + len(s.post))
+
+
+def name_key(decl: ty.DataDecl, args: tuple[Bound, ...]) -> Key:
+    """A type by its name, whatever its sizes."""
+    return (decl, *[bound_key(a) for a in args])
+
+
+def bound_key(b: Bound) -> object:
+    match b:
+        case tuple():
+            return len(b)
+        case MonoName(decl, args) | MonoNode(decl, args):
+            return name_key(decl, args)
+        case MonoArray(element, shape):
+            return ("array", bound_key(element), len(shape))
+        case MonoTuple(items):
+            return ("tuple", *map(bound_key, items))
+        case MonoFn():
+            return ("function", b.dtype)
+        case MonoData(decl, fields, None):
+            return (decl, "of", *map(bound_key, fields))
+        case MonoData(decl, _, args) | MonoEnum(decl, _, args) if args is not None:
+            return name_key(decl, args)
+        case Scalar(dtype):
+            return dtype
+        case _:
+            return None
+
+
+def marked_bound(b: Bound) -> Bound:
+    if isinstance(b, Mono):
+        return marked(b)
+    return map_bound(b, lambda _: anf.poly(fresh("n", I64)))
+
+
+def label(b: Bound) -> str:
+    """A type as a person would write it, sizes left out."""
+    match b:
+        case MonoName(decl, args) | MonoNode(decl, args):
+            inner = [label(a) for a in args]
+            return decl.name + (f"<{', '.join(inner)}>" if inner else "")
+        case MonoArray(element, shape):
+            return f"{label(element)}[{', '.join('_' for _ in shape)}]"
+        case MonoTuple(items):
+            return f"({', '.join(map(label, items))})"
+        case MonoFn(params, result):
+            return f"({', '.join(map(label, params))}) -> {label(result)}"
+        case MonoData(decl) | MonoEnum(decl):
+            return decl.name
+        case Scalar(dtype):
+            return dtype
+        case _:
+            return "_"

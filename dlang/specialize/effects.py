@@ -1,0 +1,81 @@
+"""Which effects running code may have, where it is known which functions its locals hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dlang.specialize.analysis import Tree, children
+from dlang.specialize.values import ClosureV, DataV, DerivativeV, DynamicV, EnumV, Many, TupleV, Value
+from dlang.typecheck import core
+from dlang.typecheck.types import Type, TypeFn, resolve
+from dlang.typecheck.unify import effects_root
+
+Env = Mapping[core.Local | core.FnDecl, Value]
+Effects = frozenset[str]
+
+NONE: Effects = frozenset()
+RANDOM: Effects = frozenset({"random"})
+WORLD: Effects = frozenset({"print", "io"})
+"""The effects whose order is seen: a token goes through what has them."""
+
+BUILTINS = {
+    "print": "print",
+    "read_npz": "io",
+    "read_npy": "io",
+    "write_npz": "io",
+    "write_npy": "io",
+    "random_bits": "random",
+    "random_uniform": "random",
+    "random_normal": "random",
+}
+
+
+def effects_of(v: Value) -> Effects:
+    """What calling a function value may do; of a structure, what calling a function in it may do."""
+    match v:
+        case ClosureV():
+            captured = dict(v.captured)
+            if v.decl is None:
+                return effects_in(v.body, captured)
+            return v.decl.effects.union(*[effects_of(c) for c in captured.values()])
+        case DerivativeV():
+            return effects_of(v.function)
+        case DynamicV(type, _):
+            return type.effects
+        case TupleV(items) | DataV(_, items):
+            return NONE.union(*map(effects_of, items))
+        case EnumV():
+            return NONE.union(*map(effects_of, v.fields))
+        case Many():
+            return effects_of(v.element)
+        case _:
+            return NONE
+
+
+def stated(t: Type) -> Effects:
+    """What calling a value may do by its type; that says nothing of a function whose type allows any effect."""
+    t = resolve(t)
+    return frozenset(effects_root(t.effects).names) if isinstance(t, TypeFn) else NONE
+
+
+def acts_in(env: Env, *trees: Tree) -> bool:
+    """Whether running code may touch the world."""
+    return any(WORLD & effects_in(t, env) for t in trees)
+
+
+def effects_in(t: Tree, env: Env) -> Effects:
+    """What running code may do. A function that it only mentions counts as called."""
+    match t:
+        case core.Builtin(name="random_run", args=(seed, function)):
+            return effects_in(seed, env) | (effects_in(function, env) - RANDOM)
+        case core.Builtin(name=name) if name in BUILTINS:
+            own: Effects = frozenset({BUILTINS[name]})
+        case core.FnRef(decl=decl):
+            return decl.effects | (effects_of(env[decl]) if decl in env else NONE)
+        case core.Ref(local=local):
+            return effects_of(env[local]) if local in env else NONE
+        case core.Call(function=function):
+            own = stated(function.type)
+        case _:
+            own = NONE
+    return own.union(*[effects_in(c, env) for c in children(t)])

@@ -1,0 +1,187 @@
+"""Calls of functions outside of the language: they are found here, and their values flattened to leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dlang.diagnostics import DlangError, error
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Size, Var, fresh, poly
+from dlang.polynomials import Poly
+from dlang.runtime.c_functions import find_c
+from dlang.runtime.foreign import Fields, Items, Leaf, Missing, Part, PythonFunction, Rows
+from dlang.runtime.python_modules import find_python
+from dlang.specialize.emitter import I64
+from dlang.specialize.frame import Frame, scalar, unsupported
+from dlang.specialize.values import (
+    ClosureV,
+    Mono,
+    MonoArray,
+    MonoData,
+    MonoTuple,
+    Value,
+    leaves,
+    mono_of,
+    sizes_of_mono,
+    template,
+)
+from dlang.typecheck import core
+from dlang.typecheck.printing import Names
+from dlang.typecheck.terms import variables
+from dlang.typecheck.types import RowVar, SizeVar, TypeVar
+
+
+def call_foreign(f: Frame, closure: ClosureV, e: core.Foreign, args: list[Value]) -> Value:
+    """The value of a call of an `extern`, at the place of the call."""
+    inner = f.inner(dict(closure.bindings), {})
+    for param, a in zip(e.decl.params, args, strict=True):
+        if param.local.size is not None:
+            inner.bindings[param.local.size] = f.emitter.poly(scalar(a))
+    for param, a in zip(e.decl.params, args, strict=True):
+        inner.env[param.local] = f.fit(a, inner.mono(param.local.type))
+    return foreign(inner, e, [inner.env[p.local] for p in e.decl.params])
+
+
+def foreign(f: Frame, e: core.Foreign, args: list[Value]) -> Value:
+    """The call, in a frame that knows what the variables of the scheme stand for."""
+    decl, em = e.decl, f.emitter
+    assert decl.result is not None
+    opened = tuple([fresh("k", I64) for _ in decl.opened])
+    for v, k in zip(decl.opened, opened, strict=True):
+        f.bindings[v] = poly(k)
+        em.facts.size(k)
+    mono = f.mono(decl.result)
+    for crossing in (*map(mono_of, args), mono):
+        _refuse(f, e, crossing)
+    value = template(mono, lambda t: fresh("r", t))
+    atoms: list[Atom] = [a for v in args for a in leaves(v)]
+    name = e.target if e.function is None else f"python:{decl.name}"
+    if e.target.startswith("c:"):
+        library, _, symbol = e.target.removeprefix("c:").rpartition(":")
+        target = _found(e, lambda folder: find_c(library, symbol, folder))
+    elif e.target.startswith("cuda:"):
+        help = "run it where there is a GPU, or give the function a body in the language"
+        raise error("E0901", f"the kernel `{e.target}` cannot run on the CPU", em.span or e.span, help=(help,))
+    else:
+        made = e.function or _found(e, lambda folder: find_python(e.target.removeprefix("python:"), folder))
+        function, given = _described(f, e, made, args, mono, opened)
+        target = _registered(f, name, function)
+        atoms = [*[em.atom(s) for s in given], *atoms]
+    results = (*opened, *[_var(a) for a in leaves(value)])
+    if not decl.effects:
+        em.bind(anf.Foreign(target, tuple(atoms)), results)
+        return value
+    if f.world.token is None:
+        raise unsupported(f"an effect of `{decl.name}` inside a comprehension or a derivative", em.span)
+    token = fresh("world", anf.Token())
+    em.bind(anf.Effect("foreign", f.world.token, tuple(atoms), (target,)), (token, *results))
+    f.world.token = token
+    return value
+
+
+def _found(e: core.Foreign, find: Callable[[Path], Any]) -> Any:
+    try:
+        return find(Path(e.span.source.path).parent)
+    except Missing as missing:
+        raise error("E0604", str(missing), e.span, help=(missing.help,)) from missing
+
+
+def _refuse(f: Frame, e: core.Foreign, mono: Mono) -> None:
+    """A variable of the scheme may stand for what cannot cross."""
+    match mono:
+        case anf.Scalar("bf16"):
+            raise _crossing(f, e, "a bf16")
+        case anf.Scalar():
+            pass
+        case MonoArray(element, _):
+            _refuse(f, e, element)
+        case MonoTuple(items) | MonoData(_, items):
+            for item in items:
+                _refuse(f, e, item)
+        case _:
+            raise _crossing(f, e, "an enum or a function")
+
+
+def _crossing(f: Frame, e: core.Foreign, what: str) -> DlangError:
+    message = f"`{e.decl.name}` is used with {what}, which cannot cross to Python"
+    return error("E0418", message, f.emitter.span or e.span, help=("pass what it stands for as numbers and arrays",))
+
+
+# ---- functions of Python ---------------------------------------------------------------------------------------------
+def _described(
+    f: Frame, e: core.Foreign, function: Callable[..., object], args: list[Value], result: Mono, opened: tuple[Var, ...]
+) -> tuple[PythonFunction, list[Size]]:
+    """How the function is called, and the sizes that it gets before its arguments."""
+    decl = e.decl
+    assert decl.result is not None
+    inside = set(opened)
+    given: dict[Size, int] = {}
+    names = Names()
+    text = names.type(decl.result)
+    known: list[tuple[str, Size | tuple[Size, ...] | str]] = []
+    for v in variables(decl.result):
+        bound = f.bindings.get(v)
+        if isinstance(v, RowVar) and isinstance(bound, tuple):
+            known.append((f"..{names.of(v)}", bound))
+        elif isinstance(v, SizeVar) and isinstance(bound, Poly) and not v.opened:
+            known.append((names.of(v), bound))
+        elif isinstance(v, TypeVar) and isinstance(bound, anf.Scalar):
+            known.append((names.of(v), bound.dtype))
+    for s in [*sizes_of_mono(result), *[s for _, b in known if not isinstance(b, str) for s in _several(b)]]:
+        if not s.mentions(inside):
+            given.setdefault(s, len(given))
+        elif s.atom not in inside:
+            raise unsupported("a size computed from a `?` in the result of an `extern`", e.span)
+    position = given | {poly(k): len(given) + n for n, k in enumerate(opened)}
+
+    def part(m: Mono, own: bool) -> Part:
+        match m:
+            case anf.Scalar(dtype):
+                return Leaf(dtype)
+            case MonoArray(anf.Scalar(dtype), shape):
+                return Leaf(dtype, axes(shape, own))
+            case MonoArray(element, shape):
+                return Rows(axes(shape, own), part(element, own))
+            case MonoTuple(items):
+                return Items(tuple([part(i, own) for i in items]))
+            case MonoData(data, fields):
+                return Fields(f.instances.structs.of(data), tuple([part(x, own) for x in fields]))
+            case _:
+                raise AssertionError("refused before")
+
+    def axes(shape: tuple[Size, ...], own: bool) -> tuple[int, ...]:
+        return tuple([position[s] if own else 0 for s in shape])
+
+    described = PythonFunction(
+        decl.name,
+        function,
+        tuple([part(mono_of(a), False) for a in args]),
+        part(result, True),
+        len(given),
+        len(opened),
+        text,
+        tuple([(n, b if isinstance(b, str) else tuple([position[s] for s in _several(b)])) for n, b in known]),
+    )
+    return described, list(given)
+
+
+def _several(b: Size | tuple[Size, ...]) -> tuple[Size, ...]:
+    return b if isinstance(b, tuple) else (b,)
+
+
+def _registered(f: Frame, target: str, function: PythonFunction) -> str:
+    """The name of a function of Python in the program: its target, with a number if it is used at several types."""
+    table = f.instances.python
+    name, number = target, 1
+    while name in table and table[name] != function:
+        number += 1
+        name = f"{target}#{number}"
+    table[name] = function
+    return name
+
+
+def _var(a: Atom) -> Var:
+    assert isinstance(a, Var)
+    return a

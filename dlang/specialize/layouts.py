@@ -1,0 +1,98 @@
+"""How values are kept where nothing is known of their sizes: every size first, then the leaves over these sizes.
+
+So are the fields of a node, and the arguments and results of a function that is known only when the program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Size, Var, fresh, poly
+from dlang.specialize.frame import Frame
+from dlang.specialize.values import (
+    Mono,
+    Value,
+    formal,
+    leaves,
+    map_mono,
+    mono_of,
+    sizes_of,
+    template,
+)
+
+I64 = anf.Scalar("i64")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """values: formal values, whose sizes are literals and the formal variables `sizes`."""
+
+    sizes: tuple[Var, ...]
+    values: tuple[Value, ...]
+
+    @property
+    def vars(self) -> tuple[Var, ...]:
+        return (*self.sizes, *[a for v in self.values for a in leaves(v) if isinstance(a, Var)])
+
+
+def layout_of(values: Iterable[Value]) -> Layout:
+    """The layout of values like these: equal sizes are one."""
+    sizes: dict[Size, Var] = {}
+
+    def one(s: Size) -> Size:
+        if s.constant is not None:
+            return s
+        if s not in sizes:
+            sizes[s] = fresh("n", I64)
+        return poly(sizes[s])
+
+    formals = []
+    for v in values:
+        for s in sizes_of(v):
+            one(s)
+        formals.append(formal(v, one))
+    return Layout(tuple(sizes.values()), tuple(formals))
+
+
+def placeholders(monos: Iterable[Mono]) -> list[Value]:
+    """Values of types, over variables that nothing binds."""
+    return [template(m, lambda t: fresh("x", t)) for m in monos]
+
+
+def marked(m: Mono) -> Mono:
+    """The type with another size in every place."""
+    return map_mono(m, lambda _: poly(fresh("n", I64)))
+
+
+def packed(f: Frame, layout: Layout, values: Sequence[Value]) -> list[Atom]:
+    """What goes where the layout says, from values of the same structure."""
+    found: dict[Var, Size] = {}
+    for wanted, actual in zip(layout.values, values, strict=True):
+        for s, known in zip(sizes_of(wanted), sizes_of(actual), strict=True):
+            if s.atom is not None:
+                found.setdefault(s.atom, known)
+    fitted = [f.fit(v, mono_of(over(w, found))) for w, v in zip(layout.values, values, strict=True)]
+    sizes = [f.emitter.atom(found[s]) for s in layout.sizes]
+    return [*sizes, *[a for v in fitted for a in leaves(v)]]
+
+
+def unpacked(f: Frame, layout: Layout) -> tuple[tuple[Var, ...], tuple[Value, ...]]:
+    """Fresh variables for a layout, and the values that they are; sizes are at least 0."""
+    found: dict[Var, Size] = {}
+    sizes = [fresh("n", I64) for _ in layout.sizes]
+    for s, k in zip(layout.sizes, sizes, strict=True):
+        found[s] = poly(k)
+        f.emitter.facts.size(k)
+    values = tuple([formal(v, into(found)) for v in layout.values])
+    return (*sizes, *[a for v in values for a in leaves(v) if isinstance(a, Var)]), values
+
+
+def over(v: Value, sizes: dict[Var, Size]) -> Value:
+    """A formal value under other sizes."""
+    return formal(v, into(sizes))
+
+
+def into(sizes: dict[Var, Size]) -> Callable[[Size], Size]:
+    return lambda s: s.substitute(sizes.get)

@@ -1,0 +1,122 @@
+"""Declarations of functions outside of the language: what their targets and types may be, and their bodies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from dlang.diagnostics import Diagnostic, Source, Span
+from dlang.grammar import syntax as s
+from dlang.typecheck import core
+from dlang.typecheck.printing import Names
+from dlang.typecheck.types import (
+    UNIT,
+    DataDecl,
+    Shape,
+    Size,
+    SizeVar,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeData,
+    TypeFn,
+    TypeTuple,
+    TypeVar,
+    resolve,
+    resolve_shape,
+)
+
+REFUSED = "E0418"
+PRIMITIVE = "primitive"  # the target of a function of Python that has been given itself
+_TARGET = re.compile(r"python:[^\W\d]\w*(\.[^\W\d]\w*)+|c:[^:]*:[^\W\d]\w*|cuda:[^:]+:[^\W\d]\w*")
+_FORMS = '`"python:module.function"`, `"c:library:symbol"` or `"cuda:file.cu:kernel"`'
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A function of Python with a signature, `fn f(x: f64[n]) -> f64`, to be called from the language."""
+
+    signature: Source
+    function: Callable[..., object]
+
+
+def foreign_body(decl: core.FnDecl, target: str) -> core.Foreign:
+    """The body of an `extern`."""
+    assert decl.result is not None
+    args = tuple([core.Ref(p.local.type, decl.span, p.local) for p in decl.params])
+    return core.Foreign(decl.result, decl.span, decl, target, args)
+
+
+def given_by(decl: core.FnDecl, function: Callable[..., object]) -> None:
+    """Says which function of Python a declaration stands for."""
+    assert isinstance(decl.body, core.Foreign)
+    decl.body = replace(decl.body, function=function)
+
+
+def problems(decl: core.FnDecl, item: s.Extern) -> Iterator[Diagnostic]:
+    """What is wrong with a declaration whose types are known."""
+    if item.target != PRIMITIVE and not _TARGET.fullmatch(item.target):
+        message = f"`{item.target}` does not say which function is meant"
+        yield Diagnostic(REFUSED, message, item.span, help=(f"write {_FORMS}",))
+        return
+    assert decl.result is not None
+    in_c = item.target.startswith("c:")
+    for written, param in zip(item.parameters, decl.params, strict=True):
+        yield from _crossing(param.local.type, written.span, f"`{param.local.name}`", in_c, ())
+    result = resolve(decl.result)
+    span = item.result.span
+    if result != UNIT:
+        yield from _crossing(result, span, "the result", in_c, ())
+    elif "io" not in decl.effects:
+        message = f"`{decl.name}` gives nothing and has no effect, so a call of it would do nothing"
+        yield Diagnostic(REFUSED, message, span, help=("write `() ! io` if it does something that the world sees",))
+    if other := sorted(decl.effects - {"io"}):
+        message = f"an `extern` is pure, or has the effect `io`: not `{other[0]}`"
+        yield Diagnostic(REFUSED, message, span, help=("write `! io`",))
+    if in_c and isinstance(result, TypeArray) and _has_opened(result.shape):
+        message = f"the C function `{decl.name}` cannot say how large its result is"
+        help = "give the size by a parameter `n: size`, or by that of another array"
+        yield Diagnostic(REFUSED, message, span, help=(help,))
+
+
+def _has_opened(shape: Shape) -> bool:
+    sizes = resolve_shape(shape).pre + resolve_shape(shape).post
+    return any(isinstance(a, SizeVar) and a.opened for size in sizes for a in size.poly.atoms())
+
+
+def _crossing(t: Type, span: Span, what: str, in_c: bool, within: tuple[DataDecl, ...]) -> Iterator[Diagnostic]:
+    """Refuses types whose values cannot cross to the other side."""
+    t = resolve(t)
+    side = "C" if in_c else "Python"
+    reason = ""
+    help = "pass what it stands for as numbers and arrays"
+    match t:
+        case TypeCon("bf16") | TypeCon("f16" | "str") if in_c or t.name == "bf16":
+            reason = f"{side} has no `{t.name}`"
+        case TypeVar() if in_c:
+            reason = "a C function has just one dtype"
+            help = "write the dtype, and an `extern` for each"
+        case TypeArray(element, _):
+            if in_c and isinstance(resolve(element), TypeTuple | TypeData):
+                reason = "C gets arrays of numbers only"
+            else:
+                yield from _crossing(element, span, what, in_c, within)
+        case TypeTuple() | TypeData() if in_c:
+            reason = "C gets numbers and arrays of numbers only"
+            help = "pass its parts one by one"
+        case TypeTuple(items):
+            for item in items:
+                yield from _crossing(item, span, what, in_c, within)
+        case TypeData(decl, args):
+            if not decl.is_struct:
+                reason = f"an enum has no form in {side}"
+            elif decl not in within:
+                parts = [a for a in args if not isinstance(a, Shape | Size)]
+                for part in (*parts, *[field for _, field in decl.variants[0].fields]):
+                    yield from _crossing(part, span, what, in_c, (*within, decl))
+        case TypeFn():
+            reason = f"a function cannot be passed to {side}"
+    if reason:
+        message = f"{what} has the type {Names().type(t)}, which cannot cross: {reason}"
+        yield Diagnostic(REFUSED, message, span, help=(help,))

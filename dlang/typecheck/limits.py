@@ -1,0 +1,43 @@
+"""What a program may not exceed: the size of a type, and the depth to which the stages recurse."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dlang.diagnostics import DlangError, Span, error
+from dlang.typecheck.types import Type, TypeArray, TypeCon, TypeData, TypeFn, TypeTuple, TypeVar, children, resolve
+
+_PARTS = 10_000  # of a type; a chain of pairs of pairs gets there in 13 steps and would never end otherwise
+_RECURSION = 30_000  # frames of Python: enough for every stage on a tree of the depth that the parser lets through
+
+
+@contextmanager
+def room() -> Iterator[None]:
+    """Lets a stage recurse over a tree as deep as the parser allows."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def within_size(t: Type, span: Span | None) -> None:
+    """Refuses a type of too many parts at `span`."""
+    if isinstance(t, TypeCon | TypeVar):
+        return
+    count, stack = 0, [t]
+    while stack:
+        count += 1
+        if count > _PARTS:
+            raise too_large(span)
+        part = resolve(stack.pop())
+        if isinstance(part, TypeArray | TypeTuple | TypeFn | TypeData):
+            stack += [c for c in children(part) if isinstance(c, Type)]
+
+
+def too_large(span: Span | None) -> DlangError:
+    help = ("a type is written out in full, however it was put together: collect equal things in an array or a list",)
+    return error("E0291", f"this has a type of more than {_PARTS:,} parts", span, help=help)

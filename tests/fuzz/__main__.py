@@ -1,0 +1,78 @@
+"""`make fuzz`: random well-typed programs, run in every way; prints those on which the ways disagree, by seed.
+
+python -m tests.fuzz --programs 10000 --seed 0
+python -m tests.fuzz --show 4711           the text of one program, and what is wrong with it
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+
+from tests.fuzz.compare import disagreement
+from tests.fuzz.programs import program
+
+AT_ONCE = 50  # programs of one process
+PATIENCE = 20.0  # seconds for each program, on average
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--programs", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--show", type=int, metavar="SEED")
+    parser.add_argument("--only", action="store_true", help="in this process")
+    options = parser.parse_args()
+    if options.show is not None:
+        text = program(Random(options.show))
+        print(text)
+        print(disagreement(text) or "all ways to run it agree")
+        return 0
+    seeds = range(options.seed, options.seed + options.programs)
+    if options.only:
+        for seed in seeds:
+            found = disagreement(program(Random(seed)))
+            if found is not None:
+                print(f"{seed}: {' '.join(str(found).split())}", flush=True)
+        return 0
+    start = time.monotonic()
+    count = 0
+    pieces = [seeds[k : k + AT_ONCE] for k in range(0, len(seeds), AT_ONCE)]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for lines in pool.map(outcome, pieces):
+            for line in lines:
+                count += 1
+                print(line, flush=True)
+    print(f"{len(seeds)} programs, {count} disagreements ({time.monotonic() - start:.0f} s)")
+    return 1 if count else 0
+
+
+def outcome(seeds: range) -> list[str]:
+    """A line for each program on which something is wrong; a crash or a hang is found by running them one by one."""
+    command = [sys.executable, "-m", "tests.fuzz", "--only", "--seed", str(seeds[0]), "--programs", str(len(seeds))]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE * len(seeds))
+        if done.returncode == 0:
+            return done.stdout.splitlines()
+        what = f"the process ended with {done.returncode}: {done.stderr.strip()[-300:]}"
+    except subprocess.TimeoutExpired:
+        what = f"no result after {PATIENCE * len(seeds):.0f} s"
+    if len(seeds) == 1:
+        return [f"{seeds[0]}: {what}"]
+    return list(one_by_one(seeds))
+
+
+def one_by_one(seeds: range) -> Iterator[str]:
+    for seed in seeds:
+        yield from outcome(range(seed, seed + 1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,275 @@
+"""What a draw depends on, seen from outside: instances, keys, entries, and the order of effects in comprehensions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dlang
+from dlang.diagnostics import DlangError
+from dlang.ir import anf
+from dlang.primitives.threefry import threefry
+from tests.specialize.support import lowered, ops
+
+# Random123's kat_vectors, threefry2x64 with 20 rounds: key, counter, words
+VECTORS = [
+    ((0, 0), (0, 0), (0xC2B6E3A8C2C69865, 0x6F81ED42F350084D)),
+    (
+        (0xFFFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF),
+        (0xFFFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF),
+        (0xE02CB7C4D95D277A, 0xD06633D0893B8B68),
+    ),
+    (
+        (0xA4093822299F31D0, 0x082EFA98EC4E6C89),
+        (0x243F6A8885A308D3, 0x13198A2E03707344),
+        (0x263C7D30BB0F0AF1, 0x56BE8361D3311526),
+    ),
+]
+
+DRAWS = """
+import random
+
+fn bits(n: size) -> u64[n] = [random.bits() for i < n]
+fn grid(n: size, m: size) -> u64[n, m] = [random.bits() for i < n, j < m]
+fn uniforms(n: size) -> f64[n] = [random.uniform() for i < n]
+fn narrow(n: size) -> f32[n] = [random.uniform() for i < n]
+fn normals(n: size) -> f64[n] = [random.normal() for i < n]
+fn integers(n: size) -> i64[n] = [random.integer(-5, 6) for i < n]
+fn order(n: size) -> i64[n] = random.permutation(n)
+fn mixed(n: size) -> (f64, f64[n], f64) {
+  let first = random.uniform()
+  let inside = [if random.uniform() < 0.5 { random.uniform() } else { -random.uniform() } for i < n]
+  var last = 0.0
+  for i < n { last += random.uniform() }
+  (first, inside, last)
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def both():
+    return [dlang.compile(DRAWS, backend=backend) for backend in ("interp", "cpu")]
+
+
+def words(pair):
+    return [np.uint64(w) for w in pair]
+
+
+@pytest.mark.parametrize(("key", "counter", "expected"), VECTORS)
+def test_threefry_gives_its_published_words(key, counter, expected):
+    with np.errstate(over="ignore"):
+        assert tuple(map(int, threefry(*words(key), *words(counter)))) == expected
+
+
+@pytest.mark.parametrize("name", ["bits", "uniforms", "narrow", "integers", "order"])
+def test_both_back_ends_draw_the_same_bits(both, name):
+    interpreted, compiled = [getattr(m, name)(1001, seed=11) for m in both]
+    assert interpreted.dtype == compiled.dtype
+    assert np.array_equal(interpreted, compiled)
+
+
+def test_both_back_ends_draw_the_same_in_branches_and_loops(both):
+    for a, b in zip(*[m.mixed(37, seed=3) for m in both], strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_normal_numbers_of_both_back_ends_differ_by_rounding_alone(both):
+    a, b = [m.normals(1000, seed=2) for m in both]
+    assert np.allclose(a, b, rtol=1e-13, atol=1e-15)
+
+
+def test_a_draw_is_the_hash_of_the_seed_and_the_index(both):
+    """The layout of the words is a promise: results of programs depend on it."""
+    zero, one = np.uint64(0), np.uint64(1)
+    with np.errstate(over="ignore"):
+        key, _ = threefry(np.uint64(42), zero, zero, one)  # of the function that is called
+        first, _ = threefry(key, one, np.arange(5, dtype=np.uint64), one)
+    assert np.array_equal(both[1].bits(5, seed=42), first)
+
+
+def test_indices_are_hashed_not_positions(both):
+    """An element keeps its number when the array grows along any axis."""
+    small, large = both[1].grid(3, 4, seed=1), both[1].grid(5, 9, seed=1)
+    assert np.array_equal(small, large[:3, :4])
+    assert np.unique(large).size == large.size
+
+
+def test_uniform_numbers_have_all_53_bits(both):
+    x = both[1].uniforms(1000, seed=0) * 2.0**53
+    assert np.array_equal(x, np.floor(x)) and (x % 2 == 1).mean() > 0.4
+    y = both[1].narrow(1000, seed=0).astype(float) * 2.0**24
+    assert np.array_equal(y, np.floor(y)) and (y % 2 == 1).mean() > 0.4
+
+
+def test_from_python_the_seed_is_0_unless_given(both):
+    for m in both:
+        assert np.array_equal(m.uniforms(3), m.uniforms(3, seed=0))
+        assert not np.array_equal(m.uniforms(3), m.uniforms(3, seed=1))
+        assert np.array_equal(m.uniforms(3, seed=np.int64(-7)), m.uniforms(3, seed=-7))
+
+
+def test_a_seed_that_is_no_integer_is_refused(both):
+    with pytest.raises(DlangError, match="takes an integer of 64 bits as `seed`"):
+        both[0].uniforms(3, seed=0.5)
+
+
+def test_a_function_that_draws_nothing_has_no_seed():
+    m = dlang.compile("import random\nfn f() -> f64 = random.run(1, || random.uniform())", backend="interp")
+    assert m.f() == m.f()
+    with pytest.raises(DlangError, match="no parameter `seed`"):
+        m.f(seed=1)
+
+
+def test_a_parameter_called_seed_comes_first():
+    m = dlang.compile("import random\nfn f(seed: i64) -> f64 = random.uniform() + f64(seed)", backend="interp")
+    assert m.f(seed=2) == pytest.approx(m.f(0) + 2.0)
+
+
+def test_a_function_that_is_given_one_that_draws_takes_a_seed():
+    text = """
+import random
+fn draw() -> f64 ! random = random.uniform()
+fn twice(f: () -> f64) -> f64[2] = [f(), f()]
+"""
+    m = dlang.compile(text, backend="interp")
+    assert m.twice(m.draw, seed=3)[0] != m.twice(m.draw, seed=3)[1]
+    assert np.array_equal(m.twice(m.draw, seed=3), m.twice(m.draw, seed=3))
+    assert not np.array_equal(m.twice(m.draw, seed=3), m.twice(m.draw))
+
+
+def test_a_gradient_from_python_takes_the_seed_too():
+    m = dlang.compile("import random\nfn f(x: f64) -> f64 = x * random.normal()", backend="interp")
+    assert dlang.grad(m.f)(2.0, seed=5) == pytest.approx(m.f(1.0, seed=5))
+
+
+def test_a_call_from_outside_draws_what_run_does():
+    m = dlang.compile(
+        """
+import random
+fn pair(scale: f64 = 1.0) -> f64[2] = [scale * random.normal(), random.normal()]
+fn noise(x) = x * random.normal()
+fn named() -> f64[2] = random.run(4, pair_of_one)
+fn pair_of_one() -> f64[2] ! random = [1.0 * random.normal(), random.normal()]
+fn written() -> f64[2] = random.run(4, || pair())
+""",
+        backend="interp",
+    )
+    expected = m.pair(1.0, seed=4)
+    for found in (m.pair(seed=4), m.pair_of_one(seed=4), m.named(), m.written()):
+        assert np.array_equal(found, expected)
+    assert np.array_equal(m.noise(np.ones(2), seed=4), np.full(2, expected[0]))
+
+
+def test_the_key_is_one_parameter_of_an_instance_that_draws():
+    program = lowered("""
+import random
+fn noise() -> f64 = random.normal()
+fn quiet(x: f64) -> f64 = x
+fn f() -> f64 = quiet(noise()) + noise()
+""")
+    (noise,), (quiet,) = program.functions_of("noise"), program.functions_of("quiet")
+    assert [p.type for p in noise.params] == [anf.Scalar("u64")]
+    assert [p.type for p in quiet.params] == [anf.Scalar("f64")]
+    assert program.entry.seed
+
+
+def test_a_function_has_an_instance_with_a_key_only_for_arguments_that_draw():
+    program = lowered("""
+import random
+fn twice(f: () -> f64) -> f64 = f() + f()
+fn f() -> f64 = twice(|| 1.0) + twice(|| random.uniform())
+""")
+    assert sorted(len(g.params) for g in program.functions_of("twice")) == [0, 1]
+
+
+def test_a_draw_in_a_comprehension_costs_one_hash():
+    program = lowered("import random\nfn f(n: size) -> f64[n] = [random.uniform() for i < n]")
+    (comp,) = [op for op in ops(program.program) if isinstance(op, anf.Comp)]
+    hashes = [let for let in comp.body.lets if isinstance(let.op, anf.Prim) and let.op.name == "threefry"]
+    assert len(hashes) == 1
+
+
+def test_a_loop_counts_its_trips_only_if_they_draw():
+    def state(body):
+        program = lowered(f"import random\nfn f(n: i64) -> i64 {{ var k = 0\n while k < n {{ {body} }}\n k }}")
+        (loop,) = [op for op in ops(program.program) if isinstance(op, anf.While)]
+        return len(loop.init)
+
+    assert state("k += 1") == 1
+    assert state("k += 1 + i64(2.0 * random.uniform())") == 2
+
+
+def test_what_is_drawn_does_not_depend_on_literal_sizes():
+    text = """
+import random
+fn draws(x: f64[n]) -> (f64, f64) {
+  let a = if n == 3 { random.uniform() } else { 0.0 }
+  (a, random.uniform())
+}
+fn literal() -> (f64, f64) = draws([1.0, 2.0, 3.0])
+fn symbolic(x: f64[n]) -> (f64, f64) = draws(x)
+"""
+    m = dlang.compile(text, backend="interp")
+    assert m.literal() == m.symbolic(np.ones(3))
+
+
+def test_drawing_in_map_floats_is_refused():
+    with pytest.raises(DlangError, match="drawing a random number here is not supported"):
+        dlang.compile(
+            "import random\nfn f(p: (f64, f64[2])) -> (f64, f64[2]) = map_floats(|x| x * random.uniform(), p)",
+            backend="interp",
+        ).f((1.0, np.ones(2)))
+
+
+# ---- effects in comprehensions ---------------------------------------------------------------------------------------
+PRINTS = """
+struct Pair { a: f64, b: f64[2] }
+fn shout(x: f64) -> f64 {
+  print("{x:.0f}")
+  2.0 * x
+}
+fn rows(n: size) -> f64[n, 2] = [shout(f64(10 * i + j)) for i < n, j < 2]
+fn nested(n: size) -> f64[n, 2] = [[shout(f64(10 * i + j)) for j < 2] for i < n]
+fn kept(n: size) -> f64[?] = [shout(f64(i)) for i < n if i % 2 == 1]
+fn summed(n: size) -> f64 = sum(shout(f64(i)) for i < n)
+fn largest(n: size) -> f64 = max(shout(f64(i)) for i < n if i < 2)
+fn mapped(x: f64[n]) -> f64[n] = map(shout, x)
+fn pair(x: f64) -> Pair = Pair(a = shout(x), b = [x, 1.0])
+fn pairs(n: size) -> f64 = sum(p.a + p.b[0] for p in [pair(f64(i)) for i < n])
+fn units(n: size) { let _ = [print("u{i}") for i < n] }
+fn maybe(c: bool, f: () -> ()) { if c { f() } }
+fn branches() {
+  maybe(true, || print("yes"))
+  maybe(false, || print("no"))
+}
+fn reads(n: size) -> f64[?] = [f64(i) for i < n if shout(f64(i)) > 1.0]
+"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "cpu"])
+@pytest.mark.parametrize(
+    ("name", "args", "printed", "value"),
+    [
+        ("rows", (2,), "0 1 10 11", [[0.0, 2.0], [20.0, 22.0]]),
+        ("nested", (2,), "0 1 10 11", [[0.0, 2.0], [20.0, 22.0]]),
+        ("kept", (6,), "1 3 5", [2.0, 6.0, 10.0]),
+        ("summed", (3,), "0 1 2", 6.0),
+        ("largest", (5,), "0 1", 2.0),
+        ("mapped", (np.array([7.0, 8.0]),), "7 8", [14.0, 16.0]),
+        ("pairs", (3,), "0 1 2", 9.0),
+        ("units", (2,), "u0 u1", None),
+        ("rows", (0,), "", np.zeros((0, 2))),
+        ("branches", (), "yes", None),
+    ],
+)
+def test_a_comprehension_that_prints_runs_in_order(backend, name, args, printed, value, capfd):
+    module = dlang.compile(PRINTS, backend=backend)
+    found = getattr(module, name)(*args)
+    assert capfd.readouterr().out.split() == printed.split()
+    if value is not None:
+        assert np.array_equal(found, value)
+
+
+def test_an_effect_in_the_condition_of_a_comprehension_is_refused():
+    with pytest.raises(DlangError, match="an effect in the condition of a comprehension"):
+        dlang.compile(PRINTS, backend="interp").reads(3)
