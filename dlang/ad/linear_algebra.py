@@ -122,7 +122,7 @@ def _det(let: Let, op: Library, g: Atom | None, scope: Scope) -> None:
             lambda i, j: b.select(b.prim("eq", i, j), one, b.one(Read(s, (poly(j),)))),
             lambda i, j: [Keep((n,), (poly(i),), "prod")],
         )
-        sign = b.mul(*(b.one(Library("det", (x,))) for x in (u, vt)))
+        sign = b.mul(b.one(Library("det", (u,))), b.one(Library("det", (vt,))))
         return _product(
             b, u, _matrix(b, vt, lambda i, j: b.mul(b.mul(sign, b.one(Read(others, (poly(i),)))), _at(b, vt, i, j)))
         )

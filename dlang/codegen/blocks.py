@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+from dlang.codegen.limits import unsupported
 from dlang.codegen.loops import (
     Allocate,
     ArrayValue,
@@ -48,7 +49,7 @@ Wanted = Place | Owned | None
 class Scheduler:
     """The walk over one function. `out` collects the statements of the innermost open body.
 
-    let: schedules a let in a block that is so many blocks deep. span: where an error is that has no place of its own.
+    let: schedules a let in a block that is so many blocks deep. span: of the let at hand.
     """
 
     program: anf.Program
@@ -96,11 +97,14 @@ class Scheduler:
         level = len(self.memory.frames)
         self._direct(block, wanted, level)
         self.memory.frames.append(frame)
+        around = self.span
         for position, let in enumerate(block.lets):
             frame.position = position
+            self.span = let.span or around
             self.let(self, let, level)
             for buffer in self.memory.dead():
                 self.out.append(Free(buffer))
+        self.span = around
         frame.position = len(block.lets)
         results = self._results(block, wanted, frame)
         self.memory.frames.pop()
@@ -166,7 +170,7 @@ class Scheduler:
     def allocate(self, name: str, type: Array, own: bool = True, extra: int = 0) -> Buffer:
         """Room for an array, freed by the innermost block if it is to own it."""
         buffer = Buffer(name, type.dtype)
-        self.out.append(Allocate(buffer, type.shape, extra))
+        self.out.append(Allocate(buffer, type.shape, extra, self.span))
         self.memory.writable.add(buffer)
         if own:
             self.memory.frames[-1].owned[buffer] = None
@@ -261,9 +265,11 @@ class Scheduler:
         return atom
 
     def operands(self, atoms: Iterable[Atom]) -> tuple[Operand, ...]:
-        """Values for the host."""
+        """Values for the host, which knows no nodes."""
         out: list[Operand] = []
         for atom in atoms:
+            if holds_nodes(atom.type):
+                raise unsupported("a recursive value outside of compiled code is", self.span)
             if isinstance(atom.type, Array):
                 assert isinstance(atom, Var)
                 out.append(ArrayValue(self.pointer(atom), atom.type.shape))

@@ -117,6 +117,7 @@ class Allocate:
     buffer: Buffer
     shape: tuple[Size, ...]
     extra: int = 0
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

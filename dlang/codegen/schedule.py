@@ -9,7 +9,7 @@ from __future__ import annotations
 from dlang.codegen.blocks import OWNED, Scheduler, Wanted
 from dlang.codegen.control import branch, call, destination_known, repeat
 from dlang.codegen.data import construct, fields, tag
-from dlang.codegen.limits import refuse_half_precision
+from dlang.codegen.half import sum_in_f32
 from dlang.codegen.loops import (
     ArrayValue,
     Buffer,
@@ -47,7 +47,7 @@ def schedule(program: anf.Program, lanes: Lanes | None = None) -> Program:
 
 
 def _function(program: anf.Program, lanes: Lanes, f: anf.Function, recursive: bool, makers: frozenset[str]) -> Function:
-    refuse_half_precision(f)
+    f = sum_in_f32(f)
     s = Scheduler(program, lanes, _let, f.span)
     s.chains.add(f.body)
     if makers:

@@ -88,8 +88,9 @@ class Chains:
 
     def _done_with(self, root: Var, arm: Block) -> bool:
         """Whether neither an arm of the branch at hand nor anything after it looks at the memory of an array."""
+        memory = self._memory(root)
         later = [var for last, at in self.uses for var, use in last.items() if use > at]
-        return all(self._memory(var) is not root for var in (*mentioned(arm), *later))
+        return all(self._memory(var) is not memory for var in (*mentioned(arm), *later))
 
     def _memory(self, var: Var) -> Var:
         """The array whose memory a variable has."""

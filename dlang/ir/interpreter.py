@@ -29,6 +29,7 @@ from dlang.ir.reduction import Sink
 from dlang.ir.traverse import free_vars, op_blocks, walk
 from dlang.ir.values import (
     FUNCTIONS,
+    HALF,
     Lanes,
     Node,
     Rows,
@@ -363,11 +364,15 @@ class Interpreter:
     def _scan(self, op: anf.Scan, let: Let, frame: _Frame) -> Any:
         array = array_of(frame.env[op.array])
         self.counts["Scan"] += 3 * array.size
-        return (np.cumsum if op.monoid == "sum" else np.cumprod)(array, dtype=array.dtype)
+        dtype: str = op.array.type.dtype  # type: ignore[union-attr]
+        total = np.cumsum if op.monoid == "sum" else np.cumprod
+        return exact(total(array, dtype=np.float32 if dtype in HALF else array.dtype), dtype)
 
     def _contract(self, op: anf.Contract, let: Let, frame: _Frame) -> Any:
         a, b = array_of(frame.env[op.a]), array_of(frame.env[op.b])
         sizes = dict(zip((*op.left, *op.right), (*a.shape, *b.shape), strict=True))
+        if a.dtype == np.float16:
+            a, b = a.astype(np.float32), b.astype(np.float32)
         out = np.einsum(a, list(op.left), b, list(op.right), list(op.out), optimize=True)
         self.counts["Contract"] += 4 * count_of(tuple(sizes.values())) + (out.size if op.out else 0)
         return exact(np.ascontiguousarray(out) if op.out else out, let.vars[0].type.dtype)  # type: ignore[union-attr]

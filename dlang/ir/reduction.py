@@ -13,7 +13,7 @@ import numpy as np
 
 from dlang.ir.anf import FLOATS, Add, Destination, is_handle
 from dlang.ir.points import Batch
-from dlang.ir.values import NUMPY, Lanes, NDArray, Rows, Version, array_of, count_of, flat_index, numpy_dtype, to_bf16
+from dlang.ir.values import NUMPY, Lanes, NDArray, Rows, Version, array_of, count_of, exact, flat_index, numpy_dtype
 
 UFUNCS: dict[str, Any] = {
     "sum": np.add,
@@ -69,7 +69,9 @@ class Sink:
         self.by_data = by_data
         self.fresh = into is None
         self.written = 0  # operations: elements read and written, values combined
-        kind = "i64" if self.arg else dtype
+        # sums and products of half precision are done in f32, and rounded at the end
+        self.wide = dtype in ("f16", "bf16") and self.monoid in ("sum", "prod")
+        kind = "i64" if self.arg else "f32" if self.wide else dtype
         self.base: NDArray | None = None
         if outer is None:
             size = count_of(self.shape)
@@ -83,17 +85,22 @@ class Sink:
         if into is None:
             self.data = np.full(size, identity(self.monoid, kind), numpy_dtype(kind))
             self.written += size if self.shape else 0
+        elif outer is None and self.wide:
+            self.data = array_of(into).reshape(-1).astype(np.float32)
         elif outer is None:
             self.version = into if type(into) is Version else Version(array_of(into).copy())
             self.data = self.version.read().reshape(-1)
         else:
             self.data = _spread(into, outer, sizes)
+            self.data = self.data.astype(np.float32) if self.wide else self.data
 
     def accumulate(self, batch: Batch, value: Any, index: Sequence[Any], whole: bool) -> None:
         """Takes the values of a batch. whole: no other batch has points that go to the same elements."""
         if self.arg or (not self.scatter and self.monoid != "set" and self.reduced):
             self.written += batch.n
         values = value.data if type(value) is Lanes else np.full(batch.n, value, numpy_dtype(self.dtype))
+        if self.wide:
+            values = values.astype(np.float32)
         shape = self.shape
         if batch.parent is not None:
             shape = tuple([s if isinstance(s, int) else s[batch.parent] for s in shape])
@@ -114,7 +121,7 @@ class Sink:
         if self.version is None:
             data[slots] = values
         else:
-            self.version = self.version.updated(slots, to_bf16(values) if self.dtype == "bf16" else values)
+            self.version = self.version.updated(slots, values)
 
     def _boxed(self, batch: Batch, slots: NDArray, values: NDArray) -> tuple[NDArray, NDArray]:
         assert batch.box is not None
@@ -153,7 +160,7 @@ class Sink:
         """The array, or scalar, at each outer point."""
         if self.version is not None:
             return self.version
-        data = to_bf16(self.data) if self.dtype == "bf16" and not self.arg else self.data
+        data = exact(self.data, self.dtype) if self.wide else self.data
         if self.outer is None:
             return data.reshape(self.shape) if self.shape else data[0]
         return Rows(data, self.base, self.shape) if self.base is not None and self.shape else Lanes(data)

@@ -38,6 +38,9 @@ def numpy_dtype(dtype: str) -> Any:
     return NUMPY.get(dtype, object)
 
 
+HALF = ("f16", "bf16")  # whose sums are done in f32
+
+
 # ---- representations -------------------------------------------------------------------------------------------------
 @dataclass(slots=True, eq=False)
 class Lanes:
@@ -182,10 +185,12 @@ def _uniform(sizes: NDArray) -> int | NDArray:
 
 
 def count_of(shape: Sequence[int]) -> int:
-    """The number of elements of a shape."""
+    """The number of elements of a shape. Raises MemoryError where NumPy could not count them."""
     total = 1
     for size in shape:
         total *= size
+    if total >= 2**60:
+        raise MemoryError
     return total
 
 
@@ -289,7 +294,18 @@ def convert(x: Any, source: str, target: str) -> Any:
         above, below = whole >= float(int(info.max) + 1), whole < float(info.min)
         inside = np.where(above | below | np.isnan(whole), 0.0, whole).astype(kind)
         return exact(np.where(above, info.max, np.where(below, info.min, inside)).astype(kind), target)
+    if target == "bf16" and source not in ("f32", "f16"):
+        return to_bf16(to_odd(x.astype(np.float64)))
     return exact(x.astype(NUMPY[target]), target)
+
+
+def to_odd(x: Any) -> Any:
+    """An f64 in f32 with the last bit set where it is not exact: rounding that to fewer bits rounds only once."""
+    near = x.astype(np.float32)
+    bits = near.view(np.uint32)
+    back = near.astype(np.float64)
+    odd = np.where(np.abs(back) > np.abs(x), bits - np.uint32(1), bits) | np.uint32(1)
+    return np.where((back == x) | np.isnan(x), bits, odd).astype(np.uint32).view(np.float32)
 
 
 # ---- the border ------------------------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from dlang.ir.anf import FLOATS, INTEGERS, Atom, Cast, Lit, Op, Prim, Var
+from dlang.ir.rounding import rounded
 from dlang.ir.types import dtype_of
-from dlang.optimize.constants import fold, is_number, literal, rounded, same_literal
+from dlang.optimize.constants import fold, is_number, literal, same_literal
 
 Simpler = Atom | Prim | None
 

@@ -7,10 +7,10 @@ stays a call, `exp(0.0)` is 1.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable
 
 from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Lit
+from dlang.ir.rounding import rounded
 from dlang.primitives.table import result_dtype
 
 Value = int | float | bool | str
@@ -26,25 +26,6 @@ def wrapped(value: int, dtype: str) -> int:
     width = bits(dtype)
     value &= (1 << width) - 1
     return value - (1 << width) if dtype not in UNSIGNED and value >> (width - 1) else value
-
-
-def rounded(value: float, dtype: str) -> float:
-    """The nearest number of the dtype, ties to even."""
-    if dtype == "f64" or value != value or math.isinf(value):
-        return value
-    if dtype == "bf16":
-        # Rounding first to 24 and then to 8 bits could meet a tie that the value isn't: set the last bit as sticky.
-        mantissa, exponent = math.frexp(value)
-        if exponent < -125:
-            return math.ldexp(round(math.ldexp(value, 133)), -133)
-        shortened = math.ldexp(round(mantissa * 256), exponent - 8)
-        return math.copysign(math.inf, value) if abs(shortened) >= 2.0**128 else shortened
-    code = "<f" if dtype == "f32" else "<e"
-    try:
-        (result,) = struct.unpack(code, struct.pack(code, value))
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    return float(result)
 
 
 def literal(value: Value, dtype: str) -> Lit:

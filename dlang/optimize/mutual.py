@@ -68,7 +68,7 @@ def _tokens(f: Function) -> int:
 
 @dataclass(slots=True)
 class _Merger:
-    """slots: the parameters of the merged function after the first. maps: from the parameters of each member to them."""
+    """slots: the parameters of the merged function but the first. maps: from the parameters of each member to them."""
 
     members: list[Function]
     name: str

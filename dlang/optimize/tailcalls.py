@@ -7,8 +7,9 @@ becomes a `While` whose state is the parameters that change, and the results:
     fn f(p) { … if c { … yield f(q) } else { … yield r } }
     fn f(p) { while (p, r = blank) { … if c { … yield true, q, r } else { … yield false, p, r } } yield r }
 
-An array that is handed on and at last returned is one part of the state, so it stays where it is in memory. A call
-that hands on a view of an array stays a call: a loop would have to copy what is only looked at.
+An array that is handed on and at last returned is one part of the state, so it stays where it is in memory. Of an
+array of which each call sees a part (`x[1..]`), the state is where that begins. A call that hands on any other view
+stays a call: a loop would have to copy what is only looked at.
 
 This comes after derivatives: the reverse of a call keeps on the stack what it needs of each call, that of a loop would
 keep the state of every trip in arrays that grow.
@@ -29,19 +30,22 @@ from dlang.ir.anf import (
     Let,
     Lit,
     Program,
-    Reshape,
     Scalar,
+    SizeOf,
     Token,
     Var,
     View,
     While,
     fresh,
+    poly,
 )
 from dlang.ir.chains import Chains
-from dlang.ir.traverse import Renaming, refresh_vars, substitute, type_vars, walk
+from dlang.ir.traverse import Renaming, Replacement, refresh_vars, substitute, type_vars
 from dlang.optimize.mutual import merge_mutual
 from dlang.optimize.tails import blank, tail_calls, tail_let
+from dlang.optimize.windows import Windows
 
+I64 = Scalar("i64")
 TRUE, FALSE = Lit(True, "bool"), Lit(False, "bool")
 
 
@@ -51,46 +55,88 @@ def tail_calls_to_loops(program: Program) -> Program:
     return replace(program, functions={name: _looped(f) for name, f in program.functions.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """Which calls in tail position are another trip. parts: the arguments that are parts of the parameters there."""
+
+    name: str
+    parts: frozenset[int]
+    windows: Windows
+
+    def are_trips(self, call: Call) -> bool:
+        if call.function != self.name:
+            return False
+        return not any(self.windows.shows(a) for k, a in enumerate(call.args) if k not in self.parts)
+
+    def within(self, block: Block) -> bool:
+        return any(self.are_trips(c) for c in tail_calls(block))
+
+
 def _looped(f: Function) -> Function:
-    views = _views(f.body)
-    calls = [c for c in tail_calls(f.body) if _goes_on(c, f, views)]
-    if not calls:
+    windows = Windows.of(f.body)
+    own = [c for c in tail_calls(f.body) if c.function == f.name]
+    parts = frozenset(
+        k
+        for k, p in enumerate(f.params)
+        if isinstance(p.type, Array)
+        and any(c.args[k] is not p for c in own)
+        and all(windows.start(c.args[k], p) is not None for c in own)
+    )
+    calls = _Calls(f.name, parts, windows)
+    trips = [c for c in own if calls.are_trips(c)]
+    if not trips:
         return f
     tokens = any(isinstance(r.type, Token) for r in f.results)
     changing = tuple(
         p
         for k, p in enumerate(f.params)
-        if any(c.args[k] is not p for c in calls) or (tokens and isinstance(p.type, Token))
+        if k not in parts and (any(c.args[k] is not p for c in trips) or (tokens and isinstance(p.type, Token)))
     )
     if any(v in changing for r in f.results for v in type_vars(r.type)):
         return f  # the sizes of the results would change from trip to trip
     slots = refresh_vars(changing, {})
-    body = substitute(f.body, dict(zip(changing, slots, strict=True)))
-    return _Loop(f, changing, slots, body).function()
+    mapping: dict[Var, Replacement] = dict(zip(changing, slots, strict=True))
+    shown: dict[int, _Part] = {}
+    for k in sorted(parts):
+        type = substitute(f.params[k].type, mapping)
+        assert isinstance(type, Array)
+        var = fresh(f.params[k].name, type)
+        shown[k] = _Part(f.params[k], var, tuple([fresh("start", I64) for _ in type.shape]))
+        mapping[f.params[k]] = var
+    body = substitute(f.body, mapping)
+    return _Loop(f, changing, slots, shown, body, replace(calls, windows=Windows.of(body))).function()
 
 
-def _views(block: Block) -> frozenset[Var]:
-    return frozenset(let.vars[0] for let in walk(block) if isinstance(let.op, View | Reshape))
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A parameter of which each trip sees a part: all of it, the part in the body, and where that begins."""
 
+    all: Var
+    var: Var
+    start: tuple[Var, ...]
 
-def _goes_on(call: Call, f: Function, views: frozenset[Var]) -> bool:
-    """Whether a call in tail position is another trip of the loop that a function becomes."""
-    return call.function == f.name and not any(a in views for a in call.args)
+    def let(self) -> Let:
+        assert isinstance(self.var.type, Array)
+        axes = tuple([fresh("i", I64) for _ in self.start])
+        index = tuple([poly(start) + poly(axis) for start, axis in zip(self.start, axes, strict=True)])
+        return Let((self.var,), View(self.all, axes, self.var.type.shape, index))
 
 
 @dataclass(slots=True)
 class _Loop:
     """A function that becomes a loop. changing: the parameters that are state, and `slots` in their place in the body.
 
-    shared: the slot of a result that has none of its own. extra: the state of the others, whose positions are `own`.
+    parts: the parameters of which a trip sees a part. shared: the slot of a result that has none of its own.
+    extra: the state of the other results, whose positions are `own`.
     """
 
     f: Function
     changing: tuple[Var, ...]
     slots: tuple[Var, ...]
+    parts: dict[int, _Part]
     body: Block
+    calls: _Calls
     chains: Chains = field(default_factory=Chains)
-    views: frozenset[Var] = frozenset()
     shared: dict[int, int] = field(default_factory=dict)
     own: tuple[int, ...] = ()
     extra: tuple[Var, ...] = ()
@@ -98,31 +144,36 @@ class _Loop:
     def function(self) -> Function:
         f = self.f
         self.chains.add(self.body)
-        self.views = _views(self.body)
         self._share()
         self.own = tuple(k for k in range(len(f.results)) if k not in self.shared)
         formals = tuple(f.results[k] for k in self.own)
         self.extra = refresh_vars(formals, {})
         lets: list[Let] = []
-        first: list[Atom] = list(self.changing)
+        starts = self._starts()
+        first: list[Atom] = [*self.changing, *(Lit(0, "i64") for _ in starts)]
         blanks = Renaming({})
         for formal in formals:
             value = blank(Var(formal.name, blanks.type(formal.type)), lets)
             blanks.env[formal] = value
             first.append(value)
-        state = (*self.slots, *self.extra)
-        loop = While(state, tuple(first), Block((), (TRUE,)), self.trip(self.body, ()), early=True)
+        state = (*self.slots, *starts, *self.extra)
+        trip = self.trip(self.body, ())
+        trip = Block((*(part.let() for part in self.parts.values()), *trip.lets), trip.results)
+        loop = While(state, tuple(first), Block((), (TRUE,)), trip, early=True)
         last = refresh_vars(state, {})
         lets.append(Let(last, loop, f.span))
         results = [
-            last[self.shared[k]] if k in self.shared else last[len(self.slots) + self.own.index(k)]
+            last[self.shared[k]] if k in self.shared else last[len(self.slots) + len(starts) + self.own.index(k)]
             for k in range(len(f.results))
         ]
         return replace(f, body=Block(tuple(lets), tuple(results)))
 
+    def _starts(self) -> tuple[Var, ...]:
+        return tuple([start for part in self.parts.values() for start in part.start])
+
     def _share(self) -> None:
-        """Finds the results that a slot holds at last: tokens, and arrays that every end leaves in the slot's memory."""
-        ends = list(_ends(self.body, self.f, self.views))
+        """Finds the results that a slot holds at last: tokens, and arrays that every end leaves in its memory."""
+        ends = list(_ends(self.body, self.calls))
         for k, formal in enumerate(self.f.results):
             for j, (param, slot) in enumerate(zip(self.changing, self.slots, strict=True)):
                 if j in self.shared.values() or param.type != formal.type:
@@ -140,20 +191,36 @@ class _Loop:
         """
         last = tail_let(block)
         match last.op if last is not None else None:
-            case Call() as call if _goes_on(call, self.f, self.views):
+            case Call() as call if self.calls.are_trips(call):
                 args = [a for a, p in zip(call.args, self.f.params, strict=True) if p in self.changing]
-                return Block(block.lets[:-1], (TRUE, *args, *self.extra))
-            case If(condition, then, otherwise) if any(_goes_on(c, self.f, self.views) for c in tail_calls(block)):
+                lets = list(block.lets[:-1])
+                for k, part in self.parts.items():
+                    args += self._moved(part, call.args[k], lets)
+                return Block(tuple(lets), (TRUE, *args, *self.extra))
+            case If(condition, then, otherwise) if self.calls.within(block):
                 before = block.lets[:-1]
                 scope = (*scope, *(v for let in before for v in let.vars))
                 op = If(condition, self.trip(then, scope), self.trip(otherwise, scope))
-                vars = refresh_vars((fresh("on", Scalar("bool")), *self.slots, *self.extra), {})
+                vars = refresh_vars((fresh("on", Scalar("bool")), *self.slots, *self._starts(), *self.extra), {})
                 assert last is not None
                 return Block((*before, Let(vars, op, last.span)), vars)
         scope = (*scope, *(v for let in block.lets for v in let.vars))
         held = {j: block.results[k] for k, j in self.shared.items()}
         kept = [held[j] if j in held else self._latest(slot, scope) for j, slot in enumerate(self.slots)]
-        return Block(block.lets, (FALSE, *kept, *(block.results[k] for k in self.own)))
+        return Block(block.lets, (FALSE, *kept, *self._starts(), *(block.results[k] for k in self.own)))
+
+    def _moved(self, part: _Part, arg: Atom, lets: list[Let]) -> list[Atom]:
+        """Where the part of the next trip begins."""
+        skipped = self.calls.windows.start(arg, part.var)
+        assert skipped is not None
+        out: list[Atom] = []
+        for start, more in zip(part.start, skipped, strict=True):
+            if more.terms:
+                moved = fresh(start.name, I64)
+                lets.append(Let((moved,), SizeOf(poly(start) + more)))
+                start = moved
+            out.append(start)
+        return out
 
     def _latest(self, slot: Var, scope: tuple[Var, ...]) -> Var:
         """What has the memory of a slot at the end: any value of its type would do, this one need not be copied."""
@@ -163,14 +230,14 @@ class _Loop:
         return slot
 
 
-def _ends(block: Block, f: Function, views: frozenset[Var]) -> Iterator[Block]:
+def _ends(block: Block, calls: _Calls) -> Iterator[Block]:
     """The blocks in tail position that give the results of the function."""
     last = tail_let(block)
     match last.op if last is not None else None:
-        case Call() as call if _goes_on(call, f, views):
+        case Call() as call if calls.are_trips(call):
             pass
-        case If(then=then, otherwise=otherwise) if any(_goes_on(c, f, views) for c in tail_calls(block)):
-            yield from _ends(then, f, views)
-            yield from _ends(otherwise, f, views)
+        case If(then=then, otherwise=otherwise) if calls.within(block):
+            yield from _ends(then, calls)
+            yield from _ends(otherwise, calls)
         case _:
             yield block

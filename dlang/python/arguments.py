@@ -15,7 +15,7 @@ import numpy as np
 from dlang.diagnostics import DlangError, error
 from dlang.ir.anf import Scalar, poly
 from dlang.polynomials import Poly
-from dlang.runtime.values import NUMPY, OURS, as_array, describe, number
+from dlang.runtime.values import NUMPY, as_array, describe, dtype_name, number
 from dlang.specialize.frame import substituted
 from dlang.specialize.structs import declaration, is_a
 from dlang.specialize.values import STATIC, Bindings, Mono, MonoArray, MonoData, MonoTuple
@@ -112,11 +112,12 @@ class Matcher:
             return self._array_of_structures(value, element, shape)
         dtype = element.name if isinstance(element, ty.TypeCon) else self._dtype_of(element)
         array = as_array(value, dtype)
-        if array is None or array.dtype not in OURS:
+        found = None if array is None else dtype_name(array.dtype)
+        if found is None:
             raise self._wrong()
         if isinstance(element, TypeVar):
-            self._bind_type(element, Scalar(OURS[array.dtype]))
-        elif OURS[array.dtype] != dtype:
+            self._bind_type(element, Scalar(found))
+        elif found != dtype:
             raise self._wrong(_conversion(dtype))
         self._shape(shape, array.shape)
         return _leaf(array)
@@ -154,7 +155,7 @@ class Matcher:
             given = Given(Scalar("str"), (str(value),))
         else:
             array = as_array(value, self._dtype_of(v))
-            if array is None or array.dtype not in OURS:
+            if array is None or dtype_name(array.dtype) is None:
                 raise self._wrong()
             given = _leaf(array)
         self._bind_type(v, given.mono)
@@ -311,7 +312,7 @@ def _is_weak(value: Any) -> bool:
 
 def _leaf(array: Any) -> Given:
     """An array, or the number that one without axes is."""
-    scalar = Scalar(OURS[array.dtype])
+    scalar = Scalar(str(dtype_name(array.dtype)))
     if not array.ndim:
         return Given(scalar, (array[()],))
     return Given(MonoArray(scalar, tuple(map(poly, array.shape))), (array,))
@@ -326,6 +327,8 @@ def _leaves(parts: Sequence[Given]) -> tuple[Any, ...]:
 
 
 def _conversion(wanted: str | None) -> str:
+    if wanted == "bf16":
+        return "convert it: `.astype(ml_dtypes.bfloat16)`, a dtype of the package `ml_dtypes`"
     return f"convert it: `.astype(numpy.{NUMPY[wanted].name})`" if wanted in NUMPY else ""
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dlang.diagnostics import error
 from dlang.ir import anf
+from dlang.runtime.values import bfloat16
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.values import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoName, MonoNode, MonoTuple
 
@@ -16,9 +17,13 @@ from dlang.specialize.values import Mono, MonoArray, MonoData, MonoEnum, MonoFn,
 def to_python(mono: Mono, leaves: Iterator[Any], classes: StructClasses) -> Any:
     """The value of a type from its leaves, in order.
 
-    `f64`, `i64`, `bool` and `str` are Python's own; scalars of other dtypes are NumPy's, which keep the dtype.
+    `f64`, `i64`, `bool` and `str` are Python's own; scalars of other dtypes are NumPy's, which keep the dtype. bf16 is
+    that of `ml_dtypes`, or in f32 where the package is not installed.
     """
     match mono:
+        case anf.Scalar("bf16") | MonoArray(anf.Scalar("bf16"), _):
+            numbers = np.asarray(next(leaves), bfloat16() or np.float32)
+            return numbers if isinstance(mono, MonoArray) else numbers[()]
         case anf.Scalar(dtype):
             leaf = next(leaves)
             return leaf.item() if dtype in ("f64", "i64", "bool") and hasattr(leaf, "item") else leaf

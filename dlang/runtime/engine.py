@@ -23,8 +23,10 @@ from dlang.codegen.recursion import recursive_functions
 from dlang.codegen.regions import node_makers
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
+from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Array, Scalar, Size, Token, Var
+from dlang.ir.rounding import rounded
 from dlang.runtime.errors import RunError
 from dlang.runtime.foreign import PythonFunction, call_python
 from dlang.runtime.libraries import perform
@@ -32,7 +34,7 @@ from dlang.runtime.text import format_parts
 
 OUT_OF_MEMORY, STACK_EXHAUSTED, MISMATCH = "E0806", "E0805", "E0900"
 NUMPY = {
-    "f64": "float64", "f32": "float32",
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16",
     "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
     "bool": "bool", "str": "int64",
@@ -163,6 +165,8 @@ class CompiledProgram:
             if self.makes_nodes:
                 context.open_arena(self.engine.arena)
             return run.call(self.entries[name], args)
+        except MemoryError:
+            raise out_of_memory(self.entries[name].function.span) from None
         finally:
             context.close_arena()
             self.engine.contexts.append(context)
@@ -195,8 +199,8 @@ class _Run:
             extents = [value_of(s, env) for s in out.shape]
             try:
                 array = memory.fresh(context, extents, NUMPY[out.buffer.dtype])
-            except (MemoryError, ValueError):
-                raise self._out_of_memory() from None
+            except ValueError:  # more than NumPy counts
+                raise MemoryError from None
             outs.append(array)
             words.append(array.__array_interface__["data"][0])
         results = entry.nests.body.results
@@ -232,13 +236,13 @@ class _Run:
                     else:
                         sized = [value_of(s, sizes) for s in shape]
                         array = memory.adopted(context, raw[position], sized, NUMPY[dtype])
-                    values.append(self._texts(array) if dtype == "str" else array)
+                    values.append(self._outward(array, dtype))
                 case Scalar(dtype):
                     value = scalar_of(raw[position] & (2**64 - 1), dtype)
                     if dtype == "i64":
                         sizes[formal] = value
                     text = self.program.engine.strings.texts
-                    values.append(text[value] if dtype == "str" else np.dtype(NUMPY[dtype]).type(value))
+                    values.append(text[value] if dtype == "str" else scalar_class(dtype)(value))
         return values
 
     def _enter(self, entry: _Entry, slots: int) -> int:
@@ -273,8 +277,8 @@ class _Run:
 
         match param.type:
             case Array(dtype, shape):
-                if dtype == "str":
-                    array = self._numbers(arg)
+                if dtype in ("str", "bf16"):
+                    array = self._inward(arg, dtype)
                 else:
                     array = arg
                     ready = type(arg) is np.ndarray and arg.dtype == NUMPY[dtype]
@@ -293,6 +297,14 @@ class _Run:
                 return word_of(arg, dtype)
             case _:
                 raise AssertionError("a token is not an argument")
+
+    def _inward(self, array: Any, dtype: str) -> Any:
+        """An array as it lies in memory: texts as their numbers, bf16 as bits."""
+        return self._numbers(array) if dtype == "str" else bits_of_bf16(array) if dtype == "bf16" else array
+
+    def _outward(self, array: Any, dtype: str) -> Any:
+        """An array from memory: numbers as their texts, bf16 in f32."""
+        return self._texts(array) if dtype == "str" else bf16_of_bits(array) if dtype == "bf16" else array
 
     def _numbers(self, texts: Any) -> Any:
         import numpy as np
@@ -324,15 +336,13 @@ class _Run:
                 if error is None:  # a handler of signals ended the run where Python could not hand on its exception
                     return KeyboardInterrupt()
                 if isinstance(error, MemoryError):
-                    error = self._out_of_memory()
+                    error = out_of_memory(site.span)
                 if isinstance(error, RunError):
                     error.at(site.span)
                     _add_stack(error, stack)
                 return error
             case "memory":
-                error = self._out_of_memory()
-                error.at(site.span)
-                return _add_stack(error, stack)
+                return _add_stack(out_of_memory(site.span), stack)
             case "stack":
                 label, span = stack[0] if stack else (function.label, function.span)
                 depth = words[support.CALLS]
@@ -343,9 +353,6 @@ class _Run:
                 values, _ = self._read(address, site.args)
                 message = format_parts(site.parts, values)
                 return _add_stack(RunError(site.name, message, site.span), stack)
-
-    def _out_of_memory(self) -> RunError:
-        return RunError(OUT_OF_MEMORY, "the memory is exhausted")
 
     # ---- the host's work ---------------------------------------------------------------------------------------------
     def serve(self, number: int, pointer: int) -> bool:
@@ -394,10 +401,10 @@ class _Run:
 
         from dlang.runtime import memory
 
-        array = self._numbers(value) if dtype == "str" else np.ascontiguousarray(value, NUMPY[dtype])
+        array = np.ascontiguousarray(self._inward(value, dtype), NUMPY[dtype])
         address = memory.block(self.context, array.nbytes)
         if not address:
-            raise self._out_of_memory()
+            raise MemoryError
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
         return address
 
@@ -416,11 +423,11 @@ class _Run:
                 kind = np.dtype(NUMPY[s.dtype])
                 data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
                 array = np.frombuffer(data, kind).reshape(shape)
-                out.append(self._texts(array) if s.dtype == "str" else array)
+                out.append(self._outward(array, s.dtype))
             else:
                 value = scalar_of(raw[0] & (2**64 - 1), s.dtype)
                 texts = self.program.engine.strings.texts
-                out.append(texts[value] if s.dtype == "str" else np.dtype(NUMPY[s.dtype]).type(value))
+                out.append(texts[value] if s.dtype == "str" else scalar_class(s.dtype)(value))
             address += 8 * s.words
         return out, address
 
@@ -429,6 +436,10 @@ def _add_stack(error: RunError, stack: tuple[tuple[str, Any], ...]) -> RunError:
     for label, span in stack:
         error.called(label, span)
     return error
+
+
+def out_of_memory(span: Span | None) -> RunError:
+    return RunError(OUT_OF_MEMORY, "the memory is exhausted", span)
 
 
 def mismatch(message: str) -> RunError:
@@ -446,9 +457,7 @@ def word_of(value: Any, dtype: str) -> int:
     if dtype == "f64":
         return int(struct.unpack("<q", struct.pack("<d", float(value)))[0])
     if dtype in FLOATS:
-        import numpy as np
-
-        return int(np.float32(value).view(np.int32))
+        return int(struct.unpack("<i", struct.pack("<f", rounded(float(value), dtype)))[0])
     word = int(value) & (2**64 - 1)
     return word - 2**64 if word >= 2**63 else word
 
@@ -458,7 +467,7 @@ def scalar_of(word: int, dtype: str) -> Any:
     match dtype:
         case "f64":
             return struct.unpack("<d", struct.pack("<Q", word))[0]
-        case "f32":
+        case "f32" | "f16" | "bf16":
             return struct.unpack("<f", struct.pack("<I", word & 0xFFFFFFFF))[0]
         case "bool":
             return bool(word & 1)
@@ -467,3 +476,27 @@ def scalar_of(word: int, dtype: str) -> Any:
     bits = int(dtype[1:])
     word &= 2**bits - 1
     return word - 2**bits if dtype[0] == "i" and word >= 2 ** (bits - 1) else word
+
+
+def scalar_class(dtype: str) -> Any:
+    """The class of NumPy's scalars; bf16 is in f32."""
+    import numpy as np
+
+    return np.float32 if dtype == "bf16" else np.dtype(NUMPY[dtype]).type
+
+
+def bits_of_bf16(array: Any) -> Any:
+    """The upper halves of f32 numbers rounded to bf16."""
+    import numpy as np
+
+    from dlang.ir.values import to_bf16
+
+    floats = np.ascontiguousarray(to_bf16(np.asarray(array, np.float32)))
+    return np.ascontiguousarray((floats.view(np.uint32) >> np.uint32(16)).astype(np.uint16)).reshape(np.shape(array))
+
+
+def bf16_of_bits(array: Any) -> Any:
+    """What bits stand for, in f32."""
+    import numpy as np
+
+    return (np.ascontiguousarray(array).astype(np.uint32) << np.uint32(16)).view(np.float32)

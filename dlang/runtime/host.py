@@ -7,11 +7,13 @@ what was known when it was compiled; the results come back as the effect binds t
 from __future__ import annotations
 
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from dlang.runtime import table
 from dlang.runtime.errors import RunError
 
 if TYPE_CHECKING:
@@ -37,23 +39,35 @@ class Host:
     def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]:
         """The results of an effect of the program.
 
-        read_npz (path, member) and read_npy (path), static (dtype, rank): the sizes, then the array, a number where
-        the rank is 0. write_npz (path, values…), static the names; write_npy (path, value): nothing.
+        read_npz (path, member), read_npy (path) and read_csv (path, whether there is a header), static (dtype, rank):
+        the sizes, then the array, a number where the rank is 0. read_text (path): a text. read_clock: a number.
+        write_npz (path, values…), static the names; write_npy (path, value), write_csv (path, header, value) and
+        write_text (path, text): nothing.
         """
         name = name.removeprefix("io.")
+        path = str(args[0]) if args else ""
         match name:
             case "read_npz":
-                return _converted(_member(str(args[0]), str(args[1])), str(args[1]), *static)
+                return _converted(_member(path, str(args[1])), str(args[1]), *static)
             case "read_npy":
-                return _converted(_array(str(args[0])), str(args[0]), *static)
+                return _converted(_array(path), path, *static)
+            case "read_csv":
+                return table.read(path, bool(args[1]), *static)
+            case "read_text":
+                return [table.text(path)]
+            case "read_clock":
+                return [time.perf_counter()]
             case "write_npz":
-                _write(str(args[0]), lambda out: _save_members(out, dict(zip(static, args[1:], strict=True))))
-                return []
+                _write(path, lambda out: _save_members(out, dict(zip(static, args[1:], strict=True))))
             case "write_npy":
-                _write(str(args[0]), lambda out: _save_array(out, args[1]))
-                return []
+                _write(path, lambda out: _save_array(out, args[1]))
+            case "write_csv":
+                _write(path, lambda out: out.write(table.written(str(args[1]), args[2]).encode()))
+            case "write_text":
+                _write(path, lambda out: out.write(str(args[1]).encode()))
             case _:
                 raise AssertionError(f"an effect that no host knows: {name}")
+        return []
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -135,7 +149,7 @@ _NAMES = {numpy: ours for ours, numpy in _NUMPY.items()}
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
-def _write(path: str, save: Callable[[IO[bytes]], None]) -> None:
+def _write(path: str, save: Callable[[IO[bytes]], object]) -> None:
     """Writes beside the file and then replaces it, so that an interrupted run leaves no half of one."""
     target = Path(path)
     draft = target.with_name(target.name + ".part")

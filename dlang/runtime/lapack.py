@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def cholesky(a: Matrix) -> list[Any]:
     """The lower factor l of the symmetric matrix whose lower triangle is that of a; info: see `ir/libraries.py`."""
     n = len(a)
     factor = np.triu(a.T).copy(order="F")  # by columns its upper triangle: a = uᵀ u, and l is u by rows
-    info = _call("potrf", a, b"U", n, factor, _leading(n))
+    info = _call("potrf_work", a, b"U", n, factor, _leading(n))
     if not info:  # OpenBLAS lets NaN pass for a positive pivot
         broken = np.flatnonzero(~(np.diagonal(factor) > 0))
         info = int(broken[0]) + 1 if len(broken) else 0
@@ -54,7 +55,7 @@ def solve(a: Matrix, b: Matrix) -> list[Any]:
     packed, pivots, info = _factored(a)
     x = b.copy(order="F")
     if not info and b.size:
-        _call("getrs", a, b"N", n, columns, packed, _leading(n), pivots, x, _leading(n))
+        _call("getrs_work", a, b"N", n, columns, packed, _leading(n), pivots, x, _leading(n))
     return [_unless(info, x), np.int64(info)]
 
 
@@ -66,7 +67,7 @@ def triangular_solve(a: Matrix, b: Matrix, lower: bool, transposed: bool, unit: 
     info = 0
     if b.size:
         matrix, unit_flag = np.ascontiguousarray(a), b"U" if unit else b"N"
-        info = _call("trtrs", a, *by_columns, unit_flag, n, columns, matrix, _leading(n), x, _leading(n))
+        info = _call("trtrs_work", a, *by_columns, unit_flag, n, columns, matrix, _leading(n), x, _leading(n))
     elif not unit:
         zeros = np.flatnonzero(np.diagonal(a) == 0)
         info = int(zeros[0]) + 1 if len(zeros) else 0
@@ -79,10 +80,10 @@ def qr(a: Matrix, k: int) -> list[Any]:
     k = int(k)
     work = a.copy(order="F")
     scales = np.empty(k, a.dtype)
-    _allocating("geqrf", a, m, n, work, _leading(m), scales)
+    _call("geqrf", a, m, n, work, _leading(m), scales)
     r = np.triu(work[:k])
     q = work[:, :k].copy(order="F")
-    _allocating("orgqr", a, m, k, k, q, _leading(m), scales)
+    _call("orgqr", a, m, k, k, q, _leading(m), scales)
     return [np.ascontiguousarray(q), np.ascontiguousarray(r)]
 
 
@@ -95,7 +96,7 @@ def svd(a: Matrix, k: int) -> list[Any]:
         info = NOT_FINITE
     else:
         work = a.copy(order="F")
-        info = _allocating("gesdd", a, b"S", m, n, work, _leading(m), s, u, _leading(m), vt, _leading(k))
+        info = _call("gesdd", a, b"S", m, n, work, _leading(m), s, u, _leading(m), vt, _leading(k))
     return [*(_unless(info, x) for x in (u, s, vt)), np.int64(info)]
 
 
@@ -107,7 +108,7 @@ def eigh(a: Matrix) -> list[Any]:
     if not np.isfinite(np.tril(a)).all():
         info = NOT_FINITE
     else:
-        info = _allocating("syevd", a, b"V", b"U", n, vectors, _leading(n), w)
+        info = _call("syevd", a, b"V", b"U", n, vectors, _leading(n), w)
     return [_unless(info, w), _unless(info, vectors), np.int64(info)]
 
 
@@ -127,7 +128,7 @@ def _factored(a: Matrix) -> tuple[Matrix, NDArray[np.int32], int]:
     """P L U by columns, LAPACK's row exchanges (from 1), and info: the first zero on the diagonal of u."""
     n = len(a)
     packed, pivots = a.copy(order="F"), np.arange(1, n + 1, dtype=np.int32)
-    info = _call("getrf", a, n, n, packed, _leading(n), pivots)
+    info = _call("getrf_work", a, n, n, packed, _leading(n), pivots)
     pivots[(pivots < 1) | (pivots > n)] = n  # of NaN no pivot is the largest
     return packed, pivots, info
 
@@ -142,34 +143,39 @@ def _leading(rows: int) -> int:
     return max(rows, 1)
 
 
+# The parameters of the routines behind the layout: a letter, a number, or the address of an array. LAPACKE allocates
+# the workspace of those that need one; `_work` is the form without, which calls LAPACK at once.
+_SIGNATURES = {
+    "potrf_work": "cnan",
+    "getrf_work": "nnana",
+    "getrs_work": "cnnanaan",
+    "trtrs_work": "cccnnanan",
+    "geqrf": "nnana",
+    "orgqr": "nnnana",
+    "gesdd": "cnnanaanan",
+    "syevd": "ccnana",
+}
+_TYPES = {"c": ctypes.c_char, "n": ctypes.c_int, "a": ctypes.c_void_p}
+
+
+@cache
+def _routine(name: str, precision: str) -> Any:
+    function = getattr(openblas(), f"scipy_LAPACKE_{precision}{name}")
+    function.argtypes = [ctypes.c_int, *(_TYPES[kind] for kind in _SIGNATURES[name])]
+    return function
+
+
 def _call(name: str, like: Matrix, *args: Any) -> int:
-    """A routine of LAPACK that needs no workspace, in the dtype of a matrix; gives info."""
-    return _routine(f"{name}_work", like, args)
-
-
-def _allocating(name: str, like: Matrix, *args: Any) -> int:
-    """A routine for which LAPACKE allocates the workspace."""
-    return _routine(name, like, args)
-
-
-def _routine(name: str, like: Matrix, args: tuple[Any, ...]) -> int:
-    """Matrices are passed by address, letters as one character, numbers as 32-bit integers."""
-    if any(isinstance(x, np.ndarray) and x.size >= 2**31 for x in args):
-        raise MemoryError("a matrix of 2^31 elements or more is beyond this LAPACK")
-    function = getattr(openblas(), f"scipy_LAPACKE_{'d' if like.dtype == np.float64 else 's'}{name}")
-    passed = [_passed(x) for x in args]
-    info = int(function(_BY_COLUMNS, *passed))
+    """A routine of LAPACK in the dtype of a matrix; gives info."""
+    passed = [_BY_COLUMNS]
+    for x in args:
+        if isinstance(x, np.ndarray):
+            if x.size >= 2**31:
+                raise MemoryError("a matrix of 2^31 elements or more is beyond this LAPACK")
+            x = x.__array_interface__["data"][0]
+        passed.append(x)
+    info = int(_routine(name, "d" if like.dtype == np.float64 else "s")(*passed))
     if info < -1000:  # LAPACKE's own codes: it could not allocate
         raise MemoryError
     assert info >= 0, f"{name} refuses its argument {-info}"
     return info
-
-
-def _passed(x: Any) -> Any:
-    match x:
-        case np.ndarray():
-            return ctypes.c_void_p(x.ctypes.data)
-        case bytes():
-            return ctypes.c_char(x)
-        case _:
-            return ctypes.c_int(x)

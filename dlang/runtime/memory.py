@@ -255,7 +255,7 @@ def fresh(context: Context, shape: Sequence[int], dtype: Any) -> Array:
         bytes *= max(size, 0)
     if bytes < LARGE:
         return np.empty(shape, dtype)
-    address = context.take(bytes)
+    address = context.take(bytes) if bytes < 2**62 else 0
     if not address:
         raise MemoryError
     return np.asarray(Lease(context, address, shape, np.dtype(dtype).str))

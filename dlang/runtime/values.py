@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlang.ir.anf import FLOATS, INTEGERS
+from dlang.ir.rounding import rounded
 
 NUMPY = {
     ours: np.dtype(numpy)
@@ -20,10 +21,19 @@ NUMPY = {
     }.items()
 }  # fmt: skip
 OURS: dict[np.dtype[Any], str] = {numpy: ours for ours, numpy in NUMPY.items()}
+BF16 = "bfloat16"
+"""What the package `ml_dtypes` calls the dtype that NumPy does not have. Leaves of it are in f32."""
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str | None:
+    """The language's name of a dtype, None if it has none."""
+    return OURS.get(dtype) or ("bf16" if dtype.name == BF16 else None)
 
 
 def number(value: Any, dtype: str) -> Any:
     """A scalar of just that dtype, or None."""
+    if dtype == "bf16":
+        return _bf16(value)
     wanted = NUMPY.get(dtype)
     if wanted is None:
         return None
@@ -41,6 +51,15 @@ def number(value: Any, dtype: str) -> Any:
     return None
 
 
+def _bf16(value: Any) -> Any:
+    """A scalar of `ml_dtypes`, or a number of Python's, rounded; in f32."""
+    if isinstance(value, np.generic | np.ndarray):
+        return np.asarray(value).astype(np.float32)[()] if value.dtype.name == BF16 and not value.ndim else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return np.float32(rounded(float(value), "bf16"))
+
+
 def as_array(value: Any, dtype: str | None) -> Any:
     """An array in rows, as compiled code wants it; None for what is none. Lists and numbers take `dtype`."""
     if isinstance(value, np.ndarray | np.generic):
@@ -56,18 +75,31 @@ def as_array(value: Any, dtype: str | None) -> Any:
     except ValueError:  # rows of several lengths
         return None
     if dtype is None or array.size == 0:
-        return array if dtype is None else array.astype(NUMPY[dtype])
+        return array if dtype is None else _converted(array, dtype)
     fits = {"b": dtype == "bool", "i": dtype in (*FLOATS, *INTEGERS), "f": dtype in FLOATS}
     if not fits.get(array.dtype.kind):
         return array
-    converted = array.astype(NUMPY[dtype])
+    converted = _converted(array, dtype)
     return converted if dtype in FLOATS or np.array_equal(converted, array) else array
+
+
+def _converted(array: Any, dtype: str) -> Any:
+    return array.astype(NUMPY[dtype]) if dtype != "bf16" else array.astype(bfloat16() or np.float32)
+
+
+def bfloat16() -> Any:
+    """The dtype of `ml_dtypes`, None where the package is not installed."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return np.dtype(ml_dtypes.bfloat16)
 
 
 def describe(value: Any) -> str:
     """What a Python value is, in the words of the language."""
     if isinstance(value, np.ndarray | np.generic):
-        name = OURS.get(value.dtype, f"an array of {value.dtype}")
+        name = dtype_name(value.dtype) or f"an array of {value.dtype}"
         return f"{name}[{', '.join(map(str, value.shape))}]" if value.ndim else name
     if isinstance(value, tuple):
         return f"({', '.join(map(describe, value))})"

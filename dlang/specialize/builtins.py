@@ -10,7 +10,8 @@ from dlang.primitives.table import PRIMITIVES
 from dlang.specialize import linear_algebra
 from dlang.specialize.arith import elementwise, reduce_axes
 from dlang.specialize.comprehensions import filled, gathered, inside, nonempty, reduction, zero, zeros
-from dlang.specialize.emitter import I64
+from dlang.specialize.dynamic import reconciled
+from dlang.specialize.emitter import I64, Emitter
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.functions import apply, run_from, stopped
 from dlang.specialize.indexing import Element, leading_shape, map_leaves, select, store_leaf
@@ -22,11 +23,15 @@ from dlang.specialize.values import (
     ArrayV,
     ClosureV,
     Many,
+    Mono,
+    MonoTuple,
     ScalarV,
     TupleV,
     Value,
     leaves,
+    mono_of,
     rebuild,
+    shape_key,
 )
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
@@ -63,7 +68,9 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case name, _ if name in REDUCTIONS or name in ("mean", "logsumexp"):
             axis = b.static.get("axis")
             out = reduce(f, name, args[0], axis)
-            return keepdims(f, as_array(args[0]), int(axis), out) if b.static.get("keepdims") else out
+            if b.static.get("keepdims") and isinstance(axis, int):
+                return keepdims(f, as_array(args[0]), axis, out)
+            return out
         case name, _ if name in ELEMENTWISE:
             return elementwise(f, lambda *xs: e.prim(name, *xs), *args)
         case "len", [x]:
@@ -72,10 +79,10 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
             return TupleV(tuple([ScalarV(e.atom(s)) for s in leading_shape(x)]))
         case (("zeros" | "ones"), _):
             dtype = f.dtype(b.type)
-            x = zero(dtype) if b.name == "zeros" else Lit(1.0 if dtype in anf.FLOATS else 1, dtype)
-            return full(f, x, args)
-        case "full", [ScalarV(x), *sizes]:
-            return full(f, x, sizes)
+            return full(f, zero(dtype) if b.name == "zeros" else Lit(1.0 if dtype in anf.FLOATS else 1, dtype), args)
+        case "full", [x, *sizes]:
+            shape = array_shape(f, sizes)
+            return gathered(x, [repeated(f, shape, a) for a in leaves(x)], shape) if shape else x
         case "reshape", [ArrayV(var) as x, *sizes]:
             return reshape(f, b, x, sizes)
         case "transpose", [x]:
@@ -83,7 +90,8 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case "reverse", [x]:
             return along(x, lambda leaf: reverse(f, leaf))
         case "concat", [x, y]:
-            return concat(f, x, y)
+            kind = f.erasing().mono(b.type)
+            return concat(f, reconciled(f, x, y, kind), reconciled(f, y, x, kind))
         case "stack", [*parts]:
             return stack(f, parts)
         case "cumsum", [ArrayV(var)]:
@@ -95,7 +103,9 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case "zip", [x, y]:
             return Many(leading_shape(x)[:1], TupleV((rows(x), rows(y))))
         case "scan", [function, init, xs]:
-            return scan(f, function, init, xs)
+            pair = f.erasing().mono(b.type)
+            assert isinstance(pair, MonoTuple)
+            return scan(f, function, init, xs, pair.items[0])
         case "map_floats", [function, *values]:
             with inside(f, None, ()):
                 return pointwise(f, Pointwise("map", (function,), on_floats), *values)
@@ -111,12 +121,12 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
             return run_from(f, seed, function)
         case "print", [x]:
             return effect(f, "print", [text(f, x)], (), [])
-        case (("read_npz" | "read_npy"), _):
+        case name, _ if name.startswith("read_"):
             return read(f, b, [atom(a) for a in args])
-        case (("write_npz" | "write_npy"), [path, value]):
+        case name, _ if name.startswith("write_"):
             names = b.static.get("names", ())
             assert isinstance(names, tuple)
-            return effect(f, f"io.{b.name}", [atom(path), *leaves(value)], names, [])
+            return effect(f, f"io.{name}", [a for v in args for a in leaves(v)], names, [])
     raise unsupported(f"`{b.name}`", b.span)
 
 
@@ -186,20 +196,43 @@ def logsumexp(f: Frame, x: ArrayV, over: list[int], top: Value) -> Value:
     kept = tuple([k for k in range(len(axes)) if k not in over])
     where = tuple([index[k] for k in kept])
     with f.block() as lets:
-        m = e.read(top.var, where) if isinstance(top, ArrayV) else atom(top)
+        m = finite(e, e.read(top.var, where) if isinstance(top, ArrayV) else atom(top))
         term = e.prim("exp", e.prim("sub", e.read(x.var, index), m))
     shape = tuple([x.shape[k] for k in kept])
     order = tuple([axes[k] for k in kept] + [axes[k] for k in over])
     (total,) = e.comp(order, lets, (term,), (Keep(shape, where, "sum"),), (x.dtype,), "r")
     sums: Value = ArrayV(total) if shape else ScalarV(total)
-    return elementwise(f, lambda s, m: e.prim("add", m, e.prim("log", s)), sums, top)
+    return elementwise(f, lambda s, m: e.prim("add", finite(e, m), e.prim("log", s)), sums, top)
+
+
+def finite(e: Emitter, m: Atom) -> Atom:
+    """What is subtracted before `exp`: an infinite maximum would give ∞ - ∞."""
+    assert isinstance(m.type, Scalar)
+    return e.prim("select", e.prim("isfinite", m), m, Lit(0.0, m.type.dtype))
 
 
 # ---- making and arranging arrays -------------------------------------------------------------------------------------
 def full(f: Frame, x: Atom, sizes: list[Value]) -> Value:
-    e = f.emitter
-    shape = tuple([e.checked_size(e.poly(e.cast("i64", atom(s))), "the size of an array") for s in sizes])
+    shape = array_shape(f, sizes)
     return ArrayV(filled(f, shape, x)) if shape else ScalarV(x)
+
+
+def array_shape(f: Frame, sizes: list[Value]) -> tuple[Size, ...]:
+    e = f.emitter
+    return tuple([e.checked_size(e.poly(e.cast("i64", atom(s))), "the size of an array") for s in sizes])
+
+
+def repeated(f: Frame, shape: tuple[Size, ...], x: Atom) -> anf.Var:
+    """An array with `x`, which may be an array itself, in every place."""
+    if not isinstance(x, anf.Var) or not isinstance(x.type, anf.Array):
+        return filled(f, shape, x)
+    e = f.emitter
+    whole = (*shape, *x.type.shape)
+    axes = tuple([e.axis(s) for s in whole])
+    index = tuple([poly(a.var) for a in axes])
+    with f.block() as lets:
+        element = e.read(x, index[len(shape) :])
+    return e.comp(axes, lets, (element,), (Keep(whole, index, "set"),), (x.type.dtype,))[0]
 
 
 def reshape(f: Frame, b: core.Builtin, x: ArrayV, sizes: list[Value]) -> Value:
@@ -294,17 +327,23 @@ def sort(f: Frame, x: ArrayV) -> Value:
     return ArrayV(e.comp((axis,), lets, (y,), (Keep(x.shape, (poly(axis.var),), "set"),), (x.dtype,))[0])
 
 
-def scan(f: Frame, function: Value, init: Value, xs: Value) -> Value:
-    """(last state, outputs): a state threaded through the elements, an output collected for each."""
+def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value:
+    """(last state, outputs): a state of type `kind` threaded through the elements, an output collected for each."""
     e = f.emitter
     n = leading_shape(xs)[0]
     trial_axis = e.axis(n, "k").var
-    params = tuple([fresh("s", a.type) for a in leaves(init)])
     trips = points(f, draws_by(f, function))
-    with e.block(), at(f, trips, (trial_axis,)):  # a trial, for the type of the outputs
-        trial = apply(f, function, [rebuild(init, iter(params)), select(f, xs, [Element(poly(trial_axis))])])
-        assert isinstance(trial, TupleV)
-        kinds = [a.type for a in leaves(trial.items[1])]
+    while True:  # a trial, for the type of the outputs, and whether the state stays of one structure
+        params = tuple([fresh("s", a.type) for a in leaves(init)])
+        with f.block(), at(f, trips, (trial_axis,)):
+            trial = apply(f, function, [rebuild(init, iter(params)), select(f, xs, [Element(poly(trial_axis))])])
+            assert isinstance(trial, TupleV)
+            kinds = [a.type for a in leaves(trial.items[1])]
+        general = reconciled(f, init, trial.items[0], kind)
+        if shape_key(general, lambda _: None) == shape_key(init, lambda _: None):
+            break
+        init = general
+    start = rebuild(init, iter(params))
     e.facts.forget(trial_axis)
     outs = []
     for t in kinds:
@@ -315,9 +354,10 @@ def scan(f: Frame, function: Value, init: Value, xs: Value) -> Value:
     index = e.axis(n, "k").var
     here = [Element(poly(index))]
     with f.block() as body, at(f, trips, (index,)):
-        result = apply(f, function, [rebuild(init, iter(params)), select(f, xs, here)])
+        result = apply(f, function, [start, select(f, xs, here)])
         assert isinstance(result, TupleV)
         state, output = result.items
+        state = f.fit(reconciled(f, state, start, kind), mono_of(start))
         stored = [
             atom(store_leaf(e, ArrayV(s), here, ScalarV(a) if isinstance(a.type, Scalar) else _leaf(a)))
             for s, a in zip(slots, leaves(output), strict=True)

@@ -56,18 +56,28 @@ def bound(f: Frame, b: core.Binder) -> Bound:
                 first = e.poly(f.atom(low))
                 last = e.poly(f.atom(high))
                 stride = f.atom(step) if step is not None else Lit(1, "i64")
-                if not isinstance(stride, Lit) or stride.value == 0:
-                    raise unsupported("a step that is not a literal", span)
-                s = int(stride.value)
-                length = last - first if s > 0 else first - last
-                if abs(s) != 1:
-                    length = e.floor(length + (abs(s) - 1), poly(abs(s)))
+                s, length = steps(f, first, last, stride)
                 bind_size(f, size, length)
 
             def ranged(g: Frame, at: Size) -> None:
                 bind_pattern(g, pattern, ScalarV(g.emitter.atom(first + at * s)))
 
             return Bound(length, "k", ranged)
+
+
+def steps(f: Frame, first: Size, last: Size, stride: Atom) -> tuple[Size, Size]:
+    """The step of a range, checked unless it is a literal, and how many steps lead to its end."""
+    e = f.emitter
+    if isinstance(stride, Lit) and stride.value != 0:
+        s = int(stride.value)
+        length = last - first if s > 0 else first - last
+        return poly(s), length if abs(s) == 1 else e.floor(length + (abs(s) - 1), poly(abs(s)))
+    zero = Lit(0, "i64")
+    (stride,) = e.check(e.prim("ne", stride, zero), "E0802", ("the step of a range is 0",), (), (stride,))
+    up = e.prim("gt", stride, zero)
+    span = e.prim("select", up, e.atom(last - first), e.atom(first - last))
+    size = e.prim("select", up, stride, e.prim("neg", stride))
+    return poly(stride), e.floor(poly(span) + poly(size) - 1, poly(size))
 
 
 def bounds(f: Frame, binders: Sequence[core.Binder]) -> list[Bound]:
@@ -400,7 +410,7 @@ IDENTITY: dict[str, Callable[[str], Lit]] = {
 def reduction(f: Frame, monoid: str, c: core.Comprehension) -> Atom | None:
     """A reduction over all axes of a comprehension of scalars, without making its array; None if it can't be."""
     e = f.emitter
-    if c.condition is not None and monoid not in IDENTITY:
+    if c.condition is not None and (monoid not in IDENTITY or not isinstance(f.erasing().mono(c.element.type), Scalar)):
         return None
     if f.world.token is not None and acts_in(f.env, *parts_of(c)):
         return None

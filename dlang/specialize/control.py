@@ -11,7 +11,8 @@ from dlang.polynomials import Poly
 from dlang.specialize.analysis import escapes
 from dlang.specialize.asserts import check_assert
 from dlang.specialize.comprehensions import zero, zeros
-from dlang.specialize.effects import acts_in
+from dlang.specialize.dynamic import dynamic, with_effects
+from dlang.specialize.effects import acts_in, effects_of
 from dlang.specialize.emitter import FALSE, TRUE
 from dlang.specialize.frame import Exits, Frame
 from dlang.specialize.functions import define
@@ -27,6 +28,7 @@ from dlang.specialize.values import (
     ScalarV,
     TupleV,
     Value,
+    contains_function,
     template,
 )
 from dlang.typecheck import core
@@ -178,6 +180,11 @@ def current(f: Frame, place: core.Place) -> Value:
 
 def assign(f: Frame, place: core.Place, new: Value) -> None:
     old = f.env[place.local]
+    if contains_function(new) and any(isinstance(step, core.IndexStep) for step in place.steps):
+        effects = effects_of(old) | effects_of(new)
+        types = f.erasing()
+        old = dynamic(f, old, with_effects(f, types.mono(place.local.type), effects))
+        new = dynamic(f, new, with_effects(f, types.mono(place.type), effects))
     whole = replace(f, old, place.steps, new)
     f.env[place.local] = whole
 

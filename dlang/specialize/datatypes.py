@@ -14,6 +14,7 @@ from itertools import count
 from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, fresh
+from dlang.specialize.effects import RANDOM, WORLD
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import NO_SIZE, Frame, World, array_of
 from dlang.specialize.layouts import I64, Layout, layout_of, marked, placeholders
@@ -31,8 +32,9 @@ from dlang.specialize.values import (
     named,
 )
 from dlang.typecheck import types as ty
+from dlang.typecheck.unify import effects_root
 
-LIMIT = 40  # instances of one declaration that another may contain: more are an endless family
+LIMIT = 8  # instances of one declaration inside of each other: more are an endless family
 Key = tuple[object, ...]
 
 
@@ -44,6 +46,7 @@ class Node:
     args: tuple[Bound, ...]
     name: str
     label: str
+    effects: frozenset[str]
     layouts: tuple[Layout, ...] = ()
     variants: tuple[anf.Variant, ...] = ()
 
@@ -57,8 +60,8 @@ class Nodes:
     named: dict[str, Node] = field(default_factory=dict)
     flat: dict[Key, bool] = field(default_factory=dict)
 
-    def dtype(self, decl: ty.DataDecl, args: tuple[Bound, ...]) -> str | None:
-        """The dtype of the handles to a struct or an enum; None if it does not contain itself."""
+    def type(self, decl: ty.DataDecl, args: tuple[Bound, ...]) -> MonoNode | None:
+        """A struct or an enum that contains itself; None for one that does not."""
         key = name_key(decl, args)
         if key not in self.flat:
             self.flat[key] = not contains_itself(decl, args, key)
@@ -66,9 +69,11 @@ class Nodes:
             return None
         if key not in self.table:
             own = tuple([marked_bound(a) for a in args])
-            node = Node(decl, own, f"{decl.name}.{next(self.serial)}", label(MonoName(decl, args)))
+            effects = effects_within(decl, args, {decl})
+            node = Node(decl, own, f"{decl.name}.{next(self.serial)}", label(MonoName(decl, args)), effects)
             self.table[key] = self.named[node.name] = node
-        return self.table[key].name
+        node = self.table[key]
+        return MonoNode(decl, args, node.name, node.effects)
 
     def of(self, f: Frame, dtype: str) -> Node:
         """A datatype with its variants, which are found when they are first asked for."""
@@ -88,10 +93,17 @@ class Nodes:
 def contains_itself(decl: ty.DataDecl, args: tuple[Bound, ...], key: Key) -> bool:
     """Whether a path of fields leads from a type back to it; for a struct, one that passes no enum."""
     seen: set[Key] = set()
-    counts: dict[ty.DataDecl, int] = {}
-    pending = [(decl, args)]
+    pending: list[tuple[ty.DataDecl, tuple[Bound, ...], tuple[ty.DataDecl, ...]]] = [(decl, args, ())]
     while pending:
-        for inner, own in mentioned(*pending.pop()):
+        outer, outer_args, path = pending.pop()
+        if path.count(outer) > LIMIT:
+            raise error(
+                "E0602",
+                f"`{outer.name}` contains itself at endlessly many types",
+                outer.span,
+                help=("let it contain itself at its own parameters",),
+            )
+        for inner, own in mentioned(outer, outer_args):
             if decl.is_struct and not inner.is_struct:
                 continue
             found = name_key(inner, own)
@@ -99,15 +111,7 @@ def contains_itself(decl: ty.DataDecl, args: tuple[Bound, ...], key: Key) -> boo
                 return True
             if found not in seen:
                 seen.add(found)
-                pending.append((inner, own))
-                counts[inner] = counts.get(inner, 0) + 1
-                if counts[inner] > LIMIT:
-                    raise error(
-                        "E0602",
-                        f"`{inner.name}` contains itself at endlessly many types",
-                        inner.span,
-                        help=("let it contain itself at its own parameters",),
-                    )
+                pending.append((inner, own, (*path, outer)))
     return False
 
 
@@ -117,6 +121,40 @@ def mentioned(decl: ty.DataDecl, args: tuple[Bound, ...]) -> Iterator[tuple[ty.D
     for variant in decl.variants:
         for _, t in variant.fields:
             yield from names_in(erased(t, known))
+
+
+def effects_within(decl: ty.DataDecl, args: tuple[Bound, ...], seen: set[ty.DataDecl]) -> frozenset[str]:
+    """What calling the functions in a value may do, by the types of the fields and the arguments."""
+    found: frozenset[str] = frozenset()
+    for b in args:
+        if isinstance(b, Mono):
+            found |= effects_in_type(b, seen)
+    stack = [t for variant in decl.variants for _, t in variant.fields]
+    while stack:
+        t = ty.resolve(stack.pop())
+        if isinstance(t, ty.TypeFn):
+            found |= effects_root(t.effects).names
+        if isinstance(t, ty.TypeData) and t.decl not in seen:
+            seen.add(t.decl)
+            found |= effects_within(t.decl, (), seen)
+        stack.extend(x for x in ty.children(t) if not isinstance(x, ty.Size | ty.Shape))
+    return found & (WORLD | RANDOM)
+
+
+def effects_in_type(m: Mono, seen: set[ty.DataDecl]) -> frozenset[str]:
+    match m:
+        case MonoFn():
+            return m.effects
+        case MonoArray(element, _):
+            return effects_in_type(element, seen)
+        case MonoTuple(items):
+            return frozenset().union(*[effects_in_type(i, seen) for i in items])
+        case MonoName(decl, args) | MonoNode(decl, args):
+            return effects_within(decl, args, seen | {decl}) if decl not in seen else frozenset()
+        case MonoData() | MonoEnum():
+            return frozenset().union(*[effects_in_type(x, seen) for x in m.fields])
+        case _:
+            return frozenset()
 
 
 def names_in(m: Mono) -> Iterator[tuple[ty.DataDecl, tuple[Bound, ...]]]:

@@ -50,7 +50,8 @@ def arm(instances: Instances, arrow: Arrow, member: Member) -> Block:
     e.bind(anf.Fields(member.variant, arrow.handle), vars)
     value = dynamic(f, apply(f, function, fitting(f, function, arrow.params.values)), arrow.type.result)
     token = [f.world.token] if f.world.token is not None else []
-    return Block(tuple(e.lets), (*token, *packed(f, arrow.result, [value])))
+    results = (*token, *packed(f, arrow.result, [value]))
+    return Block(tuple(e.lets), results)
 
 
 def fitting(f: Frame, function: ClosureV | DerivativeV, args: tuple[Value, ...]) -> list[Value]:

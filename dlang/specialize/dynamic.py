@@ -32,7 +32,10 @@ from dlang.specialize.values import (
     MonoData,
     MonoEnum,
     MonoFn,
+    MonoName,
+    MonoNode,
     MonoTuple,
+    NodeV,
     ScalarV,
     TupleV,
     Value,
@@ -115,6 +118,8 @@ def dynamic(f: Frame, v: Value, wanted: Mono) -> Value:
 def converted(f: Frame, v: Value, wanted: Mono, chosen: Callable[[Value], bool]) -> Value:
     if not contains_function(v):
         return v
+    if isinstance(v, NodeV):
+        return v
     if isinstance(v, ClosureV | DerivativeV | DynamicV):
         assert isinstance(wanted, MonoFn)
         return node(f, v, wanted) if chosen(v) else v
@@ -128,7 +133,11 @@ def converted(f: Frame, v: Value, wanted: Mono, chosen: Callable[[Value], bool])
 
 def reconciled(f: Frame, v: Value, other: Value, wanted: Mono) -> Value:
     """The value with those functions dynamic that differ from their counterparts in `other`."""
-    if shape_key(v, lambda _: None) == shape_key(other, lambda _: None) or not contains_function(v):
+    if (
+        shape_key(v, lambda _: None) == shape_key(other, lambda _: None)
+        or not contains_function(v)
+        or isinstance(v, NodeV)
+    ):
         return v
     if isinstance(v, ClosureV | DerivativeV | DynamicV):
         assert isinstance(wanted, MonoFn)
@@ -181,6 +190,9 @@ def with_effects(f: Frame, m: Mono, effects: Effects) -> Mono:
             return MonoData(decl, tuple([with_effects(f, x, effects) for x in fields]), args)
         case MonoEnum():
             return m.map(lambda x: with_effects(f, x, effects))
+        case MonoName(decl, args) | MonoNode(decl, args):
+            own = tuple([with_effects(f, a, effects) if isinstance(a, Mono) else a for a in args])
+            return m if own == args else f.instances.node_type(decl, own) or MonoName(decl, own)
         case _:
             return m
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dlang.specialize.analysis import Tree, children
-from dlang.specialize.values import ClosureV, DataV, DerivativeV, DynamicV, EnumV, Many, TupleV, Value
+from dlang.specialize.values import ClosureV, DataV, DerivativeV, DynamicV, EnumV, Many, NodeV, TupleV, Value
 from dlang.typecheck import core
 from dlang.typecheck.types import Type, TypeFn, resolve
 from dlang.typecheck.unify import effects_root
@@ -20,10 +20,8 @@ WORLD: Effects = frozenset({"print", "io"})
 
 BUILTINS = {
     "print": "print",
-    "read_npz": "io",
-    "read_npy": "io",
-    "write_npz": "io",
-    "write_npy": "io",
+    **dict.fromkeys("read_npz read_npy read_csv read_text read_clock".split(), "io"),
+    **dict.fromkeys("write_npz write_npy write_csv write_text".split(), "io"),
     "random_bits": "random",
     "random_uniform": "random",
     "random_normal": "random",
@@ -40,7 +38,7 @@ def effects_of(v: Value) -> Effects:
             return v.decl.effects.union(*[effects_of(c) for c in captured.values()])
         case DerivativeV():
             return effects_of(v.function)
-        case DynamicV(type, _):
+        case DynamicV(type, _) | NodeV(type, _):
             return type.effects
         case TupleV(items) | DataV(_, items):
             return NONE.union(*map(effects_of, items))

@@ -8,6 +8,7 @@ from typing import assert_never
 from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Scalar, Size, poly
+from dlang.ir.rounding import rounded
 from dlang.polynomials import Poly
 from dlang.specialize.builtins import builtin
 from dlang.specialize.comprehensions import collect, comprehension, gathered, zero, zeros
@@ -136,7 +137,7 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
 def literal(f: Frame, t: ty.Type, value: int | float | bool | str) -> Value:
     dtype = f.dtype(t)
     if dtype in anf.FLOATS:
-        value = float(value)
+        value = rounded(float(value), dtype)
     return ScalarV(Lit(value, dtype))
 
 

@@ -159,8 +159,7 @@ class Frame:
         match t:
             case ty.TypeData(decl, args):
                 own = tuple([self.argument(a) for a in args])
-                dtype = self.instances.node_dtype(decl, own)
-                return MonoName(decl, own) if dtype is None else MonoNode(decl, own, dtype)
+                return self.instances.node_type(decl, own) or MonoName(decl, own)
             case ty.TypeArray(element, shape):
                 return array_of(self.by_name(element), self.shape(shape))
             case ty.TypeTuple(items):
@@ -176,9 +175,9 @@ class Frame:
 
     def data(self, decl: ty.DataDecl, args: tuple[Bound, ...]) -> Mono:
         """A struct or an enum at arguments: one that contains itself is known by its name only."""
-        dtype = self.instances.node_dtype(decl, args)
-        if dtype is not None:
-            return MonoNode(decl, args, dtype)
+        node = self.instances.node_type(decl, args)
+        if node is not None:
+            return node
         variants = tuple([self.field_types(decl, args, k) for k in range(len(decl.variants))])
         return MonoData(decl, variants[0], args) if decl.is_struct else MonoEnum(decl, variants, args)
 
@@ -338,7 +337,7 @@ class Frame:
                 return v.over(self.fit(v.tag, anf.Scalar("i64"), front), iter(fitted))
             case Many(_, element), MonoArray(e, shape):
                 return Many(shape, self.fit(element, e, front + shape))
-            case NodeV(_, handle), MonoNode():
+            case NodeV(type, handle), MonoNode() if type.dtype == wanted.dtype:
                 return NodeV(wanted, self.fit(handle, anf.Scalar(wanted.dtype), front))
             case DynamicV(type, handle), _:
                 return DynamicV(type, self.fit(handle, anf.Scalar(type.dtype), front))

@@ -13,6 +13,8 @@ from dlang.specialize.nodes import construct, opened
 from dlang.specialize.values import ArrayV, DataV, Many, NodeV, ScalarV, TupleV, Value, parts, with_parts
 from dlang.typecheck import core
 
+ONE = poly(1)
+
 
 @dataclass(frozen=True, slots=True)
 class Element:
@@ -27,7 +29,7 @@ class Part:
 
     low: Size
     size: Size
-    step: int = 1
+    step: Size = ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,13 @@ def part(f: Frame, index: core.Range1, size: Size) -> Part:
     e = f.emitter
     low = start = e.poly(f.atom(index.low)) if index.low is not None else poly(0)
     high = e.poly(f.atom(index.high)) if index.high is not None else size
-    step = 1
+    step = ONE
     if index.step is not None:
         atom = f.atom(index.step)
         if not isinstance(atom, Lit) or int(atom.value) <= 0:
-            raise unsupported("a slice by a step that is not a positive literal", index.step.span)
-        step = int(atom.value)
+            positive = e.prim("gt", atom, Lit(0, "i64"))
+            (atom,) = e.check(positive, "E0802", ("the step of a slice is not positive: ", "", ""), (atom,), (atom,))
+        step = poly(atom)
     prove = e.facts.proves_nonnegative
     if not (prove(low) and prove(high - low) and prove(size - high)):
         a, b, n = e.atom(low), e.atom(high), e.atom(size)
@@ -85,8 +88,8 @@ def part(f: Frame, index: core.Range1, size: Size) -> Part:
         (certified,) = e.check(inside, "E0801", parts, (a, b, n), (a,))
         low = poly(certified)
     length = high - start
-    if step != 1:
-        length = e.floor(length + (step - 1), poly(step))
+    if step != ONE:
+        length = e.floor(length + (step - 1), step)
     if index.opened is not None:
         f.bindings[index.opened] = length
     else:
@@ -249,7 +252,7 @@ def store_leaf(e: Emitter, a: ArrayV, chosen: Sequence[Selector], new: ScalarV |
                 axes.append(e.axis(size))
                 index_list.append(low + poly(axes[-1].var) * step)
             case Gather():
-                raise unsupported("assigning to elements chosen by an array", e.span)
+                return store_gathered(e, a, chosen, new)
     for size in a.shape[len(chosen) :]:
         axes.append(e.axis(size))
         index_list.append(poly(axes[-1].var))
@@ -258,3 +261,37 @@ def store_leaf(e: Emitter, a: ArrayV, chosen: Sequence[Selector], new: ScalarV |
     destination = Keep(a.shape, tuple(index_list), "set", a.var)
     (out,) = e.comp(tuple(axes), lets, (x,), (destination,), (a.dtype,), a.var.name)
     return ArrayV(out)
+
+
+def store_gathered(e: Emitter, a: ArrayV, chosen: Sequence[Selector], new: ScalarV | ArrayV) -> Value:
+    """`x[idx] = v`: one after another, because places may be named twice; the last one stays."""
+    rest = tuple([Part(poly(0), size) for size in a.shape[len(chosen) :]])
+    selected = (*chosen, *rest)
+    sizes = [s for c in selected for s in _sizes(c)]
+
+    def place(at: Sequence[Size]) -> tuple[Size, ...]:
+        left = list(at)
+        index: list[Size] = []
+        for k, c in enumerate(selected):
+            own, left = left[: len(_sizes(c))], left[len(_sizes(c)) :]
+            match c:
+                case Element(where):
+                    index.append(where)
+                case Part(low, _, step):
+                    index.append(low + own[0] * step)
+                case Gather(array):
+                    index.append(e.index(e.cast("i64", e.read(array.var, tuple(own))), a.shape[k], k))
+        return tuple(index)
+
+    def nest(at: tuple[Size, ...], current: anf.Var) -> anf.Var:
+        if len(at) == len(sizes):
+            x = new.atom if isinstance(new, ScalarV) else e.read(new.var, at)
+            return e.emit(anf.Update(current, place(at), x), a.type, name=current.name)[0]
+        axis = e.axis(sizes[len(at)]).var
+        state = fresh(a.var.name, a.type)
+        with e.block() as body:
+            out = nest((*at, poly(axis)), state)
+        loop = anf.For(axis, poly(0), sizes[len(at)], (state,), (current,), anf.Block(tuple(body), (out,)))
+        return e.emit(loop, a.type, name=current.name)[0]
+
+    return ArrayV(nest((), a.var))

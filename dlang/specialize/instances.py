@@ -27,6 +27,7 @@ from dlang.specialize.values import (
     ClosureV,
     Mono,
     MonoFn,
+    MonoNode,
     TupleV,
     Value,
     contains_function,
@@ -53,8 +54,9 @@ class Instance:
     """A function of the IR and how its leaves are arranged.
 
     sizes: formal size parameters, first. token: whether a token follows them, and comes first in the results. key:
-    whether a u64 comes next, from which random numbers are drawn. args: the formal arguments. extra: results that are sizes known only inside; they come before the
-    leaves of `result`, whose structure is over formals and the formal results.
+    whether a u64 comes next, from which random numbers are drawn. args: the formal arguments. extra: results that are
+    sizes known only inside; they come before the leaves of `result`, whose structure is over formals and the formal
+    results.
     """
 
     name: str
@@ -111,9 +113,9 @@ class Instances:
             datatypes.append(anf.Datatype(a.type.dtype, tuple([m.variant for m in a.members.values()]), a.label))
         return Program(dict(self.functions), {d.name: d for d in datatypes}, dict(self.python))
 
-    def node_dtype(self, decl: DataDecl, args: tuple[Bound, ...]) -> str | None:
-        """The dtype of the handles to a type that contains itself."""
-        return self.nodes.dtype(decl, args)
+    def node_type(self, decl: DataDecl, args: tuple[Bound, ...]) -> MonoNode | None:
+        """A struct or an enum that contains itself; None for one that does not."""
+        return self.nodes.type(decl, args)
 
     def arrow(self, params: tuple[Mono, ...], result: Mono, effects: frozenset[str]) -> MonoFn:
         """The type of functions from and to types; their sizes do not matter."""

@@ -219,6 +219,8 @@ def near(f: Frame, held: tuple[Value, ...], x: Atom, y: Atom) -> Atom:
     scale = e.prim("maximum", Lit(1.0, dtype), e.prim("maximum", e.prim("abs", x), e.prim("abs", y)))
     distance = e.prim("abs", e.prim("sub", x, y))
     within = e.prim("le", distance, e.prim("mul", e.cast(dtype, scalar(held[0])), scale))
+    # an infinity is close to itself alone: infinite is the scale, too
+    within = e.prim("and", within, e.prim("isfinite", distance))
     return e.prim("or", e.prim("eq", x, y), within)
 
 

@@ -183,11 +183,15 @@ class MonoName:
 
 @dataclass(frozen=True, slots=True)
 class MonoNode:
-    """A type that contains itself, by its name; dtype: of its handles, one for all sizes in the arguments."""
+    """A type that contains itself, by its name; dtype: of its handles, one for all sizes in the arguments.
+
+    effects: of the functions in it.
+    """
 
     decl: DataDecl
     args: tuple[Bound, ...]
     dtype: str
+    effects: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +307,9 @@ def formal(v: Value, translate: Callable[[Size], Size]) -> Value:
 
 
 def contains_function(v: Value) -> bool:
+    """Whether a value says more than its type: which functions are in it, or what they do."""
+    if isinstance(v, NodeV):
+        return bool(v.type.effects)
     return isinstance(v, ClosureV | DerivativeV | DynamicV) or any(map(contains_function, parts(v)))
 
 
@@ -345,7 +352,7 @@ def map_args(args: tuple[Bound, ...] | None, size: Callable[[Size], Size]) -> tu
 
 
 def map_node(m: MonoNode, size: Callable[[Size], Size]) -> MonoNode:
-    return MonoNode(m.decl, tuple([map_bound(a, size) for a in m.args]), m.dtype)
+    return replace(m, args=tuple([map_bound(a, size) for a in m.args]))
 
 
 def sizes_of(v: Value) -> Iterator[Size]:

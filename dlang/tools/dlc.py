@@ -65,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     ir.add_argument("--fn", metavar="NAME", help="only this function, and what it calls")
 
+    commands.add_parser("repl", parents=[backend], help="a conversation: declarations, statements, expressions")
+
     explain = commands.add_parser("explain", help="what a code such as E0301 means, with an example")
     explain.add_argument("code", metavar="CODE")
     return parser
@@ -92,6 +94,10 @@ def _dispatch(args: argparse.Namespace) -> int:
             from dlang.tools.ir import print_ir
 
             return print_ir(args.file, args.stage, args.fn, args.json)
+        case "repl":
+            from dlang.tools.repl import repl
+
+            return repl(args.backend)
         case _:
             from dlang.tools.explain import explain
 

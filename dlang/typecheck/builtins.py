@@ -66,7 +66,11 @@ SIGNATURES: dict[str, str] = {
 _SCALAR_ELEMENTS = frozenset({"transpose"})
 _REDUCTIONS = frozenset({"sum", "prod", "max", "min", "mean", "any", "all", "argmax", "argmin", "logsumexp"})
 _BINARY = frozenset("maximum minimum atan2 bit_and bit_or bit_xor shift_left shift_right".split())
-EFFECT_OF = {"print": "print", "read_npz": "io", "read_npy": "io", "write_npz": "io", "write_npy": "io"}
+EFFECT_OF = {
+    "print": "print",
+    **dict.fromkeys("read_npz read_npy read_csv read_text read_clock".split(), "io"),
+    **dict.fromkeys("write_npz write_npy write_csv write_text".split(), "io"),
+}
 
 
 @dataclass(frozen=True, slots=True)

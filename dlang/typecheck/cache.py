@@ -46,7 +46,7 @@ class CachedModule:
 
 @dataclass(slots=True)
 class Cache:
-    """hits: how many results were reused in the last check."""
+    """hits: how many results were reused in the last check; checked: the functions and tests that were not."""
 
     groups: dict[str, CachedGroup] = field(default_factory=dict)
     blocks: dict[str, tuple[core.FnDecl, list[Diagnostic]]] = field(default_factory=dict)
@@ -56,10 +56,12 @@ class Cache:
     prelude: ModuleTable | None = None
     used: set[str] = field(default_factory=set)
     hits: int = 0
+    checked: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
         self.used.clear()
         self.hits = 0
+        self.checked = []
 
     def end(self) -> None:
         """Forgets what the check didn't use."""

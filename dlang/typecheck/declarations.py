@@ -186,10 +186,10 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
         for n, t, size, p in zip(names, sig.params, sig.sizes, item.parameters, strict=True)
     ]
     entry.pending = False
-    defaults = [None if p.default is None else expr.infer(cx, Scope(), p.default) for p in item.parameters]
-    for x, value in zip(locals_, defaults, strict=True):
-        if value is not None:
-            cx.expect(x.type, value.type, value.span, "the default: ")
+    defaults = [
+        None if p.default is None else attempt(cx, p.span, lambda x=x, e=p.default: default(cx, x, e))  # type: ignore[misc]
+        for x, p in zip(locals_, item.parameters, strict=True)
+    ]
     inert = [p.nodiff for p in item.parameters]
     decl.params = tuple(core.Param(*param) for param in zip(locals_, defaults, inert, strict=True))
     decl.result = sig.result
@@ -207,6 +207,13 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
         for problem in found:
             cx.report(problem)
         decl.body = None if found else foreign_body(decl, item.target)
+
+
+def default(cx: Checker, parameter: core.Local, e: s.Expr) -> core.Expr:
+    """The default of a parameter of an `extern`, which sees no other."""
+    value = expr.infer(cx, Scope(), e)
+    cx.expect(parameter.type, value.type, value.span, "the default: ")
+    return value
 
 
 def effects(
@@ -228,6 +235,10 @@ def effects(
         decl.effects = frozenset(made[name].context.effects)
         decl.recursive = len(group) > 1 or decl in made[name].context.calls
         functions.check_effects(cx, signatures[name], made[name].context.effects, decl.span)
+        if decl.kind == "const" and decl.effects:
+            message = f"`{name}` is a constant, but computing it has the effect `{min(decl.effects)}`"
+            help = (f"make it a function, `fn {name}() = …`; random numbers become a value by `random.run(seed, …)`",)
+            cx.report(Diagnostic("E0312", message, decl.span, help=help))
 
 
 # ---- tests, scripts, expressions -------------------------------------------------------------------------------------

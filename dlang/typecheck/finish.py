@@ -51,7 +51,7 @@ def rebuilt(node: Any) -> Any:
             found = tuple(dict.fromkeys(v for c in opened if (v := opened_by_join(c)) is not None))
             if found != opened:
                 changes["opened"] = found
-        case core.Builtin(name="read_npz" | "read_npy") if not node.opened:
+        case core.Builtin(name=name) if name.startswith("read_") and not node.opened:
             changes["opened"] = tuple(opened_in(node.type))
         case _:
             pass

@@ -28,7 +28,8 @@ def within_size(t: Type, span: Span | None) -> None:
     """Refuses a type of too many parts at `span`."""
     if isinstance(t, TypeCon | TypeVar):
         return
-    count, stack = 0, [t]
+    count = 0
+    stack: list[Type] = [t]
     while stack:
         count += 1
         if count > _PARTS:

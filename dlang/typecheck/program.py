@@ -298,6 +298,7 @@ class Program:
         key = keys.group(table, group) if keys is not None else ""
         kept = self.cache.groups.get(key)
         if kept is None:
+            self.cache.checked += group
             problems = declarations.check_functions(self, table, group)
             entries = {n: e for n in group if isinstance(e := table.entries.get(n), FnEntry)}
             integers = {n: table.integers[n] for n in group if n in table.integers}
@@ -340,6 +341,7 @@ class Program:
         if key in self.cache.blocks:
             self.cache.hits += 1
         else:
+            self.cache.checked.append(item.name)
             self.cache.blocks[key] = declarations.check_block(self, table, item.name, "test", item.body, item.span)
         return self.cache.blocks[key]
 
@@ -439,7 +441,14 @@ def check_function(
     module, problems = parse(source)
     if problems or len(module.items) != 1 or not isinstance(module.items[0], s.Fn):
         return None, problems
-    item, table = module.items[0], checked.table
+    return check_item(checked, module.items[0], types, values)
+
+
+def check_item(
+    checked: Checked, item: s.Fn, types: Sequence[DataDecl] = (), values: Mapping[str, FnEntry] | None = None
+) -> tuple[core.FnDecl | None, list[Diagnostic]]:
+    """As `check_function`, of a function that is parsed already."""
+    table = checked.table
     scratch = replace(
         table,
         core=core.CoreModule(table.name, table.path),
@@ -447,7 +456,8 @@ def check_function(
         entries={**table.entries, **(values or {})},
         types=table.types | {t.name: t for t in types},
     )
-    found = declarations.check_functions(checked.program, scratch, [item.name])
+    with room():
+        found = declarations.check_functions(checked.program, scratch, [item.name])
     entry = scratch.entries[item.name]
     return (entry.decl if isinstance(entry, FnEntry) and not found else None), found
 

@@ -82,7 +82,10 @@ def test_the_gradient_is_that_of_central_differences(name, shape):
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
-        *((name, "square") for name in ("cholesky", "determinant", "solution, in both", "lu", "eigenvectors", "lower triangle")),
+        *(
+            (name, "square")
+            for name in ("cholesky", "determinant", "solution, in both", "lu", "eigenvectors", "lower triangle")
+        ),
         *((name, shape) for name in ("qr", "singular vectors") for shape in SIZES),
     ],
 )

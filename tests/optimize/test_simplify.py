@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from dlang.ir.anf import Array, Atom, Check, Comp, Copy, For, If, Lit, Prim, Program, Read, Update, Var, View, poly
 from dlang.ir.builder import Builder, boolean, f64, i64
 from dlang.ir.printer import print_program
-from dlang.optimize.constants import convert, fold, rounded
+from dlang.ir.rounding import rounded
+from dlang.optimize.constants import convert, fold
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
 from dlang.optimize.simplify import simplify

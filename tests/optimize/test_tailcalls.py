@@ -331,8 +331,7 @@ def test_an_array_may_have_another_size_in_each_trip() -> None:
     assert (size, values.tolist()) == (128, [7.5] * 128)
 
 
-def test_a_call_that_hands_on_a_view_stays_a_call() -> None:
-    text = """\
+REST = """\
 fn total(n.0: i64, x.1: f64[n.0], s.2: f64) -> (r.3: f64) {
   end.4: bool = eq(n.0, 0)
   r.5: f64 = if end.4 {
@@ -353,6 +352,19 @@ fn main(n.0: i64, x.1: f64[n.0]) -> (r.2: f64) {
   yield r.3
 }
 """
+
+
+def test_a_part_of_an_array_is_handed_on_by_where_it_begins() -> None:
+    program = optimise(read_program(REST), ["main"], verify=True)
+    assert (count(program, While), count(program, Call), count(program, Copy)) == (1, 1, 0)
+    assert agrees(REST, 4, np.arange(4.0)) == [6.0]
+    assert fast(REST, 10**6, np.ones(10**6)) == [10.0**6]
+
+
+def test_a_call_that_hands_on_another_view_stays_a_call() -> None:
+    text = REST.replace("x.1[i.10 + 1]", "x.1[n.0 - 1 - i.10]")
+    program = read_program(text)
+    assert tail_calls_to_loops(program).functions["total"] is program.functions["total"]
     assert agrees(text, 4, np.arange(4.0)) == [6.0]
 
 

@@ -195,3 +195,12 @@ def test_effects_that_an_annotation_forbids_are_refused() -> None:
     text = RANDOM + "fn g(h: f64 -> f64 ! ()) -> f64 = h(1.0)\nfn f() = g(|x| x + normal())"
     assert "random" in refused(text).message
     assert scheme(RANDOM + "fn g(h: f64 -> f64) -> f64 = h(1.0)\nfn f() = g(|x| x + normal())").endswith("! random")
+
+
+def test_a_seed_that_is_drawn_is_an_effect_outside() -> None:
+    assert scheme(RANDOM + "fn f() = run(i64(normal()), || 1.0)").endswith("! random")
+
+
+def test_a_constant_has_no_effect() -> None:
+    assert refused(RANDOM + "const c: f64 = normal()").code == "E0312"
+    assert refused('const c: i64 = { print("once"); 1 }').code == "E0312"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import support
-from dlang.codegen.llvm.crossings import leave_if
+from dlang.codegen.llvm import half, support
+from dlang.codegen.llvm.crossings import leave_if, new_site
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector, splat_size
 from dlang.codegen.llvm.scalars import BITS, Scalars, bits, iota, lanes, memory_type
+from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer
-from dlang.ir.anf import FLOATS, Size, Var
+from dlang.ir.anf import Size, Var
 
 
 def element_address(w: Writer, buffer: Buffer, offset: Size, depth: int | None = None) -> str:
@@ -53,10 +54,14 @@ def store(w: Writer, stmt: loops.Store) -> None:
 
 
 def from_memory(ops: Scalars, value: str, dtype: str) -> str:
+    if dtype in half.HALF:
+        return half.decode(ops, dtype, value)
     return ops.emit(f"trunc {lanes('i8', ops.width)} {value} to {ops.type('bool')}") if dtype == "bool" else value
 
 
 def to_memory(ops: Scalars, value: str, dtype: str) -> str:
+    if dtype in half.HALF:
+        return half.encode(ops, dtype, value)
     return ops.emit(f"zext {ops.type('bool')} {value} to {lanes('i8', ops.width)}") if dtype == "bool" else value
 
 
@@ -70,25 +75,43 @@ def move(w: Writer, stmt: loops.Move) -> None:
 def allocate(w: Writer, stmt: loops.Allocate) -> None:
     total = byte_count(w, stmt.buffer.dtype, stmt.shape)
     if stmt.extra:
-        total = w.emit(f"add i64 {total}, {stmt.extra * (bits(stmt.buffer.dtype) // 8)}")
+        more = str(stmt.extra * (bits(stmt.buffer.dtype) // 8))
+        total = w.ops().intrinsic("uadd.sat", "i64", total, more)
     pointer = w.emit(f"call ptr @dl_alloc(ptr %ctx, i64 {total})")
     w.bind(stmt.buffer, pointer)
-    leave_if(w, w.emit(f"icmp eq ptr {pointer}, null"), support.OUT_OF_MEMORY, ())
+    site = support.OUT_OF_MEMORY if stmt.span is None else new_site(w, Site("memory", "E0806", span=stmt.span))
+    leave_if(w, w.emit(f"icmp eq ptr {pointer}, null"), site, ())
 
 
 def byte_count(w: Writer, dtype: str, shape: Sequence[Size]) -> str:
     """The bytes of an array; -1 if they can't be counted."""
-    total = str(bits(dtype) // 8)
-    sizes = [s for s in shape if s.constant is None]
+    known = bits(dtype) // 8
     for size in shape:
         if size.constant is not None:
-            total = str(int(total) * int(size.constant))
-    for size in sizes:
+            known *= int(size.constant)
+    total = str(known) if known < 2**62 else "-1"
+    for size in shape:
+        if size.constant is not None:
+            continue
         w.module.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64", "i64")
         pair = w.emit(f"call {{ i64, i1 }} @llvm.umul.with.overflow.i64(i64 {size_value(w, size)}, i64 {total})")
         over = w.emit(f"extractvalue {{ i64, i1 }} {pair}, 1")
+        if size.atom is None:
+            over = w.emit(f"or i1 {over}, {_is_too_large(w, size)}")
         total = w.emit(f"select i1 {over}, i64 -1, i64 {w.emit(f'extractvalue {{ i64, i1 }} {pair}, 0')}")
     return total
+
+
+def _is_too_large(w: Writer, size: Size) -> str:
+    """Whether a polynomial is so large that its value as an i64 may have wrapped: it is estimated as a float."""
+    ops = w.ops()
+    total = ops.constant(0.0, "f64")
+    for monomial, c in size.terms.items():
+        term = ops.constant(abs(float(c)), "f64")
+        for atom in monomial:
+            term = ops.binary("fmul", "f64", term, ops.convert(w.scalar(atom), "i64", "f64"))
+        total = ops.binary("fadd", "f64", total, ops.intrinsic("fabs", "f64", term))
+    return ops.compare("ogt", "f64", total, ops.constant(2.0**62, "f64"))
 
 
 # ---- in lanes --------------------------------------------------------------------------------------------------------
@@ -130,7 +153,7 @@ def _mask(w: Writer) -> str:
 
 
 def _suffix(dtype: str, width: int) -> str:
-    return f"v{width}{dtype if dtype in FLOATS else memory_type(dtype)}"
+    return f"v{width}" + (dtype if dtype in ("f64", "f32") else memory_type(dtype))
 
 
 def _vector_load(w: Writer, var: Var, buffer: Buffer, offset: Size) -> None:

@@ -107,7 +107,7 @@ def to_word(w: Writer, value: str, dtype: str) -> str:
     match dtype:
         case "f64":
             return w.emit(f"bitcast double {value} to i64")
-        case "f32":
+        case "f32" | "f16" | "bf16":
             return w.emit(f"zext i32 {w.emit(f'bitcast float {value} to i32')} to i64")
         case "i64" | "u64" | "str":
             return value
@@ -123,7 +123,7 @@ def from_word(w: Writer, word: str, dtype: str) -> str:
     match dtype:
         case "f64":
             return w.emit(f"bitcast i64 {word} to double")
-        case "f32":
+        case "f32" | "f16" | "bf16":
             return w.emit(f"bitcast i32 {w.emit(f'trunc i64 {word} to i32')} to float")
         case "i64" | "u64" | "str":
             return word

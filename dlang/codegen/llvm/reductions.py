@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.scalars import LLVM, Scalars, constant, register_type
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Reduction, scalar_dtype
@@ -103,7 +104,7 @@ def horizontal(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]
             out += _horizontal_position(w, r.monoid, dtype, total, next(values))
             continue
         type = f"<{width} x {LLVM[dtype]}>"
-        kind = dtype if dtype in FLOATS else LLVM[dtype]
+        kind = register_dtype(dtype) if dtype in FLOATS else LLVM[dtype]
         if dtype in FLOATS and r.monoid in ("sum", "prod"):
             name = f"llvm.vector.reduce.{'fadd' if r.monoid == 'sum' else 'fmul'}.v{width}{kind}"
             w.module.declare(name, LLVM[dtype], LLVM[dtype], type)

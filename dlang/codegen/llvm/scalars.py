@@ -6,20 +6,28 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dlang.codegen.llvm import threefry
+from dlang.codegen.llvm import half, threefry
+from dlang.codegen.llvm.half import HALF, register_dtype
 from dlang.codegen.llvm.mathematics import declarations, routine
 from dlang.ir.anf import FLOATS, SIGNED, UNSIGNED, Lit
+from dlang.ir.rounding import rounded
+from dlang.primitives.table import result_dtype
 
 LLVM = {
     "f64": "double",
     "f32": "float",
+    "f16": "float",
+    "bf16": "float",
     **{name: f"i{name[1:]}" for name in SIGNED + UNSIGNED},
     "bool": "i1",
     "str": "i64",
 }
-"""The type of a scalar in a register; in memory a truth value is an i8."""
+"""The type of a scalar in a register; in memory a truth value is an i8, and half precision has 16 bits."""
 
-BITS = {"f64": 64, "f32": 32, **{name: int(name[1:]) for name in SIGNED + UNSIGNED}, "bool": 8, "str": 64}
+BITS = {
+    "f64": 64, "f32": 32, "f16": 16, "bf16": 16, "bool": 8, "str": 64,
+    **{name: int(name[1:]) for name in SIGNED + UNSIGNED},
+}  # fmt: skip
 """The size of an element in memory."""
 
 ARITHMETIC = {
@@ -53,7 +61,7 @@ def bits(dtype: str) -> int:
 
 def memory_type(dtype: str) -> str:
     """The LLVM type of an element in memory."""
-    return "i8" if dtype == "bool" else llvm_type(dtype)
+    return "i8" if dtype == "bool" else "i16" if dtype in HALF else llvm_type(dtype)
 
 
 def lanes(type: str, width: int) -> str:
@@ -73,9 +81,7 @@ def register_type(dtype: str, width: int = 1) -> str:
 def constant(value: int | float | bool, dtype: str, width: int = 1) -> str:
     """A number as text; exact: LLVM's hexadecimal form is that of f64, whatever the dtype."""
     if dtype in FLOATS:
-        x = float(value)
-        if dtype == "f32":
-            x = struct.unpack("<f", struct.pack("<f", x))[0] if abs(x) < 3.5e38 else x
+        x = rounded(float(value), dtype)
         text = f"0x{struct.unpack('<Q', struct.pack('<d', x))[0]:016X}"
     elif dtype == "bool":
         text = "true" if value else "false"
@@ -147,7 +153,7 @@ class Scalars:
         return self.emit(f"select {self.type('bool')} {condition}, {type} {x}, {type} {y}")
 
     def suffix(self, dtype: str) -> str:
-        scalar = dtype if dtype in FLOATS else LLVM[dtype]
+        scalar = register_dtype(dtype) if dtype in FLOATS else LLVM[dtype]
         return scalar if self.width == 1 else f"v{self.width}{scalar}"
 
     def intrinsic(self, name: str, dtype: str, *args: str, flag: str = "") -> str:
@@ -162,6 +168,10 @@ class Scalars:
     def primitive(self, name: str, dtypes: tuple[str, ...], args: list[str], exponent: int | None = None) -> str:
         """A primitive of the table; `exponent` is that of `powi` if it is a constant."""
         dtype = dtypes[-1] if name == "select" else dtypes[0]
+        if dtype in HALF and name != "select":
+            wide = self.primitive(name, tuple([register_dtype(d) for d in dtypes]), args, exponent)
+            within = name in half.EXACT or result_dtype(name, dtypes) != dtype
+            return wide if within else half.rounded(self, dtype, wide)
         real = dtype in FLOATS
         match name:
             case "add" | "sub" | "mul" | "div":
@@ -350,6 +360,11 @@ class Scalars:
         """A conversion between dtypes: floats truncate and saturate (NaN gives 0), integers wrap."""
         if source == target:
             return x
+        if target in HALF:
+            return half.rounded(self, target, self._before_rounding(x, source))
+        source = register_dtype(source)
+        if source == target:
+            return x
         s, t = self.type(source), self.type(target)
         if target == "bool":
             predicate = "une" if source in FLOATS else "ne"
@@ -369,9 +384,19 @@ class Scalars:
             return self.emit(f"{'sext' if signed else 'zext'} {s} {x} to {t}")
         return x if BITS[target] == narrow else self.emit(f"trunc {s} {x} to {t}")
 
+    def _before_rounding(self, x: str, source: str) -> str:
+        """A number as an f32 that can be rounded to half precision."""
+        if register_dtype(source) == "f32":
+            return x
+        if source in FLOATS or (source in BITS and BITS[source] >= 32):
+            return half.to_odd(self, self.convert(x, source, "f64"))
+        return self.convert(x, source, "f32")
+
     # ---- monoids -----------------------------------------------------------------------------------------------------
     def combine(self, monoid: str, dtype: str, x: str, y: str) -> str:
         """Two values of a reduction as one."""
+        if dtype in HALF and monoid in ("sum", "prod"):
+            return half.rounded(self, dtype, self.combine(monoid, "f32", x, y))
         match monoid:
             case "sum":
                 return self.binary("fadd reassoc contract" if dtype in FLOATS else "add", dtype, x, y)

@@ -1,0 +1,25 @@
+"""Rounding of numbers to the dtypes of floats, without NumPy."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+
+def rounded(value: float, dtype: str) -> float:
+    """The nearest number of the dtype, ties to even."""
+    if dtype == "f64" or value != value or math.isinf(value):
+        return value
+    if dtype == "bf16":
+        # Rounding first to 24 and then to 8 bits could meet a tie that the value isn't: set the last bit as sticky.
+        mantissa, exponent = math.frexp(value)
+        if exponent < -125:
+            return math.ldexp(round(math.ldexp(value, 133)), -133)
+        shortened = math.ldexp(round(mantissa * 256), exponent - 8)
+        return math.copysign(math.inf, value) if abs(shortened) >= 2.0**128 else shortened
+    code = "<f" if dtype == "f32" else "<e"
+    try:
+        (result,) = struct.unpack(code, struct.pack(code, value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(result)

@@ -1,0 +1,118 @@
+"""Files of text: tables of comma-separated values (RFC 4180) and plain text. Refusals name the path and the line."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dlang.runtime.errors import RunError
+
+CANNOT_READ, WRONG_RANK, WRONG_CELL, WRONG_LENGTH = "E0821", "E0824", "E0826", "E0827"
+
+
+def text(path: str) -> str:
+    """The whole of a file of text in UTF-8, its line ends as they are."""
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            return file.read()
+    except OSError as e:
+        raise RunError(CANNOT_READ, f"cannot read `{path}`: {e.strerror or e}") from None
+    except UnicodeDecodeError:
+        raise RunError(CANNOT_READ, f"cannot read `{path}`: it is not text in UTF-8") from None
+
+
+def read(path: str, header: bool, dtype: str, rank: str) -> list[Any]:
+    """The sizes and the array of a table; a header is left out, and so are empty lines.
+
+    A table has two axes, or one if it has one column. An empty cell is NaN where floats are wanted.
+    """
+    import numpy as np
+
+    if int(rank) not in (1, 2):
+        raise RunError(WRONG_RANK, f"`{path}` is a table and has 2 axes (1 if it is a column), not {rank}")
+    cell = _cell_of(dtype)
+    reader = csv.reader(text(path).splitlines(keepends=True), skipinitialspace=True)
+    rows: list[list[int | float | bool]] = []
+    width = first = -1
+    try:
+        for fields in reader:
+            if not fields:
+                continue
+            line = reader.line_num
+            if width < 0:
+                width, first = len(fields), line
+            elif len(fields) != width:
+                raise RunError(
+                    WRONG_LENGTH,
+                    f"line {line} of `{path}` has {_cells(len(fields))}, line {first} has {_cells(width)}",
+                )
+            if header and line == first:
+                continue
+            rows.append([_value(cell, c, k, path, line, dtype) for k, c in enumerate(fields)])
+    except csv.Error as e:
+        raise RunError(CANNOT_READ, f"cannot read `{path}`: line {reader.line_num}: {e}") from None
+    array = np.array(rows, dtype=_NUMPY[dtype]).reshape(len(rows), max(width, 0))
+    if rank == "2":
+        return [*array.shape, array]
+    if width > 1:
+        raise RunError(WRONG_RANK, f"`{path}` has {width} columns, the program asks for 1 axis")
+    return [len(rows), array.reshape(len(rows))]
+
+
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count} cells"
+
+
+def _value(
+    cell: Callable[[str], int | float | bool], written: str, column: int, path: str, line: int, dtype: str
+) -> int | float | bool:
+    try:
+        return cell(written.strip())
+    except (ValueError, KeyError):
+        raise RunError(
+            WRONG_CELL, f"line {line} of `{path}`, column {column + 1}: `{written.strip()}` is not a number of {dtype}"
+        ) from None
+
+
+def _cell_of(dtype: str) -> Callable[[str], int | float | bool]:
+    """What a cell means as a dtype; it raises ValueError or KeyError where it means nothing."""
+    if dtype == "bool":
+        return lambda c: {"true": True, "false": False, "1": True, "0": False}[c.lower()]
+    if dtype.startswith(("f", "bf")):
+        return lambda c: float(c.replace("_", "?")) if c else float("nan")
+    width = int(dtype[1:])
+    low, high = (0, 2**width - 1) if dtype.startswith("u") else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
+
+    def whole(c: str) -> int:
+        value = int(c.replace("_", "?"))
+        if not low <= value <= high:
+            raise ValueError
+        return value
+
+    return whole
+
+
+_NUMPY = {
+    "f64": "float64", "f32": "float32", "f16": "float16",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
+    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
+    "bool": "bool",
+}  # fmt: skip
+
+
+def written(header: str, value: Any) -> str:
+    """An array as a table of the shortest numbers that read back as they were, under a header that isn't empty."""
+    import numpy as np
+
+    array = np.asarray(value)
+    rows = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
+    lines = [header] if header else []
+    lines += [",".join([_number(v) for v in row]) for row in rows]
+    return "".join(line + "\n" for line in lines)
+
+
+def _number(v: Any) -> str:
+    written = str(v)
+    return written.lower() if written in ("True", "False") else written

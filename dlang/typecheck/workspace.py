@@ -1,0 +1,32 @@
+"""Checking again and again, as an editor or a REPL does: only what an edit touches is checked a second time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dlang.diagnostics import Source
+from dlang.typecheck.cache import Cache
+from dlang.typecheck.program import Checked, check_source
+
+
+@dataclass(slots=True)
+class Workspace:
+    """Keeps what was found out about one open file and the modules that it imports.
+
+    A declaration is checked again if its own text, its position, or anything that it uses has changed: a function that
+    it names, a type of the module, an imported module. Imported files are read again at every check.
+    """
+
+    search_path: Sequence[Path | str] = ()
+    _cache: Cache = field(default_factory=Cache)
+
+    def check(self, source: Source) -> Checked:
+        """The program with its mistakes; the text is that of the editor, which need not be saved."""
+        return check_source(source, self.search_path, cache=self._cache)
+
+    @property
+    def rechecked(self) -> tuple[str, ...]:
+        """The functions, constants and tests that the last check could not take over from the ones before."""
+        return tuple(self._cache.checked)

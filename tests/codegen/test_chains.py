@@ -1,0 +1,92 @@
+"""Branches in loops of which one arm hands an array on: whether the other arm may write into its memory."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Block
+from dlang.ir.chains import Chains
+from dlang.ir.interpreter import Interpreter
+from dlang.ir.reader import read_program
+from dlang.ir.traverse import walk
+from dlang.optimize.ownership import ownership
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
+
+LOOP = """\
+fn main(n.0: i64, m.1: i64) -> (r.2: f64[n.0], s.3: f64) {{
+  x.4: f64[n.0] = comp i.5 in 0..n.0 {{
+    v.6: f64 = cast f64 i.5
+    yield v.6
+  }} to keep [n.0] [i.5] sum
+  r.7: f64[n.0], s.8: f64 = for k.9 in 0..m.1 (y.10: f64[n.0] = x.4, t.11: f64 = 0.0) {{
+    u.12: f64[n.0] = update y.10[0] = 7.0
+    odd.13: i64 = mod(k.9, 2)
+    c.14: bool = eq(odd.13, 0)
+{before}
+    z.15: f64[n.0] = if c.14 {{
+      yield u.12
+    }} else {{
+      w.16: f64[n.0] = comp i.17 in 0..n.0 {{
+        {value}
+        yield a.18
+      }} to keep [n.0] [i.17] sum
+      yield w.16
+    }}
+    {after}
+    t.20: f64 = add(t.11, b.19)
+    yield z.15, t.20
+  }}
+  yield r.7, s.8
+}}
+"""
+
+CASES = {
+    "made of nothing": (
+        "",
+        "a.18: f64 = cast f64 k.9",
+        "b.19: f64 = read z.15[1]",
+        True,
+    ),
+    "made of the old one, backwards": (
+        "",
+        "a.18: f64 = read u.12[n.0 - 1 - i.17]",
+        "b.19: f64 = read z.15[1]",
+        False,
+    ),
+    "made of a view": (
+        "    back.21: f64[n.0] = view i.22 in 0..n.0 of u.12[n.0 - 1 - i.22]",
+        "a.18: f64 = read back.21[i.17]",
+        "b.19: f64 = read z.15[1]",
+        False,
+    ),
+    "the old one is read afterwards": (
+        "",
+        "a.18: f64 = cast f64 k.9",
+        "b.19: f64 = read u.12[1]",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("trips", [0, 1, 2, 3, 4])
+def test_the_old_array_is_overwritten_only_where_nothing_looks_at_it(name: str, trips: int) -> None:
+    before, value, after, shared = CASES[name]
+    program = ownership(read_program(LOOP.format(before=before, value=value, after=after)))
+    wanted = Interpreter(program).run("main", [5, trips])
+    found = Engine(Host(io.StringIO())).compile(program, ["main"]).run("main", [5, trips])
+    for f, w in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(f, w)
+    assert continues(program.functions["main"].body) == shared
+
+
+def continues(body: Block) -> bool:
+    """Whether the branch continues the array that the loop carries."""
+    chains = Chains()
+    chains.add(body)
+    (branch,) = (let.vars[0] for let in walk(body) if let.vars[0].name == "z")
+    return branch in chains.step

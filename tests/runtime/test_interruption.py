@@ -1,0 +1,158 @@
+"""Ctrl-C stops compiled code at once, and whatever handles signals in Python decides what happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dlang
+from dlang.runtime.platform.arena import PORTABLE
+
+SLOW = """
+fn spin(n: i64) -> i64 {
+  var k = 1
+  var i = 0
+  while i < n {
+    k = (k * 1103515245 + 12345) % 2147483648
+    i += 1
+  }
+  k
+}
+fn steps(n: i64) -> f64 {
+  var k = 1.0
+  for i in 0..n { k = 0.5 * (k + 2.0 / k) }
+  k
+}
+fn total(n: i64) -> f64 = sum(f64(i) * 0.5 for i < n)
+fn table(n: i64) -> f64 = sum(sin(f64(i) * f64(j)) for i < n, j < n)
+fn gather(t: i64[n], k: i64) -> i64 = sum(t[(i * 7) % 1000] for i < k)
+fn fib(n: i64) -> i64 = if n < 2 { n } else { fib(n - 1) + fib(n - 2) }
+fn kept(n: i64, m: i64) -> f64 {
+  let x = [f64(i) for i < n]
+  x[0] + steps(m) + x[n - 1]
+}
+"""
+CALLS = {
+    "spin": (10**11,),
+    "steps": (10**11,),
+    "total": (10**12,),
+    "table": (10**6,),
+    "gather": (np.arange(1000), 10**11),
+    "fib": (70,),
+    "kept": (100_000, 10**11),
+}
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[list[float]]:
+    """Sends SIGINT; the time of it is in the list."""
+    at: list[float] = []
+
+    def send() -> None:
+        time.sleep(seconds)
+        at.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield at
+    finally:
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def module() -> object:
+    return dlang.compile(SLOW)
+
+
+def stop(function: object, args: tuple[object, ...]) -> float:
+    """Seconds from the signal to the exception."""
+    function(*[5 if isinstance(a, int) else a for a in args])  # type: ignore[operator]  # compiled before
+    with interrupted_after(0.1) as at:
+        with pytest.raises(KeyboardInterrupt):
+            function(*args)  # type: ignore[operator]
+        return time.perf_counter() - at[0]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_ctrl_c_stops_a_run(module: object, name: str) -> None:
+    delays = [stop(getattr(module, name), CALLS[name])]
+    if delays[0] > 0.2:  # a busy machine
+        delays.append(stop(getattr(module, name), CALLS[name]))
+    assert min(delays) < 0.2
+
+
+def test_recursion_on_a_thread_stops_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PORTABLE, "1")
+    assert stop(dlang.compile(SLOW).fib, (70,)) < 1.0
+
+
+def test_what_was_interrupted_can_be_called_again_and_holds_no_memory(module: object) -> None:
+    from dlang.diagnostics import Source
+    from dlang.driver import Request, check, lower
+    from dlang.runtime.engine import Engine
+    from dlang.runtime.host import Host
+
+    decl = check(Source("slow.dl", SLOW)).module.functions["kept"]
+    program, (entry,) = lower([Request(decl)])
+    engine = Engine(Host())
+    compiled = engine.compile(program, [entry.name])
+    for _ in range(2):
+        with interrupted_after(0.1), pytest.raises(KeyboardInterrupt):
+            compiled.run(entry.name, [100_000, 10**11])
+        assert all(context.in_use == 0 for context in engine.contexts)
+    (found,) = compiled.run(entry.name, [4, 50])
+    assert abs(found - (3.0 + 2.0**0.5)) < 1e-12
+
+
+def test_a_handler_of_the_user_runs_and_the_run_goes_on(module: object) -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        with interrupted_after(0.05):
+            result = module.steps(60_000_000)  # type: ignore[attr-defined]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
+    assert abs(result - 2.0**0.5) < 1e-12
+
+
+def test_an_exception_of_a_handler_is_raised_by_the_call(module: object) -> None:
+    class Enough(Exception):
+        pass
+
+    def handler(number: int, frame: object) -> None:
+        raise Enough
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(Enough):
+            module.steps(10**11)  # type: ignore[attr-defined]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_ctrl_c_ends_the_command(tmp_path: Path, backend: str) -> None:
+    file = tmp_path / "slow.dl"
+    file.write_text(SLOW + 'fn main() {\n  print("begin")\n  print("{steps(100000000000)}")\n}\n')
+    command = [sys.executable, "-m", "dlang.tools.dlc", "run", "--backend", backend, str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == "begin\n"
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=5) == 130
+        assert "Traceback" not in process.stderr.read()

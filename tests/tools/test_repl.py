@@ -1,0 +1,170 @@
+"""`dlc repl`, through a pipe and through a terminal's input."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from dlang.diagnostics import DlangError
+from dlang.tools.repl import repl
+from dlang.tools.session import Session, incomplete
+
+
+def talk(*lines, backend="interp"):
+    command = [sys.executable, "-m", "dlang.tools.dlc", "repl", "--backend", backend]
+    done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr
+
+
+@pytest.mark.parametrize("backend", ["interp", "cpu"])
+def test_a_conversation_through_a_pipe(backend):
+    out, err = talk(
+        "let x = [1.0, 2.0, 3.0]",
+        "x * 2.0",
+        "fn f(a) =",
+        "  2.0 * a",
+        "f(x)",
+        "fn total(v: f64[n]) -> f64 {",
+        "  var s = 0.0",
+        "  for i < n { s += v[i] }",
+        "  s",
+        "}",
+        "total(f(x))",
+        ":quit",
+        "1 + 1",
+        backend=backend,
+    )
+    assert out == ["[2. 4. 6.]", "[2. 4. 6.]", "12.0"]
+    assert err == ""
+
+
+def said(*lines, session=None):
+    session = session or Session("interp")
+    return [value for line in lines if (value := session.submit(line)) is not None]
+
+
+def refused(session, line):
+    with pytest.raises(DlangError) as e:
+        session.submit(line)
+    return e.value.diagnostics[0]
+
+
+def test_the_last_value_is_an_underscore():
+    assert said("1 + 2", "_ * 2", "_ + 1") == ["3", "6", "7"]
+
+
+def test_a_variable_changes_and_keeps_its_value():
+    assert said("var y = [1.0, 2.0]", "y[0] = 5.0", "for i < 2 { y[i] += 1.0 }", "y") == ["[6. 3.]"]
+
+
+def test_an_effect_happens_once(capsys):
+    assert said('let x = { print("once"); 3 }', "x", "x + 1") == ["3", "4"]
+    assert capsys.readouterr().out == "once\n"
+
+
+def test_a_function_that_is_redefined_updates_what_depends_on_it():
+    lines = ["fn f(x) = 2.0 * x", "fn g(x) = f(x) + 1.0", "g(1.0)", "fn f(x) = 3.0 * x", "g(1.0)"]
+    assert said(*lines) == ["3.0", "4.0"]
+
+
+def test_a_redefinition_that_breaks_another_function_is_refused_and_nothing_changes():
+    session = Session("interp")
+    said("fn f(x: f64) -> f64 = x", "fn g(x) = f(x) + 1.0", session=session)
+    assert refused(session, "fn f(x: f64) -> bool = true").code == "E0302"
+    assert said("g(1.0)", session=session) == ["2.0"]
+
+
+def test_a_mistake_is_shown_where_it_is_and_the_session_goes_on():
+    out, err = talk("1 + nope", "let a = 2", "[1, 2][a + 3]", "a")
+    assert out == ["2"]
+    assert " --> <input 1>:1:5" in err and "1 + nope" in err and "E0201" in err
+    assert "error[E0801]: index 5 is out of range" in err and "input`" not in err
+
+
+def test_a_failed_input_leaves_every_value_as_it_was():
+    session = Session("interp")
+    said("var x = 1", session=session)
+    assert refused(session, "x = 2; assert x == 3").code == "E0800"
+    assert said("x", session=session) == ["1"]
+
+
+def test_a_lambda_keeps_the_values_that_it_saw():
+    assert said("let a = 1", "let f = |t| t + a", "let a = 10", "f(1)", "let g = |t| f(t) + a", "g(1)") == ["2", "12"]
+
+
+def test_values_of_every_kind_are_kept():
+    lines = [
+        "struct P { a: f64, b: f64[2] }",
+        "enum Shape { Dot, Round(f64) }",
+        "let p = P(1.0, [1.0, 2.0])",
+        "p.b",
+        "let s = Round(2.0)",
+        "s",
+        "let (i, t) = (1, (2.5, true))",
+        "t",
+        "let xs = Cons(1, Cons(2, Nil))",
+        "match xs { Cons(x, _) => x + i, Nil => 0 }",
+        'let words = "a{i}"',
+        "words",
+        "let kept: f64[k] = [v for v in [1.0, -1.0] if v > 0.0]",
+        "(k, kept)",
+    ]
+    assert said(*lines) == ["[1. 2.]", "Round(2.0)", "(2.5, true)", "2", "a1", "(1, [1.])"]
+
+
+def test_a_value_without_a_known_type_is_shown_but_has_no_name():
+    session = Session("interp")
+    assert said("None", session=session) == ["None"]
+    assert refused(session, "let x = None").code == "E0970"
+
+
+def test_types_are_shown():
+    session = Session("interp")
+    said("let x = [1.0, 2.0]", "fn double(v: f64[n]) = 2.0 * v", session=session)
+    assert session.type_of("[x, x]") == "f64[2, 2]"
+    assert session.type_of("double") == "(f64[n]) -> f64[n]"
+    assert said("grad(|t: f64| t * t)", session=session) == ["(f64) -> f64"]
+
+
+def test_modules_are_imported_and_draws_differ():
+    first, second = said("import random", "let a = random.normal()", "a", "random.normal()")
+    assert first != second
+
+
+def test_a_function_that_mentions_a_value_is_told_what_to_do():
+    session = Session("interp")
+    said("let x = 1", session=session)
+    assert "parameter" in refused(session, "fn f() = x").help[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "goes_on"), [("f(", True), ("1 +", True), ("{\n1", True), ("1", False), ("f(1))", False), ("|x| x", False)]
+)
+def test_an_input_goes_on_while_something_is_open(text, goes_on):
+    assert incomplete(text) == goes_on
+
+
+def test_commands():
+    out, err = talk(":help", ":type 1.0", ":type", ":nothing")
+    assert out[0].startswith("An input is") and out[-1] == "f64"
+    assert "E0" in err and "no command `:nothing`" in err
+
+
+def test_a_terminal_edits_lines_with_prompt_toolkit(monkeypatch, capsys):
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    with create_pipe_input() as keys:
+        keys.send_text("let x = 20\rx + 1\x7f2\r:quit\r")
+        assert repl("interp", PromptSession(input=keys, output=DummyOutput())) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["22"]
+
+
+def test_input_without_a_terminal_needs_no_prompt_toolkit(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("1 + 1\n"))
+    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
+    assert repl("interp") == 0
+    assert capsys.readouterr().out == "2\n"
