@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dlang.runtime.host import Host
     from dlang.specialize.specialize import Entry
     from dlang.specialize.structs import StructClasses
-    from dlang.specialize.values import Bindings
+    from dlang.specialize.types import Bindings
     from dlang.typecheck import core
     from dlang.typecheck.foreign import Primitive
     from dlang.typecheck.program import Checked
@@ -82,8 +82,8 @@ def lower(
     structs: the classes by which functions of Python know structs.
     """
     from dlang.optimize.pipeline import optimise
-    from dlang.typecheck.limits import room
     from dlang.specialize.specialize import Specializer
+    from dlang.typecheck.limits import room
 
     specializer = Specializer() if structs is None else Specializer(structs)
     try:

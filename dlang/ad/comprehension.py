@@ -43,13 +43,16 @@ def pull_comp(let: Let, op: Comp, scope: Scope) -> list[Let]:
     if not gs:
         return [let]
     loops = [k for k in gs if _needs_loop(op, k)]
-    before = dict(scope.bars)
+    before = {v: list(bars) for v, bars in scope.bars.items()}
+    sent = 0 if scope.sink is None else len(scope.sink.wanted)
     try:
         with scope.b.scope() as lets:
             replacement = _parallel(let, op, {k: g for k, g in gs.items() if k not in loops}, scope)
     except Unplaceable:
         scope.bars.clear()
         scope.bars.update(before)
+        if scope.sink is not None:
+            del scope.sink.wanted[sent:]
         loops, replacement = list(gs), let
     else:
         for emitted in lets:

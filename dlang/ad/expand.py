@@ -75,7 +75,7 @@ def expand_innermost(program: Program) -> Program | None:
 
     for name, f in program.functions.items():
         if any(isinstance(let.op, Vjp) and let.op.function in plain for let in walk(f.body)):
-            functions[name] = Function(f.name, f.params, f.results, block(f.body), f.label, f.span)
+            functions[name] = replace(f, body=block(f.body))
     if found:
         return replace(program, functions=functions)
     if any(isinstance(let.op, Vjp) for f in program.functions.values() for let in walk(f.body)):

@@ -95,6 +95,10 @@ def place(
     digits: the least and greatest values of integers of the body, such as the position of a maximum in its window.
     Raises `Unplaceable`, before anything is emitted, if one has no place.
     """
+    if scope.sink is not None:
+        for c in wanted:  # whole arrays of outside have no place at a point of the comprehension around
+            if isinstance(c.array.type, Array) and c.array not in scope.sink.inside:
+                raise Unplaceable
     body = with_axes_as_values(lets, [a.var for a in axes])
     known = scope.known.within(axes)
     p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes), digits or {})

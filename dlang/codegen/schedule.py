@@ -142,5 +142,5 @@ def _let(s: Scheduler, let: Let, level: int) -> None:
             fields(s, op, vars)
         case anf.For() | anf.While():
             repeat(s, op, vars, level)
-        case anf.Vjp() | anf.Jvp():
+        case anf.Vjp() | anf.Jvp() | anf.Record() | anf.Pull():
             raise AssertionError("derivatives are expanded before scheduling")

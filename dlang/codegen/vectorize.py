@@ -13,7 +13,11 @@ from dataclasses import dataclass, field, replace
 from dlang.codegen.loops import Compute, Convert, Evaluate, Guard, Load, Loop, Stmt, Store
 from dlang.ir.anf import FLOATS, Atom, Scalar, Size, Var, is_handle
 
-BITS = {"f64": 64, "i64": 64, "u64": 64, "str": 64, "f32": 32, "f16": 32, "bf16": 32, "i32": 32, "u32": 32, "i16": 16, "u16": 16}
+BITS = {
+    "f64": 64, "i64": 64, "u64": 64, "str": 64, "f32": 32, "f16": 32, "bf16": 32, "i32": 32, "u32": 32,
+    "i16": 16, "u16": 16,
+}  # fmt: skip
+"""The width of a value in a register."""
 HEAVY = frozenset(
     (
         "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow powi floordiv mod div "

@@ -391,8 +391,10 @@ class Library:
 class Vjp:
     """Reverse mode, until `ad/` has expanded it: the value of a named function and the cotangents of some arguments.
 
-    Binds the results of `function(args)`, then one cotangent for each position in `wrt` (a float argument), of its
-    type. `cotangents`: one for each result, None for results that have none (what is not a float, or is not seeded).
+    Binds the results of `function(args)`, then one cotangent for each position in `wrt` (a float argument, or a
+    handle), of its type. `cotangents`: one for each result, None for results that have none (what carries no
+    derivative, or is not seeded). A cotangent of a handle is a node of the same variants, the floats in it are
+    cotangents, and what else it holds is that of the value.
     """
 
     function: str
@@ -403,14 +405,44 @@ class Vjp:
 
 @dataclass(frozen=True, slots=True)
 class Jvp:
-    """Forward mode: binds the results of `function(args)`, then a tangent for each float result.
+    """Forward mode: binds the results of `function(args)`, then a tangent for each result that is a float or a handle.
 
-    `tangents`: one for each argument, None where it is zero.
+    `tangents`: one for each argument, None where it is zero. A tangent of a handle is as a cotangent in `Vjp`.
     """
 
     function: str
     args: tuple[Atom, ...]
     tangents: tuple[Atom | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The forward half of a `Vjp`: binds the results of `function(args)`, then its tape, for any number of `Pull`s.
+
+    tape: a datatype of the program, whose variants `ad/` gives it. seeded: the results that may have cotangents.
+    """
+
+    function: str
+    args: tuple[Atom, ...]
+    wrt: tuple[int, ...]
+    seeded: tuple[bool, ...]
+    tape: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """The backward half: cotangents of the results to one for each position in `wrt`, whose types the caller gives.
+
+    tape: what a `Record` of the same function, `wrt` and `seeded` bound. sizes: the i64 arguments of that call, in the
+    order of the parameters. cotangents: one for each result, None where it is not seeded.
+    """
+
+    function: str
+    wrt: tuple[int, ...]
+    seeded: tuple[bool, ...]
+    tape: Atom
+    sizes: tuple[Atom, ...]
+    cotangents: tuple[Atom | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,10 +477,10 @@ class Effect:
     static: tuple[str, ...] = ()
 
 
+Derivative = Vjp | Jvp | Record | Pull  # what `ad/` expands: in terms of a function of the program
 Op = (
     Prim | Cast | SizeOf | Format | Check | Read | Comp | Scan | For | While | If | Call | Construct | Tag | Fields
-    | View | Reshape | Concat | Compact | Update | Copy | Contract | Library | Vjp | Jvp | Stop | Foreign
-    | Effect
+    | View | Reshape | Concat | Compact | Update | Copy | Contract | Library | Derivative | Stop | Foreign | Effect
 )  # fmt: skip
 
 
@@ -467,6 +499,23 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """What replaces the derivative of a function's body: names of functions of the program.
+
+    wrt: the positions of the parameters that have a derivative. pullback takes the parameters, the results, and a
+    cotangent for each result that is a float or a handle; it gives a cotangent for each position in `wrt`. pushforward
+    takes the parameters, the results, and a tangent for each position in `wrt`; it gives a tangent for each result that
+    is a float or a handle. checkpoint: nothing is saved in the forward pass; the backward pass runs the function again.
+    A function with rules is not inlined while a derivative may pass through its calls.
+    """
+
+    wrt: tuple[int, ...] = ()
+    pullback: str | None = None
+    pushforward: str | None = None
+    checkpoint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """`results` are formal variables: they name the results in order, so that a type can mention an earlier result.
 
@@ -479,6 +528,7 @@ class Function:
     body: Block
     label: str = ""
     span: Span | None = None
+    rules: Rules | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ from dlang.runtime.c_functions import call_c
 from dlang.runtime.errors import RunError
 from dlang.runtime.foreign import call_python
 from dlang.runtime.host import Host
-from dlang.runtime.platform.memory import available_memory, physical_memory
+from dlang.runtime.platform.memory import spare_memory
 from dlang.runtime.text import format_parts
 
 STACK_EXHAUSTED, MEMORY_EXHAUSTED = "E0805", "E0806"
@@ -527,7 +527,7 @@ class Interpreter:
         function = self.program.functions[op.function]
         if self._interrupted:
             raise KeyboardInterrupt
-        if self._calls >= self.depth or (self._calls % _CALLS_BETWEEN == 0 and self._calls and _memory_is_short()):
+        if self._calls >= self.depth or (self._calls % _CALLS_BETWEEN == 0 and self._calls and spare_memory() < 0):
             message = f"the stack is exhausted: `{function.label or function.name}` is {self._calls} calls deep"
             raise _at_point(RunError(STACK_EXHAUSTED, message, let.span), frame)
         env = {p: self._atom(a, frame.env) for p, a in zip(function.params, op.args, strict=True)}
@@ -580,13 +580,8 @@ class Interpreter:
             raise
         return [None, *(accept(r, v.type) for r, v in zip(results, let.vars[1:], strict=True))]
 
-    def _derivative(self, op: anf.Vjp | anf.Jvp, let: Let, frame: _Frame) -> list[Any]:
+    def _derivative(self, op: anf.Derivative, let: Let, frame: _Frame) -> list[Any]:
         raise IRError(f"{type(op).__name__} of {op.function} reached the interpreter before it was expanded")
-
-
-def _memory_is_short() -> bool:
-    """Whether deeper calls would take what other programs need."""
-    return available_memory() < physical_memory() // 4
 
 
 def _at_point(error: RunError, frame: _Frame) -> Exception:
@@ -646,6 +641,8 @@ _MANY: dict[type, Callable[..., list[Any]]] = {
     anf.Fields: Interpreter._fields,
     anf.Vjp: Interpreter._derivative,
     anf.Jvp: Interpreter._derivative,
+    anf.Record: Interpreter._derivative,
+    anf.Pull: Interpreter._derivative,
 }
 # Inside a comprehension these are evaluated for one point at a time.
 _BY_POINT = {

@@ -52,8 +52,11 @@ from dlang.ir.anf import (
     Op,
     Prim,
     Program,
+    Pull,
     Read,
+    Record,
     Reshape,
+    Rules,
     Scan,
     Size,
     SizeOf,
@@ -94,7 +97,8 @@ def print_function(function: Function) -> str:
     params = printer.bindings(function.params)
     results = printer.bindings(function.results)
     label = f" {_quoted(function.label)}" if function.label != function.name else ""
-    printer.line(f"fn {_name(function.name)}{label}({params}) -> ({results}) {{", function.span)
+    rules = f" {_rules(function.rules)}" if function.rules is not None else ""
+    printer.line(f"fn {_name(function.name)}{label}({params}) -> ({results}){rules} {{", function.span)
     printer.block(function.body)
     printer.line("}")
     return "\n".join(printer.lines) + "\n"
@@ -174,6 +178,9 @@ class _Printer:
 
     def axis(self, axis: Axis) -> str:
         return f"{self.var(axis.var)} in {self._bound('max', axis.lows)}..{self._bound('min', axis.highs)}"
+
+    def marks(self, wrt: tuple[int, ...], seeded: tuple[bool, ...]) -> str:
+        return f"wrt {_numbers(wrt)} seeded {_numbers(tuple(map(int, seeded)))}"
 
     def _bound(self, pick: str, sizes: tuple[Size, ...]) -> str:
         inner = ", ".join([self.size(s) for s in sizes])
@@ -274,10 +281,17 @@ class _Printer:
             case Library():
                 return f"library {_name(op.name)}{self.atoms(op.args)}"
             case Vjp():
-                wrt = "(" + ", ".join(map(str, op.wrt)) + ")"
-                return f"vjp {_name(op.function)}{self.atoms(op.args)} wrt {wrt} seeds {self.optional(op.cotangents)}"
+                seeds = self.optional(op.cotangents)
+                return f"vjp {_name(op.function)}{self.atoms(op.args)} wrt {_numbers(op.wrt)} seeds {seeds}"
             case Jvp():
                 return f"jvp {_name(op.function)}{self.atoms(op.args)} seeds {self.optional(op.tangents)}"
+            case Record():
+                marks = self.marks(op.wrt, op.seeded)
+                return f"record {_name(op.function)}{self.atoms(op.args)} {marks} tape {_quoted(op.tape)}"
+            case Pull():
+                marks = self.marks(op.wrt, op.seeded)
+                seeds = self.optional(op.cotangents)
+                return f"pull {_name(op.function)} {marks} {self.atom(op.tape)} {self.atoms(op.sizes)} seeds {seeds}"
             case Stop():
                 return f"stop {self.atom(op.arg)}"
             case Foreign():
@@ -289,8 +303,18 @@ class _Printer:
                 raise AssertionError(f"not an operation of one line: {type(op).__name__}")
 
 
+def _rules(rules: Rules) -> str:
+    named = [("pullback", rules.pullback), ("pushforward", rules.pushforward)]
+    words = [f"{kind} {_name(name)}" for kind, name in named if name is not None]
+    return " ".join([f"wrt {_numbers(rules.wrt)}", *words, *(["checkpoint"] if rules.checkpoint else [])])
+
+
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+def _numbers(numbers: tuple[int, ...]) -> str:
+    return "(" + ", ".join(map(str, numbers)) + ")"
 
 
 def _texts(texts: tuple[str, ...]) -> str:

@@ -42,8 +42,11 @@ from dlang.ir.anf import (
     Op,
     Prim,
     Program,
+    Pull,
     Read,
+    Record,
     Reshape,
+    Rules,
     Scalar,
     Scan,
     Size,
@@ -313,7 +316,14 @@ class _Reader:
         params = self.several(self.binding)
         self.expect("->")
         results = self.several(self.binding)
-        return Function(name, params, results, self.block(), label)
+        rules = self.rules() if self.accept("wrt") else None
+        return Function(name, params, results, self.block(), label, rules=rules)
+
+    def rules(self) -> Rules:
+        wrt = self.several(self.integer)
+        pullback = self.name() if self.accept("pullback") else None
+        pushforward = self.name() if self.accept("pushforward") else None
+        return Rules(wrt, pullback, pushforward, self.accept("checkpoint"))
 
     def block(self) -> Block:
         self.expect("{")
@@ -444,6 +454,25 @@ class _Reader:
         self.expect("seeds")
         return Jvp(function, args, self.several(self.optional))
 
+    def op_record(self) -> Op:
+        function, args = self.name(), self.atoms()
+        wrt, seeded = self.marks()
+        self.expect("tape")
+        return Record(function, args, wrt, seeded, self.text())
+
+    def op_pull(self) -> Op:
+        function = self.name()
+        wrt, seeded = self.marks()
+        tape, sizes = self.atom(), self.atoms()
+        self.expect("seeds")
+        return Pull(function, wrt, seeded, tape, sizes, self.several(self.optional))
+
+    def marks(self) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+        self.expect("wrt")
+        wrt = self.several(self.integer)
+        self.expect("seeded")
+        return wrt, tuple(map(bool, self.several(self.integer)))
+
     def op_stop(self) -> Op:
         return Stop(self.atom())
 
@@ -480,6 +509,8 @@ _OPS: dict[str, Callable[[_Reader], Op]] = {
     "library": _Reader.op_library,
     "vjp": _Reader.op_vjp,
     "jvp": _Reader.op_jvp,
+    "record": _Reader.op_record,
+    "pull": _Reader.op_pull,
     "stop": _Reader.op_stop,
     "foreign": _Reader.op_foreign,
     "effect": _Reader.op_effect,

@@ -27,6 +27,7 @@ from dlang.ir.anf import (
     Construct,
     Contract,
     Copy,
+    Derivative,
     Destination,
     Effect,
     Fields,
@@ -43,7 +44,9 @@ from dlang.ir.anf import (
     Op,
     Prim,
     Program,
+    Pull,
     Read,
+    Record,
     Reshape,
     Scan,
     Size,
@@ -126,6 +129,10 @@ def parts(op: Op) -> Parts:
             return Parts((*op.args, *(c for c in op.cotangents if c is not None)))
         case Jvp():
             return Parts((*op.args, *(t for t in op.tangents if t is not None)))
+        case Record(args=args):
+            return Parts(args)
+        case Pull():
+            return Parts((op.tape, *op.sizes, *(c for c in op.cotangents if c is not None)))
         case Effect():
             return Parts((op.token, *op.args))
         case _:
@@ -150,6 +157,11 @@ def op_blocks(op: Op) -> tuple[Block, ...]:
 def op_binds(op: Op) -> tuple[Var, ...]:
     """What an operation binds inside itself: axes, a loop's index and state."""
     return parts(op).binds
+
+
+def named_function(op: Op) -> str | None:
+    """The function of the program that an operation calls or differentiates."""
+    return op.function if isinstance(op, Call | Derivative) else None
 
 
 def walk(block: Block) -> Iterator[Let]:
@@ -333,6 +345,10 @@ def rebuild(
             return Vjp(op.function, atoms(op.args), op.wrt, optional(op.cotangents))
         case Jvp():
             return Jvp(op.function, atoms(op.args), optional(op.tangents))
+        case Record():
+            return Record(op.function, atoms(op.args), op.wrt, op.seeded, op.tape)
+        case Pull():
+            return Pull(op.function, op.wrt, op.seeded, atom(op.tape), atoms(op.sizes), optional(op.cotangents))
         case Effect():
             return Effect(op.name, atom(op.token), atoms(op.args), op.static)
         case _:

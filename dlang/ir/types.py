@@ -30,6 +30,7 @@ from dlang.ir.anf import (
     Op,
     Prim,
     Read,
+    Record,
     Reshape,
     Scalar,
     Scan,
@@ -45,6 +46,7 @@ from dlang.ir.anf import (
     Vjp,
     While,
     fresh,
+    is_handle,
     poly,
 )
 from dlang.ir.errors import IRError
@@ -88,7 +90,7 @@ def function_named(functions: Mapping[str, Function], name: str) -> Function:
 def result_vars(op: Op, functions: Mapping[str, Function]) -> tuple[Var, ...]:
     """Fresh variables for the results of an operation, of the right types: a later type may mention an earlier one.
 
-    What a `Foreign` binds, an `Effect` beyond its token, and what a `Check` says more about its subjects, is for the
+    What a `Foreign` or a `Pull` binds, an `Effect` beyond its token, and what a `Check` says more about its subjects, is for the
     caller to give.
     """
     match op:
@@ -147,8 +149,11 @@ def result_vars(op: Op, functions: Mapping[str, Function]) -> tuple[Var, ...]:
         case Jvp():
             function = function_named(functions, op.function)
             results = refresh_vars(function.results, _arguments(function, op.args))
-            return *results, *(fresh(f"{r.name}_dot", r.type) for r in results if is_float(r.type))
-        case Foreign():
+            return *results, *(fresh(f"{r.name}_dot", r.type) for r in results if carries(r.type))
+        case Record():
+            function = function_named(functions, op.function)
+            return *refresh_vars(function.results, _arguments(function, op.args)), fresh("tape", Scalar(op.tape))
+        case Foreign() | Pull():
             return ()
         case Effect():
             return _one(Token(), "world")
@@ -210,6 +215,11 @@ def joined_vars(then: Block, otherwise: Block, opened: Callable[[Size], Size] = 
 def is_float(type: Type) -> bool:
     """Whether values of this type carry derivatives."""
     return not isinstance(type, Token) and type.dtype in FLOATS
+
+
+def carries(type: Type) -> bool:
+    """Whether a value of this type may have a derivative: a float, or a node, which may hold one."""
+    return not isinstance(type, Token) and (type.dtype in FLOATS or is_handle(type.dtype))
 
 
 def _arguments(function: Function, args: tuple[Atom, ...]) -> dict[Var, Replacement]:

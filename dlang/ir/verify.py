@@ -39,7 +39,9 @@ from dlang.ir.anf import (
     Op,
     Prim,
     Program,
+    Pull,
     Read,
+    Record,
     Reshape,
     Scalar,
     Scan,
@@ -62,7 +64,7 @@ from dlang.ir.libraries import equal_sizes, library_types
 from dlang.ir.linearity import check_linear
 from dlang.ir.printer import print_let
 from dlang.ir.traverse import Renaming, Replacement, parts
-from dlang.ir.types import I64, array_type, dtype_of, function_named, is_float, result_vars, type_of
+from dlang.ir.types import I64, array_type, carries, dtype_of, function_named, result_vars, type_of
 from dlang.polynomials import Poly
 from dlang.primitives.table import ANY, FLOAT, INT, NUM, PRIMITIVES, WORD
 
@@ -218,6 +220,9 @@ class _Verifier:
             self.visible = after
         elif isinstance(op, Check):
             self.certified(op, let)
+        elif isinstance(op, Pull):
+            if len(let.vars) != len(op.wrt):
+                raise IRError("one cotangent for each position in wrt")
         elif isinstance(op, Effect):
             if not let.vars or not isinstance(let.vars[0].type, Token):
                 raise IRError("an effect binds a token first")
@@ -334,6 +339,16 @@ class _Verifier:
                 self.reverse(op)
             case Jvp():
                 self.forward(op)
+            case Record():
+                function = function_named(self.functions, op.function)
+                self.match(function.params, op.args, {}, "the arguments")
+                self.halves(op, [op.args[w].type for w in op.wrt])
+            case Pull():
+                function = function_named(self.functions, op.function)
+                self.halves(op, [function.params[w].type for w in op.wrt])
+                self.seeds(function, op.cotangents)
+                if len(op.sizes) != sum(p.type == I64 for p in function.params):
+                    raise IRError("one size for each i64 parameter")
             case Effect():
                 if not isinstance(op.token.type, Token):
                     raise IRError("an effect takes a token first")
@@ -486,15 +501,24 @@ class _Verifier:
     def reverse(self, op: Vjp) -> None:
         function = function_named(self.functions, op.function)
         self.match(function.params, op.args, {}, "the arguments")
-        if len(op.cotangents) != len(function.results):
+        if any(not carries(op.args[w].type) for w in op.wrt):
+            raise IRError("a derivative in an argument that carries none")
+        self.seeds(function, op.cotangents)
+
+    def seeds(self, function: Function, cotangents: Sequence[Atom | None]) -> None:
+        if len(cotangents) != len(function.results):
             raise IRError("one cotangent, or None, for each result")
-        if any(not is_float(op.args[w].type) for w in op.wrt):
-            raise IRError("a derivative in an argument that is not a float")
-        for cotangent, result in zip(op.cotangents, function.results, strict=True):
+        for cotangent, result in zip(cotangents, function.results, strict=True):
             if cotangent is None:
                 continue
-            if not is_float(result.type) or type_rank(cotangent.type) != type_rank(result.type):
+            if not carries(result.type) or type_rank(cotangent.type) != type_rank(result.type):
                 raise IRError(f"{cotangent!r} is no cotangent of {result}")
+
+    def halves(self, op: Record | Pull, wrt: Sequence[Type]) -> None:
+        if not all(map(carries, wrt)):
+            raise IRError("a derivative in an argument that carries none")
+        if len(op.seeded) != len(function_named(self.functions, op.function).results):
+            raise IRError("one mark for each result")
 
     def forward(self, op: Jvp) -> None:
         function = function_named(self.functions, op.function)
@@ -502,7 +526,7 @@ class _Verifier:
         if len(op.tangents) != len(op.args):
             raise IRError("one tangent, or None, for each argument")
         for tangent, arg in zip(op.tangents, op.args, strict=True):
-            if tangent is not None and (not is_float(arg.type) or not self.same(tangent.type, arg.type)):
+            if tangent is not None and (not carries(arg.type) or not self.same(tangent.type, arg.type)):
                 raise IRError(f"{tangent!r} is no tangent of {arg!r}")
 
 

@@ -10,7 +10,7 @@ afterwards. Dot products and products of small literal sizes stay loops.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlang.ir.anf import (
     Array,
@@ -53,7 +53,7 @@ def _function(function: Function) -> Function:
     body = _block(function.body)
     if body is function.body:
         return function
-    return Function(function.name, function.params, function.results, body, function.label, function.span)
+    return replace(function, body=body)
 
 
 def _block(block: Block) -> Block:

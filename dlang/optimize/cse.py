@@ -6,6 +6,8 @@ first stays. Results that a comprehension or branch gives twice become one.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dlang.ir.anf import Array, Block, Comp, Copy, Effect, Function, If, Let, Op, Program, Var
 from dlang.ir.traverse import Renaming, map_functions, rebuild
 from dlang.optimize.keys import Key, Keys
@@ -18,7 +20,7 @@ def cse(program: Program) -> Program:
 
 def _function(function: Function) -> Function:
     body = _Values().block(function.body)
-    return Function(function.name, function.params, function.results, body, function.label, function.span)
+    return replace(function, body=body)
 
 
 class _Values:

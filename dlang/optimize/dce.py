@@ -7,7 +7,7 @@ the state of loops, which live only if their last value is used, or if what live
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.ir.anf import (
     Atom,
@@ -19,16 +19,16 @@ from dlang.ir.anf import (
     For,
     Function,
     If,
-    Jvp,
     Let,
     Op,
     Program,
+    Record,
     Size,
     Var,
     Vjp,
     While,
 )  # fmt: skip
-from dlang.ir.traverse import map_functions, parts, type_vars
+from dlang.ir.traverse import map_functions, named_function, parts, type_vars
 from dlang.optimize.effects import effectful_functions
 
 
@@ -48,7 +48,7 @@ def _function(function: Function, effectful: Set[str]) -> Function:
     body = marks.sweep(function.body, nodes, tuple(range(len(function.body.results))))
     if body is function.body:
         return function
-    return Function(function.name, function.params, function.results, body, function.label, function.span)
+    return replace(function, body=body)
 
 
 @dataclass(slots=True, eq=False)
@@ -83,9 +83,8 @@ class _Marks:
             match op:
                 case Check() | Effect():
                     self.live(node)
-                case Call(function=callee) | Vjp(function=callee) | Jvp(function=callee):
-                    if callee in self.effectful:
-                        self.live(node)
+                case op if named_function(op) in self.effectful:
+                    self.live(node)
                 case For() | While():
                     self.state.update(zip(op.params, let.vars, strict=True))
                 case _:
@@ -173,6 +172,8 @@ class _Marks:
         op = let.op
         if isinstance(op, Vjp):
             return self.vjp(let, op)
+        if isinstance(op, Record) and let.vars[-1] not in self.needed:
+            return Let(let.vars[:-1], Call(op.function, op.args), let.span)
         if not node.inner:
             return let
         keep = tuple([k for k, var in enumerate(let.vars) if var in self.needed])

@@ -11,7 +11,7 @@ on, and runs if and only if it ran before. A read may leave an axis only if it i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlang.diagnostics import Span
 from dlang.ir.affine import Box, Knowledge, dependencies, extent, hull, nonempty
@@ -61,7 +61,7 @@ def distribute_function(function: Function) -> Function:
     body = _block(function.body, known)
     if body is function.body:
         return function
-    return Function(function.name, function.params, function.results, body, function.label, function.span)
+    return replace(function, body=body)
 
 
 def _block(block: Block, known: Knowledge) -> Block:

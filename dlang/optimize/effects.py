@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from dlang.ir.anf import Array, Call, Check, Comp, Effect, For, Jvp, Op, Program, Update, Var, Vjp, While
-from dlang.ir.traverse import parts, walk
+from dlang.ir.anf import (
+    Array,
+    Call,
+    Check,
+    Comp,
+    Effect,
+    For,
+    Jvp,
+    Op,
+    Program,
+    Pull,
+    Record,
+    Update,
+    Var,
+    Vjp,
+    While,
+)
+from dlang.ir.traverse import named_function, parts, walk
 
 
 def effectful_functions(program: Program) -> frozenset[str]:
@@ -17,7 +33,7 @@ def effectful_functions(program: Program) -> frozenset[str]:
             match let.op:
                 case Check() | Effect():
                     work.append(name)
-                case Call(function=callee) | Vjp(function=callee) | Jvp(function=callee):
+                case op if callee := named_function(op):
                     callers.setdefault(callee, []).append(name)
                 case _:
                     pass
@@ -35,8 +51,8 @@ def is_effectful(op: Op, functions: Set[str]) -> bool:
     match op:
         case Check() | Effect():
             return True
-        case Call(function=callee) | Vjp(function=callee) | Jvp(function=callee):
-            return callee in functions
+        case Call() | Vjp() | Jvp() | Record() | Pull():
+            return op.function in functions
         case _:
             return any(is_effectful(let.op, functions) for block in parts(op).blocks for let in block.lets)
 

@@ -12,6 +12,7 @@ them stay as they are. `fusion_order.py` has the order of what depends on what.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 
 from dlang.ir.anf import (
     Add,
@@ -52,7 +53,7 @@ def fuse(program: Program) -> Program:
 
     def function(f: Function) -> Function:
         body = _Fuser(effectful).block(f.body)
-        return f if body is f.body else Function(f.name, f.params, f.results, body, f.label, f.span)
+        return f if body is f.body else replace(f, body=body)
 
     return map_functions(program, function)
 

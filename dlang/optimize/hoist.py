@@ -8,6 +8,7 @@ be copied in every trip.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlang.ir.anf import (
     Axis,
@@ -32,7 +33,7 @@ def hoist(program: Program) -> Program:
     """The program with invariant code as far out as it may run."""
 
     def function(f: Function) -> Function:
-        return Function(f.name, f.params, f.results, _block(f.body), f.label, f.span)
+        return replace(f, body=_block(f.body))
 
     return map_functions(program, function)
 

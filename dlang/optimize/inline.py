@@ -1,8 +1,8 @@
 """First-order inlining, callees before callers.
 
 A call is replaced by the body of the function where that is small, called once, or works on arrays: array code gains
-from standing in one block. Recursive and large scalar functions stay functions. What a `Vjp` or `Jvp` names stays, and
-is inlined into.
+from standing in one block. Recursive and large scalar functions stay functions. What a derivative names stays,
+and is inlined into; so does what has rules of its own, until derivatives are expanded.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dlang.ir.anf import (
     Compact,
     Concat,
     Contract,
+    Derivative,
     Function,
-    Jvp,
     Let,
     Library,
     Program,
@@ -26,9 +26,8 @@ from dlang.ir.anf import (
     Scan,
     Update,
     View,
-    Vjp,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, inlined, rebuild, walk
+from dlang.ir.traverse import Renaming, inlined, named_function, rebuild, walk
 
 SMALL = 40  # lets of a scalar function
 LARGE = 1000  # lets of a function of arrays: above, only a function called once is inlined
@@ -37,7 +36,8 @@ _ARRAY_CODE = (Comp, Contract, Update, View, Reshape, Concat, Scan, Library, Com
 
 def inline(program: Program, entries: Sequence[str]) -> Program:
     """The program with calls inlined and without the functions that no entry reaches."""
-    called = {name: _called(f) for name, f in program.functions.items()}
+    derivatives = any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body))
+    called = {name: _called(f, derivatives) for name, f in program.functions.items()}
     order, recursive = _callees_first(called, entries)
     sites: dict[str, int] = {}
     for name in order:
@@ -50,17 +50,21 @@ def inline(program: Program, entries: Sequence[str]) -> Program:
         body = f.body
         if any(callee in chosen for callee in called[name]):
             body = _Inliner(chosen).block(body)
-            f = Function(f.name, f.params, f.results, body, f.label, f.span)
+            f = replace(f, body=body)
         done[name] = f
-        if name not in recursive and (sites.get(name, 0) == 1 or _worthwhile(f)):
+        ruled = derivatives and f.rules is not None
+        if name not in recursive and not ruled and (sites.get(name, 0) == 1 or _worthwhile(f)):
             chosen[name] = f
     result = replace(program, functions={name: done[name] for name in program.functions if name in done})
-    return _reachable(result, entries)
+    return _reachable(result, entries, derivatives)
 
 
-def _called(f: Function) -> list[str]:
-    """What a function calls or differentiates, once for each place."""
-    return [let.op.function for let in walk(f.body) if isinstance(let.op, Call | Vjp | Jvp)]
+def _called(f: Function, derivatives: bool) -> list[str]:
+    """What a function calls or differentiates, once for each place; its rules as long as there are derivatives."""
+    called = [name for let in walk(f.body) if (name := named_function(let.op)) is not None]
+    if derivatives and f.rules is not None:
+        called += [name for name in (f.rules.pullback, f.rules.pushforward) if name is not None]
+    return called
 
 
 def _callees_first(called: dict[str, list[str]], entries: Sequence[str]) -> tuple[list[str], set[str]]:
@@ -109,14 +113,14 @@ def _worthwhile(f: Function) -> bool:
     return count <= (LARGE if arrays else SMALL)
 
 
-def _reachable(program: Program, entries: Sequence[str]) -> Program:
+def _reachable(program: Program, entries: Sequence[str], derivatives: bool) -> Program:
     seen: set[str] = set()
     work = list(entries)
     while work:
         name = work.pop()
         if name not in seen:
             seen.add(name)
-            work += _called(program.functions[name])
+            work += _called(program.functions[name], derivatives)
     return replace(program, functions={name: f for name, f in program.functions.items() if name in seen})
 
 

@@ -30,6 +30,8 @@ from dlang.ir.anf import (
     Lit,
     Op,
     Prim,
+    Pull,
+    Record,
     Scan,
     Size,
     Type,
@@ -170,6 +172,10 @@ def _static(op: Op) -> Key:
             return op.function, len(op.args), op.wrt, tuple([c is not None for c in op.cotangents])
         case Jvp():
             return op.function, len(op.args), tuple([t is not None for t in op.tangents])
+        case Record():
+            return op.function, op.wrt, op.seeded, op.tape
+        case Pull():
+            return op.function, op.wrt, op.seeded, tuple([c is not None for c in op.cotangents])
         case Effect():
             return op.name, op.static
         case _:

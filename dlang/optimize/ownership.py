@@ -13,7 +13,7 @@ a root arises may consume it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlang.ir.anf import (
     Add,
@@ -54,7 +54,7 @@ def _function(function: Function) -> Function:
         if _is_array(param):
             owner.borrowed(param)
     body = owner.block(function.body, None, owned_results=range(len(function.body.results)))
-    return Function(function.name, function.params, function.results, body, function.label, function.span)
+    return replace(function, body=body)
 
 
 def _is_array(atom: Atom) -> bool:

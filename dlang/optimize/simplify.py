@@ -6,6 +6,8 @@ Every rule gives the same bits (`algebra.py` names the one exception). What beco
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dlang.ir.anf import (
     Array,
     Atom,
@@ -15,11 +17,11 @@ from dlang.ir.anf import (
     Comp,
     Construct,
     Copy,
+    Derivative,
     Fields,
     For,
     Function,
     If,
-    Jvp,
     Keep,
     Let,
     Lit,
@@ -37,7 +39,6 @@ from dlang.ir.anf import (
     Update,
     Var,
     View,
-    Vjp,
     While,
     fresh,
     poly,
@@ -54,11 +55,11 @@ _FEW = 4  # elements of a small array
 
 def simplify(program: Program) -> Program:
     """The program with every operation in its simplest form."""
-    derivatives = any(isinstance(let.op, Vjp | Jvp) for f in program.functions.values() for let in walk(f.body))
+    derivatives = any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body))
 
     def function(f: Function) -> Function:
         body = _Walk(keep_stops=derivatives).block(f.body)
-        return Function(f.name, f.params, f.results, body, f.label, f.span)
+        return replace(f, body=body)
 
     return map_functions(program, function)
 

@@ -40,9 +40,12 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.chains import Chains
-from dlang.ir.traverse import Renaming, Replacement, refresh_vars, substitute, type_vars
+from dlang.ir.traverse import Renaming, Replacement, refresh_vars, substitute, type_vars, walk
+from dlang.optimize.dce import dce
 from dlang.optimize.mutual import merge_mutual
+from dlang.optimize.simplify import simplify
 from dlang.optimize.tails import blank, tail_calls, tail_let
+from dlang.optimize.threading import threaded
 from dlang.optimize.windows import Windows
 
 I64 = Scalar("i64")
@@ -51,8 +54,43 @@ TRUE, FALSE = Lit(True, "bool"), Lit(False, "bool")
 
 def tail_calls_to_loops(program: Program) -> Program:
     """The program in which no function tail-calls itself, directly or through others."""
-    program = merge_mutual(program)
+    program = merge_mutual(_with_branches_merged(program))
     return replace(program, functions={name: _looped(f) for name, f in program.functions.items()})
+
+
+def _with_branches_merged(program: Program) -> Program:
+    """The program in which recursive functions show the calls that an early return hides."""
+    recursive = _recursive(program)
+    merged = {
+        name: replace(f, body=threaded(f.body)) if name in recursive else f for name, f in program.functions.items()
+    }
+    merged = dce(simplify(replace(program, functions=merged))).functions
+    better = {
+        name
+        for name, f in program.functions.items()
+        if name in recursive and len(list(tail_calls(merged[name].body))) > len(list(tail_calls(f.body)))
+    }
+    functions = {name: merged[name] if name in better else f for name, f in program.functions.items()}
+    return replace(program, functions=functions)
+
+
+def _recursive(program: Program) -> set[str]:
+    """The functions that can reach themselves."""
+    calls = {
+        name: {let.op.function for let in walk(f.body) if isinstance(let.op, Call)}
+        for name, f in program.functions.items()
+    }
+    out: set[str] = set()
+    for name in calls:
+        seen: set[str] = set()
+        work = [name]
+        while work and name not in seen:
+            new = calls[work.pop()] - seen
+            seen |= new
+            work += new
+        if name in seen:
+            out.add(name)
+    return out
 
 
 @dataclass(frozen=True, slots=True)

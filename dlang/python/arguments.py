@@ -18,7 +18,7 @@ from dlang.polynomials import Poly
 from dlang.runtime.values import NUMPY, as_array, describe, dtype_name, number
 from dlang.specialize.frame import substituted
 from dlang.specialize.structs import declaration, is_a
-from dlang.specialize.values import STATIC, Bindings, Mono, MonoArray, MonoData, MonoTuple
+from dlang.specialize.types import STATIC, Bindings, Mono, MonoArray, MonoData, MonoTuple
 from dlang.typecheck import types as ty
 from dlang.typecheck.core import FnDecl, Param
 from dlang.typecheck.printing import Names

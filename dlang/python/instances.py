@@ -16,7 +16,8 @@ from dlang.python.results import to_python
 from dlang.python.settling import Settled
 from dlang.runtime.host import Host
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.values import Bindings, Mono, bindings_key, mono_of
+from dlang.specialize.types import Bindings, Mono, bindings_key
+from dlang.specialize.values import mono_of
 from dlang.typecheck.core import FnDecl
 from dlang.typecheck.program import Checked
 

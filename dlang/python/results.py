@@ -11,7 +11,7 @@ from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.runtime.values import bfloat16
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.values import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoName, MonoNode, MonoTuple
+from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoName, MonoNode, MonoTuple
 
 
 def to_python(mono: Mono, leaves: Iterator[Any], classes: StructClasses) -> Any:
@@ -38,9 +38,10 @@ def to_python(mono: Mono, leaves: Iterator[Any], classes: StructClasses) -> Any:
         case MonoData(decl, fields):
             return classes.of(decl)(*[to_python(f, leaves, classes) for f in fields])
         case MonoEnum(decl) | MonoNode(decl) | MonoName(decl):
+            kind = "struct" if decl.is_struct else "enum"
             raise error(
                 "E0690",
-                f"the {'struct' if decl.is_struct else 'enum'} `{decl.name}` as a result in Python is not supported yet",
+                f"the {kind} `{decl.name}` as a result in Python is not supported yet",
                 decl.span,
                 help=("return a struct or a tuple of what it stands for",),
             )

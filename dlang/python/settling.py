@@ -13,7 +13,7 @@ from dlang.diagnostics import DlangError, Note, Source, error
 from dlang.ir.anf import Scalar
 from dlang.python.arguments import Given, mono_text
 from dlang.python.callables import Passed, unwritten
-from dlang.specialize.values import Mono, MonoArray, MonoData, MonoTuple
+from dlang.specialize.types import Mono, MonoArray, MonoData, MonoTuple
 from dlang.typecheck import types as ty
 from dlang.typecheck.core import FnDecl
 from dlang.typecheck.program import Checked, check_function

@@ -29,10 +29,12 @@ from dlang.ir.anf import FLOATS, Array, Scalar, Size, Token, Var
 from dlang.ir.rounding import rounded
 from dlang.runtime.errors import RunError
 from dlang.runtime.foreign import PythonFunction, call_python
+from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.libraries import perform
 from dlang.runtime.text import format_parts
 
 OUT_OF_MEMORY, STACK_EXHAUSTED, MISMATCH = "E0806", "E0805", "E0900"
+SHOWN = 4  # calls under way that an interruption mentions
 NUMPY = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16",
     "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
@@ -218,7 +220,6 @@ class _Run:
             context.run = None
 
     def _results(self, entry: _Entry, outs: Sequence[Any], raw: Sequence[int], env: dict[Var, int]) -> list[Any]:
-        import numpy as np
 
         from dlang.runtime import memory
 
@@ -337,6 +338,9 @@ class _Run:
                     return KeyboardInterrupt()
                 if isinstance(error, MemoryError):
                     error = out_of_memory(site.span)
+                if isinstance(error, KeyboardInterrupt):
+                    for label, span in (*stack[:SHOWN], (function.label, None)):
+                        error.add_note(f"in `{label}`" + (f", called at {span!r}" if span is not None else ""))
                 if isinstance(error, RunError):
                     error.at(site.span)
                     _add_stack(error, stack)
@@ -483,20 +487,3 @@ def scalar_class(dtype: str) -> Any:
     import numpy as np
 
     return np.float32 if dtype == "bf16" else np.dtype(NUMPY[dtype]).type
-
-
-def bits_of_bf16(array: Any) -> Any:
-    """The upper halves of f32 numbers rounded to bf16."""
-    import numpy as np
-
-    from dlang.ir.values import to_bf16
-
-    floats = np.ascontiguousarray(to_bf16(np.asarray(array, np.float32)))
-    return np.ascontiguousarray((floats.view(np.uint32) >> np.uint32(16)).astype(np.uint16)).reshape(np.shape(array))
-
-
-def bf16_of_bits(array: Any) -> Any:
-    """What bits stand for, in f32."""
-    import numpy as np
-
-    return (np.ascontiguousarray(array).astype(np.uint32) << np.uint32(16)).view(np.float32)

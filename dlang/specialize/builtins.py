@@ -18,13 +18,12 @@ from dlang.specialize.indexing import Element, leading_shape, map_leaves, select
 from dlang.specialize.operators import Pointwise, close, pointwise, sum_floats
 from dlang.specialize.randomness import at, draw, draws_by, points
 from dlang.specialize.text import hole, whole
+from dlang.specialize.types import Mono, MonoTuple
 from dlang.specialize.values import (
     UNIT,
     ArrayV,
     ClosureV,
     Many,
-    Mono,
-    MonoTuple,
     ScalarV,
     TupleV,
     Value,

@@ -22,15 +22,7 @@ from dlang.specialize.loops import changing, flag_value, loop, while_loop
 from dlang.specialize.operators import operator
 from dlang.specialize.patterns import bind_pattern
 from dlang.specialize.randomness import arm_levels, aside, draws_in, level
-from dlang.specialize.values import (
-    UNIT,
-    DataV,
-    ScalarV,
-    TupleV,
-    Value,
-    contains_function,
-    template,
-)
+from dlang.specialize.values import UNIT, DataV, ScalarV, TupleV, Value, contains_function, template
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 

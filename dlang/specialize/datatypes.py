@@ -18,7 +18,7 @@ from dlang.specialize.effects import RANDOM, WORLD
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import NO_SIZE, Frame, World, array_of
 from dlang.specialize.layouts import I64, Layout, layout_of, marked, placeholders
-from dlang.specialize.values import (
+from dlang.specialize.types import (
     Bound,
     Mono,
     MonoArray,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Scalar, fresh
-from dlang.specialize.analysis import walk
+from dlang.specialize.dynamic import dynamic_rule
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.instances import Use
+from dlang.specialize.rules import with_rule
 from dlang.specialize.values import ClosureV, DerivativeV, DynamicV, FnV, NodeV, TupleV, Value, mono_of, parts, rebuild
 from dlang.typecheck import core
 from dlang.typecheck.types import TypeVar
@@ -20,7 +21,7 @@ def derivative(f: Frame, d: DerivativeV, args: list[Value]) -> Value:
     for k in d.wrt:
         refuse_nodes(args[k], d)
     closure = closure_for(f, d, args)
-    custom = with_rule(closure, set())
+    custom = with_rule(closure) or dynamic_rule(f, TupleV((closure, *args)))
     if custom is not None:
         raise unsupported(f"a derivative that needs the custom rule of `{custom.name}`", d.span)
     use = f.instances.use(f, closure, args)
@@ -64,32 +65,6 @@ def gradients(use: Use, d: DerivativeV, args: list[Value], found: dict[int, anf.
         atoms = [found.get(p, use.actuals[p]) for p in use.instance.arg_positions(k)]
         out.append(rebuild(use.instance.args[k], iter(atoms), lambda s: s.substitute(lambda v: use.sizes.get(v))))
     return out[0] if d.single else TupleV(tuple(out))
-
-
-def with_rule(v: Value, seen: set[core.FnDecl]) -> core.FnDecl | None:
-    """A function with a rule of its own that calling a function value may reach."""
-    match v:
-        case DerivativeV():
-            return with_rule(v.function, seen)
-        case ClosureV():
-            if v.decl is not None and v.decl.ruled:
-                return v.decl
-            found = [with_rule(c, seen) for _, c in v.captured]
-            return next((x for x in (*found, reaching_rule(v.body, seen)) if x is not None), None)
-        case _:
-            return None
-
-
-def reaching_rule(body: core.Expr, seen: set[core.FnDecl]) -> core.FnDecl | None:
-    for node in walk(body):
-        if isinstance(node, core.FnRef) and node.decl not in seen:
-            seen.add(node.decl)
-            if node.decl.ruled:
-                return node.decl
-            found = reaching_rule(node.decl.body, seen) if node.decl.body is not None else None
-            if found is not None:
-                return found
-    return None
 
 
 def is_float(a: Atom) -> bool:

@@ -20,6 +20,8 @@ from dlang.specialize.effects import RANDOM, WORLD, effects_of
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.layouts import Layout, layout_of, marked, packed, placeholders, unpacked
 from dlang.specialize.randomness import passed_key
+from dlang.specialize.rules import with_rule
+from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoName, MonoNode, MonoTuple
 from dlang.specialize.values import (
     ClosureV,
     DataV,
@@ -27,14 +29,6 @@ from dlang.specialize.values import (
     DynamicV,
     EnumV,
     Many,
-    Mono,
-    MonoArray,
-    MonoData,
-    MonoEnum,
-    MonoFn,
-    MonoName,
-    MonoNode,
-    MonoTuple,
     NodeV,
     ScalarV,
     TupleV,
@@ -47,6 +41,7 @@ from dlang.specialize.values import (
     shape_key,
     with_parts,
 )
+from dlang.typecheck import core
 
 Effects = frozenset[str]
 
@@ -63,7 +58,8 @@ class Member:
 class Arrow:
     """A type of functions. arms: for each member, in order, the block that calls it, as far as they are made.
 
-    What the blocks have in common: the parameters, and the handle to the node.
+    What the blocks have in common: the parameters, and the handle to the node. ruled: a member that may call a function
+    with a custom rule; differentiated: whether a derivative passes through a call of any of them.
     """
 
     type: MonoFn
@@ -75,6 +71,8 @@ class Arrow:
     key: Var
     members: dict[object, Member] = field(default_factory=dict)
     arms: list[anf.Block] = field(default_factory=list)
+    ruled: core.FnDecl | None = None
+    differentiated: bool = False
 
     @property
     def function(self) -> str:
@@ -220,6 +218,10 @@ def node(f: Frame, v: ClosureV | DerivativeV | DynamicV, wanted: MonoFn) -> Dyna
     if key not in arrow.members:
         layout = layout_of([v])
         tag = len(arrow.members)
+        arrow.ruled = arrow.ruled or with_rule(v)
+        if arrow.differentiated and arrow.ruled is not None:
+            what = f"a derivative that may need the custom rule of `{arrow.ruled.name}`"
+            raise unsupported(what, f.emitter.span)
         arrow.members[key] = Member(layout, anf.Variant(wanted.dtype, tag, f"F{tag}", layout.vars))
     member = arrow.members[key]
     args = tuple(packed(f, member.layout, [v]))
@@ -246,6 +248,16 @@ def without_itself(f: Frame, code: object, v: Value) -> Value:
     if isinstance(inner, ClosureV) and code_of(inner) == code:
         return node(f, inner, type_of_closure(f, inner))
     return inner
+
+
+def dynamic_rule(f: Frame, v: Value) -> core.FnDecl | None:
+    """A function with a custom rule that dynamic functions in a value may call; it is differentiated now."""
+    found = [dynamic_rule(f, p) for p in parts(v)]
+    if isinstance(v, DynamicV):
+        arrow = f.instances.arrows.named[v.type.dtype]
+        arrow.differentiated = True
+        found.append(arrow.ruled)
+    return next((x for x in found if x is not None), None)
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import assert_never
 
 from dlang.diagnostics import error
@@ -11,7 +10,7 @@ from dlang.ir.anf import Atom, Lit, Scalar, Size, poly
 from dlang.ir.rounding import rounded
 from dlang.polynomials import Poly
 from dlang.specialize.builtins import builtin
-from dlang.specialize.comprehensions import collect, comprehension, gathered, zero, zeros
+from dlang.specialize.comprehensions import comprehension, gathered, zero, zeros
 from dlang.specialize.control import branches, statements
 from dlang.specialize.dynamic import dynamic, with_effects
 from dlang.specialize.effects import NONE, acts_in, effects_of
@@ -24,6 +23,7 @@ from dlang.specialize.nodes import construct, opened
 from dlang.specialize.operators import negate, operator
 from dlang.specialize.patterns import bind_pattern, both, connected, test
 from dlang.specialize.text import hole, whole
+from dlang.specialize.types import MonoArray, MonoEnum, MonoNode, strip
 from dlang.specialize.values import (
     ArrayV,
     ClosureV,
@@ -32,9 +32,6 @@ from dlang.specialize.values import (
     DynamicV,
     EnumV,
     Many,
-    MonoArray,
-    MonoEnum,
-    MonoNode,
     NodeV,
     ScalarV,
     TupleV,
@@ -42,7 +39,6 @@ from dlang.specialize.values import (
     contains_function,
     leaves,
     shape_key,
-    strip,
     template,
 )
 from dlang.typecheck import core
@@ -208,8 +204,6 @@ def project(f: Frame, v: Value, position: int, name: str) -> Value:
             k = field_position(type.decl, position, name)
             count = len(type.decl.variants[0].fields)
             return opened(f, v, 0, [i == k for i in range(count)])[k]
-        case Many(shape, NodeV()):
-            return mapped(f, v, lambda x: project(f, x, position, name))
         case Many(shape, element):
             # A field of an array of structures is the array of that field.
             inner = project(f, element, position, name)
@@ -219,14 +213,6 @@ def project(f: Frame, v: Value, position: int, name: str) -> Value:
 
 def field_position(decl: ty.DataDecl, position: int, name: str) -> int:
     return position if position >= 0 else [n for n, _ in decl.variants[0].fields].index(name)
-
-
-def mapped(f: Frame, v: Many, function: Callable[[Value], Value]) -> Value:
-    """A function at every element of an array."""
-    axes = tuple([f.emitter.axis(s) for s in v.shape])
-    with f.block() as lets:
-        value = function(select(f, v, [Element(poly(a.var)) for a in axes]))
-    return collect(f, axes, lets, value)
 
 
 def _leaf_or_many(shape: tuple[Size, ...], inner: Value) -> Value:

@@ -15,18 +15,8 @@ from dlang.runtime.foreign import Fields, Items, Leaf, Missing, Part, PythonFunc
 from dlang.runtime.python_modules import find_python
 from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, scalar, unsupported
-from dlang.specialize.values import (
-    ClosureV,
-    Mono,
-    MonoArray,
-    MonoData,
-    MonoTuple,
-    Value,
-    leaves,
-    mono_of,
-    sizes_of_mono,
-    template,
-)
+from dlang.specialize.types import Mono, MonoArray, MonoData, MonoTuple, sizes_of_mono
+from dlang.specialize.values import ClosureV, Value, leaves, mono_of, template
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.terms import variables

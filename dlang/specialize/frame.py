@@ -12,14 +12,9 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Let, Size, Var, poly
 from dlang.polynomials import Poly
 from dlang.specialize.emitter import Emitter
-from dlang.specialize.values import (
-    ArrayV,
+from dlang.specialize.types import (
     Bindings,
     Bound,
-    DataV,
-    DynamicV,
-    EnumV,
-    Many,
     Mono,
     MonoArray,
     MonoData,
@@ -27,14 +22,10 @@ from dlang.specialize.values import (
     MonoName,
     MonoNode,
     MonoTuple,
-    NodeV,
-    TupleV,
-    Value,
-    leaves,
     map_bound,
-    mono_of,
     named,
 )
+from dlang.specialize.values import ArrayV, DataV, DynamicV, EnumV, Many, NodeV, TupleV, Value, leaves, mono_of
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 from dlang.typecheck.unify import effects_root

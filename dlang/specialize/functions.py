@@ -13,7 +13,8 @@ from dlang.specialize.dynamic import call_dynamic, without_itself
 from dlang.specialize.foreign import call_foreign
 from dlang.specialize.frame import Frame, scalar, unsupported
 from dlang.specialize.randomness import aside, draws_by, level, seeded
-from dlang.specialize.values import Bindings, ClosureV, DerivativeV, DynamicV, Value, code_of, leaves, rebuild
+from dlang.specialize.types import Bindings
+from dlang.specialize.values import ClosureV, DerivativeV, DynamicV, Value, code_of, leaves, rebuild
 from dlang.typecheck import core
 
 

@@ -208,9 +208,11 @@ def _replace(
     match steps[0], v:
         case core.FieldStep(position, _), TupleV(items):
             return TupleV(_with(items, position, _replace(f, items[position], steps[1:], new, chosen)))
-        case core.FieldStep(position, _), NodeV() if not chosen:
-            fields = tuple(opened(f, v, 0))
-            return construct(f, v.type, 0, _with(fields, position, _replace(f, fields[position], steps[1:], new, [])))
+        case core.FieldStep(position, _), NodeV(type, handle):
+            here = select(f, handle, chosen) if chosen else handle
+            fields = tuple(opened(f, NodeV(type, here), 0))
+            made = construct(f, type, 0, _with(fields, position, _replace(f, fields[position], steps[1:], new, [])))
+            return store(f, v, chosen, made) if chosen else made
         case core.FieldStep(position, _), DataV(decl, fields):
             return DataV(decl, _with(fields, position, _replace(f, fields[position], steps[1:], new, chosen)))
         case core.IndexStep(indices), Many(shape, element):

@@ -22,23 +22,18 @@ from dlang.specialize.emitter import I64, Emitter
 from dlang.specialize.frame import Frame, Level, World, unsupported
 from dlang.specialize.randomness import draws_by, passed_key
 from dlang.specialize.structs import StructClasses
+from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode, map_bindings, sizes_of_binding
 from dlang.specialize.values import (
-    Bound,
     ClosureV,
-    Mono,
-    MonoFn,
-    MonoNode,
     TupleV,
     Value,
     contains_function,
     formal,
     leaves,
-    map_bindings,
     mono_of,
     rebuild,
     shape_key,
     sizes_of,
-    sizes_of_binding,
     template,
 )
 from dlang.typecheck import core

@@ -11,16 +11,8 @@ from dataclasses import dataclass
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh, poly
 from dlang.specialize.frame import Frame
-from dlang.specialize.values import (
-    Mono,
-    Value,
-    formal,
-    leaves,
-    map_mono,
-    mono_of,
-    sizes_of,
-    template,
-)
+from dlang.specialize.types import Mono, map_mono
+from dlang.specialize.values import Value, formal, leaves, mono_of, sizes_of, template
 
 I64 = anf.Scalar("i64")
 

@@ -20,9 +20,9 @@ from dlang.specialize.emitter import FALSE, I64
 from dlang.specialize.frame import Exits, Frame, scalar, unsupported
 from dlang.specialize.layouts import into
 from dlang.specialize.randomness import Points, at, draws_in, points
+from dlang.specialize.types import Mono
 from dlang.specialize.values import (
     UNIT,
-    Mono,
     ScalarV,
     Value,
     contains_function,

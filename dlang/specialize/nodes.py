@@ -10,7 +10,8 @@ from dlang.specialize.dynamic import dynamic
 from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame
 from dlang.specialize.layouts import packed, unpacked
-from dlang.specialize.values import MonoNode, NodeV, ScalarV, Value
+from dlang.specialize.types import MonoNode
+from dlang.specialize.values import NodeV, ScalarV, Value
 
 
 def construct(f: Frame, t: MonoNode, tag: int, values: Sequence[Value]) -> NodeV:

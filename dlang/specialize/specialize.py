@@ -16,18 +16,8 @@ from dlang.specialize.functions import apply
 from dlang.specialize.instances import Instances, named_leaf
 from dlang.specialize.randomness import seeded
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.values import (
-    Bindings,
-    ClosureV,
-    DerivativeV,
-    Value,
-    formal,
-    leaves,
-    map_bindings,
-    sizes_of,
-    sizes_of_binding,
-    template,
-)
+from dlang.specialize.types import Bindings, map_bindings, sizes_of_binding
+from dlang.specialize.values import ClosureV, DerivativeV, Value, formal, leaves, sizes_of, template
 from dlang.typecheck import core
 
 

@@ -18,7 +18,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _dispatch(_parser().parse_args(argv))
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as e:
+        for note in getattr(e, "__notes__", ()):
+            print(f"dlc: interrupted {note}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

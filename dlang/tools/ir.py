@@ -15,7 +15,7 @@ from dlang.typecheck.printing import show
 
 if TYPE_CHECKING:
     from dlang.ir import anf
-    from dlang.specialize.values import Bindings
+    from dlang.specialize.types import Bindings
     from dlang.typecheck.program import Checked
 
 

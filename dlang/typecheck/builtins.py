@@ -208,7 +208,7 @@ def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     cx.constrain(kind, Reason(e.span, name, (value.type,)), shapes=(shape, row), data=axis)
     result: Type = TypeCon("i64") if name.startswith("arg") else dtype
     t = resolve(TypeArray(result, row))
-    return core.Builtin(t, e.span, name, (value,), {"axis": axis, "keepdims": int(keep)})
+    return core.Builtin(t, e.span, name, (value,), {"axis": axis, "keepdims": 1} if keep else {"axis": axis})
 
 
 def literal_integer(e: s.Expr) -> int | None:

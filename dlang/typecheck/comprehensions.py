@@ -24,11 +24,11 @@ def index_local(cx: Checker, scope: Scope, p: s.Pattern, *, axis: Size | None = 
     return local
 
 
-def binder(cx: Checker, scope: Scope, b: s.Binder, inner: Scope) -> core.Binder:
-    """One binder; its bounds are checked in `scope`, its names are bound in `inner`."""
+def binder(cx: Checker, scope: Scope, b: s.Binder, inner: Scope, *, loop: bool = False) -> core.Binder:
+    """One binder; its bounds are checked in `scope`, its names are bound in `inner`. loop: it is one of a `for`."""
     if b.below is not None:
         bound = expr.infer(cx, scope, b.below)
-        size, _ = cx.bound(bound, b.below.span, "a bound: ")
+        size, _ = cx.bound(bound, b.below.span, "a bound: ", loop=loop)
         return core.Count(index_local(cx, inner, b.pattern), size, bound, b.span)
     if b.each is not None:
         source = expr.infer(cx, scope, b.each)

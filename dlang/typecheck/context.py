@@ -210,13 +210,16 @@ class Checker:
     def mentions_index(self, s: Size) -> bool:
         return any(v in self.indices for v in size_variables(s))
 
-    def bound(self, e: core.Expr, span: Span, what: str) -> tuple[Size, SizeVar | None]:
-        """The size for a bound or a `size` argument; the variable if it is a fresh one that `e` gives its value."""
+    def bound(self, e: core.Expr, span: Span, what: str, *, loop: bool = False) -> tuple[Size, SizeVar | None]:
+        """The size for a bound or a `size` argument; the variable if it is a fresh one that `e` gives its value.
+
+        loop: no array has the size, so it may be negative.
+        """
         self.expect(I64, e.type, span, what)
         s = self.symbol(e)
         if s is not None and not self.mentions_index(s):
             value = s.poly.constant
-            if value is not None and value < 0:
+            if value is not None and value < 0 and not loop:
                 raise error("E0415", f"a size cannot be negative, found {value}", span)
             return Size(s.poly, s.origin or Note("this size", span)), None
         v = self.st.open_size(Note("the value of this expression", span))

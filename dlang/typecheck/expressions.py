@@ -12,6 +12,7 @@ from dlang.grammar import syntax as s
 from dlang.typecheck import builtins, calls, comprehensions, core, indexing, matches, patterns, statements
 from dlang.typecheck.annotations import Annotator
 from dlang.typecheck.context import Checker
+from dlang.typecheck.formats import check_format
 from dlang.typecheck.joins import Join
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.operators import COMPARISONS, has_axes
@@ -102,7 +103,9 @@ def string(cx: Checker, scope: Scope, e: s.String) -> core.Expr:
         if isinstance(p, str):
             parts.append(p)
         else:
-            parts.append((infer(cx, scope, p.value), p.spec))
+            value = infer(cx, scope, p.value)
+            check_format(cx, value.type, p.spec, p.value.span)
+            parts.append((value, p.spec))
     return core.Format(STR, e.span, tuple(parts))
 
 

@@ -110,7 +110,7 @@ def at(cx: Checker, scope: Scope, i: s.Expr, axis: Size) -> tuple[core.At, Shape
         if t.name not in INTS:
             raise not_an_index(t, i.span)
         return core.At(value), Shape()
-    if isinstance(t, TypeVar) and t.literal == "float":
+    if isinstance(t, TypeVar) and "Float" in t.classes:
         raise not_an_index(t, i.span)
     if isinstance(t, TypeArray):
         element = resolve(t.element)

@@ -99,7 +99,7 @@ class Names:
         match t:
             case TypeVar():
                 if t.literal and not self.scheme and not t.rigid:
-                    return "f64" if t.literal == "float" or "Float" in t.classes else "i64"
+                    return "f64" if t.prefers_float else "i64"
                 return self.of(t)
             case TypeCon(name):
                 return name

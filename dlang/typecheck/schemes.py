@@ -193,7 +193,7 @@ def equate(st: Inference, c: Constraint) -> None:
 
 
 def default_of(v: TypeVar) -> Type:
-    if v.literal == "float" or "Float" in v.classes:
+    if v.prefers_float:
         return F64
     return I64 if v.literal or v.classes & {"Num", "Int", "Ord", "Eq", "Bits", "Scalar"} else UNIT
 

@@ -334,7 +334,7 @@ def for_loop(cx: Checker, scope: Scope, e: s.For) -> core.Statement:
     inner = scope.child(loop=True)
     binders: list[core.Binder] = []
     for b in e.binders:
-        binders.append(comprehensions.binder(cx, inner, b, inner))
+        binders.append(comprehensions.binder(cx, inner, b, inner, loop=True))
     mark = cx.mark()
     body = loop_body(cx, scope, inner, e.body, mark)
     for b, made in zip(e.binders, binders, strict=True):

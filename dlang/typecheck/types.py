@@ -42,7 +42,7 @@ class TypeVar:
     """A type to be found (flexible) or quantified at a function (rigid).
 
     atomic: never an array. classes: those of `CLASSES` and `Vector` that bound it. literal: `int` or `float` where it
-    is the dtype of a literal without a suffix, and defaults to i64 or f64.
+    is the dtype of a literal without a suffix, or of `zeros(n)`, and defaults to i64 or f64.
     """
 
     level: int
@@ -54,6 +54,11 @@ class TypeVar:
     ref: Type | None = None
     origin: Note | None = None
     serial: int = field(default_factory=lambda: next(_serial))
+
+    @property
+    def prefers_float(self) -> bool:
+        """Whether it is f64 where nothing decides. `zeros(n)` is, unless its elements have to be integers."""
+        return "Float" in self.classes or (self.literal == "float" and not self.classes & {"Int", "Bits"})
 
 
 @dataclass(eq=False, slots=True)
@@ -225,17 +230,20 @@ def resolve_size(s: Size) -> Size:
 
 
 def floor_div(dividend: Size, divisor: Size) -> Size:
-    """p // q: exact where every coefficient divides, a number where both are, else the sum of the exact part and an
-    atom. Atoms of equal operands are equal only if made once: see `Floors`."""
+    """p // q: for a number q the multiples of q are taken out, so `(2 * n + 1) // 2` is n; what is left is a number or
+    an atom. Atoms of equal operands are equal only if made once: see `Floors`."""
     p, q = resolve_size(dividend), resolve_size(divisor)
     c = q.poly.constant
-    if c:
-        exact = p.poly.divided(int(c))
-        if exact is not None:
-            return Size(exact, dividend.origin)
-        if p.poly.constant is not None:
-            return Size(Poly.of(int(p.poly.constant // c)), dividend.origin)
-    return Size(Poly.of(_FLOORS.atom(p, q)), dividend.origin)
+    if not c:
+        return Size(Poly.of(_FLOORS.atom(p, q)), dividend.origin)
+    exact = p.poly.divided(int(c))
+    if exact is not None:
+        return Size(exact, dividend.origin)
+    whole = Poly({m: k // c for m, k in p.poly.terms.items() if isinstance(k, int)})
+    rest = p.poly - whole * int(c)
+    if rest.constant is not None:
+        return Size(whole + int(rest.constant // c), dividend.origin)
+    return Size(whole + _FLOORS.atom(Size(rest, p.origin), q), dividend.origin)
 
 
 class Floors:

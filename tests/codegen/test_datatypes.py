@@ -143,7 +143,7 @@ def test_two_million_nodes_come_and_go() -> None:
 
 
 def test_a_node_holds_values_of_every_dtype() -> None:
-    dtypes = ("f64", "f32", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool", "str")
+    dtypes = ("f64", "f32", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool", "str", "f16", "bf16")
     formals = ", ".join(f"a.{k}: {dtype}" for k, dtype in enumerate(dtypes))
     names = ", ".join(f"a.{k}" for k in range(len(dtypes)))
     others = ", ".join(f"b.{k + 20}: {dtype}" for k, dtype in enumerate(dtypes))
@@ -171,10 +171,11 @@ fn main({formals}) -> ({results}) {{
   yield {given}
 }}
 """
-    smallest = [-1.5e300, -0.0, -(2**63), -(2**31), -(2**15), -128, 0, 0, 0, 0, True, "ä"]
+    smallest = [-1.5e300, -0.0, -(2**63), -(2**31), -(2**15), -128, 0, 0, 0, 0, True, "ä", -1.5, 2.5]
     largest = [np.inf, np.float32(3e38), 2**63 - 1, 2**31 - 1, 2**15 - 1, 127, 2**64 - 1, 2**32 - 1, 65535, 255, False]
+    largest += ["", 65504.0, -0.0]
     assert agrees(text, *smallest) == smallest
-    assert agrees(text, *largest, "") == [*largest, ""]
+    assert agrees(text, *largest) == largest
 
 
 def test_references_are_the_first_words_of_a_node() -> None:

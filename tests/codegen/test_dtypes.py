@@ -17,7 +17,7 @@ import dlang
 from dlang.driver import BACKENDS
 from dlang.ir.rounding import rounded
 from dlang.ir.values import convert, to_bf16
-from dlang.runtime.engine import bf16_of_bits, bits_of_bf16
+from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 
 FLOATS = ("f64", "f32", "f16", "bf16")
 INTEGERS = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8")
@@ -205,7 +205,8 @@ def test_every_bf16_survives_the_way_to_bits_and_back() -> None:
     numbers = bf16_of_bits(every)
     back = bits_of_bf16(numbers)
     assert same(bf16_of_bits(back), numbers)
-    assert same(conversions("cpu").bf16_to_f64(numbers), numbers.astype(np.float64))
+    with np.errstate(all="ignore"):
+        assert same(conversions("cpu").bf16_to_f64(numbers), numbers.astype(np.float64))
 
 
 # ---- sums ------------------------------------------------------------------------------------------------------------

@@ -460,3 +460,61 @@ fn main(k.0: i64, n.1: i64, x.2: f64[n.1], y.3: f64[n.1]) -> (r.4: f64[n.1], s.5
 @pytest.mark.parametrize("k", [0, 1, 2, 5])
 def test_two_arrays_may_change_places(k: int) -> None:
     agrees(SWAP, k, 3, np.arange(3.0), np.ones(3))
+
+
+RETURNS = """\
+fn main(a.0: i64, b.1: i64) -> (r.2: i64) {
+  first.3: bool = le(a.0, 0)
+  done.4: bool, x.5: i64 = if first.3 {
+    yield true, b.1
+  } else {
+    yield false, 0
+  }
+  late.6: bool, y.7: i64 = if done.4 {
+    yield true, x.5
+  } else {
+    t.8: i64 = mod(a.0, 3)
+    second.9: bool = eq(t.8, 1)
+    found.10: bool, z.11: i64 = if second.9 {
+      m.12: i64 = sub(a.0, 2)
+      c.13: i64 = add(b.1, 1)
+      r.14: i64 = call main(m.12, c.13)
+      yield true, r.14
+    } else {
+      yield done.4, x.5
+    }
+    yield found.10, z.11
+  }
+  last.15: i64 = if late.6 {
+    yield 0
+  } else {
+    m.16: i64 = sub(a.0, 1)
+    c.17: i64 = add(b.1, a.0)
+    r.18: i64 = call main(m.16, c.17)
+    yield r.18
+  }
+  all.19: i64 = if late.6 {
+    yield y.7
+  } else {
+    yield last.15
+  }
+  yield all.19
+}
+"""
+
+
+@pytest.mark.parametrize("a", [0, 1, 2, 3, 10, 50])
+def test_calls_behind_early_returns_are_tail_calls(a: int) -> None:
+    assert loops_and_calls(looped(RETURNS)) == (1, 0)
+    n, expected = a, 5
+    while n > 0:
+        n, expected = (n - 2, expected + 1) if n % 3 == 1 else (n - 1, expected + n)
+    assert agrees(RETURNS, a, 5) == [expected]
+
+
+def test_a_recursive_function_without_tail_calls_keeps_its_branches() -> None:
+    text = RETURNS.replace("yield r.18\n", "k.20: i64 = add(r.18, 1)\n    yield k.20\n")
+    text = text.replace("yield true, r.14", "k.21: i64 = add(r.14, 1)\n      yield true, k.21")
+    program = read_program(text)
+    assert tail_calls_to_loops(program).functions["main"] is program.functions["main"]
+    agrees(text, 20, 1)

@@ -119,13 +119,12 @@ def test_the_interpreter_says_the_same() -> None:
 
 
 def test_more_stack_is_given_while_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = {"free": 8 << 30}
-    monkeypatch.setattr(stacks, "available_memory", lambda: memory["free"])
-    monkeypatch.setattr(stacks, "physical_memory", lambda: 16 << 30)
+    memory = {"spare": 4 << 30}
+    monkeypatch.setattr(stacks, "spare_memory", lambda: memory["spare"])
     stack = stacks.Stack(lowest=1 << 40, top=(1 << 40) + (64 << 30), limit=(1 << 40) + (63 << 30))
     assert stack.deeper(stack.limit)
-    assert stack.limit == (1 << 40) + (61 << 30)  # half of what may be used
-    memory["free"] = 4 << 30
+    assert stack.limit == (1 << 40) + (61 << 30)  # half of what there is to spare
+    memory["spare"] = 1 << 20
     before = stack.limit
     assert not stack.deeper(before)
     assert stack.limit == before

@@ -109,11 +109,12 @@ def test_what_was_interrupted_can_be_called_again_and_holds_no_memory(module: ob
     engine = Engine(Host())
     compiled = engine.compile(program, [entry.name])
     for _ in range(2):
-        with interrupted_after(0.1), pytest.raises(KeyboardInterrupt):
+        with interrupted_after(0.1), pytest.raises(KeyboardInterrupt) as found:
             compiled.run(entry.name, [100_000, 10**11])
+        assert found.value.__notes__[-1] == "in `kept`"
         assert all(context.in_use == 0 for context in engine.contexts)
-    (found,) = compiled.run(entry.name, [4, 50])
-    assert abs(found - (3.0 + 2.0**0.5)) < 1e-12
+    (value,) = compiled.run(entry.name, [4, 50])
+    assert abs(value - (3.0 + 2.0**0.5)) < 1e-12
 
 
 def test_a_handler_of_the_user_runs_and_the_run_goes_on(module: object) -> None:

@@ -12,7 +12,7 @@ from dlang.ir.interpreter import Interpreter
 from dlang.ir.verify import verify
 from dlang.optimize.pipeline import optimise
 from dlang.specialize.specialize import Entry, Specializer
-from dlang.specialize.values import Bindings
+from dlang.specialize.types import Bindings
 from dlang.typecheck import types as ty
 
 

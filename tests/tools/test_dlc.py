@@ -231,18 +231,13 @@ def test_a_file_that_does_not_check_fails_and_the_others_run(write, dlc):
         ("1 < 2", "true"),
         ("grad(|x: f64| x ** 3)(2.0)", "12.0"),
         ("nn.relu(-1.0)", "0.0"),
+        ("f16(0.1) + f16(0.2)", "0.2998"),
+        ("(1, bf16(2.5))", "(1, 2.5)"),
         ('print("once")', "once"),
     ],
 )
 def test_eval_prints_a_value(dlc, expression, printed):
     assert dlc("eval", expression)[:2] == (0, printed + "\n")
-
-
-@pytest.mark.parametrize("expression", ["f16(1.0)", "bf16(1.0)", "(1, f16(2.0))", "[f16(1.0)]"])
-def test_eval_says_where_half_precision_stands_in_the_way(dlc, expression):
-    code, out, err = dlc("eval", expression)
-    assert (code, out) == (1, "")
-    assert "error[E0901]" in err and "^" in err
 
 
 def test_eval_reports_mistakes(dlc):
@@ -346,7 +341,8 @@ def test_an_interrupt_ends_a_running_program(write, backend):
     try:
         assert process.stdout.readline() == "started\n"
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=30) == ("", "")
+        place = "dlc: interrupted in `main`\n" if backend == "cpu" else ""
+        assert process.communicate(timeout=30) == ("", place)
     finally:
         process.kill()
     assert process.returncode == 130

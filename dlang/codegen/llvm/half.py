@@ -65,9 +65,7 @@ def encode(ops: Scalars, dtype: str, x: str) -> str:
     number = ops.select(infinite, "u32", _number(ops, 0x7C00), number)
     nan = ops.compare("ugt", "u32", size, _number(ops, INFINITY))
     number = ops.select(nan, "u32", _number(ops, 0x7E00), number)
-    return ops.emit(
-        f"trunc {ops.type('u32')} {ops.binary('or', 'u32', number, sign)} to {ops.type('u16')}"
-    )
+    return ops.emit(f"trunc {ops.type('u32')} {ops.binary('or', 'u32', number, sign)} to {ops.type('u16')}")
 
 
 def rounded(ops: Scalars, dtype: str, x: str) -> str:

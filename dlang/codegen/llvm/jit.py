@@ -16,7 +16,7 @@ from dlang.codegen.llvm import collector, support
 from dlang.codegen.llvm.modules import Text, entry_symbol
 from dlang.runtime import c_functions
 from dlang.runtime.platform.openblas import openblas
-from dlang.runtime.platform.stack import can_switch
+from dlang.runtime.platform.stack import has_switch
 
 _names = count(1)
 
@@ -60,7 +60,7 @@ def _jit() -> Any:
 @cache
 def _support() -> Any:
     """The shared functions: one library for the process."""
-    shared = support.TEXT + support.switch_text(can_switch()) + collector.TEXT
+    shared = support.TEXT + support.switch_text(has_switch()) + collector.TEXT
     builder = llvm.JITLibraryBuilder().add_object_img(compile_object(shared, level=2))
     for name in ("aligned_alloc", "free", "madvise", "memcpy", "memmove"):
         builder.import_symbol(name, address_of(name))

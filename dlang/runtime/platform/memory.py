@@ -33,6 +33,11 @@ def available_memory() -> int:
     return free if limit is None or used is None else min(free, max(limit - used, 0))
 
 
+def spare_memory() -> int:
+    """The bytes that a run may take besides what it has: an eighth of all memory is left to the rest of the system."""
+    return available_memory() - physical_memory() // 8
+
+
 def _number(path: Path) -> int | None:
     try:
         return int(path.read_text())

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from dlang.runtime.platform.arena import PORTABLE, Reservation, reserve
-from dlang.runtime.platform.memory import available_memory, physical_memory
+from dlang.runtime.platform.memory import physical_memory, spare_memory
 
 MARGIN = 256 << 10  # left at the end for what compiled code calls
 FIRST = 64 << 20  # bytes that a run has without asking, and that stay from one run to the next
@@ -25,9 +25,14 @@ THREAD = 1 << 30  # bytes of the stack of a thread: reserved, where the system o
 PAGE = 4096
 
 
+def has_switch() -> bool:
+    """Whether there is code for this machine that goes to another stack."""
+    return os.name == "posix" and platform.machine() in ("x86_64", "AMD64")
+
+
 def can_switch() -> bool:
-    """Whether compiled code can go to another stack on this machine."""
-    return os.name == "posix" and platform.machine() in ("x86_64", "AMD64") and not os.environ.get(PORTABLE)
+    """Whether to use it."""
+    return has_switch() and not os.environ.get(PORTABLE)
 
 
 @dataclass(slots=True)
@@ -40,10 +45,9 @@ class Stack:
     memory: Reservation | None = None
 
     def deeper(self, frame: int) -> bool:
-        """Lowers the limit for a run that has reached it, unless it would take the last quarter of all memory."""
+        """Lowers the limit for a run that has reached it, by half of the memory that there is to spare."""
         room = frame - self.lowest
-        spare = available_memory() - physical_memory() // 4
-        step = min(room, spare // 2)
+        step = min(room, spare_memory() // 2)
         if step < LEAST_STEP and step < room:
             return False
         self.limit = frame - step

@@ -1,0 +1,22 @@
+"""bf16 at the border of compiled code: 16 bits in memory, in f32 outside, for NumPy does not have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def bits_of_bf16(array: Any) -> Any:
+    """The upper halves of f32 numbers rounded to bf16."""
+    import numpy as np
+
+    from dlang.ir.values import to_bf16
+
+    floats = np.ascontiguousarray(to_bf16(np.asarray(array, np.float32)))
+    return np.ascontiguousarray((floats.view(np.uint32) >> np.uint32(16)).astype(np.uint16)).reshape(np.shape(array))
+
+
+def bf16_of_bits(array: Any) -> Any:
+    """What bits stand for, in f32."""
+    import numpy as np
+
+    return (np.ascontiguousarray(array).astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -1,0 +1,60 @@
+"""Format specifications: `"{x:.3f}"` is refused where a value of x's type cannot be written so."""
+
+from __future__ import annotations
+
+from dlang.diagnostics import Span, error
+from dlang.typecheck.context import Checker
+from dlang.typecheck.types import FLOATS, Type, TypeArray, TypeCon, TypeData, TypeTuple, TypeVar, resolve
+
+_HELP = "the specifications are Python's: `.3f` and `8.2e` for numbers, `05d` for integers, `>10` for anything"
+
+
+def check_format(cx: Checker, t: Type, spec: str, span: Span) -> None:
+    """Checks, when the type is known, that every scalar in a value of it can be written so."""
+
+    def check() -> None:
+        for leaf in _scalars(t, set()):
+            if not any(_accepts(sample, spec) for sample in _samples(leaf)):
+                what = leaf.name if isinstance(leaf, TypeCon) else "such a value"
+                raise error("E0318", f"the format specification `{spec}` can't write {what}", span, help=(_HELP,))
+
+    if spec:
+        cx.later.append(check)
+
+
+def _accepts(sample: float | str, spec: str) -> bool:
+    try:
+        format(sample, spec)
+    except ValueError:
+        return False
+    return True
+
+
+def _samples(leaf: TypeCon | TypeVar) -> tuple[float | str, ...]:
+    """A value of the type; for a variable, one of each kind that it may stand for."""
+    if isinstance(leaf, TypeVar):
+        return (1.5, 1)
+    if leaf.name in FLOATS:
+        return (1.5,)
+    return ("true",) if leaf.name in ("bool", "str") else (1,)
+
+
+def _scalars(t: Type, seen: set[object]) -> list[TypeCon | TypeVar]:
+    match resolve(t):
+        case TypeCon() | TypeVar() as leaf:
+            return [leaf]
+        case TypeArray(element, _):
+            return _scalars(element, seen)
+        case TypeTuple(items):
+            return [leaf for item in items for leaf in _scalars(item, seen)]
+        case TypeData(decl, args):
+            if decl in seen:
+                return []
+            seen.add(decl)
+            fields = [f for variant in decl.variants for _, f in variant.fields]
+            types = [a for a in args if isinstance(a, TypeCon | TypeArray | TypeTuple | TypeData)]
+            # a parameter of the declaration stands for an argument
+            own = [leaf for f in fields for leaf in _scalars(f, seen) if isinstance(leaf, TypeCon)]
+            return own + [leaf for a in types for leaf in _scalars(a, seen)]
+        case _:
+            return []

@@ -1,0 +1,157 @@
+"""Every code has messages that are tested character by character, from programs that a person could write."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dlang
+from dlang.diagnostics import DlangError, Source, render
+from dlang.driver import check
+from dlang.tools.dlc import main
+from dlang.tools.session import Session
+from tests.diagnostics import goldens as g
+
+ROOT = Path(dlang.__file__).parent
+GOLDENS = g.goldens()
+# Codes whose message depends on the machine (0805, 0900), or on what this version can't do yet; other tests see them.
+ELSEWHERE = {"E0690", "E0706", "E0712", "E0805", "E0826", "E0827", "E0900", "E0901", "E0964", "E0965"}
+RUN_TIME = re.compile(r"E08\d\d")
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda c: f"{c.code} {c.title}")
+def test_a_message_is_as_it_was_read_and_approved(golden: g.Golden) -> None:
+    assert f"[{golden.code}]" in golden.message
+    for backend in g.BACKENDS if RUN_TIME.fullmatch(golden.code) else ("cpu",):
+        assert g.messages(golden.program, backend) == golden.message
+
+
+def test_every_code_that_the_compiler_can_give_has_a_golden_message() -> None:
+    given = {c for f in ROOT.rglob("*.py") for c in re.findall(r'"(E0\d{3})"', f.read_text(encoding="utf-8"))}
+    tested = {c.code for c in GOLDENS} | set(re.findall(r"error\[(E0\d{3})\]", Path(__file__).read_text()))
+    assert given - tested == ELSEWHERE
+
+
+# ---- what no program alone shows -------------------------------------------------------------------------------------
+def dlc(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    assert main(args) == 1
+    return capsys.readouterr().err.strip("\n")
+
+
+def shown(e: pytest.ExceptionInfo[BaseException]) -> str:
+    assert isinstance(e.value, DlangError)
+    return str(e.value)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_modules_that_import_one_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.dl").write_text("import b\n")
+    (folder / "b.dl").write_text("import a\n")
+    assert dlc(capsys, "check", "a.dl") == (
+        "error[E0204]: the modules import one another: a → b → a\n --> b.dl:1:1\n  |\n1 | import a\n  | ^^^^^^^^\n\n1 error"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("fn f() = " + "(" * 500 + "1" + ")" * 500, "error[E0290]: this is nested too deeply: more than 400 levels"),
+        ("fn f(x) = " + "x + " * 500 + "x", "error[E0290]: this is nested too deeply: more than 400 levels"),
+        ("fn f() {\n" + "let a = 1\n" * 10_010 + "}", "error[E0290]: this declaration has more than 10,000 statements"),
+        ("let a = 1\n" * 10_010, "error[E0290]: this script has more than 10,000 statements"),
+    ],
+)
+def test_what_is_too_deep_or_too_long(text: str, first: str) -> None:
+    (d,) = check(Source("deep.dl", text + "\n")).diagnostics
+    assert render(d).splitlines()[0] == first
+    assert d.help and all(len(line) < 200 for line in render(d).splitlines())
+
+
+READ = 'import io\nfn main() {{\n  let x: f64[n] = {0}\n  print("{{sum(x)}}")\n}}\n'
+
+
+@pytest.mark.parametrize("backend", g.BACKENDS)
+@pytest.mark.parametrize(
+    ("call", "first"),
+    [
+        ('io.npz("none.npz", "x")', "error[E0821]: cannot read `none.npz`: No such file or directory"),
+        ('io.npz("a.npz", "y")', "error[E0823]: `a.npz` has no array `y`; it holds `x`"),
+        ('io.npz("b.npz", "x")', "error[E0824]: `x` has 2 axes ([3, 3]), the program asks for 1 axis"),
+        (
+            'io.npz("c.npz", "x")',
+            "error[E0825]: `x` holds str32, which f64 cannot hold without loss; read it as what it is and convert it",
+        ),
+    ],
+)
+def test_files_that_are_not_as_expected(
+    call: str, first: str, backend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez("a.npz", x=np.zeros(3))
+    np.savez("b.npz", x=np.zeros((3, 3)))
+    np.savez("c.npz", x=np.array(["a"]))
+    Path("m.dl").write_text(READ.format(call))
+    assert dlc(capsys, "run", "m.dl", "--backend", backend).splitlines()[0] == first
+
+
+def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("m.dl").write_text('import io\nfn main() { io.save_npy("none/a.npy", [1.0]) }\n')
+    found = dlc(capsys, "run", "m.dl").splitlines()[0]
+    assert found == "error[E0822]: cannot write `none/a.npy`: No such file or directory"
+
+
+def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dlc(capsys, "run", "none.dl") == "error[E0951]: cannot read `none.dl`: No such file or directory"
+    (folder / "a.dl").write_bytes(struct.pack("3B", 0x61, 0xFF, 0x62))
+    assert dlc(capsys, "run", "a.dl") == "error[E0952]: `a.dl` is not UTF-8 text: byte 1 cannot be decoded"
+    (folder / "b.dl").write_text("fn f() = 1\n")
+    assert dlc(capsys, "run", "b.dl") == (
+        "error[E0953]: `b.dl` has no `main` and no statements to run\n"
+        "  = help: add `fn main() { … }`; the command `dlc test` runs its `test` blocks"
+    )
+    (folder / "c.dl").write_text('fn main(x: f64[n]) { print("{n}") }\n')
+    assert dlc(capsys, "run", "c.dl").splitlines()[0] == (
+        "error[E0954]: the parameter `x` of `main` is no number, text or bool"
+    )
+    assert dlc(capsys, "ir", "b.dl", "--stage", "mono", "--fn", "g") == (
+        "error[E0955]: `b.dl` has no function or test `g`"
+    )
+    (folder / "d.dl").write_text("fn f(x) = x\n")
+    assert dlc(capsys, "ir", "d.dl", "--stage", "mono", "--fn", "f").splitlines()[0].startswith("error[E0956]: `f` has")
+
+
+def test_the_session() -> None:
+    session = Session("interp")
+    with pytest.raises(DlangError) as e:
+        session.submit("let x = None")
+    assert shown(e) == (
+        "error[E0970]: the type of `x` is not known: Option<a>\n --> <input 1>:1:1\n  |\n1 | let x = None\n"
+        "  | ^^^^^^^^^^^^\n  = help: write it: `let x: Option<f64> = None`"
+    )
+    with pytest.raises(DlangError) as e:
+        session.type_of("let x = 1")
+    assert shown(e).splitlines()[0] == "error[E0971]: `:type` takes one expression"
+
+
+def test_python() -> None:
+    module = dlang.compile("fn f(x: f64[n]) -> f64 = sum(x)\nfn g(x: f64, k: i64) -> f64 = x\n")
+    with pytest.raises(DlangError) as e:
+        module.f("a")
+    assert shown(e).startswith("error[E0960]: ")
+    with pytest.raises(DlangError) as e:
+        module.f()
+    assert shown(e).startswith("error[E0961]: ")
+    with pytest.raises(DlangError) as e:
+        dlang.grad(len)
+    assert shown(e).startswith("error[E0962]: ")
+    with pytest.raises(DlangError) as e:
+        dlang.compile("fn f() = 1\n", backend="none")
+    assert shown(e).startswith("error[E0963]: there is no backend `none`")

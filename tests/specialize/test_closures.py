@@ -1,0 +1,153 @@
+"""Functions as values: known ones cost nothing, those that are not known are nodes."""
+
+import pytest
+
+from dlang.diagnostics import DlangError
+from dlang.ir import anf
+from dlang.ir.interpreter import Interpreter
+from dlang.optimize.pipeline import optimise
+from tests.specialize.support import lowered, ops
+
+
+def run(made, *args):
+    plain = made.run(*args)
+    assert made.run(*args, optimised=True) == plain
+    return plain
+
+
+def made_dynamic(made):
+    return [op for op in ops(made.program) if isinstance(op, anf.Construct)]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("let f = |y| y + x\n  f(f(x))", 6.0),
+        ("let f = |g| |y| g(g(y))\n  f(|y| y * x)(1.0)", 4.0),
+        ("var f = |y| y + x\n  f = |y| y * x\n  f(5.0)", 10.0),
+        ("fn go(f: f64 -> f64, n: i64) -> f64 = if n == 0 { 0.0 } else { f(1.0) + go(f, n - 1) }\n  go(|y| x, 3)", 6.0),
+        ("let f = if true { |y| y } else { |y| -y }\n  f(x)", 2.0),
+        ("let o = Some(|y| y + x)\n  match o { Some(f) => f(1.0), None => 0.0 }", 3.0),
+        ("let fs = [|y| y + x * f64(i) for i < 3]\n  fs[2](0.0)", 4.0),
+    ],
+)
+def test_known_functions_make_no_nodes(body, expected):
+    made = lowered(f"fn f(x: f64) -> f64 {{\n  {body}\n}}")
+    assert not made_dynamic(made)
+    assert run(made, 2.0) == [expected]
+
+
+def test_one_function_in_both_arms_stays_known():
+    made = lowered(
+        "fn f(x: f64, c: bool) -> f64 {\n  let g = |y| y + x\n"
+        "  let (h, k) = if c { (g, 1.0) } else { (g, 2.0) }\n  h(k)\n}"
+    )
+    assert not made_dynamic(made)
+    assert run(made, 1.0, True) == [2.0] and run(made, 1.0, False) == [3.0]
+
+
+def test_a_choice_that_is_called_at_once_is_called_in_place():
+    made = lowered("fn f(x: f64, c: bool) -> f64 {\n  let g = if c { |y| y + x } else { |y| y * x }\n  g(3.0)\n}")
+    assert made_dynamic(made)
+    assert len(optimise(made.program, [made.entry.name]).functions) == 1
+    assert run(made, 2.0, True) == [5.0] and run(made, 2.0, False) == [6.0]
+
+
+def test_functions_of_one_type_share_a_datatype_for_all_sizes():
+    made = lowered("""
+fn f(c: bool, n: size) -> f64 {
+  let g = if c { |x: f64[3]| sum(x) } else { |x| x[0] }
+  let h = if c { |x: f64[n]| sum(x) } else { |x| 2.0 * sum(x) }
+  g([1.0, 2.0, 3.0]) + h(ones(n))
+}
+""")
+    assert [d.label for d in made.program.datatypes.values()] == ["(f64[_]) -> f64"]
+    assert run(made, 2, True, 2) == [8.0] and run(made, 2, False, 2) == [5.0]
+
+
+def test_continuations_need_finitely_many_instances():
+    made = lowered("""
+fn f(n: i64) -> i64 = go(n, |x| x)
+fn go(n: i64, k: i64 -> i64) -> i64 = if n == 0 { k(1) } else { go(n - 1, |x| k(n * x)) }
+""")
+    assert len(made.functions_of("go")) <= 3
+    assert run(made, 5) == [120]
+
+
+def test_a_recursive_function_gives_a_function():
+    made = lowered("""
+fn f(n: i64, x: f64) -> f64 = power(n)(x)
+fn power(n: i64) -> f64 -> f64 = if n == 0 { |x| 1.0 } else { let rest = power(n - 1); |x| x * rest(x) }
+""")
+    assert run(made, 4, 2.0) == [16.0]
+
+
+def test_a_loop_that_does_not_change_a_function_keeps_it_known():
+    made = lowered("fn f(x: f64) -> f64 {\n  let g = |y| y + x\n  var y = 0.0\n  for k in 0..3 { y = g(y) }\n  y\n}")
+    assert not made_dynamic(made)
+    assert run(made, 2.0) == [6.0]
+
+
+def test_a_loop_that_changes_a_function_makes_it_dynamic():
+    made = lowered("""
+fn f(x: f64) -> f64 {
+  var g = |y: f64| y
+  for k in 0..3 { let h = g; g = |y| h(y) + x }
+  g(0.0)
+}
+""")
+    assert made_dynamic(made)
+    assert run(made, 2.0) == [6.0]
+
+
+def test_effects_are_those_of_the_functions_that_were_joined():
+    class Host:
+        def __init__(self):
+            self.lines = []
+
+        def print(self, text):
+            self.lines.append(text)
+
+    text = """
+fn f(c: bool) -> f64 {
+  let say = if c { |x: f64| print("{x}") } else { |x| () }
+  say(1.0)
+  say(2.0)
+  0.0
+}
+"""
+    made = lowered(text)
+    for c, expected in ((True, ["1.0", "2.0"]), (False, [])):
+        host = Host()
+        Interpreter(optimise(made.program, [made.entry.name], verify=True), host).run(made.entry.name, [c])
+        assert host.lines == expected
+
+
+def test_a_type_that_states_no_effect_refuses_a_function_that_has_one():
+    with pytest.raises(DlangError) as caught:
+        lowered("""
+enum Deferred { Now(f64), Later(() -> Deferred) }
+fn run(d: Deferred) -> f64 = match d { Now(x) => x, Later(f) => run(f()) }
+fn loud(g: () -> f64) -> Deferred = Later(|| Now(g()))
+fn f(x: f64) -> f64 = run(loud(|| { print("now"); x }))
+""")
+    assert caught.value.diagnostics[0].code == "E0690"
+
+
+def test_the_derivative_of_a_function_is_a_value_too():
+    made = lowered("fn f(x: f64, c: bool) -> f64 {\n  let g = if c { grad(|y| y ** 3.0) } else { |y| y }\n  g(x)\n}")
+    assert made.run(2.0, True, optimised=True) == [12.0] and made.run(2.0, False, optimised=True) == [2.0]
+
+
+def test_a_derivative_through_a_function_in_a_list_is_an_error():
+    text = """
+fn run(fs: List<f64 -> f64>, x: f64) -> f64 = match fs { Nil => x, Cons(g, rest) => run(rest, g(x)) }
+fn f(x: f64) -> f64 {
+  let fs = Cons(|y| y * y, Cons(|y| y + 1.0, Nil))
+  grad(|y| run(fs, y))(x)
+}
+"""
+    made = lowered(text)
+    with pytest.raises(DlangError) as caught:
+        optimise(made.program, [made.entry.name])
+    assert caught.value.diagnostics[0].code in ("E0705", "E0711")
