@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/01_basics.dl $(TOUR)/02_arrays.dl)
 
-.PHONY: venv demo test fuzz bench format clean
+.PHONY: venv demo test fuzz fuzz-front bench format clean
 
 venv: .venv/.ready
 
@@ -28,6 +28,10 @@ test: venv
 # 10,000 random programs, run in every way: prints those on which the ways disagree, by seed. About 10 minutes.
 fuzz: venv
 	$(BIN)/python -m tests.fuzz --programs 10000
+
+# Gives the checker ill-formed programs for ten minutes: it must always answer, and soon.
+fuzz-front: venv
+	$(BIN)/python -m tests.robustness 10
 
 # Times the language beside JAX and PyTorch, where these are installed: pip install '.[bench]'. See benchmarks/README.md.
 bench: venv

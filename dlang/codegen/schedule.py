@@ -34,6 +34,7 @@ from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
 from dlang.ir.anf import Array, Let, Lit, Scalar, Token
 from dlang.ir.chains import last_uses
+from dlang.ir.types import dtype_of
 
 
 def schedule(program: anf.Program, lanes: Lanes | None = None) -> Program:
@@ -87,6 +88,9 @@ def _function(program: anf.Program, lanes: Lanes, f: anf.Function, recursive: bo
 def _let(s: Scheduler, let: Let, level: int) -> None:
     op, vars = let.op, let.vars
     match op:
+        case anf.Prim("lt" | "le" | "gt" | "ge" as order, args) if dtype_of(args[0]) == "str":
+            # A text is a number by which the host knows it, so equality is that of numbers, but order is the host's.
+            s.out.append(Runtime("order", (order,), s.operands(args), (), vars, let.span))
         case anf.Prim(name, args):
             s.out.append(Compute(vars[0], name, args))
         case anf.Cast(_, arg):

@@ -6,7 +6,6 @@ from dlang.diagnostics import Diagnostic, Note, Source, Span
 from dlang.grammar.lexer import Token
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
 
-
 _MOST = 20  # mistakes in one declaration; with more of them only the first is told, and nothing is read
 
 

@@ -29,6 +29,7 @@ from dlang.ir.anf import (
     Library,
     Op,
     Prim,
+    Pull,
     Read,
     Record,
     Reshape,
@@ -90,8 +91,8 @@ def function_named(functions: Mapping[str, Function], name: str) -> Function:
 def result_vars(op: Op, functions: Mapping[str, Function]) -> tuple[Var, ...]:
     """Fresh variables for the results of an operation, of the right types: a later type may mention an earlier one.
 
-    What a `Foreign` or a `Pull` binds, an `Effect` beyond its token, and what a `Check` says more about its subjects, is for the
-    caller to give.
+    What a `Foreign` or a `Pull` binds, an `Effect` beyond its token, and what a `Check` says more about its subjects,
+    is for the caller to give.
     """
     match op:
         case Prim(name, args):

@@ -10,6 +10,7 @@ One compiled function serves all sizes. A failed check is a `RunError`, as in th
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -380,6 +381,8 @@ class _Run:
         match site.name:
             case "format":
                 results = [format_parts(site.parts, args)]
+            case "order":
+                results = [getattr(operator, site.parts[0])(*args)]
             case "print":
                 host.print(args[0])
                 results = []

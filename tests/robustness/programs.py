@@ -35,9 +35,11 @@ NESTED = {
     "not": ("not ", "true", ""), "powers": ("2 ** ", "1", ""), "lambdas": ("|x| ", "1", ""), "calls": ("f(", "1", ")"),
     "else": ("if true { 1 } else ", "{ 2 }", ""), "if": ("if true { ", "1", " } else { 2 }"), "sum": ("1 + ", "1", ""),
     "match": ("match 1 { _ => ", "1", " }"), "comprehensions": ("[", "1", " for i < 2]"), "open": ("(", "", ""),
-    "and": ("true and ", "true", ""), "condition": ("if ", "true", " { true } else { false }"), "closed": ("", "1", ")"),
+    "and": ("true and ", "true", ""), "condition": ("if ", "true", " { true } else { false }"),
+    "closed": ("", "1", ")"),
     "pipe": ("", "1", " |> f"), "fields": ("", "f", ".b"), "items": ("", "f", ".0"), "casts": ("", "1.0", " as f64"),
-    "indices": ("", "f", "[0]"), "results": ("", "f", "()"), "lets": ("{ let a = ", "1", "\n a }"), "open [": ("[", "", ""),
+    "indices": ("", "f", "[0]"), "results": ("", "f", "()"), "lets": ("{ let a = ", "1", "\n a }"),
+    "open [": ("[", "", ""),
     "loops": ("{ for i < 2 ", "{ }", "}"), "mixed": ("([{", "1", ")]}"),
 }  # fmt: skip
 

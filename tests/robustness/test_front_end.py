@@ -14,7 +14,7 @@ from tests.robustness.programs import ODD, TEXTS, large, mutation, nested, scram
 @pytest.mark.parametrize(("name", "text"), [*nested(10_000), *large()], ids=lambda x: x if len(x) < 40 else "")
 def test_what_is_enormous_is_checked_or_refused(name: str, text: str) -> None:
     found = check(Source("huge.dl", text)).diagnostics
-    assert all(len(line) < 400 for d in found[:3] for line in render(d).splitlines()[1:])
+    assert all(len(line) < 400 for d in found[:3] for line in render(d).splitlines() if " | " in line)
 
 
 @pytest.mark.parametrize("text", ODD)
