@@ -1,39 +1,85 @@
-"""What the documents show is true: programs check or are refused as they say, and commands exist."""
+"""What the documents show is true: programs check, run or are refused as they say, and commands exist.
+
+A block of code that begins with
+
+    ```dlang                   checks; on the pages of docs/ its tests pass, and its `main` prints the ```text after it
+    ```dlang refused E0301     is refused by the checker, with this code
+    ```dlang stops E0801       checks, and a run of its tests or its `main` ends with this code
+    ```dlang unfinished E0690  checks, and should run, but ends with this code until the compiler has learned it
+    ```ir                      is read back, is well formed, and prints as it stands there
+
+On the page of a code, the code is that of the page.
+"""
 
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from dlang.diagnostics import Source
-from dlang.driver import check, errors_of
+from dlang.diagnostics import DlangError, Source
+from dlang.driver import Request, call, check, errors_of, load, lower
+from dlang.ir.interpreter import Interpreter
+from dlang.ir.printer import print_program
+from dlang.ir.reader import read_program
+from dlang.ir.verify import verify
+from dlang.runtime.host import Host
 from dlang.tools.dlc import main
+from dlang.typecheck import builtins
+from tests.library_page import PAGE, page
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "dlang/explain").glob("*.md"))]
-BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```(?:\n+```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+LANGUAGE = ROOT / "docs/language.md"
 
 
 def blocks(language):
     return [
-        pytest.param(document, info.strip(), text, id=f"{document.name}:{number}")
+        pytest.param(document, info.split(), text, output, id=f"{document.name}:{number}")
         for document in DOCUMENTS
-        for number, (tag, info, text) in enumerate(BLOCK.findall(document.read_text()), 1)
+        for number, (tag, info, text, output) in enumerate(BLOCK.findall(document.read_text()), 1)
         if tag == language
     ]
 
 
-@pytest.mark.parametrize("document, info, text", blocks("dlang"))
-def test_a_program_in_a_document_checks_or_is_refused_as_it_says(document, info, text):
-    codes = [d.code for d in errors_of(check(Source(str(document), text)))]
-    if info == "":
-        assert not codes
-    elif info == "refused":
-        assert codes
-        assert not document.stem.startswith("E0") or document.stem in codes
-    else:  # the page of an error that only a run can show
-        assert info == "stops" and not codes
+def code_of_run(checked):
+    """The code with which the first test or `main` that fails ends; None if all is well."""
+    main_function = checked.module.functions.get("main")
+    for decl in [*checked.module.tests, *([main_function] if main_function else [])]:
+        try:
+            program, entries = lower([Request(decl)])
+            call(load(program, entries, "cpu", Host()), entries[0])
+        except DlangError as e:
+            return e.diagnostics[0].code
+    return None
+
+
+@pytest.mark.parametrize("document, info, text, output", blocks("dlang"))
+def test_a_program_in_a_document_does_what_it_says(document, info, text, output, tmp_path, capsys):
+    checked = check(Source(str(document), text))
+    codes = [d.code for d in errors_of(checked)]
+    explains = document.parent.name == "explain"
+    kind, code = (info[0] if info else ""), (info[1] if len(info) > 1 else document.stem if explains else None)
+    if kind == "refused":
+        assert codes and code in [None, *codes]
+        return
+    assert not codes
+    if explains:
+        return
+    if kind in ("stops", "unfinished"):
+        assert code == code_of_run(checked)
+        return
+    assert kind == ""
+    file = tmp_path / "example.dl"
+    file.write_text(text)
+    if checked.module.tests:
+        assert main(["test", str(file)]) == 0, "".join(capsys.readouterr())
+    if output:
+        capsys.readouterr()
+        assert main(["run", str(file)]) == 0
+        assert capsys.readouterr().out == output
 
 
 def test_every_code_that_the_compiler_can_give_has_a_page():
@@ -44,7 +90,7 @@ def test_every_code_that_the_compiler_can_give_has_a_page():
 
 def readme_commands():
     lines = "".join(
-        text for tag, _, text in BLOCK.findall((ROOT / "README.md").read_text()) if tag == "sh"
+        text for tag, _, text, _ in BLOCK.findall((ROOT / "README.md").read_text()) if tag == "sh"
     ).splitlines()
     return [shlex.split(line, comments=True) for line in lines if line.strip()]
 
@@ -65,7 +111,7 @@ def test_the_dlc_commands_of_the_readme_run(monkeypatch, capsys):
 
 
 def test_the_program_of_the_readme_is_the_example():
-    first = next(text for tag, info, text in BLOCK.findall((ROOT / "README.md").read_text()) if tag == "dlang")
+    first = next(text for tag, info, text, _ in BLOCK.findall((ROOT / "README.md").read_text()) if tag == "dlang")
     assert first in (ROOT / "examples/fit.dl").read_text()
 
 
@@ -74,3 +120,47 @@ def test_the_versions_of_the_package_and_the_changelog_agree():
 
     assert re.fullmatch(r"\d+\.\d+\.\d+", dlang.__version__)
     assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("document, info, text, output", blocks("ir"))
+def test_a_program_of_the_ir_in_a_document_is_well_formed(document, info, text, output):
+    program = read_program(text)
+    verify(program)
+    assert print_program(program).strip() == text.strip()
+
+
+def test_the_counts_in_the_semantics_are_those_of_the_interpreter():
+    text = (ROOT / "docs/semantics.md").read_text()
+    (program,) = [read_program(b) for tag, info, b, _ in BLOCK.findall(text) if tag == "ir" and "counted" in info]
+    x, n = [1.0, -2.0, 3.0, 4.0], 4
+    interpreter = Interpreter(program)
+    interpreter.run("main", [n, x])
+    stated = {op: count for op, count in re.findall(r"^\| `(\w+)` \| (\d+) \|", text, re.MULTILINE)}
+    assert stated and Counter({op: int(count) for op, count in stated.items()}) == interpreter.counts
+
+
+def test_every_operation_of_the_ir_is_in_the_semantics():
+    from typing import get_args
+
+    from dlang.ir.anf import Op
+
+    text = (ROOT / "docs/semantics.md").read_text()
+    assert not [op.__name__ for op in get_args(Op) if f"`{op.__name__}`" not in text]
+
+
+def test_the_page_of_the_library_is_what_its_modules_say():
+    assert PAGE.read_text() == page(), "write it anew: python -m tests.library_page"
+
+
+def test_every_name_of_the_prelude_is_in_the_reference():
+    prelude = check(Source("prelude.dl", (ROOT / "stdlib/prelude.dl").read_text())).module
+    text = LANGUAGE.read_text()
+    names = [*builtins.names(), *prelude.functions, *prelude.types]
+    assert not [name for name in names if f"`{name}" not in text and not re.search(rf"`[^`\n]*\b{name}\b", text)]
+
+
+def test_the_grammar_of_the_reference_has_the_rules_of_the_grammar():
+    grammar = (ROOT / "dlang/grammar/dl.lark").read_text()
+    keywords = set(re.findall(r'"(\W+|[a-z]+)"', re.sub(r"//.*", "", grammar)))
+    section = LANGUAGE.read_text().split("\n## Grammar")[1].split("\n## ")[0]
+    assert keywords <= set(re.findall(r'"([^"\s]+)"', section))

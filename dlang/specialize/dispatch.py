@@ -28,12 +28,13 @@ def complete(instances: Instances) -> None:
             if not node.variants:
                 instances.nodes.of(Frame(Emitter(), World(None), instances, instances.evaluate), node.name)
                 changed = True
-        for arrow in list(instances.arrows.named.values()):
+        for arrow in [a for a in instances.arrows.named.values() if a.called]:
             for member in list(arrow.members.values())[len(arrow.arms) :]:
                 arrow.arms.append(arm(instances, arrow, member))
                 changed = True
     for arrow in instances.arrows.named.values():
-        instances.functions[arrow.function] = chosen(instances, arrow)
+        if arrow.called:
+            instances.functions[arrow.function] = chosen(instances, arrow)
 
 
 def arm(instances: Instances, arrow: Arrow, member: Member) -> Block:

@@ -59,7 +59,8 @@ class Arrow:
     """A type of functions. arms: for each member, in order, the block that calls it, as far as they are made.
 
     What the blocks have in common: the parameters, and the handle to the node. ruled: a member that may call a function
-    with a custom rule; differentiated: whether a derivative passes through a call of any of them.
+    with a custom rule; differentiated: whether a derivative passes through a call of any of them. called: whether any
+    of them is called at all.
     """
 
     type: MonoFn
@@ -73,6 +74,7 @@ class Arrow:
     arms: list[anf.Block] = field(default_factory=list)
     ruled: core.FnDecl | None = None
     differentiated: bool = False
+    called: bool = False
 
     @property
     def function(self) -> str:
@@ -265,6 +267,7 @@ def call_dynamic(f: Frame, function: DynamicV, args: Sequence[Value]) -> Value:
     """The value of a call; its sizes are known only now."""
     e = f.emitter
     arrow = f.instances.arrows.named[function.type.dtype]
+    arrow.called = True
     assert isinstance(function.handle, ScalarV)
     own = [dynamic(f, a, t) for a, t in zip(args, arrow.type.params, strict=True)]
     atoms = packed(f, arrow.params, own)

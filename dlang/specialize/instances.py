@@ -6,13 +6,14 @@ other sizes or by values. Equal sizes at a call are one parameter, so what the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
+from dlang.ir.traverse import parts, walk
 from dlang.polynomials import Poly
 from dlang.runtime.foreign import PythonFunction
 from dlang.specialize.datatypes import Nodes
@@ -103,10 +104,12 @@ class Instances:
 
     @property
     def program(self) -> Program:
-        datatypes = [anf.Datatype(n.name, n.variants, n.label) for n in self.nodes.named.values()]
+        datatypes = {n.name: anf.Datatype(n.name, n.variants, n.label) for n in self.nodes.named.values()}
         for a in self.arrows.named.values():
-            datatypes.append(anf.Datatype(a.type.dtype, tuple([m.variant for m in a.members.values()]), a.label))
-        return Program(dict(self.functions), {d.name: d for d in datatypes}, dict(self.python))
+            variants = tuple([m.variant for m in a.members.values()])
+            datatypes[a.type.dtype] = anf.Datatype(a.type.dtype, variants, a.label)
+        used = used_datatypes(self.functions.values(), datatypes)
+        return Program(dict(self.functions), {k: d for k, d in datatypes.items() if k in used}, dict(self.python))
 
     def node_type(self, decl: DataDecl, args: tuple[Bound, ...]) -> MonoNode | None:
         """A struct or an enum that contains itself; None for one that does not."""
@@ -376,6 +379,28 @@ class Instances:
             for formal, actual in zip(function.params, use.actuals, strict=True):
                 if formal.type == I64:
                     sizes.setdefault(formal, poly(actual))
+
+
+def used_datatypes(functions: Iterable[Function], datatypes: dict[str, anf.Datatype]) -> set[str]:
+    """The datatypes that functions mention, and those that their nodes hold."""
+    found: set[str] = set()
+
+    def see(t: anf.Type) -> None:
+        if not isinstance(t, anf.Token) and t.dtype in datatypes and t.dtype not in found:
+            found.add(t.dtype)
+            for variant in datatypes[t.dtype].variants:
+                for field_ in variant.fields:
+                    see(field_.type)
+
+    for f in functions:
+        for v in (*f.params, *f.results):
+            see(v.type)
+        for let in walk(f.body):
+            for v in let.vars:
+                see(v.type)
+            for a in parts(let.op).atoms:
+                see(a.type)
+    return found
 
 
 def existing_sizes(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:

@@ -1,4 +1,4 @@
-"""`dlc repl`: a conversation. On a terminal lines are edited by prompt_toolkit; from a pipe they are read as they are."""
+"""`dlc repl`: a conversation. On a terminal prompt_toolkit edits lines; from a pipe they are read as they are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROMPT, _MORE = "> ", "| "
 
 
 def repl(backend: Backend, session: PromptSession[str] | None = None) -> int:
-    """Reads and answers until the end of the input, which is 0. session: reads the lines, where it isn't the default."""
+    """Reads and answers until the end of the input, which is 0. session: what reads lines, unless the default."""
     state = Session(backend)
     if session is None and sys.stdin.isatty() and sys.stdout.isatty():
         from prompt_toolkit import PromptSession
