@@ -12,7 +12,7 @@ def place(k):
 
 
 def told(stack):
-    (d,) = failure(RunError("E0800", "no", place(0), tuple(stack))).diagnostics
+    (d,) = failure(RunError("E0800", "no", place(0), list(stack))).diagnostics
     assert (d.code, d.message, d.span) == ("E0800", "no", place(0))
     return [(note.text, note.span) for note in d.notes]
 

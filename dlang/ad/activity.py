@@ -7,7 +7,7 @@ differentiated nor saved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from dlang.ir.anf import (
     FLOATS,
@@ -37,9 +37,14 @@ from dlang.ir.types import is_float
 from dlang.primitives.table import PRIMITIVES
 
 
-def active_vars(block: Block, inputs: Iterable[Var], seeded: Sequence[bool]) -> set[Var]:
-    """The active variables of a block: `inputs` vary, and the results marked in `seeded` have cotangents."""
-    varied = _Varied({v for v in inputs if is_float(v.type)})
+def active_vars(
+    block: Block, inputs: Iterable[Var], seeded: Sequence[bool], held: Collection[str] | None = None
+) -> set[Var]:
+    """The active variables of a block: `inputs` vary, and the results marked in `seeded` have cotangents.
+
+    held: the datatypes whose nodes can hold floats; None if all may.
+    """
+    varied = _Varied({v for v in inputs if carries(v.type)}, held)
     varied.block(block)
     useful = _Useful(varied.found)
     useful.atoms(r for r, s in zip(block.results, seeded, strict=True) if s)
@@ -55,6 +60,10 @@ def carries(type: Type) -> bool:
 def active_node(block: Block, active: set[Var]) -> Let | None:
     """Where a node comes from through which a derivative would have to flow."""
     return next((let for let in walk(block) if any(v in active and not is_float(v.type) for v in let.vars)), None)
+
+
+def _dtype(var: Var) -> str:
+    return "" if isinstance(var.type, Token) else var.type.dtype
 
 
 def carriers(let: Let) -> tuple[Atom, ...]:
@@ -79,14 +88,14 @@ def carriers(let: Let) -> tuple[Atom, ...]:
 class _Varied:
     """Forward: what depends on the inputs."""
 
-    def __init__(self, found: set[Var]) -> None:
-        self.found = found
+    def __init__(self, found: set[Var], held: Collection[str] | None) -> None:
+        self.found, self.held = found, held
 
     def varies(self, atom: Atom) -> bool:
         return isinstance(atom, Var) and atom in self.found
 
     def mark(self, var: Var, value: bool) -> None:
-        if value and carries(var.type):
+        if value and carries(var.type) and (self.held is None or is_float(var.type) or _dtype(var) in self.held):
             self.found.add(var)
 
     def block(self, block: Block) -> None:

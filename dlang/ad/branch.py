@@ -42,7 +42,7 @@ def pull_if(let: Let, op: If, scope: Scope) -> list[Let]:
     carried = [scope.take(v) for v in outer]
     arms = [_arm(arm, scope, outer, carried, gs) for arm in (op.then, op.otherwise)]
     wanted = [(a.sink, c) for a in arms if a.sink is not None for c in a.sink.wanted]
-    bound = {*bound_vars(op.then), *bound_vars(op.otherwise)}
+    bound = {v for a in arms for let in (*a.forward, *a.lets) for v in (*let.vars, *bound_vars(let.op))}
     if any(entry.mentions(bound) for _, c in wanted for entry in c.index):
         raise Unplaceable
     blocks = []

@@ -26,13 +26,15 @@ from dlang.ir.anf import (
     Lit,
     Prim,
     Read,
+    Scalar,
     Size,
     Var,
     View,
     fresh,
     poly,
 )
-from dlang.ir.traverse import Renaming, bound_vars
+from dlang.ir.builder import Builder
+from dlang.ir.traverse import Renaming, bound_vars, substitute
 from dlang.ir.types import array_type, dtype_of, is_float, type_of
 from dlang.polynomials import Poly
 
@@ -42,7 +44,7 @@ def pull_comp(let: Let, op: Comp, scope: Scope) -> list[Let]:
     gs = {k: g for k, v in enumerate(let.vars) if v in scope.active and (g := scope.pop(v)) is not None}
     if not gs:
         return [let]
-    loops = [k for k in gs if _needs_loop(op, k)]
+    loops = [k for k in gs if needs_loop(op, k)]
     before = {v: list(bars) for v, bars in scope.bars.items()}
     sent = 0 if scope.sink is None else len(scope.sink.wanted)
     try:
@@ -62,10 +64,11 @@ def pull_comp(let: Let, op: Comp, scope: Scope) -> list[Let]:
     assert isinstance(replacement.op, Comp)
     for k in loops:
         scope.add(let.vars[k], gs[k])
-    return scope.walk(sequential(replacement, replacement.op, loops, scope), scope)
+    return scope.walk(sequential(replacement, replacement.op, loops, scope.b, scope.active), scope)
 
 
-def _needs_loop(op: Comp, k: int) -> bool:
+def needs_loop(op: Comp, k: int) -> bool:
+    """Whether the derivative of a result has no parallel form of its own."""
     d = op.destinations[k]
     if not isinstance(d, Keep) or d.monoid in ("sum", "set"):
         return False
@@ -120,9 +123,10 @@ def _pull_linear(let: Let, gs: dict[int, Atom], scope: Scope) -> Let:
                 assert isinstance(g, Var)
                 cleared = fresh(g.name, g.type)
                 keep = Keep(d.shape, d.index, "set", g)
-                lets = copied(scope, op.body.lets, renaming := Renaming({}, fresh=True))
+                lets = copied(scope.active, op.body.lets, renaming := Renaming({}, fresh=True))
                 moved = Keep(d.shape, tuple(map(renaming.size, d.index)), "set", g) if d.index else keep
-                emit_comp(scope.b, Change(op.axes, {}), lets, [(cleared, Lit(0.0, dtype_of(g)), moved)])
+                nothing = scope.nodes.zero(scope.b, Scalar(dtype_of(let.vars[k])))
+                emit_comp(scope.b, Change(op.axes, {}), lets, [(cleared, nothing, moved)])
                 g = cleared
             scope.add(into, g)
     return let
@@ -195,7 +199,7 @@ def pull_body(
     """
     b = scope.b
     renaming = Renaming({}, fresh=True)
-    copies = copied(scope, lets, renaming)
+    copies = copied(scope.active, lets, renaming)
     inside = {v for c in copies for v in (*c.vars, *bound_vars(c.op))} | {a.var for a in axes}
     inner = scope.inner(Sink(inside))
     with b.scope() as back:
@@ -212,8 +216,8 @@ def pull_body(
     wanted = _merged(scope, back, inner.sink.wanted)
     for v in list(inner.bars):
         if v not in inside:
-            if isinstance(v.type, Array):
-                raise Unplaceable  # an inner comprehension that could not be distributed
+            if isinstance(v.type, Array) or not is_float(v.type):
+                raise Unplaceable  # an inner comprehension that could not be distributed, or a sum of nodes
             with b.scope() as more:
                 bar = inner.take(v)
             back += more
@@ -239,6 +243,9 @@ def pull_view(op: View, g: Atom, scope: Scope) -> None:
     """y[a] = x[i(a)]: x̄[i(a)] += ȳ[a] at every a, placed as the adjoint of any other read."""
     b = scope.b
     assert isinstance(g, Var)
+    if not is_float(op.array.type):
+        _pull_view_of_nodes(op, g, scope)
+        return
     axes = tuple(Axis(v, (Poly({}),), (size,)) for v, size in zip(op.axes, op.shape, strict=True))
     with b.scope() as lets:
         value = b.one(Read(g, tuple(poly(v) for v in op.axes)))
@@ -246,6 +253,25 @@ def pull_view(op: View, g: Atom, scope: Scope) -> None:
     if sink is not None and op.array not in sink.inside:
         raise Unplaceable
     place(scope, axes, lets, [Contribution(op.array, op.index, value, False)])
+
+
+def _pull_view_of_nodes(op: View, g: Var, scope: Scope) -> None:
+    """The same one after another: nodes are summed by calls."""
+    if scope.sink is not None and op.array not in scope.sink.inside:
+        raise Unplaceable
+    b = scope.b
+
+    def nest(bar: Var, at: tuple[Var, ...]) -> Var:
+        if len(at) < len(op.shape):
+            (out,) = b.for_(0, op.shape[len(at)], [bar], lambda i, inner: nest(inner, (*at, i)))
+            return out
+        index = tuple(substitute(e, dict(zip(op.axes, at, strict=True))) for e in op.index)
+        here = b.one(Read(g, tuple(map(poly, at))))
+        return b.update(bar, index, scope.nodes.plus(b, b.one(Read(bar, index)), here))
+
+    bar = scope.take(op.array)
+    assert isinstance(bar, Var)
+    scope.add(op.array, nest(bar, ()))
 
 
 # ---- max and min -----------------------------------------------------------------------------------------------------
@@ -273,7 +299,7 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> Let:
     forward = Let((*let.vars, where), extended, let.span)
     with b.scope() as lets:
         rank = b.one(Read(where, d.index)) if d.shape else where
-        positions = _positions(rank, reduced, scope)
+        positions = positions_of(rank, reduced, b)
     renaming = Renaming(positions)
     body = [*lets, *(renaming.let(inner) for inner in op.body.lets)]
     if kept:
@@ -283,7 +309,7 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> Let:
         pull_body(scope, kept, body, [(op.body.results[k], g, d.index if d.shape else None)], {}, digits)
         return forward
     renaming = Renaming({}, fresh=True)
-    copies = copied(scope, body, renaming)
+    copies = copied(scope.active, body, renaming)
     with b.scope() as back:
         here = b.one(Read(g, d.index)) if d.shape and isinstance(g, Var) else g
         scope.add(renaming.atom(_through(op.body.results[k], positions)), here)
@@ -297,15 +323,14 @@ def _through(atom: Atom, positions: dict[Var, Atom]) -> Atom:
     return positions.get(atom, atom) if isinstance(atom, Var) else atom
 
 
-def _positions(rank: Atom, reduced: Sequence[Axis], scope: Scope) -> dict[Var, Atom]:
+def positions_of(rank: Atom, reduced: Sequence[Axis], b: Builder) -> dict[Var, Atom]:
     """The reduced axes at the point of a row-major rank in their box."""
-    b = scope.b
     out: dict[Var, Atom] = {}
     rest = rank
     for n, axis in reversed(list(enumerate(reduced))):
-        low = _extreme(axis.lows, "maximum", scope)
+        low = _extreme(axis.lows, "maximum", b)
         if n:
-            count = b.size(poly(_extreme(axis.highs, "minimum", scope)) - poly(low))
+            count = b.size(poly(_extreme(axis.highs, "minimum", b)) - poly(low))
             here: Atom = b.prim("mod", rest, count)
             rest = b.prim("floordiv", rest, count)
         else:
@@ -314,8 +339,8 @@ def _positions(rank: Atom, reduced: Sequence[Axis], scope: Scope) -> dict[Var, A
     return out
 
 
-def _extreme(bounds: Sequence[Size], primitive: str, scope: Scope) -> Atom:
-    value = scope.b.size(bounds[0])
+def _extreme(bounds: Sequence[Size], primitive: str, b: Builder) -> Atom:
+    value = b.size(bounds[0])
     for bound in bounds[1:]:
-        value = scope.b.prim(primitive, value, scope.b.size(bound))
+        value = b.prim(primitive, value, b.size(bound))
     return value

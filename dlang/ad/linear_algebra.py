@@ -8,15 +8,25 @@ rule emits are operations that have rules themselves, so derivatives nest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from dlang.ad.matrices import (
+    Entry,
+    at,
+    leading,
+    matrix,
+    minus,
+    negated,
+    or_zero,
+    plus,
+    product,
+    symmetric,
+    transpose,
+    triangular,
+)
 from dlang.ad.rules import scalar
 from dlang.ad.scope import Scope
-from dlang.ir.anf import Atom, Keep, Let, Library, Lit, Read, Size, Var, poly
-from dlang.ir.builder import Builder, axis
+from dlang.ir.anf import Atom, Keep, Let, Library, Lit, Read, Var, poly
+from dlang.ir.builder import Builder
 from dlang.ir.types import array_type, dtype_of
-
-Entry = Callable[[Var, Var], Atom]
 
 
 def pull_library(let: Let, op: Library, scope: Scope) -> None:
@@ -56,17 +66,17 @@ def _cholesky(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     zero, half = Lit(0.0, dtype_of(factor)), Lit(0.5, dtype_of(factor))
 
     def lower(i: Var, j: Var) -> Atom:
-        return b.select(b.prim("ge", i, j), _at(b, bar, i, j), zero)
+        return b.select(b.prim("ge", i, j), at(b, bar, i, j), zero)
 
-    inner = _product(b, _transposed(b, factor), _matrix(b, factor, lower))
+    inner = product(b, transpose(b, factor), matrix(b, factor, lower))
 
     def phi(i: Var, j: Var) -> Atom:
         weight = b.select(b.prim("eq", i, j), half, b.select(b.prim("gt", i, j), Lit(1.0, half.dtype), zero))
-        return b.mul(weight, _at(b, inner, i, j))
+        return b.mul(weight, at(b, inner, i, j))
 
-    left = _triangular(b, factor, _matrix(b, factor, phi), transposed=True)
-    both = _triangular(b, factor, _transposed(b, left), transposed=True)
-    scope.add(op.args[0], _symmetric(b, both))
+    left = triangular(b, factor, matrix(b, factor, phi), transposed=True)
+    both = triangular(b, factor, transpose(b, left), transposed=True)
+    scope.add(op.args[0], symmetric(b, both))
 
 
 def _lu(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
@@ -81,37 +91,41 @@ def _lu(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     zero, one = Lit(0.0, dtype_of(packed)), Lit(1.0, dtype_of(packed))
 
     def below(x: Var) -> Entry:
-        return lambda i, j: b.select(b.prim("gt", i, j), _at(b, x, i, j), zero)
+        return lambda i, j: b.select(b.prim("gt", i, j), at(b, x, i, j), zero)
 
     def above(x: Var) -> Entry:
-        return lambda i, j: b.select(b.prim("le", i, j), _at(b, x, i, j), zero)
+        return lambda i, j: b.select(b.prim("le", i, j), at(b, x, i, j), zero)
 
     def unit(i: Var, j: Var) -> Atom:
         return b.select(b.prim("eq", i, j), one, below(packed)(i, j))
 
-    lower = _product(b, _transposed(b, _matrix(b, packed, unit)), _matrix(b, packed, below(bar)))
-    upper = _product(b, _matrix(b, packed, above(bar)), _transposed(b, _matrix(b, packed, above(packed))))
-    inner = _matrix(b, packed, lambda i, j: b.add(below(lower)(i, j), above(upper)(i, j)))
-    left = _triangular(b, packed, inner, transposed=True, unit=True)
-    both = _triangular(b, packed, _transposed(b, left), lower=False)
+    lower = product(b, transpose(b, matrix(b, packed, unit)), matrix(b, packed, below(bar)))
+    upper = product(b, matrix(b, packed, above(bar)), transpose(b, matrix(b, packed, above(packed))))
+    inner = matrix(b, packed, lambda i, j: b.add(below(lower)(i, j), above(upper)(i, j)))
+    left = triangular(b, packed, inner, transposed=True, unit=True)
+    both = triangular(b, packed, transpose(b, left), lower=False)
     place = b.library("argsort", order)
 
     def back(i: Var, j: Var) -> Atom:
         return b.one(Read(both, (poly(j), poly(b.one(Read(place, (poly(i),)))))))
 
-    scope.add(op.args[0], _matrix(b, packed, back))
+    scope.add(op.args[0], matrix(b, packed, back))
 
 
 def _det(let: Let, op: Library, g: Atom | None, scope: Scope) -> None:
-    """d det A = tr(cof(A)ᵀ dA), where cof(A) = det(A) A⁻ᵀ, and for singular A = U S Vᵀ it is det(U) det(V) U C Vᵀ: C is
-    the diagonal matrix of the products of all other singular values.
-    """
-    b = scope.b
-    a = op.args[0]
+    """d det A = tr(cof(A)ᵀ dA)."""
+    b, a = scope.b, op.args[0]
     if g is None:
         return
     assert isinstance(a, Var)
-    value = let.vars[0]
+    cofactor = cofactors(b, a, let.vars[0])
+    scope.add(a, matrix(b, a, lambda i, j: b.mul(g, at(b, cofactor, i, j))))
+
+
+def cofactors(b: Builder, a: Var, value: Var) -> Var:
+    """cof(A) = det(A) A⁻ᵀ, where `value` is det(A), and for singular A = U S Vᵀ it is det(U) det(V) U C Vᵀ: C is the
+    diagonal matrix of the products of all other singular values.
+    """
     n, _ = array_type(a).shape
     zero, one = Lit(0.0, dtype_of(a)), Lit(1.0, dtype_of(a))
 
@@ -123,17 +137,16 @@ def _det(let: Let, op: Library, g: Atom | None, scope: Scope) -> None:
             lambda i, j: [Keep((n,), (poly(i),), "prod")],
         )
         sign = b.mul(b.one(Library("det", (u,))), b.one(Library("det", (vt,))))
-        return _product(
-            b, u, _matrix(b, vt, lambda i, j: b.mul(b.mul(sign, b.one(Read(others, (poly(i),)))), _at(b, vt, i, j)))
+        return product(
+            b, u, matrix(b, vt, lambda i, j: b.mul(b.mul(sign, b.one(Read(others, (poly(i),)))), at(b, vt, i, j)))
         )
 
     def regular() -> Var:
-        identity = _matrix(b, a, lambda i, j: b.select(b.prim("eq", i, j), one, zero))
+        identity = matrix(b, a, lambda i, j: b.select(b.prim("eq", i, j), one, zero))
         inverse = b.emit(Library("solve", (a, identity)))[0]
-        return _matrix(b, a, lambda i, j: b.mul(value, _at(b, inverse, j, i)))
+        return matrix(b, a, lambda i, j: b.mul(value, at(b, inverse, j, i)))
 
-    (cofactors,) = b.if_(b.prim("eq", value, zero), singular, regular)
-    scope.add(a, _matrix(b, a, lambda i, j: b.mul(g, _at(b, cofactors, i, j))))
+    return b.if_(b.prim("eq", value, zero), singular, regular)[0]
 
 
 def _solve(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
@@ -144,10 +157,10 @@ def _solve(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     if bar is None:
         return
     assert isinstance(a, Var)
-    back = b.emit(Library("solve", (_transposed(b, a), bar)))[0]
+    back = b.emit(Library("solve", (transpose(b, a), bar)))[0]
     scope.add(rhs, back)
     if scope.is_active(a):
-        scope.add(a, _negated(b, _product(b, back, _transposed(b, x))))
+        scope.add(a, negated(b, product(b, back, transpose(b, x))))
 
 
 def _triangular_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
@@ -162,16 +175,16 @@ def _triangular_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) 
     scope.add(rhs, back)
     if not scope.is_active(a):
         return
-    first = _product(b, back, _transposed(b, x))
+    first = product(b, back, transpose(b, x))
     zero = Lit(0.0, dtype_of(a))
 
     def entry(i: Var, j: Var) -> Atom:
         inside = b.select(lower, b.prim("ge", i, j), b.prim("le", i, j))
         inside = b.prim("and", inside, b.prim("or", b.prim("not", unit), b.prim("ne", i, j)))
-        here = b.select(transposed, _at(b, first, j, i), _at(b, first, i, j))
+        here = b.select(transposed, at(b, first, j, i), at(b, first, i, j))
         return b.select(inside, scalar(b, "neg", here), zero)
 
-    scope.add(a, _matrix(b, a, entry))
+    scope.add(a, matrix(b, a, entry))
 
 
 def _qr(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
@@ -185,25 +198,25 @@ def _qr(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     assert isinstance(a, Var)
     m, n = array_type(a).shape
     k = array_type(r).shape[0]
-    q_bar, r_bar = (_or_zero(b, bar, v) for bar, v in zip(g, let.vars, strict=True))
-    square = _square(b, r, k)
+    q_bar, r_bar = (or_zero(b, bar, v) for bar, v in zip(g, let.vars, strict=True))
+    square = leading(b, r, k)
     if k != n:
         rest_bar = b.view(r_bar, (k, n - k), lambda i, j: (poly(i), poly(j) + k))
         rest = b.view(a, (m, n - k), lambda i, j: (poly(i), poly(j) + k))
-        q_bar = _sum(b, q_bar, _product(b, rest, _transposed(b, rest_bar)))
-    low = _difference(
+        q_bar = plus(b, q_bar, product(b, rest, transpose(b, rest_bar)))
+    low = minus(
         b,
-        _product(b, square, _transposed(b, _square(b, r_bar, k))),
-        _product(b, _transposed(b, q_bar), q),
+        product(b, square, transpose(b, leading(b, r_bar, k))),
+        product(b, transpose(b, q_bar), q),
     )
 
     def symmetric(i: Var, j: Var) -> Atom:
-        return b.select(b.prim("ge", i, j), _at(b, low, i, j), _at(b, low, j, i))
+        return b.select(b.prim("ge", i, j), at(b, low, i, j), at(b, low, j, i))
 
-    inner = _sum(b, q_bar, _product(b, q, _matrix(b, low, symmetric)))
-    turned = _triangular(b, square, _transposed(b, inner), lower=False)
+    inner = plus(b, q_bar, product(b, q, matrix(b, low, symmetric)))
+    turned = triangular(b, square, transpose(b, inner), lower=False)
     if k != n:
-        turned = b.concat(turned, b.view(_product(b, q, rest_bar), (n - k, m), lambda i, j: (poly(j), poly(i))))
+        turned = b.concat(turned, b.view(product(b, q, rest_bar), (n - k, m), lambda i, j: (poly(j), poly(i))))
     scope.add(a, b.view(turned, (m, n), lambda i, j: (poly(j), poly(i))))
 
 
@@ -219,8 +232,8 @@ def _svd(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     m, k = array_type(u).shape
     n = array_type(vt).shape[1]
     zero, one = Lit(0.0, dtype_of(u)), Lit(1.0, dtype_of(u))
-    turn_u = None if u_bar is None else _product(b, _transposed(b, u), u_bar)
-    turn_v = None if vt_bar is None else _product(b, vt, _transposed(b, vt_bar))
+    turn_u = None if u_bar is None else product(b, transpose(b, u), u_bar)
+    turn_v = None if vt_bar is None else product(b, vt, transpose(b, vt_bar))
 
     def of(x: Var, i: Var) -> Atom:
         return b.one(Read(x, (poly(i),)))
@@ -230,34 +243,34 @@ def _svd(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
         rotation: Atom = zero
         for turn, scale in ((turn_u, sj), (turn_v, si)):
             if turn is not None:
-                skew = b.sub(_at(b, turn, i, j), _at(b, turn, j, i))
+                skew = b.sub(at(b, turn, i, j), at(b, turn, j, i))
                 rotation = scalar(b, "add", rotation, b.mul(skew, scale))
         gap = b.mul(b.sub(sj, si), b.add(sj, si))
         diagonal = zero if s_bar is None else of(s_bar, i)
         return b.select(b.prim("eq", i, j), diagonal, b.prim("guard", rotation, b.prim("div", one, gap)))
 
-    left = _product(b, u, b.map((k, k), entry))
+    left = product(b, u, b.map((k, k), entry))
     if u_bar is not None and turn_u is not None:
-        along = _product(b, u, turn_u)
+        along = product(b, u, turn_u)
         square = b.prim("eq", b.size(m), b.size(k))
 
         def outside(i: Var, j: Var) -> Atom:
-            rest = b.sub(_at(b, u_bar, i, j), _at(b, along, i, j))
+            rest = b.sub(at(b, u_bar, i, j), at(b, along, i, j))
             value = b.prim("guard", rest, b.prim("div", one, of(s, j)))
-            return b.add(_at(b, left, i, j), b.select(square, zero, value))
+            return b.add(at(b, left, i, j), b.select(square, zero, value))
 
-        total = _product(b, b.map((m, k), outside), vt)
+        total = product(b, b.map((m, k), outside), vt)
     else:
-        total = _product(b, left, vt)
+        total = product(b, left, vt)
     if vt_bar is not None and turn_v is not None:
-        across = _product(b, _transposed(b, turn_v), vt)
+        across = product(b, transpose(b, turn_v), vt)
         full = b.prim("eq", b.size(n), b.size(k))
 
         def beside(i: Var, j: Var) -> Atom:
-            rest = b.sub(_at(b, vt_bar, i, j), _at(b, across, i, j))
+            rest = b.sub(at(b, vt_bar, i, j), at(b, across, i, j))
             return b.select(full, zero, b.prim("guard", rest, b.prim("div", one, of(s, i))))
 
-        total = _sum(b, total, _product(b, u, b.map((k, n), beside)))
+        total = plus(b, total, product(b, u, b.map((k, n), beside)))
     scope.add(op.args[0], total)
 
 
@@ -270,74 +283,15 @@ def _eigh(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     w, v, _ = let.vars
     w_bar, v_bar, _ = g
     zero, one = Lit(0.0, dtype_of(v)), Lit(1.0, dtype_of(v))
-    turn = None if v_bar is None else _product(b, _transposed(b, v), v_bar)
+    turn = None if v_bar is None else product(b, transpose(b, v), v_bar)
 
     def entry(i: Var, j: Var) -> Atom:
         diagonal = zero if w_bar is None else b.one(Read(w_bar, (poly(i),)))
         rotation: Atom = zero
         if turn is not None:
             gap = b.sub(b.one(Read(w, (poly(j),))), b.one(Read(w, (poly(i),))))
-            rotation = b.prim("guard", _at(b, turn, i, j), b.prim("div", one, gap))
+            rotation = b.prim("guard", at(b, turn, i, j), b.prim("div", one, gap))
         return b.select(b.prim("eq", i, j), diagonal, rotation)
 
-    inner = _product(b, v, _matrix(b, v, entry))
-    scope.add(op.args[0], _symmetric(b, _product(b, inner, _transposed(b, v))))
-
-
-# ---- matrices --------------------------------------------------------------------------------------------------------
-def _at(b: Builder, x: Var, i: Var, j: Var) -> Var:
-    return b.one(Read(x, (poly(i), poly(j))))
-
-
-def _matrix(b: Builder, like: Var, entry: Entry) -> Var:
-    """The matrix of the shape of another with the given entries."""
-    return b.map(array_type(like).shape, entry)
-
-
-def _product(b: Builder, x: Var, y: Var) -> Var:
-    (m, n), (_, k) = array_type(x).shape, array_type(y).shape
-    i, p, j = axis(m), axis(n), axis(k)
-
-    def body(i: Var, j: Var, p: Var) -> Atom:
-        return b.mul(_at(b, x, i, p), _at(b, y, p, j))
-
-    (out,) = b.comp((i, j, p), body, [Keep((m, k), (poly(i.var), poly(j.var)))])
-    return out
-
-
-def _transposed(b: Builder, x: Var) -> Var:
-    m, n = array_type(x).shape
-    return b.view(x, (n, m), lambda i, j: (poly(j), poly(i)))
-
-
-def _square(b: Builder, x: Var, k: Size) -> Var:
-    """The first k rows and columns."""
-    return b.view(x, (k, k), lambda i, j: (poly(i), poly(j)))
-
-
-def _symmetric(b: Builder, x: Var) -> Var:
-    half = Lit(0.5, dtype_of(x))
-    return _matrix(b, x, lambda i, j: b.mul(half, b.add(_at(b, x, i, j), _at(b, x, j, i))))
-
-
-def _sum(b: Builder, x: Var, y: Var) -> Var:
-    return _matrix(b, x, lambda i, j: b.add(_at(b, x, i, j), _at(b, y, i, j)))
-
-
-def _difference(b: Builder, x: Var, y: Var) -> Var:
-    return _matrix(b, x, lambda i, j: b.sub(_at(b, x, i, j), _at(b, y, i, j)))
-
-
-def _negated(b: Builder, x: Var) -> Var:
-    return _matrix(b, x, lambda i, j: scalar(b, "neg", _at(b, x, i, j)))
-
-
-def _or_zero(b: Builder, bar: Var | None, like: Var) -> Var:
-    return bar if bar is not None else b.full(array_type(like).shape, Lit(0.0, dtype_of(like)))
-
-
-def _triangular(
-    b: Builder, a: Var, rhs: Var, *, lower: bool = True, transposed: bool = False, unit: bool = False
-) -> Var:
-    flags = (Lit(flag, "bool") for flag in (lower, transposed, unit))
-    return b.emit(Library("triangular_solve", (a, rhs, *flags)))[0]
+    inner = product(b, v, matrix(b, v, entry))
+    scope.add(op.args[0], symmetric(b, product(b, inner, transpose(b, v))))

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.ad.branch import pull_if
+from dlang.ad.calls import pull_call
 from dlang.ad.comprehension import pull_comp, pull_view
 from dlang.ad.linear_algebra import pull_library
 from dlang.ad.loop import pull_for, pull_while
+from dlang.ad.nodes import pull_construct, pull_fields
+from dlang.ad.refusal import refusal
 from dlang.ad.rules import cast_contribution, contribution
 from dlang.ad.scope import Scope, spanned
-from dlang.diagnostics import error
 from dlang.ir.anf import (
     Atom,
     Call,
@@ -23,9 +25,11 @@ from dlang.ir.anf import (
     Check,
     Comp,
     Concat,
+    Construct,
     Contract,
     Copy,
     Effect,
+    Fields,
     For,
     Foreign,
     If,
@@ -80,47 +84,27 @@ def pull(let: Let, scope: Scope) -> list[Let]:
         case Check():
             for var, subject in zip(let.vars, op.subjects, strict=True):
                 g = scope.pop(var)
-                if isinstance(g, Var) and g.type != subject.type:  # the check gave it another size, of the same value
-                    (g,) = scope.b.check(op.condition, op.code, ("the sizes differ",), (), (g,), (subject.type,))
+                wanted = scope.nodes.type(subject.type)
+                if isinstance(g, Var) and g.type != wanted:  # the check gave it another size, of the same value
+                    (g,) = scope.b.check(op.condition, op.code, ("the sizes differ",), (), (g,), (wanted,))
                 scope.add(subject, g)
             return [let]
         case Call():
-            raise error(
-                "E0711",
-                f"derivatives of recursive functions are not supported yet: `{_label(scope, op)}`",
-                let.span,
-                label="a derivative passes through this call",
-                help=("write the recursion as a loop",),
-            )
+            return pull_call(let, op, scope)
+        case Construct():
+            pull_construct(let, op, scope)
+            return [let]
+        case Fields():
+            pull_fields(let, op, scope)
+            return [let]
         case Library():
             pull_library(let, op, scope)
             return [let]
-        case Foreign(target=target) | Effect(name="foreign", static=(target,)):
-            name = target.rpartition(":")[2].partition("#")[0]
-            raise error(
-                "E0705",
-                f"cannot differentiate the foreign function `{name}`, because it has no rule",
-                let.span,
-                label="a derivative passes through this call",
-                help=("wrap the argument in `stop_gradient`, or write the function in the language",),
-            )
-        case Effect():
-            raise error(
-                "E0705",
-                f"`{op.name}` has no derivative",
-                let.span,
-                label="a derivative passes through this operation",
-                help=("give the function a `pullback`, or wrap the argument in `stop_gradient`",),
-            )
+        case Foreign() | Effect():
+            raise refusal(let)
         case _:
             _pull_simple(let, scope)
             return [let]
-
-
-def _label(scope: Scope, op: Call) -> str:
-    """How a person calls the function."""
-    function = scope.b.functions.get(op.function)
-    return function.label if function is not None and function.label else op.function
 
 
 def _pull_simple(let: Let, scope: Scope) -> None:
@@ -147,7 +131,7 @@ def _pull_simple(let: Let, scope: Scope) -> None:
             if scope.is_active(op.value):
                 scope.add(op.value, b.one(Read(g, op.index)))
             if scope.is_active(op.array):
-                scope.add(op.array, b.update(g, op.index, Lit(0.0, dtype_of(g))))
+                scope.add(op.array, b.update(g, op.index, scope.nodes.zero(b, op.value.type)))
         case Copy():
             scope.add(op.array, g)
         case View():

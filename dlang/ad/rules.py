@@ -29,14 +29,55 @@ def has_derivative(primitive: str) -> bool:
 def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, position: int, g: Atom) -> Atom | None:
     """What the cotangent `g` of `result = primitive(args)` adds to that of the argument at `position`.
 
-    None if the derivative is zero everywhere. The same operations give the tangent of the result from the tangent `g`
-    of that argument.
+    None if the derivative is zero everywhere.
     """
     text = PRIMITIVES[primitive].derivative[position]
     if text is None or dtype_of(args[position]) not in FLOATS:
         return None
     names: dict[str, Atom] = {"r": result, "g": g, **dict(zip("xyz", args, strict=False))}
     return _Emit(b, names, dtype_of(g)).atom(_parsed(text))
+
+
+def tangent(
+    b: Builder, primitive: str, args: Sequence[Atom], result: Atom, dots: Sequence[Atom | None]
+) -> Atom | None:
+    """The tangent of `result = primitive(args)` from those of the arguments; None is zero."""
+    texts = PRIMITIVES[primitive].derivative
+    given = [(text, dot) for text, dot in zip(texts, dots, strict=True) if text is not None and dot is not None]
+    if not given:
+        return None
+    names: dict[str, Atom] = {"r": result, **dict(zip("xyz", args, strict=False))}
+    choices = [_choice(_parsed(text)) for text, _ in given]
+    match choices:
+        case [(first, True), (second, False)] if ast.dump(first) == ast.dump(second):
+            # Each argument counts on one side of one condition: a single choice.
+            (_, x), (_, y) = given
+            return scalar(b, "select", _Emit(b, names, dtype_of(x)).atom(first), x, y)
+    if primitive == "div" and len(given) == 2:
+        # One quotient for both: the tangent of x / y is (ẋ - r ẏ) / y.
+        (_, x), (_, y) = given
+        change = b.prim("sub", x, b.prim("guard", y, result))
+        return b.prim("guard", change, b.prim("div", Lit(1.0, dtype_of(x)), args[1]))
+    total: Atom | None = None
+    for text, dot in given:
+        emit = _Emit(b, {**names, "g": dot}, dtype_of(dot))
+        match _parsed(text):
+            case ast.UnaryOp(op=ast.USub(), operand=operand) if total is not None:
+                total = b.prim("sub", total, emit.atom(operand))
+            case parsed:
+                value = emit.atom(parsed)
+                total = value if total is None else scalar(b, "add", total, value)
+    return total
+
+
+def _choice(e: ast.expr) -> tuple[ast.expr, bool] | None:
+    """The condition of `select(condition, g, 0.0)`, or of `select(condition, 0.0, g)`, and which it is."""
+    match e:
+        case ast.Call(func=ast.Name(id="select"), args=[condition, ast.Name(id="g"), ast.Constant()]):
+            return condition, True
+        case ast.Call(func=ast.Name(id="select"), args=[condition, ast.Constant(), ast.Name(id="g")]):
+            return condition, False
+    return None
 
 
 @cache
@@ -111,3 +152,8 @@ def cast_contribution(b: Builder, op: Cast, g: Atom) -> Atom | None:
     if op.dtype not in FLOATS or dtype_of(op.arg) not in FLOATS:
         return None
     return b.cast(dtype_of(op.arg), g)
+
+
+def cast_tangent(b: Builder, op: Cast, dot: Atom | None) -> Atom | None:
+    """y = dtype(x): the tangent is converted in the same way; through an integer there is none."""
+    return None if dot is None or op.dtype not in FLOATS else b.cast(op.dtype, dot)

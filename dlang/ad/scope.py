@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlang.ad.rules import scalar
+from dlang.ad.conversions import Conversions
+from dlang.ad.signatures import Derivatives
 from dlang.diagnostics import Span
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
@@ -71,6 +72,8 @@ class Scope:
     active: set[Var]
     known: Knowledge
     walk: Callable[[Sequence[Let], Scope], list[Let]]
+    nodes: Conversions
+    derivatives: Derivatives
     bars: dict[Var, list[Atom]] = field(default_factory=dict)
     sink: Sink | None = None
     loop: frozenset[Var] | None = None  # the arrays that change in place in the loop around, None outside of loops
@@ -91,7 +94,7 @@ class Scope:
             raise Unplaceable
         have = self.bars.setdefault(atom, [])
         if have and not isinstance(atom.type, Array):
-            have[:] = [scalar(self.b, "add", have[0], g)]
+            have[:] = [self.nodes.plus(self.b, have[0], g)]
         else:
             have.append(g)
 
@@ -100,13 +103,13 @@ class Scope:
         if array not in self.active:
             return
         if self.sink is not None and array not in self.sink.inside:
-            if self.sink.private:
+            if self.sink.private or not is_float(array.type):  # nodes are summed by calls, one after another
                 raise Unplaceable
             self.sink.wanted.append(Contribution(array, index, g, self.sink.conditional))
             return
         bar = self.take(array)
         assert isinstance(bar, Var)
-        total = scalar(self.b, "add", self.b.one(Read(bar, index)), g)
+        total = self.nodes.plus(self.b, self.b.one(Read(bar, index)), g)
         self.bars[array] = [self.b.update(bar, index, total)]
 
     def pop(self, var: Var) -> Atom | None:
@@ -117,7 +120,7 @@ class Scope:
     def take(self, var: Var) -> Atom:
         """As `pop`, with the zero built."""
         g = self.pop(var)
-        return zero(self.b, var.type) if g is None else g
+        return self.nodes.zero(self.b, var.type) if g is None else g
 
     def total(self, atoms: Sequence[Atom]) -> Atom:
         """The sum of scalars, or of arrays of one shape in a single pass."""
@@ -126,7 +129,7 @@ class Scope:
         if not isinstance(atoms[0].type, Array):
             result = atoms[0]
             for a in atoms[1:]:
-                result = scalar(self.b, "add", result, a)
+                result = self.nodes.plus(self.b, result, a)
             return result
 
         def body(*at: Var) -> Atom:
@@ -205,7 +208,7 @@ def with_cheap(block: Block, lets: Sequence[Let], bound: set[Var]) -> Block:
     return Block((*again, *block.lets), block.results)
 
 
-def copied(scope: Scope, lets: Sequence[Let], renaming: Renaming) -> list[Let]:
+def copied(active: set[Var], lets: Sequence[Let], renaming: Renaming) -> list[Let]:
     """Fresh copies of lets without their checks, which the forward pass has made; activity is carried over."""
     out = []
     for let in lets:
@@ -215,8 +218,8 @@ def copied(scope: Scope, lets: Sequence[Let], renaming: Renaming) -> list[Let]:
             continue
         out.append(renaming.let(let))
     for old, new in renaming.env.items():
-        if old in scope.active and isinstance(new, Var):
-            scope.active.add(new)
+        if old in active and isinstance(new, Var):
+            active.add(new)
     return out
 
 

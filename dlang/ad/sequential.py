@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dlang.ad.scope import Scope
 from dlang.ir.anf import (
     Add,
     Array,
@@ -19,46 +18,81 @@ from dlang.ir.anf import (
     Comp,
     Destination,
     For,
+    Keep,
     Let,
     Lit,
     Read,
     Size,
     Var,
     fresh,
+    is_handle,
     poly,
 )
+from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming
-from dlang.ir.types import I64, dtype_of
+from dlang.ir.types import I64, dtype_of, type_of
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 _IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "set": 0.0}
 
 
-def sequential(let: Let, op: Comp, chosen: Sequence[int], scope: Scope) -> list[Let]:
-    """The results `chosen`, active ones, computed by loops; the others, if any, by the comprehension as before."""
-    b = scope.b
-    others = [k for k in range(len(let.vars)) if k not in chosen]
-    lets: list[Let] = []
-    if others:
-        rest = Comp(
-            op.axes,
-            Block(op.body.lets, tuple(op.body.results[k] for k in others)),
-            tuple(op.destinations[k] for k in others),
-        )
-        lets.append(Let(tuple(let.vars[k] for k in others), rest, let.span))
+def sequential(let: Let, op: Comp, chosen: Sequence[int], b: Builder, active: set[Var]) -> list[Let]:
+    """The results `chosen`, active ones, computed by loops; the others, if any, by the comprehension as before.
+
+    What the loops bind joins `active` where it carries a derivative.
+    """
+    lets = others(let, op, chosen)
     renaming = Renaming({}, fresh=True)
     destinations = [op.destinations[k] for k in chosen]
     with b.scope() as emitted:
         init: list[Atom] = []
         for k, d in zip(chosen, destinations, strict=True):
-            identity = Lit(_IDENTITY[_monoid(d)], dtype_of(let.vars[k]))
+            dtype = dtype_of(let.vars[k])
+            identity = Lit(0 if is_handle(dtype) else _IDENTITY[_monoid(d)], dtype)
             init.append(d.into if d.into is not None else b.full(d.shape, identity) if d.shape else identity)
-        loop = _nest(scope, op, chosen, list(op.axes), init, renaming)
+        loop = _nest(b, active, op, chosen, list(op.axes), init, renaming)
         final = Let(tuple(let.vars[k] for k in chosen), loop, let.span)
     for old, new in renaming.env.items():
-        if old in scope.active and isinstance(new, Var):
-            scope.active.add(new)
+        if old in active and isinstance(new, Var):
+            active.add(new)
     return [*lets, *emitted, final]
+
+
+def others(let: Let, op: Comp, chosen: Sequence[int]) -> list[Let]:
+    """The comprehension without the results `chosen`; nothing if none is left."""
+    rest = [k for k in range(len(let.vars)) if k not in chosen]
+    if not rest:
+        return []
+    body = Block(op.body.lets, tuple(op.body.results[k] for k in rest))
+    comp = Comp(op.axes, body, tuple(op.destinations[k] for k in rest))
+    return [Let(tuple(let.vars[k] for k in rest), comp, let.span)]
+
+
+def by_element(let: Let, op: Comp, k: int, active: set[Var]) -> Let | None:
+    """Result k as a parallel comprehension over its elements, each a reduction of its own to a scalar.
+
+    None where points of some element depend on more than its index, or the index may miss elements.
+    """
+    d = op.destinations[k]
+    axes = {a.var: a for a in op.axes}
+    kept = [e.atom for e in d.index]
+    if not d.shape or d.into is not None or len(set(kept)) < len(kept) or isinstance(d, Add):
+        return None
+    for v, size in zip(kept, d.shape, strict=True):
+        if v not in axes or axes[v].highs != (size,) or [low.constant for low in axes[v].lows] != [0]:
+            return None
+    renaming = Renaming({}, fresh=True)
+    outer = [a for a in op.axes if a.var in kept]
+    inner = [a for a in op.axes if a.var not in kept]
+    around = tuple([Axis(renaming.bind(a.var), a.lows, a.highs) for a in outer])
+    element = Comp(tuple(inner), Block(op.body.lets, (op.body.results[k],)), (Keep((), (), d.monoid),))
+    value = fresh(let.vars[k].name, type_of(dtype_of(let.vars[k]), ()))
+    copy = renaming.let(Let((value,), element, let.span))
+    for old, new in [*renaming.env.items(), (let.vars[k], copy.vars[0])]:
+        if old in active and isinstance(new, Var):
+            active.add(new)
+    whole = Comp(around, Block((copy,), copy.vars), (Keep(d.shape, tuple(map(renaming.size, d.index)), "set"),))
+    return Let((let.vars[k],), whole, let.span)
 
 
 def _monoid(d: Destination) -> str:
@@ -66,34 +100,38 @@ def _monoid(d: Destination) -> str:
 
 
 def _nest(
-    scope: Scope, op: Comp, chosen: Sequence[int], axes: list[Axis], init: Sequence[Atom], renaming: Renaming
+    b: Builder,
+    active: set[Var],
+    op: Comp,
+    chosen: Sequence[int],
+    axes: list[Axis],
+    init: Sequence[Atom],
+    renaming: Renaming,
 ) -> For:
     """The loop over the first of `axes`, around those over the others."""
-    b = scope.b
     axis, *inner = axes
-    low, high = _bound(scope, axis.lows, "maximum", renaming), _bound(scope, axis.highs, "minimum", renaming)
+    low, high = _bound(b, axis.lows, "maximum", renaming), _bound(b, axis.highs, "minimum", renaming)
     index = fresh(axis.var.name, I64)
     renaming.env[axis.var] = index
     params = tuple(fresh(a.name if isinstance(a, Var) else "acc", a.type) for a in init)
-    scope.active.update(params)
+    active.update(params)
     with b.scope() as lets:
         if inner:
-            loop = _nest(scope, op, chosen, inner, params, renaming)
+            loop = _nest(b, active, op, chosen, inner, params, renaming)
             results: tuple[Atom, ...] = tuple(fresh(p.name, p.type) for p in params)
-            scope.active.update(r for r in results if isinstance(r, Var))
+            active.update(r for r in results if isinstance(r, Var))
             b.emit_as([r for r in results if isinstance(r, Var)], loop)
         else:
             for let in op.body.lets:
                 b.append(renaming.let(let))
             results = tuple(
-                _combined(scope, op.destinations[k], p, renaming.atom(op.body.results[k]), renaming)
+                _combined(b, active, op.destinations[k], p, renaming.atom(op.body.results[k]), renaming)
                 for k, p in zip(chosen, params, strict=True)
             )
     return For(index, low, high, params, tuple(init), Block(tuple(lets), results))
 
 
-def _bound(scope: Scope, bounds: Sequence[Size], primitive: str, renaming: Renaming) -> Size:
-    b = scope.b
+def _bound(b: Builder, bounds: Sequence[Size], primitive: str, renaming: Renaming) -> Size:
     sizes = [renaming.size(s) for s in bounds]
     if len(sizes) == 1:
         return sizes[0]
@@ -103,9 +141,9 @@ def _bound(scope: Scope, bounds: Sequence[Size], primitive: str, renaming: Renam
     return poly(value)
 
 
-def _combined(scope: Scope, d: Destination, acc: Var, value: Atom, renaming: Renaming) -> Atom:
+def _combined(b: Builder, active: set[Var], d: Destination, acc: Var, value: Atom, renaming: Renaming) -> Atom:
     """The next state: acc with `value` combined into the element at the destination's index."""
-    b, monoid = scope.b, _monoid(d)
+    monoid = _monoid(d)
     index = tuple(renaming.size(e) for e in d.index)
     if monoid == "set":
         new = value
@@ -113,11 +151,11 @@ def _combined(scope: Scope, d: Destination, acc: Var, value: Atom, renaming: Ren
         old: Atom = acc
         if isinstance(acc.type, Array):
             old = b.one(Read(acc, index))
-            scope.active.add(old)
+            active.add(old)
         new = b.prim(_COMBINE[monoid], old, value)
-        scope.active.add(new)
+        active.add(new)
     if not isinstance(acc.type, Array):
         return new
     out = b.update(acc, index, new)
-    scope.active.add(out)
+    active.add(out)
     return out

@@ -308,7 +308,8 @@ def _name(stop: Stop) -> Explanation | None:
         message = f"`{token.text}` is a keyword and can't be a name"
         return stop.says("E0108", message, "expected a name", edit=stop.renamed(kind, token.text))
     if token.kind == "UNAME" and "NAME" in accepted:
-        lower = token.text[0].lower() + token.text[1:]
+        whole = len(token.text) > 1 and token.text.isupper()
+        lower = token.text.lower() if whole else token.text[0].lower() + token.text[1:]
         message = f"expected a name in lower case, found `{token.text}`"
         help = f"values, functions and fields are in lower case: `{lower}`; types and constructors are capitalised"
         return stop.says("E0116", message, "", help, edit=stop.renamed("NAME", lower))
@@ -329,6 +330,16 @@ def _hole_as_value(stop: Stop) -> Explanation | None:
         return None
     edit = stop.renamed("NAME", "")
     return stop.says("E0101", "expected an expression, found `_`", "", "`_` stands in patterns and sizes", edit=edit)
+
+
+def _operand(stop: Stop) -> Explanation | None:
+    """`a + if c { b } else { d }`: what ends in a block is an operand in parentheses only."""
+    token, before = stop.token, stop.before
+    if token.kind not in ("if", "match") or not stop.expects_value or "let" in stop.accepted or before is None:
+        return None
+    message = f"expected an operand after `{before.text}`, found the keyword `{token.text}`"
+    written = "if … { … } else { … }" if token.kind == "if" else "match … { … }"
+    return stop.says("E0101", message, "", f"put it into parentheses: `({written})`")
 
 
 def _missing_brace(stop: Stop) -> Explanation | None:
@@ -397,6 +408,7 @@ _RULES: tuple[Callable[[Stop], Explanation | None], ...] = (
     _foreign_word,
     _name,
     _hole_as_value,
+    _operand,
     _missing_brace,
 )
 

@@ -245,13 +245,13 @@ def wrap_int(value: int, dtype: str) -> Any:
 
 def exact(result: Any, dtype: str) -> Any:
     """A result of NumPy as a value of a dtype: an array of points, or a scalar."""
-    kind = NUMPY[dtype]
+    kind = numpy_dtype(dtype)
     if type(result) is kind:  # a scalar
         return to_bf16(result) if dtype == "bf16" else result
     if isinstance(result, np.ndarray) and result.ndim:
         result = result if result.dtype == kind else result.astype(kind)
         return to_bf16(result) if dtype == "bf16" else result
-    if dtype == "str":
+    if kind is object:
         return result.item() if isinstance(result, np.ndarray | np.generic) else result
     result = np.asarray(result).astype(kind)[()]
     return to_bf16(result) if dtype == "bf16" else result

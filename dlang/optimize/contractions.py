@@ -1,10 +1,10 @@
 """Products recognised: a sum over axes of a product of two factors becomes a `Contract`.
 
-For each result of a comprehension, on the part of the body that it needs: Σ c·a·b, where a and b are functions of
-different sets of axes that share a reduced one, and at least one of them has an axis of its own. A factor is used where
-it stands if it is a read by plain axes; a read by affine single axes becomes a view; any other is computed first, into
-an array over its axes, if each of its elements serves several times. Factors of kept axes alone multiply the product
-afterwards. Dot products and products of small literal sizes stay loops.
+For each result of a comprehension, on the part of the body that it needs: Σ c·a·b, or the sum of several such terms,
+where a and b are functions of different sets of axes that share a reduced one, and at least one of them has an axis of
+its own. A factor is used where it stands if it is a read by plain axes; a read by affine single axes becomes a view;
+any other is computed first, into an array over its axes, if each of its elements serves several times. Factors of kept
+axes alone multiply the product afterwards. Dot products and products of small literal sizes stay loops.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ def _comp(let: Let, op: Comp) -> Iterator[Let]:
     slice = _Slice(op, extents)
     rest = []
     for k, destination in enumerate(op.destinations):
-        product = slice.product(op.body.results[k], destination)
-        if product is None:
+        products = slice.products(op.body.results[k], destination)
+        if products is None:
             rest.append(k)
         else:
-            yield from product.lets(let.vars[k], let)
+            yield from _added(products, let.vars[k], let)
     if len(rest) == len(op.destinations):
         yield let
     elif rest:
@@ -93,6 +93,34 @@ def _comp(let: Let, op: Comp) -> Iterator[Let]:
         yield Let(
             tuple([let.vars[k] for k in rest]), Comp(op.axes, body, tuple([op.destinations[k] for k in rest])), let.span
         )
+
+
+def _added(products: list[_Product], result: Var, like: Let) -> Iterator[Let]:
+    """The lets that bind the sum of products: each is an array, and one pass adds these."""
+    first = products[0]
+    if len(products) == 1:
+        yield from first.lets(result, like)
+        return
+    slice, kept, destination = first.slice, first.kept, first.destination
+    index = tuple([poly(a) for a in kept])
+    code: list[Let] = []
+    total: Atom | None = None
+    for product in products:
+        less = product.negate and total is not None
+        array = fresh(result.name, result.type)
+        negate = product.negate and not less
+        yield from replace(product, destination=replace(destination, into=None), negate=negate).lets(array, like)
+        value = fresh("t", Scalar(dtype_of(result)))
+        code.append(Let((value,), Read(array, index)))
+        if total is None:
+            total = value
+        else:
+            new = fresh("t", value.type)
+            code.append(Let((new,), Prim("sub" if less else "add", (total, value))))
+            total = new
+    assert total is not None
+    into = destination if destination.into is not None else None
+    yield Let((result,), slice.over(kept, [total], code, into, "t").lets[0].op, like.span)
 
 
 @dataclass(slots=True)
@@ -146,6 +174,26 @@ class _Slice:
             case _:
                 out.append(atom)
                 return False
+
+    def terms(self, atom: Atom, negate: bool = False) -> Iterator[tuple[Atom, bool]]:
+        """The terms of a value that is a sum, and whether each is to be negated."""
+        match self.defined.get(atom) if isinstance(atom, Var) else None:
+            case Prim("add" | "sub" as name, (x, y)):
+                yield from self.terms(x, negate)
+                yield from self.terms(y, negate ^ (name == "sub"))
+            case _:
+                yield atom, negate
+
+    def products(self, value: Atom, destination: Destination) -> list[_Product] | None:
+        """The products whose sum a result is, if each is a worthwhile one."""
+        found = []
+        for term, negate in self.terms(value):
+            product = self.product(term, destination)
+            if product is None:
+                return None
+            product.negate ^= negate
+            found.append(product)
+        return found
 
     def product(self, value: Atom, destination: Destination) -> _Product | None:
         """The product that a result is, if it is a worthwhile one."""

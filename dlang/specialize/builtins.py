@@ -9,7 +9,7 @@ from dlang.ir.anf import Atom, Keep, Lit, Scalar, Size, fresh, poly
 from dlang.primitives.table import PRIMITIVES
 from dlang.specialize import linear_algebra
 from dlang.specialize.arith import elementwise, reduce_axes
-from dlang.specialize.comprehensions import filled, gathered, inside, nonempty, reduction, zero, zeros
+from dlang.specialize.comprehensions import gathered, inside, nonempty, reduction
 from dlang.specialize.dynamic import reconciled
 from dlang.specialize.emitter import I64, Emitter
 from dlang.specialize.frame import Frame, unsupported
@@ -32,6 +32,7 @@ from dlang.specialize.values import (
     rebuild,
     shape_key,
 )
+from dlang.specialize.zeros import filled, zero, zeros
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 

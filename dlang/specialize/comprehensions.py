@@ -18,6 +18,7 @@ from dlang.specialize.indexing import Element, leading_shape, select
 from dlang.specialize.patterns import bind_pattern
 from dlang.specialize.randomness import Points, at, draws_in, points
 from dlang.specialize.values import ArrayV, Many, ScalarV, Value, leaves, rebuild
+from dlang.specialize.zeros import zero, zeros
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
@@ -203,7 +204,7 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
         outs = e.comp(axes, lets, tuple(parts), destinations, dtypes)
         return gathered(value, outs, shape)
     same_sizes(f, axes, lets, value)
-    if any(isinstance(let.op, anf.For | anf.While | anf.Call | anf.Vjp | anf.Library) for let in lets):
+    if any(isinstance(let.op, anf.For | anf.While | anf.Call | anf.Derivative | anf.Library) for let in lets):
         return sequential(f, axes, lets, value)
     made: list[anf.Var] = []
     for p in parts:
@@ -322,27 +323,6 @@ def stored(f: Frame, array: anf.Var, index: tuple[Size, ...], part: Atom) -> anf
         x = e.read(part, where)
     keep = Keep(array.type.shape, index + where, "set", array)
     return e.comp(inner, lets, (x,), (keep,), (array.type.dtype,), array.name)[0]
-
-
-def zeros(f: Frame, shape: tuple[Size, ...], dtype: str) -> anf.Var:
-    return filled(f, shape, zero(dtype))
-
-
-def zero(dtype: str) -> Lit:
-    if dtype == "bool":
-        return Lit(False, dtype)
-    if dtype == "str":
-        return Lit("", dtype)
-    # of a datatype: null
-    return Lit(0.0 if dtype in anf.FLOATS else 0, dtype)
-
-
-def filled(f: Frame, shape: tuple[Size, ...], x: Atom) -> anf.Var:
-    e = f.emitter
-    assert isinstance(x.type, Scalar)
-    axes = tuple([e.axis(s) for s in shape])
-    keep = Keep(shape, tuple([poly(a.var) for a in axes]), "set")
-    return e.comp(axes, [], (x,), (keep,), (x.type.dtype,))[0]
 
 
 def filtered(f: Frame, c: core.Comprehension, binders: list[Bound]) -> Value:

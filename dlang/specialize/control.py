@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import assert_never
 
-from dlang.ir import anf
-from dlang.ir.anf import Atom, Scalar, poly
+from dlang.ir.anf import Atom, poly
 from dlang.polynomials import Poly
 from dlang.specialize.analysis import escapes
 from dlang.specialize.asserts import check_assert
-from dlang.specialize.comprehensions import zero, zeros
 from dlang.specialize.dynamic import dynamic, with_effects
 from dlang.specialize.effects import acts_in, effects_of
 from dlang.specialize.emitter import FALSE, TRUE
-from dlang.specialize.frame import Exits, Frame
+from dlang.specialize.frame import Exits, Frame, unsupported
 from dlang.specialize.functions import define
 from dlang.specialize.indexing import leading_shape, replace, select, selectors
 from dlang.specialize.joins import Arm, joined
@@ -22,7 +20,8 @@ from dlang.specialize.loops import changing, flag_value, loop, while_loop
 from dlang.specialize.operators import operator
 from dlang.specialize.patterns import bind_pattern
 from dlang.specialize.randomness import arm_levels, aside, draws_in, level
-from dlang.specialize.values import UNIT, DataV, ScalarV, TupleV, Value, contains_function, template
+from dlang.specialize.values import UNIT, DataV, ScalarV, TupleV, Value, contains_function
+from dlang.specialize.zeros import nothing
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
@@ -64,12 +63,7 @@ def unreached(f: Frame, t: ty.Type) -> Value:
         mono = f.mono(t)
     finally:
         f.bindings = known
-    return template(mono, lambda leaf: zeros(f, leaf.shape, leaf.dtype) if isinstance(leaf, anf.Array) else _zero(leaf))
-
-
-def _zero(t: anf.Type) -> Atom:
-    assert isinstance(t, Scalar)
-    return zero(t.dtype)
+    return nothing(f, mono)
 
 
 def free_sizes(t: ty.Type) -> Iterator[ty.SizeVar]:
@@ -204,6 +198,8 @@ def branches(
         f.world.token = token
         with f.block() as lets, level(f, inside):
             value = arm() if callable(arm) else f.eval(arm)
+            if not with_token and f.world.token is not token:
+                raise unsupported("an effect of a function whose type does not state it", f.emitter.span)
             arms.append(Arm(lets, [value, *[f.env[local] for local in changed]], f.world.token if with_token else None))
     f.env, f.world.token = dict(before), token
     result, *values = joined(f, condition, arms, [e.type, *[local.type for local in changed]])

@@ -226,8 +226,8 @@ def bound_key(b: Bound) -> object:
             return ("tuple", *map(bound_key, items))
         case MonoFn():
             return ("function", b.dtype)
-        case MonoData(decl, fields, None):
-            return (decl, "of", *map(bound_key, fields))
+        case MonoData(decl, _, None) | MonoEnum(decl, _, None):
+            return (decl, "of", *map(bound_key, b.fields))
         case MonoData(decl, _, args) | MonoEnum(decl, _, args) if args is not None:
             return name_key(decl, args)
         case Scalar(dtype):

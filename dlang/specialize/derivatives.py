@@ -1,77 +1,193 @@
-"""Derivative forms: a call of `grad(f)` becomes a `Vjp` marker of an instance of f, for `ad/` to expand."""
+"""Derivative forms: calls of `grad(f)`, `vjp(f, …)` and `jvp(f, …)` become operations on an instance of f.
+
+They are `Vjp`, `Record` and `Pull`, and `Jvp` of the IR, which `ad/` expands.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Scalar, fresh
-from dlang.specialize.dynamic import dynamic_rule
 from dlang.specialize.frame import Frame, unsupported
-from dlang.specialize.instances import Use
-from dlang.specialize.rules import with_rule
-from dlang.specialize.values import ClosureV, DerivativeV, DynamicV, FnV, NodeV, TupleV, Value, mono_of, parts, rebuild
+from dlang.specialize.instances import Instance, Use
+from dlang.specialize.layouts import into
+from dlang.specialize.values import (
+    ClosureV,
+    DerivativeV,
+    FnV,
+    PullV,
+    ScalarV,
+    TupleV,
+    Value,
+    carries,
+    contains_function,
+    formal,
+    leaves,
+    mono_of,
+    overlaid,
+    rebuild,
+)
 from dlang.typecheck import core
 from dlang.typecheck.types import TypeVar
 
 
-def derivative(f: Frame, d: DerivativeV, args: list[Value]) -> Value:
+@dataclass(frozen=True, slots=True)
+class Differentiated:
+    """A call that is differentiated. positions: the leaves among its arguments in which it is."""
+
+    use: Use
+    args: tuple[Value, ...]
+    targets: tuple[int, ...]
+
+    @property
+    def instance(self) -> Instance:
+        return self.use.instance
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        found = [p for k in self.targets for p in self.instance.arg_positions(k)]
+        return tuple([p for p in found if carries(self.use.actuals[p])])
+
+    @property
+    def skipped(self) -> int:
+        """The results that come before the leaves of the value."""
+        return len(self.instance.extra) + self.instance.token
+
+    def actual(self, k: int) -> Value:
+        """An argument, under the sizes that its parameter states."""
+        atoms = [self.use.actuals[p] for p in self.instance.arg_positions(k)]
+        return rebuild(self.instance.args[k], iter(atoms), into(self.use.sizes))
+
+
+def differentiated(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Differentiated:
+    use = f.instances.use(f, closure_for(f, d, args), list(args))
+    return Differentiated(use, tuple(args), d.wrt)
+
+
+# ---- reverse mode ----------------------------------------------------------------------------------------------------
+def gradient(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
     """`grad` and `value_and_grad` at arguments."""
-    if d.kind not in ("grad", "value_and_grad"):
-        raise unsupported(f"`{d.kind}`", d.span)
-    for k in d.wrt:
-        refuse_nodes(args[k], d)
-    closure = closure_for(f, d, args)
-    custom = with_rule(closure) or dynamic_rule(f, TupleV((closure, *args)))
-    if custom is not None:
-        raise unsupported(f"a derivative that needs the custom rule of `{custom.name}`", d.span)
-    use = f.instances.use(f, closure, args)
-    results = f.instances.result_vars(f, use)
-    instance = use.instance
-    skipped = len(instance.extra) + instance.token
-    seeds: list[Atom | None] = [None] * skipped
-    for r in results[skipped:]:
+    call = differentiated(f, d, args)
+    results = f.instances.result_vars(f, call.use)
+    seeds: list[Atom | None] = [None] * call.skipped
+    for r in results[call.skipped :]:
         if not isinstance(r.type, Scalar) or r.type.dtype not in anf.FLOATS:
             raise error("E0701", "`grad` needs a function that returns one float", d.span)
         seeds.append(Lit(1.0, r.type.dtype))
-    positions: list[int] = []
-    for k in d.wrt:
-        positions += [p for p in instance.arg_positions(k) if is_float(use.actuals[p])]
-    cotangents = tuple([fresh("g", use.actuals[p].type) for p in positions])
-    op = anf.Vjp(instance.name, use.actuals, tuple(positions), tuple(seeds))
+    cotangents = tuple([fresh("g", call.use.actuals[p].type) for p in call.positions])
+    op = anf.Vjp(call.instance.name, call.use.actuals, call.positions, tuple(seeds))
     with f.emitter.at(d.span):
         f.emitter.bind(op, (*results, *cotangents))
-    value = f.instances.returned(f, use, results)
-    gradient = gradients(use, d, args, dict(zip(positions, cotangents, strict=True)))
-    return TupleV((value, gradient)) if d.kind == "value_and_grad" else gradient
+    value = f.instances.returned(f, call.use, results)
+    found = iter(cotangents)
+    slopes = [overlaid(call.actual(k), found) for k in d.wrt]
+    slope = slopes[0] if d.single else TupleV(tuple(slopes))
+    return TupleV((value, slope)) if d.kind == "value_and_grad" else slope
 
 
-def refuse_nodes(v: Value, d: DerivativeV) -> None:
-    """A gradient in a value that contains itself would be one, too."""
-    if isinstance(v, NodeV):
-        raise error(
-            "E0705",
-            f"cannot differentiate with respect to values of the type `{v.type.decl.name}`, which contains itself",
-            d.span,
-            help=("keep the numbers in arrays, tuples or structs, and differentiate with respect to these",),
-        )
-    for part in parts(v):
-        refuse_nodes(part, d)
+def vjp(f: Frame, d: DerivativeV, args: Sequence[Value]) -> TupleV:
+    """The value, and what pulls cotangents of it back to the arguments."""
+    value, pull = recorded(f, d, differentiated(f, d, args))
+    return TupleV((value, pull))
 
 
-def gradients(use: Use, d: DerivativeV, args: list[Value], found: dict[int, anf.Var]) -> Value:
-    """For each parameter a value of its type: floats are cotangents, other leaves those of the argument."""
-    out: list[Value] = []
+def recorded(f: Frame, d: DerivativeV, call: Differentiated) -> tuple[Value, PullV]:
+    results = f.instances.result_vars(f, call.use)
+    seeded = tuple([k >= call.skipped and carries(r) for k, r in enumerate(results)])
+    tape = f.instances.tape(call.instance.name, call.positions, seeded)
+    handle = fresh("tape", Scalar(tape))
+    op = anf.Record(call.instance.name, call.use.actuals, call.positions, seeded, tape)
+    with f.emitter.at(d.span):
+        f.emitter.bind(op, (*results, handle))
+    value = f.instances.returned(f, call.use, results)
+    if contains_function(value):
+        raise unsupported("a derivative of a function that gives functions", d.span)
+    integers = [a for a in call.use.actuals if a.type == Scalar("i64")]
+    targets = [call.actual(k) for k in d.wrt]
+    pull = PullV(
+        call.instance.name,
+        call.positions,
+        seeded,
+        typed(value),
+        tuple(map(typed, targets)),
+        d.single,
+        tuple([ScalarV(a) for a in (handle, *integers)]),
+        tuple([kept(a) for t in targets for a in leaves(t) if not carries(a)]),
+        d.span,
+    )
+    return value, pull
+
+
+def typed(v: Value) -> Value:
+    """A value of the same type over variables that nothing binds."""
+    return formal(v, lambda s: s)
+
+
+def kept(a: Atom) -> Value:
+    return rebuild(ScalarV(a), iter([a]))
+
+
+def pulled(f: Frame, pull: PullV, args: Sequence[Value]) -> Value:
+    """The cotangents of the arguments that a cotangent of the result gives."""
+    given = f.fit(args[0], mono_of(pull.result))
+    first = len(pull.seeded) - len(list(leaves(given)))
+    seeds: list[Atom | None] = [None] * first
+    seeds += [a if s else None for a, s in zip(leaves(given), pull.seeded[first:], strict=True)]
+    outs = tuple([fresh("g", a.type) for t in pull.targets for a in leaves(t) if carries(a)])
+    tape, *integers = [a for v in pull.held for a in leaves(v)]
+    op = anf.Pull(pull.function, pull.positions, pull.seeded, tape, tuple(integers), tuple(seeds))
+    f.emitter.bind(op, outs)
+    found, rest = iter(outs), iter([a for v in pull.rest for a in leaves(v)])
+    slopes = [rebuild(t, iter([next(found if carries(a) else rest) for a in leaves(t)])) for t in pull.targets]
+    return slopes[0] if pull.single else TupleV(tuple(slopes))
+
+
+# ---- forward mode ----------------------------------------------------------------------------------------------------
+def jvp(f: Frame, d: DerivativeV, args: Sequence[Value]) -> TupleV:
+    """The value and its tangent; the second half of `args` are tangents of the first."""
+    n = len(args) // 2
+    call = differentiated(f, d, args[:n])
+    tangents: dict[int, Atom] = {}
     for k in d.wrt:
-        atoms = [found.get(p, use.actuals[p]) for p in use.instance.arg_positions(k)]
-        out.append(rebuild(use.instance.args[k], iter(atoms), lambda s: s.substitute(lambda v: use.sizes.get(v))))
-    return out[0] if d.single else TupleV(tuple(out))
+        own = call.actual(k)
+        given = args[n + k]
+        if contains_function(own):
+            raise unsupported("a tangent of a function", d.span)
+        fitted = f.fit(given, mono_of(own))
+        for p, a in zip(call.instance.arg_positions(k), leaves(fitted), strict=True):
+            if carries(a):
+                tangents[p] = a
+    value, tangent = pushed(f, d, call, tangents)
+    return TupleV((value, tangent))
 
 
-def is_float(a: Atom) -> bool:
-    return not isinstance(a.type, anf.Token) and a.type.dtype in anf.FLOATS
+def pushed(f: Frame, d: DerivativeV, call: Differentiated, tangents: dict[int, Atom]) -> tuple[Value, Value]:
+    """The value of a call and its tangent, from tangents of the leaves at some positions."""
+    results = f.instances.result_vars(f, call.use)
+    outs = tuple([fresh("d", r.type) for r in results if carries(r)])
+    given = tuple([tangents.get(p) for p in range(len(call.use.actuals))])
+    with f.emitter.at(d.span):
+        f.emitter.bind(anf.Jvp(call.instance.name, call.use.actuals, given), (*results, *outs))
+    value = f.instances.returned(f, call.use, results)
+    if contains_function(value):
+        raise unsupported("a derivative of a function that gives functions", d.span)
+    return value, overlaid(value, iter(outs))
 
 
-def closure_for(f: Frame, d: DerivativeV, args: list[Value]) -> ClosureV:
+# ---- checkpoints -----------------------------------------------------------------------------------------------------
+def checkpointed(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
+    """A call whose backward pass runs it again."""
+    use = f.instances.use(f, closure_for(f, d, args), list(args), checkpoint=True)
+    bound = f.instances.result_vars(f, use)
+    f.emitter.bind(anf.Call(use.instance.name, use.actuals), bound)
+    return f.instances.returned(f, use, bound)
+
+
+# ---- the function ----------------------------------------------------------------------------------------------------
+def closure_for(f: Frame, d: DerivativeV, args: Sequence[Value]) -> ClosureV:
     """The differentiated function as code with captured values; a derivative of a derivative calls the inner one."""
     inner = d.function
     if isinstance(inner, ClosureV):
@@ -90,7 +206,7 @@ def closure_for(f: Frame, d: DerivativeV, args: list[Value]) -> ClosureV:
     return ClosureV(own, body, d.span, ((held, inner),), bindings)
 
 
-def base_of(v: FnV) -> ClosureV | DynamicV:
+def base_of(v: FnV) -> FnV:
     """The function that a derivative of a derivative is of."""
     while isinstance(v, DerivativeV):
         v = v.function

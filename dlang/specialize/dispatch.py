@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Lit, Scalar, Var, fresh, poly
-from dlang.specialize.comprehensions import zero, zeros
+from dlang.specialize.comprehensions import known
 from dlang.specialize.dynamic import Arrow, Member, dynamic
 from dlang.specialize.effects import RANDOM, WORLD
 from dlang.specialize.emitter import FALSE, I64, Emitter
@@ -12,7 +12,8 @@ from dlang.specialize.frame import Frame, Level, World
 from dlang.specialize.functions import apply
 from dlang.specialize.instances import Instances
 from dlang.specialize.layouts import packed, unpacked
-from dlang.specialize.values import ClosureV, DerivativeV, Value, contains_function
+from dlang.specialize.values import ClosureV, DerivativeV, FnV, PullV, Value, contains_function
+from dlang.specialize.zeros import zero, zeros
 from dlang.typecheck import types as ty
 
 
@@ -46,7 +47,7 @@ def arm(instances: Instances, arrow: Arrow, member: Member) -> Block:
     world = World(arrow.token if effects & WORLD else None, Level(arrow.key) if effects & RANDOM else None)
     f = Frame(e, world, instances, instances.evaluate)
     vars, (function,) = unpacked(f, member.layout)
-    assert isinstance(function, ClosureV | DerivativeV)
+    assert isinstance(function, ClosureV | DerivativeV | PullV)
     e.span = function.span
     e.bind(anf.Fields(member.variant, arrow.handle), vars)
     value = dynamic(f, apply(f, function, fitting(f, function, arrow.params.values)), arrow.type.result)
@@ -55,7 +56,7 @@ def arm(instances: Instances, arrow: Arrow, member: Member) -> Block:
     return Block(tuple(e.lets), results)
 
 
-def fitting(f: Frame, function: ClosureV | DerivativeV, args: tuple[Value, ...]) -> list[Value]:
+def fitting(f: Frame, function: FnV, args: tuple[Value, ...]) -> list[Value]:
     """The arguments under the sizes that the parameters of a function have."""
     base: Value = function
     while isinstance(base, DerivativeV):
@@ -65,18 +66,18 @@ def fitting(f: Frame, function: ClosureV | DerivativeV, args: tuple[Value, ...])
     inner = f.inner(dict(base.bindings), {})
     out: list[Value] = []
     for local, a in zip(base.params, args, strict=True):
-        known = all(v in inner.bindings for v in sizes_in(local.type))
-        out.append(f.fit(a, inner.mono(local.type)) if known and not contains_function(a) else a)
+        fits = not contains_function(a) and all(known(inner, s) for s in sizes_in(local.type))
+        out.append(f.fit(a, inner.mono(local.type)) if fits else a)
     return out
 
 
-def sizes_in(t: ty.Type) -> list[ty.SizeVar]:
-    found: list[ty.SizeVar] = []
+def sizes_in(t: ty.Type) -> list[ty.Size]:
+    found: list[ty.Size] = []
     stack: list[ty.Type | ty.Shape | ty.Size] = [ty.resolve(t)]
     while stack:
         part = stack.pop()
         if isinstance(part, ty.Size):
-            found.extend(a for a in ty.resolve_size(part).poly.atoms() if isinstance(a, ty.SizeVar))
+            found.append(part)
         else:
             stack.extend(ty.children(part if isinstance(part, ty.Shape) else ty.resolve(part)))
     return found

@@ -14,20 +14,19 @@ from itertools import count
 
 from dlang.diagnostics import error
 from dlang.ir import anf
-from dlang.ir.anf import Keep, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Keep, Lit, Scalar, Size, Var, fresh, poly
 from dlang.specialize.datatypes import bound_key, label
 from dlang.specialize.effects import RANDOM, WORLD, effects_of
-from dlang.specialize.frame import Frame, unsupported
+from dlang.specialize.frame import NO_SIZE, Frame, unsupported
 from dlang.specialize.layouts import Layout, layout_of, marked, packed, placeholders, unpacked
 from dlang.specialize.randomness import passed_key
-from dlang.specialize.rules import with_rule
 from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoName, MonoNode, MonoTuple
 from dlang.specialize.values import (
     ClosureV,
     DataV,
-    DerivativeV,
     DynamicV,
     EnumV,
+    FnV,
     Many,
     NodeV,
     ScalarV,
@@ -39,9 +38,11 @@ from dlang.specialize.values import (
     parts,
     rebuild,
     shape_key,
+    sizes_of,
     with_parts,
+    with_sizes,
 )
-from dlang.typecheck import core
+from dlang.specialize.zeros import zero_of
 
 Effects = frozenset[str]
 
@@ -58,9 +59,8 @@ class Member:
 class Arrow:
     """A type of functions. arms: for each member, in order, the block that calls it, as far as they are made.
 
-    What the blocks have in common: the parameters, and the handle to the node. ruled: a member that may call a function
-    with a custom rule; differentiated: whether a derivative passes through a call of any of them. called: whether any
-    of them is called at all.
+    What the blocks have in common: the parameters, and the handle to the node. called: whether any of them is called at
+    all.
     """
 
     type: MonoFn
@@ -72,8 +72,6 @@ class Arrow:
     key: Var
     members: dict[object, Member] = field(default_factory=dict)
     arms: list[anf.Block] = field(default_factory=list)
-    ruled: core.FnDecl | None = None
-    differentiated: bool = False
     called: bool = False
 
     @property
@@ -112,23 +110,16 @@ class Arrows:
 # ---- making functions dynamic ----------------------------------------------------------------------------------------
 def dynamic(f: Frame, v: Value, wanted: Mono) -> Value:
     """The value with all functions in it dynamic; `wanted`: its type, whose sizes do not matter."""
-    return converted(f, v, wanted, lambda _: True)
-
-
-def converted(f: Frame, v: Value, wanted: Mono, chosen: Callable[[Value], bool]) -> Value:
-    if not contains_function(v):
+    if not contains_function(v) or isinstance(v, NodeV):
         return v
-    if isinstance(v, NodeV):
-        return v
-    if isinstance(v, ClosureV | DerivativeV | DynamicV):
+    if isinstance(v, FnV):
         assert isinstance(wanted, MonoFn)
-        return node(f, v, wanted) if chosen(v) else v
+        return node(f, v, wanted)
     if isinstance(v, Many):
         assert isinstance(wanted, MonoArray)
         element = wanted.element
-        return each(f, v, lambda x: converted(f, x, element, chosen))
-    types = part_types(v, wanted)
-    return with_parts(v, [converted(f, p, t, chosen) for p, t in zip(parts(v), types, strict=True)])
+        return each(f, v, lambda x: dynamic(f, x, element))
+    return with_parts(v, [dynamic(f, p, t) for p, t in zip(parts(v), part_types(v, wanted), strict=True)])
 
 
 def reconciled(f: Frame, v: Value, other: Value, wanted: Mono) -> Value:
@@ -139,7 +130,11 @@ def reconciled(f: Frame, v: Value, other: Value, wanted: Mono) -> Value:
         or isinstance(v, NodeV)
     ):
         return v
-    if isinstance(v, ClosureV | DerivativeV | DynamicV):
+    if is_null(v):
+        return placeholder(f, other)
+    if is_null(other):
+        return v
+    if isinstance(v, FnV):
         assert isinstance(wanted, MonoFn)
         widened = with_effects(f, wanted, effects_of(v) | effects_of(other))
         assert isinstance(widened, MonoFn)
@@ -148,6 +143,17 @@ def reconciled(f: Frame, v: Value, other: Value, wanted: Mono) -> Value:
         return dynamic(f, v, with_effects(f, wanted, effects_of(v) | effects_of(other)))
     rows = zip(parts(v), parts(other), part_types(v, wanted), strict=True)
     return with_parts(v, [reconciled(f, p, q, t) for p, q, t in rows])
+
+
+def is_null(v: Value) -> bool:
+    """Whether this is no function at all: what stands where none is looked at."""
+    return isinstance(v, DynamicV) and isinstance(v.handle, ScalarV) and isinstance(v.handle.atom, Lit)
+
+
+def placeholder(f: Frame, like: Value) -> Value:
+    """Some function of the same code, which is not called."""
+    sized = with_sizes(like, iter([s if s.constant is not None else NO_SIZE for s in sizes_of(like)]))
+    return rebuild(sized, iter([zero_of(f, a.type) for a in leaves(sized)]))
 
 
 def part_types(v: Value, wanted: Mono) -> tuple[Mono, ...]:
@@ -197,7 +203,7 @@ def with_effects(f: Frame, m: Mono, effects: Effects) -> Mono:
             return m
 
 
-def node(f: Frame, v: ClosureV | DerivativeV | DynamicV, wanted: MonoFn) -> DynamicV:
+def node(f: Frame, v: FnV, wanted: MonoFn) -> DynamicV:
     """The function as one that is known only when the program runs."""
     if isinstance(v, DynamicV) and v.type.dtype == wanted.dtype:
         return v
@@ -220,10 +226,6 @@ def node(f: Frame, v: ClosureV | DerivativeV | DynamicV, wanted: MonoFn) -> Dyna
     if key not in arrow.members:
         layout = layout_of([v])
         tag = len(arrow.members)
-        arrow.ruled = arrow.ruled or with_rule(v)
-        if arrow.differentiated and arrow.ruled is not None:
-            what = f"a derivative that may need the custom rule of `{arrow.ruled.name}`"
-            raise unsupported(what, f.emitter.span)
         arrow.members[key] = Member(layout, anf.Variant(wanted.dtype, tag, f"F{tag}", layout.vars))
     member = arrow.members[key]
     args = tuple(packed(f, member.layout, [v]))
@@ -250,16 +252,6 @@ def without_itself(f: Frame, code: object, v: Value) -> Value:
     if isinstance(inner, ClosureV) and code_of(inner) == code:
         return node(f, inner, type_of_closure(f, inner))
     return inner
-
-
-def dynamic_rule(f: Frame, v: Value) -> core.FnDecl | None:
-    """A function with a custom rule that dynamic functions in a value may call; it is differentiated now."""
-    found = [dynamic_rule(f, p) for p in parts(v)]
-    if isinstance(v, DynamicV):
-        arrow = f.instances.arrows.named[v.type.dtype]
-        arrow.differentiated = True
-        found.append(arrow.ruled)
-    return next((x for x in found if x is not None), None)
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------

@@ -6,11 +6,11 @@ from typing import assert_never
 
 from dlang.diagnostics import error
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Lit, Scalar, Size, poly
+from dlang.ir.anf import Atom, Lit, Size, poly
 from dlang.ir.rounding import rounded
 from dlang.polynomials import Poly
 from dlang.specialize.builtins import builtin
-from dlang.specialize.comprehensions import comprehension, gathered, zero, zeros
+from dlang.specialize.comprehensions import comprehension, gathered
 from dlang.specialize.control import branches, statements
 from dlang.specialize.dynamic import dynamic, with_effects
 from dlang.specialize.effects import NONE, acts_in, effects_of
@@ -31,6 +31,7 @@ from dlang.specialize.values import (
     DerivativeV,
     DynamicV,
     EnumV,
+    FnV,
     Many,
     NodeV,
     ScalarV,
@@ -39,8 +40,8 @@ from dlang.specialize.values import (
     contains_function,
     leaves,
     shape_key,
-    template,
 )
+from dlang.specialize.zeros import nothing, zeros
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
@@ -120,7 +121,7 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
             return statements(f, e)
         case core.Derivative(_, span, kind, function, wrt, single):
             inner = f.eval(function)
-            assert isinstance(inner, ClosureV | DerivativeV | DynamicV)
+            assert isinstance(inner, FnV)
             return DerivativeV(kind, inner, wrt, single, span)
         case core.Foreign():
             return foreign(f, e, [f.eval(a) for a in e.args])
@@ -228,7 +229,7 @@ def array(f: Frame, e: core.ArrayExpr, items: list[Value]) -> Value:
         items = [dynamic(f, i, with_effects(f, element, effects)) for i in items]
     if not items:
         t = f.mono(e.type)
-        return template(t, lambda leaf: empty(f, leaf))
+        return nothing(f, t)
     out = array_like(f, items[0], n)
     for k, item in enumerate(items):
         out = store(f, out, [Element(poly(k))], item)
@@ -245,14 +246,9 @@ def array_like(f: Frame, v: Value, n: Size) -> Value:
     return gathered(v, outs, (n,))
 
 
-def empty(f: Frame, t: anf.Type) -> Atom:
-    assert isinstance(t, anf.Array)
-    return zeros(f, t.shape, t.dtype)
-
-
 def enum(f: Frame, t: MonoEnum, tag: int, values: tuple[Value, ...]) -> Value:
     """A variant; the fields of the others are zeros."""
-    made = template(t, lambda leaf: empty(f, leaf) if isinstance(leaf, anf.Array) else _zero(leaf))
+    made = nothing(f, t)
     assert isinstance(made, EnumV)
     fields = tuple([f.fit(v, m) for v, m in zip(values, t.variants[tag], strict=True)])
     variants = (*made.variants[:tag], fields, *made.variants[tag + 1 :])
@@ -316,9 +312,4 @@ def fail(f: Frame, e: core.Fail) -> Value:
     em = f.emitter
     message = f.atom(e.message)
     em.check(FALSE, "E0800", ("", "", ""), (message,))
-    return template(f.mono(e.type), lambda t: empty(f, t) if isinstance(t, anf.Array) else _zero(t))
-
-
-def _zero(t: anf.Type) -> Atom:
-    assert isinstance(t, Scalar)
-    return zero(t.dtype)
+    return nothing(f, f.mono(e.type))

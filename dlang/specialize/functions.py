@@ -8,13 +8,14 @@ from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Atom
 from dlang.specialize.analysis import mentioned
-from dlang.specialize.derivatives import derivative
+from dlang.specialize.derivatives import checkpointed, gradient, jvp, pulled, vjp
 from dlang.specialize.dynamic import call_dynamic, without_itself
 from dlang.specialize.foreign import call_foreign
 from dlang.specialize.frame import Frame, scalar, unsupported
+from dlang.specialize.matrices import hessian, jacobian
 from dlang.specialize.randomness import aside, draws_by, level, seeded
 from dlang.specialize.types import Bindings
-from dlang.specialize.values import ClosureV, DerivativeV, DynamicV, Value, code_of, leaves, rebuild
+from dlang.specialize.values import ClosureV, DerivativeV, DynamicV, PullV, Value, code_of, leaves, rebuild
 from dlang.typecheck import core
 
 
@@ -23,13 +24,15 @@ def apply(f: Frame, function: Value, args: list[Value]) -> Value:
     match function:
         case DerivativeV():
             return derivative(f, function, args)
+        case PullV():
+            return pulled(f, function, args)
         case DynamicV():
             return call_dynamic(f, function, args)
         case ClosureV():
             decl = function.decl
             if decl is not None and any(p.nodiff for p in decl.params):
                 args = [stopped(f, a) if p.nodiff else a for p, a in zip(decl.params, args, strict=True)]
-            if isinstance(function.body, core.Foreign) and not (decl is not None and decl.ruled):
+            if isinstance(function.body, core.Foreign) and not (decl is not None and decl.rules):
                 return call_foreign(f, function, function.body, args)
             if decl is not None and decl.kind == "call":
                 return expanded(f, function, args)
@@ -38,6 +41,23 @@ def apply(f: Frame, function: Value, args: list[Value]) -> Value:
                     return expanded(f, function, args)
             return called(f, function, args)
     raise unsupported("calling this value", f.emitter.span)
+
+
+def derivative(f: Frame, d: DerivativeV, args: list[Value]) -> Value:
+    """A derivative form at arguments."""
+    match d.kind:
+        case "vjp":
+            return vjp(f, d, args)
+        case "jvp":
+            return jvp(f, d, args)
+        case "jacobian":
+            return jacobian(f, d, args)
+        case "hessian":
+            return hessian(f, d, args)
+        case "checkpoint":
+            return checkpointed(f, d, args)
+        case _:
+            return gradient(f, d, args)
 
 
 def stopped(f: Frame, v: Value) -> Value:

@@ -22,6 +22,7 @@ from dlang.specialize.effects import WORLD, effects_of
 from dlang.specialize.emitter import I64, Emitter
 from dlang.specialize.frame import Frame, Level, World, unsupported
 from dlang.specialize.randomness import draws_by, passed_key
+from dlang.specialize.rules import add_rules
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode, map_bindings, sizes_of_binding
 from dlang.specialize.values import (
@@ -96,6 +97,7 @@ class Instances:
     serial: count[int] = field(default_factory=count)
     python: dict[str, PythonFunction] = field(default_factory=dict)
     structs: StructClasses = field(default_factory=StructClasses)
+    tapes: dict[object, anf.Datatype] = field(default_factory=dict)
     nodes: Nodes = field(init=False)
     arrows: Arrows = field(init=False)
 
@@ -108,6 +110,7 @@ class Instances:
         for a in self.arrows.named.values():
             variants = tuple([m.variant for m in a.members.values()])
             datatypes[a.type.dtype] = anf.Datatype(a.type.dtype, variants, a.label)
+        datatypes |= {t.name: t for t in self.tapes.values()}
         used = used_datatypes(self.functions.values(), datatypes)
         return Program(dict(self.functions), {k: d for k, d in datatypes.items() if k in used}, dict(self.python))
 
@@ -119,8 +122,18 @@ class Instances:
         """The type of functions from and to types; their sizes do not matter."""
         return self.arrows.type(params, result, effects)
 
-    def use(self, f: Frame, closure: ClosureV, args: list[Value]) -> Use:
-        """The instance for a call, made if it is new, and its actual parameters."""
+    def tape(self, function: str, wrt: tuple[int, ...], seeded: tuple[bool, ...]) -> str:
+        """The datatype of what a `Record` leaves for its `Pull`s; `ad/` gives it variants."""
+        key = (function, wrt, seeded)
+        if key not in self.tapes:
+            self.tapes[key] = anf.Datatype(f"Tape.{next(self.serial)}", (), f"the tape of {function}")
+        return self.tapes[key].name
+
+    def use(self, f: Frame, closure: ClosureV, args: list[Value], checkpoint: bool = False) -> Use:
+        """The instance for a call, made if it is new, and its actual parameters.
+
+        checkpoint: whether its backward pass runs it again.
+        """
         e = f.emitter
         order: dict[Size, int] = {}
 
@@ -132,9 +145,10 @@ class Instances:
             shape_key(closure, label),
             tuple([shape_key(a, label) if contains_function(a) else type_key(a, label) for a in args]),
             draws_by(f, closure, *args),
+            checkpoint,
         )
         if key not in self.table:
-            self.build(key, closure, args, list(order), f)
+            self.build(key, closure, args, list(order), f, checkpoint)
         instance = self.table[key]
         polys = list(order)
         actual_sizes = tuple([e.atom(s) for s in polys])
@@ -157,7 +171,9 @@ class Instances:
             return actual
         return f.fit(actual, mono_of(formal(wanted, into(mapping))))
 
-    def build(self, key: object, closure: ClosureV, args: list[Value], sizes: list[Size], f: Frame) -> None:
+    def build(
+        self, key: object, closure: ClosureV, args: list[Value], sizes: list[Size], f: Frame, checkpoint: bool
+    ) -> None:
         decl = closure.decl
         owner: object = decl if decl is not None else closure.span
         self.counts[owner] = self.counts.get(owner, 0) + 1
@@ -230,9 +246,11 @@ class Instances:
             params.extend(_var(a) for a in leaves(own))
         if decl is not None and decl.recursive:
             self.declare_result(instance, frame, decl, key)
+        known = dict(frame.bindings)
         value = frame.evaluate(frame, closure.body)
         self.nested[owner] -= 1
         self.finish(instance, frame, decl, value, tuple(params), label, closure)
+        add_rules(self, instance, closure, known, checkpoint)
 
     def generated(
         self,

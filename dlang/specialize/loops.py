@@ -130,11 +130,12 @@ class Carried:
 
 @dataclass(slots=True)
 class State:
-    """What a loop carries; the token comes last."""
+    """What a loop carries; the token comes last. outer: the world before the loop, also if it is not touched."""
 
     carried: list[Carried]
     before: dict[core.Local | core.FnDecl, Value]
     token: Atom | None
+    outer: Atom | None
 
     def enter(self, f: Frame) -> tuple[Var, ...]:
         """Fresh parameters; inside, the state stands for them."""
@@ -160,6 +161,8 @@ class State:
         if self.token is not None:
             assert f.world.token is not None
             out.append(f.world.token)
+        elif f.world.token is not self.outer:
+            raise unsupported("an effect of a function whose type does not state it", f.emitter.span)
         return out
 
     def again(self, f: Frame) -> None:
@@ -185,7 +188,7 @@ def state_of(f: Frame, locals_: Sequence[core.Local], *trees: Tree) -> State:
     """The state of a loop that is entered now, as far as it is known before it was tried."""
     carried = [Carried(x, f.env[x], x is f.exits.result or changes_size(x.type)) for x in locals_]
     acts = f.world.token is not None and acts_in(f.env, *trees)
-    return State(carried, dict(f.env), f.world.token if acts else None)
+    return State(carried, dict(f.env), f.world.token if acts else None, f.world.token)
 
 
 def changes_size(t: ty.Type) -> bool:

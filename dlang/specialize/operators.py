@@ -28,6 +28,7 @@ from dlang.specialize.values import (
     EnumV,
     Many,
     NodeV,
+    PullV,
     ScalarV,
     TupleV,
     Value,
@@ -108,7 +109,7 @@ def pointwise(f: Frame, p: Pointwise, *values: Value) -> Value:
             def body(g: Frame, args: Sequence[Value]) -> Value:
                 return pointwise_node(g, p.over(args[n:]), [v for v in args[:n] if isinstance(v, NodeV)])
 
-            return f.instances.generated(f, "pointwise", p.key, (*values, *p.held), lambda args: args[0], body)
+            return f.instances.generated(f, "operator", p.key, (*values, *p.held), lambda args: args[0], body)
     raise unsupported("arithmetic on functions", f.emitter.span)
 
 
@@ -264,7 +265,7 @@ def agree(f: Frame, what: str, held: tuple[Value, ...], at: Agreement, a: Value,
 
             result = ScalarV(fresh("same", Scalar("bool")))
             return scalar(f.instances.generated(f, what, what, (a, b, *held), lambda _: result, body))
-        case ((ClosureV() | DerivativeV() | DynamicV()), _):
+        case ((ClosureV() | DerivativeV() | PullV() | DynamicV()), _):
             raise unsupported("comparing functions", f.emitter.span)
         case _:
             return conjunction(f, agreements(f, what, held, at, parts(a), parts(b)))

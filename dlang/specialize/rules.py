@@ -1,34 +1,124 @@
-"""Custom rules of derivatives: which functions have one."""
+"""Custom rules: a `pullback` or a `pushforward` becomes a function of the IR, which an instance of its function names.
+
+Such a function takes the parameters and the results of the instance, then cotangents (tangents). It evaluates the rule,
+which gives a function, and applies that.
+"""
 
 from __future__ import annotations
 
-from dlang.specialize.analysis import walk
-from dlang.specialize.values import ClosureV, DerivativeV, Value
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dlang.ir import anf
+from dlang.ir.anf import Block, Function, Rules, Size, Var, fresh, poly
+from dlang.polynomials import Poly
+from dlang.specialize.emitter import I64, Emitter
+from dlang.specialize.frame import Frame, Level, World
+from dlang.specialize.layouts import into
+from dlang.specialize.types import Bindings, map_bindings
+from dlang.specialize.values import ClosureV, TupleV, Value, carries, leaves, mono_of, overlaid, rebuild
 from dlang.typecheck import core
+from dlang.typecheck.types import TypeFn, resolve
+
+if TYPE_CHECKING:
+    from dlang.specialize.instances import Instance, Instances
 
 
-def with_rule(v: Value, seen: set[core.FnDecl] | None = None) -> core.FnDecl | None:
-    """A function with a rule of its own that calling a function value may reach."""
-    seen = set() if seen is None else seen
-    match v:
-        case DerivativeV():
-            return with_rule(v.function, seen)
-        case ClosureV():
-            if v.decl is not None and v.decl.ruled:
-                return v.decl
-            found = [with_rule(c, seen) for _, c in v.captured]
-            return next((x for x in (*found, reaching_rule(v.body, seen)) if x is not None), None)
-        case _:
-            return None
+def add_rules(
+    instances: Instances, instance: Instance, closure: ClosureV, bindings: Bindings, checkpoint: bool
+) -> None:
+    """Gives the function of an instance the rules of its declaration. bindings: what its variables stand for."""
+    decl = closure.decl
+    own = Rules(checkpoint=checkpoint)
+    function = instances.functions[instance.name]
+    if decl is not None and decl.rules:
+        active = [k for k, p in enumerate(decl.params) if not p.nodiff]
+        made = {k: _rule(instances, instance, decl, r, bindings, active) for k, r in decl.rules.items()}
+        wrt = [p for k in active for p in instance.arg_positions(k) if carries(function.params[p])]
+        own = Rules(tuple(wrt), made.get("pullback"), made.get("pushforward"), checkpoint)
+    if own != Rules():
+        instances.functions[instance.name] = replace(function, rules=own)
 
 
-def reaching_rule(body: core.Expr, seen: set[core.FnDecl]) -> core.FnDecl | None:
-    for node in walk(body):
-        if isinstance(node, core.FnRef) and node.decl not in seen:
-            seen.add(node.decl)
-            if node.decl.ruled:
-                return node.decl
-            found = reaching_rule(node.decl.body, seen) if node.decl.body is not None else None
-            if found is not None:
-                return found
-    return None
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """The parameters and results of an instance as the parameters of another function, in its frame."""
+
+    frame: Frame
+    params: tuple[Var, ...]
+    args: tuple[Value, ...]
+    result: Value
+
+
+def _rule(
+    instances: Instances,
+    instance: Instance,
+    decl: core.FnDecl,
+    rule: core.FnDecl,
+    bindings: Bindings,
+    active: list[int],
+) -> str:
+    """The name of the function that a rule becomes."""
+    assert rule.body is not None
+    arrow = resolve(rule.result) if rule.result is not None else None
+    assert isinstance(arrow, TypeFn)
+    copy = _copied(instances, instance, rule, bindings)
+    f = copy.frame
+    if decl.result is not None:
+        f.bind_sizes(decl.result, copy.result, decl.opened)
+    args = [copy.args[k] for k in active]
+    pulls = rule.kind == "pullback"
+    sources, targets = ([copy.result], args) if pulls else (args, [copy.result])
+    seeds = [[fresh("d", a.type) for a in leaves(v) if carries(a)] for v in sources]
+    given: list[core.Expr] = []
+    for t, v, own in zip(arrow.params, sources, seeds, strict=True):
+        local = core.Local("d", t)
+        f.env[local] = overlaid(v, iter(own))
+        given.append(core.Ref(t, rule.span, local))
+    value = f.eval(core.Call(arrow.result, rule.span, rule.body, tuple(given)))
+    several = pulls and len(active) != 1
+    values = value.items if several and isinstance(value, TupleV) else (value,)
+    outs = [a for v, t in zip(values, targets, strict=True) for a in leaves(f.fit(v, mono_of(t))) if carries(a)]
+    formals = [fresh("d", a.type) for t in targets for a in leaves(t) if carries(a)]
+    name = f"{instance.name}.{rule.kind}"
+    body = Block(tuple(f.emitter.lets), tuple(outs))
+    params = (*copy.params, *[v for own in seeds for v in own])
+    label = f"the {rule.kind} of {rule.name}"
+    instances.functions[name] = Function(name, params, tuple(formals), body, label, rule.span)
+    return name
+
+
+def _copied(instances: Instances, instance: Instance, rule: core.FnDecl, bindings: Bindings) -> _Copy:
+    function = instances.functions[instance.name]
+    e = Emitter(span=rule.span)
+    sizes: dict[Var, Size] = {}
+    params: list[Var] = []
+    for v in (*function.params, *function.results):
+        t = v.type
+        new = fresh(v.name, anf.Array(t.dtype, tuple(map(into(sizes), t.shape))) if isinstance(t, anf.Array) else t)
+        if t == I64:
+            sizes[v] = poly(new)
+        params.append(new)
+    for v in params:
+        for s in v.type.shape if isinstance(v.type, anf.Array) else ():
+            if s.atom is not None:
+                e.facts.size(s.atom)
+    count = len(function.params)
+    head = len(instance.sizes) + instance.token
+    level = Level(params[head]) if instance.key else None
+    f = Frame(e, World(None, level), instances, instances.evaluate, map_bindings(bindings, into(sizes)))
+    args: list[Value] = []
+    for k, a in enumerate(instance.args):
+        args.append(rebuild(a, iter([params[p] for p in instance.arg_positions(k)]), into(sizes)))
+    assert instance.result is not None
+    skipped = len(instance.extra) + instance.token
+    result = rebuild(instance.result, iter(params[count + skipped :]), into(sizes))
+    *own, last = rule.params
+    for param, value in zip(own, args, strict=True):
+        f.env[param.local] = value
+        bound = f.bindings.get(param.local.size) if param.local.size is not None else None
+        (*_, atom) = leaves(value) if isinstance(bound, Poly) else (None,)
+        if isinstance(bound, Poly) and isinstance(atom, Var):  # uses of its value are uses of the size
+            e.definitions[atom] = bound
+    f.env[last.local] = result
+    return _Copy(f, tuple(params), tuple(args), result)

@@ -149,8 +149,28 @@ class DynamicV:
     handle: Value
 
 
-FnV = ClosureV | DerivativeV | DynamicV
-Value = ScalarV | ArrayV | TupleV | DataV | EnumV | Many | ClosureV | DerivativeV | NodeV | DynamicV
+@dataclass(frozen=True, slots=True)
+class PullV:
+    """What `vjp` gives: cotangents of a result to those of arguments, any number of times.
+
+    function, positions, seeded: as in `anf.Pull`. result, targets: values of these types, over variables that nothing
+    binds. held: the tape, then the i64 arguments; rest: what the arguments hold that carries no derivative. single:
+    whether there is one target, which is bare.
+    """
+
+    function: str
+    positions: tuple[int, ...]
+    seeded: tuple[bool, ...]
+    result: Value
+    targets: tuple[Value, ...]
+    single: bool
+    held: tuple[Value, ...]
+    rest: tuple[Value, ...]
+    span: Span
+
+
+FnV = ClosureV | DerivativeV | PullV | DynamicV
+Value = ScalarV | ArrayV | TupleV | DataV | EnumV | Many | ClosureV | DerivativeV | PullV | NodeV | DynamicV
 UNIT = TupleV(())
 
 
@@ -170,6 +190,8 @@ def parts(v: Value) -> tuple[Value, ...]:
             return tuple([captured for _, captured in v.captured])
         case DerivativeV():
             return (v.function,)
+        case PullV():
+            return (*v.held, *v.rest)
         case NodeV(_, handle) | DynamicV(_, handle):
             return (handle,)
         case _:
@@ -193,8 +215,10 @@ def with_parts(v: Value, new: Sequence[Value]) -> Value:
             return replace(v, captured=tuple([(local, x) for (local, _), x in zip(captured, new, strict=True)]))
         case DerivativeV():
             inner = new[0]
-            assert isinstance(inner, ClosureV | DerivativeV | DynamicV)
+            assert isinstance(inner, FnV)
             return replace(v, function=inner)
+        case PullV():
+            return replace(v, held=tuple(new[: len(v.held)]), rest=tuple(new[len(v.held) :]))
         case NodeV(type, _):
             return NodeV(type, new[0])
         case DynamicV(type, _):
@@ -232,6 +256,9 @@ def resized(v: Value, size: Callable[[Size], Size]) -> Value:
             return Many(tuple(map(size, shape)), element)
         case ClosureV(bindings=bindings):
             return replace(v, bindings=map_bindings(bindings, size))
+        case PullV(result=result, targets=targets):
+            mapped = [with_sizes(x, map(size, sizes_of(x))) for x in (result, *targets)]
+            return replace(v, result=mapped[0], targets=tuple(mapped[1:]))
         case NodeV(type, handle):
             return NodeV(map_node(type, size), handle)
         case _:
@@ -252,7 +279,19 @@ def contains_function(v: Value) -> bool:
     """Whether a value says more than its type: which functions are in it, or what they do."""
     if isinstance(v, NodeV):
         return bool(v.type.effects)
-    return isinstance(v, ClosureV | DerivativeV | DynamicV) or any(map(contains_function, parts(v)))
+    return isinstance(v, FnV) or any(map(contains_function, parts(v)))
+
+
+# ---- derivatives -----------------------------------------------------------------------------------------------------
+def carries(a: Atom) -> bool:
+    """Whether a derivative may pass through a leaf: a float, or a node, which may hold one."""
+    t = a.type
+    return not isinstance(t, anf.Token) and (t.dtype in anf.FLOATS or anf.is_handle(t.dtype))
+
+
+def overlaid(v: Value, tangents: Iterator[Atom]) -> Value:
+    """A value of the same structure: tangents where the leaves carry derivatives, other leaves are its own."""
+    return rebuild(v, iter([next(tangents) if carries(a) else a for a in leaves(v)]))
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------
@@ -268,6 +307,9 @@ def sizes_of(v: Value) -> Iterator[Size]:
         case ClosureV(bindings=bindings):
             for b in bindings.values():
                 yield from sizes_of_binding(b)
+        case PullV(result=result, targets=targets):
+            for x in (result, *targets):
+                yield from sizes_of(x)
         case _:
             pass
     for part in parts(v):
@@ -307,6 +349,10 @@ def shape_key(v: Value, size: Callable[[Size], object]) -> object:
             return (code_of(v), captured, bindings_key(v.bindings, size))
         case DerivativeV(kind, function, wrt, single, _):
             return (kind, wrt, single, shape_key(function, size))
+        case PullV():
+            types = [shape_key(x, size) for x in (v.result, *v.targets)]
+            own = [shape_key(x, size) for x in parts(v)]
+            return ("pull", v.function, v.positions, v.seeded, v.single, tuple(types), tuple(own))
         case NodeV(type, handle):
             return (mono_key(type, size), shape_key(handle, size))
         case DynamicV(type, handle):
@@ -340,7 +386,7 @@ def mono_of(v: Value) -> Mono:
             return type
         case DynamicV(type, _):
             return type
-        case ClosureV() | DerivativeV():
+        case ClosureV() | DerivativeV() | PullV():
             return STATIC
         case _:
             assert_never(v)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.grammar.parser import parse
-from dlang.typecheck import calls, core, derivatives, functions
+from dlang.grammar.parser import parse_signature
+from dlang.typecheck import calls, core, derivatives, functions, indexing
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.context import Checker
 from dlang.typecheck.operators import float_leaves, scalar_of, split
@@ -125,10 +125,10 @@ def builtin_entry(cx: Checker, name: str) -> FnEntry:
 def make_entry(cx: Checker, name: str) -> FnEntry:
     from dlang.diagnostics import Source
 
-    module, problems = parse(Source(f"<{name}>", f"fn {name}{SIGNATURES[name]} = x\n"))
+    module, problems = parse_signature(Source(f"<{name}>", f"fn {name}{SIGNATURES[name]}\n"), f"builtin:{name}")
     assert not problems, problems
     (f,) = module.items
-    assert isinstance(f, s.Fn)
+    assert isinstance(f, s.Extern)
     saved, cx.st.level = cx.st.level, 0
     try:
         sig = functions.signature(cx, Scope(), name, f.bounds, f.parameters, f.result, f.span)
@@ -188,7 +188,7 @@ def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
         raise error("E0303", f"`{name}` takes one array and an `axis`, found {len(e.arguments)} arguments", e.span)
     if "axis" not in options:
         raise error("E0303", "`keepdims` needs an `axis`", options["keepdims"].span)
-    axis = literal_integer(options["axis"].value)
+    axis = indexing.literal(options["axis"].value)
     if axis is None:
         raise error("E0307", "`axis` has to be a literal integer", options["axis"].span)
     keep = False
@@ -209,13 +209,6 @@ def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     result: Type = TypeCon("i64") if name.startswith("arg") else dtype
     t = resolve(TypeArray(result, row))
     return core.Builtin(t, e.span, name, (value,), {"axis": axis, "keepdims": 1} if keep else {"axis": axis})
-
-
-def literal_integer(e: s.Expr) -> int | None:
-    if isinstance(e, s.Unary) and e.operator == "-":
-        inner = literal_integer(e.operand)
-        return None if inner is None else -inner
-    return e.value if isinstance(e, s.Number) and isinstance(e.value, int) else None
 
 
 def split_checked(cx: Checker, value: core.Expr, cls: str) -> tuple[Type, Shape]:

@@ -11,7 +11,7 @@ from dlang.typecheck import core
 from dlang.typecheck.constraints import constrain, solve
 from dlang.typecheck.messages import did_you_mean, mismatch, size_mismatch
 from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleTable, Scope, TypeEntry
-from dlang.typecheck.sizes import add, multiply, subtract, unify_size
+from dlang.typecheck.sizes import add, exact_division, multiply, subtract, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason
 from dlang.typecheck.terms import I64, array, free, number, of_var, size_variables, view
 from dlang.typecheck.types import (
@@ -76,13 +76,14 @@ class Checker:
     births: dict[core.Local | SizeVar, int] = field(default_factory=dict)
 
     # ---- expectations ------------------------------------------------------------------------------------------------
-    def expect(self, want: Type, got: Type, span: Span, what: str = "", notes: tuple[Note, ...] = ()) -> None:
-        """Makes `got` be `want`, or ends the statement with a message at `span`."""
+    def expect(self, want: Type, got: Type, span: Span, what: str = "", notes: tuple[Note, ...] = (),
+               sizes: tuple[str, ...] = ()) -> None:  # fmt: skip
+        """Makes `got` be `want`, or ends the statement with a message at `span`. sizes: help where only sizes differ."""
         self.st.reason = Reason(span)
         try:
             unify(self.st, got, want)
         except Mismatch as m:
-            raise DlangError([mismatch(m, span, want, got, what, notes)]) from None
+            raise DlangError([mismatch(m, span, want, got, what, notes, sizes)]) from None
 
     def expect_size(self, want: Size, got: Size, span: Span, what: str = "") -> None:
         """Makes two sizes equal, or ends the statement with a message at `span`."""
@@ -117,7 +118,10 @@ class Checker:
     def find_constructor(self, name: str, span: Span) -> tuple[DataDecl, Variant]:
         found = self.program.constructor(self.table, name)
         if found is None:
-            close = did_you_mean(name, self.program.constructor_names(self.table))
+            lower = name.lower() if name.isupper() else name[0].lower() + name[1:]
+            close = did_you_mean(name, self.program.constructor_names(self.table)) or (
+                f"constructors are capitalised; the name of a value is in lower case: `{lower}`",
+            )
             raise error("E0201", f"unknown constructor `{name}`", span, help=close)
         return found
 
@@ -167,7 +171,7 @@ class Checker:
                 return self.symbol_of_local(local)
             case core.SizeValue(size=size):
                 return size
-            case core.Arith(operator=op, left=left, right=right) if op in ("+", "-", "*", "//"):
+            case core.Arith(operator=op, left=left, right=right) if op in ("+", "-", "*", "/", "//"):
                 a = self.symbol(left)
                 b = self.symbol(right) if a is not None else None
                 if a is None or b is None:
@@ -180,6 +184,8 @@ class Checker:
                         return subtract(a, b, origin)
                     case "*":
                         return multiply(a, b, origin)
+                    case "/":  # not for integers, which is reported: this keeps its consequences quiet
+                        return exact_division(a, b)
                     case _:
                         return Size(floor_div(a, b).poly, origin) if b.poly.constant != 0 else None
             case core.Negate(operand=operand):

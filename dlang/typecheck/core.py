@@ -517,7 +517,7 @@ class FnDecl:
     kind: str = "fn"  # fn, const, test, lambda (a `let` of one), extern, script, call (of one from outside)
     doc: str = ""
     local: bool = False
-    ruled: bool = False  # its module has a `pullback` or a `pushforward` for it
+    rules: dict[str, FnDecl] = field(default_factory=dict)  # its custom derivatives, as in `CoreModule`, by kind
     constraints: tuple[Constraint, ...] = ()  # what the scheme still demands, for hover texts and tests
 
 

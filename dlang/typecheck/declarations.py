@@ -295,7 +295,7 @@ def check_rule(program: Program, table: ModuleTable, rule: s.Rule) -> list[Diagn
     decl = attempt(cx, rule.name_span, lambda: rule_decl(program, cx, table, rule))
     if decl is not None and not cx.st.diagnostics:
         table.core.rules[(rule.kind, rule.name)] = decl
-        table.core.functions[rule.name].ruled = True
+        table.core.functions[rule.name].rules[rule.kind] = decl
     return cx.st.diagnostics
 
 
@@ -332,9 +332,16 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
             scope.names[name] = LocalEntry(local, what="parameter")
         if p.local.size is not None:
             cx.symbols[local] = of_var(p.local.size)
-        inert = p.nodiff or written.nodiff
-        params.append(core.Param(local, None, inert))
-        if not inert:
+        if written.nodiff and not p.nodiff:
+            raise error(
+                "E0702",
+                f"parameter {len(params) + 1} is `nodiff` in the `{rule.kind}` alone: the function says which are",
+                written.span,
+                notes=(Note(f"`{rule.name}` is declared here", f.span),),
+                help=("write `nodiff` before the parameter of the function",),
+            )
+        params.append(core.Param(local, None, p.nodiff))
+        if not p.nodiff:
             active.append(t)
     result = core.Local(rule.result, f.result, False, None, rule.span)
     scope.names[rule.result] = LocalEntry(result, what="parameter")

@@ -54,14 +54,10 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
         case "value_and_grad":
             result = TypeTuple((t.result, targets[0] if single else TypeTuple(targets)))
         case "jacobian":
-            parts = tuple(matrix(cx, e.span, kind, t.result, x) for x in targets)
-            result = parts[0] if single else TypeTuple(parts)
+            result = matrix(cx, e.span, kind, t.result, targets[0] if single else TypeTuple(targets))
         case _:
-            parts = tuple(matrix(cx, e.span, kind, x, x) for x in targets)
-            if not single:
-                raise error("E0790", "`hessian` in several parameters is not supported yet", e.span,
-                            help=("take it in one parameter with `wrt`",))  # fmt: skip
-            result = parts[0]
+            inner = targets[0] if single else TypeTuple(targets)
+            result = matrix(cx, e.span, kind, inner, inner)
     return core.Derivative(TypeFn(t.params, result, t.effects), e.span, kind, function, wrt, single)
 
 
@@ -188,11 +184,24 @@ def scalar_result(cx: Checker, kind: str, result: Type, span: Span) -> None:
 
 
 def matrix(cx: Checker, span: Span, kind: str, out: Type, into: Type) -> Type:
-    """The type of a Jacobian: the axes of the result, then those of the parameter."""
+    """The type of a Jacobian: the axes of the result, then those of the parameter.
+
+    Of tuples it is a tuple of matrices: outside that of the result, inside that of the parameter.
+    """
     for x in (out, into):
         r = resolve(x)
-        if isinstance(r, TypeData | TypeTuple | TypeFn):
-            raise error("E0790", f"`{kind}` of structures is not supported yet, found {show(r)}", span)
+        if isinstance(r, TypeTuple):
+            parts = r.items
+            return TypeTuple(
+                tuple(matrix(cx, span, kind, p, into) if x is out else matrix(cx, span, kind, out, p) for p in parts)
+            )
+        if isinstance(r, TypeData | TypeFn):
+            raise error(
+                "E0790",
+                f"`{kind}` has no type for structs, enums and functions, found {show(r)}",
+                span,
+                help=("let the function take and give the arrays, or tuples of them",),
+            )
     element, a = split(cx.st, out, "Float")
     _, b = split(cx.st, into, "Float")
     row = cx.st.row()

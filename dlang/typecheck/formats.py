@@ -52,8 +52,8 @@ def _scalars(t: Type, seen: set[object]) -> list[TypeCon | TypeVar]:
                 return []
             seen.add(decl)
             fields = [f for variant in decl.variants for _, f in variant.fields]
-            types = [a for a in args if isinstance(a, TypeCon | TypeArray | TypeTuple | TypeData)]
-            # a parameter of the declaration stands for an argument
+            types = [a for a in args if isinstance(a, TypeCon | TypeArray | TypeTuple | TypeData | TypeVar)]
+            # a variable in a field is a parameter of the declaration, and stands for an argument
             own = [leaf for f in fields for leaf in _scalars(f, seen) if isinstance(leaf, TypeCon)]
             return own + [leaf for a in types for leaf in _scalars(a, seen)]
         case _:

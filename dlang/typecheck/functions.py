@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dlang.diagnostics import Note, Span, error
+from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import core, patterns, statements
 from dlang.typecheck import expressions as expr
@@ -93,12 +93,7 @@ def signature(
             out = annotator.type(result)
             for v2 in variables(out):
                 if isinstance(v2, SizeVar) and v2.rigid and not v2.opened and v2.level == st.level and v2 not in known:
-                    raise error(
-                        "E0405",
-                        f"size `{v2.name}` in the result is not determined by the arguments",
-                        result.span,
-                        help=(f"declare a parameter `{v2.name}: size`",),
-                    )
+                    raise undetermined(v2.name or "_", parameters, result.span)
         full = result is not None and all(p.type is not None for p in parameters)
         scheme = Scheme(tuple(types), out, tuple(sizes))
         if full:
@@ -117,6 +112,16 @@ def signature(
         )
     finally:
         st.level -= 1
+
+
+def undetermined(name: str, parameters: tuple[s.Parameter, ...], span: Span) -> DlangError:
+    """The message for a size that only the result mentions."""
+    message = f"size `{name}` in the result is not determined by the arguments"
+    for p in parameters:
+        if isinstance(p.pattern, s.PatternName) and p.pattern.name == name:
+            notes = (Note(f"`{name}` is a value: only a parameter of type `size` counts as a size", p.span),)
+            return error("E0405", message, span, notes=notes, help=(f"declare the parameter `{name}: size`",))
+    return error("E0405", message, span, help=(f"declare a parameter `{name}: size`",))
 
 
 def parameter_names(parameters: tuple[s.Parameter, ...]) -> tuple[str | None, ...]:

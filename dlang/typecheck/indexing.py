@@ -7,11 +7,12 @@ from dlang.grammar import syntax as s
 from dlang.typecheck import core
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.context import Checker
+from dlang.typecheck.messages import axes as axis_count
 from dlang.typecheck.messages import notes_of
 from dlang.typecheck.operators import known
 from dlang.typecheck.printing import Names, show
 from dlang.typecheck.scope import LocalEntry, Scope
-from dlang.typecheck.sizes import add, subtract, unify_size
+from dlang.typecheck.sizes import add, constant, subtract, unify_size, where_from
 from dlang.typecheck.state import Mismatch, Reason
 from dlang.typecheck.terms import I64, number, of_var
 from dlang.typecheck.types import (
@@ -51,7 +52,7 @@ def index_axes(
     elif isinstance(t, TypeArray) and t.shape.row is None and not isinstance(resolve(t.element), TypeVar):
         raise error(
             "E0402",
-            f"{len(written)} indices on `{show(t)}`, which has {len(t.shape.pre)} axes",
+            f"{len(written)} indices on `{show(t)}`, which has {axis_count(len(t.shape.pre))}",
             span,
         )
     elif isinstance(t, TypeCon):
@@ -62,7 +63,8 @@ def index_axes(
         cx.expect(TypeArray(element, Shape(axes)), t, span, "indexing: ")
     out: list[core.At | core.Range1] = []
     shapes: list[Shape] = []
-    for axis, i in zip(axes, written, strict=True):
+    for number_, (axis, i) in enumerate(zip(axes, written, strict=True)):
+        check_literals(i, number_, axis)
         if isinstance(i, s.Slice):
             part = slice_axis(cx, scope, i, axis)
             out.append(part)
@@ -74,6 +76,45 @@ def index_axes(
     return with_axes(cx, shapes, element, span), tuple(out)
 
 
+def literal(e: s.Expr | None) -> int | None:
+    """The value of an integer that is written out."""
+    if isinstance(e, s.Unary) and e.operator == "-":
+        inner = literal(e.operand)
+        return None if inner is None else -inner
+    return e.value if isinstance(e, s.Number) and isinstance(e.value, int) else None
+
+
+def check_literals(i: s.Expr | s.Slice, number: int, axis: Size) -> None:
+    """Refuses an index or a bound that is written out and out of range whatever the program does."""
+    size = constant(axis)
+    if not isinstance(i, s.Slice):
+        value = literal(i)
+        if value is None or 0 <= value and (size is None or value < size):
+            return
+        of = f" of size {size}" if size is not None else ""
+        message = f"index {value} is out of range for axis {number}{of}"
+        help = ("indices count from 0",)
+        if value < 0:
+            help = (f"negative indices are out of range: count from the end with `len(x) - {-value}`",)
+        raise error("E0801", message, i.span, notes=note_of(axis), help=help)
+    low, high = literal(i.low) if i.low is not None else 0, literal(i.high) if i.high is not None else size
+    if (
+        (low is not None and (low < 0 or (size is not None and low > size)))
+        or (high is not None and (high < 0 or (size is not None and high > size)))
+        or (low is not None and high is not None and low > high)
+    ):
+        text = f"{'' if low is None else low} .. {'' if high is None else high}"
+        of = f"axis {number}" + (f" of size {size}" if size is not None else "")
+        message = f"the slice {text.strip()} is out of range for {of}"
+        help = ("bounds count from the first element: `x[..len(x) - 1]` leaves out the last",)
+        raise error("E0801", message, i.span, notes=note_of(axis), help=help)
+
+
+def note_of(axis: Size) -> tuple[Note, ...]:
+    """Where the size of an axis comes from."""
+    return tuple(where_from(axis, Names())) if constant(axis) is not None else ()
+
+
 def with_axes(cx: Checker, shapes: list[Shape], element: Type, span: Span) -> Type:
     """The element with the axes that the indices leave."""
     pre: list[Size] = []
@@ -83,6 +124,8 @@ def with_axes(cx: Checker, shapes: list[Shape], element: Type, span: Span) -> Ty
         shape = resolve_shape(shape)
         if shape.row is not None:
             if row is not None:
+                if cx.st.diagnostics:  # what made the indices unknown has been reported
+                    return cx.st.type_var()
                 raise error("E0315", "several indices here have an unknown type", span,
                             help=("annotate the parameters that are used as indices",))  # fmt: skip
             row = shape.row

@@ -5,12 +5,14 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from dlang.diagnostics import Diagnostic, Note, Span
+from dlang.typecheck import advice
 from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import where_from
 from dlang.typecheck.state import Constraint, Mismatch, Term
 from dlang.typecheck.terms import opened_in
 from dlang.typecheck.types import FLOATS, INTS, Shape, Size, Type, TypeArray, TypeCon, TypeFn, TypeVar, resolve
 
+_RANKS = "different numbers of axes"
 _CONVERT = "there are no implicit conversions between dtypes: write a cast such as `f64(x)`"
 
 
@@ -35,7 +37,15 @@ def detail(m: Mismatch, names: Names) -> str:
         return m.note
     if isinstance(m.found, Size):
         return f"size {names(m.found)} is not {names(m.wanted)}" + (f", {m.note}" if m.note else "")
+    if m.note == _RANKS and isinstance(m.found, TypeArray) and isinstance(m.wanted, TypeArray):
+        a, b = m.found.shape, m.wanted.shape
+        if a.row is None and b.row is None:
+            return f"it has {axes(len(a.pre))}, not {len(b.pre)}"
     return f"{names(m.found)} is not {names(m.wanted)}" + (f" ({m.note})" if m.note else "")
+
+
+def axes(n: int) -> str:
+    return f"{n} axis" if n == 1 else f"{n} axes"
 
 
 def lacking(m: Mismatch) -> Term:
@@ -50,16 +60,7 @@ def notes_of(m: Mismatch, names: Names) -> tuple[Note, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def helps(
-    m: Mismatch,
-    found: Type | None = None,
-    wanted: Type | None = None,
-    names: Names | None = None,
-    operator: str = "",
-) -> tuple[str, ...]:
-    if isinstance(m.found, Size) and opened_in(m.found, m.wanted):
-        target = f" `… as {names(wanted)}`" if wanted is not None and names and not opened_in(wanted) else " `as`"
-        return (f"a size `?` is known only when the program runs: write{target} to have it checked there",)
+def helps(m: Mismatch, found: Type | None = None, wanted: Type | None = None, operator: str = "") -> tuple[str, ...]:
     a, b = m.found, m.wanted
     if m.note == "needs Float" and isinstance(t := lacking(m), TypeCon) and t.name in INTS:
         return ("convert it with `f64(x)`", *(("`//` divides integers",) if operator == "/" else ()))
@@ -67,10 +68,13 @@ def helps(
         return ("choose element by element with `where(mask, a, b)`, or reduce the mask with `all` or `any`",)
     if isinstance(b, TypeCon) and b.name == "bool" and is_number(a):
         return ("compare with something to get a `bool`, such as `x != 0.0`",)
+    if operator == "@":
+        return ("`*` multiplies by a scalar",)
     if is_number(a) and is_number(b):
         return (_CONVERT,)
-    if found is not None and isinstance(resolve(found), TypeFn) and not isinstance(b, TypeFn):
-        return ("call the function to get its result",)
+    if found is not None and isinstance(resolve(found), TypeFn):
+        if wanted is not None and not isinstance(resolve(wanted), TypeFn):
+            return ("call the function to get its result",)
     return ()
 
 
@@ -79,9 +83,15 @@ def is_number(t: object) -> bool:
 
 
 def mismatch(
-    m: Mismatch, span: Span, wanted: Type, found: Type, what: str = "", extra: tuple[Note, ...] = ()
+    m: Mismatch,
+    span: Span,
+    wanted: Type,
+    found: Type,
+    what: str = "",
+    extra: tuple[Note, ...] = (),
+    sizes: tuple[str, ...] = (),
 ) -> Diagnostic:
-    """`wanted` and `found` are the whole types in which the mismatch lies."""
+    """`wanted` and `found` are the whole types in which the mismatch lies. sizes: the help where it is one of sizes."""
     names = Names().prepare(found, wanted, m.found, m.wanted)
     w, f = names(wanted), names(found)
     whole = f"{what}expected {w}, found {f}"
@@ -95,23 +105,32 @@ def mismatch(
     if isinstance(m.found, Size) and opened_in(m.found, m.wanted):
         message += " (a size `?` needs `as`)"
     notes = (*notes_of(m, names), *extra)
-    return Diagnostic(code_of(m), message, span, label, notes, helps(m, found, wanted, names))
+    if isinstance(m.found, Size):
+        help = (*advice.of_types(m, span, found, wanted, names), *sizes)
+    else:
+        help = helps(m, found, wanted)
+    return Diagnostic(code_of(m), message, span, label, notes, help)
 
 
 def size_mismatch(m: Mismatch, span: Span, wanted: Size, found: Size, what: str = "") -> Diagnostic:
     names = Names().prepare(found, wanted, m.found, m.wanted)
     text = f"{what}expected the size {names(wanted)}, found {names(found)}" + (f": {m.note}" if m.note else "")
-    return Diagnostic(code_of(m), text, span, "", notes_of(m, names), helps(m))
+    return Diagnostic(code_of(m), text, span, "", notes_of(m, names))
 
 
 def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
     """A constraint that turned out not to hold."""
-    names = Names().prepare(*c.reason.operands, m.found, m.wanted)
     reason = c.reason
+    names = Names().prepare(*reason.operands, m.found, m.wanted)
     message = detail(m, names)
     code = code_of(m)
     label = ""
-    if reason.operator and reason.operands:
+    if reason.operator == "reshape" and isinstance(m.found, Size) and len(reason.operands) == 2:
+        old, new = (names(t) for t in reason.operands)
+        message = f"`reshape` of {old} to {new}: {names(m.found)} elements are not {names(m.wanted)}"
+        label = "the number of elements has to stay the same"
+        code = "E0410" if code == "E0401" else code
+    elif reason.operator and reason.operands:
         operands = " and ".join(names(t) for t in reason.operands)
         message = f"`{reason.operator}` on {operands}: {message}"
         if isinstance(m.found, Size):
@@ -123,13 +142,15 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
         elif isinstance(m.found, TypeCon) and isinstance(m.wanted, TypeCon) and not m.note:
             label = "both sides need the same dtype"
     elif c.kind == "join":
-        message = f"the branches differ: {message}"
+        message = f"{reason.operator}{message}"
     elif reason.operator:
         message = f"`{reason.operator}`: {message}"
     via = (reason.via,) if reason.via is not None else ()
-    return Diagnostic(
-        code, message, reason.span, label, (*notes_of(m, names), *via), helps(m, operator=reason.operator)
-    )
+    if isinstance(m.found, Size):
+        help = advice.of_constraint(c, m, names)
+    else:
+        help = helps(m, operator=reason.operator)
+    return Diagnostic(code, message, reason.span, label, (*notes_of(m, names), *via), help)
 
 
 def did_you_mean(name: str, candidates: list[str]) -> tuple[str, ...]:

@@ -77,8 +77,11 @@ class Names:
         terms = sorted(s.poly.terms.items(), key=lambda mc: (-len(mc[0]), mc[1] < 0, [a.serial for a in mc[0]]))
         out = ""
         for monomial, c in terms:
-            magnitude = [str(abs(c))] if abs(c) != 1 or not monomial else []
-            body = " * ".join(magnitude + [self.atom(a, len(monomial) + len(magnitude) > 1) for a in monomial])
+            top, bottom = abs(c.numerator), c.denominator
+            magnitude = [str(top)] if top != 1 or not monomial else []
+            factors = len(monomial) + len(magnitude) + (bottom != 1)
+            body = " * ".join(magnitude + [self.atom(a, factors > 1) for a in monomial])
+            body += f" / {bottom}" if bottom != 1 else ""
             out += ((" - " if c < 0 else " + ") if out else ("-" if c < 0 else "")) + body
         return out or "0"
 

@@ -316,6 +316,8 @@ class Program:
     def check_rest(self, table: ModuleTable, module: s.Module) -> None:
         """Rules, tests and the script."""
         statements: list[s.Statement] = []
+        for decl in table.core.functions.values():
+            decl.rules.clear()  # of the check before
         for item in module.items:
             match item:
                 case s.Rule():

@@ -116,13 +116,20 @@ def reduce(st: Inference, c: Constraint) -> bool:
         unify_shape(st, r, out)
         return True
     if x.row is None:
-        raise Mismatch(x, r, f"there is no axis {axis}, the array has {len(x.pre)}")
+        raise Mismatch(x, r, f"there is no axis {axis}: {no_axis(len(x.pre))}")
     if x.row.rigid or (x.post if axis >= 0 else x.pre):
         return False
     new = tuple(st.size() for _ in range(index + 1 - len(part)))
     rest = st.row()
     bind_row(st, x.row, Shape(new, rest.row) if axis >= 0 else Shape((), rest.row, new))
     return reduce(st, c)
+
+
+def no_axis(count: int) -> str:
+    """Which axes an array has."""
+    if count == 0:
+        return "it is a scalar"
+    return "it has the axis 0 alone" if count == 1 else f"it has the axes 0 to {count - 1}"
 
 
 def product_of(st: Inference, c: Constraint) -> bool:

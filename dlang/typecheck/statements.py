@@ -249,7 +249,8 @@ def assign(cx: Checker, scope: Scope, e: s.Assign) -> core.Statement:
         cx.settled(value.type)
         notes = (Note(f"`{target.local.name}` is declared here", target.local.span),)
         want = expr.chosen(cx, target.type, unknown_sizes(scope, target))
-        cx.expect(want, value.type, e.value.span, "the assignment: ", notes)
+        grows = (f"a `var` keeps its sizes unless its type has a `?`: `var {target.local.name}: f64[?] = …`",)
+        cx.expect(want, value.type, e.value.span, "the assignment: ", notes, () if target.steps else grows)
     else:
         result = expr.operator_type(cx, e.operator, target.type, value.type, e.span)
         cx.settled(result)

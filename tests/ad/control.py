@@ -557,3 +557,53 @@ def scatter() -> Case:
     (u,) = b.comp([axis(n)], body, lambda i: [Add((poly(n),), (poly(target[0]),))])
     out = b.map([n], lambda i: b.mul(b.read(u, [i]), b.read(u, [i])))
     return b.function("scatter", [out]), [1], [5, randoms(5), np.array([0, 0, 3, 2, 3])]
+
+
+@case
+def sums_in_branches() -> Case:
+    """Σ_i<j Σ_l sin(x[i, l] x[j, l]): the arm of a branch at a point sums over an axis of its own."""
+    b, (n, k) = new("n", "k")
+    x = b.param("x", real(n, k))
+
+    def at(i: Var, j: Var) -> Any:
+        def apart() -> Any:
+            return total(b, [k], lambda m: b.prim("sin", b.mul(b.read(x, [i, m]), b.read(x, [j, m]))))
+
+        return b.if_(b.prim("lt", i, j), apart, lambda: const(0.0))[0]
+
+    return b.function("sb", [total(b, [n, n], at)]), [2], [3, 2, randoms(3, 2)]
+
+
+@case
+def maxima_in_branches() -> Case:
+    """The same with a maximum, added to reads of the same array that are not in the branch."""
+    b, (n, k) = new("n", "k")
+    x = b.param("x", real(n, k))
+
+    def at(i: Var) -> Any:
+        def largest() -> Any:
+            (m,) = b.comp([axis(k)], lambda m: b.mul(b.read(x, [i, m]), b.read(x, [0, m])), [Keep((), (), "max")])
+            return m
+
+        chosen = b.if_(b.prim("gt", i, Lit(0, "i64")), largest, lambda: const(2.0))[0]
+        return b.mul(chosen, b.read(x, [i, 0]))
+
+    return b.function("mb", [total(b, [n], at)]), [2], [4, 3, randoms(4, 3)]
+
+
+@case
+def maxima_from_a_point_on() -> Case:
+    """Σ_j max_k>=j x[k] x[0] for odd j: where the maximum is, only the arm knows."""
+    b, (n,) = new("n")
+    x = b.param("x", real(n))
+
+    def at(j: Var) -> Any:
+        def largest() -> Any:
+            k = axis(n, low=j)
+            (m,) = b.comp([k], lambda k: b.mul(b.read(x, [k]), b.read(x, [0])), [Keep((), (), "max")])
+            return m
+
+        odd = b.prim("eq", b.prim("mod", j, Lit(2, "i64")), Lit(1, "i64"))
+        return b.if_(odd, largest, lambda: b.read(x, [j]))[0]
+
+    return b.function("mp", [total(b, [n], at)]), [1], [5, randoms(5)]

@@ -55,6 +55,8 @@ ONE_MISTAKE = [
     ('fn f(x) = "a ‹}›"', "E0107", ["`}}`"]),
     ('test "a ‹{x}›" { }', "E0107", ["can't interpolate"]),
     ('fn f(x) = "{g("‹a›")}"', "E0107", ["a string can't stand in an interpolation"]),
+    ("fn f(x) = x + ‹if› x > 0 { 1 } else { 2 }", "E0101", ["after `+`", "parentheses: `(if"]),
+    ("fn f(x) = -‹match› x { _ => 2 }", "E0101", ["after `-`", "parentheses: `(match"]),
     # numbers
     ("fn f(x) = 3‹foo›", "E0109", ["`foo`", "i64"]),
     ("fn f(x) = 1.5‹i32›", "E0109", ["`i32`", "f64"]),
@@ -67,6 +69,7 @@ ONE_MISTAKE = [
     ("fn f(‹const›: f64) = 3", "E0108", ["`const` is a keyword"]),
     ("‹fn› (x) = x", "E0113", ["expected the name of the function"]),
     ("fn ‹Foo›(x) = x", "E0116", ["lower case", "`foo`"]),
+    ("const ‹BASE› = 10", "E0116", ["lower case", "`base`"]),
     ("struct ‹foo› { x: f64 }", "E0116", ["capitalised", "`Foo`"]),
     ("enum T { ‹leaf›(f64) }", "E0116", ["capitalised", "`Leaf`"]),
     # expressions

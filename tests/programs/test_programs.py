@@ -8,7 +8,11 @@ from dlang.tools.dlc import main
 
 HERE = Path(__file__).parent
 TOUR = HERE.parents[2] / "shared" / "tour"
-FILES = [*sorted(HERE.glob("*.dl")), *[p for n in (1, 2, 3, 5, 9) for p in sorted(TOUR.glob(f"0{n}_*.dl"))]]
+FILES = [
+    *sorted(HERE.glob("*.dl")),
+    *sorted(HERE.glob("textbook/*.dl")),
+    *[p for n in (1, 2, 3, 5, 9) for p in sorted(TOUR.glob(f"0{n}_*.dl"))],
+]
 
 
 @pytest.mark.parametrize("backend", ["interp", "cpu"])

@@ -28,6 +28,8 @@ def made_dynamic(made):
         ("fn go(f: f64 -> f64, n: i64) -> f64 = if n == 0 { 0.0 } else { f(1.0) + go(f, n - 1) }\n  go(|y| x, 3)", 6.0),
         ("let f = if true { |y| y } else { |y| -y }\n  f(x)", 2.0),
         ("let o = Some(|y| y + x)\n  match o { Some(f) => f(1.0), None => 0.0 }", 3.0),
+        ('let f = if x > 0.0 { |y| y + x } else { fail("no") }\n  f(1.0)', 3.0),
+        ("let o = if x > 0.0 { Some(|y| y + x) } else { None }\n  match o { Some(f) => f(1.0), None => 0.0 }", 3.0),
         ("let fs = [|y| y + x * f64(i) for i < 3]\n  fs[2](0.0)", 4.0),
     ],
 )

@@ -1,0 +1,237 @@
+"""Functions on cotangents of nodes, made as they are needed: sums, and those between D̄ and the type D itself.
+
+A user sees the derivative of a tree as a tree: a node of D in which the floats are derivatives and all else is that of
+the value. Inside of a derivative it is a node of D̄ (`tangents.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from dlang.ad.inlining import unused
+from dlang.ad.rules import scalar
+from dlang.ad.tangents import (
+    by_variant,
+    carries,
+    holding,
+    is_zero,
+    tangent_datatype,
+    tangent_fields,
+    tangent_type,
+    tangent_variant,
+    zero,
+)
+from dlang.ir.anf import (
+    FLOATS,
+    Array,
+    Atom,
+    Construct,
+    Datatype,
+    Fields,
+    Function,
+    Lit,
+    Read,
+    Scalar,
+    Tag,
+    Type,
+    Var,
+    Variant,
+    fresh,
+    poly,
+)
+from dlang.ir.builder import Builder
+from dlang.ir.traverse import type_vars
+from dlang.ir.types import array_type, dtype_of
+from dlang.polynomials import Poly
+
+
+def retyped(b: Builder, value: Atom, type: Type) -> Atom:
+    """A value of a type of the same dtype and rank; sizes written in another way are checked to be the same."""
+    if not isinstance(value.type, Array) or value.type == type:
+        return value
+    assert isinstance(type, Array) and isinstance(value, Var)
+    for axis, (given, wanted) in enumerate(zip(value.type.shape, type.shape, strict=True)):
+        if given != wanted:
+            values = (b.size(given), b.size(wanted))
+            parts = ("a cotangent has the size ", "", " where the value has ", "", "")
+            shape = array_type(value).shape
+            next_type = Array(type.dtype, (*shape[:axis], wanted, *shape[axis + 1 :]))
+            (value,) = b.check(b.prim("eq", *values), "E0706", parts, values, (value,), (next_type,))
+    return value
+
+
+@dataclass(slots=True)
+class Conversions:
+    """The functions made so far, in the tables of the program under way."""
+
+    functions: dict[str, Function]
+    datatypes: dict[str, Datatype]
+    held: set[str]  # the datatypes that hold floats
+    made: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(functions: dict[str, Function], datatypes: dict[str, Datatype]) -> Conversions:
+        return Conversions(functions, datatypes, holding(datatypes))
+
+    def carries(self, type: Type) -> bool:
+        """Whether a value of this type can have a derivative."""
+        return carries(type, self.held)
+
+    def type(self, type: Type) -> Type:
+        """The type of the cotangent of a value of a type."""
+        return tangent_type(self.datatypes, type)
+
+    def zero(self, b: Builder, type: Type) -> Atom:
+        """The zero of the cotangents of values of a type."""
+        return zero(b, self.datatypes, self.type(type))
+
+    # ---- sums
+    def plus(self, b: Builder, x: Atom, y: Atom) -> Atom:
+        """The sum of two cotangents of one value."""
+        if dtype_of(x) not in FLOATS and (is_zero(b, x) or is_zero(b, y)):
+            return y if is_zero(b, x) else x
+        if isinstance(x.type, Array):
+            return self.each(b, x.type, lambda i: self.plus(b, b.one(Read(_array(x), i)), b.one(Read(_array(y), i))))
+        if dtype_of(x) in FLOATS:
+            return scalar(b, "add", x, y)
+        return b.call(self.function("add", dtype_of(x), 2, dtype_of(x), self._add), x, y)[0]
+
+    def _add(self, b: Builder, name: str, args: Sequence[Var]) -> Atom:
+        x, y = args
+        variants = self.datatypes[name].variants
+
+        def both(k: int) -> Atom:
+            left, right = b.emit(Fields(variants[k], x)), b.emit(Fields(variants[k], y))
+            sizes = {size for v in left for size in type_vars(v.type)}
+            parts = [v if v in sizes else self.plus(b, v, w) for v, w in zip(left, right, strict=True)]
+            return b.one(Construct(variants[k], tuple(parts)))
+
+        def rest() -> Atom:
+            if len(variants) == 1:
+                return x
+            zero_y = b.prim("eq", b.one(Tag(y)), Lit(0, "i64"))
+            return b.if_(zero_y, lambda: x, lambda: by_variant(b, tag, [*range(1, len(variants))], both))[0]
+
+        tag = b.one(Tag(x))
+        (out,) = b.if_(b.prim("eq", tag, Lit(0, "i64")), lambda: y, rest)
+        return out
+
+    # ---- the user's types
+    def to_tangent(self, b: Builder, value: Atom, seed: Atom) -> Atom:
+        """A cotangent that is of the type of the value, as one of its cotangent type."""
+        if dtype_of(value) in FLOATS:
+            return retyped(b, seed, value.type)
+        if isinstance(value.type, Array):
+            seeds = _array(retyped(b, seed, value.type))
+            return self.each(
+                b, value.type, lambda i: self.to_tangent(b, b.one(Read(_array(value), i)), b.one(Read(seeds, i)))
+            )
+        datatype = dtype_of(value)
+        bar = tangent_datatype(self.datatypes, datatype)
+        return b.call(self.function("to", datatype, 2, bar, self._to), value, seed)[0]
+
+    def _to(self, b: Builder, name: str, args: Sequence[Var]) -> Atom:
+        value, seed = args
+        variants = self.datatypes[name].variants
+        tag = b.one(Tag(value))
+        if len(variants) > 1:
+            same = b.prim("eq", tag, b.one(Tag(seed)))
+            (seed,) = (
+                v for v in b.check(same, "E0706", ("a cotangent is of another variant than the value",), (), (seed,))
+            )
+
+        def arm(k: int) -> Atom:
+            own, seeds = b.emit(Fields(variants[k], value)), b.emit(Fields(variants[k], seed))
+            parts = [
+                self.to_tangent(b, own[j], seeds[j]) if self.carries(own[j].type) else own[j]
+                for j in tangent_fields(self.held, variants[k])
+            ]
+            return b.one(Construct(tangent_variant(self.datatypes, variants[k]), tuple(parts)))
+
+        return by_variant(b, tag, [*range(len(variants))], arm)
+
+    def from_tangent(self, b: Builder, value: Atom, bar: Atom | None) -> Atom:
+        """The cotangent of a value as one of the type of the value; None stands for zero."""
+        if not self.carries(value.type):
+            return value
+        if dtype_of(value) in FLOATS:
+            return self.zero(b, value.type) if bar is None else retyped(b, bar, value.type)
+        if isinstance(value.type, Array):
+            bars = None if bar is None else _array(bar)
+            return self.each(
+                b,
+                value.type,
+                lambda i: self.from_tangent(
+                    b, b.one(Read(_array(value), i)), None if bars is None else b.one(Read(bars, i))
+                ),
+            )
+        datatype = dtype_of(value)
+        if bar is None or is_zero(b, bar):
+            return b.call(self.function("zero", datatype, 1, datatype, self._zero), value)[0]
+        return b.call(self.function("from", datatype, 2, datatype, self._from), value, bar)[0]
+
+    def _zero(self, b: Builder, name: str, args: Sequence[Var]) -> Atom:
+        (value,) = args
+        variants = self.datatypes[name].variants
+        return by_variant(b, b.one(Tag(value)), [*range(len(variants))], lambda k: self._node(b, variants[k], value))
+
+    def _from(self, b: Builder, name: str, args: Sequence[Var]) -> Atom:
+        value, bar = args
+        variants = self.datatypes[name].variants
+
+        def arm(k: int) -> Atom:
+            return self._node(b, variants[k - 1], value, bar)
+
+        def other() -> Atom:
+            return by_variant(b, tag, [*range(1, len(variants) + 1)], arm)
+
+        tag = b.one(Tag(bar))
+        is_none = b.prim("eq", tag, Lit(0, "i64"))
+        (out,) = b.if_(is_none, lambda: self.from_tangent(b, value, None), other)
+        return out
+
+    def _node(self, b: Builder, variant: Variant, value: Var, bar: Var | None = None) -> Atom:
+        """A node like `value` whose floats are those of `bar`."""
+        own = b.emit(Fields(variant, value))
+        bars: dict[int, Atom] = {}
+        if bar is not None:
+            found = b.emit(Fields(tangent_variant(self.datatypes, variant), bar))
+            bars = dict(zip(tangent_fields(self.held, variant), found, strict=True))
+        parts = [self.from_tangent(b, v, bars.get(k)) for k, v in enumerate(own)]
+        return b.one(Construct(variant, tuple(parts)))
+
+    # ---- making functions
+    def each(self, b: Builder, type: Array, body: Callable[[tuple[Poly[Var], ...]], Atom]) -> Var:
+        """The array of `body` at every index of an array type."""
+        return b.map(type.shape, lambda *at: body(tuple(map(poly, at))), name="bar")
+
+    def function(
+        self,
+        kind: str,
+        datatype: str,
+        arity: int,
+        result: str,
+        body: Callable[[Builder, str, Sequence[Var]], Atom],
+    ) -> str:
+        """The name of a function of nodes, made at the first use; its signature is there before its body."""
+        key = kind, datatype
+        if key not in self.made:
+            name = self.made[key] = unused(f"{kind}_{datatype}", self.functions)
+            types = self._params(kind, datatype, arity)
+            b = Builder(self.functions)
+            params = [b.param("x", type) for type in types]
+            out = fresh("r", Scalar(result))
+            self.functions[name] = Function(name, tuple(params), (out,), b.block(lambda: params[0]))
+            block = b.block(lambda: body(b, datatype, params))
+            self.functions[name] = Function(name, tuple(params), (out,), block, name)
+        return self.made[key]
+
+    def _params(self, kind: str, datatype: str, arity: int) -> list[Type]:
+        own = Scalar(datatype)
+        return [own, self.type(own)] if kind == "from" else [own] * arity
+
+
+def _array(atom: Atom) -> Var:
+    assert isinstance(atom, Var)
+    return atom

@@ -1,0 +1,244 @@
+"""The tangents of linear algebra: the differentials of the equations that define the results.
+
+Giles, An extended collection of matrix derivative results for forward and reverse mode algorithmic differentiation
+(2008); for QR Walter and Lehmann, Algorithmic differentiation of linear algebra functions with application in optimum
+experimental design (2010). Each is the transpose of the rule in `linear_algebra.py`.
+"""
+
+from __future__ import annotations
+
+from dlang.ad.dual import Dual
+from dlang.ad.linear_algebra import cofactors
+from dlang.ad.matrices import at, leading, matrix, minus, negated, plus, product, symmetric, transpose, triangular
+from dlang.ir.anf import Atom, Let, Library, Lit, Read, Var, poly
+from dlang.ir.types import array_type, dtype_of
+
+
+def push_library(let: Let, op: Library, s: Dual) -> None:
+    """Emits the tangents of a library operation, which has been emitted."""
+    if all(s.dot(a) is None for a in op.args):
+        return
+    match op.name:
+        case "cholesky":
+            _cholesky(let, op, s)
+        case "lu":
+            _lu(let, op, s)
+        case "det":
+            _det(let, op, s)
+        case "solve":
+            _solve(let, op, s)
+        case "triangular_solve":
+            _triangular_solve(let, op, s)
+        case "qr":
+            _qr(let, op, s)
+        case "svd":
+            _svd(let, op, s)
+        case "eigh":
+            _eigh(let, op, s)
+        case name:
+            raise AssertionError(f"{name} carries no derivative")
+
+
+def _first(op: Library, s: Dual) -> tuple[Var, Var]:
+    """The matrix and its tangent."""
+    a = op.args[0]
+    assert isinstance(a, Var)
+    return a, s.array(a)
+
+
+def _cholesky(let: Let, op: Library, s: Dual) -> None:
+    """A = L Lᵀ with Ȧ symmetric: L̇ = L Φ(L⁻¹ Ȧ L⁻ᵀ), Φ the lower triangle with half of the diagonal."""
+    b, factor = s.b, let.vars[0]
+    _, dot = _first(op, s)
+    one, half, zero = (Lit(value, dtype_of(factor)) for value in (1.0, 0.5, 0.0))
+    left = triangular(b, factor, symmetric(b, dot))
+    both = triangular(b, factor, transpose(b, left))
+
+    def phi(i: Var, j: Var) -> Atom:
+        weight = b.select(b.prim("eq", i, j), half, b.select(b.prim("gt", i, j), one, zero))
+        return b.mul(weight, at(b, both, i, j))
+
+    def lower(i: Var, j: Var) -> Atom:
+        return b.select(b.prim("ge", i, j), at(b, factor, i, j), zero)
+
+    s.set(factor, product(b, matrix(b, factor, lower), matrix(b, factor, phi)))
+
+
+def _lu(let: Let, op: Library, s: Dual) -> None:
+    """B = L U, B the rows of A in order: with M = L⁻¹ Ḃ U⁻¹, L̇ = L low(M) and U̇ = up(M) U, low without the diagonal."""
+    b, (packed, order, _) = s.b, let.vars
+    _, dot = _first(op, s)
+    zero, one = Lit(0.0, dtype_of(packed)), Lit(1.0, dtype_of(packed))
+
+    def is_below(i: Var, j: Var) -> Var:
+        return b.prim("gt", i, j)
+
+    def rows(i: Var, j: Var) -> Atom:
+        return b.one(Read(dot, (poly(b.one(Read(order, (poly(i),)))), poly(j))))
+
+    left = triangular(b, packed, matrix(b, packed, rows), unit=True)
+    both = transpose(b, triangular(b, packed, transpose(b, left), lower=False, transposed=True))
+
+    def unit(i: Var, j: Var) -> Atom:
+        return b.select(b.prim("eq", i, j), one, b.select(is_below(i, j), at(b, packed, i, j), zero))
+
+    def below(i: Var, j: Var) -> Atom:
+        return b.select(is_below(i, j), at(b, both, i, j), zero)
+
+    def above(x: Var, i: Var, j: Var) -> Atom:
+        return b.select(is_below(i, j), zero, at(b, x, i, j))
+
+    lower = product(b, matrix(b, packed, unit), matrix(b, packed, below))
+    upper = product(
+        b, matrix(b, packed, lambda i, j: above(both, i, j)), matrix(b, packed, lambda i, j: above(packed, i, j))
+    )
+    s.set(packed, matrix(b, packed, lambda i, j: b.select(is_below(i, j), at(b, lower, i, j), at(b, upper, i, j))))
+
+
+def _det(let: Let, op: Library, s: Dual) -> None:
+    """The derivative of det A along Ȧ is Σ cof(A) Ȧ, elementwise."""
+    b, (value,) = s.b, let.vars
+    a, dot = _first(op, s)
+    cofactor = cofactors(b, a, value)
+    n, _ = array_type(a).shape
+    s.set(value, b.reduce([n, n], lambda i, j: b.mul(at(b, cofactor, i, j), at(b, dot, i, j))))
+
+
+def _solve(let: Let, op: Library, s: Dual) -> None:
+    """A X = B: A Ẋ = Ḃ - Ȧ X."""
+    b, x = s.b, let.vars[0]
+    a, rhs = op.args
+    assert isinstance(a, Var)
+    moved = None if s.dot(a) is None else product(b, s.array(a), x)
+    s.set(x, b.emit(Library("solve", (a, _difference(s, s.dot(rhs), moved))))[0])
+
+
+def _triangular_solve(let: Let, op: Library, s: Dual) -> None:
+    """As `solve` with T, a triangle of A or its transpose; what is not in the triangle has no derivative."""
+    b, x = s.b, let.vars[0]
+    a, rhs, lower, transposed, unit = op.args
+    assert isinstance(a, Var)
+    moved = None
+    if s.dot(a) is not None:
+        dot, zero = s.array(a), Lit(0.0, dtype_of(a))
+
+        def entry(i: Var, j: Var) -> Atom:
+            row, column = b.select(transposed, j, i), b.select(transposed, i, j)
+            inside = b.select(lower, b.prim("ge", row, column), b.prim("le", row, column))
+            inside = b.prim("and", inside, b.prim("or", b.prim("not", unit), b.prim("ne", row, column)))
+            here = b.select(transposed, at(b, dot, j, i), at(b, dot, i, j))
+            return b.select(inside, here, zero)
+
+        moved = product(b, matrix(b, a, entry), x)
+    args = (a, _difference(s, s.dot(rhs), moved), lower, transposed, unit)
+    s.set(x, b.emit(Library("triangular_solve", args))[0])
+
+
+def _difference(s: Dual, x: Atom | None, y: Var | None) -> Var:
+    """x - y, where None is zero; not both are."""
+    assert x is None or isinstance(x, Var)
+    if y is None:
+        assert x is not None
+        return x
+    return negated(s.b, y) if x is None else minus(s.b, x, y)
+
+
+def _qr(let: Let, op: Library, s: Dual) -> None:
+    """A = [X Y] = Q [U V], U square. With W = Ẋ U⁻¹ and P = Qᵀ W = Qᵀ Q̇ + U̇ U⁻¹, where the first is skew and the second
+    upper triangular, Qᵀ Q̇ is Ω = low(P) - low(P)ᵀ; so U̇ = (P - Ω) U, Q̇ = W - Q (P - Ω) and V̇ = Q̇ᵀ Y + Qᵀ Ẏ.
+    """
+    b, (q, r) = s.b, let.vars
+    a, dot = _first(op, s)
+    m, n = array_type(a).shape
+    k = array_type(r).shape[0]
+    square = leading(b, r, k)
+    first = b.view(dot, (m, k), lambda i, j: (poly(i), poly(j)))
+    w = transpose(b, triangular(b, square, transpose(b, first), lower=False, transposed=True))
+    p = product(b, transpose(b, q), w)
+    zero = Lit(0.0, dtype_of(q))
+
+    def upper(i: Var, j: Var) -> Atom:
+        both = b.add(at(b, p, i, j), at(b, p, j, i))
+        return b.select(b.prim("gt", i, j), zero, b.select(b.prim("eq", i, j), at(b, p, i, j), both))
+
+    rest = matrix(b, p, upper)
+    q_dot = minus(b, w, product(b, q, rest))
+    r_dot = product(b, rest, square)
+    if k != n:
+        y = b.view(a, (m, n - k), lambda i, j: (poly(i), poly(j) + k))
+        y_dot = b.view(dot, (m, n - k), lambda i, j: (poly(i), poly(j) + k))
+        v_dot = plus(b, product(b, transpose(b, q_dot), y), product(b, transpose(b, q), y_dot))
+        r_dot = transpose(b, b.concat(transpose(b, r_dot), transpose(b, v_dot)))
+    s.set(q, q_dot)
+    s.set(r, r_dot)
+
+
+def _svd(let: Let, op: Library, s: Dual) -> None:
+    """With P = Uᵀ Ȧ V: Ṡ is its diagonal, Uᵀ U̇ = (P S + S Pᵀ) / E and Vᵀ V̇ = (S P + Pᵀ S) / E off the diagonal, where
+    E_ij = s_j² - s_i²; and U̇ gains (I - U Uᵀ) Ȧ V S⁻¹, V̇ gains (I - V Vᵀ) Ȧᵀ U S⁻¹, which are 0 where U or V is square.
+    """
+    b, (u, values, vt, _) = s.b, let.vars
+    _, dot = _first(op, s)
+    m, k = array_type(u).shape
+    n = array_type(vt).shape[1]
+    zero, one = Lit(0.0, dtype_of(u)), Lit(1.0, dtype_of(u))
+    right = product(b, dot, transpose(b, vt))  # Ȧ V
+    p = product(b, transpose(b, u), right)
+
+    def of(i: Var) -> Var:
+        return b.one(Read(values, (poly(i),)))
+
+    if let.vars[1] in s.active:
+        s.set(values, b.map((k,), lambda i: at(b, p, i, i)))
+
+    def rotation(left: bool) -> Var:
+        def entry(i: Var, j: Var) -> Atom:
+            si, sj = of(i), of(j)
+            here, there = b.mul(at(b, p, i, j), sj if left else si), b.mul(at(b, p, j, i), si if left else sj)
+            gap = b.mul(b.sub(sj, si), b.add(sj, si))
+            value = b.prim("guard", b.add(here, there), b.prim("div", one, gap))
+            return b.select(b.prim("eq", i, j), zero, value)
+
+        return b.map((k, k), entry)
+
+    def outside(square: Var, rest: Atom, scale: Atom) -> Atom:
+        return b.select(square, zero, b.prim("guard", rest, b.prim("div", one, scale)))
+
+    if u in s.active:
+        turned, along = product(b, u, rotation(True)), product(b, u, p)
+        square = b.prim("eq", b.size(m), b.size(k))
+
+        def left(i: Var, j: Var) -> Atom:
+            rest = b.sub(at(b, right, i, j), at(b, along, i, j))
+            return b.add(at(b, turned, i, j), outside(square, rest, of(j)))
+
+        s.set(u, b.map((m, k), left))
+    if vt in s.active:
+        # The transpose of V̇, so Vᵀ V̇ stands transposed.
+        turned_v = product(b, transpose(b, rotation(False)), vt)
+        below, across = product(b, transpose(b, u), dot), product(b, p, vt)
+        full = b.prim("eq", b.size(n), b.size(k))
+
+        def beside(i: Var, j: Var) -> Atom:
+            rest = b.sub(at(b, below, i, j), at(b, across, i, j))
+            return b.add(at(b, turned_v, i, j), outside(full, rest, of(i)))
+
+        s.set(vt, b.map((k, n), beside))
+
+
+def _eigh(let: Let, op: Library, s: Dual) -> None:
+    """With P = Vᵀ Ȧ V, Ȧ symmetric: ẇ is its diagonal, and Vᵀ V̇ has its other entries over w_j - w_i."""
+    b, (w, v, _) = s.b, let.vars
+    _, dot = _first(op, s)
+    zero, one = Lit(0.0, dtype_of(v)), Lit(1.0, dtype_of(v))
+    p = product(b, transpose(b, v), product(b, symmetric(b, dot), v))
+    n = array_type(w).shape[0]
+    if w in s.active:
+        s.set(w, b.map((n,), lambda i: at(b, p, i, i)))
+
+    def entry(i: Var, j: Var) -> Atom:
+        gap = b.sub(b.one(Read(w, (poly(j),))), b.one(Read(w, (poly(i),))))
+        return b.select(b.prim("eq", i, j), zero, b.prim("guard", at(b, p, i, j), b.prim("div", one, gap)))
+
+    if v in s.active:
+        s.set(v, product(b, v, matrix(b, v, entry)))

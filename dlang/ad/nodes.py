@@ -1,0 +1,52 @@
+"""The adjoints of making a node and of looking into one.
+
+    x = K(a…)          ā += the field of x̄ for a, where x̄ is not zero
+    a… = fields K x    x̄ += K̄(ā…)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.ad.conversions import retyped
+from dlang.ad.scope import Scope
+from dlang.ad.tangents import is_zero, tangent_fields, tangent_variant
+from dlang.ir.anf import Atom, Construct, Fields, Let, Lit, Tag, Var
+
+
+def pull_construct(let: Let, op: Construct, scope: Scope) -> None:
+    """Emits the adjoint of a node made of active values."""
+    b, nodes = scope.b, scope.nodes
+    g = scope.pop(let.vars[0])
+    active = [k for k, a in enumerate(op.args) if scope.is_active(a)]
+    if g is None or is_zero(b, g) or not active:
+        return
+    variant = tangent_variant(nodes.datatypes, op.variant)
+    places = {k: n for n, k in enumerate(tangent_fields(nodes.held, op.variant))}
+    types = [nodes.type(op.args[k].type) for k in active]
+
+    def found() -> list[Atom]:
+        made = b.definition(g) if isinstance(g, Var) else None
+        parts: Sequence[Atom] = made.args if isinstance(made, Construct) else b.emit(Fields(variant, g))
+        return [retyped(b, parts[places[k]], type) for k, type in zip(active, types, strict=True)]
+
+    if isinstance(g, Var) and isinstance(b.definition(g), Construct):
+        bars: Sequence[Atom] = found()
+    else:
+        is_none = b.prim("eq", b.one(Tag(g)), Lit(0, "i64"))
+        bars = b.if_(is_none, lambda: [nodes.zero(b, op.args[k].type) for k in active], found)
+    for k, bar in zip(active, bars, strict=True):
+        scope.add(op.args[k], bar)
+
+
+def pull_fields(let: Let, op: Fields, scope: Scope) -> None:
+    """Emits the adjoint of what was read of a node."""
+    b, nodes = scope.b, scope.nodes
+    bars = {v: g for v in let.vars if v in scope.active and (g := scope.pop(v)) is not None}
+    if not bars:
+        return
+    parts: list[Atom] = []
+    for k in tangent_fields(nodes.held, op.variant):
+        v = let.vars[k]
+        parts.append(v if not nodes.carries(v.type) else bars[v] if v in bars else nodes.zero(b, v.type))
+    scope.add(op.node, b.one(Construct(tangent_variant(nodes.datatypes, op.variant), tuple(parts))))

@@ -1,0 +1,79 @@
+"""The functions that a derivative of a function becomes, as those who call them see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dlang.ir.anf import Array, Atom, SizeOf
+from dlang.ir.builder import Builder
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is differentiated: the positions of parameters, and which results may have cotangents.
+
+    border: cotangents are of the types of the values, as in `Vjp`, and nothing is added to. Else those of nodes are of
+    their cotangent types, and those of array parameters come in and are added to, in place.
+    tape: the name of the tape's datatype if a `Record` has given one.
+    """
+
+    function: str
+    wrt: tuple[int, ...]
+    seeded: tuple[bool, ...]
+    border: bool = False
+    tape: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cotangents:
+    """What a backward function takes after its first arguments: sizes, cotangents, cotangents to add to.
+
+    sizes: where a cotangent has a size that the function itself computes, it is a parameter and checked: the position
+    of the result and of the axis at which the caller finds it. into: the positions of parameters whose cotangents come
+    in.
+    """
+
+    sizes: tuple[tuple[int, int], ...]
+    into: tuple[int, ...]
+
+    def args(self, b: Builder, bars: Sequence[Atom | None]) -> list[Atom]:
+        """The arguments, from a cotangent or None for each result, without those to add to."""
+        out: list[Atom] = []
+        for k, axis in self.sizes:
+            bar = bars[k]
+            assert bar is not None and isinstance(bar.type, Array)
+            size = bar.type.shape[axis]
+            out.append(b.size(size) if size.constant is not None or size.atom is not None else b.one(SizeOf(size)))
+        return [*out, *(bar for bar in bars if bar is not None)]
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """function(params, sizes, cotangents, into) -> (results, cotangents of the parameters)."""
+
+    function: str
+    cotangents: Cotangents
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """forward(params) -> (results, tape), backward(tape, i64 params, sizes, cotangents, into) -> cotangents.
+
+    params: the positions of the i64 parameters that the backward half takes, among all parameters.
+    """
+
+    forward: str
+    backward: str
+    tape: str
+    params: tuple[int, ...]
+    cotangents: Cotangents
+
+
+class Derivatives(Protocol):
+    """Who makes these functions, once for each key: a function that is under way is found by its signature."""
+
+    def fused(self, key: Key) -> Fused: ...
+
+    def halves(self, key: Key) -> Halves: ...
