@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TOUR := ../shared/tour
-LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/01_basics.dl $(TOUR)/02_arrays.dl)
+LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
 
 .PHONY: venv demo test fuzz fuzz-front bench format clean
 

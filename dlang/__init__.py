@@ -23,8 +23,9 @@ the command `dlc`, `python/` is what follows here:
     model.loss(params, images, labels)      # NumPy arrays in and out; types, ranks and sizes are checked
     dlang.grad(model.loss)(params, images, labels)
 
-`load(path)` and `compile(text)` give modules; `primitive` lets them call a function of Python; `grad` and `value_and_grad` differentiate their functions;
-`compilations()` counts what has been compiled; mistakes raise `DlangError`, whose text is the whole message.
+`load(path)` and `compile(text)` give modules; `primitive` lets them call a function of Python; `grad`,
+`value_and_grad`, `vjp`, `jvp`, `jacobian` and `hessian` differentiate their functions; `compilations()` counts what has
+been compiled; mistakes raise `DlangError`, whose text is the whole message.
 """
 
 from __future__ import annotations
@@ -32,11 +33,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["DlangError", "compilations", "compile", "grad", "load", "primitive", "value_and_grad"]
+__all__ = [
+    "DlangError",
+    "compilations",
+    "compile",
+    "grad",
+    "hessian",
+    "jacobian",
+    "jvp",
+    "load",
+    "primitive",
+    "value_and_grad",
+    "vjp",
+]
 
 if TYPE_CHECKING:
     from dlang.diagnostics import DlangError
-    from dlang.python.derivatives import grad, value_and_grad
+    from dlang.python.derivatives import grad, hessian, jacobian, jvp, value_and_grad, vjp
     from dlang.python.module import compilations, compile, load
     from dlang.python.primitive import primitive
 
@@ -45,9 +58,13 @@ _HOMES = {
     "compilations": "dlang.python.module",
     "compile": "dlang.python.module",
     "grad": "dlang.python.derivatives",
+    "hessian": "dlang.python.derivatives",
+    "jacobian": "dlang.python.derivatives",
+    "jvp": "dlang.python.derivatives",
     "load": "dlang.python.module",
     "primitive": "dlang.python.primitive",
     "value_and_grad": "dlang.python.derivatives",
+    "vjp": "dlang.python.derivatives",
 }
 
 

@@ -13,27 +13,40 @@ from functools import cached_property
 from typing import NamedTuple
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Source:
-    """A text and where it came from; positions in it are offsets in characters."""
+    """A text and where it came from; positions in it are offsets in characters.
+
+    A file is one, or each of its declarations is: then what is known of a declaration stays true when something above
+    it is edited, and only its place moves. first_line, offset: the place in the file; number: of the declaration, for
+    ever; whole: the file.
+    """
 
     path: str
     text: str
+    first_line: int = 1
+    offset: int = 0
+    number: int = 0
+    whole: Source | None = None
 
     @cached_property
     def line_starts(self) -> list[int]:
         return [0] + [i + 1 for i, c in enumerate(self.text) if c == "\n"]
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of an offset, both counted from 1."""
+        """Line and column in the file, both counted from 1."""
         line = bisect_right(self.line_starts, offset)
-        return line, offset - self.line_starts[line - 1] + 1
+        return line + self.first_line - 1, offset - self.line_starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        """The text of a line, counted from 1, without its end."""
-        start = self.line_starts[number - 1]
+        """The text of a line of the file, without its end."""
+        start = self.line_starts[number - self.first_line]
         end = self.text.find("\n", start)
         return self.text[start:] if end < 0 else self.text[start:end]
+
+    @property
+    def file(self) -> Source:
+        return self if self.whole is None else self.whole
 
 
 class Span(NamedTuple):
@@ -55,9 +68,25 @@ class Span(NamedTuple):
         line, column = self.source.position(self.start)
         return f"{self.source.path}:{line}:{column}"
 
+    @property
+    def first(self) -> int:
+        """The offset of the start in the file."""
+        return self.source.offset + self.start
+
+    @property
+    def last(self) -> int:
+        """The offset of the end in the file."""
+        return self.source.offset + self.end
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
     def to(self, other: Span) -> Span:
-        """From the start of this span to the end of another."""
-        return Span(self.source, self.start, other.end)
+        """From the start of this span to the end of another of the same file."""
+        if self.source is other.source:
+            return Span(self.source, self.start, other.end)
+        return Span(self.source.file, self.first, other.last)
 
     def reached(self, site: CallSite) -> Span:
         """The same place in code that has taken the place of a call."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Backend = Literal["interp", "cpu"]
 BACKENDS: tuple[Backend, ...] = ("interp", "cpu")
 Observer = Callable[[str, "anf.Program"], None]
+Extension = Callable[["anf.Program", "Sequence[Entry]"], tuple["anf.Program", list[str]]]
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,12 @@ def lower(
     verify: bool = False,
     observe: Observer | None = None,
     structs: StructClasses | None = None,
+    extend: Extension | None = None,
 ) -> tuple[anf.Program, list[Entry]]:
     """The optimised program in which every requested function is a function, and these in order.
 
-    structs: the classes by which functions of Python know structs.
+    structs: the classes by which functions of Python know structs. extend: adds functions of its own to the program
+    before it is optimised, and names them.
     """
     from dlang.optimize.pipeline import optimise
     from dlang.specialize.specialize import Specializer
@@ -89,8 +92,11 @@ def lower(
     try:
         with room():
             entries = [specializer.entry(r.decl, r.bindings) for r in requests]
-            names = [e.name for e in entries]
-            return optimise(specializer.program, names, verify=verify, observe=observe), entries
+            program, names = specializer.program, [e.name for e in entries]
+            if extend is not None:
+                program, more = extend(program, entries)
+                names += more
+            return optimise(program, names, verify=verify, observe=observe), entries
     except RecursionError:
         raise too_deep(requests) from None
 

@@ -146,6 +146,38 @@ def test_the_counts_in_the_semantics_are_those_of_the_interpreter():
     assert f"takes {interpreter.operations}:" in text
 
 
+UPDATES = """
+fn shift(x: f64[n], k: i64) -> f64 {
+  var y = x
+  for j < k { y[j] = 0.5 * y[j] + y[j + 1] }
+  sum(y)
+}
+fn slope(x: f64[n], k: i64) -> f64 = sum(grad(shift)(x, k))
+fn slices(x: f64[n], k: i64) -> f64 {
+  var total = 0.0
+  for j < k { total += reverse(x[j..])[0] }
+  total
+}
+fn run_shift(n: i64, k: i64) -> f64 = shift([f64(i) for i < n], k)
+fn run_slope(n: i64, k: i64) -> f64 = slope([f64(i) for i < n], k)
+fn run_slices(n: i64, k: i64) -> f64 = slices([f64(i) for i < n], k)
+"""
+
+
+@pytest.mark.parametrize("name", ["run_shift", "run_slope", "run_slices"])
+def test_reads_updates_slices_and_their_adjoints_cost_the_same_in_arrays_of_every_size(name):
+    checked = check(Source("updates.dl", UPDATES))
+    program, (entry,) = lower([Request(checked.module.functions[name])])
+
+    def operations(n, k):
+        interpreter = Interpreter(program)
+        call(interpreter, entry, [], [n, k])
+        return interpreter.operations
+
+    per_trip = [(operations(n, 40) - operations(n, 20)) / 20 for n in (100, 1000)]
+    assert per_trip[0] == per_trip[1] < 40
+
+
 def test_every_operation_of_the_ir_is_in_the_semantics():
     from typing import get_args
 

@@ -1,8 +1,4 @@
-"""The functions that reverse mode makes of a function: fused, or its two halves with a tape between them.
-
-The tape of a call is one node: its fields are what the backward half mentions of the forward half and nothing else.
-Tapes of calls in a branch, a loop or a recursion are handles to such nodes, so they nest as the calls did.
-"""
+"""The functions that reverse mode makes of a function: fused, or its two halves with a tape between them."""
 
 from __future__ import annotations
 
@@ -13,51 +9,17 @@ from functools import cached_property
 from dlang.ad.activity import active_vars
 from dlang.ad.calls import ruled
 from dlang.ad.conversions import Conversions, retyped
+from dlang.ad.halves import Walked, split
 from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ad.reverse import pull_block
-from dlang.ad.scope import Scope, pruned_block, with_cheap
+from dlang.ad.scope import Scope
 from dlang.ad.signatures import Cotangents, Fused, Halves, Key
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Call,
-    Check,
-    Construct,
-    Datatype,
-    Fields,
-    Function,
-    Let,
-    Prim,
-    Program,
-    Scalar,
-    Size,
-    SizeOf,
-    Type,
-    Var,
-    Variant,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import Array, Atom, Block, Call, Datatype, Function, Let, Program, Scalar, Type, Var, fresh
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, free_vars, refresh, type_vars
+from dlang.ir.traverse import Renaming, refresh, type_vars
 from dlang.ir.types import I64
 from dlang.optimize.distribute import distribute_function
-
-
-@dataclass(slots=True)
-class _Walked:
-    """A function, differentiated: variables of its own, the forward lets, and the block of its adjoint."""
-
-    params: tuple[Var, ...]
-    results: tuple[Var, ...]  # formal
-    forward: list[Let]
-    values: tuple[Atom, ...]
-    backward: Block
-    more: tuple[Var, ...]  # parameters for sizes, cotangents, cotangents to add to
-    bars: tuple[Var, ...]  # formal, of the parameters
-    cotangents: Cotangents
 
 
 @dataclass
@@ -118,7 +80,8 @@ class Adjoints:
             self.functions[backward] = Function(backward, (node, *sizes, *more), bars, Block((), ()))
             self.datatypes[tape] = Datatype(tape, (), label)
             self._halves[key] = Halves(forward, backward, tape, passed, cotangents)
-            self._split(self._walk(key), self._halves[key], source, label)
+            for f in split(self._walk(key), self._halves[key], self.functions, self.datatypes, source, label):
+                self.functions[f.name] = f
         return self._halves[key]
 
     # ---- signatures
@@ -164,7 +127,7 @@ class Adjoints:
         return [*sizes, *bars, *incoming], Cotangents(tuple(places), tuple(k for k, _ in into))
 
     # ---- the walk
-    def _walk(self, key: Key) -> _Walked:
+    def _walk(self, key: Key) -> Walked:
         source = self.program.functions[key.function]
         nodes = self.nodes
         renaming = Renaming({}, fresh=True)
@@ -198,7 +161,7 @@ class Adjoints:
         formals = Renaming(dict(zip(source.params, params, strict=True)), fresh=True)
         outs = tuple([formals.bind(r) for r in source.results])
         block = Block(tuple(backward), tuple(found))
-        return _Walked(params, outs, forward, body.results, block, tuple(more), self._bars(key, params), cotangents)
+        return Walked(params, outs, forward, body.results, block, tuple(more), self._bars(key, params), cotangents)
 
     def _seed(self, b: Builder, atom: Atom, bar: Var) -> Atom:
         return retyped(b, bar, self.nodes.type(atom.type))
@@ -206,103 +169,3 @@ class Adjoints:
     def _found(self, b: Builder, scope: Scope, key: Key, w: Var) -> Atom:
         """The cotangent of a parameter, as the caller wants it."""
         return self.nodes.from_tangent(b, w, scope.pop(w)) if key.border else scope.take(w)
-
-    # ---- the tape
-    def _split(self, w: _Walked, halves: Halves, source: Function, label: str) -> None:
-        """Makes the two functions of one that was walked, and the datatype of the tape."""
-        passed = {w.params[k] for k in halves.params}
-        bound = {v for let in w.forward for v in let.vars}
-        sizes = _polynomials(w.forward)
-        block = with_cheap(pruned_block(w.backward), w.forward, bound)
-        again = [Let((v,), SizeOf(sizes[v])) for v in free_vars(block) if v in sizes]
-        block = Block((*again, *block.lets), block.results)
-        outside = (bound | set(w.params)) - passed
-        opened = Renaming(dict(sizes))
-        saved: dict[Var, Var] = {}  # what is saved, and the field for it
-        fields = Renaming({}, fresh=True)
-
-        def save(v: Var) -> None:
-            if v in saved:
-                return
-            type = opened.type(v.type)
-            for size in type_vars(type):
-                save(size)
-            saved[v] = fields.env[v] = fresh(v.name, fields.type(type))
-
-        for v in free_vars(block):
-            if v in outside:
-                save(v)
-        variant = Variant(halves.tape, 0, "Tape", tuple(saved.values()))
-        self.datatypes[halves.tape] = Datatype(halves.tape, (variant,), label)
-        node = fresh("tape", Scalar(halves.tape))
-        made = Let((node,), Construct(variant, tuple(saved)), source.span)
-        body = Block((*w.forward, made), (*w.values, node))
-        formal = fresh("tape", node.type)
-        self.functions[halves.forward] = Function(
-            halves.forward, w.params, (*w.results, formal), body, source.label, source.span
-        )
-        self._backward(w, halves, variant, saved, block, source)
-
-    def _backward(
-        self, w: _Walked, halves: Halves, variant: Variant, saved: dict[Var, Var], block: Block, source: Function
-    ) -> None:
-        b = Builder(self.functions, source.span)
-        r = Renaming({}, fresh=True)
-        node = fresh("tape", Scalar(halves.tape))
-        params = [r.bind(w.params[k]) for k in halves.params]
-        more = [r.bind(v) for v in w.more]
-        bars = [r.bind(v) for v in w.bars]
-        with b.scope() as lets:
-            if saved:
-                opened = dict(zip(saved, b.emit(Fields(variant, node)), strict=True))
-                for k, size in zip(halves.params, params, strict=True):
-                    if w.params[k] in opened:
-                        _as_passed(b, opened, w.params[k], size)
-                r.env.update(opened)
-            for v, param in zip((*(w.params[k] for k in halves.params), *w.more), (*params, *more), strict=True):
-                r.env[v] = param
-            copy = r.block(block)
-        body = Block((*lets, *copy.lets), copy.results)
-        self.functions[halves.backward] = Function(
-            halves.backward, (node, *params, *more), tuple(bars), body, source.label, source.span
-        )
-
-
-def _as_passed(b: Builder, opened: dict[Var, Var], size: Var, param: Var) -> None:
-    """Writes the types of saved arrays with a size that the function is given, which is the one saved."""
-    own = opened[size]
-    subjects = [v for v in opened if own in type_vars(opened[v].type)]
-    moved = Renaming({own: param})
-    types = [moved.type(opened[v].type) for v in subjects]
-    parts = ("a tape is of a call with the size ", "", ", not ", "", "")
-    checked = b.check(
-        b.prim("eq", own, param), "E0706", parts, (own, param), [opened[v] for v in subjects], types
-    )
-    opened.update(zip(subjects, checked, strict=True))
-    opened[size] = param
-
-
-def _polynomials(lets: Sequence[Let]) -> dict[Var, Size]:
-    """The i64 variables that are polynomials of others: what the types of saved arrays are written in."""
-    found: dict[Var, Size] = {}
-
-    def of(atom: Atom) -> Size:
-        return poly(atom).substitute(found.get)
-
-    for let in lets:
-        match let.op:
-            case SizeOf(size):
-                found[let.vars[0]] = size.substitute(found.get)
-            case Prim("add", (x, y)) if let.vars[0].type == I64:
-                found[let.vars[0]] = of(x) + of(y)
-            case Prim("sub", (x, y)) if let.vars[0].type == I64:
-                found[let.vars[0]] = of(x) - of(y)
-            case Prim("mul", (x, y)) if let.vars[0].type == I64:
-                found[let.vars[0]] = of(x) * of(y)
-            case Prim("neg", (x,)) if let.vars[0].type == I64:
-                found[let.vars[0]] = -of(x)
-            case Check(subjects=subjects):
-                found.update((v, of(s)) for v, s in zip(let.vars, subjects, strict=True) if v.type == I64)
-            case _:
-                pass
-    return found

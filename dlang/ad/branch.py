@@ -9,14 +9,13 @@ other arm returns dummies in their place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, pruned_block, with_cheap, with_sizes
-from dlang.ir.anf import Array, Atom, Block, If, Let, Var
+from dlang.ir.anf import Array, Atom, Block, If, Let, Scalar, Var
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, bound_vars, free_vars, refresh
-from dlang.ir.types import I64
 
 
 @dataclass(slots=True)
@@ -82,16 +81,19 @@ def _save(
 ) -> tuple[If, list[Var], tuple[Block, Block]]:
     """The branch with what its adjoint needs as further results, the variables of these, and the adjoint's arms."""
     saved: list[list[Var]] = []
+    sizes: list[dict[Var, int]] = []  # scalars that an arm returns already, and their positions among its results
     outside: list[Var] = []
     backward: list[Block] = []
     for a, block in zip(arms, blocks, strict=True):
-        # A size that the branch returns already stands for itself: the cotangents of its arrays have it in their types.
+        # A scalar that the branch returns already stands for itself; sizes must: the types of cotangents have them.
         inside = {v for let in a.forward for v in let.vars}
-        returned = {
-            r: v
-            for r, v in zip(a.results, let.vars, strict=True)
-            if isinstance(r, Var) and r in inside and v.type == I64
+        positions = {
+            r: k
+            for k, (r, v) in enumerate(zip(a.results, let.vars, strict=True))
+            if isinstance(r, Var) and r in inside and isinstance(v.type, Scalar)
         }
+        sizes.append(positions)
+        returned = {r: let.vars[k] for r, k in positions.items()}
         bound = inside - returned.keys()
         block = with_cheap(block, a.forward, bound)
         renaming = Renaming(returned, fresh=True)
@@ -107,14 +109,14 @@ def _save(
                 b.append(let)
             results = list(a.results)
             for j, mine in enumerate(saved):
-                results += mine if j == k else dummies(b, mine)
+                results += mine if j == k else dummies(b, mine, {r: a.results[at] for r, at in sizes[j].items()})
         forward.append(Block(tuple(lets), tuple(results)))
     return If(op.condition, *forward), outside, (backward[0], backward[1])
 
 
-def dummies(b: Builder, vars: Sequence[Var]) -> list[Atom]:
-    """Values of the types of variables; a size among them is 0."""
-    renaming = Renaming({})
+def dummies(b: Builder, vars: Sequence[Var], sizes: Mapping[Var, Atom]) -> list[Atom]:
+    """Values of the types of variables; a size among them is 0, others are as given."""
+    renaming = Renaming(sizes)
     out = []
     for v in vars:
         value = dummy(b, renaming.type(v.type))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.ad.place import emit_comp, place
-from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, copied
+from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, carry, copied
 from dlang.ad.sequential import sequential
 from dlang.ir.affine import Change, axes_of, degree_less, extent, hull
 from dlang.ir.anf import (
@@ -302,25 +302,23 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> Let:
         positions = positions_of(rank, reduced, b)
     renaming = Renaming(positions)
     body = [*lets, *(renaming.let(inner) for inner in op.body.lets)]
+    carry(scope.active, renaming)
+    result = renaming.atom(op.body.results[k])
     if kept:
         # The reduced axes have become values of the body, so its indices mention them as data.
         box = hull(op.axes, scope.known.within(op.axes)) or {}
         digits = {v: box[a] for a, v in positions.items() if isinstance(v, Var) and a in box}
-        pull_body(scope, kept, body, [(op.body.results[k], g, d.index if d.shape else None)], {}, digits)
+        pull_body(scope, kept, body, [(result, g, d.index if d.shape else None)], {}, digits)
         return forward
     renaming = Renaming({}, fresh=True)
     copies = copied(scope.active, body, renaming)
     with b.scope() as back:
         here = b.one(Read(g, d.index)) if d.shape and isinstance(g, Var) else g
-        scope.add(renaming.atom(_through(op.body.results[k], positions)), here)
+        scope.add(renaming.atom(result), here)
         point = scope.walk(copies, scope)
     for inner in (*point, *back):
         b.append(inner)
     return forward
-
-
-def _through(atom: Atom, positions: dict[Var, Atom]) -> Atom:
-    return positions.get(atom, atom) if isinstance(atom, Var) else atom
 
 
 def positions_of(rank: Atom, reduced: Sequence[Axis], b: Builder) -> dict[Var, Atom]:

@@ -6,11 +6,11 @@ once, so one table serves all blocks of a function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dlang.ad.scope import zero
-from dlang.ir.anf import Atom, Function, Let, Var, fresh
+from dlang.ad.conversions import Conversions
+from dlang.ir.anf import Atom, Let, Type, Var, fresh
 from dlang.ir.builder import Builder
 
 
@@ -24,22 +24,27 @@ class Dual:
 
     b: Builder
     active: set[Var]
-    functions: Mapping[str, Function]
+    nodes: Conversions
     walk: Callable[[Sequence[Let], Dual], None]
     named: Callable[[str, tuple[bool, ...]], str]
     dots: dict[Var, Atom] = field(default_factory=dict)
 
-    def is_active(self, atom: Atom | None) -> bool:
-        return isinstance(atom, Var) and atom in self.active
+    def carries(self, type: Type) -> bool:
+        """Whether a value of this type can have a tangent."""
+        return self.nodes.carries(type)
 
     def dot(self, atom: Atom | None) -> Atom | None:
         """The tangent of a value; None is zero."""
         return self.dots.get(atom) if isinstance(atom, Var) else None
 
+    def zero(self, type: Type) -> Atom:
+        """The zero tangent of values of a type."""
+        return self.nodes.zero(self.b, type)
+
     def built(self, atom: Atom) -> Atom:
         """As `dot`, with the zero built."""
         dot = self.dot(atom)
-        return zero(self.b, atom.type) if dot is None else dot
+        return self.zero(atom.type) if dot is None else dot
 
     def array(self, var: Var) -> Var:
         """As `built`, of an array."""
@@ -49,7 +54,7 @@ class Dual:
 
     def bind(self, var: Var) -> Var:
         """A variable for the tangent of one, which whoever asks binds."""
-        dot = fresh(f"{var.name}_dot", var.type)
+        dot = fresh(f"{var.name}_dot", self.nodes.type(var.type))
         self.dots[var] = dot
         return dot
 

@@ -38,7 +38,7 @@ def expand_innermost(program: Program) -> Program | None:
     functions = dict(program.functions)
     datatypes = dict(program.datatypes)
     adjoints = Adjoints(program, functions, datatypes)
-    duals = Duals(program, functions)
+    duals = Duals(program, adjoints.nodes)
     found = False
 
     def block(b: Block) -> Block:

@@ -13,6 +13,7 @@ from dlang.ad.activity import next_state
 from dlang.ad.dual import Dual
 from dlang.ad.forward_comprehension import push_comp
 from dlang.ad.forward_linear_algebra import push_library
+from dlang.ad.forward_nodes import push_construct, push_fields
 from dlang.ad.refusal import refusal
 from dlang.ad.rules import cast_tangent, tangent
 from dlang.ir.anf import (
@@ -23,9 +24,11 @@ from dlang.ir.anf import (
     Check,
     Comp,
     Concat,
+    Construct,
     Contract,
     Copy,
     Effect,
+    Fields,
     For,
     Foreign,
     If,
@@ -40,6 +43,7 @@ from dlang.ir.anf import (
     Var,
     View,
     While,
+    fresh,
 )
 from dlang.ir.traverse import Renaming
 from dlang.ir.types import array_type, carries, dtype_of
@@ -77,6 +81,12 @@ def _push(let: Let, s: Dual) -> None:
         case Library():
             s.b.append(let)
             push_library(let, op, s)
+        case Construct():
+            s.b.append(let)
+            push_construct(let, op, s)
+        case Fields():
+            s.b.append(let)
+            push_fields(let, op, s)
         case Scan(monoid="prod"):
             _push_running_product(let, op, s)
         case Foreign() | Effect():
@@ -191,26 +201,24 @@ def _push_loop(let: Let, op: For | While, s: Dual) -> None:
 # ---- calls -----------------------------------------------------------------------------------------------------------
 def _push_call(let: Let, op: Call, s: Dual) -> None:
     """A function with a rule gives its results to the rule; of any other the dual function gives both."""
-    b = s.b
-    function = s.functions[op.function]
-    carrying = [v for v in let.vars if carries(v.type)]
-    rules = function.rules
+    b, nodes = s.b, s.nodes
+    rules = b.functions[op.function].rules
     if rules is not None and rules.pushforward is not None:
         b.append(let)
         if any(s.dot(op.args[k]) is not None for k in rules.wrt):
-            given = tuple([s.built(op.args[k]) for k in rules.wrt])
-            dots = tuple([s.bind(v) for v in carrying])
-            b.append(Let(dots, Call(rules.pushforward, (*op.args, *let.vars, *given)), let.span))
+            # A rule is in terms of the types of the values.
+            seeds = tuple([nodes.from_tangent(b, op.args[k], s.dot(op.args[k])) for k in rules.wrt])
+            own = [v for v in let.vars if carries(v.type)]
+            dots = [fresh(f"{v.name}_dot", v.type) for v in own]
+            b.append(Let(tuple(dots), Call(rules.pushforward, (*op.args, *let.vars, *seeds)), let.span))
+            for v, dot in zip(own, dots, strict=True):
+                if v in s.active:
+                    s.set(v, nodes.to_tangent(b, v, dot))
         return
     marks = tuple([s.dot(a) is not None for a in op.args])
     if not any(marks):
         b.append(let)
         return
-    args = (*op.args, *[dot for a in op.args if (dot := s.dot(a)) is not None])
-    dots = tuple([s.bind(v) for v in carrying])
-    b.append(Let((*let.vars, *dots), Call(s.named(op.function, marks), args), let.span))
-
-
-def result_dots(results: Sequence[Atom], s: Dual) -> tuple[Atom, ...]:
-    """The tangents of the results of a function."""
-    return tuple([s.built(r) for r in results if carries(r.type)])
+    args = (*op.args, *[given for a in op.args if (given := s.dot(a)) is not None])
+    vars = tuple([s.bind(v) for v in let.vars if s.carries(v.type)])
+    b.append(Let((*let.vars, *vars), Call(s.named(op.function, marks), args), let.span))

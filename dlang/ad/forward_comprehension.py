@@ -15,9 +15,9 @@ from dlang.ad.dual import Dual
 from dlang.ad.scope import copied
 from dlang.ad.sequential import by_element, others, sequential
 from dlang.ir.affine import axes_of
-from dlang.ir.anf import Axis, Block, Comp, Destination, Keep, Let, Lit, Read, Var, fresh
+from dlang.ir.anf import Axis, Block, Comp, Destination, Keep, Let, Read, Var, fresh
 from dlang.ir.traverse import Renaming
-from dlang.ir.types import dtype_of, type_of
+from dlang.ir.types import type_of
 
 
 def push_comp(let: Let, op: Comp, s: Dual) -> None:
@@ -53,7 +53,9 @@ def push_comp(let: Let, op: Comp, s: Dual) -> None:
             continue
         assert into is None or isinstance(into, Var)
         vars.append(s.bind(var))
-        results.append(Lit(0.0, dtype_of(var)) if dot is None else dot)
+        with s.b.scope() as more:
+            results.append(s.zero(value.type) if dot is None else dot)
+        lets += more
         destinations.append(
             replace(d, into=into, monoid="set") if isinstance(d, Keep) and sets else replace(d, into=into)
         )

@@ -1,7 +1,6 @@
 """The adjoints of making a node and of looking into one.
 
-    x = K(a…)          ā += the field of x̄ for a, where x̄ is not zero
-    a… = fields K x    x̄ += K̄(ā…)
+With x = K(a…), ā gets the field of x̄ for a where x̄ is not zero; with a… = fields K x, x̄ gets K̄(ā…).
 """
 
 from __future__ import annotations

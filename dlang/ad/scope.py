@@ -217,10 +217,13 @@ def copied(active: set[Var], lets: Sequence[Let], renaming: Renaming) -> list[Le
                 renaming.env[v] = renaming.atom(s)
             continue
         out.append(renaming.let(let))
-    for old, new in renaming.env.items():
-        if old in active and isinstance(new, Var):
-            active.add(new)
+    carry(active, renaming)
     return out
+
+
+def carry(active: set[Var], renaming: Renaming) -> None:
+    """What stands for an active variable is active."""
+    active.update(new for old, new in renaming.env.items() if old in active and isinstance(new, Var))
 
 
 def spanned(scope: Scope, span: Span | None) -> None:

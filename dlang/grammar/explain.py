@@ -247,6 +247,7 @@ _BEFORE_NAME: dict[str, tuple[str, str, str | None]] = {
     "raise": ("a failure", 'fail("message")', None),
     "throw": ("a failure", 'fail("message")', None),
     "val": ("a value", "let x = …", "let"),
+    **dict.fromkeys(("elif", "elsif", "elseif"), ("another condition", "} else if condition {", "if")),
     "mut": ("a value that changes", "var x = …", ""),
 }
 
@@ -332,13 +333,36 @@ def _hole_as_value(stop: Stop) -> Explanation | None:
     return stop.says("E0101", "expected an expression, found `_`", "", "`_` stands in patterns and sizes", edit=edit)
 
 
+def _increment(stop: Stop) -> Explanation | None:
+    token, before, after = stop.token, stop.before, stop.tokens[min(stop.at + 1, len(stop.tokens) - 1)]
+    if token.kind not in ("+", "-") or before is None or before.kind != token.kind or before.end != token.start:
+        return None
+    if after.kind not in ("}", END) and "\n" not in stop.source.text[token.end : after.start]:
+        return None
+    edit = Edit(stop.at - 1, stop.at + 1, [Token("NL", "\n", token.end, token.end)])
+    return stop.says("E0115", f"`{token.kind * 2}` is no operator", "", f"write `x {token.kind}= 1`", edit=edit)
+
+
+def _pattern_without_parentheses(stop: Stop) -> Explanation | None:
+    """`let a, b = …`"""
+    if stop.token.kind != "," or not (stop.is_kind(-2, "let") or stop.is_kind(-2, "var")):
+        return None
+    begin = end = stop.at - 1
+    while stop.tokens[end].kind in ("NAME", ","):
+        end += 1
+    names, start = stop.tokens[begin:end], stop.before.start if stop.before else 0
+    written = "".join(t.text if t.kind == "NAME" else ", " for t in names)
+    help = f"a tuple is taken apart by a pattern in parentheses: `({written})`"
+    edit = Edit(begin, end, [Token("(", "(", start, start), *names, Token(")", ")", start, start)])
+    return stop.says("E0101", f"expected {_expected(stop)}, found `,`", "", help, edit=edit)
+
+
 def _operand(stop: Stop) -> Explanation | None:
     """`a + if c { b } else { d }`: what ends in a block is an operand in parentheses only."""
-    token, before = stop.token, stop.before
-    if token.kind not in ("if", "match") or not stop.expects_value or "let" in stop.accepted or before is None:
+    written = {"if": "if … { … } else { … }", "match": "match … { … }"}.get(stop.token.kind)
+    if written is None or not stop.expects_value or "let" in stop.accepted or stop.before is None:
         return None
-    message = f"expected an operand after `{before.text}`, found the keyword `{token.text}`"
-    written = "if … { … } else { … }" if token.kind == "if" else "match … { … }"
+    message = f"expected an operand after `{stop.before.text}`, found the keyword `{stop.token.text}`"
     return stop.says("E0101", message, "", f"put it into parentheses: `({written})`")
 
 
@@ -408,6 +432,8 @@ _RULES: tuple[Callable[[Stop], Explanation | None], ...] = (
     _foreign_word,
     _name,
     _hole_as_value,
+    _increment,
+    _pattern_without_parentheses,
     _operand,
     _missing_brace,
 )

@@ -1,7 +1,7 @@
 """Text → syntax tree.
 
 The text is split at its top-level declarations, and each is lexed, laid out and parsed on its own: a mistake in one
-costs none of the others, and a declaration's tree depends on its own text and place alone.
+costs none of the others, and a declaration's tree depends on its own text alone (`Parts`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import cast
 
 from dlang.diagnostics import Diagnostic, Source, Span
@@ -31,11 +32,25 @@ _WITH_BODY = ("fn", "struct", "enum", "test", "pullback", "pushforward")
 _DOCUMENTED = (s.Fn, s.Struct, s.Enum, s.Const, s.Extern)
 
 
-def parse(source: Source) -> tuple[s.Module, list[Diagnostic]]:
-    """The tree of a file, and what is wrong in it. What could not be repaired is left out of the tree."""
+@dataclass(slots=True)
+class Parts:
+    """The declarations of files, by their path and text, to be taken over when a file is parsed again.
+
+    Each has a source of its own, which is moved to where the declaration stands now.
+    """
+
+    kept: dict[str, dict[str, list[tuple[Source, tuple[s.Item, ...]]]]] = field(default_factory=dict)
+    made: int = 0
+
+
+def parse(source: Source, parts: Parts | None = None) -> tuple[s.Module, list[Diagnostic]]:
+    """The tree of a file, and what is wrong in it. What could not be repaired is left out of the tree.
+
+    parts: what was parsed before. The same declaration is then the same tree, and spans are those of its own source.
+    """
     with no_collection():
         parser = _Parser(source)
-        items = parser.module()
+        items = parser.module(parts)
         return s.Module(source, items, _module_doc(source, items)), parser.sorted_diagnostics()
 
 
@@ -83,10 +98,10 @@ def no_collection() -> Iterator[None]:
 
 
 class _Parser:
-    """The parts that all declarations of a source share."""
+    """The parts that all declarations of a file share. `source` is that of the declaration at hand."""
 
     def __init__(self, source: Source) -> None:
-        self.source = source
+        self.file = self.source = source
         self.tables = tables()
         self.builder = Builder(source, self.expression)
         self.methods: list[Method | None] = [
@@ -95,31 +110,59 @@ class _Parser:
         self.diagnostics = self.builder.diagnostics
 
     def sorted_diagnostics(self) -> list[Diagnostic]:
-        return sorted(self.diagnostics, key=lambda d: (d.span.start, d.span.end) if d.span else (0, 0))
+        return sorted(self.diagnostics, key=lambda d: (d.span.first, d.span.last) if d.span else (0, 0))
 
-    def module(self) -> tuple[s.Item, ...]:
-        text = self.source.text
-        parts = [self._shallow(tokenize(text, start, end)) for start, end in declarations(text)]
+    def module(self, parts: Parts | None) -> tuple[s.Item, ...]:
+        ranges = declarations(self.file.text)
+        before = parts.kept.get(self.file.path, {}) if parts is not None else {}
+        kept: dict[str, list[tuple[Source, tuple[s.Item, ...]]]] = {}
         nesting: list[int] = []  # per part, how many more brackets open than close; found when first needed
         items: list[s.Item] = []
-        at = 0
-        while at < len(parts):
-            taken = 1
-            found = self._well_formed(parts[at])
-            nesting = nesting or ([] if found is not None else [_nesting(part) for part in parts])
-            if found is None and (taken := _balanced_run(nesting, at)) > 1:
-                # A bracket is open at the end: what follows may be its content, although it isn't indented.
-                found = self._well_formed([token for part in parts[at : at + taken] for token in part])
+        at = line = 0  # `line`: how many end before `at`
+        lines_to = 0
+        while at < len(ranges):
+            start, end = ranges[at]
+            line += self.file.text.count("\n", lines_to, start)
+            lines_to = start
+            text = self.file.text[start:end]
+            if known := before.get(text):
+                own, found_ = known.pop(0)
+                own.first_line, own.offset, own.whole = line + 1, start, self.file
+                kept.setdefault(text, []).append((own, found_))
+                items.extend(found_)
+                at += 1
+                continue
+            taken, reported = 1, len(self.diagnostics)
+            tokens = self._enter(start, end, line, parts)
+            found = self._well_formed(tokens)
             if found is None:
-                taken = 1
-                found = self._with_mistakes(parts[at])
+                nesting = nesting or [_nesting(tokenize(self.file.text, *r)) for r in ranges]
+                if (taken := _balanced_run(nesting, at)) > 1:
+                    # A bracket is open at the end: what follows may be its content, although it isn't indented.
+                    found = self._well_formed(self._enter(start, ranges[at + taken - 1][1], line, parts))
+                if found is None:
+                    taken = 1
+                    found = self._with_mistakes(self._enter(start, end, line, parts))
             items.extend(found)
+            if taken == 1 and len(self.diagnostics) == reported:
+                kept.setdefault(text, []).append((self.source, tuple(found)))
             at += taken
+        if parts is not None:
+            parts.kept[self.file.path] = kept
         statements = [item for item in items if isinstance(item, s.Statement) and not isinstance(item, s.Fn)]
         if len(statements) > STATEMENTS:
             self.diagnostics.append(too_long(statements[STATEMENTS].span, "this script"))
             return tuple(i for i in items if isinstance(i, s.Fn) or not isinstance(i, s.Statement))
         return tuple(items)
+
+    def _enter(self, start: int, end: int, line: int, parts: Parts | None) -> list[Token]:
+        """Goes to a range of the file, which begins after so many lines; its tokens."""
+        if parts is None:
+            return self._shallow(tokenize(self.file.text, start, end))
+        parts.made += 1
+        text = self.file.text[start:end]
+        self.source = self.builder.source = Source(self.file.path, text, line + 1, start, parts.made, self.file)
+        return self._shallow(tokenize(text))
 
     def _shallow(self, tokens: list[Token]) -> list[Token]:
         """The tokens; none where brackets are nested too deeply, which is reported."""
@@ -252,8 +295,8 @@ def _balanced_run(nesting: list[int], at: int) -> int:
 def _module_doc(source: Source, items: tuple[s.Item, ...]) -> str:
     """The first `##` lines of a file, unless they are an item's."""
     match = _TOP_COMMENTS.match(source.text)
-    if match is None or (items and items[0].span.start < match.end()):
+    if match is None or (items and items[0].span.first < match.end()):
         return ""
-    if items and isinstance(items[0], _DOCUMENTED) and not source.text[match.end() : items[0].span.start].strip(" \t"):
+    if items and isinstance(items[0], _DOCUMENTED) and not source.text[match.end() : items[0].span.first].strip(" \t"):
         return ""
     return "\n".join(doc_line(line.strip()) for line in match[1].splitlines())

@@ -419,7 +419,7 @@ class Builder:
 
     def declares(self, constructor: str) -> bool:
         """Whether the file has an enum or an import with a constructor of that name."""
-        return re.search(rf"\b(?:enum|import)\b[^{{}}]*\{{[^{{}}]*\b{constructor}\b", self.source.text) is not None
+        return re.search(rf"\b(?:enum|import)\b[^{{}}]*\{{[^{{}}]*\b{constructor}\b", self.source.file.text) is not None
 
     def no_one_tuple(self, comma: Token | None, what: str) -> None:
         if comma is not None:

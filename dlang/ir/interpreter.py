@@ -58,7 +58,7 @@ from dlang.runtime.platform.memory import spare_memory
 from dlang.runtime.text import format_parts
 
 STACK_EXHAUSTED, MEMORY_EXHAUSTED = "E0805", "E0806"
-DEPTH = 20_000_000  # calls: in practice memory ends before
+DEPTH = 2_000_000  # calls, where memory does not end before: half a minute and 3 GB
 _CALLS_BETWEEN = 10_000  # two looks at how much memory is left
 _POINTS = 1 << 20  # evaluated at once, in a body without nested arrays
 _POINTS_OF_BLOCKS = 1 << 16  # in a body with nested blocks or calls
@@ -94,13 +94,22 @@ class _Frame:
 class Interpreter:
     """Runs functions of a program, and counts.
 
+    depth: how many calls may be under way; spare: how many bytes are left, below 0 if a recursion has to end.
     counts: operations by the name of the op that they belong to. copies: how many `Copy` ran.
     """
 
-    def __init__(self, program: Program, host: World | None = None, *, depth: int = DEPTH) -> None:
+    def __init__(
+        self,
+        program: Program,
+        host: World | None = None,
+        *,
+        depth: int = DEPTH,
+        spare: Callable[[], int] = spare_memory,
+    ) -> None:
         self.program = program
         self.host: World = host if host is not None else Host()
         self.depth = depth
+        self.spare = spare
         self.counts: Counter[str] = Counter()
         self.copies = 0
         self._calls = 0
@@ -527,7 +536,7 @@ class Interpreter:
         function = self.program.functions[op.function]
         if self._interrupted:
             raise KeyboardInterrupt
-        if self._calls >= self.depth or (self._calls % _CALLS_BETWEEN == 0 and self._calls and spare_memory() < 0):
+        if self._calls >= self.depth or (self._calls % _CALLS_BETWEEN == 0 and self._calls and self.spare() < 0):
             message = f"the stack is exhausted: `{function.label or function.name}` is {self._calls} calls deep"
             raise _at_point(RunError(STACK_EXHAUSTED, message, let.span), frame)
         env = {p: self._atom(a, frame.env) for p, a in zip(function.params, op.args, strict=True)}

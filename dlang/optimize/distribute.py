@@ -138,8 +138,7 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
         return [let if body is op.body else Let(let.vars, Comp(op.axes, body, op.destinations), let.span)]
     s = _Split(op.axes, known.copy(), box)
     whole = _used_whole(op.body)
-    for original in op.body.lets:
-        inner = s.rewritten(original)
+    for inner in (part for original in op.body.lets for part in _apart(s.rewritten(original), s)):
         s.depends |= _dependence(inner, s)
         if _stays(inner.op, s.pinned):
             s.pinned |= set(inner.vars)
@@ -170,6 +169,45 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
     ):
         return [let]
     return [*s.before, Let(let.vars, Comp(op.axes, Block(tuple(left), results), destinations), let.span)]
+
+
+def _apart(let: Let, s: _Split) -> list[Let]:
+    """An inner comprehension whose results depend on different axes, taken apart.
+
+    So a value that shares its comprehension with its derivatives along many directions is computed once.
+    """
+    op = let.op
+    if not isinstance(op, Comp) or len(let.vars) < 2:
+        return [let]
+    if not all(isinstance(inner.op, Prim | Cast | SizeOf | Read | Stop) for inner in op.body.lets):
+        return [let]
+    names = {a.var for a in s.axes}
+    local: dict[Var, set[Var]] = {}
+
+    def found(vars: Iterable[Atom]) -> set[Var]:
+        atoms = [v for v in vars if isinstance(v, Var)]
+        return {a for v in atoms for a in ({v} if v in names else local.get(v, s.depends.get(v, set())))}
+
+    for inner in op.body.lets:
+        local.update(dict.fromkeys(inner.vars, found(free_vars(inner.op))))
+    shared = found(v for a in op.axes for b in (*a.lows, *a.highs) for v in b.atoms())
+    needs = [
+        {result, *([] if d.into is None else [d.into]), *(v for e in (*d.shape, *d.index) for v in e.atoms())}
+        for result, d in zip(op.body.results, op.destinations, strict=True)
+    ]
+    groups: dict[frozenset[Var], list[int]] = {}
+    for k, need in enumerate(needs):
+        groups.setdefault(frozenset(shared | found(need)), []).append(k)
+    if len(groups) == 1:
+        return [let]
+    out: list[Let] = []
+    for ks in groups.values():
+        lets = _slice(op.body.lets, {v for k in ks for v in needs[k] if isinstance(v, Var)})
+        body = Block(tuple(lets), tuple([op.body.results[k] for k in ks]))
+        part = Comp(op.axes, body, tuple([op.destinations[k] for k in ks]))
+        new = Renaming({}, fresh=True).op(part) if out else part
+        out.append(Let(tuple([let.vars[k] for k in ks]), new, let.span))
+    return out
 
 
 def _dependence(let: Let, s: _Split) -> dict[Var, set[Var]]:

@@ -33,6 +33,7 @@ class Function:
         self.decl = decl
         self.expression = expression
         self.settle = settle
+        self.derived: dict[object, Function] = {}  # what has been made of it by `dlang.grad` and its relatives
         self._partial: dict[tuple[core.Param, ...], core.FnDecl] = {}
         self._sizes = [p.local.size is not None for p in decl.params]
         self._own_seed = any(p.local.name == "seed" for p in decl.params)
@@ -70,7 +71,7 @@ class Function:
     def _seed(self, value: Any) -> int:
         seed = number(value, "i64")
         if seed is None:
-            raise self._misuse(f"takes an integer of 64 bits as `seed`, got {describe(value)}")
+            raise self.misuse(f"takes an integer of 64 bits as `seed`, got {describe(value)}")
         return int(seed)
 
     def _matched(self, given: Mapping[core.Param, Any]) -> tuple[Prepared, list[Any]]:
@@ -124,7 +125,7 @@ class Function:
         by_name = self.expression == self.decl.name
         if not by_name and len(given) < len(self.decl.params):
             missing = next(p.local.name for p in self.decl.params if p not in given)
-            raise self._misuse(f"needs `{missing}`")
+            raise self.misuse(f"needs `{missing}`")
         decl = self.program.settled.at(self.decl, self.expression, names, found, by_name, functions)
         matcher = Matcher(decl)
         passed = list(given.values() if values is None else values.values())
@@ -151,21 +152,21 @@ class Function:
         """The value given for each parameter; those left to their defaults are missing."""
         params = self.decl.params
         if len(args) > len(params):
-            raise self._misuse(f"takes {_arguments(len(params))}, got {len(args)}")
+            raise self.misuse(f"takes {_arguments(len(params))}, got {len(args)}")
         given = dict(zip(params, args, strict=False))
         by_name = {p.local.name: p for p in params}
         for name, value in named.items():
             if name not in by_name:
-                raise self._misuse(f"has no parameter `{name}`")
+                raise self.misuse(f"has no parameter `{name}`")
             if by_name[name] in given:
-                raise self._misuse(f"is given `{name}` twice")
+                raise self.misuse(f"is given `{name}` twice")
             given[by_name[name]] = value
         missing = [f"`{p.local.name}`" for p in params if p not in given and p.default is None]
         if missing:
-            raise self._misuse(f"needs {' and '.join(missing)}")
+            raise self.misuse(f"needs {' and '.join(missing)}")
         return {p: given[p] for p in params if p in given}
 
-    def _misuse(self, problem: str) -> DlangError:
+    def misuse(self, problem: str) -> DlangError:
         names = ", ".join([*[p.local.name for p in self.decl.params], *(["seed = 0"] if self._draws() else [])])
         help = (f"it is `{self.decl.name}({names})`",)
         return error("E0961", f"`{self.decl.name}` {problem}", self.decl.span, help=help)

@@ -70,4 +70,4 @@ def shown(e: core.Expr, v: Value) -> list[tuple[str, Value]]:
     if isinstance(e, core.Literal) or (isinstance(e, core.Negate) and isinstance(e.operand, core.Literal)):
         return []
     span = e.span
-    return [(" ".join(span.source.text[span.start : span.end].split()), v)] if not contains_function(v) else []
+    return [(" ".join(span.text.split()), v)] if not contains_function(v) else []

@@ -215,8 +215,8 @@ class Emitter:
         self.facts.size(size.atom)
         return size
 
-    def index(self, value: Atom, size: Size, axis: int) -> Size:
-        """An index of an axis: proven in range, or the result of a check."""
+    def index(self, value: Atom, size: Size, what: str) -> Size:
+        """An index of an axis: proven in range, or the result of a check. what: the axis, or what else has the size."""
         p = self.poly(value)
         low, high = self.facts.proves_nonnegative(p), self.facts.proves_less(p, size)
         if low and high:
@@ -225,7 +225,7 @@ class Emitter:
         below = TRUE if high else self.prim("lt", value, bound)
         above = TRUE if low else self.prim("ge", value, Lit(0, "i64"))
         inside = above if high else below if low else self.prim("and", above, below)
-        parts = ("index ", "", f" is out of range for axis {axis} of size ", "", "")
+        parts = ("index ", "", f" is out of range for {what} of size ", "", "")
         (certified,) = self.check(inside, "E0801", parts, (value, bound), (value,))
         if isinstance(certified, Var):
             self.facts.between(certified, (poly(0),), (size,))

@@ -9,6 +9,7 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Size, poly
 from dlang.ir.rounding import rounded
 from dlang.polynomials import Poly
+from dlang.specialize.assertions import asserted
 from dlang.specialize.builtins import builtin
 from dlang.specialize.comprehensions import comprehension, gathered
 from dlang.specialize.control import branches, statements
@@ -23,7 +24,7 @@ from dlang.specialize.nodes import construct, opened
 from dlang.specialize.operators import negate, operator
 from dlang.specialize.patterns import bind_pattern, both, connected, test
 from dlang.specialize.text import hole, whole
-from dlang.specialize.types import MonoArray, MonoEnum, MonoNode, strip
+from dlang.specialize.types import MonoEnum, MonoNode, strip
 from dlang.specialize.values import (
     ArrayV,
     ClosureV,
@@ -111,8 +112,12 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
         case core.Index(_, _, base, indices):
             v = f.eval(base)
             return select(f, v, selectors(f, indices, leading_shape(v)))
-        case core.As():
-            return asserted(f, e)
+        case core.As(below=None):
+            return asserted(f, f.eval(e.value), f.mono(e.type), e.span)
+        case core.As(_, _, value, below):
+            index = f.eval(value)
+            assert isinstance(index, ScalarV) and below is not None
+            return ScalarV(em.atom(em.index(index.atom, f.size(below), "an `Idx`")))
         case core.If():
             return branches(f, e, f.bool(e.condition), e.then, e.otherwise, e.opened)
         case core.Match():
@@ -253,25 +258,6 @@ def enum(f: Frame, t: MonoEnum, tag: int, values: tuple[Value, ...]) -> Value:
     fields = tuple([f.fit(v, m) for v, m in zip(values, t.variants[tag], strict=True)])
     variants = (*made.variants[:tag], fields, *made.variants[tag + 1 :])
     return EnumV(t.decl, ScalarV(Lit(tag, "i64")), variants)
-
-
-def asserted(f: Frame, e: core.As) -> Value:
-    """`e as T`: sizes that are not known to be equal are compared now."""
-    em = f.emitter
-    v = f.eval(e.value)
-    if isinstance(v, ScalarV):
-        return v
-    wanted = f.mono(e.type)
-    assert isinstance(wanted, MonoArray)
-    actual = leading_shape(v)
-    if len(actual) != len(wanted.shape):
-        raise error("E0402", "`as` to another number of axes", e.span)
-    for k, (a, w) in enumerate(zip(actual, wanted.shape, strict=True)):
-        if a != w:
-            x, y = em.atom(a), em.atom(w)
-            parts = (f"`as`: axis {k} has size ", "", ", expected ", "", "")
-            em.check(em.prim("eq", x, y), "E0807", parts, (x, y))
-    return f.fit(v, wanted)
 
 
 def matched(f: Frame, e: core.Match, v: Value, arms: tuple[core.Arm, ...]) -> Value:

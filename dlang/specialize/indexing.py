@@ -60,7 +60,7 @@ def selectors(f: Frame, indices: tuple[core.At | core.Range1, ...], shape: tuple
                 v = f.eval(value)
                 if isinstance(v, ScalarV):
                     e = f.emitter
-                    out.append(Element(e.index(e.cast("i64", v.atom), size, k)))
+                    out.append(Element(e.index(e.cast("i64", v.atom), size, f"axis {k}")))
                 else:
                     assert isinstance(v, ArrayV)
                     out.append(Gather(v))
@@ -176,7 +176,7 @@ def gather(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
                 where = tuple([axis(s) for s in array.shape])
 
                 def entry(array: ArrayV = array, where: tuple[Size, ...] = where, k: int = k) -> Size:
-                    return e.index(e.cast("i64", e.read(array.var, where)), a.shape[k], k)
+                    return e.index(e.cast("i64", e.read(array.var, where)), a.shape[k], f"axis {k}")
 
                 pending.append(entry)
     for size in a.shape[len(chosen) :]:
@@ -282,7 +282,7 @@ def store_gathered(e: Emitter, a: ArrayV, chosen: Sequence[Selector], new: Scala
                 case Part(low, _, step):
                     index.append(low + own[0] * step)
                 case Gather(array):
-                    index.append(e.index(e.cast("i64", e.read(array.var, tuple(own))), a.shape[k], k))
+                    index.append(e.index(e.cast("i64", e.read(array.var, tuple(own))), a.shape[k], f"axis {k}"))
         return tuple(index)
 
     def nest(at: tuple[Size, ...], current: anf.Var) -> anf.Var:

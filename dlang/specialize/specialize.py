@@ -10,6 +10,7 @@ from dlang.polynomials import Poly
 from dlang.specialize.dispatch import complete
 from dlang.specialize.effects import RANDOM, WORLD, effects_of
 from dlang.specialize.emitter import Emitter
+from dlang.specialize.endless import refuse_endless
 from dlang.specialize.expressions import evaluate
 from dlang.specialize.frame import Frame, World
 from dlang.specialize.functions import apply
@@ -53,7 +54,9 @@ class Specializer:
     @property
     def program(self) -> Program:
         """What has been made so far."""
-        return self.instances.program
+        program = self.instances.program
+        refuse_endless(program.functions)
+        return program
 
     def entry(
         self,

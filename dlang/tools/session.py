@@ -127,7 +127,7 @@ class Session:
         """Adds declarations in the place of those of their name; all that depends on them is checked again."""
         declarations = dict(self.declarations)
         for item in items:
-            declarations[_key(item)] = source.text[item.span.start : item.span.end]
+            declarations[_key(item)] = item.span.text
         checked = self._check(declarations)
         wrong = [d for d in checked.diagnostics if d.severity == "error"]
         if wrong:

@@ -36,9 +36,23 @@ def of_types(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -
     assertion = f"`{written(span)} as {names(target)}`" if target is not None else "`as`"
     if opened_in(m.found, m.wanted):
         return (f"{_OPENED}: write {assertion} to have it checked there",)
-    if "multiple" in m.note or target is None:
+    if "multiple" in m.note:
+        return of_multiple(m, span, names)
+    if target is None:
         return ()
     return (f"if these sizes are always equal, write {assertion}: it is checked when the program runs",)
+
+
+def of_multiple(m: Mismatch, span: Span, names: Names) -> tuple[str, ...]:
+    """Of a size that a multiple of another is wanted for."""
+    factor = m.note.rpartition(" ")[2]
+    assert isinstance(m.found, Size)
+    if resolve_size(m.found).poly.constant is not None or not factor.isdigit():
+        return ()
+    whole = names(m.found)
+    whole = f"({whole})" if " " in whole else whole
+    part = f"let part = {whole} // {factor}"
+    return (f"if it always is one, write `{part}`, then `{written(span)} as …[{factor} * part]`: it is checked there",)
 
 
 def of_constraint(c: Constraint, m: Mismatch, names: Names) -> tuple[str, ...]:
@@ -79,7 +93,7 @@ def never_equal(a: Size, b: Size) -> bool:
 
 def written(span: Span) -> str:
     """The text of an expression, to stand before `as`."""
-    text = span.source.text[span.start : span.end]
+    text = span.text
     if not text or "\n" in text or len(text) > _LONGEST:
         return "…"
     return text if _SIMPLE.fullmatch(text) else f"({text})"

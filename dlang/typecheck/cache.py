@@ -1,7 +1,8 @@
 """What a check may reuse of the one before it: an editor or a REPL passes the same `Cache` again and again.
 
-A result is kept under a digest of all that it depends on: the text of its file up to its end (so its spans still hold),
-the digests of the functions that it names, of the module's types and imports. An edit costs what stands below it.
+A result is kept under a digest of all that it depends on: its own text, the digests of the functions that it names, of
+the module's types and imports. Its spans are relative to its declaration, which only moves when something above it is
+edited. So an edit costs the declaration and those that mention it, directly or not.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from dlang.diagnostics import Diagnostic, Source
+from dlang.diagnostics import Diagnostic
 from dlang.grammar import syntax as s
+from dlang.grammar.parser import Parts
 from dlang.typecheck import core
 from dlang.typecheck.groups import names_in
 from dlang.typecheck.scope import FnEntry, ModuleTable, TypeEntry
@@ -53,6 +55,7 @@ class Cache:
     types: dict[str, CachedTypes] = field(default_factory=dict)
     modules: dict[str, CachedModule] = field(default_factory=dict)
     builtins: dict[str, FnEntry] = field(default_factory=dict)
+    parts: Parts = field(default_factory=Parts)
     prelude: ModuleTable | None = None
     used: set[str] = field(default_factory=set)
     hits: int = 0
@@ -73,48 +76,38 @@ class Cache:
 class Keys:
     """The digests of the parts of one module."""
 
-    def __init__(self, source: Source, module: s.Module, outside: str) -> None:
-        self.prefix: dict[int, str] = {}
-        running = blake2b(outside.encode("utf-8", "surrogatepass"), digest_size=16)
-        position = 0
-        types_end = 0
-        for item in sorted(module.items, key=lambda i: i.span.end):
-            end = item.span.end
-            if end > position:
-                running.update(source.text[position:end].encode("utf-8", "surrogatepass"))
-                position = end
-            self.prefix[end] = running.hexdigest()
-            if isinstance(item, s.Struct | s.Enum | s.Alias | s.Import):
-                types_end = end
-        self.types = self.prefix.get(types_end, outside)
-        self.names: dict[str, set[str]] = {}
+    def __init__(self, module: s.Module, outside: str) -> None:
+        types = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias | s.Import)]
+        self.types = combined([outside, *map(text_of, types)])
         self.groups: dict[str, str] = {}
-
-    def named(self, item: s.Item) -> set[str]:
-        used: set[str] = set()
-        names_in(item, used)
-        return used
 
     def group(self, table: ModuleTable, group: list[str]) -> str:
         """The digest of a group; those of the groups before it are known, others count by their text alone."""
         parts = [self.types]
         for name in group:
-            item = table.functions[name]
-            parts.append(self.prefix[item.span.end])
-            parts += sorted(self.dependency(table, n) for n in self.named(item) if n in table.functions)
+            parts += self.of_item(table, table.functions[name])
         digest = combined(parts)
         for name in group:
             self.groups[name] = digest
         return digest
 
+    def block(self, table: ModuleTable, item: s.Test) -> str:
+        return combined([self.types, *self.of_item(table, item)])
+
+    def of_item(self, table: ModuleTable, item: s.Item) -> list[str]:
+        used: set[str] = set()
+        names_in(item, used)
+        return [text_of(item), *(self.dependency(table, n) for n in sorted(used) if n in table.functions)]
+
     def dependency(self, table: ModuleTable, name: str) -> str:
         known = self.groups.get(name)
-        return known if known is not None else self.prefix[table.functions[name].span.end]
+        return known if known is not None else text_of(table.functions[name])
 
-    def block(self, table: ModuleTable, item: s.Test) -> str:
-        parts = [self.types, self.prefix[item.span.end]]
-        parts += sorted(self.dependency(table, n) for n in self.named(item) if n in table.functions)
-        return combined(parts)
+
+def text_of(item: s.Item) -> str:
+    """The text of an item, and which source it has: the same text elsewhere has other spans."""
+    source, start, end, _ = item.span
+    return f"{source.path} {source.number} {start} {source.text[start:end]}"
 
 
 def combined(parts: list[str]) -> str:

@@ -48,6 +48,8 @@ class Names(Protocol):
 
     def constructor_names(self, table: ModuleTable) -> list[str]: ...
 
+    def is_standard(self, name: str) -> bool: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Escape:
@@ -78,7 +80,7 @@ class Checker:
     # ---- expectations ------------------------------------------------------------------------------------------------
     def expect(self, want: Type, got: Type, span: Span, what: str = "", notes: tuple[Note, ...] = (),
                sizes: tuple[str, ...] = ()) -> None:  # fmt: skip
-        """Makes `got` be `want`, or ends the statement with a message at `span`. sizes: help where only sizes differ."""
+        """Makes `got` be `want`, or ends the statement with a message at `span`; sizes: help if only these differ."""
         self.st.reason = Reason(span)
         try:
             unify(self.st, got, want)
@@ -131,7 +133,12 @@ class Checker:
     def unknown_name(self, scope: Scope, name: str, span: Span) -> DlangError:
         candidates = [*scope.visible(), *self.program.value_names(self.table)]
         close = "".join(f": {question}" for question in did_you_mean(name, candidates))
-        return error("E0201", f"unknown name `{name}`{close}", span, label="not found here")
+        helps: tuple[str, ...] = ()
+        if name == "range":
+            helps = ("a loop over integers is written `for i in 0..n`, or `for i < n`",)
+        elif self.program.is_standard(name):
+            helps = (f"`{name}` is a module: write `import {name}` at the top of the file",)
+        return error("E0201", f"unknown name `{name}`{close}", span, label="not found here", help=helps)
 
     # ---- sizes of values ---------------------------------------------------------------------------------------------
     def size_of_name(self, scope: Scope, name: str) -> Size | None:

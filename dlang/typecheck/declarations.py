@@ -108,6 +108,7 @@ def check_functions(program: Program, table: ModuleTable, group: list[str]) -> l
     if members:
         attempt(cx, members[0].span, lambda: generalise(cx.st, members, bool(failed)))
     conclude(cx, items[0].name_span)
+    constants_end(cx, entries, made)
     ok = not cx.st.diagnostics
     for name, body in made.items():
         functions.fill(entries[name].decl, entries[name], signatures[name], body)
@@ -214,6 +215,30 @@ def default(cx: Checker, parameter: core.Local, e: s.Expr) -> core.Expr:
     value = expr.infer(cx, Scope(), e)
     cx.expect(parameter.type, value.type, value.span, "the default: ")
     return value
+
+
+def constants_end(cx: Checker, entries: dict[str, FnEntry], made: dict[str, Body]) -> None:
+    """Refuses constants whose value is needed to compute it, directly or through functions and other constants."""
+    uses = {entries[n].decl: made[n].context.calls for n in made}
+
+    def needs(decl: core.FnDecl, wanted: core.FnDecl) -> bool:
+        reached: set[core.FnDecl] = set()
+        open = [decl]
+        while open:
+            for used in uses.get(open.pop(), ()):
+                if used is wanted:
+                    return True
+                if used not in reached:
+                    reached.add(used)
+                    open.append(used)
+        return False
+
+    for decl in uses:
+        if decl.kind == "const" and needs(decl, decl):
+            between = [u for u in entries.values() if u.decl in uses[decl] and u.decl is not decl]
+            notes = tuple(Note(f"`{u.decl.name}` needs it", u.decl.span) for u in between if needs(u.decl, decl))
+            message = f"the constant `{decl.name}` is needed to compute its own value"
+            cx.report(Diagnostic("E0214", message, decl.span, notes=notes))
 
 
 def effects(
@@ -350,9 +375,12 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
         want = TypeFn((f.result,), active[0] if len(active) == 1 else TypeTuple(tuple(active)))
     else:
         want = TypeFn(tuple(active), f.result)
-    body = expr.infer(cx, scope, rule.body)
-    cx.settled(body.type)
-    cx.expect(want, body.type, rule.body.span, f"the `{rule.kind}`: ")
+    body = expr.check(cx, scope, rule.body, want, (), f"the `{rule.kind}`: ")
+    cx.settled(want)  # what waited for the types of the lambda's parameters, before the level is left
+    acts = context.effects & {"print", "io"}
+    if acts:
+        what = f"the `{rule.kind}` of `{rule.name}` has the effect `{min(acts)}`: it runs when a derivative needs it"
+        raise error("E0312", what, rule.body.span, help=("let it only compute",))
     close(cx, rule.name, rule.name_span)
     decl = core.FnDecl(rule.name, table.name, rule.name_span, tuple(params), want, f.variables, (), None)
     decl.kind, decl.effects = rule.kind, frozenset(context.effects)

@@ -57,10 +57,16 @@ def check(cx: Checker, scope: Scope, e: s.Expr, want: Type, unknown: tuple[SizeV
         case s.Match():
             return matches.infer_match(cx, scope, e, (want, unknown, what))
         case _:
-            value = infer(cx, scope, e)
+            value = lambda_expr(cx, scope, e, taken(want, unknown)) if isinstance(e, s.Lambda) else infer(cx, scope, e)
             cx.settled(value.type)
             cx.expect(chosen(cx, want, unknown), value.type, e.span, what)
             return value
+
+
+def taken(want: Type, unknown: tuple[SizeVar, ...]) -> tuple[Type, ...]:
+    """What a function of a written type takes."""
+    t = resolve(want)
+    return t.params if isinstance(t, TypeFn) and not unknown else ()
 
 
 def chosen(cx: Checker, want: Type, unknown: tuple[SizeVar, ...]) -> Type:
@@ -309,6 +315,14 @@ def cast(cx: Checker, scope: Scope, e: s.Cast) -> core.Expr:
         cx.expect(I64, value.type, e.value.span, "`as Idx`: ")
         return core.As(I64, e.span, value, below)
     want = annotator.type(e.type)
+    for name, v in annotator.names.items():
+        if isinstance(v, SizeVar) and not v.rigid:
+            raise error(
+                "E0201",
+                f"unknown size `{name}`: `as` compares with sizes that are known",
+                e.type.span,
+                help=(f"`let y: f64[{name}] = …` names a size, `_` leaves one open",),
+            )
     cx.settled(value.type)
     found = resolve(value.type)
     if isinstance(want, TypeCon) and isinstance(found, TypeCon) and want.name != found.name:
@@ -346,9 +360,10 @@ def loosened(cx: Checker, t: Type) -> Type:
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------
-def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda) -> core.Expr:
+def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda, given: tuple[Type, ...] = ()) -> core.Expr:
+    """given: the types of the parameters, where they are known from around it."""
     mark = cx.mark()
-    params, lets, body, result, effects = lambda_parts(cx, scope, e)
+    params, lets, body, result, effects = lambda_parts(cx, scope, e, given)
     if scope.function is not None:
         scope.function.effects |= effects
     types = tuple(p.type for p in params)
@@ -366,7 +381,7 @@ def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda) -> core.Expr:
 
 
 def lambda_parts(
-    cx: Checker, scope: Scope, e: s.Lambda
+    cx: Checker, scope: Scope, e: s.Lambda, given: tuple[Type, ...] = ()
 ) -> tuple[tuple[core.Local, ...], list[core.Statement], core.Expr, Type, set[str]]:
     """Parameters, the `let`s of their patterns, the body, its type and its effects."""
     inner = scope.child(border=True)
@@ -374,8 +389,12 @@ def lambda_parts(
     annotator = Annotator(cx, scope, rigid=False, what="a parameter of this function")
     params: list[core.Local] = []
     lets: list[core.Statement] = []
-    for p in e.parameters:
-        t = cx.st.type_var() if p.type is None else annotator.type(p.type)
+    known = given if len(given) == len(e.parameters) else (None,) * len(e.parameters)
+    for p, from_around in zip(e.parameters, known, strict=True):
+        if p.default is not None:
+            help = ("a local `fn` may have defaults",)
+            raise error("E0307", "a parameter of a lambda has no default", p.default.span, help=help)
+        t = (from_around or cx.st.type_var()) if p.type is None else annotator.type(p.type)
         local, let = patterns.parameter(cx, inner, p, t)
         params.append(local)
         lets += let

@@ -89,7 +89,7 @@ def check_literals(i: s.Expr | s.Slice, number: int, axis: Size) -> None:
     size = constant(axis)
     if not isinstance(i, s.Slice):
         value = literal(i)
-        if value is None or 0 <= value and (size is None or value < size):
+        if value is None or (value >= 0 and (size is None or value < size)):
             return
         of = f" of size {size}" if size is not None else ""
         message = f"index {value} is out of range for axis {number}{of}"

@@ -10,9 +10,24 @@ from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import where_from
 from dlang.typecheck.state import Constraint, Mismatch, Term
 from dlang.typecheck.terms import opened_in
-from dlang.typecheck.types import FLOATS, INTS, Shape, Size, Type, TypeArray, TypeCon, TypeFn, TypeVar, resolve
+from dlang.typecheck.types import (
+    FLOATS,
+    INTS,
+    Shape,
+    Size,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeData,
+    TypeFn,
+    TypeTuple,
+    TypeVar,
+    resolve,
+)
 
+_BOUNDS = ("Num", "Float", "Int", "Ord", "Eq", "Vector")
 _RANKS = "different numbers of axes"
+_UNDEFINED = "is not defined on structures"
 _CONVERT = "there are no implicit conversions between dtypes: write a cast such as `f64(x)`"
 
 
@@ -33,6 +48,12 @@ def detail(m: Mismatch, names: Names) -> str:
         return "infinite (recursive) type"
     if m.note.startswith("needs"):
         return f"{names(lacking(m))} {m.note}"
+    if m.note == _RANKS:
+        for side in (m.found, m.wanted):
+            if isinstance(side, TypeData | TypeTuple | TypeFn) or is_text(side):
+                return f"{names(side)} has no axes"
+    if m.note.endswith(_UNDEFINED):
+        return m.note
     if isinstance(m.found, Shape) and m.note.startswith("there is"):
         return m.note
     if isinstance(m.found, Size):
@@ -64,10 +85,17 @@ def helps(m: Mismatch, found: Type | None = None, wanted: Type | None = None, op
     a, b = m.found, m.wanted
     if m.note == "needs Float" and isinstance(t := lacking(m), TypeCon) and t.name in INTS:
         return ("convert it with `f64(x)`", *(("`//` divides integers",) if operator == "/" else ()))
+    if m.note.startswith("needs ") and isinstance(t := lacking(m), TypeVar) and t.rigid and t.name:
+        cls = m.note.removeprefix("needs ")
+        return (f"bound it: `<{t.name}: {cls}>`",) if cls in _BOUNDS else ()
     if isinstance(b, TypeCon) and b.name == "bool" and found is not None and isinstance(resolve(found), TypeArray):
         return ("choose element by element with `where(mask, a, b)`, or reduce the mask with `all` or `any`",)
     if isinstance(b, TypeCon) and b.name == "bool" and is_number(a):
         return ("compare with something to get a `bool`, such as `x != 0.0`",)
+    if operator == "+" and is_text(lacking(m)):
+        return ('texts are joined by a text that holds them: `"{a}{b}"`',)
+    if isinstance(b, TypeData) and b.decl.name == "Option" and not isinstance(a, TypeData):
+        return ("a value that is there is written `Some(…)`",)
     if operator == "@":
         return ("`*` multiplies by a scalar",)
     if is_number(a) and is_number(b):
@@ -80,6 +108,10 @@ def helps(m: Mismatch, found: Type | None = None, wanted: Type | None = None, op
 
 def is_number(t: object) -> bool:
     return (isinstance(t, TypeCon) and t.name in FLOATS | INTS) or (isinstance(t, TypeVar) and t.literal is not None)
+
+
+def is_text(t: object) -> bool:
+    return isinstance(t, TypeCon) and t.name == "str"
 
 
 def mismatch(

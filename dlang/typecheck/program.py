@@ -99,6 +99,10 @@ class Program:
     def constructor_names(self, table: ModuleTable) -> list[str]:
         return [*table.constructors, *self.the_prelude().constructors]
 
+    def is_standard(self, name: str) -> bool:
+        """Whether a module of the standard library has the name."""
+        return name != "prelude" and self.finder.standard(name) is not None
+
     def the_prelude(self) -> ModuleTable:
         if self.prelude is None:
             path = self.finder.standard("prelude")
@@ -109,7 +113,7 @@ class Program:
                 self.prelude = self.tables["prelude"] = kept
                 self.know_groups(kept)
                 return kept
-            module, problems = parse(source)
+            module, problems = parse(source, self.cache.parts)
             self.diagnostics += problems
             self.prelude = ModuleTable("prelude", source.path, core.CoreModule("prelude", source.path), key=text)
             self.tables["prelude"] = self.cache.prelude = self.prelude
@@ -157,7 +161,7 @@ class Program:
 
     def check_module(self, source: Source, name: str, given: Mapping[str, FnEntry] | None = None) -> ModuleTable:
         """The module of a text; `given`: names that it has beside its own."""
-        module, problems = parse(source)
+        module, problems = parse(source, self.cache.parts)
         return self.check_items(module, problems, name, given or {})
 
     def check_items(
@@ -215,7 +219,7 @@ class Program:
                     bind_missing(table, item)
         prelude = self.the_prelude()
         outside = combined([prelude.key, table.name, *(key for _, _, key in table.imports)])
-        keys = self.keys[table] = Keys(module.source, module, outside)
+        keys = self.keys[table] = Keys(module, outside)
         if table is not prelude:
             table.key = combined([outside, module.source.text])
         kept = self.cache.types.get(keys.types)
@@ -303,7 +307,7 @@ class Program:
             entries = {n: e for n in group if isinstance(e := table.entries.get(n), FnEntry)}
             integers = {n: table.integers[n] for n in group if n in table.integers}
             kept = CachedGroup(entries, integers, problems)
-            if key:
+            if key and not problems:  # what a message suggests may depend on any name
                 self.cache.groups[key] = kept
         else:
             self.cache.hits += 1
@@ -352,14 +356,14 @@ def without_cascades(found: list[Diagnostic], module: s.Module, problems: list[D
     """Leaves out what is said about declarations that could not be read as they were meant."""
     if not problems:
         return found
-    own, items = set(problems), sorted(module.items, key=lambda i: i.span.start)
-    starts = [i.span.start for i in items]
+    own, items = set(problems), sorted(module.items, key=lambda i: i.span.first)
+    starts = [i.span.first for i in items]
 
     def declaration(d: Diagnostic) -> s.Item | None:
-        if d.span is None or d.span.source is not module.source:
+        if d.span is None or d.span.source.file is not module.source:
             return None
-        at = bisect_right(starts, d.span.start) - 1
-        return items[at] if at >= 0 and d.span.start <= items[at].span.end else None
+        at = bisect_right(starts, d.span.first) - 1
+        return items[at] if at >= 0 and d.span.first <= items[at].span.last else None
 
     broken = {id(item) for p in problems if (item := declaration(p)) is not None}
     return [d for d in found if d in own or id(declaration(d)) not in broken]
@@ -411,7 +415,7 @@ def check_source(
 def position(d: Diagnostic, main: Source) -> tuple[bool, str, int]:
     if d.span is None:
         return (False, "", 0)
-    return (d.span.source is not main, d.span.source.path, d.span.start)
+    return (d.span.source.path != main.path, d.span.source.path, d.span.first)
 
 
 def check_file(path: Path | str, search_path: Sequence[Path | str] = (), *, cache: Cache | None = None) -> Checked:

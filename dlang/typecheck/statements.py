@@ -372,7 +372,7 @@ def assertion(cx: Checker, scope: Scope, e: s.Assert) -> core.Statement:
         message = expr.infer(cx, scope, e.message)
         cx.expect(STR, message.type, e.message.span, "the message: ")
     span = e.condition.span
-    return core.Assert(condition, message, span.source.text[span.start : span.end], e.span)
+    return core.Assert(condition, message, span.text, e.span)
 
 
 EXPRESSIONS = (

@@ -15,8 +15,9 @@ from dlang.typecheck.program import Checked, check_source
 class Workspace:
     """Keeps what was found out about one open file and the modules that it imports.
 
-    A declaration is checked again if its own text, its position, or anything that it uses has changed: a function that
-    it names, a type of the module, an imported module. Imported files are read again at every check.
+    A declaration is parsed and checked again if its own text, or anything that it uses has changed: a function that it
+    names, a type of the module, an imported module; so is one with a mistake. Where it stands does not matter: spans of
+    an earlier check move with their declaration. Imported files are read again at every check.
     """
 
     search_path: Sequence[Path | str] = ()

@@ -607,3 +607,17 @@ def maxima_from_a_point_on() -> Case:
         return b.if_(odd, largest, lambda: b.read(x, [j]))[0]
 
     return b.function("mp", [total(b, [n], at)]), [1], [5, randoms(5)]
+
+
+@case
+def maximum_of_ragged_sums() -> Case:
+    """max_i Σ_j>=i exp x[j] by way of an array whose size is that of the row."""
+    b, (n,) = new("n")
+    x = b.param("x", real(n))
+
+    def at(i: Var) -> Atom:
+        terms = b.map([poly(n) - poly(i)], lambda j: b.prim("exp", b.read(x, [poly(i) + poly(j)])))
+        return total(b, [poly(n) - poly(i)], lambda j: b.read(terms, [j]))
+
+    (m,) = b.comp([axis(n)], at, [Keep((), (), "max")])
+    return b.function("ms", [m]), [1], [5, randoms(5)]

@@ -26,7 +26,7 @@ def source(text: str, name: str = "f") -> tuple[Program, str]:
 
 
 def along(program: Program, name: str, wrt: Sequence[int], out: str) -> Program:
-    """The program with a function of the arguments and of directions: the derivative of a float function along these."""
+    """The program with a function of arguments and directions: the derivative of a float function along these."""
     f = program.functions[name]
     b = Builder(program.functions)
     params = refresh_vars(f.params, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,27 @@ def differentiated(
     return made
 
 
+def pushed(program: Program, name: str, wrt: Sequence[int], out: str = "along") -> Program:
+    """The program with a function of the arguments and of tangents of those in `wrt`: values, then tangents."""
+    f = program.functions[name]
+    b = Builder(program.functions)
+    params = refresh_vars(f.params, {})
+    b.params = list(params)
+    tangents: list[Atom | None] = [None] * len(params)
+    for k in wrt:
+        tangents[k] = b.param(f"{params[k].name}_dot", params[k].type)
+    made = replace(program, functions={**program.functions, out: b.function(out, b.jvp(name, params, tangents))})
+    verify(made)
+    return made
+
+
+def directions(wrt: Sequence[int], args: Sequence[Any], seed: int = 11) -> list[Any]:
+    """A random direction for each argument in `wrt`."""
+    rng = np.random.default_rng(seed)
+    out = [rng.normal(size=np.shape(args[k])) for k in wrt]
+    return [d if d.shape else float(d) for d in out]
+
+
 def expanded(program: Program) -> Program:
     """The program without derivatives, tidied and verified after each round."""
 
@@ -126,7 +148,10 @@ def close(got: Any, wanted: Any, rtol: float = 1e-6, atol: float = 1e-7) -> None
 def check_gradient(
     f: Function, wrt: Sequence[int], args: Sequence[Any], others: Sequence[Function] = (), rtol: float = 1e-6
 ) -> Program:
-    """Compares a gradient with central differences; for array results with a random cotangent. Gives the program."""
+    """Compares a gradient with central differences and forward mode; for array results with a random cotangent.
+
+    Gives the program with the gradient.
+    """
     program = program_of(f, *others)
     arrays = isinstance(f.results[0].type, Array)
     seeds = ["param" if arrays else 1.0] + [None] * (len(f.results) - 1)
@@ -139,6 +164,10 @@ def check_gradient(
     weights = more[0] if arrays else 1.0
     for k, bar in zip(wrt, got[len(f.results) :], strict=True):
         close(bar, differences(lambda a: np.sum(run(program, f.name, a)[0] * weights), args, k), rtol)
+    us = directions(wrt, args)
+    dot = run(expanded(pushed(program, f.name, wrt)), "along", [*args, *us])[len(f.results)]
+    along = sum(np.sum(np.asarray(bar) * np.asarray(u)) for bar, u in zip(got[len(f.results) :], us, strict=True))
+    close(np.sum(dot * weights), along, 1e-8, 1e-9)
     return both
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.diagnostics import DlangError, Source, Span
+from dlang.diagnostics import DlangError
 from dlang.ir.anf import For, Function, Lit, Program, Token, Var, While, poly
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import walk
@@ -140,22 +140,6 @@ def test_a_loop_is_not_run_again_for_a_derivative_that_it_does_not_need() -> Non
     loops = [let for g in program.functions.values() for let in walk(g.body) if isinstance(let.op, For)]
     assert len(loops) <= 4 and not [let for let in walk(program.functions["grad"].body) if isinstance(let.op, While)]
     close(run(program, "grad", [5, 3.0]), [15.0, 5.0])
-
-
-def test_a_recursive_function_is_refused_at_the_call() -> None:
-    source = Source("f.dl", "power(x, n - 1)")
-    params = (Var("x", F64), Var("n", I64))
-    result = Var("r", F64)
-    b = Builder({"power": Function("power", params, (result,), None)}, Span(source, 0, 5))  # type: ignore[arg-type]
-    b.params = list(params)
-    x, n = params
-    less = b.size(poly(n) - 1)
-    (r,) = b.if_(b.prim("gt", n, Lit(0, "i64")), lambda: b.mul(x, b.call("power", x, less)[0]), lambda: const(1.0))
-    power = b.function("power", [r])
-    with pytest.raises(DlangError) as caught:
-        expanded(differentiated(program_of(power), "power", [0]))
-    (diagnostic,) = caught.value.diagnostics
-    assert diagnostic.code == "E0711" and "power" in diagnostic.message and diagnostic.span is not None
 
 
 def test_an_effect_that_a_derivative_passes_through_is_refused_and_one_that_it_does_not_is_kept() -> None:

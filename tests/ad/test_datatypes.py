@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.ir.errors import IRError
-from dlang.ir.interpreter import Interpreter
-from tests.ad.recursive import check, expanded
+from tests.ad.recursive import check
 
 TREE = """\
 enum Tree { Leaf(f64), Node(Tree, Tree) }
@@ -19,93 +17,185 @@ fn build(x: f64, n: i64) -> Tree = if n == 0 { Leaf(sin(x)) } else { Node(build(
 VALUES = np.array([0.7, 1.3, -0.4, 2.1, 0.9])
 
 CASES: dict[str, tuple[str, list[Any], list[int]]] = {
-    "a tree": (TREE + "fn f(x: f64) -> f64 = product(build(x, 3))", [0.8], [0]),
+    "a tree": (
+        TREE
+        + """
+fn f(x: f64) -> f64 = product(build(x, 3))
+""",
+        [0.8],
+        [0],
+    ),
     "a list folded": (
-        "fn fold(l: List<f64>, s: f64) -> f64 = match l { Nil => s, Cons(x, rest) => fold(rest, sin(s) + x * s) }\n"
-        "fn list(x: f64[n], i: i64) -> List<f64> = if i == n { Nil } else { Cons(x[i], list(x, i + 1)) }\n"
-        "fn f(x: f64[n]) -> f64 = fold(list(x, 0), 1.0)",
+        """
+fn fold(l: List<f64>, s: f64) -> f64 = match l { Nil => s, Cons(x, rest) => fold(rest, sin(s) + x * s) }
+fn list(x: f64[n], i: i64) -> List<f64> = if i == n { Nil } else { Cons(x[i], list(x, i + 1)) }
+fn f(x: f64[n]) -> f64 = fold(list(x, 0), 1.0)
+""",
         [5, VALUES],
         [1],
     ),
     "a tree that is shared": (
-        TREE + "fn f(x: f64) -> f64 {\n  let a = build(x, 2)\n  let b = Node(a, a)\n  product(Node(b, b)) + product(a)\n}",
+        TREE
+        + """
+fn f(x: f64) -> f64 {
+  let a = build(x, 2)
+  let b = Node(a, a)
+  product(Node(b, b)) + product(a)
+}
+""",
         [0.8],
         [0],
     ),
     "a field that is not used": (
-        "enum Pairs { End, More(f64, f64, Pairs) }\n"
-        "fn firsts(p: Pairs) -> f64 = match p { End => 1.0, More(a, _, rest) => a * firsts(rest) }\n"
-        "fn make(x: f64, n: i64) -> Pairs = if n == 0 { End } else { More(sin(x), cos(x), make(x * 1.1, n - 1)) }\n"
-        "fn f(x: f64) -> f64 = firsts(make(x, 3))",
+        """
+enum Pairs { End, More(f64, f64, Pairs) }
+fn firsts(p: Pairs) -> f64 = match p { End => 1.0, More(a, _, rest) => a * firsts(rest) }
+fn make(x: f64, n: i64) -> Pairs = if n == 0 { End } else { More(sin(x), cos(x), make(x * 1.1, n - 1)) }
+fn f(x: f64) -> f64 = firsts(make(x, 3))
+""",
         [0.8],
         [0],
     ),
-    "arrays of several sizes in nodes": (
-        "enum Rows { End, Row(f64[?], Rows) }\n"
-        "fn rows(x: f64[n], k: i64) -> Rows = if k == 0 { End } else { Row([sin(x[i]) * f64(k) for i < k], rows(x, k - 1)) }\n"
-        "fn total(r: Rows) -> f64 = match r { End => 0.0, Row(v, rest) => sum(v * v) + sin(total(rest)) }\n"
-        "fn f(x: f64[n]) -> f64 = total(rows(x, n))",
+    "arrays of several sizes in functions in a list": (
+        """
+fn run(fs: List<f64 -> f64>, x: f64) -> f64 = match fs { Nil => x, Cons(g, rest) => run(rest, g(x)) }
+fn holding(x: f64[n]) -> f64 -> f64 = |y| sin(y) * sum(x * x)
+fn make(x: f64[n], k: i64) -> List<f64 -> f64> = if k == 0 { Cons(|y| y + x[0], Nil) }
+  else { Cons(holding(x[0 .. k]), make(x, k - 1)) }
+fn f(x: f64[n]) -> f64 = run(make(x, n - 1), 0.3)
+""",
         [5, VALUES],
         [1],
     ),
+    "arrays in nodes": (
+        """
+enum Vec<n> { V(f64[n]), Cat(Vec<n>, Vec<n>), Scaled(f64, Vec<n>) }
+fn total(v: Vec<n>) -> f64 = match v {
+  V(x) => sum(x * x)
+  Cat(a, b) => total(a) * sin(total(b))
+  Scaled(k, a) => k * total(a)
+}
+fn f(x: f64[n], y: f64) -> f64 {
+  let v = V(x)
+  total(Cat(Cat(v, Scaled(y, v)), Scaled(y * y, V(sin(x)))))
+}
+""",
+        [5, VALUES, 0.7],
+        [1, 2],
+    ),
     "a tree that a loop builds": (
-        TREE + "fn f(x: f64[n]) -> f64 {\n  var t = Leaf(1.0)\n"
-        "  for i in 0..n { t = if x[i] > 0.0 { Node(t, Leaf(x[i])) } else { Node(Leaf(sin(x[i])), t) } }\n  product(t)\n}",
+        TREE
+        + """
+fn f(x: f64[n]) -> f64 {
+  var t = Leaf(1.0)
+  for i in 0..n { t = if x[i] > 0.0 { Node(t, Leaf(x[i])) } else { Node(Leaf(sin(x[i])), t) } }
+  product(t)
+}
+""",
         [5, VALUES],
         [1],
     ),
     "a tree that a loop reads": (
-        TREE + "fn f(x: f64, n: i64) -> f64 {\n  let t = build(x, 2)\n  var s = x\n"
-        "  for i in 0..n { s = sin(s) * product(t) }\n  s\n}",
+        TREE
+        + """
+fn f(x: f64, n: i64) -> f64 {
+  let t = build(x, 2)
+  var s = x
+  for i in 0..n { s = sin(s) * product(t) }
+  s
+}
+""",
         [0.8, 3],
         [0],
     ),
     "an array of trees": (
-        TREE + "fn f(x: f64[n]) -> f64 {\n  let trees = [build(e, 2) for e in x]\n"
-        "  sum(product(trees[i]) * product(trees[n - 1 - i]) for i < n)\n}",
+        TREE
+        + """
+fn f(x: f64[n]) -> f64 {
+  let trees = [build(e, 2) for e in x]
+  sum(product(trees[i]) * product(trees[n - 1 - i]) for i < n)
+}
+""",
         [5, VALUES],
         [1],
     ),
     "an array of trees that changes": (
-        TREE + "fn f(x: f64[n]) -> f64 {\n  var trees = [Leaf(e) for e in x]\n"
-        "  for i in 1..n { trees[i] = Node(trees[i - 1], Leaf(sin(x[i]))) }\n  sum(product(t) for t in trees)\n}",
+        TREE
+        + """
+fn f(x: f64[n]) -> f64 {
+  var trees = [Leaf(e) for e in x]
+  for i in 1..n { trees[i] = Node(trees[i - 1], Leaf(sin(x[i]))) }
+  sum(product(t) for t in trees)
+}
+""",
         [5, VALUES],
         [1],
     ),
     "slices of an array of trees": (
-        TREE + "fn f(x: f64[n]) -> f64 {\n  let trees = [build(e, 1) for e in x]\n  let some = trees[1 .. n - 1]\n"
-        "  sum(product(t) for t in some) * product(trees[0])\n}",
+        TREE
+        + """
+fn f(x: f64[n]) -> f64 {
+  let trees = [build(e, 1) for e in x]
+  let some = trees[1 .. n - 1]
+  sum(product(t) for t in some) * product(trees[0])
+}
+""",
         [5, VALUES],
         [1],
     ),
     "a tree in a comprehension": (
-        TREE + "fn f(x: f64[n], y: f64) -> f64 {\n  let t = build(y, 2)\n  sum(product(t) * sin(e) for e in x)\n}",
+        TREE
+        + """
+fn f(x: f64[n], y: f64) -> f64 {
+  let t = build(y, 2)
+  sum(product(t) * sin(e) for e in x)
+}
+""",
         [5, VALUES, 0.6],
         [1, 2],
     ),
     "options in a list": (
-        "fn total(l: List<Option<f64>>) -> f64 = match l { Nil => 1.0, Cons(o, rest) => {\n"
-        "    let here = match o { Some(x) => sin(x), None => 0.5 }\n    here * total(rest) } }\n"
-        "fn list(x: f64[n], i: i64) -> List<Option<f64>> = if i == n { Nil }\n"
-        "  else { Cons(if x[i] > 0.0 { Some(x[i]) } else { None }, list(x, i + 1)) }\n"
-        "fn f(x: f64[n]) -> f64 = total(list(x, 0))",
+        """
+fn total(l: List<Option<f64>>) -> f64 = match l { Nil => 1.0, Cons(o, rest) => {
+    let here = match o { Some(x) => sin(x), None => 0.5 }
+    here * total(rest) } }
+fn list(x: f64[n], i: i64) -> List<Option<f64>> = if i == n { Nil }
+  else { Cons(if x[i] > 0.0 { Some(x[i]) } else { None }, list(x, i + 1)) }
+fn f(x: f64[n]) -> f64 = total(list(x, 0))
+""",
         [5, VALUES],
         [1],
     ),
     "functions in a list": (
-        "fn run(fs: List<f64 -> f64>, x: f64) -> f64 = match fs { Nil => x, Cons(g, rest) => run(rest, g(x)) }\n"
-        "fn f(x: f64) -> f64 {\n  let fs = Cons(|y| y * x, Cons(|y| sin(y) + x, Nil))\n  run(fs, x)\n}",
+        """
+fn run(fs: List<f64 -> f64>, x: f64) -> f64 = match fs { Nil => x, Cons(g, rest) => run(rest, g(x)) }
+fn f(x: f64) -> f64 {
+  let fs = Cons(|y| y * x, Cons(|y| sin(y) + x, Nil))
+  run(fs, x)
+}
+""",
         [0.8],
         [0],
     ),
     "a function chosen when it runs": (
-        "fn f(x: f64, c: bool) -> f64 {\n  let g = if c { |y| y * x } else { |y| sin(y) + x * x }\n  g(g(x))\n}",
+        """
+fn f(x: f64, c: bool) -> f64 {
+  let g = if c { |y| y * x } else { |y| sin(y) + x * x }
+  g(g(x))
+}
+""",
         [0.8, True],
         [0],
     ),
     "a tree that a tree is made of": (
-        TREE + "fn squares(t: Tree) -> Tree = match t { Leaf(x) => Leaf(x * x), Node(l, r) => Node(squares(r), squares(l)) }\n"
-        "fn f(x: f64) -> f64 = product(squares(build(x, 3)))",
+        TREE
+        + """
+fn squares(t: Tree) -> Tree = match t {
+  Leaf(x) => Leaf(x * x)
+  Node(l, r) => Node(squares(r), squares(l))
+}
+fn f(x: f64) -> f64 = product(squares(build(x, 3)))
+""",
         [0.8],
         [0],
     ),

@@ -11,7 +11,7 @@ from dlang.ad.rules import has_derivative
 from dlang.ir.anf import Atom, Function, Lit, Program, Scalar
 from dlang.ir.builder import Builder
 from dlang.primitives.table import PRIMITIVES
-from tests.ad.support import F64, I64, check_gradient, close, const, differentiated, expanded, program_of, run
+from tests.ad.support import F64, I64, check_gradient, close, const, differentiated, expanded, program_of, pushed, run
 
 # Where each argument is drawn from; (-2, 2) if nothing is said.
 DOMAIN = {
@@ -55,8 +55,13 @@ def test_an_integer_power_has_a_derivative_everywhere(x: float, k: int) -> None:
 
 
 def gradient(f: Function, *args: float) -> list[float]:
+    """The gradient by reverse mode, which forward mode gives one element at a time."""
     program = expanded(differentiated(program_of(f), "f", range(len(args))))
-    return [float(g) for g in run(program, "grad", args)[1:]]
+    found = [float(g) for g in run(program, "grad", args)[1:]]
+    forward = expanded(pushed(program_of(f), "f", range(len(args))))
+    units = np.eye(len(args)).tolist()
+    assert [float(run(forward, "along", [*args, *unit])[1]) for unit in units] == pytest.approx(found, nan_ok=True)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,9 @@ ONE_MISTAKE = [
     ('fn f(x) = "{g("‹a›")}"', "E0107", ["a string can't stand in an interpolation"]),
     ("fn f(x) = x + ‹if› x > 0 { 1 } else { 2 }", "E0101", ["after `+`", "parentheses: `(if"]),
     ("fn f(x) = -‹match› x { _ => 2 }", "E0101", ["after `-`", "parentheses: `(match"]),
+    ("fn f(x) {\n  var y = x\n  y+‹+›\n  y\n}", "E0115", ["`++` is no operator", "`x += 1`"]),
+    ("fn f(x) {\n  let a‹,› b = x\n  a\n}", "E0101", ["`(a, b)`"]),
+    ("fn f(x) {\n  if x > 0 { return 1 }\n  ‹elif› x < 0 { return 2 }\n  3\n}", "E0115", ["`} else if condition {`"]),
     # numbers
     ("fn f(x) = 3‹foo›", "E0109", ["`foo`", "i64"]),
     ("fn f(x) = 1.5‹i32›", "E0109", ["`i32`", "f64"]),

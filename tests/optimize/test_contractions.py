@@ -95,6 +95,25 @@ def test_a_product_that_is_added_to_an_array_stays_an_addition() -> None:
     assert comp.destinations[0].into is not None
 
 
+@pytest.mark.parametrize(("name", "into"), [("add", None), ("sub", None), ("sub", (5, 6))])
+def test_a_sum_of_two_products_is_two_contractions_and_one_pass(name: str, into: tuple[int, ...] | None) -> None:
+    def element(b: Builder, a: Var, c: Var, v: Var, i: Var, j: Var, k: Var) -> Atom:
+        first = b.mul(b.read(a, [i, k]), b.read(c, [k, j]))
+        return b.prim(name, first, b.mul(b.prim("sin", b.read(a, [i, k])), b.read(c, [k, j])))
+
+    after = check(product(element, into=into is not None), {Contract: 2, Comp: 2}, into)
+    comps = [let.op for let in after.functions["f"].body.lets if isinstance(let.op, Comp)]
+    assert [len(op.axes) for op in comps] == [2, 2]
+
+
+def test_a_sum_of_a_product_and_something_else_stays_a_loop() -> None:
+    def element(b: Builder, a: Var, c: Var, v: Var, i: Var, j: Var, k: Var) -> Atom:
+        product = b.mul(b.read(a, [i, k]), b.read(c, [k, j]))
+        return b.add(product, b.prim("sin", b.mul(b.read(a, [i, k]), b.read(c, [k, j]))))
+
+    check(product(element), {Contract: 0, Comp: 1})
+
+
 def test_a_computed_factor_is_computed_once_for_all_that_use_it() -> None:
     p = product(lambda b, a, c, v, i, j, k: b.mul(b.prim("exp", b.read(a, [i, k])), b.read(c, [k, j])))
     after = check(p, {Contract: 1, Comp: 1})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Array, Comp, Function, Let, Lit, Program, Scalar, Var, poly
+from dlang.ir.anf import Array, Comp, Function, Keep, Let, Lit, Prim, Program, Scalar, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
@@ -94,6 +94,26 @@ def test_a_check_of_one_axis_runs_if_and_only_if_it_ran_before(rows: int, column
                 Interpreter(program).run("f", [rows, columns, data, bad])
         else:
             Interpreter(program).run("f", [rows, columns, data, bad])
+
+
+def test_inner_sums_of_one_comprehension_that_depend_on_different_axes_are_taken_apart() -> None:
+    """[sum(sin(x[k]) for k) + sum(sin(x[k]) * y[i, k] for k) for i], where both sums are one comprehension."""
+    b, n, m, y = matrix()
+    x = b.param("x", real(m))
+
+    def point(i: Var) -> Var:
+        def inner(k: Var) -> list[Var]:
+            here = b.prim("sin", b.read(x, [k]))
+            return [here, b.mul(here, b.read(y, [i, k]))]
+
+        return b.add(*b.comp([m], inner, [Keep((), ()), Keep((), ())]))
+
+    rng = np.random.default_rng(1)
+    f = b.function("f", [b.map([n], point)])
+    _, after, comps = both(f, 20, 30, rng.normal(size=(20, 30)), rng.normal(size=30))
+    sines = [let for let in comps if any(isinstance(i.op, Prim) and i.op.name == "sin" for i in body(let))]
+    assert all(isinstance(let.op, Comp) and len(let.op.axes) == 1 for let in sines)
+    assert after.operations < 5 * 20 * 30
 
 
 def test_what_depends_on_a_loop_at_its_point_stays_with_it() -> None:

@@ -75,3 +75,104 @@ def test_what_cannot_be_differentiated_is_refused(m, call, words):
     with pytest.raises(dlang.DlangError) as caught:
         call(m)
     assert all(word in str(caught.value) for word in words)
+
+
+PRODUCTS = """
+struct Line<n> { w: f64[n], tag: i64, b: f64 }
+
+fn three(x: f64[2]) -> f64[3] = [x[0] * x[1], sin(x[0]), x[1] ** 2]
+fn square(x: f64[n]) -> f64[n] = x * x
+fn area(x: f64, y: f64) -> f64 = x * y
+fn affine(l: Line<n>, x: f64[n]) -> (f64[n], f64) = (l.w * l.b * x, l.b * sum(x))
+fn power(x: f64, nodiff k: f64) -> f64 = x ** k
+fn open(x) = x * x * 3.0
+fn energy(x: f64[n], y: f64) -> f64 = sum(x ** 2) * y ** 3
+fn nothing() -> f64 = 1.0
+fn ruled(x: f64) -> f64 = x
+pullback ruled(x) -> y = |dy| 7.0 * dy
+"""
+
+
+@pytest.fixture(scope="module", params=["interp", "cpu"])
+def p(request):
+    return dlang.compile(PRODUCTS, backend=request.param)
+
+
+def test_vjp_gives_the_value_and_a_pull(p):
+    y, pull = dlang.vjp(p.three, np.array([2.0, 3.0]))
+    assert np.allclose(y, [6.0, np.sin(2.0), 9.0])
+    assert np.allclose(pull(np.array([1.0, 0.0, 1.0])), [3.0, 8.0])
+    assert np.allclose(pull(np.array([0.0, 1.0, 0.0])), [np.cos(2.0), 0.0])
+
+
+def test_vjp_in_several_parameters_and_structs(p):
+    y, pull = dlang.vjp(p.area, 2.0, 3.0)
+    assert y == 6.0 and pull(10.0) == (30.0, 20.0)
+    line = p.Line(w=np.array([1.0, 2.0]), tag=7, b=3.0)
+    _, pull = dlang.vjp(p.affine, line, np.array([1.0, 1.0]))
+    slope, dx = pull((np.array([1.0, 0.0]), 1.0))
+    assert slope.tag == 7 and slope.b == 3.0 and slope.w.tolist() == [3.0, 0.0]
+    assert dx.tolist() == [6.0, 3.0]
+
+
+def test_jvp_gives_the_value_and_the_tangent(p):
+    y, dy = dlang.jvp(p.three, np.array([2.0, 3.0]), np.array([1.0, 0.0]))
+    assert np.allclose(y, [6.0, np.sin(2.0), 9.0]) and np.allclose(dy, [3.0, np.cos(2.0), 0.0])
+    assert dlang.jvp(p.area, (2.0, 3.0), (1.0, 10.0)) == (6.0, 23.0)
+    assert dlang.jvp(p.power, (3.0, 2.0), (1.0, 1.0)) == (9.0, 6.0)
+
+
+def test_products_compile_once_for_all_sizes(p):
+    dlang.jvp(p.square, np.ones(2), np.ones(2))
+    dlang.vjp(p.square, np.ones(2))[1](np.ones(2))
+    before = dlang.compilations()
+    for n in (1, 4):
+        x = np.arange(float(n))
+        assert np.array_equal(dlang.jvp(p.square, x, x)[1], 2 * x * x)
+        assert np.array_equal(dlang.vjp(p.square, x)[1](np.ones(n)), 2 * x)
+    assert dlang.compilations() == before
+
+
+def test_jacobians_and_hessians(p):
+    assert np.allclose(dlang.jacobian(p.three)(np.array([2.0, 3.0])), [[3.0, 2.0], [np.cos(2.0), 0.0], [0.0, 6.0]])
+    assert np.allclose(dlang.jacobian(p.square)(np.array([1.0, 2.0, 3.0])), np.diag([2.0, 4.0, 6.0]))
+    x = np.array([1.0, 2.0])
+    assert np.allclose(dlang.hessian(p.energy)(x, 2.0), 16.0 * np.eye(2))
+    (_, xy), (yx, yy) = dlang.hessian(p.energy, wrt=("x", "y"))(x, 2.0)
+    assert np.allclose(xy, [24.0, 48.0]) and np.allclose(yx, xy) and np.allclose(yy, 60.0)
+    assert np.allclose(dlang.jacobian(dlang.grad(p.energy))(x, 1.0), 2.0 * np.eye(2))
+
+
+def test_functions_whose_types_are_not_written_out(p):
+    x = np.array([1.0, 2.0])
+    assert np.allclose(dlang.jvp(p.open, x, np.ones(2))[1], 6.0 * x)
+    assert np.allclose(dlang.vjp(p.open, x)[1](np.ones(2)), 6.0 * x)
+    assert np.allclose(dlang.jacobian(p.open)(x), np.diag(6.0 * x))
+    assert dlang.jvp(p.open, 2.0, 1.0)[1] == 12.0
+
+
+def test_custom_rules_hold_from_python(p):
+    assert dlang.grad(p.ruled)(1.0) == 7.0
+    assert dlang.vjp(p.ruled, 1.0)[1](2.0) == 14.0
+    assert dlang.jvp(p.ruled, 1.0, 2.0)[1] == 2.0
+
+
+def test_the_same_derivative_is_the_same_function(p):
+    assert dlang.grad(p.area, wrt="y") is dlang.grad(p.area, wrt=1)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda p: dlang.vjp(p.area, 1.0), ["`area`", "2 arguments", "got 1"]),
+        (lambda p: dlang.jvp(p.area, 1.0, 2.0), ["`area`", "tuples of 2"]),
+        (lambda p: dlang.jvp(abs, 1.0, 2.0), ["functions of the language"]),
+        (lambda p: dlang.hessian(p.square), ["`square`", "one float"]),
+        (lambda p: dlang.grad(p.nothing), ["`nothing`", "no parameter"]),
+        (lambda p: dlang.vjp(p.square, np.ones(2))[1](np.ones(3)), ["`cotangent`", "3"]),
+    ],
+)
+def test_misuse_of_products_is_refused(p, call, words):
+    with pytest.raises(dlang.DlangError) as caught:
+        call(p)
+    assert all(word in str(caught.value) for word in words), str(caught.value)

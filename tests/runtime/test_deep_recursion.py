@@ -118,6 +118,13 @@ def test_the_interpreter_says_the_same() -> None:
     assert found.value.code == "E0805"
 
 
+def test_the_interpreter_ends_a_recursion_when_memory_is_nearly_used_up() -> None:
+    left = iter([5_000, 2_000, -1])
+    with pytest.raises(RunError) as caught:
+        Interpreter(endless(), spare=lambda: next(left)).run("f", [])
+    assert caught.value.code == "E0805" and next(left, None) is None
+
+
 def test_more_stack_is_given_while_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = {"spare": 4 << 30}
     monkeypatch.setattr(stacks, "spare_memory", lambda: memory["spare"])

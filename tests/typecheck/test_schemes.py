@@ -9,7 +9,7 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.typecheck.program import check_source, scheme_text
-from tests.typecheck.support import HERE, accepted, refused, scheme, words
+from tests.typecheck.support import HERE, accepted, check, refused, scheme, words
 
 FILES = sorted((HERE / "schemes").glob("*.dl"))
 
@@ -204,3 +204,19 @@ def test_a_seed_that_is_drawn_is_an_effect_outside() -> None:
 def test_a_constant_has_no_effect() -> None:
     assert refused(RANDOM + "const c: f64 = normal()").code == "E0312"
     assert refused('const c: i64 = { print("once"); 1 }').code == "E0312"
+
+
+def test_a_parameter_of_a_lambda_with_a_default_is_refused() -> None:
+    assert refused("fn f() -> f64 { let g = |x: f64, y: f64 = 2.0| x * y; g(1.0, 3.0) }").code == "E0307"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["const f = f + 1\n", "const f = g\nconst g = f\n", "const f = g()\nfn g() -> i64 = f\n"],
+)
+def test_a_constant_that_is_needed_for_its_own_value_is_refused(text: str) -> None:
+    assert {d.code for d in check(text).diagnostics} == {"E0214"}
+
+
+def test_a_parameter_may_have_the_name_of_a_constant_that_calls_the_function() -> None:
+    accepted("const a = f(1.0)\nfn f(a: f64) -> f64 = a\n")

@@ -1,0 +1,236 @@
+"""The two halves of a differentiated function, and the tape between them.
+
+The tape of a call is one node: its fields are what the backward half mentions of the forward half and nothing else.
+Where the function ends in a branch there is a variant for each arm. Tapes of calls in a branch, a loop or a recursion
+are handles to such nodes, so they nest as the calls did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dlang.ad.scope import pruned_block, with_cheap
+from dlang.ad.signatures import Cotangents, Halves
+from dlang.ir.anf import (
+    Atom,
+    Block,
+    Check,
+    Construct,
+    Datatype,
+    Fields,
+    Function,
+    If,
+    Let,
+    Lit,
+    Prim,
+    Scalar,
+    Size,
+    SizeOf,
+    Tag,
+    Var,
+    Variant,
+    fresh,
+    poly,
+)
+from dlang.ir.builder import Builder
+from dlang.ir.traverse import Renaming, free_vars, type_vars
+from dlang.ir.types import I64
+
+MOST_VARIANTS = 8
+MOST_SHARED = 30  # lets of a backward half that stand in the arm of every variant
+
+
+@dataclass(slots=True)
+class Walked:
+    """A function, differentiated: variables of its own, the forward lets, and the block of its adjoint."""
+
+    params: tuple[Var, ...]
+    results: tuple[Var, ...]  # formal
+    forward: list[Let]
+    values: tuple[Atom, ...]
+    backward: Block
+    more: tuple[Var, ...]  # parameters for sizes, cotangents, cotangents to add to
+    bars: tuple[Var, ...]  # formal, of the parameters
+    cotangents: Cotangents
+
+
+def split(
+    w: Walked,
+    halves: Halves,
+    functions: dict[str, Function],
+    datatypes: dict[str, Datatype],
+    source: Function,
+    label: str,
+) -> tuple[Function, Function]:
+    """The two functions of one that was walked; the datatype of the tape joins `datatypes`."""
+    s = _Split(w, halves, source)
+    body = s.forward(w.forward, w.values, pruned_block(w.backward), [])
+    datatypes[halves.tape] = Datatype(halves.tape, tuple([arm.variant for arm in s.arms]), label)
+    formal = fresh("tape", Scalar(halves.tape))
+    forward = Function(halves.forward, w.params, (*w.results, formal), body, source.label, source.span)
+    return forward, s.backward(functions)
+
+
+@dataclass(slots=True)
+class _Arm:
+    """A variant of the tape: what is saved, each with its field, and the backward half where it was made."""
+
+    variant: Variant
+    saved: tuple[Var, ...]
+    block: Block
+
+
+@dataclass(slots=True)
+class _Split:
+    w: Walked
+    halves: Halves
+    source: Function
+    arms: list[_Arm] = field(default_factory=list)
+
+    # ---- the forward half
+    def forward(self, lets: Sequence[Let], values: tuple[Atom, ...], block: Block, before: Sequence[Let]) -> Block:
+        """Forward lets that also make the tape; block: the backward half after them, before: the lets around them."""
+        node = fresh("tape", Scalar(self.halves.tape))
+        last = lets[-1] if lets else None
+        if last is not None and isinstance(last.op, If) and self.splits(last.op, block):
+            arms = []
+            around = [*before, *lets[:-1]]
+            for arm, taken in ((last.op.then, True), (last.op.otherwise, False)):
+                assert isinstance(last.op.condition, Var)
+                env = {last.op.condition: Lit(taken, "bool"), **dict(zip(last.vars, arm.results, strict=True))}
+                arms.append(self.forward(arm.lets, arm.results, _known(block, env), around))
+            branch = Let((*last.vars, node), If(last.op.condition, arms[0], arms[1]), last.span)
+            return Block((*lets[:-1], branch), (*values, node))
+        arm_made = self.arm([*before, *lets], block)
+        made = Let((node,), Construct(arm_made.variant, arm_made.saved), self.source.span)
+        return Block((*lets, made), (*values, node))
+
+    def splits(self, op: If, block: Block) -> bool:
+        """Whether a branch at the end of the forward half is worth variants of their own."""
+        same = [let for let in block.lets if isinstance(let.op, If) and let.op.condition is op.condition]
+        room = len(self.arms) + 2 <= MOST_VARIANTS and len(block.lets) - len(same) <= MOST_SHARED
+        return room and bool(same) and isinstance(op.condition, Var)
+
+    def arm(self, lets: Sequence[Let], block: Block) -> _Arm:
+        """One more variant of the tape, for a backward half that follows some forward lets."""
+        passed = {self.w.params[k] for k in self.halves.params}
+        bound = {v for let in lets for v in let.vars}
+        sizes = _polynomials(lets)
+        block = with_cheap(block, lets, bound)
+        again = [Let((v,), SizeOf(sizes[v])) for v in free_vars(block) if v in sizes]
+        block = Block((*again, *block.lets), block.results)
+        outside = (bound | set(self.w.params)) - passed
+        opened = Renaming(dict(sizes))
+        fields = Renaming({}, fresh=True)
+        saved: dict[Var, Var] = {}
+
+        def save(v: Var) -> None:
+            if v not in saved:
+                type = opened.type(v.type)
+                for size in type_vars(type):
+                    save(size)
+                saved[v] = fields.env[v] = fresh(v.name, fields.type(type))
+
+        for v in free_vars(block):
+            if v in outside:
+                save(v)
+        tag = len(self.arms)
+        variant = Variant(self.halves.tape, tag, f"Tape{tag}", tuple(saved.values()))
+        self.arms.append(_Arm(variant, tuple(saved), block))
+        return self.arms[-1]
+
+    # ---- the backward half
+    def backward(self, functions: dict[str, Function]) -> Function:
+        w, halves, source = self.w, self.halves, self.source
+        b = Builder(functions, source.span)
+        r = Renaming({}, fresh=True)
+        node = fresh("tape", Scalar(halves.tape))
+        params = [r.bind(w.params[k]) for k in halves.params]
+        more = [r.bind(v) for v in w.more]
+        bars = tuple([r.bind(v) for v in w.bars])
+        with b.scope() as lets:
+            tag = b.one(Tag(node)) if len(self.arms) > 1 else None
+            results = self.choice(b, tag, self.arms, node, r, params)
+        body = Block(tuple(lets), results)
+        return Function(halves.backward, (node, *params, *more), bars, body, source.label, source.span)
+
+    def choice(
+        self, b: Builder, tag: Var | None, arms: Sequence[_Arm], node: Var, r: Renaming, params: Sequence[Var]
+    ) -> tuple[Atom, ...]:
+        """The backward half of the variant that the tape is of."""
+        if tag is None or len(arms) == 1:
+            return self.opened(b, arms[0], node, Renaming(r.env, fresh=True), params)
+        here = b.prim("eq", tag, Lit(arms[0].variant.tag, "i64"))
+        outs = tuple([fresh(v.name, r.type(v.type)) for v in self.w.bars])
+        then = b.block(lambda: self.opened(b, arms[0], node, Renaming(r.env, fresh=True), params))
+        rest = b.block(lambda: self.choice(b, tag, arms[1:], node, r, params))
+        b.emit_as(outs, If(here, then, rest))
+        return outs
+
+    def opened(self, b: Builder, arm: _Arm, node: Var, r: Renaming, params: Sequence[Var]) -> tuple[Atom, ...]:
+        """Emits the backward half of a variant with what is in the node."""
+        if arm.saved:
+            found = dict(zip(arm.saved, b.emit(Fields(arm.variant, node)), strict=True))
+            for k, size in zip(self.halves.params, params, strict=True):
+                if self.w.params[k] in found:
+                    _as_passed(b, found, self.w.params[k], size)
+            r.env.update(found)
+        return b.inline(r.block(arm.block))
+
+
+def _known(block: Block, env: dict[Var, Atom]) -> Block:
+    """A fresh copy of a pure block where some variables are known, without the branches that this decides."""
+    r = Renaming(env, fresh=True)
+    lets: list[Let] = []
+
+    def go(inner: Block) -> None:
+        for let in inner.lets:
+            if isinstance(let.op, If) and isinstance(known := r.atom(let.op.condition), Lit):
+                arm = let.op.then if known.value else let.op.otherwise
+                go(arm)
+                r.env.update({v: r.atom(a) for v, a in zip(let.vars, arm.results, strict=True)})
+            else:
+                lets.append(r.let(let))
+
+    go(block)
+    return pruned_block(Block(tuple(lets), tuple([r.atom(a) for a in block.results])))
+
+
+def _as_passed(b: Builder, found: dict[Var, Var], size: Var, param: Var) -> None:
+    """Writes the types of saved arrays with a size that the function is given, which is the one saved."""
+    own = found[size]
+    subjects = [v for v in found if own in type_vars(found[v].type)]
+    moved = Renaming({own: param})
+    types = [moved.type(found[v].type) for v in subjects]
+    parts = ("a tape is of a call with the size ", "", ", not ", "", "")
+    same = b.prim("eq", own, param)
+    checked = b.check(same, "E0706", parts, (own, param), [found[v] for v in subjects], types)
+    found.update(zip(subjects, checked, strict=True))
+    found[size] = param
+
+
+def _polynomials(lets: Sequence[Let]) -> dict[Var, Size]:
+    """The i64 variables that are polynomials of others: what the types of saved arrays are written in."""
+    found: dict[Var, Size] = {}
+
+    def of(atom: Atom) -> Size:
+        return poly(atom).substitute(found.get)
+
+    for let in lets:
+        match let.op:
+            case SizeOf(size):
+                found[let.vars[0]] = size.substitute(found.get)
+            case Prim("add", (x, y)) if let.vars[0].type == I64:
+                found[let.vars[0]] = of(x) + of(y)
+            case Prim("sub", (x, y)) if let.vars[0].type == I64:
+                found[let.vars[0]] = of(x) - of(y)
+            case Prim("mul", (x, y)) if let.vars[0].type == I64:
+                found[let.vars[0]] = of(x) * of(y)
+            case Prim("neg", (x,)) if let.vars[0].type == I64:
+                found[let.vars[0]] = -of(x)
+            case Check(subjects=subjects):
+                found.update((v, of(s)) for v, s in zip(let.vars, subjects, strict=True) if v.type == I64)
+            case _:
+                pass
+    return found

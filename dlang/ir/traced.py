@@ -1,0 +1,274 @@
+"""Scalars that carry derivatives: tagged dual numbers, and values recorded on a tape.
+
+This is the reference for derivatives. It shares nothing with `ad/`: every derivative in progress has a tag of its own,
+and a scalar under it is a `Dual` (forward) or `Recorded` (reverse) of that tag, whose value may belong to a derivative
+further out. An operation looks at the innermost tag among its arguments, does itself on the values below, and adds the
+rule for that tag; the rule is arithmetic on such scalars again, so derivatives nest to any order and can't be confused.
+
+Tangents and cotangents are f64 whatever the dtype of the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from dlang.ir.anf import FLOATS
+from dlang.ir.values import FUNCTIONS, convert, exact
+
+ZERO, ONE = np.float64(0.0), np.float64(1.0)
+
+
+class Traced:
+    """A scalar under a derivative. Operators are those of f64."""
+
+    __slots__ = ("tag", "value")
+    __array_ufunc__ = None  # so that a NumPy scalar on the left leaves the operation to this class
+
+    def __init__(self, tag: int, value: Any) -> None:
+        self.tag = tag
+        self.value = value
+
+    def __add__(self, other: Any) -> Any:
+        return f64("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return f64("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return f64("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return f64("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return f64("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return f64("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return f64("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return f64("div", other, self)
+
+    def __neg__(self) -> Any:
+        return f64("neg", self)
+
+
+class Dual(Traced):
+    """A value and its tangent."""
+
+    __slots__ = ("tangent",)
+
+    def __init__(self, tag: int, value: Any, tangent: Any) -> None:
+        super().__init__(tag, value)
+        self.tangent = tangent
+
+
+class Recorded(Traced):
+    """A value and its place on a tape."""
+
+    __slots__ = ("place", "tape")
+
+    def __init__(self, tag: int, value: Any, tape: Tape, place: int) -> None:
+        super().__init__(tag, value)
+        self.tape = tape
+        self.place = place
+
+
+@dataclass(slots=True)
+class Tape:
+    """For each recorded value, where its arguments are and the local derivative in each."""
+
+    tag: int
+    entries: list[list[tuple[int, Any]]]
+
+    def record(self, value: Any, sources: list[tuple[int, Any]]) -> Recorded:
+        self.entries.append(sources)
+        return Recorded(self.tag, value, self, len(self.entries) - 1)
+
+    def cotangents(self, seeds: Sequence[tuple[Any, Any]]) -> dict[int, Any]:
+        """The cotangent at each place, from (value, cotangent) of the results. What has none is not in it."""
+        bars: dict[int, Any] = {}
+        for value, bar in seeds:
+            if isinstance(value, Recorded) and value.tag == self.tag:
+                bars[value.place] = bars.get(value.place, ZERO) + bar
+        for place in range(len(self.entries) - 1, -1, -1):
+            bar = bars.get(place)
+            if bar is not None:
+                for source, slope in self.entries[place]:
+                    bars[source] = bars.get(source, ZERO) + product(bar, slope)
+        return bars
+
+
+# ---- operations ------------------------------------------------------------------------------------------------------
+def apply(name: str, args: Sequence[Any], dtype: str) -> Any:
+    """A primitive on scalars, traced or not, with a result of a dtype."""
+    tag = 0
+    for a in args:
+        if isinstance(a, Traced) and a.tag > tag:
+            tag = a.tag
+    if not tag:
+        return exact(FUNCTIONS[name](*args), dtype)
+    if name == "select":
+        return args[1] if args[0] else args[2]
+    below = [a.value if isinstance(a, Traced) and a.tag == tag else a for a in args]
+    result = apply(name, below, dtype)
+    slopes = SLOPES.get(name)
+    if slopes is None or dtype not in FLOATS:
+        return result
+    wide = [*map(widened, below), widened(result)]
+    terms = [
+        (a, slope(*wide))
+        for a, slope in zip(args, slopes, strict=True)
+        if slope is not None and isinstance(a, Traced) and a.tag == tag
+    ]
+    return followed(result, terms)
+
+
+def followed(result: Any, terms: Sequence[tuple[Any, Any]]) -> Any:
+    """A result that depends on traced scalars of one tag with these local derivatives."""
+    if not terms:
+        return result
+    first = terms[0][0]
+    if isinstance(first, Recorded):
+        return first.tape.record(result, [(a.place, slope) for a, slope in terms])
+    tangent: Any = ZERO
+    for a, slope in terms:
+        tangent = tangent + product(a.tangent, slope)
+    return Dual(first.tag, result, tangent)
+
+
+def f64(name: str, *args: Any) -> Any:
+    """A primitive of f64."""
+    return apply(name, args, "f64")
+
+
+def product(bar: Any, slope: Any) -> Any:
+    """A cotangent (or tangent) times a local derivative: 0 where the first is 0, even if the second is not finite."""
+    return apply("guard", (bar, slope), "f64")
+
+
+def cast(x: Any, source: str, target: str) -> Any:
+    """Conversion of a scalar: between floats the derivative passes, through anything else it ends."""
+    if not isinstance(x, Traced):
+        return convert(x, source, target)
+    if source in FLOATS and target in FLOATS:
+        return over(x, cast(x.value, source, target))
+    return cast(x.value, source, target)
+
+
+def over(x: Traced, value: Any) -> Traced:
+    """Another value with the derivative of x."""
+    if isinstance(x, Dual):
+        return Dual(x.tag, value, x.tangent)
+    assert isinstance(x, Recorded)
+    return Recorded(x.tag, value, x.tape, x.place)
+
+
+def widened(x: Any) -> Any:
+    """A number as f64."""
+    return over(x, widened(x.value)) if isinstance(x, Traced) else np.float64(x)
+
+
+def primal(x: Any) -> Any:
+    """The number itself, without derivatives of any tag."""
+    while isinstance(x, Traced):
+        x = x.value
+    return x
+
+
+# ---- the derivatives of primitives, in f64 ---------------------------------------------------------------------------
+def _sine(x: Any) -> Any:
+    return f64("sin", x)
+
+
+def _power_in_base(x: Any, y: Any, r: Any) -> Any:
+    return ZERO if primal(y) == 0 else y * f64("pow", x, y - ONE)
+
+
+def _power_in_exponent(x: Any, y: Any, r: Any) -> Any:
+    return ZERO if primal(x) == 0 else r * f64("log", x)
+
+
+def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
+    total: Any = ZERO
+    for c in reversed(coefficients):
+        total = total * x + np.float64(c)
+    return total
+
+
+def trigamma(x: Any) -> Any:
+    """The second derivative of log Γ: by reflection and recurrence to arguments above 15, there asymptotically."""
+    if primal(x) < 0.5:
+        s = _sine(np.float64(pi) * x)
+        return np.float64(pi * pi) / (s * s) - trigamma(ONE - x)
+    total: Any = ZERO
+    while primal(x) < 15.0:
+        total = total + ONE / (x * x)
+        x = x + ONE
+    inverse = ONE / x
+    tail = _polynomial([1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66], inverse * inverse)
+    return total + inverse + inverse * inverse / np.float64(2.0) + tail * inverse * inverse * inverse
+
+
+def _of_circle(x: Any) -> Any:
+    """1 / √(1 - x²)"""
+    return ONE / f64("sqrt", (ONE - x) * (ONE + x))
+
+
+def _bell(x: Any) -> Any:
+    return np.float64(2 / sqrt(pi)) * f64("exp", -(x * x))
+
+
+def _square(x: Any) -> Any:
+    return x * x
+
+
+Slope = Callable[..., Any]
+# For each argument the derivative as a function of all arguments and the result; None where it is zero everywhere.
+SLOPES: Mapping[str, tuple[Slope | None, ...]] = {
+    "add": (lambda x, y, r: ONE, lambda x, y, r: ONE),
+    "sub": (lambda x, y, r: ONE, lambda x, y, r: -ONE),
+    "mul": (lambda x, y, r: y, lambda x, y, r: x),
+    "div": (lambda x, y, r: ONE / y, lambda x, y, r: -x / (y * y)),
+    "guard": (lambda x, y, r: y, lambda x, y, r: x),
+    "mod": (lambda x, y, r: ONE, lambda x, y, r: -f64("floor", x / y)),
+    "neg": (lambda x, r: -ONE,),
+    "abs": (lambda x, r: f64("sign", x),),
+    "pow": (_power_in_base, _power_in_exponent),
+    "powi": (_power_in_base, None),
+    "maximum": (
+        lambda x, y, r: ONE if primal(x) >= primal(y) else ZERO,
+        lambda x, y, r: ZERO if primal(x) >= primal(y) else ONE,
+    ),
+    "minimum": (
+        lambda x, y, r: ONE if primal(x) <= primal(y) else ZERO,
+        lambda x, y, r: ZERO if primal(x) <= primal(y) else ONE,
+    ),
+    "exp": (lambda x, r: f64("exp", x),),
+    "expm1": (lambda x, r: f64("exp", x),),
+    "log": (lambda x, r: ONE / x,),
+    "log1p": (lambda x, r: ONE / (ONE + x),),
+    "sqrt": (lambda x, r: np.float64(0.5) / f64("sqrt", x),),
+    "sin": (lambda x, r: f64("cos", x),),
+    "cos": (lambda x, r: -f64("sin", x),),
+    "tan": (lambda x, r: ONE / _square(f64("cos", x)),),
+    "asin": (lambda x, r: _of_circle(x),),
+    "acos": (lambda x, r: -_of_circle(x),),
+    "atan": (lambda x, r: ONE / (ONE + x * x),),
+    "atan2": (lambda x, y, r: y / (x * x + y * y), lambda x, y, r: -x / (x * x + y * y)),
+    "sinh": (lambda x, r: f64("cosh", x),),
+    "cosh": (lambda x, r: f64("sinh", x),),
+    "tanh": (lambda x, r: ONE / _square(f64("cosh", x)),),
+    "erf": (lambda x, r: _bell(x),),
+    "erfc": (lambda x, r: -_bell(x),),
+    "lgamma": (lambda x, r: f64("digamma", x),),
+    "digamma": (lambda x, r: trigamma(x),),
+}

@@ -1,0 +1,210 @@
+"""The gradient of a function computed in four ways that share little: the same number four times, or a bug.
+
+    reverse, forward    compiled: what `ad/` makes of the function, optimised, as machine code
+    reference           by `ir/pointwise.py`, which has rules of its own and no part in `ad/`
+    differences         central differences of the compiled function
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlang.driver import Request, lower
+from dlang.ir.anf import FLOATS, Array, Function, Lit, Program, Scalar, Token, Var
+from dlang.ir.builder import Builder
+from dlang.ir.pointwise import Pointwise
+from dlang.ir.traverse import refresh_vars
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
+from dlang.specialize.specialize import Entry
+
+NDArray = np.ndarray[Any, Any]
+Slopes = list[NDArray]  # for each float argument the gradient, of its shape, as f64
+WAYS = ("reverse", "forward", "reference", "differences")
+REVERSE, FORWARD = "gradient in reverse", "derivative along a direction"
+STEPS = {"f64": 1e-5, "f32": 1e-2, "f16": 0.1, "bf16": 0.2}
+TOLERANCES = {"f64": 1e-6, "f32": 1e-3, "f16": 3e-2, "bf16": 0.2}
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """A function of the IR that gives a float, compiled with its derivatives.
+
+    mono: the program as specialised, with derivatives that are not expanded. wrt: the float arguments. result: where
+    the float is among the results; token: whether one comes first, which is neither given nor returned.
+    """
+
+    mono: Program
+    function: Function
+    wrt: tuple[int, ...]
+    result: int
+    call: Callable[[str, Sequence[Any]], Sequence[Any]]
+
+    def value(self, args: Sequence[Any]) -> float:
+        return float(self.call(self.function.name, _copies(args))[self.result])
+
+    def along(self, args: Sequence[Any], direction: Slopes) -> float:
+        """The derivative along a direction, by compiled forward mode."""
+        return float(self.call(FORWARD, [*_copies(args), *self.typed(direction)])[-1])
+
+    def reference_along(self, args: Sequence[Any], direction: Slopes) -> float:
+        """The same by dual numbers."""
+        return float(Pointwise(self.mono).run(FORWARD, [*_copies(args), *self.typed(direction)])[-1])
+
+    def reverse(self, args: Sequence[Any]) -> Slopes:
+        return self.slopes(self.call(REVERSE, _copies(args)))
+
+    def reference(self, args: Sequence[Any]) -> Slopes:
+        return self.slopes(Pointwise(self.mono).run(REVERSE, _copies(args)))
+
+    def forward(self, args: Sequence[Any]) -> Slopes:
+        """An element at a time."""
+        return self.each(args, lambda k, at: self.along(args, self.unit(args, k, at)))
+
+    def differences(self, args: Sequence[Any]) -> Slopes:
+        """Central differences extrapolated once (Richardson): the error is of fourth order in the step."""
+
+        def slope(k: int, at: tuple[int, ...]) -> float:
+            step = STEPS[self.dtype(k)]
+            near, far = [self._moved(args, k, at, s) for s in (step, 2 * step)]
+            return (4 * near - far) / 3
+
+        return self.each(args, slope)
+
+    def _moved(self, args: Sequence[Any], k: int, at: tuple[int, ...], step: float) -> float:
+        ends, values = [], []
+        for sign in (1, -1):
+            moved = list(_copies(args))
+            changed = np.asarray(moved[k], dtype=np.asarray(args[k]).dtype).copy()
+            changed[at] += sign * step
+            moved[k] = changed if changed.shape else changed[()]
+            ends.append(float(changed[at]))
+            values.append(self.value(moved))
+        return (values[0] - values[1]) / (ends[0] - ends[1])
+
+    def each(self, args: Sequence[Any], slope: Callable[[int, tuple[int, ...]], float]) -> Slopes:
+        out = []
+        for k in self.wrt:
+            found = np.zeros(np.shape(args[k]))
+            for at in np.ndindex(found.shape):
+                found[at] = slope(k, at)
+            out.append(found)
+        return out
+
+    def unit(self, args: Sequence[Any], k: int, at: tuple[int, ...]) -> Slopes:
+        out = [np.zeros(np.shape(args[j])) for j in self.wrt]
+        out[self.wrt.index(k)][at] = 1.0
+        return out
+
+    def slopes(self, results: Sequence[Any]) -> Slopes:
+        return [np.asarray(r, np.float64) for r in list(results)[len(results) - len(self.wrt) :]]
+
+    def typed(self, slopes: Slopes) -> list[Any]:
+        """Tangents in the dtypes of their arguments."""
+        kinds = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
+        out = [s.astype(kinds[self.dtype(k)]) for k, s in zip(self.wrt, slopes, strict=True)]
+        return [s if s.shape else s[()] for s in out]
+
+    def dtype(self, k: int) -> str:
+        t = self.params[k].type
+        assert not isinstance(t, Token)
+        return t.dtype
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        """The parameters that are given."""
+        return given(self.function)
+
+
+def given(function: Function) -> tuple[Var, ...]:
+    return tuple([p for p in function.params if not isinstance(p.type, Token)])
+
+
+def gradients(request: Request, host: Host | None = None, verify: bool = False) -> tuple[Gradients, Entry]:
+    """Compiles a function whose result has one float, a scalar, with its derivatives in all its float arguments."""
+    kept: list[tuple[Program, Function, tuple[int, ...], int]] = []
+
+    def extend(program: Program, entries: Sequence[Entry]) -> tuple[Program, list[str]]:
+        function = program.functions[entries[0].name]
+        extended, wrt, result = with_derivatives(program, function)
+        kept.append((extended, function, wrt, result))
+        return extended, [REVERSE, FORWARD]
+
+    program, (entry,) = lower([request], verify=verify, extend=extend)
+    mono, function, wrt, result = kept[0]
+    compiled = Engine(host or Host()).compile(program, [function.name, REVERSE, FORWARD])
+    return Gradients(mono, function, wrt, result, compiled.run), entry
+
+
+def with_derivatives(program: Program, function: Function) -> tuple[Program, tuple[int, ...], int]:
+    """The program with the functions `REVERSE` and `FORWARD`; the float arguments and the float result."""
+    wrt = [k for k, p in enumerate(function.params) if _float(p)]
+    results = [k for k, r in enumerate(function.results) if _float(r)]
+    assert len(results) == 1 and isinstance(function.results[results[0]].type, Scalar)
+    made = dict(program.functions)
+    b, params = _opened(program, function)
+    seeds = [Lit(1.0, r.type.dtype) if k in results else None for k, r in enumerate(function.results)]  # type: ignore[union-attr]
+    made[REVERSE] = b.function(REVERSE, b.vjp(function.name, params, wrt, seeds))
+    b, params = _opened(program, function)
+    tangents = {k: b.param(f"d{params[k].name}", params[k].type) for k in wrt}
+    made[FORWARD] = b.function(
+        FORWARD, b.jvp(function.name, params, [tangents.get(k) for k in range(len(function.params))])
+    )
+    tokens = [isinstance(p.type, Token) for p in function.params]
+    wrt = [k - sum(tokens[:k]) for k in wrt]
+    skipped = sum(isinstance(r.type, Token) for r in function.results[: results[0]])
+    extended = Program(made, program.datatypes, program.python)
+    return extended, tuple(wrt), results[0] - skipped
+
+
+def _opened(program: Program, function: Function) -> tuple[Builder, list[Var]]:
+    b = Builder(program.functions, function.span)
+    b.params = list(refresh_vars(function.params, {}))
+    return b, list(b.params)
+
+
+def _float(v: Var) -> bool:
+    return isinstance(v.type, Scalar | Array) and v.type.dtype in FLOATS
+
+
+def _copies(args: Sequence[Any]) -> list[Any]:
+    return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+
+
+# ---- comparison ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of an argument, its derivative in two ways, and how far they are apart: 1 is just acceptable."""
+
+    argument: int
+    at: tuple[int, ...]
+    expected: float
+    found: float
+    error: float
+
+
+def worst(expected: Slopes, found: Slopes, dtypes: Sequence[str], scale: float = 1.0) -> Element | None:
+    """The element with the largest |found - expected| ÷ (tolerance · (|expected| + scale)); None if there is none.
+
+    Elements are compared one by one, so a large one can't hide a small one. scale: of the value, whose rounding is
+    what central differences can't see below.
+    """
+    out: Element | None = None
+    for k, (e, f, dtype) in enumerate(zip(expected, found, dtypes, strict=True)):
+        for at in np.ndindex(e.shape):
+            error = distance(float(e[at]), float(f[at]), TOLERANCES[dtype], scale)
+            if out is None or error > out.error:
+                out = Element(k, at, float(e[at]), float(f[at]), error)
+    return out
+
+
+def distance(expected: float, found: float, tolerance: float, scale: float) -> float:
+    """How far two numbers are apart in units of what is acceptable; NaN agrees with NaN alone."""
+    if expected == found or (expected != expected and found != found):
+        return 0.0
+    error = abs(found - expected) / (tolerance * (abs(expected) + 0.1 * scale))
+    return error if error == error else float("inf")
