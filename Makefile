@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
 
-.PHONY: venv demo test fuzz fuzz-front bench format clean
+.PHONY: venv demo examples test fuzz fuzz-front bench format clean
 
 venv: .venv/.ready
 
@@ -17,6 +17,10 @@ venv: .venv/.ready
 # Trains a network on 1,500 handwritten digits and tests it on the other 297.
 demo: venv
 	$(BIN)/dlc run examples/digits/train.dl
+
+# Runs every example, most of them in a smaller form than their pages say. About a minute.
+examples: venv
+	DLANG_EXAMPLES=1 $(BIN)/python -m pytest -q tests/examples
 
 test: venv
 	$(BIN)/ruff check

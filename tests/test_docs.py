@@ -31,6 +31,7 @@ from dlang.typecheck.types import DTYPES
 from tests.library_page import PAGE, page
 
 ROOT = Path(__file__).parent.parent
+RUN_TIME = re.compile(r"E08\d\d")
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "dlang/explain").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```(?:\n+```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 LANGUAGE = ROOT / "docs/language.md"
@@ -69,15 +70,18 @@ def test_a_program_in_a_document_does_what_it_says(document, info, text, output,
     explains = document.parent.name == "explain"
     kind, code = (info[0] if info else ""), (info[1] if len(info) > 1 else document.stem if explains else None)
     if kind == "refused":
-        assert codes and code in [None, *codes]
+        assert set(codes) == {code} if explains else codes and code in [None, *codes]
         return
     assert not codes
-    if explains:
-        return
     if kind in ("stops", "unfinished"):
         assert code == code_of_run(checked)
         return
     assert kind == ""
+    if explains:
+        assert code_of_run(checked) is None
+        if RUN_TIME.fullmatch(code):
+            assert checked.module.tests or "main" in checked.module.functions
+        return
     file = tmp_path / "example.dl"
     file.write_text(text)
     if checked.module.tests:

@@ -32,7 +32,7 @@ from dlang.ir.anf import (
     While,
     is_handle,
 )
-from dlang.ir.traverse import parts, walk
+from dlang.ir.traverse import parts
 from dlang.ir.types import is_float
 from dlang.primitives.table import PRIMITIVES
 
@@ -55,11 +55,6 @@ def active_vars(
 def carries(type: Type) -> bool:
     """Whether a derivative can flow through a value: a float, or a node, which may hold one."""
     return is_float(type) or (not isinstance(type, Token) and is_handle(type.dtype))
-
-
-def active_node(block: Block, active: set[Var]) -> Let | None:
-    """Where a node comes from through which a derivative would have to flow."""
-    return next((let for let in walk(block) if any(v in active and not is_float(v.type) for v in let.vars)), None)
 
 
 def _dtype(var: Var) -> str:

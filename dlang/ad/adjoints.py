@@ -8,6 +8,7 @@ from functools import cached_property
 
 from dlang.ad.activity import active_vars
 from dlang.ad.calls import ruled
+from dlang.ad.contributions import list_type
 from dlang.ad.conversions import Conversions, retyped
 from dlang.ad.halves import Walked, split
 from dlang.ad.inlining import inlined_where_active, recursive, unused
@@ -17,8 +18,8 @@ from dlang.ad.signatures import Cotangents, Fused, Halves, Key
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Array, Atom, Block, Call, Datatype, Function, Let, Program, Scalar, Type, Var, fresh
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, refresh, type_vars
-from dlang.ir.types import I64
+from dlang.ir.traverse import Renaming, refresh, type_vars, walk
+from dlang.ir.types import I64, is_float
 from dlang.optimize.distribute import distribute_function
 
 
@@ -98,10 +99,24 @@ class Adjoints:
         return params, results, tuple(more), self._bars(key, params), cotangents
 
     def _bars(self, key: Key, params: Sequence[Var]) -> tuple[Var, ...]:
-        return tuple([fresh(f"{params[k].name}_bar", self._type(key, params[k].type)) for k in key.wrt])
+        return tuple([fresh(f"{params[k].name}_bar", self._param_type(key, k, params[k].type)) for k in key.wrt])
 
     def _type(self, key: Key, type: Type) -> Type:
         return type if key.border else self.nodes.type(type)
+
+    def _listed(self, key: Key) -> list[int]:
+        """The array parameters whose cotangents are lists: those that the function hands on as they are."""
+        source = self.program.functions[key.function]
+        handed = {a for let in walk(source.body) if isinstance(let.op, Call) for a in let.op.args}
+        params = source.params
+        listed = [k for k in key.wrt if isinstance(params[k].type, Array) and is_float(params[k].type)]
+        return [k for k in listed if params[k] in handed and not key.border]
+
+    def _param_type(self, key: Key, k: int, type: Type) -> Type:
+        """The type of the cotangent of a parameter."""
+        if isinstance(type, Array) and k in self._listed(key):
+            return list_type(self.datatypes, type)
+        return self._type(key, type)
 
     def _cotangents(
         self, key: Key, source: Function, renaming: Renaming, wrt: Sequence[Var]
@@ -122,9 +137,10 @@ class Adjoints:
                         places.append((k, axis))
                         env.env[size.atom] = sizes[-1]
             bars.append(fresh(f"{formal.name}_bar", self._type(key, env.type(formal.type))))
-        into = [(k, w) for k, w in zip(key.wrt, wrt, strict=True) if isinstance(w.type, Array) and not key.border]
-        incoming = [fresh(f"{w.name}_bar", self._type(key, w.type)) for _, w in into]
-        return [*sizes, *bars, *incoming], Cotangents(tuple(places), tuple(k for k, _ in into))
+        into = self._listed(key)
+        given = dict(zip(key.wrt, wrt, strict=True))
+        incoming = [fresh(f"{given[k].name}_bar", self._param_type(key, k, given[k].type)) for k in into]
+        return [*sizes, *bars, *incoming], Cotangents(tuple(places), tuple(into))
 
     # ---- the walk
     def _walk(self, key: Key) -> Walked:
@@ -150,6 +166,8 @@ class Adjoints:
         scope.active.update(w for w in wrt if nodes.carries(w.type))
         with b.scope() as backward:
             for k, bar in zip(cotangents.into, more[len(more) - len(cotangents.into) :], strict=True):
+                assert isinstance(bar.type, Scalar)
+                scope.lists[params[k]] = bar.type
                 scope.add(params[k], bar)
             given = iter(bars)
             for atom, seed in zip(body.results, seeded, strict=True):

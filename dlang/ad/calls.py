@@ -2,18 +2,21 @@
 
     y… = f(x…)      forward:   y…, tape = f_fwd(x…)        backward:   x̄… = f_bwd(tape, ȳ…)
 
-The cotangent of an array argument goes in and comes out with what the call adds, so that a recursion over the elements
-of an array costs what it reads. With a `pullback` the call stays and its rule is called with the values that were
-there; with `checkpoint` it stays, and the backward pass runs the function again, forward and back.
+What a call adds to the cotangent of an array that is handed on comes out as a list (`contributions.py`). With a
+`pullback` the call stays and its rule is called with the values that were there; with `checkpoint` it stays, and the
+backward pass runs the function again, forward and back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from dlang.ad.contributions import list_type, nothing
 from dlang.ad.conversions import retyped
 from dlang.ad.scope import Scope, Unplaceable
 from dlang.ad.signatures import Cotangents, Key
 from dlang.ir.anf import Array, Atom, Call, Function, Let, Rules, Scalar, Var, fresh
-from dlang.ir.types import carries
+from dlang.ir.types import array_type, carries
 
 
 def ruled(function: Function) -> Rules | None:
@@ -24,7 +27,7 @@ def ruled(function: Function) -> Rules | None:
 
 def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
     """Emits the adjoint of a call; gives the call that saves what it needs."""
-    b, nodes = scope.b, scope.nodes
+    b = scope.b
     bars = [scope.pop(v) if v in scope.active else None for v in let.vars]
     wrt = tuple(k for k, a in enumerate(op.args) if scope.is_active(a))
     if all(g is None for g in bars) or not wrt:
@@ -37,27 +40,48 @@ def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
         _custom(let, op, rules, bars, scope)
         return [let]
     key = Key(op.function, wrt, tuple(g is not None for g in bars))
-    types = [nodes.type(op.args[k].type) for k in wrt]
     if rules is not None:
         fused = scope.derivatives.fused(key)
         more = (*fused.cotangents.args(b, bars), *_into(op, fused.cotangents, scope))
         found = b.emit(Call(fused.function, (*op.args, *more)))[len(let.vars) :]
-        for k, bar, type in zip(wrt, found, types, strict=True):
-            scope.add(op.args[k], retyped(b, bar, type))
+        _add(op, wrt, found, scope)
         return [let]
     halves = scope.derivatives.halves(key)
     tape = fresh("tape", Scalar(halves.tape))
     sizes = [op.args[k] for k in halves.params]
     args = (tape, *sizes, *halves.cotangents.args(b, bars), *_into(op, halves.cotangents, scope))
-    for k, bar in zip(wrt, b.emit(Call(halves.backward, args), types=types), strict=True):
-        scope.add(op.args[k], bar)
+    _add(op, wrt, b.emit(Call(halves.backward, args)), scope)
     return [Let((*let.vars, tape), Call(halves.forward, op.args), let.span)]
 
 
 def _into(op: Call, cotangents: Cotangents, scope: Scope) -> list[Atom]:
-    """The cotangents that the call adds to; of an argument that is given twice the second is zero."""
-    args = [op.args[k] for k in cotangents.into]
-    return [scope.take(a) for a in args if isinstance(a, Var)]
+    """The lists that the call adds to: those of an array that this function was given, too, or new ones.
+
+    Of an argument that is given twice the second is new.
+    """
+    out: list[Atom] = []
+    for k in cotangents.into:
+        arg = op.args[k]
+        assert isinstance(arg, Var)
+        own = arg in scope.lists
+        out.append(scope.take(arg) if own else nothing(scope.b, scope.nodes.datatypes, _list_type(arg, scope)))
+    return out
+
+
+def _list_type(arg: Var, scope: Scope) -> Scalar:
+    return list_type(scope.nodes.datatypes, array_type(arg))
+
+
+def _add(op: Call, wrt: tuple[int, ...], bars: Sequence[Var], scope: Scope) -> None:
+    """Adds what a call gives to the cotangents of its arguments; a list is added up where it arrives."""
+    for k, bar in zip(wrt, bars, strict=True):
+        arg = op.args[k]
+        assert isinstance(arg, Var)
+        listed = isinstance(arg.type, Array) and isinstance(bar.type, Scalar)
+        if listed and arg not in scope.lists:
+            scope.add(arg, scope.added_up(arg, bar))
+        else:
+            scope.add(arg, bar if listed else retyped(scope.b, bar, scope.nodes.type(arg.type)))
 
 
 def _custom(let: Let, op: Call, rules: Rules, bars: list[Atom | None], scope: Scope) -> None:

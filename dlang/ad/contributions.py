@@ -6,15 +6,15 @@ call. Whoever called from outside adds the list up, in place.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from dlang.ad.tangents import tangent_type
+from dlang.ad.rules import scalar
 from dlang.ir.anf import (
+    FLOATS,
     Array,
     Atom,
     Construct,
     Datatype,
     Fields,
+    Keep,
     Lit,
     Read,
     Scalar,
@@ -25,17 +25,16 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-from dlang.ir.builder import Builder
+from dlang.ir.builder import Builder, axis
 from dlang.ir.types import I64, array_type
 
-NIL, ENTRY, WHOLE = 0, 1, 2
-Plus = Callable[[Atom, Atom], Atom]
+NIL, ENTRY, WHOLE = 0, 1, 2  # the variants of a list
 
 
 def list_type(datatypes: dict[str, Datatype], array: Array) -> Scalar:
-    """The type of lists of contributions to arrays of a type, of any sizes."""
-    element = tangent_type(datatypes, Scalar(array.dtype))
-    assert isinstance(element, Scalar)
+    """The type of lists of contributions to arrays of floats of a type, of any sizes."""
+    assert array.dtype in FLOATS
+    element = Scalar(array.dtype)
     rank = len(array.shape)
     name = f"contributions_{element.dtype}_{rank}"
     if name not in datatypes:
@@ -69,7 +68,7 @@ def with_array(b: Builder, datatypes: dict[str, Datatype], array: Var, rest: Var
     return b.one(Construct(variant, (*[b.size(n) for n in array_type(array).shape], array, rest)), rest.name)
 
 
-def added_up(b: Builder, datatypes: dict[str, Datatype], start: Var, first: Var, plus: Plus) -> Var:
+def added_up(b: Builder, datatypes: dict[str, Datatype], start: Var, first: Var) -> Var:
     """The array `start` with the contributions of a list, one after another."""
     assert isinstance(first.type, Scalar)
     _, entry, whole = datatypes[first.type.dtype].variants
@@ -78,22 +77,18 @@ def added_up(b: Builder, datatypes: dict[str, Datatype], start: Var, first: Var,
     def one(bar: Var, node: Var) -> list[Atom]:
         *at, g, rest = b.emit(Fields(entry, node))
         index = tuple([poly(i) for i in at])
-        return [b.update(bar, index, plus(b.one(Read(bar, index)), g)), rest]
+        return [b.update(bar, index, scalar(b, "add", b.one(Read(bar, index)), g)), rest]
 
-    def all(bar: Var, node: Var) -> list[Atom]:
-        found = b.emit(Fields(whole, node))
-        array, rest = found[rank:]
-        # Contributions to elements are rare after an array: in place, element by element, would change no array less.
-        total = b.map(
-            array_type(bar).shape,
-            lambda *at: plus(b.one(Read(bar, tuple(map(poly, at)))), b.one(Read(array, tuple(map(poly, at))))),
-            name="bar",
-        )
-        return [total, rest]
+    def every(bar: Var, node: Var) -> list[Atom]:
+        array, rest = b.emit(Fields(whole, node))[rank:]
+        axes = [axis(size) for size in array_type(bar).shape]
+        index = tuple([poly(a.var) for a in axes])
+        keep = Keep(array_type(bar).shape, index, "sum", bar)
+        return [*b.comp(axes, lambda *_: b.one(Read(array, index)), [keep], ("bar",)), rest]
 
     def body(bar: Var, node: Var) -> list[Atom]:
         single = b.prim("eq", b.one(Tag(node)), Lit(ENTRY, "i64"))
-        return list(b.if_(single, lambda: one(bar, node), lambda: all(bar, node)))
+        return list(b.if_(single, lambda: one(bar, node), lambda: every(bar, node)))
 
     def more(bar: Var, node: Var) -> Atom:
         return b.prim("ne", b.one(Tag(node)), Lit(NIL, "i64"))

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from dlang.ad.comprehension import needs_loop, positions_of
 from dlang.ad.dual import Dual
-from dlang.ad.scope import copied
 from dlang.ad.sequential import by_element, others, sequential
 from dlang.ir.affine import axes_of
 from dlang.ir.anf import Axis, Block, Comp, Destination, Keep, Let, Read, Var, fresh
@@ -92,7 +91,9 @@ def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
     with b.scope() as lets:
         rank = b.one(Read(where, index)) if d.shape else where
         renaming.env.update(positions_of(rank, reduced, b))
-        s.walk(copied(s.active, op.body.lets, renaming), s)
+        copies = [renaming.let(inner) for inner in op.body.lets]
+        s.active |= {new for old, new in renaming.env.items() if old in s.active and isinstance(new, Var)}
+        s.walk(copies, s)
         dot = s.dot(renaming.atom(op.body.results[k]))
     if dot is None:
         return

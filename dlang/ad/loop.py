@@ -51,7 +51,7 @@ def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
     state_in = [scope.take(let.vars[k]) for k in state]
     outer_in = [scope.take(v) for v in outer]
     state_bars = tuple(fresh(f"{op.params[k].name}_bar", scope.nodes.type(op.params[k].type)) for k in state)
-    outer_bars = tuple(fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer)
+    outer_bars = tuple(fresh(f"{v.name}_bar", scope.type(v)) for v in outer)
     inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
     inner.loop = _changed_in_place(op)
     inner.known = scope.known.copy()

@@ -103,13 +103,18 @@ def place(
     known = scope.known.within(axes)
     p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes), digits or {})
     for contribution in wanted:
-        p.bars.setdefault(contribution.array, list(scope.bars.get(contribution.array, [])))
+        earlier = [] if contribution.array in scope.lists else scope.bars.get(contribution.array, [])
+        p.bars.setdefault(contribution.array, list(earlier))
         _decide(p, contribution)
     for change, body_lets, var, atom, destination in p.before:
         emit_comp(scope.b, change, body_lets, [(var, atom, destination)])
     for group in p.groups.values():
         emit_comp(scope.b, group.change, group.lets, group.results)
     for array, bars in p.bars.items():
+        if array in scope.lists:
+            for bar in bars:
+                scope.add(array, bar)
+            continue
         if not isinstance(array.type, Array):
             bars = [scope.total(bars)]
         scope.bars[array] = bars

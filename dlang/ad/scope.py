@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from dlang.ad.contributions import added_up, nothing, with_array, with_entry
 from dlang.ad.conversions import Conversions
 from dlang.ad.signatures import Derivatives
 from dlang.diagnostics import Span
@@ -25,6 +26,7 @@ from dlang.ir.anf import (
     Lit,
     Prim,
     Read,
+    Scalar,
     Size,
     SizeOf,
     Token,
@@ -76,6 +78,7 @@ class Scope:
     derivatives: Derivatives
     bars: dict[Var, list[Atom]] = field(default_factory=dict)
     sink: Sink | None = None
+    lists: dict[Var, Scalar] = field(default_factory=dict)  # arrays whose cotangents are lists of contributions
     loop: frozenset[Var] | None = None  # the arrays that change in place in the loop around, None outside of loops
 
     def inner(self, sink: Sink | None) -> Scope:
@@ -85,6 +88,10 @@ class Scope:
     def is_active(self, atom: Atom | None) -> bool:
         return isinstance(atom, Var) and atom in self.active
 
+    def type(self, var: Var) -> Type:
+        """The type of the cotangent of a variable."""
+        return self.lists.get(var) or self.nodes.type(var.type)
+
     # ---- cotangents
     def add(self, atom: Atom, g: Atom | None) -> None:
         """Adds a contribution to the cotangent of a whole value."""
@@ -92,11 +99,34 @@ class Scope:
             return
         if self.sink is not None and isinstance(atom.type, Array) and atom not in self.sink.inside:
             raise Unplaceable
+        if atom in self.lists:
+            self._add_to_list(atom, g)
+            return
         have = self.bars.setdefault(atom, [])
         if have and not isinstance(atom.type, Array):
             have[:] = [self.nodes.plus(self.b, have[0], g)]
         else:
             have.append(g)
+
+    def _add_to_list(self, var: Var, g: Atom) -> None:
+        assert isinstance(g, Var)
+        if isinstance(g.type, Scalar):
+            if var not in self.bars:
+                self.bars[var] = [g]
+                return
+            g = self.added_up(var, g)
+        self.bars[var] = [with_array(self.b, self.nodes.datatypes, g, self._list(var))]
+
+    def _list(self, var: Var) -> Var:
+        found = self.take(var)
+        assert isinstance(found, Var)
+        return found
+
+    def added_up(self, var: Var, contributions: Var) -> Var:
+        """The array that a list of contributions to the cotangent of `var` is, with what there is of that."""
+        bar = self.nodes.zero(self.b, var.type) if var in self.lists else self.take(var)
+        assert isinstance(bar, Var)
+        return added_up(self.b, self.nodes.datatypes, bar, contributions)
 
     def add_read(self, array: Var, index: tuple[Size, ...], g: Atom) -> None:
         """Adds a contribution to the cotangent of one element: x̄[i] += g, in place."""
@@ -106,6 +136,9 @@ class Scope:
             if self.sink.private or not is_float(array.type):  # nodes are summed by calls, one after another
                 raise Unplaceable
             self.sink.wanted.append(Contribution(array, index, g, self.sink.conditional))
+            return
+        if array in self.lists:
+            self.bars[array] = [with_entry(self.b, self.nodes.datatypes, index, g, self._list(array))]
             return
         bar = self.take(array)
         assert isinstance(bar, Var)
@@ -120,6 +153,8 @@ class Scope:
     def take(self, var: Var) -> Atom:
         """As `pop`, with the zero built."""
         g = self.pop(var)
+        if g is None and var in self.lists:
+            return nothing(self.b, self.nodes.datatypes, self.lists[var])
         return self.nodes.zero(self.b, var.type) if g is None else g
 
     def total(self, atoms: Sequence[Atom]) -> Atom:

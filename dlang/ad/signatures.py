@@ -14,8 +14,8 @@ from dlang.ir.builder import Builder
 class Key:
     """What is differentiated: the positions of parameters, and which results may have cotangents.
 
-    border: cotangents are of the types of the values, as in `Vjp`, and nothing is added to. Else those of nodes are of
-    their cotangent types, and those of array parameters come in and are added to, in place.
+    border: cotangents are of the types of the values, as in `Vjp`. Else those of nodes are of their cotangent types,
+    and those of some array parameters are lists of contributions, which come in and are added to.
     tape: the name of the tape's datatype if a `Record` has given one.
     """
 
@@ -28,11 +28,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Cotangents:
-    """What a backward function takes after its first arguments: sizes, cotangents, cotangents to add to.
+    """What a backward function takes after its first arguments: sizes, cotangents, lists to add to.
 
     sizes: where a cotangent has a size that the function itself computes, it is a parameter and checked: the position
-    of the result and of the axis at which the caller finds it. into: the positions of parameters whose cotangents come
-    in.
+    of the result and of the axis at which the caller finds it. into: the positions of parameters whose cotangents are
+    lists.
     """
 
     sizes: tuple[tuple[int, int], ...]

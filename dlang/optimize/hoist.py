@@ -1,8 +1,8 @@
 """Code that does not change in a loop, or over the points of a comprehension, moves in front of it.
 
-Only total code moves, as the loop may not run at all: arithmetic, reads that are in range whatever runs, and
-comprehensions made of these. Out of comprehensions only scalars move. What is consumed in the loop stays, or it would
-be copied in every trip.
+Only total code moves, as the loop may not run at all: arithmetic, reads that are in range whatever runs, products, and
+comprehensions made of these; of a comprehension the results that do not change, if others do. Out of comprehensions
+only scalars move. What is consumed in the loop stays, or it would be copied in every trip.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ from dlang.ir.anf import (
     Axis,
     Block,
     Comp,
+    Concat,
+    Contract,
+    Destination,
     For,
     Function,
     If,
     Let,
     Op,
     Program,
+    Reshape,
+    Scan,
     Var,
     View,
     While,
 )  # fmt: skip
-from dlang.ir.traverse import bound_vars, map_functions, mentioned, type_vars
+from dlang.ir.traverse import Renaming, bound_vars, map_functions, mentioned, type_vars
 from dlang.optimize.comps import surely_total
 from dlang.optimize.effects import consumed_by
 
@@ -74,7 +79,7 @@ def _split(block: Block, inside: set[Var], arrays: bool) -> tuple[list[Let], Blo
     consumed = {v for let in block.lets for v in consumed_by(let.op)}
     moved: list[Let] = []
     stay: list[Let] = []
-    for let in block.lets:
+    for let in (part for whole in block.lets for part in (_apart(whole, inside) if arrays else [whole])):
         used = mentioned(let.op) + [v for var in let.vars for v in type_vars(var.type)]
         free = not any(v in inside for v in used)
         if free and _total(let.op, arrays) and not any(v in consumed for v in let.vars):
@@ -86,10 +91,49 @@ def _split(block: Block, inside: set[Var], arrays: bool) -> tuple[list[Let], Blo
     return moved, Block(tuple(stay), block.results)
 
 
+def _apart(let: Let, inside: set[Var]) -> list[Let]:
+    """A comprehension of which some results depend on nothing bound `inside`: these alone, and the others."""
+    op = let.op
+    if not isinstance(op, Comp) or len(let.vars) < 2:
+        return [let]
+    depends = set(inside)
+    for inner in op.body.lets:
+        if any(v in depends for v in mentioned(inner.op)):
+            depends.update(inner.vars)
+    bounds = {v for a in op.axes for b in (*a.lows, *a.highs) for v in b.atoms()}
+    groups: dict[bool, list[int]] = {}
+    for k, (result, d) in enumerate(zip(op.body.results, op.destinations, strict=True)):
+        used = bounds | {v for e in (*d.shape, *d.index) for v in e.atoms()} | {v for v in (result, d.into) if v}
+        groups.setdefault(any(v in depends for v in used), []).append(k)
+    simple = all(_total(inner.op, True, op.axes) for inner in op.body.lets)
+    if len(groups) == 1 or not simple:
+        return [let]
+    out: list[Let] = []
+    for ks in (groups[False], groups[True]):
+        body = Block(op.body.lets, tuple([op.body.results[k] for k in ks]))
+        part = Comp(op.axes, _needed(body, [op.destinations[k] for k in ks]), tuple(op.destinations[k] for k in ks))
+        new = Renaming({}, fresh=True).op(part) if out else part
+        out.append(Let(tuple([let.vars[k] for k in ks]), new, let.span))
+    return out
+
+
+def _needed(body: Block, destinations: Sequence[Destination]) -> Block:
+    """A body of scalar code without what its results and their indices do not need."""
+    wanted = {a for a in body.results if isinstance(a, Var)} | {
+        v for d in destinations for e in d.index for v in e.atoms()
+    }
+    lets: list[Let] = []
+    for let in reversed(body.lets):
+        if any(v in wanted for v in let.vars):
+            lets.append(let)
+            wanted |= set(mentioned(let.op))
+    return Block(tuple(lets[::-1]), body.results)
+
+
 def _total(op: Op, arrays: bool, axes: Sequence[Axis] = ()) -> bool:
     """Whether an operation may run where it did not before."""
     match op:
-        case View():
+        case View() | Contract() | Reshape() | Concat() | Scan():
             return arrays
         case Comp():
             scalars = all(not d.shape for d in op.destinations)

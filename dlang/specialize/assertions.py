@@ -50,4 +50,4 @@ def pairs(found: Mono, wanted: Mono, path: str, span: Span) -> Iterator[Pair]:
 
 
 def field_names(decl: DataDecl) -> list[str]:
-    return [name for name, _ in decl.variants[0].fields]
+    return [name or "" for name, _ in decl.variants[0].fields]

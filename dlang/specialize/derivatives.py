@@ -14,6 +14,7 @@ from dlang.ir.anf import Atom, Lit, Scalar, fresh
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.instances import Instance, Use
 from dlang.specialize.layouts import into
+from dlang.specialize.tangents import carries, overlaid, same_variants, tags_in
 from dlang.specialize.values import (
     ClosureV,
     DerivativeV,
@@ -22,12 +23,10 @@ from dlang.specialize.values import (
     ScalarV,
     TupleV,
     Value,
-    carries,
     contains_function,
     formal,
     leaves,
     mono_of,
-    overlaid,
     rebuild,
     shape_key,
 )
@@ -116,6 +115,7 @@ def recorded(f: Frame, d: DerivativeV, call: Differentiated) -> tuple[Value, Pul
         tuple(map(typed, targets)),
         d.single,
         tuple([ScalarV(a) for a in (handle, *integers)]),
+        tuple(tags_in(value)),
         tuple([kept(a) for t in targets for a in leaves(t) if not carries(a)]),
         d.span,
     )
@@ -134,6 +134,7 @@ def kept(a: Atom) -> Value:
 def pulled(f: Frame, pull: PullV, args: Sequence[Value]) -> Value:
     """The cotangents of the arguments that a cotangent of the result gives."""
     given = f.fit(args[0], mono_of(pull.result))
+    same_variants(f, pull.tags, given)
     first = len(pull.seeded) - len(list(leaves(given)))
     seeds: list[Atom | None] = [None] * first
     seeds += [a if s else None for a, s in zip(leaves(given), pull.seeded[first:], strict=True)]
@@ -159,6 +160,7 @@ def jvp(f: Frame, d: DerivativeV, args: Sequence[Value]) -> TupleV:
             # The tangent of a function is one of what it captured: a function of the same code.
             raise unsupported("a tangent of a function that is another function", d.span)
         fitted = f.fit(given, mono_of(own))
+        same_variants(f, tags_in(own), fitted)
         for p, a in zip(call.instance.arg_positions(k), leaves(fitted), strict=True):
             if carries(a):
                 tangents[p] = a

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import lcm
 
 from dlang.diagnostics import Span
 from dlang.ir import anf
@@ -24,24 +25,28 @@ FALSE = Lit(False, "bool")
 
 @dataclass(slots=True)
 class Emitter:
-    """`lets` is the innermost open block. `floors` is scoped like it, since a floor is a variable of a block."""
+    """`lets` is the innermost open block. `floors` is scoped like it, since a floor is a variable of a block.
+
+    whole: the sizes with exact divisions in them that were checked; scoped too.
+    """
 
     lets: list[Let] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
     definitions: dict[Var, Size] = field(default_factory=dict)
     floors: dict[tuple[Size, Size], Var] = field(default_factory=dict)
+    whole: set[Size] = field(default_factory=set)
     span: Span | None = None
 
     # ---- blocks ----
     @contextmanager
     def block(self) -> Iterator[list[Let]]:
         """Lets emitted inside go to a list of their own; what is learned inside is forgotten after it."""
-        outer, floors, mark = self.lets, self.floors, self.facts.mark()
-        self.lets, self.floors = [], dict(floors)
+        outer, floors, whole, mark = self.lets, self.floors, self.whole, self.facts.mark()
+        self.lets, self.floors, self.whole = [], dict(floors), set(whole)
         try:
             yield self.lets
         finally:
-            self.lets, self.floors = outer, floors
+            self.lets, self.floors, self.whole = outer, floors, whole
             self.facts.undo(mark)
 
     @contextmanager
@@ -121,6 +126,18 @@ class Emitter:
                 if self.facts.proves_nonnegative(dividend):
                     self.facts.size(v)
         return poly(self.floors[key])
+
+    def exact(self, size: Size) -> Size:
+        """A size with exact divisions in it: known to be whole, or checked, once in a block."""
+        known = self.opened(size)
+        scale = lcm(*[c.denominator for c in known.terms.values()])
+        if scale > 1 and known not in self.whole:
+            self.whole.add(known)
+            value = self.atom(known * scale)
+            rest = self.prim("mod", value, Lit(scale, "i64"))
+            parts = ("the size ", "", f" / {scale} is not a whole number")
+            self.check(self.prim("eq", rest, Lit(0, "i64")), "E0807", parts, (value,))
+        return size if scale == 1 or size.constant is None else poly(int(size.constant))
 
     def cast(self, dtype: str, atom: Atom) -> Atom:
         assert isinstance(atom.type, Scalar)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Size, poly
 from dlang.ir.rounding import rounded

@@ -214,7 +214,7 @@ class Frame:
         return pre + middle + post
 
     def size(self, s: ty.Size) -> Size:
-        """The polynomial of a size; a floor is computed here."""
+        """The polynomial of a size; a floor is computed here, and an exact division checked."""
         if self.erased:
             return NO_SIZE
         out = poly(0)
@@ -223,7 +223,7 @@ class Frame:
             for a in monomial:
                 term = term * self.size_atom(a)
             out = out + term * Poly[Var]({(): c})
-        return out
+        return self.emitter.exact(out)
 
     def size_atom(self, a: ty.SizeAtom) -> Size:
         if isinstance(a, ty.Floor):

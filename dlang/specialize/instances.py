@@ -21,10 +21,11 @@ from dlang.specialize.dynamic import Arrows, dynamic, with_effects
 from dlang.specialize.effects import WORLD, effects_of
 from dlang.specialize.emitter import I64, Emitter
 from dlang.specialize.frame import Frame, Level, World, unsupported
+from dlang.specialize.keys import erasable, instance_key, is_large
 from dlang.specialize.randomness import draws_by, passed_key
 from dlang.specialize.rules import add_rules
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode, map_bindings, sizes_of_binding
+from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode, map_bound, sizes_of_binding
 from dlang.specialize.values import (
     ClosureV,
     TupleV,
@@ -39,10 +40,13 @@ from dlang.specialize.values import (
     template,
 )
 from dlang.typecheck import core
+from dlang.typecheck import types as ty
 from dlang.typecheck.types import DataDecl, SizeVar
 
 LIMIT = 400  # instances of one function, and
 NESTING = 24  # those of one function being made at a time: an endless family is an error
+LITERAL_LIMIT, LITERAL_NESTING = 100, 3  # from here on, they are not specialised to literal sizes
+NOTHING: frozenset[ty.Var] = frozenset()
 U64 = anf.Scalar("u64")
 
 
@@ -135,22 +139,16 @@ class Instances:
         checkpoint: whether its backward pass runs it again.
         """
         e = f.emitter
-        order: dict[Size, int] = {}
-
-        def label(s: Size) -> object:
-            c = s.constant
-            return int(c) if c is not None else ("size", order.setdefault(s, len(order)))
-
-        key = (
-            shape_key(closure, label),
-            tuple([shape_key(a, label) if contains_function(a) else type_key(a, label) for a in args]),
-            draws_by(f, closure, *args),
-            checkpoint,
-        )
+        other = (draws_by(f, closure, *args), checkpoint)
+        key, polys = instance_key(closure, args, NOTHING, other)
         if key not in self.table:
-            self.build(key, closure, args, list(order), f, checkpoint)
+            erased = NOTHING
+            if self.crowded(closure):
+                erased = erasable(closure, args)
+                key, polys = instance_key(closure, args, erased, other)
+            if key not in self.table:
+                self.build(key, closure, args, polys, erased, f, checkpoint)
         instance = self.table[key]
-        polys = list(order)
         actual_sizes = tuple([e.atom(s) for s in polys])
         mapping = dict(zip(instance.sizes, polys, strict=True))
         flat: list[Atom] = [*actual_sizes]
@@ -171,18 +169,31 @@ class Instances:
             return actual
         return f.fit(actual, mono_of(formal(wanted, into(mapping))))
 
+    def crowded(self, closure: ClosureV) -> bool:
+        """Whether there are so many instances of a function that literal sizes are forgotten."""
+        owner = owner_of(closure)
+        return self.nested.get(owner, 0) >= LITERAL_NESTING or self.counts.get(owner, 0) >= LITERAL_LIMIT
+
     def build(
-        self, key: object, closure: ClosureV, args: list[Value], sizes: list[Size], f: Frame, checkpoint: bool
+        self,
+        key: object,
+        closure: ClosureV,
+        args: list[Value],
+        sizes: list[Size],
+        erased: frozenset[ty.Var],
+        f: Frame,
+        checkpoint: bool,
     ) -> None:
         decl = closure.decl
-        owner: object = decl if decl is not None else closure.span
+        owner = owner_of(closure)
         self.counts[owner] = self.counts.get(owner, 0) + 1
         self.nested[owner] = self.nested.get(owner, 0) + 1
         name = decl.name if decl is not None else "lambda"
-        if self.counts[owner] > LIMIT or self.nested[owner] > NESTING:
+        grows = self.nested[owner] > 2 and is_large(key)
+        if self.counts[owner] > LIMIT or self.nested[owner] > NESTING or grows:
             raise error(
                 "E0602",
-                f"`{name}` is needed at endlessly many types or literal sizes",
+                f"`{name}` is needed at endlessly many types",
                 closure.span,
                 help=("pass what grows from call to call as a value, not in a type",),
             )
@@ -198,13 +209,16 @@ class Instances:
         def translate(s: Size) -> Size:
             return s if s.constant is not None else poly(formals[s])
 
+        def parameter(s: Size) -> Size:
+            return poly(formals[s])
+
         instance.sizes = tuple(formals.values())
         token = fresh("world", anf.Token())
         instance.token = any(WORLD & effects_of(v) for v in (closure, *args))
         instance.key = draws_by(f, closure, *args)
         if instance.token and f.world.token is None:
             raise unsupported(f"an effect of `{name}` inside a comprehension or a derivative", f.emitter.span)
-        bindings = map_bindings(closure.bindings, translate)
+        bindings = {v: map_bound(b, parameter if v in erased else translate) for v, b in closure.bindings.items()}
         random = fresh("key", U64)
         world = World(token if instance.token else None, Level(random) if instance.key else None)
         frame = Frame(e, world, self, self.evaluate, bindings)
@@ -421,6 +435,11 @@ def used_datatypes(functions: Iterable[Function], datatypes: dict[str, anf.Datat
     return found
 
 
+def owner_of(closure: ClosureV) -> object:
+    """What instances are counted by."""
+    return closure.decl if closure.decl is not None else closure.span
+
+
 def existing_sizes(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:
     """Those sizes at a call that are known to be at least 0: of arrays, and of the variables of schemes.
 
@@ -443,11 +462,6 @@ def array_sizes(v: Value) -> Iterator[Size]:
 
 def named_leaf(name: str) -> Callable[[anf.Type], Atom]:
     return lambda t: fresh(name, t)
-
-
-def type_key(v: Value, label: Callable[[Size], object]) -> object:
-    """As `shape_key`, without the sizes of arrays: those follow from the type that the parameter declares."""
-    return shape_key(v, lambda s: None)
 
 
 def into(sizes: dict[Var, Size]) -> Callable[[Size], Size]:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dlang.ir import anf
-from dlang.ir.anf import Block, Function, Rules, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Block, Function, Rules, Size, Var, fresh, poly
 from dlang.polynomials import Poly
 from dlang.specialize.emitter import I64, Emitter
 from dlang.specialize.frame import Frame, Level, World
 from dlang.specialize.layouts import into
+from dlang.specialize.tangents import carries, overlaid, same_variants, tags_in
 from dlang.specialize.types import Bindings, map_bindings
-from dlang.specialize.values import ClosureV, TupleV, Value, carries, leaves, mono_of, overlaid, rebuild
+from dlang.specialize.values import ClosureV, TupleV, Value, leaves, mono_of, rebuild
 from dlang.typecheck import core
 from dlang.typecheck.types import TypeFn, resolve
 
@@ -78,7 +79,10 @@ def _rule(
     value = f.eval(core.Call(arrow.result, rule.span, rule.body, tuple(given)))
     several = pulls and len(active) != 1
     values = value.items if several and isinstance(value, TupleV) else (value,)
-    outs = [a for v, t in zip(values, targets, strict=True) for a in leaves(f.fit(v, mono_of(t))) if carries(a)]
+    outs: list[Atom] = []
+    for v, target in zip(values, targets, strict=True):
+        same_variants(f, tags_in(target), v)
+        outs += [a for a in leaves(f.fit(v, mono_of(target))) if carries(a)]
     formals = [fresh("d", a.type) for t in targets for a in leaves(t) if carries(a)]
     name = f"{instance.name}.{rule.kind}"
     body = Block(tuple(f.emitter.lets), tuple(outs))

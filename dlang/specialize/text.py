@@ -15,6 +15,7 @@ from dlang.specialize.indexing import Element, select
 from dlang.specialize.nodes import fields_of, tag_of
 from dlang.specialize.operators import by_variant
 from dlang.specialize.values import ArrayV, DataV, EnumV, Many, NodeV, ScalarV, TupleV, Value
+from dlang.typecheck.formats import check_dtype
 from dlang.typecheck.types import DataDecl
 
 Piece = str | tuple[Atom, str]
@@ -25,8 +26,10 @@ def hole(f: Frame, v: Value, spec: str) -> list[Piece]:
     """The text of a value; `spec`: how its numbers are written."""
     match v:
         case ScalarV(atom):
+            check_dtype(v.dtype, spec, f.emitter.span)
             return [(atom, spec)]
         case ArrayV(var):
+            check_dtype(v.dtype, spec, f.emitter.span)
             return [(var, spec)]
         case TupleV(items):
             return ["(", *listed(f, items, spec), ",)" if len(items) == 1 else ")"]

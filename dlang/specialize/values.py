@@ -154,8 +154,8 @@ class PullV:
     """What `vjp` gives: cotangents of a result to those of arguments, any number of times.
 
     function, positions, seeded: as in `anf.Pull`. result, targets: values of these types, over variables that nothing
-    binds. held: the tape, then the i64 arguments; rest: what the arguments hold that carries no derivative. single:
-    whether there is one target, which is bare.
+    binds. held: the tape, then the i64 arguments; tags: of the enums in the result; rest: what the arguments hold that
+    carries no derivative. single: whether there is one target, which is bare.
     """
 
     function: str
@@ -165,6 +165,7 @@ class PullV:
     targets: tuple[Value, ...]
     single: bool
     held: tuple[Value, ...]
+    tags: tuple[Value, ...]
     rest: tuple[Value, ...]
     span: Span
 
@@ -191,7 +192,7 @@ def parts(v: Value) -> tuple[Value, ...]:
         case DerivativeV():
             return (v.function,)
         case PullV():
-            return (*v.held, *v.rest)
+            return (*v.held, *v.tags, *v.rest)
         case NodeV(_, handle) | DynamicV(_, handle):
             return (handle,)
         case _:
@@ -218,7 +219,9 @@ def with_parts(v: Value, new: Sequence[Value]) -> Value:
             assert isinstance(inner, FnV)
             return replace(v, function=inner)
         case PullV():
-            return replace(v, held=tuple(new[: len(v.held)]), rest=tuple(new[len(v.held) :]))
+            own = iter(new)
+            held, tags, rest = [tuple([next(own) for _ in x]) for x in (v.held, v.tags, v.rest)]
+            return replace(v, held=held, tags=tags, rest=rest)
         case NodeV(type, _):
             return NodeV(type, new[0])
         case DynamicV(type, _):
@@ -280,18 +283,6 @@ def contains_function(v: Value) -> bool:
     if isinstance(v, NodeV):
         return bool(v.type.effects)
     return isinstance(v, FnV) or any(map(contains_function, parts(v)))
-
-
-# ---- derivatives -----------------------------------------------------------------------------------------------------
-def carries(a: Atom) -> bool:
-    """Whether a derivative may pass through a leaf: a float, or a node, which may hold one."""
-    t = a.type
-    return not isinstance(t, anf.Token) and (t.dtype in anf.FLOATS or anf.is_handle(t.dtype))
-
-
-def overlaid(v: Value, tangents: Iterator[Atom]) -> Value:
-    """A value of the same structure: tangents where the leaves carry derivatives, other leaves are its own."""
-    return rebuild(v, iter([next(tangents) if carries(a) else a for a in leaves(v)]))
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------

@@ -67,6 +67,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     ir.add_argument("--fn", metavar="NAME", help="only this function, and what it calls")
 
+    gradients = commands.add_parser(
+        "check-grad",
+        parents=[json],
+        help="compare the derivatives of functions, computed in four ways",
+        description="Differentiates functions at random arguments: compiled in reverse and forward mode, by the "
+        "reference, and by differences. Without --fn: those that give one float, and those with rules.",
+    )
+    gradients.add_argument("file", metavar="FILE")
+    gradients.add_argument("--fn", metavar="NAME", help="only this function")
+    gradients.add_argument("--seed", type=int, default=0, help="of the arguments, 0 unless given")
+    gradients.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="[NAME=]SIZE",
+        help="of all size variables, or of one; 3 if not given",
+    )
+
     commands.add_parser("repl", parents=[backend], help="a conversation: declarations, statements, expressions")
 
     explain = commands.add_parser("explain", help="what a code such as E0301 means, with an example")
@@ -96,6 +114,10 @@ def _dispatch(args: argparse.Namespace) -> int:
             from dlang.tools.ir import print_ir
 
             return print_ir(args.file, args.stage, args.fn, args.json)
+        case "check-grad":
+            from dlang.tools.check_grad import check_gradients
+
+            return check_gradients(args.file, args.fn, args.seed, args.size, args.json)
         case "repl":
             from dlang.tools.repl import repl
 

@@ -1,5 +1,8 @@
 """The gradient of a function computed in four ways that share little: the same number four times, or a bug.
 
+A function that gives anything but one float is differentiated as the sum of all floats that it gives, each times a
+weight of its own.
+
     reverse, forward    compiled: what `ad/` makes of the function, optimised, as machine code
     reference           by `ir/pointwise.py`, which has rules of its own and no part in `ad/`
     differences         central differences of the compiled function
@@ -9,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dlang.driver import Request, lower
-from dlang.ir.anf import FLOATS, Array, Function, Lit, Program, Scalar, Token, Var
+from dlang.ir.anf import FLOATS, Array, Atom, Function, Lit, Program, Scalar, Size, Token, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.pointwise import Pointwise
 from dlang.ir.traverse import refresh_vars
@@ -25,7 +29,7 @@ from dlang.specialize.specialize import Entry
 NDArray = np.ndarray[Any, Any]
 Slopes = list[NDArray]  # for each float argument the gradient, of its shape, as f64
 WAYS = ("reverse", "forward", "reference", "differences")
-REVERSE, FORWARD = "gradient in reverse", "derivative along a direction"
+REVERSE, FORWARD, WEIGHTED = "gradient in reverse", "derivative along a direction", "weighted sum"
 STEPS = {"f64": 1e-5, "f32": 1e-2, "f16": 0.1, "bf16": 0.2}
 TOLERANCES = {"f64": 1e-6, "f32": 1e-3, "f16": 3e-2, "bf16": 0.2}
 
@@ -34,18 +38,17 @@ TOLERANCES = {"f64": 1e-6, "f32": 1e-3, "f16": 3e-2, "bf16": 0.2}
 class Gradients:
     """A function of the IR that gives a float, compiled with its derivatives.
 
-    mono: the program as specialised, with derivatives that are not expanded. wrt: the float arguments. result: where
-    the float is among the results; token: whether one comes first, which is neither given nor returned.
+    mono: the program as specialised, with derivatives that are not expanded. wrt: the float arguments, among those that
+    are given.
     """
 
     mono: Program
     function: Function
     wrt: tuple[int, ...]
-    result: int
     call: Callable[[str, Sequence[Any]], Sequence[Any]]
 
     def value(self, args: Sequence[Any]) -> float:
-        return float(self.call(self.function.name, _copies(args))[self.result])
+        return float(self.call(self.function.name, _copies(args))[-1])
 
     def along(self, args: Sequence[Any], direction: Slopes) -> float:
         """The derivative along a direction, by compiled forward mode."""
@@ -125,44 +128,74 @@ def given(function: Function) -> tuple[Var, ...]:
 
 
 def gradients(request: Request, host: Host | None = None, verify: bool = False) -> tuple[Gradients, Entry]:
-    """Compiles a function whose result has one float, a scalar, with its derivatives in all its float arguments."""
-    kept: list[tuple[Program, Function, tuple[int, ...], int]] = []
+    """Compiles a function that has float parameters and gives some float, with its derivatives in all of them."""
+    kept: list[tuple[Program, Function]] = []
 
     def extend(program: Program, entries: Sequence[Entry]) -> tuple[Program, list[str]]:
-        function = program.functions[entries[0].name]
-        extended, wrt, result = with_derivatives(program, function)
-        kept.append((extended, function, wrt, result))
-        return extended, [REVERSE, FORWARD]
+        kept.append(with_derivatives(program, program.functions[entries[0].name]))
+        return kept[0][0], [kept[0][1].name, REVERSE, FORWARD]
 
     program, (entry,) = lower([request], verify=verify, extend=extend)
-    mono, function, wrt, result = kept[0]
+    mono, function = kept[0]
     compiled = Engine(host or Host()).compile(program, [function.name, REVERSE, FORWARD])
-    return Gradients(mono, function, wrt, result, compiled.run), entry
+    return Gradients(
+        mono, function, tuple([k for k, p in enumerate(given(function)) if _float(p)]), compiled.run
+    ), entry
 
 
-def with_derivatives(program: Program, function: Function) -> tuple[Program, tuple[int, ...], int]:
-    """The program with the functions `REVERSE` and `FORWARD`; the float arguments and the float result."""
-    wrt = [k for k, p in enumerate(function.params) if _float(p)]
-    results = [k for k, r in enumerate(function.results) if _float(r)]
-    assert len(results) == 1 and isinstance(function.results[results[0]].type, Scalar)
+def with_derivatives(program: Program, function: Function) -> tuple[Program, Function]:
+    """The program with the functions `REVERSE` and `FORWARD`, and the function with one float that they are of."""
     made = dict(program.functions)
-    b, params = _opened(program, function)
-    seeds = [Lit(1.0, r.type.dtype) if k in results else None for k, r in enumerate(function.results)]  # type: ignore[union-attr]
+    floats = [r for r in function.results if _float(r)]
+    if len(floats) != 1 or not isinstance(floats[0].type, Scalar) or function.results[-1] is not floats[0]:
+        function = made[WEIGHTED] = _weighted(program, function)
+    *_, result = function.results
+    assert isinstance(result.type, Scalar)
+    wrt = [k for k, p in enumerate(function.params) if _float(p)]
+    b, params = _opened(made, function)
+    seeds = [*[None] * (len(function.results) - 1), Lit(1.0, result.type.dtype)]
     made[REVERSE] = b.function(REVERSE, b.vjp(function.name, params, wrt, seeds))
-    b, params = _opened(program, function)
+    b, params = _opened(made, function)
     tangents = {k: b.param(f"d{params[k].name}", params[k].type) for k in wrt}
-    made[FORWARD] = b.function(
-        FORWARD, b.jvp(function.name, params, [tangents.get(k) for k in range(len(function.params))])
-    )
-    tokens = [isinstance(p.type, Token) for p in function.params]
-    wrt = [k - sum(tokens[:k]) for k in wrt]
-    skipped = sum(isinstance(r.type, Token) for r in function.results[: results[0]])
-    extended = Program(made, program.datatypes, program.python)
-    return extended, tuple(wrt), results[0] - skipped
+    dots = [tangents.get(k) for k in range(len(params))]
+    made[FORWARD] = b.function(FORWARD, b.jvp(function.name, params, dots))
+    return Program(made, program.datatypes, program.python), function
 
 
-def _opened(program: Program, function: Function) -> tuple[Builder, list[Var]]:
-    b = Builder(program.functions, function.span)
+def _weighted(program: Program, function: Function) -> Function:
+    """The sum of weight · float over all floats of the results, after the tokens. A weight is cos(1, 2, …)."""
+    b, params = _opened(program.functions, function)
+    results = b.call(function.name, *params)
+    total: Atom = Lit(0.0, "f64")
+
+    def weighted(x: Atom, number: Atom) -> Atom:
+        weight = b.prim("cos", b.add(b.cast("f64", number), Lit(1.0, "f64")))
+        return b.mul(weight, b.cast("f64", x))
+
+    for r in results:
+        if not _float(r):
+            continue
+        if isinstance(r.type, Array):
+            flat = b.reshape(r, [product(r.type.shape)])
+            total = b.add(total, b.reduce([product(r.type.shape)], partial(_weighted_element, b, weighted, flat)))
+        else:
+            total = b.add(total, weighted(r, Lit(0, "i64")))
+    return b.function(WEIGHTED, [*[r for r in results if isinstance(r.type, Token)], total])
+
+
+def _weighted_element(b: Builder, weighted: Callable[[Atom, Atom], Atom], flat: Var, i: Var) -> Atom:
+    return weighted(b.read(flat, [i]), i)
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    out = poly(1)
+    for s in sizes:
+        out = out * s
+    return out
+
+
+def _opened(functions: dict[str, Function], function: Function) -> tuple[Builder, list[Var]]:
+    b = Builder(functions, function.span)
     b.params = list(refresh_vars(function.params, {}))
     return b, list(b.params)
 

@@ -42,7 +42,7 @@ def _syntax(source: Source, only: str | None) -> tuple[str, list[Diagnostic]]:
     module, found = parse(source)
     items = [i for i in module.items if only is None or getattr(i, "name", None) == only]
     if only is not None and not items:
-        raise _unknown(only, source.path)
+        raise unknown(only, source.path)
     return "\n".join(line for item in items for line in _tree(item)), found
 
 
@@ -51,7 +51,7 @@ def _after(checked: Checked, stage: str, only: str | None) -> str:
     if stage == "core":
         return "\n\n".join(_core(decl) for decl in decls)
     seen: dict[str, anf.Program] = {}
-    program, entries = lower([_request(d) for d in decls], observe=seen.__setitem__)
+    program, entries = lower([request(d) for d in decls], observe=seen.__setitem__)
     if stage in seen:
         from dlang.ir.printer import print_program
 
@@ -77,13 +77,13 @@ def _chosen(checked: Checked, only: str | None) -> list[core.FnDecl]:
     if only is not None:
         found = [d for d in (*module.functions.values(), *module.tests) if d.name == only]
         if not found:
-            raise _unknown(only, module.path)
+            raise unknown(only, module.path)
         return found
-    decls = [d for d in module.functions.values() if d.body is not None and _open_variable(d) is None]
+    decls = [d for d in module.functions.values() if d.body is not None and open_variable(d) is None]
     return [*decls, *module.tests, *([module.script] if module.script else [])]
 
 
-def _open_variable(decl: core.FnDecl) -> str | None:
+def open_variable(decl: core.FnDecl) -> str | None:
     """A variable of the scheme that a use must choose, such as a number of axes."""
     for v in decl.variables:
         if isinstance(v, ty.RowVar) or (isinstance(v, ty.TypeVar) and not v.classes & {"Float", "Num", "Int"}):
@@ -91,11 +91,11 @@ def _open_variable(decl: core.FnDecl) -> str | None:
     return None
 
 
-def _request(decl: core.FnDecl) -> Request:
+def request(decl: core.FnDecl) -> Request:
     """A function at its declared types; a dtype that is open is f64, or i64 among integers."""
     from dlang.ir import anf
 
-    if (name := _open_variable(decl)) is not None:
+    if (name := open_variable(decl)) is not None:
         help = ("look at a function that uses it",)
         raise error(
             "E0956", f"`{decl.name}` has no code of its own: a use of it decides `{name}`", decl.span, help=help
@@ -109,7 +109,7 @@ def _request(decl: core.FnDecl) -> Request:
     return Request(decl, bindings)
 
 
-def _unknown(name: str, path: str) -> DlangError:
+def unknown(name: str, path: str) -> DlangError:
     return error("E0955", f"`{path}` has no function or test `{name}`", None)
 
 

@@ -210,6 +210,9 @@ class Annotator:
                         quotient = exact_division(a, b)
                         if quotient is None:
                             raise error("E0417", "exact `/` of sizes needs a number on the right", d.span)
+                        value = quotient.poly.constant
+                        if value is not None and value != int(value):
+                            raise error("E0417", f"a size is a whole number, {value} is none", d.span)
                         return Size(quotient.poly, origin)
             case s.SizeRow():
                 raise error("E0416", "`..` stands for axes, not for a size", d.span)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import core, indexing, patterns
@@ -71,10 +74,12 @@ def inside_comprehension(outer: FunctionContext | None) -> FunctionContext | Non
     return inner
 
 
-def comprehension(cx: Checker, scope: Scope, e: s.Comprehension) -> core.Expr:
+def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = True) -> core.Expr:
+    """kept: whether there will be an array of the elements, and not only a reduction of them."""
     inner = scope.child(border=True)
     inner.function = inside_comprehension(scope.function)
     binders: list[core.Binder] = []
+    binders_mark = cx.mark()
     for b in e.binders:
         # Comprehensions are rectangular: a bound sees the names outside, and the binders before it.
         outer = inner.child()
@@ -88,7 +93,8 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension) -> core.Expr:
     element = expr.infer(cx, inner, e.element)
     for b, made in zip(e.binders, binders, strict=True):
         check_bounded(inner, b, made)
-    check_rectangular(cx, binders)
+    if kept:
+        check_rectangular(binders, cx.opened_since(binders_mark) | cx.indices)
     t = cx.settled(element.type)
     inside = cx.opened_since(outside_mark) | cx.indices
     for v in variables(t):
@@ -137,10 +143,51 @@ def check_bounded(scope: Scope, b: s.Binder, made: core.Binder) -> None:
             )
 
 
-def check_rectangular(cx: Checker, binders: list[core.Binder]) -> None:
-    own = {cx.symbols[b.local].poly.atom for b in binders if isinstance(b, core.Count)}
+def check_rectangular(binders: list[core.Binder], inside: frozenset[SizeVar]) -> None:
+    """No range differs from element to element. inside: the sizes that are known only from element to element."""
+    before: set[core.Local] = set()
     for b in binders:
-        for v in variables(b.size):
-            if v in own:
-                raise error("E0406", "the bound of a comprehension may not depend on another index of it", b.span,
-                            help=("nest two comprehensions, or use `if`",))  # fmt: skip
+        if any(v in inside for v in variables(b.size)) and mentions(sources(b), before):
+            raise error(
+                "E0406",
+                "the comprehension would not be rectangular",
+                b.span,
+                label="its range depends on an index before it",
+                help=("reduce it where it is made, `sum(… for i < n, j < i)`, or fill it up by `if`",),
+            )
+        before |= {b.local} if isinstance(b, core.Count) else set(bound_by(b.pattern))
+
+
+def sources(b: core.Binder) -> tuple[core.Expr | None, ...]:
+    """What a binder ranges over."""
+    match b:
+        case core.Count():
+            return (b.bound,)
+        case core.Each():
+            return (b.array,)
+        case core.Range():
+            return (b.low, b.high, b.step)
+
+
+def bound_by(p: core.Pattern) -> Iterator[core.Local]:
+    """The locals that a pattern binds."""
+    match p:
+        case core.Bind(local):
+            yield local
+        case core.TuplePattern(items) | core.ConstructorPattern(_, _, items):
+            for item in items:
+                yield from bound_by(item)
+        case _:
+            return
+
+
+def mentions(tree: object, locals: set[core.Local]) -> bool:
+    """Whether one of these locals occurs in a piece of the core tree."""
+    if isinstance(tree, core.Ref):
+        return tree.local in locals
+    if isinstance(tree, tuple):
+        return any(mentions(x, locals) for x in tree)
+    if type(tree).__module__ != core.__name__ or isinstance(tree, core.Local | core.FnDecl):
+        return False
+    assert is_dataclass(tree)
+    return any(mentions(getattr(tree, f.name), locals) for f in fields(tree))

@@ -8,6 +8,7 @@ from dlang.diagnostics import DlangError, error
 from dlang.grammar import syntax as s
 from dlang.typecheck.annotations import Annotator
 from dlang.typecheck.context import Checker
+from dlang.typecheck.inhabited import uninhabited
 from dlang.typecheck.scope import AliasEntry, ModuleTable, Scope
 from dlang.typecheck.types import DataDecl, RowVar, SizeVar, Type, TypeVar, Var, Variant
 
@@ -124,6 +125,8 @@ def declare(cx: Checker, table: ModuleTable, written: list[Written], outside: di
                     span = d.name_span
                     cx.report(error("E0202", f"the constructor `{v.name}` is declared twice", span).diagnostics[0])
                 table.constructors[v.name] = (decls[0], v)
+    for diagnostic in uninhabited([decl for _, _, decls in waiting for decl in decls]):
+        cx.report(diagnostic)
 
 
 def variants(cx: Checker, d: s.Struct | s.Enum, params: tuple[Var, ...]) -> tuple[Variant, ...]:

@@ -365,6 +365,14 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
                 notes=(Note(f"`{rule.name}` is declared here", f.span),),
                 help=("write `nodiff` before the parameter of the function",),
             )
+        if written.default is not None:
+            raise error(
+                "E0303",
+                f"a parameter of a `{rule.kind}` has no default: the rule gets the arguments of the function",
+                written.default.span,
+                notes=(Note(f"`{rule.name}` is declared here", f.span),),
+                help=("write the default in the function",),
+            )
         params.append(core.Param(local, None, p.nodiff))
         if not p.nodiff:
             active.append(t)

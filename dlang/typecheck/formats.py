@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.diagnostics import Span, error
+from dlang.diagnostics import DlangError, Span, error
 from dlang.typecheck.context import Checker
 from dlang.typecheck.types import FLOATS, Type, TypeArray, TypeCon, TypeData, TypeTuple, TypeVar, resolve
 
@@ -14,12 +14,23 @@ def check_format(cx: Checker, t: Type, spec: str, span: Span) -> None:
 
     def check() -> None:
         for leaf in _scalars(t, set()):
-            if not any(_accepts(sample, spec) for sample in _samples(leaf)):
-                what = leaf.name if isinstance(leaf, TypeCon) else "such a value"
-                raise error("E0318", f"the format specification `{spec}` can't write {what}", span, help=(_HELP,))
+            if isinstance(leaf, TypeCon):
+                check_dtype(leaf.name, spec, span)
+            elif not any(_accepts(sample, spec) for sample in (1.5, 1, "true")):
+                raise _refused("such a value", spec, span)
 
     if spec:
         cx.later.append(check)
+
+
+def check_dtype(dtype: str, spec: str, span: Span | None) -> None:
+    """Raises E0318 unless scalars of a dtype can be written so; of a variable that is known only at an instance."""
+    if not _accepts(_sample(dtype), spec):
+        raise _refused(dtype, spec, span)
+
+
+def _refused(what: str, spec: str, span: Span | None) -> DlangError:
+    return error("E0318", f"the format specification `{spec}` can't write {what}", span, help=(_HELP,))
 
 
 def _accepts(sample: float | str, spec: str) -> bool:
@@ -30,13 +41,10 @@ def _accepts(sample: float | str, spec: str) -> bool:
     return True
 
 
-def _samples(leaf: TypeCon | TypeVar) -> tuple[float | str, ...]:
-    """A value of the type; for a variable, one of each kind that it may stand for."""
-    if isinstance(leaf, TypeVar):
-        return (1.5, 1)
-    if leaf.name in FLOATS:
-        return (1.5,)
-    return ("true",) if leaf.name in ("bool", "str") else (1,)
+def _sample(dtype: str) -> float | str:
+    if dtype in FLOATS:
+        return 1.5
+    return "true" if dtype in ("bool", "str") else 1
 
 
 def _scalars(t: Type, seen: set[object]) -> list[TypeCon | TypeVar]:

@@ -89,7 +89,8 @@ def unify_size(st: Inference, a: Size, b: Size) -> None:
     for v in sorted(solvable, key=lambda v: (abs(difference.terms[(v,)]) != 1, -v.level, -v.serial)):
         k = difference.terms[(v,)]
         rest = Poly({m: Fraction(-c) / k for m, c in difference.terms.items() if m != (v,)})
-        if all(isinstance(c, int) for c in rest.terms.values()):
+        # By a coefficient of 1 nothing is divided: fractions were in a size before, which is whole where it was made.
+        if abs(k) == 1 or all(isinstance(c, int) for c in rest.terms.values()):
             value = rest.constant
             if value is not None and value < 0:
                 raise Mismatch(a, b, "a size cannot be negative")

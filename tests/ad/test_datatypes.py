@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ad.recursive import check
+from dlang.optimize.pipeline import optimise
+from tests.ad.recursive import check, cost
+from tests.specialize.support import lowered
 
 TREE = """\
 enum Tree { Leaf(f64), Node(Tree, Tree) }
@@ -199,9 +201,154 @@ fn f(x: f64) -> f64 = product(squares(build(x, 3)))
         [0.8],
         [0],
     ),
+    "slices with a step of an array of trees": (
+        TREE
+        + """
+fn f(x: f64[n]) -> f64 {
+  let t = [build(e, 1) for e in x]
+  let r = t[1 .. n by 2]
+  sum(product(r[i]) * product(t[i]) * f64(i + 1) for i < 2)
+}
+""",
+        [5, VALUES],
+        [1],
+    ),
+    "a matrix of trees": (
+        TREE
+        + """
+fn f(x: f64[n]) -> f64 {
+  let t = [Leaf(x[i] * x[j]) for i < n, j < n]
+  let r = [t[j, i] for i < n, j < n]
+  sum(product(Node(r[i, j], t[0, 1])) for i < n, j < n)
+}
+""",
+        [5, VALUES],
+        [1],
+    ),
+    "arrays in a list": (
+        """
+fn total(l: List<f64[n]>) -> f64 = match l { Nil => 1.0, Cons(v, rest) => sum(v * v) * total(rest) }
+fn make(x: f64[n], k: i64) -> List<f64[n]> = if k == 0 { Nil } else { Cons(sin(x) * f64(k), make(x * 1.1, k - 1)) }
+fn f(x: f64[n]) -> f64 = total(make(x, 3))
+""",
+        [5, 0.3 * VALUES],
+        [1],
+    ),
+    "a tree that a while loop builds": (
+        TREE
+        + """
+fn f(x: f64) -> f64 {
+  var t = Leaf(x)
+  while product(t) < 10.0 { t = Node(t, Node(Leaf(1.0 + x * x), Leaf(x))) }
+  product(t)
+}
+""",
+        [1.3],
+        [0],
+    ),
+    "a tree that a loop builds until it breaks": (
+        TREE
+        + """
+fn f(x: f64[n]) -> f64 {
+  var t = Leaf(1.0)
+  for i in 0..n {
+  if i == 3 { break }
+  t = Node(t, Leaf(x[i]))
+  }
+  product(t)
+}
+""",
+        [5, VALUES],
+        [1],
+    ),
+    "a tree in a struct": (
+        TREE
+        + """
+struct S { t: Tree, w: f64 }
+fn go(s: S, n: i64) -> S = if n == 0 { s } else { go(S(t = Node(s.t, Leaf(s.w)), w = s.w * product(s.t)), n - 1) }
+fn f(x: f64) -> f64 { let s = go(S(t = Leaf(x), w = x + 1.0), 3)
+  product(s.t) * s.w }
+""",
+        [0.6],
+        [0],
+    ),
+    "expressions that hold functions": (
+        """
+enum E { Var, Num(f64), Add(E, E), Mul(E, E), Fn(f64 -> f64, E) }
+fn ev(e: E, x: f64) -> f64 = match e {
+  Var => x
+  Num(c) => c
+  Add(a, b) => ev(a, x) + ev(b, x)
+  Mul(a, b) => ev(a, x) * ev(b, x)
+  Fn(g, a) => g(ev(a, x))
+}
+fn f(x: f64, y: f64) -> f64 = ev(Mul(Add(Var, Num(y)), Fn(|z| sin(z) * y, Mul(Var, Var))), x)
+""",
+        [0.6, 0.4],
+        [0, 1],
+    ),
+    "a tree of shared subtrees": (
+        TREE
+        + """
+fn f(x: f64) -> f64 {
+  var t = Leaf(x)
+  for _ < 6 { t = Node(t, t) }
+  product(t)
+}
+""",
+        [1.05],
+        [0],
+    ),
+    "a tree or another": (
+        TREE
+        + """
+fn f(x: f64, c: bool) -> f64 {
+  let t = build(x, 2)
+  let u = if c { t } else { Node(t, t) }
+  match u { Leaf(y) => y, Node(l, _) => product(l) * product(u) }
+}
+""",
+        [0.8, True],
+        [0],
+    ),
+    "trees in nested loops": (
+        TREE
+        + """
+fn f(x: f64[n]) -> f64 {
+  var s = 0.0
+  for i in 0..n { for j in 0..i { s = s + product(Node(Leaf(x[i]), Leaf(x[j]))) } }
+  s
+}
+""",
+        [5, VALUES],
+        [1],
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_through_nodes_are_those_of_central_differences(name: str) -> None:
     check(*CASES[name], order=2)
+
+
+def test_the_gradient_of_a_tree_costs_at_most_four_times_the_tree_at_any_size() -> None:
+    text = (
+        TREE
+        + """
+fn even(x: f64, n: i64) -> Tree = if n == 0 { Leaf(x) } else { Node(even(x, n - 1), even(x + 0.1, n - 1)) }
+fn value(t: Tree) -> f64 = product(t)
+fn slope(t: Tree) -> Tree = grad(product)(t)
+"""
+    )
+    ratios = []
+    for depth in (4, 8):
+        made = lowered(text, "even")
+        (tree,) = made.run(1.0, depth)
+        operations = []
+        for name in ("value", "slope"):
+            made = lowered(text, name)
+            operations.append(cost(optimise(made.program, [made.entry.name]), made.entry.name, [tree]))
+        value, slope = operations
+        returned = 2**depth + 2 * (2**depth - 1)
+        ratios.append(slope / (value + returned))
+    assert max(ratios) <= 4 and ratios[1] <= 1.05 * ratios[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -34,6 +35,8 @@ from dlang.ir.traverse import op_blocks, refresh_vars, walk
 from dlang.ir.types import array_type
 from dlang.optimize.contractions import contractions
 from dlang.optimize.pipeline import optimise
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
 from tests.ad import control, models
 from tests.ad.forward_support import check_forward, ratio
 from tests.ad.support import (
@@ -80,6 +83,16 @@ def test_both_modes_agree_on_random_programs(program: Program) -> None:
     bars = run(reverse, "grad", [*args, *(s if s.shape else float(s) for s in seeds)])[3:]
     pulled = sum(np.sum(bar * u) for bar, u in zip(bars, us, strict=True))
     close(sum(np.sum(s * dot) for s, dot in zip(seeds, forward[3:], strict=True)), pulled, 1e-8, 1e-8)
+
+
+@pytest.mark.parametrize("name", [*models.CASES, *control.CASES])
+def test_compiled_tangents_are_those_of_the_interpreter(name: str) -> None:
+    f, wrt, args = models.CASES[name](5) if name in models.CASES else control.CASES[name]()
+    program = pushed(program_of(f), f.name, wrt)
+    full = [*args, *directions(wrt, args)]
+    compiled = Engine(Host(io.StringIO())).compile(optimise(program, ["along"], verify=True), ["along"])
+    for got, wanted in zip(compiled.run("along", full), run(expanded(program), "along", full), strict=True):
+        close(got, wanted, 1e-9, 1e-10)
 
 
 # ---- costs -----------------------------------------------------------------------------------------------------------

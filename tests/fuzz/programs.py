@@ -22,13 +22,18 @@ def program(random: Random, features: frozenset[str] = FEATURES) -> str:
     return _Program(random, features).text()
 
 
+def differentiable(random: Random, features: frozenset[str] = FEATURES) -> str:
+    """The text of a program whose `main` takes the same and gives one f64."""
+    return _Program(random, features).text(scalar=True)
+
+
 class _Program:
     def __init__(self, random: Random, features: frozenset[str]) -> None:
         self.random = random
         self.declared = Program(features)
         self.lines: list[str] = []
 
-    def text(self) -> str:
+    def text(self, scalar: bool = False) -> str:
         for k in range(self.random.randrange(3)):
             self.struct(f"S{k}")
         if self.random.randrange(3):
@@ -39,7 +44,7 @@ class _Program:
             self.function(f"f{k}")
         if self.random.randrange(2) and "functions" in self.declared.features:
             self.continuation()
-        self.main()
+        self.main(scalar)
         return "\n".join(self.lines) + "\n"
 
     def writer(self) -> Writer:
@@ -141,10 +146,10 @@ class _Program:
         lines.append(f"  {w.expr(result, 3)}")
         return f"{head} {{\n" + "\n".join(lines) + "\n}"
 
-    def main(self) -> None:
+    def main(self, scalar: bool) -> None:
         w = self.writer()
         results = [w.type(1) for _ in range(2)]
-        result = Tup((F64, *[F64 if holds_data(t) else t for t in results]))
+        result = F64 if scalar else Tup((F64, *[F64 if holds_data(t) else t for t in results]))
         names = ["p", "q", "m", "x", "j"]
         w.scope = Scope([(n, t, False) for n, t in zip(names, MAIN, strict=True)])
         head = f"fn main({', '.join([f'{n}: {t}' for n, t in zip(names, MAIN, strict=True)])}) -> {result}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlang.ir.anf import Array, Atom, Comp, Copy, For, Keep, Prim, Program, Read, Var, poly
+from dlang.ir.anf import Array, Atom, Comp, Contract, Copy, For, Keep, Prim, Program, Read, Var, poly
 from dlang.ir.builder import Builder, f64
 from dlang.ir.printer import print_program
+from dlang.ir.traverse import walk
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
 from dlang.optimize.fuse import fuse
@@ -183,6 +184,27 @@ def test_invariant_arithmetic_and_arrays_leave_a_loop_and_run_once() -> None:
     kinds = [type(let.op) for let in after.functions["f"].body.lets]
     assert kinds == [Comp, For]
     assert cost(p, ARGS) - cost(after, ARGS) == (6 - 1) * 6 * 3  # a read, an exponential, an element, in five trips
+    assert_same(run(p, ARGS), run(after, ARGS))
+
+
+def test_of_a_comprehension_in_a_loop_the_results_that_do_not_change_leave_and_products_of_them() -> None:
+    s = Setup()
+    b = s.b
+
+    def body(i: Var, y: Var) -> list[Atom]:
+        def both(j: Var) -> list[Atom]:
+            here = b.read(s.x, [j])
+            return [b.prim("sin", here), b.mul(b.prim("cos", here), b.read(y, [j]))]
+
+        sine, change = b.comp([s.n], both)
+        product = b.contract(s.m, sine, (0, 1), (1,), (0,))
+        return [b.map([s.n], lambda j: b.add(b.read(product, [j]), b.read(change, [j])))]
+
+    p = s.program(*b.for_(0, s.n, [s.x], body))
+    after = through(p, hoist)
+    assert [type(let.op) for let in after.functions["f"].body.lets] == [Comp, Contract, For]
+    (loop,) = [let.op for let in after.functions["f"].body.lets if isinstance(let.op, For)]
+    assert not any(isinstance(let.op, Prim) and let.op.name == "sin" for let in walk(loop.body))
     assert_same(run(p, ARGS), run(after, ARGS))
 
 

@@ -112,3 +112,26 @@ def test_a_gradient_differentiates_again(name):
     text = f"{PROGRAMS[name]}\nfn h(x: f64[5]) -> f64 = sum(grad(f)(x) * {weights})"
     module = dlang.compile(text)
     np.testing.assert_allclose(dlang.grad(module.h)(POINT), differences(module.h, POINT), rtol=2e-5, atol=2e-6)
+
+
+DIRECTION = np.array([1.0, -2.0, 0.5, 3.0, 1.5])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_forward_and_reverse_products_agree_with_the_gradient(name):
+    module = dlang.compile(PROGRAMS[name], backend="interp")
+    slope = dlang.grad(module.f)(POINT)
+    _, change = dlang.jvp(module.f, POINT, DIRECTION)
+    _, pull = dlang.vjp(module.f, POINT)
+    np.testing.assert_allclose(change, slope @ DIRECTION, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(pull(-2.0), -2.0 * slope, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_a_hessian_is_the_derivative_of_the_gradient(name):
+    module = dlang.compile(PROGRAMS[name])
+    slope = dlang.grad(module.f)
+    matrix = dlang.hessian(module.f)(POINT)
+    columns = [(slope(POINT + e) - slope(POINT - e)) / 2e-6 for e in 1e-6 * np.eye(5)]
+    np.testing.assert_allclose(matrix, columns, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-9, atol=1e-9)

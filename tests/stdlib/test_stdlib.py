@@ -27,7 +27,7 @@ def test_a_module_checks_and_documents_what_it_offers(file):
     assert not undocumented
 
 
-@pytest.mark.parametrize("name", ["io", "data", "linalg", "math", "nn", "optim", "random", "stats"])
+@pytest.mark.parametrize("name", ["io", "data", "implicit", "linalg", "math", "nn", "optim", "random", "stats"])
 def test_a_module_of_the_library_is_found_from_anywhere(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert not check(Source("somewhere.dl", f"import {name}\n")).diagnostics

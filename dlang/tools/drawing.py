@@ -1,0 +1,100 @@
+"""Random arguments for a function: names for the leaves of its parameters, and values that fit their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dlang.diagnostics import error
+from dlang.ir.anf import FLOATS, Array, Atom, Size, Token, is_handle
+from dlang.ir.values import exact, numpy_dtype, size_of
+from dlang.specialize.specialize import Entry
+from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
+from dlang.typecheck import core
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf of a parameter. name: as a person writes it; below: an integer is drawn from 0..below.
+
+    size: which of the sizes of the entry it is, if it is one.
+    """
+
+    name: str
+    atom: Atom
+    below: int | None = None
+    size: int | None = None
+
+
+def leaves_of(decl: core.FnDecl, entry: Entry, variables: Sequence[object]) -> list[Leaf]:
+    """The leaves of all parameters. Raises E0957 for a parameter that can't be drawn.
+
+    variables: of the scheme of the function, those that the sizes of the entry stand for.
+    """
+    out: list[Leaf] = []
+    for p, v in zip(decl.params, entry.params, strict=True):
+        own = list(_leaves(p.local.name, v, decl))
+        if p.local.size in variables:
+            own = [replace(own[0], size=variables.index(p.local.size))]
+        out += own
+    return out
+
+
+def _leaves(name: str, v: Value, decl: core.FnDecl) -> Iterator[Leaf]:
+    match v:
+        case ScalarV(atom) if not (not isinstance(atom.type, Token) and is_handle(atom.type.dtype)):
+            yield Leaf(name, atom)
+        case ArrayV(var) if not is_handle(v.dtype):
+            yield Leaf(name, var)
+        case TupleV(items):
+            for k, item in enumerate(items):
+                yield from _leaves(f"{name}.{k}", item, decl)
+        case DataV(data, fields):
+            for (field, _), item in zip(data.variants[0].fields, fields, strict=True):
+                yield from _leaves(f"{name}.{field}", item, decl)
+        case EnumV(data, tag, variants):
+            assert isinstance(tag, ScalarV | ArrayV)
+            yield Leaf(f"{name}'s variant", tag.atom if isinstance(tag, ScalarV) else tag.var, len(variants))
+            for variant, fields in zip(data.variants, variants, strict=True):
+                for k, item in enumerate(fields):
+                    yield from _leaves(f"{name}.{variant.name}.{variant.fields[k][0] or k}", item, decl)
+        case Many(_, element):
+            yield from _leaves(name, element, decl)
+        case _:
+            message = f"no arguments for `{decl.name}` can be drawn: `{name}` is a function or may contain itself"
+            help = ("write a function without parameters of such types that calls it, and check that",)
+            raise error("E0957", message, decl.span, help=help)
+
+
+def drawn(entry: Entry, leaves: Sequence[Leaf], sizes: Sequence[int], seed: int) -> list[Any]:
+    """Values for the sizes, the seed and the leaves of an entry: floats are normal, integers may be indices."""
+    rng = np.random.default_rng(seed)
+    env: dict[Any, Any] = dict(zip(entry.sizes, sizes, strict=True))
+    out: list[Any] = [*sizes, *([seed] if entry.seed else [])]
+    for leaf in leaves:
+        t = leaf.atom.type
+        assert not isinstance(t, Token)
+        shape = _shape(t.shape, env) if isinstance(t, Array) else ()
+        most = leaf.below if leaf.below is not None else min(sizes, default=3)
+        out.append(sizes[leaf.size] if leaf.size is not None else _value(rng, t.dtype, shape, max(most, 1)))
+    return out
+
+
+def _shape(shape: Sequence[Size], env: Mapping[Any, Any]) -> tuple[int, ...]:
+    return tuple([max(int(size_of(s, env)), 0) for s in shape])
+
+
+def _value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], below: int) -> Any:
+    if dtype in FLOATS:
+        value: Any = rng.standard_normal(shape)
+    elif dtype == "str":
+        value = np.full(shape, "text", object)
+    elif dtype == "bool":
+        value = rng.integers(0, 2, shape)
+    else:
+        value = rng.integers(0, below, shape)
+    made = np.asarray(value).astype(numpy_dtype(dtype))
+    return exact(made, dtype) if shape else exact(made[()], dtype)

@@ -1,0 +1,84 @@
+"""Differentiates a program in four ways, and says where the gradients differ.
+
+At a kink, and near one, the ways may differ and be right, so a disagreement is one that remains at points close by.
+Those of the compiled derivatives with the reference are exact up to rounding, those with differences are coarser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlang.diagnostics import DlangError, Source
+from dlang.driver import Request, check, errors_of
+from dlang.ir.anf import poly
+from dlang.ir.pointwise_values import NoDerivative
+from dlang.runtime.errors import RunError
+from dlang.tools.gradients import Gradients, gradients
+from tests.fuzz.compare import NEARBY, SIZES, Disagreement, arguments, nearby
+
+EXACT, COARSE = 1e-7, 1e-4
+
+
+def wrong_derivative(text: str) -> Disagreement | None:
+    """What is wrong with the derivatives of a well-typed program whose `main` gives one f64."""
+    try:
+        checked = check(Source("program.dl", text))
+        if errors_of(checked):
+            return Disagreement("check", "no mistakes", errors_of(checked)[0].message)
+        decl = checked.module.functions["main"]
+        made, _ = gradients(Request(decl, dict.fromkeys(decl.variables, poly(0))), verify=True)
+    except DlangError as e:
+        return Disagreement("compile", "a program that compiles", f"{e.diagnostics[0].code} {e.diagnostics[0].message}")
+    except Exception as e:
+        return Disagreement("compile", "a program that compiles", f"{type(e).__name__}: {e}")
+    rng = np.random.default_rng(1)
+    for n, k in SIZES:
+        args = arguments(rng, n, k)
+        found = difference(made, [n, k, *args])
+        if found is not None and all(difference(made, [n, k, *nearby(rng, args)]) for _ in range(NEARBY)):
+            return found
+    return None
+
+
+def difference(made: Gradients, args: Sequence[Any]) -> Disagreement | None:
+    """The first way to differentiate, at a point, that differs from the others."""
+    try:
+        value = made.value(args)
+    except RunError:
+        return None
+    if not np.isfinite(value):
+        return None
+    scale = max(1.0, abs(value))
+    try:
+        expected = made.reference(args)
+    except NoDerivative:
+        return None
+    for way, tolerance in (("reverse", EXACT), ("differences", COARSE)):
+        try:
+            found = getattr(made, way)(args)
+        except RunError as e:
+            if way == "differences":  # a point close by is refused
+                continue
+            return Disagreement(way, "a gradient", e.code)
+        for k, e, f in zip(made.wrt, expected, found, strict=True):
+            if not alike(e, f, tolerance, scale):
+                return Disagreement(f"{way} in `{made.params[k].name}`", e.tolist(), f.tolist())
+    direction = [np.random.default_rng(2).standard_normal(np.shape(args[k])) for k in made.wrt]
+    along = sum(float(np.sum(e * d)) for e, d in zip(expected, direction, strict=True))
+    for way in ("reference_along", "along"):
+        slope = getattr(made, way)(args, direction)
+        if not alike(np.asarray(along), np.asarray(slope), 10 * EXACT, scale):
+            return Disagreement(f"{way} a direction", along, slope)
+    return None
+
+
+def alike(e: Any, f: Any, tolerance: float, scale: float) -> bool:
+    """Element by element; what is not finite in one may be anything in the others."""
+    finite = np.isfinite(e) & np.isfinite(f)
+    return bool(
+        np.all(np.isfinite(e) <= np.isfinite(f))
+        and np.all(np.abs(e - f)[finite] <= tolerance * (np.abs(e)[finite] + scale))
+    )
