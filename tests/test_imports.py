@@ -22,9 +22,10 @@ ALLOWED = {
     "ad": {"ir", "primitives", "optimize"},  # a derivative is normalised before the next is taken
     "codegen": {"ir", "primitives", "runtime"},
     "driver": {"typecheck", "ir", "specialize", "optimize", "runtime"},
-    "python": {"typecheck", "ir", "specialize", "runtime", "driver"},
+    "listings": {"typecheck", "ir", "specialize", "codegen", "runtime", "driver"},
+    "python": {"typecheck", "ir", "specialize", "runtime", "driver", "listings"},
     "importer": {"python", "driver"},
-    "tools": {"grammar", "typecheck", "ir", "specialize", "codegen", "runtime", "driver"},
+    "tools": {"grammar", "typecheck", "ir", "specialize", "codegen", "runtime", "driver", "listings"},
     "__init__": {"python"},
 }
 

@@ -3,9 +3,9 @@
     python -m benchmarks.adbench                     # random instances of the sizes of the benchmark
     python -m benchmarks.adbench --data DIRECTORY    # its own files, and `reference.npz`, to compare with
 
-Times are the least of several, on one thread, of a call from Python. Beside them stands what the first call took,
-compilation included, and with references how far objective and derivative are from them, by the measure of the
-benchmark. Fails if that is above 1e-8.
+Times are the least of several, of a call from Python, in seconds of the processor, on one thread. Beside them stands
+what the first call took, compilation included, and with references how far objective and derivative are from them, by
+the measure of the benchmark. Fails if that is above 1e-8.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ HEADER = f"{'':<16}{'objective':>12}{'derivative':>12}{'ratio':>7}{'first calls'
 
 
 def least(call: Callable[[], Any], seconds: float) -> float:
-    """The least time of a call, of as many as fit into `seconds`, at least three."""
+    """The least processor time of a call, of as many as fit into `seconds`, at least three."""
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:
-        start = time.perf_counter()
+        start = time.process_time()
         call()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 

@@ -16,7 +16,7 @@ from dlang.ad.reverse import pull_block
 from dlang.ad.scope import Scope
 from dlang.ad.signatures import Cotangents, Fused, Halves, Key
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import Array, Atom, Block, Call, Datatype, Function, Let, Program, Scalar, Type, Var, fresh
+from dlang.ir.anf import Array, Block, Call, Datatype, Function, Let, Program, Scalar, Type, Var, fresh
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, refresh, type_vars, walk
 from dlang.ir.types import I64, is_float
@@ -35,6 +35,7 @@ class Adjoints:
 
     @cached_property
     def nodes(self) -> Conversions:
+        """The cotangents of nodes of this program."""
         return Conversions.of(self.functions, self.datatypes)
 
     @cached_property
@@ -54,8 +55,7 @@ class Adjoints:
         if key not in self._fused:
             source = self.program.functions[key.function]
             name = unused(f"{source.name}_vjp", self.functions)
-            signature = self._signature(key)
-            params, results, more, bars, cotangents = signature
+            params, results, more, bars, cotangents = self._signature(key)
             self.functions[name] = Function(name, (*params, *more), (*results, *bars), Block((), ()))
             self._fused[key] = Fused(name, cotangents)
             w = self._walk(key)
@@ -171,19 +171,13 @@ class Adjoints:
                 scope.add(params[k], bar)
             given = iter(bars)
             for atom, seed in zip(body.results, seeded, strict=True):
-                if seed:
-                    bar = next(given)
-                    scope.add(atom, nodes.to_tangent(b, atom, bar) if key.border else self._seed(b, atom, bar))
+                if seed and key.border:
+                    scope.add(atom, nodes.to_tangent(b, atom, next(given)))
+                elif seed:
+                    scope.add(atom, retyped(b, next(given), nodes.type(atom.type)))
             forward = scope.walk(body.lets, scope)
-            found = [self._found(b, scope, key, w) for w in wrt]
+            found = [nodes.from_tangent(b, w, scope.pop(w)) if key.border else scope.take(w) for w in wrt]
         formals = Renaming(dict(zip(source.params, params, strict=True)), fresh=True)
         outs = tuple([formals.bind(r) for r in source.results])
         block = Block(tuple(backward), tuple(found))
         return Walked(params, outs, forward, body.results, block, tuple(more), self._bars(key, params), cotangents)
-
-    def _seed(self, b: Builder, atom: Atom, bar: Var) -> Atom:
-        return retyped(b, bar, self.nodes.type(atom.type))
-
-    def _found(self, b: Builder, scope: Scope, key: Key, w: Var) -> Atom:
-        """The cotangent of a parameter, as the caller wants it."""
-        return self.nodes.from_tangent(b, w, scope.pop(w)) if key.border else scope.take(w)

@@ -68,7 +68,7 @@ def of_language(checked: Checked, expression: str, decl: core.FnDecl, settle: bo
 
 def of_python(param: core.Param, arrow: TypeFn, known: Iterable[Type], handles: Handles, span: Span) -> Passed:
     """Foreign code of the type of a parameter. known: the types of the parameters that are no functions."""
-    settled = variables(*arrow.params, *known)
+    settled = {**variables(*arrow.params, *known), **dict.fromkeys(arrow.opened)}
     if any(v not in settled for v in variables(arrow.result)):
         raise _untold(param, span)
     name = param.local.name
@@ -76,11 +76,11 @@ def of_python(param: core.Param, arrow: TypeFn, known: Iterable[Type], handles: 
     locals_ = [core.Local(f"x{k}", t) for k, t in enumerate(arrow.params)]
     decl = core.FnDecl(name, "", param.local.span or span, kind="extern", result=arrow.result)
     decl.params = tuple([core.Param(local) for local in (which, *locals_)])
-    decl.variables = tuple(variables(*arrow.params, arrow.result))
+    decl.variables, decl.opened = tuple(variables(*arrow.params, arrow.result)), arrow.opened
     decl.effects = frozenset(copy(arrow.effects).names)
     decl.body = foreign_body(decl, PRIMITIVE)
     given_by(decl, handles.call)
-    scheme = Scheme((which.type, *arrow.params), arrow.result, (None,) * len(decl.params), decl.variables)
+    scheme = Scheme((which.type, *arrow.params), arrow.result, (None,) * len(decl.params), decl.variables, decl.opened)
     return Passed(FnEntry(decl, scheme, (None,) * len(decl.params), (False,) * len(decl.params)), len(arrow.params))
 
 

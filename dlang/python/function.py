@@ -63,6 +63,18 @@ class Function:
             self._prepared[seen.key] = prepared, how
         return prepared(leaves, seed)
 
+    def ir(self, stage: str = "opt") -> str:
+        """The program of the function after a stage, as `dlc ir --stage` prints it: `mono`, `normal`, `ad`, `opt`,
+        `loops` or `llvm`. Of a derivative `ad` shows the forward and the backward program.
+
+        Raises `ValueError` for another stage, and `DlangError` where a use has to decide a type.
+        """
+        from dlang.listings import STAGES, listing
+
+        if stage not in STAGES:
+            raise ValueError(f"`{stage}` is not a stage: {', '.join(STAGES)}")
+        return listing([self.decl], stage)
+
     def _draws(self, args: Sequence[Any] = ()) -> bool:
         """Whether a call takes a seed; it may also be an argument that draws."""
         functions = [self, *[a for a in args if isinstance(a, Function)]]

@@ -44,7 +44,7 @@ def builtin(f: Frame, b: core.Builtin) -> Value:
     if b.name in REDUCTIONS and len(b.args) == 1 and "axis" not in b.static:
         argument = b.args[0]
         if isinstance(argument, core.Comprehension):
-            direct = reduction(f, b.name, argument)
+            direct = reduction(f, b.name, argument, nested="nested" in b.static)
             if direct is not None:
                 return ScalarV(direct)
     args = [f.eval(a) for a in b.args]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Let, Lit, Scalar, Size, fresh, poly
@@ -12,7 +12,7 @@ from dlang.ir.traverse import refresh
 from dlang.specialize.analysis import binder_children, mentioned, pattern_locals
 from dlang.specialize.arith import reduce_axes
 from dlang.specialize.effects import acts_in
-from dlang.specialize.emitter import I64
+from dlang.specialize.emitter import I64, TRUE
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.indexing import Element, leading_shape, select
 from dlang.specialize.patterns import bind_pattern
@@ -84,23 +84,28 @@ def steps(f: Frame, first: Size, last: Size, stride: Atom) -> tuple[Size, Size]:
 def bounds(f: Frame, binders: Sequence[core.Binder]) -> list[Bound]:
     """The binders of a comprehension. `for row in m, v in row`: what a later one ranges over may be an element that an
     earlier one chose, of a size that is the same for all of them."""
-    chosen: set[object] = set()
-    found: list[Bound] = []
+    return [chosen_bound(f, b) if chosen else bound(f, b) for b, chosen in with_chosen(binders)]
+
+
+def with_chosen(binders: Sequence[core.Binder]) -> Iterator[tuple[core.Binder, bool]]:
+    """Each binder with whether what it ranges over mentions what those before it bind."""
+    before: set[object] = set()
     for b in binders:
         own = [n for source in binder_children(b) for n in mentioned(source)]
-        found.append(chosen_bound(f, b) if chosen.intersection(own) else bound(f, b))
-        chosen.update([b.local] if isinstance(b, core.Count) else pattern_locals(b.pattern))
-    return found
+        yield b, bool(before.intersection(own))
+        before.update([b.local] if isinstance(b, core.Count) else pattern_locals(b.pattern))
 
 
 def chosen_bound(f: Frame, b: core.Binder) -> Bound:
-    """A binder over an array that depends on the place."""
-    if not isinstance(b, core.Each) or not known(f, b.size):
+    """A binder whose range depends on the place, but not how long it is."""
+    if isinstance(b, core.Count) or not known(f, b.size):
         raise unsupported("a range that differs from element to element of a comprehension", b.span)
-    each = b
 
     def bind(g: Frame, at: Size) -> None:
-        bind_pattern(g, each.pattern, select(g, g.eval(each.array), [Element(at)]))
+        if isinstance(b, core.Each):
+            bind_pattern(g, b.pattern, select(g, g.eval(b.array), [Element(at)]))
+        else:
+            bound(g, b).bind(g, at)
 
     return Bound(f.size(b.size), "i", bind)
 
@@ -379,6 +384,7 @@ def unravelled(f: Frame, position: anf.Var, shape: tuple[Size, ...]) -> list[Siz
     return out
 
 
+I64_TYPE = ty.TypeCon("i64")
 IDENTITY: dict[str, Callable[[str], Lit]] = {
     "sum": zero,
     "prod": lambda dtype: Lit(1.0 if dtype in anf.FLOATS else 1, dtype),
@@ -387,9 +393,33 @@ IDENTITY: dict[str, Callable[[str], Lit]] = {
 }
 
 
-def reduction(f: Frame, monoid: str, c: core.Comprehension) -> Atom | None:
-    """A reduction over all axes of a comprehension of scalars, without making its array; None if it can't be."""
+def ragged(f: Frame, binders: Sequence[core.Binder]) -> int | None:
+    """The first binder of which it depends on those before it how long its range is."""
+    for k, (b, chosen) in enumerate(with_chosen(binders)):
+        if chosen and (isinstance(b, core.Count) or not known(f, b.size)):
+            return k
+    return None
+
+
+def reduction(f: Frame, monoid: str, c: core.Comprehension, nested: bool = False, check: bool = True) -> Atom | None:
+    """A reduction over all axes of a comprehension of scalars, without making its array; None if it can't be.
+
+    nested: it is part of another, so it may be of nothing. check: whether a `max` of nothing ends the run.
+    """
     e = f.emitter
+    if nested and monoid in ("max", "min"):
+        return largest_or_identity(f, monoid, c)
+    split = ragged(f, c.binders)
+    if split is not None:
+        inner = replace(c, binders=c.binders[split:])
+        within = core.Builtin(c.element.type, c.span, monoid, (inner,), {"nested": 1})
+        if monoid in ("max", "min") and check:
+            one = core.Literal(I64_TYPE, c.span, 1)
+            count = reduction(f, "sum", replace(c, element=one))
+            assert count is not None
+            nonempty(f, (e.poly(count),), monoid)
+        outer = replace(c, binders=c.binders[:split], element=within, condition=None)
+        return reduction(f, monoid, outer, check=False)
     if c.condition is not None and (monoid not in IDENTITY or not isinstance(f.erasing().mono(c.element.type), Scalar)):
         return None
     if f.world.token is not None and acts_in(f.env, *parts_of(c)):
@@ -410,10 +440,28 @@ def reduction(f: Frame, monoid: str, c: core.Comprehension) -> Atom | None:
         (out,) = reduce_axes(e, value, range(len(value.shape)), (monoid,))
         assert isinstance(out, ScalarV)
         return out.atom
-    if monoid in ("max", "min", "argmax", "argmin"):
+    if monoid in ("max", "min", "argmax", "argmin") and check:
         nonempty(f, tuple([b.size for b in binders]), monoid)
     dtype = "i64" if monoid.startswith("arg") else value.dtype
     return e.comp(axes, lets, (value.atom,), (Keep((), (), monoid),), (dtype,), "r")[0]
+
+
+def largest_or_identity(f: Frame, monoid: str, c: core.Comprehension) -> Atom:
+    """`max` or `min`; of nothing it is the identity, without a gradient, which would go to an element."""
+    from dlang.ir.reduction import identity
+
+    e = f.emitter
+    some: Atom = TRUE
+    for b in bounds(f, c.binders[: ragged(f, c.binders)]):
+        some = e.prim("and", some, e.prim("gt", e.atom(b.size), Lit(0, "i64")))
+    with f.block() as then:
+        value = reduction(f, monoid, c, check=False)
+        assert value is not None
+    assert isinstance(value.type, Scalar)
+    dtype = value.type.dtype
+    nothing = identity(monoid, dtype)
+    otherwise = Lit(float(nothing) if dtype in anf.FLOATS else int(nothing), dtype)
+    return e.emit(anf.If(some, anf.Block(tuple(then), (value,)), anf.Block((), (otherwise,))), value.type)[0]
 
 
 def conditional(f: Frame, c: core.Comprehension, monoid: str) -> Value:

@@ -380,8 +380,8 @@ def substituted(t: ty.Type, by: dict[ty.Var, ty.Type | ty.Size | ty.Shape]) -> t
             return ty.TypeArray(substituted(element, by), ty.Shape(pre, s.row, post))
         case ty.TypeTuple(items):
             return ty.TypeTuple(tuple([substituted(i, by) for i in items]))
-        case ty.TypeFn(params, result, effects):
-            return ty.TypeFn(tuple([substituted(p, by) for p in params]), substituted(result, by), effects)
+        case ty.TypeFn(params, result, effects, opened):
+            return ty.TypeFn(tuple([substituted(p, by) for p in params]), substituted(result, by), effects, opened)
         case ty.TypeData(decl, args):
             return ty.TypeData(
                 decl,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, failure, read_source
-from dlang.tools.ir import open_variable, request, unknown
+from dlang.listings import open_variable, request
+from dlang.tools.ir import unknown
 from dlang.tools.report import report
 from dlang.typecheck import core
 from dlang.typecheck import types as ty

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from io import StringIO
 from typing import Any
 
 import numpy as np
 
-from dlang.driver import Request, lower
+from dlang.driver import Request, Runner, lower
 from dlang.ir.anf import FLOATS, Array, Atom, Function, Lit, Program, Scalar, Size, Token, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.pointwise import Pointwise
@@ -46,6 +47,7 @@ class Gradients:
     function: Function
     wrt: tuple[int, ...]
     call: Callable[[str, Sequence[Any]], Sequence[Any]]
+    host: Host
 
     def value(self, args: Sequence[Any]) -> float:
         return float(self.call(self.function.name, _copies(args))[-1])
@@ -56,13 +58,13 @@ class Gradients:
 
     def reference_along(self, args: Sequence[Any], direction: Slopes) -> float:
         """The same by dual numbers."""
-        return float(Pointwise(self.mono).run(FORWARD, [*_copies(args), *self.typed(direction)])[-1])
+        return float(Pointwise(self.mono, self.host).run(FORWARD, [*_copies(args), *self.typed(direction)])[-1])
 
     def reverse(self, args: Sequence[Any]) -> Slopes:
         return self.slopes(self.call(REVERSE, _copies(args)))
 
     def reference(self, args: Sequence[Any]) -> Slopes:
-        return self.slopes(Pointwise(self.mono).run(REVERSE, _copies(args)))
+        return self.slopes(Pointwise(self.mono, self.host).run(REVERSE, _copies(args)))
 
     def forward(self, args: Sequence[Any]) -> Slopes:
         """An element at a time."""
@@ -127,8 +129,12 @@ def given(function: Function) -> tuple[Var, ...]:
     return tuple([p for p in function.params if not isinstance(p.type, Token)])
 
 
-def gradients(request: Request, host: Host | None = None, verify: bool = False) -> tuple[Gradients, Entry]:
-    """Compiles a function that has float parameters and gives some float, with its derivatives in all of them."""
+def gradients(request: Request, verify: bool = False) -> tuple[Gradients, Entry]:
+    """A function that has float parameters and gives some float, with its derivatives in all of them.
+
+    It is compiled when it is first called. What it prints is not shown.
+    """
+    host = Host(StringIO())
     kept: list[tuple[Program, Function]] = []
 
     def extend(program: Program, entries: Sequence[Entry]) -> tuple[Program, list[str]]:
@@ -137,10 +143,13 @@ def gradients(request: Request, host: Host | None = None, verify: bool = False) 
 
     program, (entry,) = lower([request], verify=verify, extend=extend)
     mono, function = kept[0]
-    compiled = Engine(host or Host()).compile(program, [function.name, REVERSE, FORWARD])
-    return Gradients(
-        mono, function, tuple([k for k, p in enumerate(given(function)) if _float(p)]), compiled.run
-    ), entry
+    wrt = tuple([k for k, p in enumerate(given(function)) if _float(p)])
+
+    @cache
+    def compiled() -> Runner:
+        return Engine(host).compile(program, [function.name, REVERSE, FORWARD])
+
+    return Gradients(mono, function, wrt, lambda name, args: compiled().run(name, args), host), entry
 
 
 def with_derivatives(program: Program, function: Function) -> tuple[Program, Function]:

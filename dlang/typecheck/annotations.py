@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck.context import Checker
-from dlang.typecheck.limits import within_size
+from dlang.typecheck.limits import within_axes, within_size
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.scope import AliasEntry, Scope
 from dlang.typecheck.sizes import add, exact_division, multiply, subtract
@@ -69,17 +69,16 @@ class Annotator:
                 return TypeTuple(tuple(self.type(i) for i in items))
             case s.TypeFunction(_, parameters, result, effects):
                 inner = Annotator(self.cx, self.scope, self.rigid, self.names, None, self.what)
-                return TypeFn(
-                    tuple(inner.type(p) for p in parameters), inner.type(result), self.effects(t.span, effects)
-                )
+                params = tuple(inner.type(p) for p in parameters)
+                inner.unknown = {}
+                found = inner.type(result)
+                return TypeFn(params, found, self.effects(t.span, effects), tuple(inner.unknown.values()))
             case s.TypeEffects(_, result, names):
                 self.effects(t.span, names)
                 return self.type(result)
 
     def effects(self, span: Span, names: tuple[str, ...] | None) -> Effects:
-        for n in names or ():
-            if n not in EFFECTS:
-                raise error("E0211", f"`{n}` is not an effect", span, help=("effects are `print`, `io` and `random`",))
+        known_effects(names or (), span)
         return Effects(set(names or ()), names is not None)
 
     def named(self, t: s.TypeName, name: str, arguments: tuple[s.TypeExpr | s.Dim, ...]) -> Type:
@@ -101,8 +100,11 @@ class Annotator:
                 t.span,
                 help=did_you_mean(name, [*self.cx.type_names(), *DTYPES]),
             )
+        rows = [k for k, p in enumerate(entry.params) if isinstance(p, RowVar)]
+        if len(rows) == 1:
+            return self.applied(entry, self.with_row(entry.params, arguments, rows[0], name, t.span), t.span)
         if len(arguments) != len(entry.params):
-            kinds = ", ".join(p.name or "_" for p in entry.params)
+            kinds = ", ".join(parameter_name(p) for p in entry.params)
             raise error(
                 "E0314",
                 f"`{name}` takes {len(entry.params)} argument{'s' * (len(entry.params) != 1)}, found {len(arguments)}",
@@ -110,10 +112,35 @@ class Annotator:
                 help=(f"write `{name}<{kinds}>`",) if kinds else (),
             )
         converted = tuple(self.argument(p, a) for p, a in zip(entry.params, arguments, strict=True))
+        return self.applied(entry, converted, t.span)
+
+    def applied(self, entry: DataDecl | AliasEntry, arguments: tuple[Term, ...], span: Span) -> Type:
         if isinstance(entry, AliasEntry):
-            within_size(entry.body, t.span)
-            return substitute(entry.body, dict(zip(entry.params, converted, strict=True)))
-        return TypeData(entry, converted)
+            within_size(entry.body, span)
+            return substitute(entry.body, dict(zip(entry.params, arguments, strict=True)))
+        return TypeData(entry, arguments)
+
+    def with_row(
+        self, params: tuple[Var, ...], arguments: tuple[s.TypeExpr | s.Dim, ...], row: int, name: str, span: Span
+    ) -> tuple[Term, ...]:
+        """The arguments of a declaration with one row, which takes those that the others leave: `Boxed<f64, 2, 3>`."""
+        after = len(params) - row - 1
+        axes = arguments[row : len(arguments) - after]
+        if len(arguments) < len(params) - 1:
+            kinds = ", ".join(parameter_name(p) for p in params)
+            raise error("E0314", f"`{name}` takes at least {len(params) - 1} arguments, found {len(arguments)}", span,
+                        help=(f"write `{name}<{kinds}>`",))  # fmt: skip
+        dims: list[s.Dim] = []
+        for a in axes:
+            if isinstance(a, s.TypeName) and not a.arguments:
+                dims.append(s.SizeName(a.span, a.name))
+            elif isinstance(a, s.SizeRow | s.SizeName | s.SizeNumber | s.SizeOperator | s.SizeHole | s.SizeAny):
+                dims.append(a)
+            else:
+                raise error("E0314", f"`..{params[row].name}` is a shape, found a type", a.span)
+        before = [self.argument(p, a) for p, a in zip(params[:row], arguments[:row], strict=True)]
+        rest = arguments[len(arguments) - after :] if after else ()
+        return (*before, self.shape(tuple(dims)), *map(self.argument, params[row + 1 :], rest))
 
     def argument(self, parameter: Var, a: s.TypeExpr | s.Dim) -> Term:
         if isinstance(parameter, SizeVar):
@@ -125,7 +152,7 @@ class Annotator:
         if isinstance(parameter, RowVar):
             if isinstance(a, s.SizeRow):
                 return Shape((), self.row(a.name))
-            raise error("E0314", f"`..{parameter.name}` is a shape: write `..s`", a.span)
+            raise error("E0314", f"`..{parameter.name}` is one of several shapes: write `..s`", a.span)
         if isinstance(a, s.SizeName):
             return self.variable(a, a.name)
         if isinstance(a, s.SizeHole):
@@ -161,6 +188,16 @@ class Annotator:
     # ---- shapes ------------------------------------------------------------------------------------------------------
     def array(self, element: s.TypeExpr, dims: tuple[s.Dim, ...]) -> Type:
         e = self.type(element)
+        shape = self.shape(dims)
+        r = resolve(e)
+        if shape.row is not None and isinstance(r, TypeVar):
+            r.atomic = True
+        whole = resolve(TypeArray(e, shape))
+        if dims:
+            within_axes(whole, dims[-1].span)
+        return whole
+
+    def shape(self, dims: tuple[s.Dim, ...]) -> Shape:
         pre: list[Size] = []
         post: list[Size] = []
         row: RowVar | None = None
@@ -169,12 +206,9 @@ class Annotator:
                 if row is not None:
                     raise error("E0416", "a shape has at most one `..`", d.span)
                 row = self.row(d.name)
-                r = resolve(e)
-                if isinstance(r, TypeVar):
-                    r.atomic = True
             else:
                 (pre if row is None else post).append(self.dim(d))
-        return resolve(TypeArray(e, Shape(tuple(pre), row, tuple(post))))
+        return Shape(tuple(pre), row, tuple(post))
 
     def row(self, name: str) -> RowVar:
         found = self.lookup(".." + name)
@@ -210,9 +244,9 @@ class Annotator:
                         quotient = exact_division(a, b)
                         if quotient is None:
                             raise error("E0417", "exact `/` of sizes needs a number on the right", d.span)
-                        value = quotient.poly.constant
-                        if value is not None and value != int(value):
-                            raise error("E0417", f"a size is a whole number, {value} is none", d.span)
+                        whole = quotient.poly.constant
+                        if whole is not None and whole != int(whole):
+                            raise error("E0417", f"a size is a whole number, {whole} is none", d.span)
                         return Size(quotient.poly, origin)
             case s.SizeRow():
                 raise error("E0416", "`..` stands for axes, not for a size", d.span)
@@ -244,6 +278,18 @@ class Annotator:
         v = SizeVar(self.cx.st.level, name, rigid=self.rigid, origin=self.origin(span))
         self.introduce(name, v)
         return of_var(v, v.origin)
+
+
+def known_effects(names: tuple[str, ...], span: Span) -> None:
+    """Of what stands behind a `!`."""
+    for name in names:
+        if name not in EFFECTS:
+            help = (*did_you_mean(name, sorted(EFFECTS)), "effects are `print`, `io` and `random`")
+            raise error("E0211", f"`{name}` is not an effect", span, help=help)
+
+
+def parameter_name(p: Var) -> str:
+    return (".." if isinstance(p, RowVar) else "") + (p.name or "_")
 
 
 def check_class(name: str | None, span: Span) -> frozenset[str]:

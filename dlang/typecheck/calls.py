@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import builtins, core, derivatives
+from dlang.typecheck import builtins, comprehensions, core, derivatives
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean
@@ -12,8 +12,9 @@ from dlang.typecheck.patterns import data_type
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated, Scheme, instantiate
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, Scope
+from dlang.typecheck.state import Term
 from dlang.typecheck.terms import I64, of_var, opened_in, substitute, substitute_size
-from dlang.typecheck.types import Effects, Size, SizeVar, Type, TypeData, TypeFn, TypeVar, resolve
+from dlang.typecheck.types import Effects, Size, SizeVar, Type, TypeData, TypeFn, TypeVar, Var, resolve
 from dlang.typecheck.unify import effects_root
 
 
@@ -145,7 +146,10 @@ def apply_parameters(
                 default_size(cx, inst, size, decl, i)
             out.append(None)
             continue
-        value = expr.infer(cx, scope, a.value)
+        if decl is None and isinstance(a.value, s.Comprehension):
+            value = comprehensions.reduced(cx, scope, name, a.value)
+        else:
+            value = expr.infer(cx, scope, a.value)
         what = f"argument `{names[i]}` of `{name}`: " if names[i] else f"argument {i + 1} of `{name}`: "
         if size is not None:
             value, let = size_argument(cx, value, size, a.value.span, what)
@@ -228,10 +232,14 @@ def call_value(cx: Checker, scope: Scope, function: core.Expr, e: s.Call) -> cor
             cx.settled(value.type)
             cx.expect(p, value.type, a.value.span, f"argument {i + 1}: ")
             args.append(value)
-        cx.settled(t.result)
         if scope.function is not None:
             scope.function.effects |= effects_root(t.effects).names
-        return core.Call(t.result, e.span, function, tuple(args))
+        opened = tuple(
+            cx.st.open_size(v.origin or Note("a `?` in the result of this function", e.span)) for v in t.opened
+        )
+        here: dict[Var, Term] = {v: of_var(w) for v, w in zip(t.opened, opened, strict=True)}
+        result_type = cx.settled(substitute(t.result, here) if opened else t.result)
+        return core.Call(result_type, e.span, function, tuple(args), opened)
     if isinstance(t, TypeVar) and not t.rigid:
         values = [expr.infer(cx, scope, a.value) for a in e.arguments]
         result = cx.st.type_var()
@@ -245,17 +253,10 @@ def function_value(cx: Checker, scope: Scope, entry: FnEntry, e: s.Expr) -> core
     decl = entry.decl
     span = e.span
     inst = use(cx, scope, entry, decl.name, span)
-    t = TypeFn(inst.params, inst.result, Effects(set(decl.effects)))
+    t = TypeFn(inst.params, inst.result, Effects(set(decl.effects)), inst.opened)
     ref = core.FnRef(t, span, decl, inst.instance)
     if decl.kind == "const":
         return core.Call(inst.result, span, core.FnRef(TypeFn((), inst.result), span, decl, inst.instance), ())
-    if inst.opened:
-        raise error(
-            "E0414",
-            f"`{decl.name}` has a result whose size is known only when it runs: it can't be used as a value",
-            span,
-            help=(f"call it in a `let` of a lambda, or state the size: `|x| {decl.name}(x) as …`",),
-        )
     if entry.builtin:
         params = tuple(core.Local(f"x{i}", p, False, None, span) for i, p in enumerate(inst.params))
         args: list[core.Expr | None] = [core.Ref(p.type, span, p) for p in params]
@@ -280,15 +281,11 @@ def sized_value(cx: Checker, inst: Instantiated, ref: core.FnRef) -> core.Expr:
             cx.expect_size(size, of_var(v), span)
             cx.symbols[local] = of_var(v)
         params.append(local)
-    if any(v in fresh for v in opened_in(inst.result)):
-        raise error(
-            "E0414",
-            f"`{ref.decl.name}` as a value would give arrays whose size depends on its argument",
-            span,
-            help=("call it where the size is known",),
-        )
-    call = core.Call(inst.result, span, ref, tuple(core.Ref(p.type, span, p) for p in params))
-    return core.Lambda(ref.type, span, tuple(params), call)
+    call = core.Call(inst.result, span, ref, tuple(core.Ref(p.type, span, p) for p in params), inst.opened)
+    opened = (*inst.opened, *[v for v in opened_in(inst.result) if v in fresh])
+    return core.Lambda(
+        TypeFn(inst.params, inst.result, Effects(set(ref.decl.effects)), opened), span, tuple(params), call
+    )
 
 
 def builtin_value(cx: Checker, scope: Scope, entry: BuiltinEntry, e: s.Name) -> core.Expr:

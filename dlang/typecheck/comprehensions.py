@@ -10,6 +10,7 @@ from dlang.grammar import syntax as s
 from dlang.typecheck import core, indexing, patterns
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.context import Checker
+from dlang.typecheck.limits import within_axes
 from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope
 from dlang.typecheck.terms import BOOL, I64, array, of_var, variables
 from dlang.typecheck.types import Shape, Size, SizeVar, Type, TypeArray, resolve
@@ -74,6 +75,12 @@ def inside_comprehension(outer: FunctionContext | None) -> FunctionContext | Non
     return inner
 
 
+def reduced(cx: Checker, scope: Scope, name: str, e: s.Comprehension) -> core.Expr:
+    """The argument of a builtin: one that reduces all elements keeps no array of them."""
+    monoid = name in ("sum", "prod", "any", "all") or (name in ("max", "min") and e.condition is None)
+    return comprehension(cx, scope, e, kept=not monoid)
+
+
 def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = True) -> core.Expr:
     """kept: whether there will be an array of the elements, and not only a reduction of them."""
     inner = scope.child(border=True)
@@ -114,6 +121,7 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = Tr
     else:
         sizes = tuple(b.size for b in binders)
     result = resolve(TypeArray(t, Shape(sizes)))
+    within_axes(result, e.span)
     return core.Comprehension(result, e.span, element, tuple(binders), condition, opened)
 
 
@@ -174,7 +182,7 @@ def bound_by(p: core.Pattern) -> Iterator[core.Local]:
     match p:
         case core.Bind(local):
             yield local
-        case core.TuplePattern(items) | core.ConstructorPattern(_, _, items):
+        case core.TuplePattern(items) | core.VariantPattern(_, _, items) | core.Alternatives(items):
             for item in items:
                 yield from bound_by(item)
         case _:

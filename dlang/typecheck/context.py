@@ -26,7 +26,7 @@ from dlang.typecheck.types import (
     next_serial,
     resolve,
 )
-from dlang.typecheck.unify import unify
+from dlang.typecheck.unify import unify_given
 
 
 class Names(Protocol):
@@ -83,7 +83,7 @@ class Checker:
         """Makes `got` be `want`, or ends the statement with a message at `span`; sizes: help if only these differ."""
         self.st.reason = Reason(span)
         try:
-            unify(self.st, got, want)
+            unify_given(self.st, got, want)
         except Mismatch as m:
             raise DlangError([mismatch(m, span, want, got, what, notes, sizes)]) from None
 

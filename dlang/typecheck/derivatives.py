@@ -38,6 +38,13 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
         )
     if not isinstance(t, TypeFn):
         raise error("E0306", f"`{kind}` takes a function, found {show(t)}", written.span)
+    if t.opened:
+        raise error(
+            "E0414",
+            f"`{kind}` of a function whose result has a size that is known only when it runs",
+            written.span,
+            help=("reduce its result in a lambda, or state the size with `as`",),
+        )
     rest = e.arguments[1:]
     if kind == "jvp" or kind == "vjp":
         return products(cx, scope, kind, function, t, rest, e)

@@ -14,6 +14,7 @@ from dlang.typecheck.annotations import Annotator
 from dlang.typecheck.context import Checker
 from dlang.typecheck.formats import check_format
 from dlang.typecheck.joins import Join
+from dlang.typecheck.limits import within_axes
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.operators import COMPARISONS, has_axes
 from dlang.typecheck.printing import show
@@ -165,7 +166,9 @@ def array_expr(cx: Checker, scope: Scope, e: s.Array) -> core.Expr:
         first = Note("the first element is here", items[0].span)
         cx.expect(element, item.type, item.span, "an element of the array: ", (first,))
     size = number(len(items), Note("the length of this array", e.span))
-    return core.ArrayExpr(array(element, size), e.span, items)
+    whole = array(element, size)
+    within_axes(resolve(whole), e.span)
+    return core.ArrayExpr(whole, e.span, items)
 
 
 # ---- fields ----------------------------------------------------------------------------------------------------------
@@ -321,7 +324,10 @@ def cast(cx: Checker, scope: Scope, e: s.Cast) -> core.Expr:
                 "E0201",
                 f"unknown size `{name}`: `as` compares with sizes that are known",
                 e.type.span,
-                help=(f"`let y: f64[{name}] = …` names a size, `_` leaves one open",),
+                help=(
+                    *(did_you_mean(name, scope.visible()) if len(name) > 1 else ()),
+                    f"`let y: f64[{name}] = …` names a size, `_` leaves one open",
+                ),
             )
     cx.settled(value.type)
     found = resolve(value.type)
@@ -367,17 +373,11 @@ def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda, given: tuple[Type, ...] 
     if scope.function is not None:
         scope.function.effects |= effects
     types = tuple(p.type for p in params)
-    for v in variables(result):
-        if isinstance(v, SizeVar) and v in cx.opened_since(mark):
-            raise error(
-                "E0414",
-                "the result of this function has a size that is known only when it runs",
-                e.span,
-                notes=(Note(f"the size is {v.origin.text}", v.origin.span),) if v.origin else (),
-                help=("bind the function with `let`, or state the size with `as`",),
-            )
+    inside = cx.opened_since(mark)
+    opened = tuple(v for v in variables(result) if isinstance(v, SizeVar) and v in inside)
     cx.confine(mark, types, e.span, "a parameter of this function would have a size `?` that is known only in its body")
-    return core.Lambda(TypeFn(types, result, Effects(set(effects))), e.span, params, patterns.with_lets(lets, body))
+    t = TypeFn(types, result, Effects(set(effects)), opened)
+    return core.Lambda(t, e.span, params, patterns.with_lets(lets, body))
 
 
 def lambda_parts(

@@ -8,8 +8,9 @@ from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import core, patterns, statements
 from dlang.typecheck import expressions as expr
-from dlang.typecheck.annotations import EFFECTS, Annotator, check_class
+from dlang.typecheck.annotations import Annotator, check_class, known_effects
 from dlang.typecheck.context import Checker
+from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.schemes import Member, Scheme, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, Scope
 from dlang.typecheck.terms import free, of_var, variables
@@ -86,14 +87,13 @@ def signature(
             annotator.what, annotator.unknown = f"the result of `{name}`", unknown
             if isinstance(result, s.TypeEffects):
                 effects = result.effects
-                for e in effects:
-                    if e not in EFFECTS:
-                        raise error("E0211", f"`{e}` is not an effect", result.span,
-                                    help=("effects are `print`, `io` and `random`",))  # fmt: skip
+                known_effects(effects, result.span)
             out = annotator.type(result)
             for v2 in variables(out):
                 if isinstance(v2, SizeVar) and v2.rigid and not v2.opened and v2.level == st.level and v2 not in known:
-                    raise undetermined(v2.name or "_", parameters, result.span)
+                    sizes_ = [v.name for v in known if isinstance(v, SizeVar) and v.name]
+                    place = v2.origin.span if v2.origin is not None else None
+                    raise undetermined(v2.name or "_", parameters, place or result.span, sizes_)
         full = result is not None and all(p.type is not None for p in parameters)
         scheme = Scheme(tuple(types), out, tuple(sizes))
         if full:
@@ -114,14 +114,15 @@ def signature(
         st.level -= 1
 
 
-def undetermined(name: str, parameters: tuple[s.Parameter, ...], span: Span) -> DlangError:
+def undetermined(name: str, parameters: tuple[s.Parameter, ...], span: Span, known: list[str]) -> DlangError:
     """The message for a size that only the result mentions."""
     message = f"size `{name}` in the result is not determined by the arguments"
     for p in parameters:
         if isinstance(p.pattern, s.PatternName) and p.pattern.name == name:
             notes = (Note(f"`{name}` is a value: only a parameter of type `size` counts as a size", p.span),)
             return error("E0405", message, span, notes=notes, help=(f"declare the parameter `{name}: size`",))
-    return error("E0405", message, span, help=(f"declare a parameter `{name}: size`",))
+    similar = did_you_mean(name, known) if len(name) > 1 else ()
+    return error("E0405", message, span, help=(*similar, f"declare a parameter `{name}: size`"))
 
 
 def parameter_names(parameters: tuple[s.Parameter, ...]) -> tuple[str | None, ...]:

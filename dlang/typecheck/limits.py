@@ -10,6 +10,7 @@ from dlang.diagnostics import DlangError, Span, error
 from dlang.typecheck.types import Type, TypeArray, TypeCon, TypeData, TypeFn, TypeTuple, TypeVar, children, resolve
 
 _PARTS = 10_000  # of a type; a chain of pairs of pairs gets there in 13 steps and would never end otherwise
+_AXES = 32  # of an array, as in NumPy
 _RECURSION = 30_000  # frames of Python: enough for every stage on a tree of the depth that the parser lets through
 
 
@@ -37,6 +38,14 @@ def within_size(t: Type, span: Span | None) -> None:
         part = resolve(stack.pop())
         if isinstance(part, TypeArray | TypeTuple | TypeFn | TypeData):
             stack += [c for c in children(part) if isinstance(c, Type)]
+
+
+def within_axes(t: Type, span: Span) -> None:
+    """Refuses an array of too many axes at `span`."""
+    array = resolve(t)
+    if isinstance(array, TypeArray) and len(array.shape.pre) + len(array.shape.post) > _AXES:
+        help = ("give what belongs together one axis, and compute its index",)
+        raise error("E0291", f"this has more than {_AXES} axes", span, help=help)
 
 
 def too_large(span: Span | None) -> DlangError:

@@ -8,7 +8,7 @@ from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.typecheck import advice
 from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import where_from
-from dlang.typecheck.state import Constraint, Mismatch, Term
+from dlang.typecheck.state import EACH_CALL, Constraint, Mismatch, Term
 from dlang.typecheck.terms import opened_in
 from dlang.typecheck.types import (
     FLOATS,
@@ -40,6 +40,8 @@ def code_of(m: Mismatch) -> str:
         return "E0402"
     if "infinite" in m.note:
         return "E0304"
+    if m.note == EACH_CALL:
+        return "E0414"
     return "E0302" if m.note.startswith("needs") else "E0301"
 
 

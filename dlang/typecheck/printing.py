@@ -125,7 +125,8 @@ class Names:
                     + (f" ! {names}" if names else "")
                 )
             case TypeData(decl, args):
-                return decl.name + (f"<{', '.join(map(self, args))}>" if args else "")
+                written = [self.dims(a) if isinstance(a, Shape) else self(a) for a in args]
+                return decl.name + (f"<{', '.join(filter(None, written))}>" if args else "")
 
     def __call__(self, t: Term) -> str:
         if isinstance(t, Size):

@@ -36,6 +36,9 @@ class Constraint:
         return (*self.types, *self.shapes, *self.sizes)
 
 
+EACH_CALL = "each call gives a size of its own"
+
+
 class Mismatch(Exception):
     """Two terms that cannot be equal. `note` says why, where that isn't plain."""
 

@@ -90,10 +90,13 @@ def free(term: Term, found: dict[Var, None]) -> dict[Var, None]:
             case TypeTuple(items):
                 for i in items:
                     free(i, found)
-            case TypeFn(params, result, _):
+            case TypeFn(params, result, _, opened):
                 for p in params:
                     free(p, found)
-                free(result, found)
+                if opened:
+                    found |= {v: None for v in variables(result) if v not in opened}
+                else:
+                    free(result, found)
             case TypeData(_, args):
                 for a in args:
                     free(a, found)
@@ -154,11 +157,12 @@ def substitute(t: Type, replace: Substitution, origin: Note | None = None) -> Ty
             return TypeArray(substitute(element, replace, origin), substitute_shape(shape, replace, origin))
         case TypeTuple(items):
             return TypeTuple(tuple(substitute(i, replace, origin) for i in items)) if items else t
-        case TypeFn(params, result, effects):
+        case TypeFn(params, result, effects, opened):
             return TypeFn(
                 tuple(substitute(p, replace, origin) for p in params),
                 substitute(result, replace, origin),
                 copy(effects),
+                opened,
             )
         case TypeData(decl, args):
             return TypeData(decl, tuple(substitute_term(a, replace, origin) for a in args)) if args else t

@@ -144,9 +144,12 @@ class Effects:
 
 @dataclass(frozen=True, slots=True)
 class TypeFn:
+    """opened: the sizes `?` of the result, bound here: another one at each call."""
+
     params: tuple[Type, ...]
     result: Type
     effects: Effects = field(default_factory=Effects)
+    opened: tuple[SizeVar, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

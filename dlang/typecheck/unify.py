@@ -5,8 +5,8 @@ from __future__ import annotations
 from dlang.typecheck.limits import within_size
 from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import current_reason, unify_size
-from dlang.typecheck.state import Constraint, Inference, Mismatch, Term
-from dlang.typecheck.terms import free, is_empty, variables, view
+from dlang.typecheck.state import EACH_CALL, Constraint, Inference, Mismatch, Term
+from dlang.typecheck.terms import free, is_empty, of_var, substitute, variables, view
 from dlang.typecheck.types import (
     CLASSES,
     FLOATS,
@@ -22,6 +22,7 @@ from dlang.typecheck.types import (
     TypeFn,
     TypeTuple,
     TypeVar,
+    Var,
     resolve,
     resolve_shape,
 )
@@ -111,13 +112,55 @@ def unify(st: Inference, a: Type, b: Type) -> None:
     elif isinstance(a, TypeFn) and isinstance(b, TypeFn) and len(a.params) == len(b.params):
         for x, y in zip(a.params, b.params, strict=True):
             unify(st, x, y)
-        unify(st, a.result, b.result)
+        unify_results(st, a, b)
         unify_effects(a, b)
     elif isinstance(a, TypeData) and isinstance(b, TypeData) and a.decl is b.decl:
         for p, q in zip(a.args, b.args, strict=True):
             unify_term(st, p, q)
     else:
         raise Mismatch(a, b)
+
+
+def unify_results(st: Inference, a: TypeFn, b: TypeFn) -> None:
+    """The results of functions; a size `?` in one is a `?` in the other."""
+    if not a.opened and not b.opened:
+        unify(st, a.result, b.result)
+        return
+    first, second = bound_in_order(a), bound_in_order(b)
+    if len(first) != len(second):
+        raise Mismatch(a, b, EACH_CALL)
+    st.level += 1  # what is bound has no name outside: nothing there may be found to be it
+    try:
+        bound: list[Term] = [of_var(SizeVar(st.level, rigid=True, origin=v.origin)) for v in first]
+        unify(
+            st,
+            substitute(a.result, dict(zip(first, bound, strict=True))),
+            substitute(b.result, dict(zip(second, bound, strict=True))),
+        )
+    finally:
+        st.level -= 1
+
+
+def unify_given(st: Inference, got: Type, want: Type) -> None:
+    """A value for a place of a type: a function whose results have known sizes may stand where they may be any."""
+    a, b = resolve(got), resolve(want)
+    if isinstance(a, TypeFn) and isinstance(b, TypeFn) and b.opened:
+        st.level += 1
+        try:
+            bound: dict[Var, Term] = {v: of_var(SizeVar(st.level, rigid=True, origin=v.origin)) for v in a.opened}
+            any_size: dict[Var, Term] = {v: of_var(st.size_var()) for v in b.opened}
+            a = TypeFn(a.params, substitute(a.result, bound), a.effects)
+            b = TypeFn(b.params, substitute(b.result, any_size), b.effects)
+            unify(st, a, b)
+        finally:
+            st.level -= 1
+    else:
+        unify(st, got, want)
+
+
+def bound_in_order(f: TypeFn) -> list[SizeVar]:
+    """The sizes that are bound in a result, in order of occurrence."""
+    return [v for v in variables(f.result) if isinstance(v, SizeVar) and v in f.opened]
 
 
 def swapped(m: Mismatch) -> Mismatch:

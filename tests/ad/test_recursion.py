@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dlang.optimize.pipeline import optimise
+from dlang.tools.dlc import main
 from tests.ad.recursive import check, cost
 from tests.specialize.support import lowered
 
@@ -351,3 +353,32 @@ def test_a_tape_has_a_variant_for_each_arm_of_the_branch_that_ends_a_function() 
     program = optimise(made.program, [made.entry.name], verify=True)
     (tape,) = program.datatypes.values()
     assert [len(variant.fields) for variant in tape.variants] == [0, 3]
+
+
+DEEP = """
+fn power(x: f64, n: i64) -> f64 = if n == 0 { 1.0 } else { x * power(x, n - 1) }
+fn product(x: f64[n], i: i64) -> f64 = if i == n { 1.0 } else { x[i] * product(x, i + 1) }
+fn even(x: f64, n: i64) -> f64 = if n == 0 { x } else { odd(x, n - 1) + 0.0 * x }
+fn odd(x: f64, n: i64) -> f64 = if n == 0 { 2.0 * x } else { even(x, n - 1) + x }
+fn list(n: i64) -> List<f64> {
+  var l = Nil
+  for _ < n { l = Cons(1.0, l) }
+  l
+}
+fn squares(l: List<f64>) -> f64 = match l { Nil => 0.0, Cons(x, rest) => x * x + squares(rest) }
+fn total(l: List<f64>) -> f64 = match l { Nil => 0.0, Cons(x, rest) => x + total(rest) }
+test "deep" {
+  let n = 100000
+  assert grad(power)(1.0, n) == f64(n)
+  assert grad(|x: f64| grad(power)(x, n))(1.0) == f64(n) * f64(n - 1)
+  assert sum(grad(|x: f64[_]| product(x, 0))([1.0 for i < n])) == f64(n)
+  assert grad(even)(1.0, n) == 50001.0
+  assert total(grad(squares)(list(n))) == 2.0 * f64(n)
+}
+"""
+
+
+def test_derivatives_of_recursions_of_a_hundred_thousand_calls_are_compiled(tmp_path: Path) -> None:
+    file = tmp_path / "deep.dl"
+    file.write_text(DEEP)
+    assert main(["test", str(file)]) == 0

@@ -11,6 +11,7 @@ TOUR = HERE.parents[2] / "shared" / "tour"
 FILES = [
     *sorted(HERE.glob("*.dl")),
     *sorted(HERE.glob("textbook/*.dl")),
+    *sorted(HERE.glob("gradients/*.dl")),
     *[p for n in (1, 2, 3, 5, 9) for p in sorted(TOUR.glob(f"0{n}_*.dl"))],
 ]
 

@@ -176,3 +176,12 @@ def test_misuse_of_products_is_refused(p, call, words):
     with pytest.raises(dlang.DlangError) as caught:
         call(p)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_derivative_prints_after_every_stage() -> None:
+    module = dlang.compile("fn f(x: f64[n]) -> f64 = sum(x ** 3)")
+    assert "vjp" in dlang.grad(module.f).ir("mono")
+    assert "vjp" not in dlang.grad(module.f).ir("ad")
+    assert "define" in module.f.ir("llvm")
+    with pytest.raises(ValueError, match="is not a stage"):
+        module.f.ir("nowhere")

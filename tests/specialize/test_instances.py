@@ -93,7 +93,23 @@ def test_a_returned_closure_carries_what_it_captured():
 
 def test_an_endless_family_of_instances_is_an_error():
     with pytest.raises(DlangError, match="E0602"):
-        lowered("fn g(n: size) -> i64 = if n == 0 { 0 } else { g(n + 1) }\nfn f() -> i64 = g(1)")
+        lowered("fn g(x: a, k: i64) -> i64 = if k == 0 { 0 } else { g((x, x), k - 1) }\nfn f() -> i64 = g(1, 3)")
+
+
+def test_a_type_that_doubles_from_call_to_call_is_refused_before_it_is_large():
+    with pytest.raises(DlangError, match="E0602"):
+        lowered("fn g(x: a, k: i64) -> i64 = if k == 0 { 0 } else { g((x, x, x, x), k - 1) }\nfn f() -> i64 = g(1, 3)")
+
+
+def test_a_recursion_through_literal_sizes_has_one_instance_for_all_the_rest():
+    made = lowered(
+        """
+        fn total(x: f64[n]) -> f64 = if n == 0 { 0.0 } else { x[0] + total(x[1..]) }
+        fn f() -> f64 = total([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+        """
+    )
+    assert made.run() == [36.0]
+    assert sum(name.startswith("total.") for name in made.program.functions) < 6
 
 
 def test_a_lambda_captures_the_value_that_a_var_has_there():

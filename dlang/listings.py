@@ -1,0 +1,66 @@
+"""Functions as text after a stage of the compiler, for `dlc ir` and from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import error
+from dlang.driver import Request, lower
+from dlang.typecheck import core
+from dlang.typecheck import types as ty
+
+if TYPE_CHECKING:
+    from dlang.ir import anf
+    from dlang.specialize.types import Bindings
+
+STAGES = ("mono", "normal", "ad", "opt", "loops", "llvm")
+
+
+def listing(decls: Sequence[core.FnDecl], stage: str) -> str:
+    """The program that functions need, after one of `STAGES`; raises `DlangError` where it does not compile."""
+    seen: dict[str, anf.Program] = {}
+    program, entries = lower([request(d) for d in decls], observe=seen.__setitem__)
+    if stage in seen:
+        from dlang.ir.printer import print_program
+
+        return print_program(seen[stage])
+    return _generated(program, [e.name for e in entries], stage)
+
+
+def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
+    """What the back end for the CPU makes of a program: its loop nests, or LLVM's text."""
+    from dlang.codegen import loops
+    from dlang.codegen.llvm import jit, modules
+    from dlang.codegen.schedule import schedule
+    from dlang.codegen.vectorize import Lanes
+    from dlang.runtime.engine import Strings, reachable
+
+    nests = schedule(reachable(program, entries), Lanes(jit.vector_bits()))
+    return loops.print_program(nests) if stage == "loops" else modules.emit(nests, entries, Strings().number).llvm
+
+
+def open_variable(decl: core.FnDecl) -> str | None:
+    """A variable of the scheme that a use must choose, such as a number of axes."""
+    for v in decl.variables:
+        if isinstance(v, ty.RowVar) or (isinstance(v, ty.TypeVar) and not v.classes & {"Float", "Num", "Int"}):
+            return v.name or "?"
+    return None
+
+
+def request(decl: core.FnDecl) -> Request:
+    """A function at its declared types; a dtype that is open is f64, or i64 among integers."""
+    from dlang.ir import anf
+
+    if (name := open_variable(decl)) is not None:
+        help = ("look at a function that uses it",)
+        raise error(
+            "E0956", f"`{decl.name}` has no code of its own: a use of it decides `{name}`", decl.span, help=help
+        )
+    bindings: Bindings = {}
+    for v in decl.variables:
+        if isinstance(v, ty.TypeVar):
+            bindings[v] = anf.Scalar("i64" if "Int" in v.classes else "f64")
+        elif v not in decl.opened:
+            bindings[v] = anf.poly(0)  # any size
+    return Request(decl, bindings)
