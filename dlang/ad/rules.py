@@ -38,9 +38,7 @@ def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom,
     return _Emit(b, names, dtype_of(g)).atom(_parsed(text))
 
 
-def tangent(
-    b: Builder, primitive: str, args: Sequence[Atom], result: Atom, dots: Sequence[Atom | None]
-) -> Atom | None:
+def tangent(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, dots: Sequence[Atom | None]) -> Atom | None:
     """The tangent of `result = primitive(args)` from those of the arguments; None is zero."""
     texts = PRIMITIVES[primitive].derivative
     given = [(text, dot) for text, dot in zip(texts, dots, strict=True) if text is not None and dot is not None]

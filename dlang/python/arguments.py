@@ -17,8 +17,8 @@ from dlang.ir.anf import Scalar, poly
 from dlang.polynomials import Poly
 from dlang.runtime.values import NUMPY, as_array, describe, dtype_name, number
 from dlang.specialize.frame import substituted
-from dlang.specialize.structs import declaration, is_a
-from dlang.specialize.types import STATIC, Bindings, Mono, MonoArray, MonoData, MonoTuple
+from dlang.specialize.structs import declaration, field_names, is_a, variant_of
+from dlang.specialize.types import STATIC, Bindings, Mono, MonoArray, MonoData, MonoEnum, MonoTuple
 from dlang.typecheck import types as ty
 from dlang.typecheck.core import FnDecl, Param
 from dlang.typecheck.printing import Names
@@ -57,9 +57,9 @@ class Matcher:
     def match(self, values: Mapping[Param, Any]) -> list[Given]:
         """The arguments, in the order of the parameters; raises a `DlangError` where one does not fit."""
         found: dict[Param, Given] = {}
-        # Python's own numbers come last, for they take the dtype that the others fix. Among the others those with few
+        # Python's own numbers come late, for they take the dtype that the others fix. Among the others those with few
         # axes come first: of labels [n] and images [n, 64] that differ, the message is about the images.
-        for param in sorted(values, key=lambda p: (_is_weak(values[p]), _axes(p.local.type))):
+        for param in sorted(values, key=lambda p: (_turn(values[p]), _axes(p.local.type))):
             self._current, self._whole = param, values[param]
             found[param] = self._value(values[param], param.local.type)
             size = param.local.size
@@ -135,12 +135,58 @@ class Matcher:
 
     def _struct(self, value: Any, decl: DataDecl, args: tuple[Type | Size | Shape, ...]) -> Given:
         if not decl.is_struct:
-            raise self._wrong("enums cannot be passed from Python yet")
+            return self._enum(value, decl, args)
         if not is_a(value, decl):
             raise self._wrong()
         by = dict(zip(decl.params, args, strict=True))
         parts = [self._value(getattr(value, str(name)), substituted(t, by)) for name, t in decl.variants[0].fields]
         return Given(MonoData(decl, tuple(p.mono for p in parts)), _leaves(parts))
+
+    def _enum(self, value: Any, decl: DataDecl, args: tuple[Type | Size | Shape, ...]) -> Given:
+        """The tag, and the fields of every variant: those of the others are zeros."""
+        if contains_itself(decl):
+            raise self._wrong("an enum that contains itself cannot be passed from Python yet")
+        variant = variant_of(value, decl)
+        if variant is None:
+            raise self._wrong()
+        by = dict(zip(decl.params, args, strict=True))
+        names = field_names(variant)
+        own = [
+            self._value(getattr(value, n), substituted(t, by)) for n, (_, t) in zip(names, variant.fields, strict=True)
+        ]
+        parts = [
+            own if v is variant else [self._nothing(substituted(t, by)) for _, t in v.fields] for v in decl.variants
+        ]
+        mono = MonoEnum(decl, tuple(tuple(p.mono for p in fields) for fields in parts))
+        return Given(mono, (np.int64(decl.variants.index(variant)), *_leaves([p for fields in parts for p in fields])))
+
+    def _nothing(self, t: Type) -> Given:
+        """A value of a type that nobody looks at."""
+        t = ty.resolve(t)
+        match t:
+            case ty.TypeCon("str"):
+                return Given(Scalar("str"), ("",))
+            case ty.TypeCon(dtype):
+                return self._scalar(False if dtype == "bool" else 0, dtype)
+            case ty.TypeVar() if isinstance(fixed := self.types.get(t), Fixed) and isinstance(fixed.value, Scalar):
+                return self._nothing(ty.TypeCon(fixed.value.dtype))
+            case ty.TypeTuple(items):
+                parts = [self._nothing(i) for i in items]
+                return Given(MonoTuple(tuple(p.mono for p in parts)), _leaves(parts))
+            case ty.TypeData(decl, args) if decl.is_struct:
+                by = dict(zip(decl.params, args, strict=True))
+                parts = [self._nothing(substituted(f, by)) for _, f in decl.variants[0].fields]
+                return Given(MonoData(decl, tuple(p.mono for p in parts)), _leaves(parts))
+            case ty.TypeData(decl, args) if not contains_itself(decl):
+                by = dict(zip(decl.params, args, strict=True))
+                rows = [[self._nothing(substituted(f, by)) for _, f in v.fields] for v in decl.variants]
+                mono = MonoEnum(decl, tuple(tuple(p.mono for p in row) for row in rows))
+                return Given(mono, (np.int64(0), *_leaves([p for row in rows for p in row])))
+            case ty.TypeArray(ty.TypeCon(dtype), shape) if shape.row is None and dtype in NUMPY:
+                sizes = [self._evaluated(s) for s in shape.pre]
+                if None not in sizes:
+                    return _leaf(np.zeros([s or 0 for s in sizes], NUMPY[dtype]))
+        raise self._wrong("what another variant would hold is not known: give what says it before, or annotate it")
 
     # ---- variables of the scheme ----
     def _variable(self, value: Any, v: TypeVar) -> Given:
@@ -286,6 +332,25 @@ def _variables(t: Type | Shape | Size) -> Iterator[TypeVar | SizeVar | RowVar]:
                 yield from _variables(part)
 
 
+def contains_itself(decl: DataDecl) -> bool:
+    """Whether the fields of a declaration lead back to it."""
+    seen: set[DataDecl] = set()
+    work: list[Type | Shape | Size] = [t for v in decl.variants for _, t in v.fields]
+    while work:
+        t = work.pop()
+        if isinstance(t, Size | Shape):
+            continue
+        t = ty.resolve(t)
+        work += ty.children(t)
+        if isinstance(t, ty.TypeData):
+            if t.decl is decl:
+                return True
+            if t.decl not in seen:
+                seen.add(t.decl)
+                work += [f for v in t.decl.variants for _, f in v.fields]
+    return False
+
+
 def _is_linear(size: Size, v: SizeVar) -> bool:
     poly = ty.resolve_size(size).poly
     try:
@@ -308,6 +373,13 @@ def _axes(t: Type) -> int:
 def _is_weak(value: Any) -> bool:
     """Whether a value takes the dtype that is asked for: Python's numbers, and lists of them."""
     return isinstance(value, int | float | list) and not isinstance(value, np.generic)
+
+
+def _turn(value: Any) -> int:
+    """When an argument is matched: the later, the less it says of what variables stand for."""
+    if value is None or hasattr(type(value), "__dlang_variant__"):
+        return 1 if getattr(value, "__dataclass_fields__", None) else 3
+    return 2 if _is_weak(value) else 0
 
 
 def _leaf(array: Any) -> Given:

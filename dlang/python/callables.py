@@ -68,7 +68,7 @@ def of_language(checked: Checked, expression: str, decl: core.FnDecl, settle: bo
 
 def of_python(param: core.Param, arrow: TypeFn, known: Iterable[Type], handles: Handles, span: Span) -> Passed:
     """Foreign code of the type of a parameter. known: the types of the parameters that are no functions."""
-    settled = {**variables(*arrow.params, *known), **dict.fromkeys(arrow.opened)}
+    settled = {*variables(*arrow.params, *known), *arrow.opened}
     if any(v not in settled for v in variables(arrow.result)):
         raise _untold(param, span)
     name = param.local.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +13,7 @@ from dlang.python.function import Function
 from dlang.python.instances import COMPILATIONS, Program
 from dlang.python.primitive import Primitive, declared
 from dlang.typecheck.core import CoreModule
+from dlang.typecheck.types import DataDecl, Shape, Size, TypeData, children, resolve
 
 
 def load(path: str | Path, backend: Backend = "cpu", *, primitives: Sequence[Primitive] = ()) -> ModuleType:
@@ -54,11 +55,25 @@ def populate(module: ModuleType, source: Source, backend: Backend, primitives: S
     for name, decl in core.types.items():
         if decl.is_struct and not name.startswith("_") and decl.module == core.name:
             names[name] = program.classes.of(decl)
+    for decl in enums(core):
+        for variant in decl.variants:
+            names.setdefault(variant.name, program.classes.variant(decl, variant))
     for name, fn in core.functions.items():
         if fn.kind != "const" and not name.startswith("_"):
             names[name] = Function(program, fn, name, bool(fn.constraints))
     # a constant is computed when it is first asked for
     names["__getattr__"] = _constants(module, program, core)
+
+
+def enums(core: CoreModule) -> Iterator[DataDecl]:
+    """The enums of a module, and those of others in the types of its functions."""
+    yield from [d for d in core.types.values() if not d.is_struct]
+    work = [t for f in core.functions.values() for t in (*[p.local.type for p in f.params], f.result) if t is not None]
+    while work:
+        t = resolve(work.pop())
+        work += [part for part in children(t) if not isinstance(part, Shape | Size)]
+        if isinstance(t, TypeData) and not t.decl.is_struct:
+            yield t.decl
 
 
 def _constants(module: ModuleType, program: Program, core: CoreModule) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, assert_never
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.runtime.values import bfloat16
-from dlang.specialize.structs import StructClasses
+from dlang.specialize.structs import StructClasses, is_none
 from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoName, MonoNode, MonoTuple
 
 
@@ -37,11 +38,17 @@ def to_python(mono: Mono, leaves: Iterator[Any], classes: StructClasses) -> Any:
             return tuple([to_python(i, leaves, classes) for i in items])
         case MonoData(decl, fields):
             return classes.of(decl)(*[to_python(f, leaves, classes) for f in fields])
-        case MonoEnum(decl) | MonoNode(decl) | MonoName(decl):
+        case MonoEnum(decl):
+            tag = int(next(leaves))
+            own = [list(islice(leaves, sum(map(leaf_count, fields)))) for fields in mono.variants][tag]
+            variant, rest = decl.variants[tag], iter(own)
+            values = [to_python(f, rest, classes) for f in mono.variants[tag]]
+            return None if is_none(variant) else classes.variant(decl, variant)(*values)
+        case MonoNode(decl) | MonoName(decl):
             kind = "struct" if decl.is_struct else "enum"
             raise error(
                 "E0690",
-                f"the {kind} `{decl.name}` as a result in Python is not supported yet",
+                f"the {kind} `{decl.name}`, which contains itself, as a result in Python is not supported yet",
                 decl.span,
                 help=("return a struct or a tuple of what it stands for",),
             )

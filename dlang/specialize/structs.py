@@ -1,18 +1,22 @@
-"""Structs as Python sees them: one frozen dataclass for each declaration, with the same field names."""
+"""Structs and enums as Python sees them: a frozen dataclass for each struct, and for each variant of an enum.
+
+Fields have the names of the declaration; those without are `_0`, `_1`. A variant `None` without fields is Python's.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from dlang.typecheck.types import DataDecl
+from dlang.typecheck.types import DataDecl, Variant
 
 
 class StructClasses:
-    """The dataclasses of the structs of one program."""
+    """The dataclasses of the structs and enums of one program."""
 
     def __init__(self) -> None:
         self._classes: dict[DataDecl, type] = {}
+        self._variants: dict[Variant, type] = {}
 
     def of(self, decl: DataDecl) -> type:
         """The class of a struct, made when it is first asked for."""
@@ -24,6 +28,45 @@ class StructClasses:
             made.__module__ = decl.module
             self._classes[decl] = made
         return self._classes[decl]
+
+    def variant(self, decl: DataDecl, variant: Variant) -> type:
+        """The class of a variant of an enum."""
+        if variant not in self._variants:
+            fields = [(name, Any) for name in field_names(variant)]
+            members = {
+                "__dlang_variant__": (decl, variant),
+                "__doc__": f"The variant `{variant.name}` of the enum `{decl.name}`.",
+            }
+            made = dataclasses.make_dataclass(
+                variant.name, fields, namespace=members, frozen=True, eq=False, slots=True
+            )
+            made.__module__ = decl.module
+            self._variants[variant] = made
+        return self._variants[variant]
+
+
+def field_names(variant: Variant) -> list[str]:
+    """The names of the fields of a variant in Python."""
+    return [name or f"_{k}" for k, (name, _) in enumerate(variant.fields)]
+
+
+def is_none(variant: Variant) -> bool:
+    """Whether a variant is Python's `None`."""
+    return variant.name == "None" and not variant.fields
+
+
+def variant_of(value: object, decl: DataDecl) -> Variant | None:
+    """The variant of an enum that a Python value is of; None if it is of none."""
+    found = getattr(type(value), "__dlang_variant__", None)
+    for v in decl.variants:
+        if value is None and is_none(v):
+            return v
+        if isinstance(found, tuple):
+            other, own = found
+            same = (other.name, other.module, field_names(own)) == (decl.name, decl.module, field_names(v))
+            if own is v or (own.name == v.name and same):
+                return v
+    return None
 
 
 def declaration(value: object) -> DataDecl | None:

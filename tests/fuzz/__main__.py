@@ -1,6 +1,7 @@
 """`make fuzz`: random well-typed programs, run in every way; prints those on which the ways disagree, by seed.
 
 python -m tests.fuzz --programs 10000 --seed 0
+python -m tests.fuzz --derivatives …       functions of one float, differentiated in four ways
 python -m tests.fuzz --show 4711           the text of one program, and what is wrong with it
 """
 
@@ -13,10 +14,12 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from random import Random
 
-from tests.fuzz.compare import disagreement
-from tests.fuzz.programs import program
+from tests.fuzz.compare import Disagreement, disagreement
+from tests.fuzz.derivatives import wrong_derivative
+from tests.fuzz.programs import differentiable, program
 
 AT_ONCE = 50  # programs of one process
 PATIENCE = 20.0  # seconds for each program, on average
@@ -28,17 +31,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--show", type=int, metavar="SEED")
+    parser.add_argument("--derivatives", action="store_true", help="differentiate the programs")
     parser.add_argument("--only", action="store_true", help="in this process")
     options = parser.parse_args()
     if options.show is not None:
-        text = program(Random(options.show))
+        text, found = compared(options.show, options.derivatives)
         print(text)
-        print(disagreement(text) or "all ways to run it agree")
+        print(found or "all ways to run it agree")
         return 0
     seeds = range(options.seed, options.seed + options.programs)
     if options.only:
         for seed in seeds:
-            found = disagreement(program(Random(seed)))
+            _, found = compared(seed, options.derivatives)
             if found is not None:
                 print(f"{seed}: {' '.join(str(found).split())}", flush=True)
         return 0
@@ -46,7 +50,7 @@ def main() -> int:
     count = 0
     pieces = [seeds[k : k + AT_ONCE] for k in range(0, len(seeds), AT_ONCE)]
     with ThreadPoolExecutor(options.jobs) as pool:
-        for lines in pool.map(outcome, pieces):
+        for lines in pool.map(partial(outcome, derivatives=options.derivatives), pieces):
             for line in lines:
                 count += 1
                 print(line, flush=True)
@@ -54,9 +58,19 @@ def main() -> int:
     return 1 if count else 0
 
 
-def outcome(seeds: range) -> list[str]:
+def compared(seed: int, derivatives: bool) -> tuple[str, Disagreement | None]:
+    """A program, and what is wrong with it."""
+    if derivatives:
+        text = differentiable(Random(seed))
+        return text, wrong_derivative(text)
+    text = program(Random(seed))
+    return text, disagreement(text)
+
+
+def outcome(seeds: range, derivatives: bool) -> list[str]:
     """A line for each program on which something is wrong; a crash or a hang is found by running them one by one."""
     command = [sys.executable, "-m", "tests.fuzz", "--only", "--seed", str(seeds[0]), "--programs", str(len(seeds))]
+    command += ["--derivatives"] if derivatives else []
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE * len(seeds))
         if done.returncode == 0:
@@ -66,12 +80,12 @@ def outcome(seeds: range) -> list[str]:
         what = f"no result after {PATIENCE * len(seeds):.0f} s"
     if len(seeds) == 1:
         return [f"{seeds[0]}: {what}"]
-    return list(one_by_one(seeds))
+    return list(one_by_one(seeds, derivatives))
 
 
-def one_by_one(seeds: range) -> Iterator[str]:
+def one_by_one(seeds: range, derivatives: bool) -> Iterator[str]:
     for seed in seeds:
-        yield from outcome(range(seed, seed + 1))
+        yield from outcome(range(seed, seed + 1), derivatives)
 
 
 if __name__ == "__main__":
