@@ -166,7 +166,7 @@ class _Slice:
     def factors(self, atom: Atom, out: list[Atom]) -> bool:
         """Collects the factors of a value; gives whether their product is to be negated."""
         match self.defined.get(atom) if isinstance(atom, Var) else None:
-            case Prim("mul", (x, y)):
+            case Prim("mul" | "guard", (x, y)):  # a sum of products has a finite adjoint where it is finite itself
                 left = self.factors(x, out)
                 return left ^ self.factors(y, out)
             case Prim("neg", (x,)):

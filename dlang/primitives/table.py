@@ -69,7 +69,7 @@ _ROWS = (
     # arithmetic
     _two("add", NUM, "x + y", "g", "g", commutative=True),
     _two("sub", NUM, "x - y", "g", "-g"),
-    _two("mul", NUM, "x * y", "g * y", "g * x", commutative=True),
+    _two("mul", NUM, "x * y", "guard(g, y)", "guard(g, x)", commutative=True),
     _two("div", FLOAT, "x / y", "guard(g, 1.0 / y)", "-guard(g, r / y)"),
     _two("guard", FLOAT, "np.where(x == 0, x, x * y)", "guard(g, y)", "guard(g, x)"),
     _two("floordiv", NUM, "np.floor_divide(x, y)", None, None),

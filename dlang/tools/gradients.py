@@ -29,7 +29,6 @@ from dlang.specialize.specialize import Entry
 
 NDArray = np.ndarray[Any, Any]
 Slopes = list[NDArray]  # for each float argument the gradient, of its shape, as f64
-WAYS = ("reverse", "forward", "reference", "differences")
 REVERSE, FORWARD, WEIGHTED = "gradient in reverse", "derivative along a direction", "weighted sum"
 STEPS = {"f64": 1e-5, "f32": 1e-2, "f16": 0.1, "bf16": 0.2}
 TOLERANCES = {"f64": 1e-6, "f32": 1e-3, "f16": 3e-2, "bf16": 0.2}
@@ -218,32 +217,6 @@ def _copies(args: Sequence[Any]) -> list[Any]:
 
 
 # ---- comparison ------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Element:
-    """An element of an argument, its derivative in two ways, and how far they are apart: 1 is just acceptable."""
-
-    argument: int
-    at: tuple[int, ...]
-    expected: float
-    found: float
-    error: float
-
-
-def worst(expected: Slopes, found: Slopes, dtypes: Sequence[str], scale: float = 1.0) -> Element | None:
-    """The element with the largest |found - expected| ÷ (tolerance · (|expected| + scale)); None if there is none.
-
-    Elements are compared one by one, so a large one can't hide a small one. scale: of the value, whose rounding is
-    what central differences can't see below.
-    """
-    out: Element | None = None
-    for k, (e, f, dtype) in enumerate(zip(expected, found, dtypes, strict=True)):
-        for at in np.ndindex(e.shape):
-            error = distance(float(e[at]), float(f[at]), TOLERANCES[dtype], scale)
-            if out is None or error > out.error:
-                out = Element(k, at, float(e[at]), float(f[at]), error)
-    return out
-
-
 def distance(expected: float, found: float, tolerance: float, scale: float) -> float:
     """How far two numbers are apart in units of what is acceptable; NaN agrees with NaN alone."""
     if expected == found or (expected != expected and found != found):

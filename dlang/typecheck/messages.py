@@ -48,6 +48,8 @@ def code_of(m: Mismatch) -> str:
 def detail(m: Mismatch, names: Names) -> str:
     if "infinite" in m.note:
         return "infinite (recursive) type"
+    if m.note == EACH_CALL:
+        return m.note
     if m.note.startswith("needs"):
         return f"{names(lacking(m))} {m.note}"
     if m.note == _RANKS:
@@ -85,6 +87,8 @@ def notes_of(m: Mismatch, names: Names) -> tuple[Note, ...]:
 
 def helps(m: Mismatch, found: Type | None = None, wanted: Type | None = None, operator: str = "") -> tuple[str, ...]:
     a, b = m.found, m.wanted
+    if m.note == EACH_CALL:
+        return ("wrap it in a lambda whose result has a known size: `|x| … as f64[3]`",)
     if m.note == "needs Float" and isinstance(t := lacking(m), TypeCon) and t.name in INTS:
         return ("convert it with `f64(x)`", *(("`//` divides integers",) if operator == "/" else ()))
     if m.note.startswith("needs ") and isinstance(t := lacking(m), TypeVar) and t.rigid and t.name:

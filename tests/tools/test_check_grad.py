@@ -1,10 +1,13 @@
 """`dlc check-grad`: what it compares, what it finds, and how it ends."""
 
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from dlang.tools.dlc import main
+
+ROOT = Path(__file__).parents[2]
 
 SMOOTH = """
     fn soft(x: f64[n]) -> f64[n] = sqrt(x * x + 0.01)
@@ -110,3 +113,11 @@ def test_the_body_of_a_foreign_function_has_no_reference(check):
         """
     )
     assert code == 0 and "no reference: it can't differentiate the foreign function `c:" in out
+
+
+def test_the_page_shows_what_the_command_prints(check):
+    page = (ROOT / "docs/derivatives.md").read_text()
+    program = page.split("```dlang\n")[1].split("```")[0]
+    shown = page.split("    $ dlc check-grad rules.dl --fn soft\n")[1].split("\n\n")[0]
+    code, out, _ = check(program, "--fn", "soft")
+    assert code == 1 and out.split() == shown.split()
