@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Let, Lit, Scalar, Size, fresh, poly
 from dlang.ir.traverse import refresh
-from dlang.specialize.analysis import binder_children, mentioned, pattern_locals
+from dlang.specialize.analysis import binder_children, mentioned, pattern_locals, walk
 from dlang.specialize.arith import reduce_axes
 from dlang.specialize.effects import acts_in
 from dlang.specialize.emitter import I64, TRUE
@@ -96,6 +96,14 @@ def with_chosen(binders: Sequence[core.Binder]) -> Iterator[tuple[core.Binder, b
         before.update([b.local] if isinstance(b, core.Count) else pattern_locals(b.pattern))
 
 
+def open_variables(f: Frame, c: core.Comprehension) -> None:
+    """What a `var` of unknown size holds may bound an index: its sizes are found before what mentions it runs."""
+    for part in parts_of(c):
+        for node in walk(part):
+            if isinstance(node, core.Ref) and node.opened and node.local in f.env:
+                f.bind_sizes(node.type, f.env[node.local], node.opened)
+
+
 def chosen_bound(f: Frame, b: core.Binder) -> Bound:
     """A binder whose range depends on the place, but not how long it is."""
     if isinstance(b, core.Count) or not known(f, b.size):
@@ -159,6 +167,7 @@ def axes_of(f: Frame, binders: list[Bound]) -> tuple[anf.Axis, ...]:
 def comprehension(f: Frame, c: core.Comprehension) -> Value:
     """An array over the axes of the binders; with a condition, of the points where it holds."""
     e = f.emitter
+    open_variables(f, c)
     binders = bounds(f, c.binders)
     for b in binders:
         e.checked_size(b.size, "the size of a comprehension")
@@ -424,6 +433,7 @@ def reduction(f: Frame, monoid: str, c: core.Comprehension, nested: bool = False
         return None
     if f.world.token is not None and acts_in(f.env, *parts_of(c)):
         return None
+    open_variables(f, c)
     binders = bounds(f, c.binders)
     axes = axes_of(f, binders)
     places = places_of(f, c)
@@ -452,6 +462,7 @@ def largest_or_identity(f: Frame, monoid: str, c: core.Comprehension) -> Atom:
 
     e = f.emitter
     some: Atom = TRUE
+    open_variables(f, c)
     for b in bounds(f, c.binders[: ragged(f, c.binders)]):
         some = e.prim("and", some, e.prim("gt", e.atom(b.size), Lit(0, "i64")))
     with f.block() as then:

@@ -127,6 +127,10 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     )
     (folder / "d.dl").write_text("fn f(x) = x\n")
     assert dlc(capsys, "ir", "d.dl", "--stage", "mono", "--fn", "f").splitlines()[0].startswith("error[E0956]: `f` has")
+    (folder / "e.dl").write_text("fn f(n: i64) -> i64 = n\n")
+    assert dlc(capsys, "check-grad", "e.dl").splitlines()[0] == (
+        "error[E0957]: `e.dl` has no function whose derivatives could be checked"
+    )
 
 
 def test_the_session() -> None:
