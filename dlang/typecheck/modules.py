@@ -22,7 +22,7 @@ class Finder:
         return next((p for p in self.places(path, importing) if is_file(p)), None)
 
     def standard(self, name: str) -> Path | None:
-        return next((p for d in library_folders() if (p := d / f"{name}.dl").is_file()), None)
+        return next((p for d in library_folders() if is_file(p := d / f"{name}.dl")), None)
 
     def known(self, importing: Path) -> list[str]:
         """Modules that could have been meant."""
