@@ -142,12 +142,13 @@ class Interpreter:
         self._interrupted, self._calls = False, 0
         try:
             thread = threading.Thread(target=work, name="interpreter")
-            thread.start()
             try:
+                thread.start()
                 thread.join()
             except BaseException:
                 self._interrupted = True
-                thread.join()
+                if thread.ident is not None:
+                    thread.join()
                 raise
         finally:
             sys.setrecursionlimit(limit)
