@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from dlang.codegen import loops
 from dlang.codegen.llvm.indices import bounds
 from dlang.codegen.llvm.polls import chunk, look_every
@@ -25,98 +28,117 @@ def branch(w: Writer, stmt: loops.Branch) -> None:
         w.bind(slot, w.emit(f"phi {slot_type(slot)} {incoming}"))
 
 
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The blocks of a loop and what its head carries: the number of the trip and the state."""
+
+    pre: str
+    head: str
+    latch: str
+    stop: str
+    done: str
+    index: str
+    following: str
+    state: list[str]
+    init: list[str]
+
+
+def ring(w: Writer, stmt: loops.For | loops.While) -> Ring:
+    pre, head, latch, stop, done = (w.label(s) for s in ("pre", "head", "latch", "stop", "done"))
+    state = [w.name("s") for _ in stmt.params]
+    return Ring(pre, head, latch, stop, done, w.name("i"), w.name("i"), state, [w.scalar(v) for v in stmt.init])
+
+
 def for_(w: Writer, stmt: loops.For) -> None:
     low, high = bounds(w, (stmt.low,), (stmt.high,))
-    init = [w.scalar(v) for v in stmt.init]
-    pre, head, latch, stop, done = (w.label(s) for s in ("pre", "head", "latch", "stop", "done"))
+    r = ring(w, stmt)
     entering = w.block
-    w.fork(w.emit(f"icmp slt i64 {low}, {high}"), pre, done)
-    names = [w.name("s") for _ in stmt.params]
-    index, following = w.name("i"), w.name("i")
-    outer = w.code
-    with w.scope(loads=False) as scope:
-        w.code = []
-        w.begin(head)
-        w.bind(stmt.index, index)
-        for slot, name in zip(stmt.params, names, strict=True):
-            w.bind(slot, name)
-        w.conditional += 1
+    w.fork(w.emit(f"icmp slt i64 {low}, {high}"), r.pre, r.done)
+
+    def trip() -> list[str]:
+        w.bind(stmt.index, r.index)
         results = w.body(stmt.body)
         trips = chunk(stmt.body.stmts)
         count = (stmt.high - stmt.low).constant
         if count is None or count > trips:
-            look_every(w, index, trips)
-        w.conditional -= 1
-        if stmt.early:
-            w.fork(results[0], latch, stop)
-            results = results[1:]
-        else:
-            w.jump(latch)
-        inner, w.code = w.code, outer
-    w.begin(pre)
-    w.code += scope.pre
-    w.jump(head)
-    w.code.append(inner[0])
-    w.code.append(f"  {index} = phi i64 [ {low}, %{pre} ], [ {following}, %{latch} ]")
-    for slot, name, first, value in zip(stmt.params, names, init, results, strict=True):
-        w.code.append(f"  {name} = phi {slot_type(slot)} [ {first}, %{pre} ], [ {value}, %{latch} ]")
-    w.code += inner[1:]
-    w.begin(latch)
-    w.code.append(f"  {following} = add nsw i64 {index}, 1")
-    w.fork(w.emit(f"icmp slt i64 {following}, {high}"), head, done)
-    if stmt.early:
-        w.begin(stop)
-        w.jump(done)
-    w.begin(done)
-    for slot, first, value in zip(stmt.results, init, results, strict=True):
-        edges = f"[ {first}, %{entering} ], [ {value}, %{latch} ]" + (f", [ {value}, %{stop} ]" if stmt.early else "")
-        w.bind(slot, w.emit(f"phi {slot_type(slot)} {edges}"))
+            look_every(w, r.index, trips)
+        return results
+
+    results = trips_around(w, stmt, r, low, trip)
+    w.code.append(f"  {r.following} = add nsw i64 {r.index}, 1")
+    w.fork(w.emit(f"icmp slt i64 {r.following}, {high}"), r.head, r.done)
+    stopped(w, stmt, r)
+    w.begin(r.done)
+    for slot, first, value in zip(stmt.results, r.init, results, strict=True):
+        leaves(w, stmt, r, slot, f"[ {first}, %{entering} ], [ {value}, %{r.latch} ]", value)
 
 
 def while_(w: Writer, stmt: loops.While) -> None:
-    init = [w.scalar(v) for v in stmt.init]
-    pre, head, trip, latch, stop, fall, done = (
-        w.label(s) for s in ("pre", "head", "trip", "latch", "stop", "fall", "done")
-    )
-    w.jump(pre)
-    names = [w.name("s") for _ in stmt.params]
-    index, following = w.name("i"), w.name("i")
+    r = ring(w, stmt)
+    going, fall = w.label("trip"), w.label("fall")
+    w.jump(r.pre)
+
+    def trip() -> list[str]:
+        (condition,) = w.body(stmt.condition)
+        w.fork(condition, going, fall)
+        w.begin(going)
+        results = w.body(stmt.body)
+        look_every(w, r.index, chunk((*stmt.condition.stmts, *stmt.body.stmts)))
+        return results
+
+    results = trips_around(w, stmt, r, "0", trip)
+    w.code.append(f"  {r.following} = add i64 {r.index}, 1")
+    w.jump(r.head)
+    stopped(w, stmt, r)
+    w.begin(fall)
+    w.jump(r.done)
+    w.begin(r.done)
+    for slot, name, value in zip(stmt.results, r.state, results, strict=True):
+        leaves(w, stmt, r, slot, f"[ {name}, %{fall} ]", value)
+
+
+def trips_around(
+    w: Writer, stmt: loops.For | loops.While, r: Ring, first: str, trip: Callable[[], list[str]]
+) -> list[str]:
+    """Writes the head, one trip, and the beginning of the latch; gives the state after the trip.
+
+    The head's phis name what the trip gives, and what is computed once stands before the head: so the trip is written
+    first, apart.
+    """
     outer = w.code
     with w.scope(loads=False) as scope:
         w.code = []
-        w.begin(head)
-        for slot, name in zip(stmt.params, names, strict=True):
+        w.begin(r.head)
+        for slot, name in zip(stmt.params, r.state, strict=True):
             w.bind(slot, name)
         w.conditional += 1
-        (condition,) = w.body(stmt.condition)
-        w.fork(condition, trip, fall)
-        w.begin(trip)
-        results = w.body(stmt.body)
-        look_every(w, index, chunk((*stmt.condition.stmts, *stmt.body.stmts)))
+        results = trip()
         w.conditional -= 1
         if stmt.early:
-            w.fork(results[0], latch, stop)
+            w.fork(results[0], r.latch, r.stop)
             results = results[1:]
         else:
-            w.jump(latch)
+            w.jump(r.latch)
         inner, w.code = w.code, outer
-    w.begin(pre)
+    w.begin(r.pre)
     w.code += scope.pre
-    w.jump(head)
+    w.jump(r.head)
     w.code.append(inner[0])
-    w.code.append(f"  {index} = phi i64 [ 0, %{pre} ], [ {following}, %{latch} ]")
-    for slot, name, first, value in zip(stmt.params, names, init, results, strict=True):
-        w.code.append(f"  {name} = phi {slot_type(slot)} [ {first}, %{pre} ], [ {value}, %{latch} ]")
+    w.code.append(f"  {r.index} = phi i64 [ {first}, %{r.pre} ], [ {r.following}, %{r.latch} ]")
+    for slot, name, start, value in zip(stmt.params, r.state, r.init, results, strict=True):
+        w.code.append(f"  {name} = phi {slot_type(slot)} [ {start}, %{r.pre} ], [ {value}, %{r.latch} ]")
     w.code += inner[1:]
-    w.begin(latch)
-    w.code.append(f"  {following} = add i64 {index}, 1")
-    w.jump(head)
+    w.begin(r.latch)
+    return results
+
+
+def stopped(w: Writer, stmt: loops.For | loops.While, r: Ring) -> None:
+    """Where a trip that is the last by its own decision goes."""
     if stmt.early:
-        w.begin(stop)
-        w.jump(done)
-    w.begin(fall)
-    w.jump(done)
-    w.begin(done)
-    for slot, name, value in zip(stmt.results, names, results, strict=True):
-        edges = f"[ {name}, %{fall} ]" + (f", [ {value}, %{stop} ]" if stmt.early else "")
-        w.bind(slot, w.emit(f"phi {slot_type(slot)} {edges}"))
+        w.begin(r.stop)
+        w.jump(r.done)
+
+
+def leaves(w: Writer, stmt: loops.For | loops.While, r: Ring, slot: loops.Slot, edges: str, value: str) -> None:
+    edges += f", [ {value}, %{r.stop} ]" if stmt.early else ""
+    w.bind(slot, w.emit(f"phi {slot_type(slot)} {edges}"))
