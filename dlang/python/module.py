@@ -52,12 +52,14 @@ def populate(module: ModuleType, source: Source, backend: Backend, primitives: S
     core = checked.module
     names = module.__dict__
     names["__file__"] = source.path
-    for name, decl in core.types.items():
-        if decl.is_struct and not name.startswith("_") and decl.module == core.name:
-            names[name] = program.classes.of(decl)
-    for decl in enums(core):
-        for variant in decl.variants:
-            names.setdefault(variant.name, program.classes.variant(decl, variant))
+    for decl in datatypes(core):
+        if decl.module == core.name and decl.name.startswith("_"):
+            continue
+        if decl.is_struct:
+            names.setdefault(decl.name, program.classes.of(decl))
+        else:
+            for variant in decl.variants:
+                names.setdefault(variant.name, program.classes.variant(decl, variant))
     for name, fn in core.functions.items():
         if fn.kind != "const" and not name.startswith("_"):
             names[name] = Function(program, fn, name, bool(fn.constraints))
@@ -65,15 +67,19 @@ def populate(module: ModuleType, source: Source, backend: Backend, primitives: S
     names["__getattr__"] = _constants(module, program, core)
 
 
-def enums(core: CoreModule) -> Iterator[DataDecl]:
-    """The enums of a module, and those of others in the types of its functions."""
-    yield from [d for d in core.types.values() if not d.is_struct]
-    work = [t for f in core.functions.values() for t in (*[p.local.type for p in f.params], f.result) if t is not None]
+def datatypes(core: CoreModule) -> Iterator[DataDecl]:
+    """The structs and enums of a module, then those of others that its types and functions mention, each once."""
+    seen = dict.fromkeys(core.types.values())
+    yield from seen
+    work = [t for d in core.types.values() for v in d.variants for _, t in v.fields]
+    work += [t for f in core.functions.values() for t in (*[p.local.type for p in f.params], f.result) if t is not None]
     while work:
         t = resolve(work.pop())
         work += [part for part in children(t) if not isinstance(part, Shape | Size)]
-        if isinstance(t, TypeData) and not t.decl.is_struct:
+        if isinstance(t, TypeData) and t.decl not in seen:
+            seen[t.decl] = None
             yield t.decl
+            work += [field for v in t.decl.variants for _, field in v.fields]
 
 
 def _constants(module: ModuleType, program: Program, core: CoreModule) -> Any:

@@ -100,3 +100,14 @@ def test_importing_the_package_loads_nothing():
 def test_an_unknown_name_of_the_package_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         _ = dlang.lode
+
+
+def test_the_types_of_others_that_a_module_mentions_are_in_it_too(folder):
+    (folder / "layers_one.dl").write_text("struct Inner { w: f64[2] }\nstruct Layer { inner: Inner }\n")
+    (folder / "model_one.dl").write_text(
+        "import layers_one { Layer }\nstruct Model { layer: Layer }\nfn f(m: Model) -> f64 = sum(m.layer.inner.w)\n"
+    )
+    import model_one
+
+    model = model_one.Model(model_one.Layer(model_one.Inner(np.array([1.0, 2.0]))))
+    assert model_one.f(model) == 3.0
