@@ -18,9 +18,10 @@ venv: .venv/.ready
 demo: venv
 	$(BIN)/dlc run examples/digits/train.dl
 
-# Runs every example, most of them in a smaller form than their pages say. About a minute.
+# Runs every example, most of them in a smaller form than their pages say; pictures are drawn if matplotlib is there
+# (pip install '.[plots]'). About a minute on two cores.
 examples: venv
-	DLANG_EXAMPLES=1 $(BIN)/python -m pytest -q tests/examples
+	DLANG_EXAMPLES=1 $(BIN)/python -m pytest -q -n 2 tests/examples
 
 test: venv
 	$(BIN)/ruff check

@@ -6,6 +6,7 @@ go on); only this module formats them, for a terminal, as JSON, or for an editor
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -81,6 +82,19 @@ class Span(NamedTuple):
     @property
     def text(self) -> str:
         return self.source.text[self.start : self.end]
+
+    def head(self, length: int) -> Span:
+        """Its first characters alone."""
+        return self._replace(end=self.start + length)
+
+    def tail(self, length: int) -> Span:
+        """Its last characters alone."""
+        return self._replace(start=self.end - length)
+
+    def word(self, text: str) -> Span:
+        """Where a word stands in it; all of it, if it doesn't."""
+        match = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self.text)
+        return self if match is None else self._replace(start=self.start + match.start(), end=self.start + match.end())
 
     def to(self, other: Span) -> Span:
         """From the start of this span to the end of another of the same file."""

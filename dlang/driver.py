@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
 
 if TYPE_CHECKING:
     from dlang.ir import anf
+    from dlang.optimize.pipeline import Witness
     from dlang.runtime.errors import RunError
     from dlang.runtime.host import Host
     from dlang.specialize.specialize import Entry
@@ -49,12 +49,9 @@ class Runner(Protocol):
 
 def read_source(path: str) -> Source:
     """The text of a file; a file that can't be read is a diagnostic."""
-    try:
-        return Source(path, Path(path).read_text(encoding="utf-8"))
-    except UnicodeDecodeError as e:
-        raise error("E0952", f"`{path}` is not UTF-8 text: byte {e.start} cannot be decoded", None) from None
-    except OSError as e:
-        raise error("E0951", f"cannot read `{path}`: {e.strerror or e}", None) from None
+    from dlang.typecheck.modules import read
+
+    return Source(path, read(path))
 
 
 def check(source: Source, search_path: Sequence[str] = (), primitives: Sequence[Primitive] = ()) -> Checked:
@@ -78,11 +75,12 @@ def lower(
     observe: Observer | None = None,
     structs: StructClasses | None = None,
     extend: Extension | None = None,
+    saw: Witness | None = None,
 ) -> tuple[anf.Program, list[Entry]]:
     """The optimised program in which every requested function is a function, and these in order.
 
     structs: the classes by which functions of Python know structs. extend: adds functions of its own to the program
-    before it is optimised, and names them.
+    before it is optimised, and names them. saw: called with what each derivative in reverse mode saves.
     """
     from dlang.optimize.pipeline import optimise
     from dlang.specialize.specialize import Specializer
@@ -96,7 +94,7 @@ def lower(
             if extend is not None:
                 program, more = extend(program, entries)
                 names += more
-            return optimise(program, names, verify=verify, observe=observe), entries
+            return optimise(program, names, verify=verify, observe=observe, saw=saw), entries
     except RecursionError:
         raise too_deep(requests) from None
 

@@ -11,21 +11,32 @@ from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
 if TYPE_CHECKING:
+    from dlang.ad.savings import Savings
     from dlang.ir import anf
     from dlang.specialize.types import Bindings
 
 STAGES = ("mono", "normal", "ad", "opt", "loops", "llvm")
 
 
-def listing(decls: Sequence[core.FnDecl], stage: str) -> str:
-    """The program that functions need, after one of `STAGES`; raises `DlangError` where it does not compile."""
+def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False) -> str:
+    """The program that functions need, after one of `STAGES`; raises `DlangError` where it does not compile.
+
+    costs: with what derivatives save, in bytes, below it.
+    """
     seen: dict[str, anf.Program] = {}
-    program, entries = lower([request(d) for d in decls], observe=seen.__setitem__)
+    saved: list[Savings] = []
+    program, entries = lower([request(d) for d in decls], observe=seen.__setitem__, saw=saved.append)
     if stage in seen:
         from dlang.ir.printer import print_program
 
-        return print_program(seen[stage])
-    return _generated(program, [e.name for e in entries], stage)
+        text = print_program(seen[stage])
+    else:
+        text = _generated(program, [e.name for e in entries], stage)
+    if not costs:
+        return text
+    from dlang.ad.savings import written
+
+    return "\n".join([text, *map(written, saved)])
 
 
 def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
@@ -34,7 +45,8 @@ def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
     from dlang.codegen.llvm import jit, modules
     from dlang.codegen.schedule import schedule
     from dlang.codegen.vectorize import Lanes
-    from dlang.runtime.engine import Strings, reachable
+    from dlang.runtime.engine import reachable
+    from dlang.runtime.words import Strings
 
     nests = schedule(reachable(program, entries), Lanes(jit.vector_bits()))
     return loops.print_program(nests) if stage == "loops" else modules.emit(nests, entries, Strings().number).llvm

@@ -111,7 +111,7 @@ def test_the_end_of_the_file_is_a_place():
 
 
 def test_a_message_without_a_place_is_one_line():
-    assert render(Diagnostic("E0900", "no such file: `x.dl`", None)) == "error[E0900]: no such file: `x.dl`"
+    assert render(Diagnostic("E0951", "no such file: `x.dl`", None)) == "error[E0951]: no such file: `x.dl`"
 
 
 def test_a_warning_says_so():
@@ -148,10 +148,10 @@ def test_json_has_the_agreed_fields():
 
 
 def test_json_of_a_message_without_a_place_has_nulls():
-    data = to_json(Diagnostic("E0900", "no such file", None))
+    data = to_json(Diagnostic("E0951", "no such file", None))
     assert [data[k] for k in ("file", "line", "column", "end_line", "end_column")] == [None] * 5
 
 
 def test_the_text_of_an_exception_is_every_message():
-    e = DlangError([MISMATCH, Diagnostic("E0900", "no such file", None)])
-    assert str(e) == render(MISMATCH) + "\n\nerror[E0900]: no such file"
+    e = DlangError([MISMATCH, Diagnostic("E0951", "no such file", None)])
+    assert str(e) == render(MISMATCH) + "\n\nerror[E0951]: no such file"

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from dlang.ad.activity import active_vars
 from dlang.ad.calls import ruled
-from dlang.ad.contributions import list_type
-from dlang.ad.conversions import Conversions, retyped
+from dlang.ad.conversions import Conversions
 from dlang.ad.halves import Walked, split
 from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ad.reverse import pull_block
-from dlang.ad.scope import Scope
+from dlang.ad.savings import Savings, savings
+from dlang.ad.scope import Scope, pruned_block
 from dlang.ad.signatures import Cotangents, Fused, Halves, Key
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import Array, Block, Call, Datatype, Function, Let, Program, Scalar, Type, Var, fresh
+from dlang.ir.anf import (
+    Array,
+    Block,
+    Call,
+    Datatype,
+    Function,
+    Let,
+    Program,
+    Rules,
+    Scalar,
+    Size,
+    Type,
+    Var,
+    fresh,
+    poly,
+)
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, refresh, type_vars, walk
 from dlang.ir.types import I64, is_float
@@ -25,11 +40,16 @@ from dlang.optimize.distribute import distribute_function
 
 @dataclass
 class Adjoints:
-    """The derivatives made so far of functions of a program; they join `functions` and `datatypes`."""
+    """The derivatives made so far of functions of a program; they join `functions` and `datatypes`.
+
+    local: the datatypes of tapes that stay in the function that made them.
+    """
 
     program: Program
     functions: dict[str, Function]
     datatypes: dict[str, Datatype]
+    local: set[str] = field(default_factory=set)
+    saw: Callable[[Savings], None] | None = None
     _fused: dict[Key, Fused] = field(default_factory=dict)
     _halves: dict[Key, Halves] = field(default_factory=dict)
 
@@ -60,7 +80,10 @@ class Adjoints:
             self._fused[key] = Fused(name, cotangents)
             w = self._walk(key)
             block = Block((*w.forward, *w.backward.lets), (*w.values, *w.backward.results))
-            made = Function(name, (*w.params, *w.more), (*w.results, *w.bars), block, source.label, source.span)
+            # The derivative of a checkpointed function is one, too.
+            again = Rules(checkpoint=True) if source.rules is not None and source.rules.checkpoint else None
+            rules = None if key.border else again
+            made = Function(name, (*w.params, *w.more), (*w.results, *w.bars), block, source.label, source.span, rules)
             self.functions[name] = made
         return self._fused[key]
 
@@ -73,7 +96,8 @@ class Adjoints:
             tape = key.tape or unused(f"{source.name}_tape.0", self.datatypes)
             label = f"what the derivative of {source.label or source.name} saves"
             params, results, more, bars, cotangents = self._signature(key)
-            mentioned = {v for p in (*more, *bars) for v in type_vars(p.type)}
+            handed = [params[k] for k in self._handed_on(key)]
+            mentioned = {*handed, *(v for p in (*more, *bars, *handed) for v in type_vars(p.type))}
             passed = tuple(k for k, p in enumerate(params) if p in mentioned)
             node = fresh("tape", Scalar(tape))
             sizes = [params[k] for k in passed]
@@ -81,7 +105,10 @@ class Adjoints:
             self.functions[backward] = Function(backward, (node, *sizes, *more), bars, Block((), ()))
             self.datatypes[tape] = Datatype(tape, (), label)
             self._halves[key] = Halves(forward, backward, tape, passed, cotangents)
-            for f in split(self._walk(key), self._halves[key], self.functions, self.datatypes, source, label):
+            made = split(
+                self._walk(key), self._halves[key], self.functions, self.datatypes, source, label, tape in self.local
+            )
+            for f in made:
                 self.functions[f.name] = f
         return self._halves[key]
 
@@ -99,24 +126,23 @@ class Adjoints:
         return params, results, tuple(more), self._bars(key, params), cotangents
 
     def _bars(self, key: Key, params: Sequence[Var]) -> tuple[Var, ...]:
-        return tuple([fresh(f"{params[k].name}_bar", self._param_type(key, k, params[k].type)) for k in key.wrt])
+        return tuple([fresh(f"{params[k].name}_bar", self._type(key, params[k].type)) for k in key.wrt])
 
     def _type(self, key: Key, type: Type) -> Type:
         return type if key.border else self.nodes.type(type)
 
-    def _listed(self, key: Key) -> list[int]:
-        """The array parameters whose cotangents are lists: those that the function hands on as they are."""
+    def _handed_on(self, key: Key) -> list[int]:
+        """The array parameters that the function hands on as they are: who calls it need not save them."""
+        if key.border:
+            return []
         source = self.program.functions[key.function]
         handed = {a for let in walk(source.body) if isinstance(let.op, Call) for a in let.op.args}
-        params = source.params
-        listed = [k for k in key.wrt if isinstance(params[k].type, Array) and is_float(params[k].type)]
-        return [k for k in listed if params[k] in handed and not key.border]
+        return [k for k, p in enumerate(source.params) if isinstance(p.type, Array) and p in handed]
 
-    def _param_type(self, key: Key, k: int, type: Type) -> Type:
-        """The type of the cotangent of a parameter."""
-        if isinstance(type, Array) and k in self._listed(key):
-            return list_type(self.datatypes, type)
-        return self._type(key, type)
+    def _into(self, key: Key) -> list[int]:
+        """The parameters whose cotangents come in and are added to."""
+        params = self.program.functions[key.function].params
+        return [k for k in self._handed_on(key) if k in key.wrt and is_float(params[k].type)]
 
     def _cotangents(
         self, key: Key, source: Function, renaming: Renaming, wrt: Sequence[Var]
@@ -125,21 +151,25 @@ class Adjoints:
         env = Renaming(renaming.env)
         results = set(source.results)
         places: list[tuple[int, int]] = []
-        sizes: list[Var] = []
+        given_sizes: dict[Size, Var] = {}
         bars: list[Var] = []
         for k, (formal, seeded) in enumerate(zip(source.results, key.seeded, strict=True)):
             if not seeded:
                 continue
-            if isinstance(formal.type, Array):
-                for axis, size in enumerate(formal.type.shape):
-                    if size.atom in results and size.atom not in env.env:
-                        sizes.append(fresh("n", I64))
+            type = self._type(key, formal.type)
+            if isinstance(type, Array):
+                shape: list[Size] = []
+                for axis, size in enumerate(type.shape):
+                    if size.mentions(results) and size not in given_sizes:
+                        given_sizes[size] = fresh("n", I64)
                         places.append((k, axis))
-                        env.env[size.atom] = sizes[-1]
-            bars.append(fresh(f"{formal.name}_bar", self._type(key, env.type(formal.type))))
-        into = self._listed(key)
+                    shape.append(poly(given_sizes[size]) if size in given_sizes else env.size(size))
+                type = Array(type.dtype, tuple(shape))
+            bars.append(fresh(f"{formal.name}_bar", type))
+        sizes = [*given_sizes.values()]
+        into = self._into(key)
         given = dict(zip(key.wrt, wrt, strict=True))
-        incoming = [fresh(f"{given[k].name}_bar", self._param_type(key, k, given[k].type)) for k in into]
+        incoming = [fresh(f"{given[k].name}_bar", given[k].type) for k in into]
         return [*sizes, *bars, *incoming], Cotangents(tuple(places), tuple(into))
 
     # ---- the walk
@@ -163,21 +193,24 @@ class Adjoints:
         known = Knowledge()
         known.saw(p.type for p in params)
         scope = Scope(b, active_vars(body, wrt, seeded, nodes.held), known, pull_block, nodes, self)
+        scope.segments = source.rules is not None and source.rules.checkpoint and not key.border
         scope.active.update(w for w in wrt if nodes.carries(w.type))
         with b.scope() as backward:
             for k, bar in zip(cotangents.into, more[len(more) - len(cotangents.into) :], strict=True):
-                assert isinstance(bar.type, Scalar)
-                scope.lists[params[k]] = bar.type
                 scope.add(params[k], bar)
             given = iter(bars)
             for atom, seed in zip(body.results, seeded, strict=True):
                 if seed and key.border:
                     scope.add(atom, nodes.to_tangent(b, atom, next(given)))
                 elif seed:
-                    scope.add(atom, retyped(b, next(given), nodes.type(atom.type)))
+                    scope.add(atom, next(given))
             forward = scope.walk(body.lets, scope)
             found = [nodes.from_tangent(b, w, scope.pop(w)) if key.border else scope.take(w) for w in wrt]
+        assert not any(scope.bars.values()), "a contribution was made to what had been walked already"
         formals = Renaming(dict(zip(source.params, params, strict=True)), fresh=True)
         outs = tuple([formals.bind(r) for r in source.results])
         block = Block(tuple(backward), tuple(found))
+        if self.saw is not None:
+            label = source.label or source.name
+            self.saw(savings(label, params, forward, pruned_block(block), self.datatypes))
         return Walked(params, outs, forward, body.results, block, tuple(more), self._bars(key, params), cotangents)

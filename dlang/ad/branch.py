@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, pruned_block, with_cheap, with_sizes
+from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, numeric, pruned_block, with_cheap, with_sizes
 from dlang.ir.anf import Array, Atom, Block, If, Let, Scalar, Var
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, bound_vars, free_vars, refresh
@@ -115,11 +115,12 @@ def _save(
 
 
 def dummies(b: Builder, vars: Sequence[Var], sizes: Mapping[Var, Atom]) -> list[Atom]:
-    """Values of the types of variables; a size among them is 0, others are as given."""
+    """Values of the types of variables, which nothing looks at; a size among them is 0, others are as given."""
     renaming = Renaming(sizes)
     out = []
     for v in vars:
-        value = dummy(b, renaming.type(v.type))
+        type = renaming.type(v.type)
+        value = b.empty(type.dtype, type.shape) if isinstance(type, Array) and numeric(type) else dummy(b, type)
         renaming.env[v] = value
         out.append(value)
     return out

@@ -2,21 +2,20 @@
 
     y… = f(x…)      forward:   y…, tape = f_fwd(x…)        backward:   x̄… = f_bwd(tape, ȳ…)
 
-What a call adds to the cotangent of an array that is handed on comes out as a list (`contributions.py`). With a
-`pullback` the call stays and its rule is called with the values that were there; with `checkpoint` it stays, and the
-backward pass runs the function again, forward and back.
+The cotangent of an array that the function hands on goes in and comes out, so a call costs what it adds and not an
+array. With a `pullback` the call stays and its rule is called with the values that were there; with `checkpoint` it
+stays, and the backward pass runs the function again, forward and back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.ad.contributions import list_type, nothing
-from dlang.ad.conversions import retyped
+from dlang.ad.conversions import fitted
 from dlang.ad.scope import Scope, Unplaceable
 from dlang.ad.signatures import Cotangents, Key
 from dlang.ir.anf import Array, Atom, Call, Function, Let, Rules, Scalar, Var, fresh
-from dlang.ir.types import array_type, carries
+from dlang.ir.types import carries
 
 
 def ruled(function: Function) -> Rules | None:
@@ -43,45 +42,31 @@ def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
     if rules is not None:
         fused = scope.derivatives.fused(key)
         more = (*fused.cotangents.args(b, bars), *_into(op, fused.cotangents, scope))
-        found = b.emit(Call(fused.function, (*op.args, *more)))[len(let.vars) :]
+        given = fitted(b, b.functions[fused.function].params, (*op.args, *more))
+        found = b.emit(Call(fused.function, given))[len(let.vars) :]
         _add(op, wrt, found, scope)
         return [let]
     halves = scope.derivatives.halves(key)
     tape = fresh("tape", Scalar(halves.tape))
-    sizes = [op.args[k] for k in halves.params]
-    args = (tape, *sizes, *halves.cotangents.args(b, bars), *_into(op, halves.cotangents, scope))
-    _add(op, wrt, b.emit(Call(halves.backward, args)), scope)
+    passed = [op.args[k] for k in halves.params]
+    args = (tape, *passed, *halves.cotangents.args(b, bars), *_into(op, halves.cotangents, scope))
+    given = fitted(b, b.functions[halves.backward].params, args)
+    _add(op, wrt, b.emit(Call(halves.backward, given)), scope)
     return [Let((*let.vars, tape), Call(halves.forward, op.args), let.span)]
 
 
 def _into(op: Call, cotangents: Cotangents, scope: Scope) -> list[Atom]:
-    """The lists that the call adds to: those of an array that this function was given, too, or new ones.
-
-    Of an argument that is given twice the second is new.
-    """
-    out: list[Atom] = []
-    for k in cotangents.into:
-        arg = op.args[k]
-        assert isinstance(arg, Var)
-        own = arg in scope.lists
-        out.append(scope.take(arg) if own else nothing(scope.b, scope.nodes.datatypes, _list_type(arg, scope)))
-    return out
-
-
-def _list_type(arg: Var, scope: Scope) -> Scalar:
-    return list_type(scope.nodes.datatypes, array_type(arg))
+    """The cotangents that the call adds to; of an argument that is given twice the second is a zero."""
+    args = [op.args[k] for k in cotangents.into]
+    return [scope.take(arg) for arg in args if isinstance(arg, Var)]
 
 
 def _add(op: Call, wrt: tuple[int, ...], bars: Sequence[Var], scope: Scope) -> None:
-    """Adds what a call gives to the cotangents of its arguments; a list is added up where it arrives."""
+    """Adds what a call gives to the cotangents of its arguments."""
     for k, bar in zip(wrt, bars, strict=True):
         arg = op.args[k]
         assert isinstance(arg, Var)
-        listed = isinstance(arg.type, Array) and isinstance(bar.type, Scalar)
-        if listed and arg not in scope.lists:
-            scope.add(arg, scope.added_up(arg, bar))
-        else:
-            scope.add(arg, bar if listed else retyped(scope.b, bar, scope.nodes.type(arg.type)))
+        scope.add(arg, bar)
 
 
 def _custom(let: Let, op: Call, rules: Rules, bars: list[Atom | None], scope: Scope) -> None:

@@ -41,7 +41,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import type_vars
+from dlang.ir.traverse import Renaming, type_vars
 from dlang.ir.types import array_type, dtype_of
 from dlang.polynomials import Poly
 
@@ -59,6 +59,14 @@ def retyped(b: Builder, value: Atom, type: Type) -> Atom:
             next_type = Array(type.dtype, (*shape[:axis], wanted, *shape[axis + 1 :]))
             (value,) = b.check(b.prim("eq", *values), "E0706", parts, values, (value,), (next_type,))
     return value
+
+
+def fitted(b: Builder, params: Sequence[Var], args: Sequence[Atom]) -> tuple[Atom, ...]:
+    """Arguments of the types that parameters have; their sizes may be written in another way."""
+    own = Renaming({})
+    for param, arg in zip(params, args, strict=True):
+        own.env[param] = retyped(b, arg, own.type(param.type))
+    return tuple([own.atom(param) for param in params])
 
 
 @dataclass(slots=True)

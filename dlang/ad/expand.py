@@ -7,16 +7,34 @@ operations, so the outer derivatives go the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from dlang.ad.adjoints import Adjoints
+from dlang.ad.conversions import fitted, retyped
 from dlang.ad.duals import Duals
+from dlang.ad.savings import Savings
 from dlang.ad.signatures import Cotangents
-from dlang.ir.anf import Atom, Block, Call, Derivative, Jvp, Let, Program, Pull, Record, Scalar, Vjp
+from dlang.ir.anf import (
+    Atom,
+    Block,
+    Call,
+    Check,
+    Derivative,
+    Jvp,
+    Let,
+    Lit,
+    Program,
+    Pull,
+    Record,
+    Scalar,
+    Token,
+    Type,
+    Vjp,
+)
 from dlang.ir.builder import Builder
 from dlang.ir.errors import IRError
-from dlang.ir.traverse import map_blocks, walk
+from dlang.ir.traverse import map_blocks, parts, refresh_vars, walk
 from dlang.ir.types import I64
 
 MOST = 1000  # rounds of `expand`: each removes a level of nesting
@@ -32,12 +50,15 @@ def expand(program: Program, normalise: Callable[[Program], Program] = lambda pr
     raise IRError("derivatives are nested too deeply")
 
 
-def expand_innermost(program: Program) -> Program | None:
-    """The program with each innermost derivative replaced by a call; None if it has no derivative."""
+def expand_innermost(program: Program, saw: Callable[[Savings], None] | None = None) -> Program | None:
+    """The program with each innermost derivative replaced by a call; None if it has no derivative.
+
+    saw: called with what each derivative in reverse mode saves.
+    """
     plain = _without_derivatives(program)
     functions = dict(program.functions)
     datatypes = dict(program.datatypes)
-    adjoints = Adjoints(program, functions, datatypes)
+    adjoints = Adjoints(program, functions, datatypes, _local_tapes(program), saw)
     duals = Duals(program, adjoints.nodes)
     found = False
 
@@ -90,6 +111,33 @@ def _without_derivatives(program: Program) -> set[str]:
     return set(program.functions) - reached
 
 
+def _local_tapes(program: Program) -> set[str]:
+    """The datatypes of tapes that only `Pull`s of the function that made them get to see."""
+    tapes: set[str] = set()
+    escaping: set[str] = set()
+
+    def escapes(types: Iterable[Type]) -> None:
+        escaping.update(t.dtype for t in types if not isinstance(t, Token))
+
+    def block(b: Block) -> None:
+        escapes(r.type for r in b.results)
+        for let in b.lets:
+            op, inner = let.op, parts(let.op)
+            if isinstance(op, Record):
+                tapes.add(op.tape)
+            given = [a for a in op.cotangents if a is not None] if isinstance(op, Pull) else inner.atoms
+            escapes(a.type for a in given)
+            for nested in inner.blocks:
+                block(nested)
+
+    for f in program.functions.values():
+        escapes(p.type for p in f.params)
+        block(f.body)
+    for datatype in program.datatypes.values():
+        escapes(field.type for variant in datatype.variants for field in variant.fields)
+    return tapes - escaping
+
+
 def _vjp(adjoints: Adjoints, let: Let, op: Vjp) -> list[Let]:
     """The call that stands for a `Vjp`."""
     key = adjoints.key(op.function, op.wrt, [c is not None for c in op.cotangents])
@@ -110,7 +158,21 @@ def _pull(adjoints: Adjoints, let: Let, op: Pull) -> list[Let]:
     params = adjoints.program.functions[op.function].params
     sizes = dict(zip([k for k, p in enumerate(params) if p.type == I64], op.sizes, strict=True))
     bars = [c if s else None for c, s in zip(op.cotangents, key.seeded, strict=True)]
-    return _call(let, halves.backward, (op.tape, *(sizes[k] for k in halves.params)), halves.cotangents, bars)
+    backward = adjoints.functions[halves.backward]
+    b = Builder(adjoints.functions, let.span)
+    with b.scope() as lets:
+        # Who pulls may write the sizes of the recorded call in another way.
+        given = (op.tape, *[sizes[k] for k in halves.params], *halves.cotangents.args(b, bars))
+        args = fitted(b, backward.params, given)
+        found = refresh_vars(backward.results, dict(zip(backward.params, args, strict=True)))
+        call = Call(halves.backward, args)
+        if all(v.type == w.type for v, w in zip(let.vars, found, strict=True)):
+            b.emit_as(let.vars, call)
+        else:
+            b.emit_as(found, call)
+            for var, value in zip(let.vars, found, strict=True):
+                b.emit_as([var], Check(Lit(True, "bool"), "E0706", ("",), (), (retyped(b, value, var.type),)))
+    return lets
 
 
 def _call(

@@ -47,21 +47,9 @@ def _first(op: Library, s: Dual) -> tuple[Var, Var]:
 
 
 def _cholesky(let: Let, op: Library, s: Dual) -> None:
-    """A = L Lᵀ with Ȧ symmetric: L̇ = L Φ(L⁻¹ Ȧ L⁻ᵀ), Φ the lower triangle with half of the diagonal."""
-    b, factor = s.b, let.vars[0]
+    """By blocks, an operation of its own; `matrices.in_products` says what it computes."""
     _, dot = _first(op, s)
-    one, half, zero = (Lit(value, dtype_of(factor)) for value in (1.0, 0.5, 0.0))
-    left = triangular(b, factor, symmetric(b, dot))
-    both = triangular(b, factor, transpose(b, left))
-
-    def phi(i: Var, j: Var) -> Atom:
-        weight = b.select(b.prim("eq", i, j), half, b.select(b.prim("gt", i, j), one, zero))
-        return b.mul(weight, at(b, both, i, j))
-
-    def lower(i: Var, j: Var) -> Atom:
-        return b.select(b.prim("ge", i, j), at(b, factor, i, j), zero)
-
-    s.set(factor, product(b, matrix(b, factor, lower), matrix(b, factor, phi)))
+    s.set(let.vars[0], s.b.one(Library("cholesky_pushforward", (let.vars[0], symmetric(s.b, dot)))))
 
 
 def _lu(let: Let, op: Library, s: Dual) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from dlang.ad.conversions import retyped
 from dlang.ad.dual import Dual
+from dlang.ad.nodes import constructed
 from dlang.ad.tangents import is_zero, tangent_fields, tangent_variant
-from dlang.ir.anf import Atom, Construct, Fields, Let, Lit, Tag, Var
+from dlang.ir.anf import Atom, Construct, Fields, Let, Lit, Tag
 
 
 def push_construct(let: Let, op: Construct, s: Dual) -> None:
@@ -33,13 +34,13 @@ def push_fields(let: Let, op: Fields, s: Dual) -> None:
     chosen = [v for v in let.vars if v in s.active]
     variant = tangent_variant(nodes.datatypes, op.variant)
     places = {let.vars[k]: n for n, k in enumerate(tangent_fields(nodes.held, op.variant))}
-    made = b.definition(dot) if isinstance(dot, Var) else None
+    made = constructed(b, dot, variant)
 
     def found() -> list[Atom]:
-        parts: Sequence[Atom] = made.args if isinstance(made, Construct) else b.emit(Fields(variant, dot))
+        parts: Sequence[Atom] = b.emit(Fields(variant, dot)) if made is None else made.args
         return [retyped(b, parts[places[v]], nodes.type(v.type)) for v in chosen]
 
-    if isinstance(made, Construct):
+    if made is not None:
         dots: Sequence[Atom] = found()
     else:
         nothing = b.prim("eq", b.one(Tag(dot)), Lit(0, "i64"))

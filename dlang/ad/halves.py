@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dlang.ad.scope import pruned_block, with_cheap
+from dlang.ad.scope import defined_sizes, pruned_block, with_cheap
 from dlang.ad.signatures import Cotangents, Halves
 from dlang.ir.anf import (
+    Array,
     Atom,
     Block,
-    Check,
     Construct,
     Datatype,
     Fields,
@@ -23,19 +23,15 @@ from dlang.ir.anf import (
     If,
     Let,
     Lit,
-    Prim,
     Scalar,
-    Size,
     SizeOf,
     Tag,
     Var,
     Variant,
     fresh,
-    poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, free_vars, type_vars
-from dlang.ir.types import I64
+from dlang.ir.traverse import Renaming, bound_vars, free_vars, type_vars
 
 MOST_VARIANTS = 8
 MOST_SHARED = 30  # lets of a backward half that stand in the arm of every variant
@@ -62,9 +58,13 @@ def split(
     datatypes: dict[str, Datatype],
     source: Function,
     label: str,
+    local: bool,
 ) -> tuple[Function, Function]:
-    """The two functions of one that was walked; the datatype of the tape joins `datatypes`."""
-    s = _Split(w, halves, source)
+    """The two functions of one that was walked; the datatype of the tape joins `datatypes`.
+
+    local: the tape stays where it is made. So there is no node at run time unless it has variants.
+    """
+    s = _Split(w, halves, source, local)
     body = s.forward(w.forward, w.values, pruned_block(w.backward), [])
     datatypes[halves.tape] = Datatype(halves.tape, tuple([arm.variant for arm in s.arms]), label)
     formal = fresh("tape", Scalar(halves.tape))
@@ -86,6 +86,7 @@ class _Split:
     w: Walked
     halves: Halves
     source: Function
+    local: bool
     arms: list[_Arm] = field(default_factory=list)
 
     # ---- the forward half
@@ -107,7 +108,14 @@ class _Split:
         return Block((*lets, made), (*values, node))
 
     def splits(self, op: If, block: Block) -> bool:
-        """Whether a branch at the end of the forward half is worth variants of their own."""
+        """Whether a branch at the end of the forward half is worth variants of their own.
+
+        Of a local tape it is not if the arms compute scalars only: those of the arm not taken cost less than a node.
+        """
+        if self.local and not any(
+            isinstance(v.type, Array) for arm in (op.then, op.otherwise) for v in bound_vars(arm)
+        ):
+            return False
         same = [let for let in block.lets if isinstance(let.op, If) and let.op.condition is op.condition]
         room = len(self.arms) + 2 <= MOST_VARIANTS and len(block.lets) - len(same) <= MOST_SHARED
         return room and bool(same) and isinstance(op.condition, Var)
@@ -116,7 +124,7 @@ class _Split:
         """One more variant of the tape, for a backward half that follows some forward lets."""
         passed = {self.w.params[k] for k in self.halves.params}
         bound = {v for let in lets for v in let.vars}
-        sizes = _polynomials(lets)
+        sizes = defined_sizes(lets)
         block = with_cheap(block, lets, bound)
         again = [Let((v,), SizeOf(sizes[v])) for v in free_vars(block) if v in sizes]
         block = Block((*again, *block.lets), block.results)
@@ -208,29 +216,3 @@ def _as_passed(b: Builder, found: dict[Var, Var], size: Var, param: Var) -> None
     checked = b.check(same, "E0706", parts, (own, param), [found[v] for v in subjects], types)
     found.update(zip(subjects, checked, strict=True))
     found[size] = param
-
-
-def _polynomials(lets: Sequence[Let]) -> dict[Var, Size]:
-    """The i64 variables that are polynomials of others: what the types of saved arrays are written in."""
-    found: dict[Var, Size] = {}
-
-    def of(atom: Atom) -> Size:
-        return poly(atom).substitute(found.get)
-
-    for let in lets:
-        match let.op:
-            case SizeOf(size):
-                found[let.vars[0]] = size.substitute(found.get)
-            case Prim("add", (x, y)) if let.vars[0].type == I64:
-                found[let.vars[0]] = of(x) + of(y)
-            case Prim("sub", (x, y)) if let.vars[0].type == I64:
-                found[let.vars[0]] = of(x) - of(y)
-            case Prim("mul", (x, y)) if let.vars[0].type == I64:
-                found[let.vars[0]] = of(x) * of(y)
-            case Prim("neg", (x,)) if let.vars[0].type == I64:
-                found[let.vars[0]] = -of(x)
-            case Check(subjects=subjects):
-                found.update((v, of(s)) for v, s in zip(let.vars, subjects, strict=True) if v.type == I64)
-            case _:
-                pass
-    return found

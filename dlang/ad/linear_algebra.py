@@ -56,27 +56,9 @@ def pull_library(let: Let, op: Library, scope: Scope) -> None:
 
 
 def _cholesky(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
-    """A = L Lᵀ with dA symmetric: L⁻¹ dA L⁻ᵀ = L⁻¹ dL + (L⁻¹ dL)ᵀ, so L⁻¹ dL is Φ of the left side, Φ the lower
-    triangle with half of the diagonal. Ā = S + Sᵀ halved, S = L⁻ᵀ Φ(Lᵀ L̄) L⁻¹.
-    """
-    b, (bar, *_) = scope.b, g
-    factor = let.vars[0]
-    if bar is None:
-        return
-    zero, half = Lit(0.0, dtype_of(factor)), Lit(0.5, dtype_of(factor))
-
-    def lower(i: Var, j: Var) -> Atom:
-        return b.select(b.prim("ge", i, j), at(b, bar, i, j), zero)
-
-    inner = product(b, transpose(b, factor), matrix(b, factor, lower))
-
-    def phi(i: Var, j: Var) -> Atom:
-        weight = b.select(b.prim("eq", i, j), half, b.select(b.prim("gt", i, j), Lit(1.0, half.dtype), zero))
-        return b.mul(weight, at(b, inner, i, j))
-
-    left = triangular(b, factor, matrix(b, factor, phi), transposed=True)
-    both = triangular(b, factor, transpose(b, left), transposed=True)
-    scope.add(op.args[0], symmetric(b, both))
+    """By blocks, an operation of its own; `matrices.in_products` says what it computes."""
+    if g[0] is not None:
+        scope.add(op.args[0], scope.b.one(Library("cholesky_pullback", (let.vars[0], g[0]))))
 
 
 def _lu(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:

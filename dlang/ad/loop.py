@@ -8,17 +8,17 @@ runs backwards with the cotangents of the state and of what the body uses from o
 
 Saved is what the backward body mentions of the forward body and nothing else: an array over the trips for each scalar,
 and for each array that is made whole in a trip. An array that is carried and changed by `Update` is never among them,
-because no adjoint of `Read` or `Update` mentions it. A loop that ends early, or `while`, first runs once to count its
-trips and then is a counted loop.
+because no adjoint of `Read` or `Update` mentions it. A loop that ends early, or `while`, keeps a list of its trips, as
+does one that changes its sizes (`trips.py`). Under `checkpoint` a loop is taken apart into segments (`segments.py`);
+one whose trips are not known first runs once to count them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dlang.ad.scope import Scope, Sink, Unplaceable, pruned_block
-from dlang.ad.tape import refuse_effects, save
-from dlang.diagnostics import error
+from dlang.ad.segments import has_segments, run_again, segmented
+from dlang.ad.tape import save
+from dlang.ad.trips import needs_list, pull_listed
 from dlang.ir.anf import (
     Array,
     Block,
@@ -31,19 +31,38 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-from dlang.ir.traverse import Renaming, bound_vars, free_vars, refresh, type_vars, walk
+from dlang.ir.traverse import Renaming, bound_vars, free_vars, refresh, walk
 from dlang.ir.types import I64
 
 
 def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
-    """Emits the adjoint of a counted loop; gives the loop with what has to be saved."""
+    """Emits the adjoint of a loop over a range; gives the loop with what has to be saved."""
+    if needs_list(op, scope.active):
+        return pull_listed(let, op, scope, _changed_in_place(op))
+    if has_segments(op, scope):
+        count: list[Let] = []
+        if op.early:
+            count, let, op = _counted(let, op, scope)
+        before, let = segmented(let, op, scope)
+        assert isinstance(let.op, For)
+        return [*count, *before, *_pull(let, let.op, scope, op)]
     if op.early:
-        count, again = _counted(let, op, scope)
-        assert isinstance(again.op, For)
-        return [*count, *pull_for(again, again.op, scope)]
+        return pull_listed(let, op, scope, _changed_in_place(op))
+    return _pull(let, op, scope)
+
+
+def pull_while(let: Let, op: While, scope: Scope) -> list[Let]:
+    """Emits the adjoint of a loop with a condition; gives the loop with what has to be saved."""
+    if has_segments(op, scope) and not needs_list(op, scope.active):
+        count, let, counted = _counted(let, op, scope)
+        return [*count, *pull_for(let, counted, scope)]
+    return pull_listed(let, op, scope, _changed_in_place(op))
+
+
+def _pull(let: Let, op: For, scope: Scope, segments_of: For | None = None) -> list[Let]:
+    """Emits the adjoint of a counted loop. segments_of: the loop, if this one is over its segments."""
     b, sink = scope.b, scope.sink
     state = [k for k, p in enumerate(op.params) if p in scope.active]
-    _refuse_changing_sizes(let, op, state)
     inside = set(bound_vars(op))
     outer = [v for v in free_vars(op.body) if v in scope.active and v not in inside]
     if sink is not None and any(isinstance(v.type, Array) and v not in sink.inside for v in outer):
@@ -51,9 +70,9 @@ def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
     state_in = [scope.take(let.vars[k]) for k in state]
     outer_in = [scope.take(v) for v in outer]
     state_bars = tuple(fresh(f"{op.params[k].name}_bar", scope.nodes.type(op.params[k].type)) for k in state)
-    outer_bars = tuple(fresh(f"{v.name}_bar", scope.type(v)) for v in outer)
+    outer_bars = tuple(fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer)
     inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
-    inner.loop = _changed_in_place(op)
+    inner.loop, inner.segments = _changed_in_place(op), False
     inner.known = scope.known.copy()
     inner.known.facts.between(op.index, (op.low,), (op.high,))
     with b.scope() as lets:
@@ -61,7 +80,10 @@ def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
             inner.add(v, bar)
         for k, bar in zip(state, state_bars, strict=True):
             inner.add(op.body.results[k], bar)
-        forward = inner.walk(op.body.lets, inner)
+        if segments_of is None:
+            forward = inner.walk(op.body.lets, inner)
+        else:
+            forward = run_again(op.body.lets, inner, segments_of.low, segments_of.high)
         # What the body passes on is handed to the parameter before the cotangent of the next state is asked for.
         results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
     body = pruned_block(Block(tuple(lets), tuple(results)))
@@ -76,42 +98,22 @@ def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
     return replacement
 
 
-def _changed_in_place(op: For) -> frozenset[Var]:
+def _changed_in_place(op: For | While) -> frozenset[Var]:
     """The arrays of the state, and what `Update` makes of arrays: saving one whole would cost more than its change."""
     found = {p for p in op.params if isinstance(p.type, Array)}
     for let in walk(op.body):
         if isinstance(let.op, Update):
             found |= set(let.vars)
-        elif isinstance(let.op, For):
+        elif isinstance(let.op, For | While):
             found |= {v for v in (*let.op.params, *let.vars) if isinstance(v.type, Array)}
     return frozenset(found)
 
 
-def _refuse_changing_sizes(let: Let, op: For, state: Sequence[int]) -> None:
-    params = set(op.params)
-    if any(v in params for k in state for v in type_vars(op.params[k].type)):
-        raise error(
-            "E0712",
-            "derivatives of a loop whose arrays change size are not supported yet",
-            let.span,
-            label="an array of this loop may have another size after every trip",
-            help=("give the array its greatest size before the loop",),
-        )
-
-
-def pull_while(let: Let, op: While, scope: Scope) -> list[Let]:
-    """Emits the adjoint of a loop with a condition; gives the counting and the counted loop."""
-    count, loop = _counted(let, op, scope)
-    assert isinstance(loop.op, For)
-    return [*count, *pull_for(loop, loop.op, scope)]
-
-
-def _counted(let: Let, op: For | While, scope: Scope) -> tuple[list[Let], Let]:
+def _counted(let: Let, op: For | While, scope: Scope) -> tuple[list[Let], Let, For]:
     """The loop as one of which the number of trips is known, after it ran once without its derivative to count them.
 
     A loop that ends early runs its last body too, with the state of which it ends.
     """
-    refuse_effects(op.body.lets, let)
     b = scope.b
     # Whether the state changes type (a size that another part of the state gives) or not, the parameters say it.
     renaming = Renaming({}, fresh=True)
@@ -146,4 +148,4 @@ def _counted(let: Let, op: For | While, scope: Scope) -> tuple[list[Let], Let]:
         low, index = op.low, op.index
     inner_block = Block(op.body.lets, op.body.results[1:] if op.early else op.body.results)
     counted = For(index, low, low + n, op.params, op.init, inner_block)
-    return [Let(ran, run, let.span)], Let(let.vars, counted, let.span)
+    return [Let(ran, run, let.span)], Let(let.vars, counted, let.span), counted

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dlang.ad.conversions import retyped
 from dlang.ad.scope import Scope
 from dlang.ad.tangents import is_zero, tangent_fields, tangent_variant
-from dlang.ir.anf import Atom, Construct, Fields, Let, Lit, Tag, Var
+from dlang.ir.anf import Atom, Construct, Fields, Let, Lit, Tag, Var, Variant
+from dlang.ir.builder import Builder
 
 
 def pull_construct(let: Let, op: Construct, scope: Scope) -> None:
@@ -24,18 +25,25 @@ def pull_construct(let: Let, op: Construct, scope: Scope) -> None:
     places = {k: n for n, k in enumerate(tangent_fields(nodes.held, op.variant))}
     types = [nodes.type(op.args[k].type) for k in active]
 
+    made = constructed(b, g, variant)
+
     def found() -> list[Atom]:
-        made = b.definition(g) if isinstance(g, Var) else None
-        parts: Sequence[Atom] = made.args if isinstance(made, Construct) else b.emit(Fields(variant, g))
+        parts: Sequence[Atom] = b.emit(Fields(variant, g)) if made is None else made.args
         return [retyped(b, parts[places[k]], type) for k, type in zip(active, types, strict=True)]
 
-    if isinstance(g, Var) and isinstance(b.definition(g), Construct):
+    if made is not None:
         bars: Sequence[Atom] = found()
     else:
         is_none = b.prim("eq", b.one(Tag(g)), Lit(0, "i64"))
         bars = b.if_(is_none, lambda: [nodes.zero(b, op.args[k].type) for k in active], found)
     for k, bar in zip(active, bars, strict=True):
         scope.add(op.args[k], bar)
+
+
+def constructed(b: Builder, node: Atom, variant: Variant) -> Construct | None:
+    """The operation that makes a node, if it is known and of a variant; an arm never reached may expect another."""
+    made = b.definition(node) if isinstance(node, Var) else None
+    return made if isinstance(made, Construct) and made.variant.tag == variant.tag else None
 
 
 def pull_fields(let: Let, op: Fields, scope: Scope) -> None:

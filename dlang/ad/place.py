@@ -6,7 +6,9 @@ In y[o] = Σ f(… x[i] …) the adjoint of the read is x̄[i] += g at every poi
   axis that its data entries depend on: x̄ is a `Keep` at that same index, over the primal's own axes. Axes that the
   index misses are reduced, which makes the adjoint of a product a product;
 - an entry leaves several axes undetermined (`i + p`): the axes are changed so that t = i + p is one. The points stay
-  the same. Offsets stay in the index, so reads that differ by an offset share a pass;
+  the same. Offsets stay in the index, so reads that differ by an offset share a pass. Where that would compute a dear
+  body again, the contributions are first summed over the axes that the index misses, at the primal's own points, and
+  the axes of these sums are changed;
 - anything else: an `Add`, after a reduction over the axes that the index does not depend on.
 
 Adjoints with equal axes are results of one comprehension. A contribution is added into an earlier one where that is
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dlang.ad.scope import Contribution, Scope, Unplaceable, pruned
+from dlang.ad.scope import AGAIN, Contribution, Scope, Unplaceable, pruned
 from dlang.ir.affine import (
     Box,
     Change,
@@ -46,6 +48,7 @@ from dlang.ir.anf import (
     Keep,
     Let,
     Op,
+    Prim,
     Read,
     Size,
     SizeOf,
@@ -57,6 +60,8 @@ from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, parts, rebuild
 from dlang.ir.types import dtype_of, type_of
 from dlang.polynomials import Poly
+
+DEAR = 10  # of a body that is not to be computed again: simple primitives, of which others take four times the time
 
 
 @dataclass(slots=True)
@@ -78,6 +83,7 @@ class _Placement:
     depends: dict[Var, set[Var]]
     digits: Box
     groups: dict[object, _Group] = field(default_factory=dict)
+    after: list[tuple[Change, Sequence[Let], Var, Atom, Destination]] = field(default_factory=list)
     before: list[tuple[Change, Sequence[Let], Var, Atom, Destination]] = field(default_factory=list)
     mine: set[Var] = field(default_factory=set)
     bars: dict[Var, list[Atom]] = field(default_factory=dict)
@@ -103,18 +109,15 @@ def place(
     known = scope.known.within(axes)
     p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes), digits or {})
     for contribution in wanted:
-        earlier = [] if contribution.array in scope.lists else scope.bars.get(contribution.array, [])
-        p.bars.setdefault(contribution.array, list(earlier))
+        p.bars.setdefault(contribution.array, list(scope.bars.get(contribution.array, [])))
         _decide(p, contribution)
     for change, body_lets, var, atom, destination in p.before:
         emit_comp(scope.b, change, body_lets, [(var, atom, destination)])
     for group in p.groups.values():
         emit_comp(scope.b, group.change, group.lets, group.results)
+    for change, body_lets, var, atom, destination in p.after:
+        emit_comp(scope.b, change, body_lets, [(var, atom, destination)])
     for array, bars in p.bars.items():
-        if array in scope.lists:
-            for bar in bars:
-                scope.add(array, bar)
-            continue
         if not isinstance(array.type, Array):
             bars = [scope.total(bars)]
         scope.bars[array] = bars
@@ -147,6 +150,11 @@ def _decide(p: _Placement, c: Contribution) -> None:
             change = _clipped(change, affine, data_entries, index, shape, p)
             key = key or change.axes
         _join(p, key, change, p.lets, bar, c.g, keep)
+    elif inside and not by_data and (second := _summed_first(p, over, index, c.g)) is not None:
+        moved_change, read = second
+        g = fresh("g", c.g.type)
+        moved = tuple(e.substitute(moved_change.env.get) for e in index)
+        p.after.append((moved_change, [Let((g,), read)], bar, g, Keep(shape, moved, "sum", into)))
     elif not by_data and (key_change := _rebased(p, index, key)) is not None:
         key, change = key_change
         moved = tuple(e.substitute(change.env.get) for e in index)
@@ -213,6 +221,9 @@ def _sparse(p: _Placement, shape: Sequence[Size], over: set[Var]) -> bool:
 def _join(
     p: _Placement, key: object, change: Change, lets: Sequence[Let], bar: Var, g: Atom, destination: Destination
 ) -> None:
+    if destination.into is not None and any(destination.into is later for _, _, later, _, _ in p.after):
+        p.after.append((change, lets, bar, g, destination))
+        return
     p.groups.setdefault(key, _Group(change, lets)).results.append((bar, g, destination))
 
 
@@ -224,6 +235,34 @@ def _rebased(p: _Placement, index: Sequence[Size], key: object) -> tuple[object,
         return same, p.groups[same].change
     change = rebase(index, p.axes, p.known)
     return None if change is None else (same if key is None else key, change)
+
+
+def _summed_first(p: _Placement, over: set[Var], index: Sequence[Size], g: Atom) -> tuple[Change, Read] | None:
+    """The change of axes that solves an index, of sums over the axes that it misses, and the read of these sums.
+
+    None if it misses none, or if it is cheap to compute the cotangents where they are needed. The sums are made with
+    whatever else is computed at the primal's own points.
+    """
+    rest = {a.var for a in p.axes if a.var not in over}
+    space = [a for a in p.axes if a.var in over]
+    if not rest or not space or p.box is None or not _dear(pruned(p.lets, [g])):
+        return None
+    if any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs)):
+        return None
+    change = rebase(index, space, p.known)
+    if change is None:
+        return None
+    shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
+    at = tuple(poly(a.var) - p.box[a.var][0] for a in space)
+    sums = fresh("sums", type_of(dtype_of(g), shape))
+    _join(p, None, Change(p.axes, {}), p.lets, sums, g, Keep(shape, at))
+    return change, Read(sums, at)
+
+
+def _dear(lets: Sequence[Let]) -> bool:
+    """Whether code takes so long that it is better to store and read sums of what it gives."""
+    weights = [1 if let.op.name in AGAIN else 4 for let in lets if isinstance(let.op, Prim) and let.op.name != "guard"]
+    return sum(weights) > DEAR
 
 
 def _clipped(

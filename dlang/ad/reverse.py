@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlang.ad.activity import active_vars
 from dlang.ad.branch import pull_if
 from dlang.ad.calls import pull_call
 from dlang.ad.comprehension import pull_comp, pull_view
 from dlang.ad.linear_algebra import pull_library
 from dlang.ad.loop import pull_for, pull_while
+from dlang.ad.matrices import CHOLESKY, in_products
 from dlang.ad.nodes import pull_construct, pull_fields
 from dlang.ad.refusal import refusal
 from dlang.ad.rules import cast_contribution, contribution
 from dlang.ad.scope import Scope, spanned
 from dlang.ir.anf import (
     Atom,
+    Block,
     Call,
     Cast,
     Check,
@@ -49,6 +52,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import axis
+from dlang.ir.traverse import bound_vars
 from dlang.ir.types import array_type, dtype_of
 from dlang.polynomials import Poly
 
@@ -58,6 +62,8 @@ def pull_block(lets: Sequence[Let], scope: Scope) -> list[Let]:
     scope.known = scope.known.copy()
     for let in lets:
         scope.known.saw(v.type for v in let.vars)
+        if scope.sink is not None:
+            scope.sink.inside.update((*let.vars, *bound_vars(let.op)))
     forward: list[list[Let]] = []
     for let in reversed(lets):
         span = scope.b.span
@@ -97,6 +103,10 @@ def pull(let: Let, scope: Scope) -> list[Let]:
         case Fields():
             pull_fields(let, op, scope)
             return [let]
+        case Library(name) if name in CHOLESKY:
+            lets = in_products(scope.b, let)
+            scope.active |= active_vars(Block(tuple(lets), let.vars), scope.active, [True])
+            return scope.walk(lets, scope)
         case Library():
             pull_library(let, op, scope)
             return [let]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlang.ad.contributions import added_up, nothing, with_array, with_entry
-from dlang.ad.conversions import Conversions
+from dlang.ad.conversions import Conversions, retyped
 from dlang.ad.signatures import Derivatives
 from dlang.diagnostics import Span
 from dlang.ir.affine import Knowledge
@@ -26,17 +25,23 @@ from dlang.ir.anf import (
     Lit,
     Prim,
     Read,
-    Scalar,
+    Reshape,
     Size,
     SizeOf,
     Token,
     Type,
     Var,
+    View,
+    is_handle,
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, free_vars, parts, type_vars
-from dlang.ir.types import is_float
+from dlang.ir.types import I64, is_float
+
+# Primitives that are computed again in the backward pass if what they need is there.
+AGAIN = {"add", "sub", "mul", "neg", "abs", "select", "maximum", "minimum"}
+AGAIN |= {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"}
 
 
 class Unplaceable(Exception):
@@ -78,7 +83,7 @@ class Scope:
     derivatives: Derivatives
     bars: dict[Var, list[Atom]] = field(default_factory=dict)
     sink: Sink | None = None
-    lists: dict[Var, Scalar] = field(default_factory=dict)  # arrays whose cotangents are lists of contributions
+    segments: bool = False  # of a checkpointed function, outside of its loops: these are taken apart
     loop: frozenset[Var] | None = None  # the arrays that change in place in the loop around, None outside of loops
 
     def inner(self, sink: Sink | None) -> Scope:
@@ -88,45 +93,19 @@ class Scope:
     def is_active(self, atom: Atom | None) -> bool:
         return isinstance(atom, Var) and atom in self.active
 
-    def type(self, var: Var) -> Type:
-        """The type of the cotangent of a variable."""
-        return self.lists.get(var) or self.nodes.type(var.type)
-
     # ---- cotangents
     def add(self, atom: Atom, g: Atom | None) -> None:
-        """Adds a contribution to the cotangent of a whole value."""
+        """Adds a contribution to the cotangent of a whole value; its sizes may be written in another way."""
         if g is None or not isinstance(atom, Var) or atom not in self.active:
             return
         if self.sink is not None and isinstance(atom.type, Array) and atom not in self.sink.inside:
             raise Unplaceable
-        if atom in self.lists:
-            self._add_to_list(atom, g)
-            return
+        g = retyped(self.b, g, self.nodes.type(atom.type))
         have = self.bars.setdefault(atom, [])
         if have and not isinstance(atom.type, Array):
             have[:] = [self.nodes.plus(self.b, have[0], g)]
         else:
             have.append(g)
-
-    def _add_to_list(self, var: Var, g: Atom) -> None:
-        assert isinstance(g, Var)
-        if isinstance(g.type, Scalar):
-            if var not in self.bars:
-                self.bars[var] = [g]
-                return
-            g = self.added_up(var, g)
-        self.bars[var] = [with_array(self.b, self.nodes.datatypes, g, self._list(var))]
-
-    def _list(self, var: Var) -> Var:
-        found = self.take(var)
-        assert isinstance(found, Var)
-        return found
-
-    def added_up(self, var: Var, contributions: Var) -> Var:
-        """The array that a list of contributions to the cotangent of `var` is, with what there is of that."""
-        bar = self.nodes.zero(self.b, var.type) if var in self.lists else self.take(var)
-        assert isinstance(bar, Var)
-        return added_up(self.b, self.nodes.datatypes, bar, contributions)
 
     def add_read(self, array: Var, index: tuple[Size, ...], g: Atom) -> None:
         """Adds a contribution to the cotangent of one element: x̄[i] += g, in place."""
@@ -136,9 +115,6 @@ class Scope:
             if self.sink.private or not is_float(array.type):  # nodes are summed by calls, one after another
                 raise Unplaceable
             self.sink.wanted.append(Contribution(array, index, g, self.sink.conditional))
-            return
-        if array in self.lists:
-            self.bars[array] = [with_entry(self.b, self.nodes.datatypes, index, g, self._list(array))]
             return
         bar = self.take(array)
         assert isinstance(bar, Var)
@@ -153,8 +129,6 @@ class Scope:
     def take(self, var: Var) -> Atom:
         """As `pop`, with the zero built."""
         g = self.pop(var)
-        if g is None and var in self.lists:
-            return nothing(self.b, self.nodes.datatypes, self.lists[var])
         return self.nodes.zero(self.b, var.type) if g is None else g
 
     def total(self, atoms: Sequence[Atom]) -> Atom:
@@ -189,6 +163,11 @@ def dummy(b: Builder, type: Type) -> Atom:
     return b.full(type.shape, lit, name="zero") if isinstance(type, Array) else lit
 
 
+def numeric(type: Type) -> bool:
+    """Whether it is of numbers, so that memory for it may hold anything before it is written."""
+    return not isinstance(type, Token) and type.dtype != "str" and not is_handle(type.dtype)
+
+
 # ---- slices of blocks ------------------------------------------------------------------------------------------------
 def pruned(lets: Sequence[Let], atoms: Iterable[Atom], sizes: Iterable[Size] = ()) -> list[Let]:
     """The lets that compute what is mentioned; all of them are pure."""
@@ -219,11 +198,38 @@ def with_sizes(vars: Sequence[Var], bound: set[Var]) -> list[Var]:
     return list(out)
 
 
+def defined_sizes(lets: Sequence[Let]) -> dict[Var, Size]:
+    """The i64 variables that are polynomials of others: what the types of saved arrays are written in."""
+    found: dict[Var, Size] = {}
+
+    def of(atom: Atom) -> Size:
+        return poly(atom).substitute(found.get)
+
+    for let in lets:
+        match let.op:
+            case SizeOf(size):
+                found[let.vars[0]] = size.substitute(found.get)
+            case Prim("add", (x, y)) if let.vars[0].type == I64:
+                found[let.vars[0]] = of(x) + of(y)
+            case Prim("sub", (x, y)) if let.vars[0].type == I64:
+                found[let.vars[0]] = of(x) - of(y)
+            case Prim("mul", (x, y)) if let.vars[0].type == I64:
+                found[let.vars[0]] = of(x) * of(y)
+            case Prim("neg", (x,)) if let.vars[0].type == I64:
+                found[let.vars[0]] = -of(x)
+            case Check(subjects=subjects):
+                found.update((v, of(s)) for v, s in zip(let.vars, subjects, strict=True) if v.type == I64)
+            case _:
+                pass
+    return found
+
+
 def with_cheap(block: Block, lets: Sequence[Let], bound: set[Var]) -> Block:
     """The block with those of `lets` in front that are better computed again than saved.
 
-    They are integer arithmetic and reads of arrays from outside, of operands that are outside or cheap themselves;
-    `bound` is what is not outside.
+    They are integer arithmetic, views and reads of arrays from outside, of operands that are outside or cheap
+    themselves, and one primitive of what is there anyhow, and of one read at most, as it takes two operations to save a
+    value. `bound` is what is not outside.
     """
     defined = {v: let for let in lets for v in let.vars if v in bound}
     verdict: dict[Var, bool] = {}
@@ -235,12 +241,36 @@ def with_cheap(block: Block, lets: Sequence[Let], bound: set[Var]) -> Block:
             verdict[v] = False
             op = defined[v].op
             whole = isinstance(op, Prim | Cast) and not any(is_float(a.type) for a in (v, *parts(op).atoms))
-            verdict[v] = (whole or isinstance(op, SizeOf | Read)) and all(is_cheap(a) for a in free_vars(op))
+            free = isinstance(op, SizeOf | Read | View | Reshape)
+            verdict[v] = (whole or free) and all(is_cheap(a) for a in free_vars(op))
         return verdict[v]
 
-    wanted = {v for v in free_vars(block) if v in defined and is_cheap(v)}
+    used = set(free_vars(block))
+    wanted = {v for v in used if v in defined and is_cheap(v)}
+    there = used | set(_behind(wanted, defined))
+    for v, op in [(v, let.op) for let in lets for v in let.vars if v in used - wanted]:
+        if isinstance(op, Prim) and op.name in AGAIN and v.type != I64:  # the types of arrays mention saved sizes
+            lacking = [a for a in free_vars(op) if a in bound and a not in there]
+            behind = _behind(lacking, defined)
+            reads = [a for a in behind if a not in there and isinstance(defined[a].op, Read)]
+            if len(reads) <= 1 and all(a in defined and is_cheap(a) for a in lacking):
+                wanted.add(v)
+                verdict[v] = True
+                there.update(behind)
     again = pruned([let for let in lets if all(verdict.get(v, False) for v in let.vars)], wanted)
     return Block((*again, *block.lets), block.results)
+
+
+def _behind(vars: Iterable[Var], defined: dict[Var, Let]) -> list[Var]:
+    """Variables and those that they are computed from, as far as these are defined there."""
+    found: dict[Var, None] = {}
+    work = list(vars)
+    while work:
+        v = work.pop()
+        if v in defined and v not in found:
+            found[v] = None
+            work += free_vars(defined[v].op)
+    return list(found)
 
 
 def copied(active: set[Var], lets: Sequence[Let], renaming: Renaming) -> list[Let]:

@@ -48,7 +48,7 @@ def sequential(let: Let, op: Comp, chosen: Sequence[int], b: Builder, active: se
         init: list[Atom] = []
         for k, d in zip(chosen, destinations, strict=True):
             dtype = dtype_of(let.vars[k])
-            identity = Lit(0 if is_handle(dtype) else _IDENTITY[_monoid(d)], dtype)
+            identity = _identity(d, dtype)
             init.append(d.into if d.into is not None else b.full(d.shape, identity) if d.shape else identity)
         loop = _nest(b, active, op, chosen, list(op.axes), init, renaming)
         final = Let(tuple(let.vars[k] for k in chosen), loop, let.span)
@@ -115,10 +115,25 @@ def _nest(
     renaming.env[axis.var] = index
     params = tuple(fresh(a.name if isinstance(a, Var) else "acc", a.type) for a in init)
     active.update(params)
+    results: tuple[Atom, ...]
     with b.scope() as lets:
-        if inner:
+        if inner and all(isinstance(p.type, Array) for p in params) and _only_reduced(op, chosen, inner):
+            # The rest of the nest combines into one element: its state is that, not the array.
+            places = [tuple(map(renaming.size, op.destinations[k].index)) for k in chosen]
+            start: list[Atom] = []
+            for k, p, place in zip(chosen, params, places, strict=True):
+                d = op.destinations[k]
+                start.append(_identity(d, dtype_of(p)) if d.into is None else b.one(Read(p, place)))
+            active.update(a for a in start if isinstance(a, Var))
+            loop = _nest(b, active, op, chosen, inner, start, renaming)
+            ends = [fresh(p.name, p.type) for p in loop.params]
+            active.update(ends)
+            b.emit_as(ends, loop)
+            results = tuple([b.update(p, at, r) for p, at, r in zip(params, places, ends, strict=True)])
+            active.update(r for r in results if isinstance(r, Var))
+        elif inner:
             loop = _nest(b, active, op, chosen, inner, params, renaming)
-            results: tuple[Atom, ...] = tuple(fresh(p.name, p.type) for p in params)
+            results = tuple(fresh(p.name, p.type) for p in params)
             active.update(r for r in results if isinstance(r, Var))
             b.emit_as([r for r in results if isinstance(r, Var)], loop)
         else:
@@ -129,6 +144,17 @@ def _nest(
                 for k, p in zip(chosen, params, strict=True)
             )
     return For(index, low, high, params, tuple(init), Block(tuple(lets), results))
+
+
+def _only_reduced(op: Comp, chosen: Sequence[int], axes: Sequence[Axis]) -> bool:
+    """Whether all points of `axes` are combined into one element, which is known before, of each result."""
+    inside = {a.var for a in axes} | {v for let in op.body.lets for v in let.vars}
+    destinations = [op.destinations[k] for k in chosen]
+    return all(d.shape and not any(e.mentions(inside) for e in d.index) for d in destinations)
+
+
+def _identity(d: Destination, dtype: str) -> Lit:
+    return Lit(0 if is_handle(dtype) else _IDENTITY[_monoid(d)], dtype)
 
 
 def _bound(b: Builder, bounds: Sequence[Size], primitive: str, renaming: Renaming) -> Size:

@@ -15,7 +15,7 @@ class Key:
     """What is differentiated: the positions of parameters, and which results may have cotangents.
 
     border: cotangents are of the types of the values, as in `Vjp`. Else those of nodes are of their cotangent types,
-    and those of some array parameters are lists of contributions, which come in and are added to.
+    and those of some array parameters come in and are added to.
     tape: the name of the tape's datatype if a `Record` has given one.
     """
 
@@ -28,11 +28,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Cotangents:
-    """What a backward function takes after its first arguments: sizes, cotangents, lists to add to.
+    """What a backward function takes after its first arguments: sizes, cotangents, those to add to.
 
     sizes: where a cotangent has a size that the function itself computes, it is a parameter and checked: the position
     of the result and of the axis at which the caller finds it. into: the positions of parameters whose cotangents are
-    lists.
+    added to.
     """
 
     sizes: tuple[tuple[int, int], ...]
@@ -59,9 +59,10 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """forward(params) -> (results, tape), backward(tape, i64 params, sizes, cotangents, into) -> cotangents.
+    """forward(params) -> (results, tape), backward(tape, some params, sizes, cotangents, into) -> cotangents.
 
-    params: the positions of the i64 parameters that the backward half takes, among all parameters.
+    params: the positions of the parameters that the backward half takes: sizes, and arrays that are handed on. Of the
+    halves of a `Record` these are sizes only.
     """
 
     forward: str

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlang.ad.scope import Scope, dummy, pruned_block, with_cheap, with_sizes
-from dlang.diagnostics import error
+from dlang.ad.scope import Scope, dummy, numeric, pruned_block, with_cheap, with_sizes
+from dlang.ad.stores import Where, stored
 from dlang.ir.affine import span
 from dlang.ir.anf import (
     Array,
     Atom,
     Block,
-    Effect,
     For,
-    Keep,
     Let,
     Lit,
     Read,
@@ -30,8 +28,8 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-from dlang.ir.builder import Builder, axis
-from dlang.ir.traverse import Renaming, free_vars, walk
+from dlang.ir.builder import Builder
+from dlang.ir.traverse import Renaming, free_vars
 from dlang.ir.types import I64, array_type, dtype_of
 from dlang.polynomials import Poly
 
@@ -66,7 +64,8 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
 
         def tape(v: Var, shape: tuple[Size, ...]) -> Var:
             name = f"{v.name}_tape"
-            made = b.full(shape, dummy(b, Scalar(dtype_of(v))), name=name)
+            dtype = dtype_of(v)
+            made = b.empty(dtype, shape, name) if numeric(v.type) else b.full(shape, dummy(b, Scalar(dtype)), name)
             init.append(made)
             state.append(fresh(name, made.type))
             return state[-1]
@@ -76,9 +75,13 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
             param = tape(v, (totals[v],) if shape is None else (trips, *shape))
             saved.append(_Saved(v, param, fresh(param.name, param.type), offsets.get(v)))
     with b.scope() as lets:
-        for inner in forward:
+        inside, ends = list(forward), list[Var]()
+        for s in saved:
+            inside, end = stored(inside, s.var, s.param, _where(s, at), op.body.results)
+            ends.append(end)
+        for inner in inside:
             b.append(inner)
-        next_state += [_store(b, s, at) for s in saved]
+        next_state += ends
         for v, offset in offsets.items():
             state.append(offset)
             init.append(Lit(0, "i64"))
@@ -128,7 +131,6 @@ def _trips(op: For, scope: Scope) -> Size:
 
 def _totals(let: Let, op: For, forward: Sequence[Let], ragged: Sequence[Var], scope: Scope) -> dict[Var, Size]:
     """Runs the loop once without saving to add up the sizes of arrays."""
-    refuse_effects(forward, let)
     b = scope.b
     renaming = Renaming({}, fresh=True)
     index = renaming.bind(op.index)
@@ -151,19 +153,6 @@ def _totals(let: Let, op: For, forward: Sequence[Let], ragged: Sequence[Var], sc
     return {v: poly(total) for v, total in zip(ragged, totals, strict=True)}
 
 
-def refuse_effects(lets: Sequence[Let], loop: Let) -> None:
-    """An error if a loop that has to run twice has effects."""
-    for let in walk(Block(tuple(lets), ())):
-        if isinstance(let.op, Effect):
-            raise error(
-                "E0713",
-                "derivatives of a loop with effects are supported only where it is known how much it will save",
-                let.span or loop.span,
-                label="the loop has to run twice, so this would happen twice",
-                help=("move the effect out of the loop",),
-            )
-
-
 def _count(shape: Sequence[Size]) -> Size:
     out: Size = Poly({(): 1})
     for size in shape:
@@ -178,18 +167,12 @@ def _row_major(shape: Sequence[Size], index: Sequence[Size]) -> Size:
     return out
 
 
-def _store(b: Builder, s: _Saved, at: Size) -> Var:
-    """tape[at] = v."""
-    if not isinstance(s.var.type, Array):
-        return b.update(s.param, (at,), s.var)
-    axes = [axis(size) for size in s.var.type.shape]
-    index = tuple(poly(a.var) for a in axes)
-    target = (at, *index)
-    if s.offset is not None:
-        target = (poly(s.offset) + _row_major(s.var.type.shape, index),)
-    into = Keep(array_type(s.param).shape, target, "set", s.param)
-    (out,) = b.comp(axes, lambda *_: b.one(Read(s.var, index)), [into], (s.param.name,))
-    return out
+def _where(s: _Saved, at: Size) -> Where:
+    """Where an element is in a tape: in the row of its trip, or of a flat tape in the part of its trip."""
+    if s.offset is None:
+        return lambda shape, index: (at, *index)
+    start = poly(s.offset)
+    return lambda shape, index: (start + _row_major(shape, index),)
 
 
 def _load(b: Builder, s: _Saved, at: Size, renaming: Renaming) -> Var:

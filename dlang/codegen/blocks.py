@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from dlang.codegen.limits import unsupported
 from dlang.codegen.loops import (
     Allocate,
     ArrayValue,
@@ -265,11 +264,9 @@ class Scheduler:
         return atom
 
     def operands(self, atoms: Iterable[Atom]) -> tuple[Operand, ...]:
-        """Values for the host, which knows no nodes."""
+        """Values for the host."""
         out: list[Operand] = []
         for atom in atoms:
-            if holds_nodes(atom.type):
-                raise unsupported("a recursive value outside of compiled code is", self.span)
             if isinstance(atom.type, Array):
                 assert isinstance(atom, Var)
                 out.append(ArrayValue(self.pointer(atom), atom.type.shape))

@@ -23,11 +23,17 @@ def destination_known(function: anf.Function, position: int) -> bool:
 
 def call(s: Scheduler, op: anf.Call, vars: Sequence[Var], span: Span | None) -> None:
     function = s.program.functions[op.function]
-    args = [v for a in op.args if (v := s.value(a)) is not None]
+    places: dict[int, Buffer] = {}  # of the arguments that the function changes
+    continued = dict(function.continues)
+    for position, k in continued.items():
+        array = op.args[k]
+        assert isinstance(array, Var)
+        places[k] = s.address(s.continued(vars[position], array))
+    args = [v for k, a in enumerate(op.args) if (v := places[k] if k in places else s.value(a)) is not None]
     outs: list[Buffer] = []
     results: list[Slot] = []
     for position, var in enumerate(vars):
-        if isinstance(var.type, Token):
+        if isinstance(var.type, Token) or position in continued:
             continue
         if destination_known(function, position):
             outs.append(s.address(s.target(var)))
@@ -73,7 +79,7 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
     s.out.append(Branch(op.condition, then, otherwise, tuple(results)))
 
 
-def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var], level: int) -> None:
+def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
     repeated = _mentioned_inside(op)
     params: list[Slot] = []
     init: list[Value] = []
@@ -82,12 +88,11 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var], level: in
     owned: dict[Buffer, None] = {}
     settled: list[tuple[Var, Place]] = []
     taken: set[Buffer] = set()
-    values = op.body.results[op.early :]
-    for var, param, first, value in zip(vars, op.params, op.init, values, strict=True):
+    for var, param, first in zip(vars, op.params, op.init, strict=True):
         match param.type:
             case Array(dtype, shape):
                 assert isinstance(first, Var) and isinstance(first.type, Array)
-                if s.chains.root(value, level + 1) is param:
+                if s.chains.step.get(var) is first:
                     place = _state(s, var, first, repeated, taken)
                     s.memory.settle(param, place)
                     settled.append((var, place))

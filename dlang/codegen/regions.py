@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dlang.codegen.loops import Buffer
-from dlang.ir.anf import Array, Block, Call, Construct, Function, Program, Token, Type, Var, is_handle
+from dlang.ir.anf import Array, Block, Call, Construct, Effect, Foreign, Function, Program, Token, Type, Var, is_handle
 from dlang.ir.chains import Chains
 from dlang.ir.traverse import walk
 
@@ -48,12 +48,19 @@ def node_makers(program: Program) -> frozenset[str]:
         makers = found
 
 
+def takes_nodes(f: Function) -> bool:
+    """Whether nodes are among the arguments of a function, or are in them."""
+    return any(holds_nodes(p.type) for p in f.params)
+
+
 def _makes(block: Block, makers: frozenset[str]) -> bool:
     for let in walk(block):
         match let.op:
             case Construct(variant=variant) if variant.fields:
                 return True
             case Call(function=callee) if callee in makers:
+                return True
+            case Foreign() | Effect() if any(holds_nodes(v.type) for v in let.vars):
                 return True
             case _:
                 pass

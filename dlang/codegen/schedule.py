@@ -50,6 +50,7 @@ def schedule(program: anf.Program, lanes: Lanes | None = None) -> Program:
 def _function(program: anf.Program, lanes: Lanes, f: anf.Function, recursive: bool, makers: frozenset[str]) -> Function:
     f = sum_in_f32(f)
     s = Scheduler(program, lanes, _let, f.span)
+    s.chains.continues = {name: g.continues for name, g in program.functions.items() if g.continues}
     s.chains.add(f.body)
     if makers:
         s.nodes = Nodes(makers, held_arrays(f, s.chains))
@@ -66,8 +67,14 @@ def _function(program: anf.Program, lanes: Lanes, f: anf.Function, recursive: bo
     order: list[tuple[str, int] | None] = []
     wanted: list[Wanted] = []
     kept = 0
+    continued = dict(f.continues)
     for position, formal in enumerate(f.results):
         match formal.type:
+            case Array() if position in continued:
+                place = s.place(f.params[continued[position]])
+                s.memory.writable.add(place.buffer)
+                order.append(None)
+                wanted.append(place)
             case Array(dtype, shape) if destination_known(f, position):
                 buffer = Buffer(formal.name, dtype)
                 s.memory.writable.add(buffer)
@@ -124,6 +131,8 @@ def _let(s: Scheduler, let: Let, level: int) -> None:
             s.out.append(Store(place.buffer, place.at(index), scalar))
         case anf.Copy(array):
             s.copy(s.place(array), s.target(vars[0]))
+        case anf.Empty():
+            s.target(vars[0])
         case anf.Scan(monoid, array):
             scan(s, monoid, s.place(array), s.target(vars[0]))
         case anf.Concat(arrays):
@@ -145,6 +154,6 @@ def _let(s: Scheduler, let: Let, level: int) -> None:
         case anf.Fields():
             fields(s, op, vars)
         case anf.For() | anf.While():
-            repeat(s, op, vars, level)
+            repeat(s, op, vars)
         case anf.Vjp() | anf.Jvp() | anf.Record() | anf.Pull():
             raise AssertionError("derivatives are expanded before scheduling")

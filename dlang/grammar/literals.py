@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import Token
+from dlang.spelling import closest
 
 if TYPE_CHECKING:
     from dlang.grammar.tree import Builder
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 FLOAT_SUFFIXES = ("f64", "f32", "f16", "bf16")
 INTEGER_SUFFIXES = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8")
 
+# Suffixes of other languages.
+_SUFFIXES = {"f": "f32", "d": "f64", "l": "i64", "ll": "i64", "u": "u64", "ul": "u64", "ull": "u64", "h": "f16"}
 _NUMBER = re.compile(r"([0-9][0-9_]*)(\.[0-9][0-9_]*)?([eE][+-]?[0-9]+)?(.*)")
 _ESCAPES = {
     "n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "'": "'",
@@ -40,13 +43,10 @@ def _number(builder: Builder, token: Token, suffixes: tuple[str, ...], what: str
     assert match is not None
     whole, fraction, exponent, suffix = match.groups()
     if suffix and suffix not in suffixes:
-        builder.report(
-            "E0109",
-            f"`{suffix}` can't follow {what}",
-            token.start + match.start(4),
-            token.end,
-            f"expected nothing, or one of {', '.join(suffixes)}",
-        )
+        label = f"expected nothing, or one of {', '.join(suffixes)}"
+        help = _suffix_of_elsewhere(token.text, token.text[: match.start(4)], suffix, suffixes)
+        start = token.start + match.start(4)
+        builder.report("E0109", f"`{suffix}` can't follow {what}", start, token.end, "" if help else label, *help)
         suffix = ""
     if fraction is None and exponent is None:
         digits = whole.replace("_", "").lstrip("0") or "0"
@@ -62,6 +62,25 @@ def _number(builder: Builder, token: Token, suffixes: tuple[str, ...], what: str
         builder.report("E0109", "this number is too large for any type of floats", token.start, token.end)
         number = 0.0
     return s.Number(span, number, suffix or None)
+
+
+def _suffix_of_elsewhere(written: str, number: str, suffix: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """What to write for a notation of numbers that is none here."""
+    if re.fullmatch(r"0([xX][0-9a-fA-F_]+|[oO][0-7_]+|[bB][01_]+)", written):
+        return (f"numbers are decimal: write `{int(written.replace('_', ''), 0)}`",)
+    if suffix in ("e", "E"):
+        return (f"an exponent has digits: `{number}e3`",)
+    meant = _SUFFIXES.get(suffix.lower())
+    if meant in known:
+        return (f"write `{number}{meant}`",)
+    if suffix in ("j", "J", "im", "i"):
+        return ("there are no complex numbers",)
+    close = closest(suffix, known) if suffix not in INTEGER_SUFFIXES else None
+    if close is not None:
+        return (f"did you mean `{number}{close}`?",)
+    if suffix.isidentifier() and suffix.islower() and len(suffix) <= 2:
+        return (f"to multiply, write `{number} * {suffix}`",)
+    return ()
 
 
 def plain_text(builder: Builder, token: Token) -> str:
@@ -120,6 +139,11 @@ def _escape(builder: Builder, at: int, end: int) -> tuple[str, int]:
         code = int(match[1] or match[2] or match[3], 16)
         if code < 0x110000 and not 0xD800 <= code < 0xE000:
             return chr(code), match.end()
+    if letter in "{}":
+        close = text.find("}", at + 2, end)
+        help = f"a brace is `{letter * 2}`"
+        builder.report("E0107", f"`\\{letter}` is no escape", at, at + 2, "", help)
+        return letter, close + 1 if letter == "{" and close >= 0 else at + 2
     builder.report(
         "E0107",
         f"`\\{letter}` is no escape",
@@ -154,7 +178,12 @@ def _interpolation(builder: Builder, at: int, end: int) -> tuple[s.Interpolation
     spec = text[colon + 1 : close] if colon >= 0 else ""
     if not text[at + 1 : stop].strip():
         builder.report(
-            "E0107", "this interpolation is empty", at, close + 1, "expected an expression", "a brace is `{{`"
+            "E0107",
+            "this interpolation is empty",
+            at,
+            close + 1,
+            "expected an expression",
+            "a value is written into it: `{x}`; a brace is `{{`",
         )
         return None, close + 1
     span = Span(builder.source, at, close + 1)

@@ -25,12 +25,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dlang.diagnostics import Diagnostic, Source
-from dlang.grammar.explain import Edit, explain
+from dlang.grammar.explain import explain
 from dlang.grammar.lexer import Token
 from dlang.grammar.machine import Machine
 from dlang.grammar.newlines import CLOSERS, OPENERS
+from dlang.grammar.stop import Edit
 from dlang.grammar.tables import END
 
+FAR = 10_000  # tokens to the end of a statement that are looked at
 _MOST_REPAIRS = 100  # in one item; then it is given up
 _AHEAD = 8  # tokens that a repair is tried on
 _ENOUGH = 3  # tokens that must be accepted after a repair
@@ -109,16 +111,17 @@ def recover(
         reported = max(reported, _statement(tokens, at)[1])
         if edit is None:
             break
-        tokens[edit.start : edit.end] = edit.tokens
+        tokens[edit.start : min(edit.end, len(tokens) - 1)] = edit.tokens  # the end stays
     del diagnostics[known:]
     diagnostics.extend(messages)
     return None
 
 
 def _statement(tokens: list[Token], at: int) -> tuple[int, int]:
-    """The offsets where the statement around a token begins and ends."""
-    begin = next((token.end for token in reversed(tokens[:at]) if token.kind == "NL"), tokens[0].start)
-    end = next((token.start for token in tokens[at:] if token.kind == "NL"), tokens[-1].start)
+    """The offsets where the statement around a token begins and ends; of one without end, of a part of it."""
+    first, last = max(at - FAR, 0), min(at + FAR, len(tokens) - 1)
+    begin = next((token.end for token in reversed(tokens[first:at]) if token.kind == "NL"), tokens[first].start)
+    end = next((token.start for token in tokens[at:last] if token.kind == "NL"), tokens[last].start)
     return begin, end
 
 

@@ -61,7 +61,8 @@ Dim = SizeExpr | SizeHole | SizeAny | SizeRow
 
 @dataclass(frozen=True, slots=True)
 class TypeName(Node):
-    """`f64`, `a`, `Linear<n, m>`; an argument is a type or a dimension (a bare name is a `TypeName`)."""
+    """`f64`, `a`, `Linear<n, m>`; an argument is a type or a dimension (a bare name is a `TypeName`). Of a module that
+    was imported whole it is `nn.Linear`."""
 
     name: str
     arguments: tuple[TypeExpr | Dim, ...] = ()
@@ -127,7 +128,7 @@ class PatternTuple(Node):
 
 @dataclass(frozen=True, slots=True)
 class PatternConstructor(Node):
-    """`Node(l, r)` or `Node(left = l)`: pairs of a field name or None, and a pattern."""
+    """`Node(l, r)` or `Node(left = l)`: pairs of a field name or None, and a pattern. The name may be `trees.Node`."""
 
     name: str
     arguments: tuple[tuple[str | None, Pattern], ...]

@@ -189,6 +189,9 @@ class Builder:
     def type_constructor(self, c: Children, start: int, end: int) -> s.TypeName:
         return s.TypeName(Span(self.source, start, end), c[0].text, tuple(c[2] or ()))
 
+    def type_of_module(self, c: Children, start: int, end: int) -> s.TypeName:
+        return s.TypeName(Span(self.source, start, end), f"{c[0].text}.{c[2].text}", tuple(c[4] or ()))
+
     def type_parentheses(self, c: Children, start: int, end: int) -> s.TypeExpr:
         items = c[1]
         if items is not None and len(items) == 1:
@@ -303,6 +306,9 @@ class Builder:
 
     def pattern_constructor(self, c: Children, start: int, end: int) -> s.PatternConstructor:
         return s.PatternConstructor(Span(self.source, start, end), c[0].text, tuple(c[2] or ()))
+
+    def pattern_of_module(self, c: Children, start: int, end: int) -> s.PatternConstructor:
+        return s.PatternConstructor(Span(self.source, start, end), f"{c[0].text}.{c[2].text}", tuple(c[4] or ()))
 
     def pattern_parentheses(self, c: Children, start: int, end: int) -> s.Pattern:
         items = c[1]

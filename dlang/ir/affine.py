@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
+from dlang.inequalities import Facts
 from dlang.ir.anf import Array, Axis, Let, Lit, Scalar, Size, Type, Var, fresh, poly
 from dlang.ir.builder import Builder
-from dlang.ir.ranges import Facts
 from dlang.ir.traverse import free_vars
 from dlang.polynomials import Coefficient, Poly
 
@@ -23,7 +23,7 @@ Box = Mapping[Var, tuple[Size, Size]]  # axis -> least and greatest value, in wh
 class Knowledge:
     """`Facts`, and polynomials known to be at least 0: the sizes of the arrays in scope."""
 
-    facts: Facts = field(default_factory=Facts)
+    facts: Facts[Var] = field(default_factory=Facts)
     nonnegative: dict[Size, None] = field(default_factory=dict)
 
     def copy(self) -> Knowledge:

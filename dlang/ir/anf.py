@@ -366,6 +366,17 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Empty:
+    """An array of numbers without contents: each element is written before it is read, which nothing checks.
+
+    What a derivative saves of a loop goes into such an array, trip by trip.
+    """
+
+    dtype: str
+    shape: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Contract:
     """A recognised product: out[o] = Σ a[l] · b[r], axes named by small integers, for BLAS or register tiles.
 
@@ -480,7 +491,8 @@ class Effect:
 Derivative = Vjp | Jvp | Record | Pull  # what `ad/` expands: in terms of a function of the program
 Op = (
     Prim | Cast | SizeOf | Format | Check | Read | Comp | Scan | For | While | If | Call | Construct | Tag | Fields
-    | View | Reshape | Concat | Compact | Update | Copy | Contract | Library | Derivative | Stop | Foreign | Effect
+    | View | Reshape | Concat | Compact | Update | Copy | Empty | Contract | Library | Derivative | Stop | Foreign
+    | Effect
 )  # fmt: skip
 
 
@@ -506,7 +518,7 @@ class Rules:
     cotangent for each result that is a float or a handle; it gives a cotangent for each position in `wrt`. pushforward
     takes the parameters, the results, and a tangent for each position in `wrt`; it gives a tangent for each result that
     is a float or a handle. checkpoint: nothing is saved in the forward pass; the backward pass runs the function again.
-    A function with rules is not inlined while a derivative may pass through its calls.
+    A function with rules is not inlined while a derivative may pass through its calls, one under `checkpoint` never.
     """
 
     wrt: tuple[int, ...] = ()
@@ -519,7 +531,8 @@ class Rules:
 class Function:
     """`results` are formal variables: they name the results in order, so that a type can mention an earlier result.
 
-    label: how a person calls it, as in a stack of calls.
+    label: how a person calls it, as in a stack of calls. continues: results that are array parameters, changed in their
+    place, as pairs of positions: a call consumes the argument.
     """
 
     name: str
@@ -529,6 +542,7 @@ class Function:
     label: str = ""
     span: Span | None = None
     rules: Rules | None = None
+    continues: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

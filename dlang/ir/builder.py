@@ -29,6 +29,7 @@ from dlang.ir.anf import (
     Copy,
     Destination,
     Effect,
+    Empty,
     For,
     Foreign,
     Format,
@@ -338,6 +339,10 @@ class Builder:
 
     def copy(self, array: Var, name: str = "") -> Var:
         return self.one(Copy(array), name)
+
+    def empty(self, dtype: str, shape: Sequence[Index], name: str = "") -> Var:
+        """An array of numbers, each of which is written before it is read."""
+        return self.one(Empty(dtype, tuple([self.as_poly(s) for s in shape])), name)
 
     def contract(
         self, a: Var, b: Var, left: Sequence[int], right: Sequence[int], out: Sequence[int], name: str = ""

@@ -1,14 +1,16 @@
 """Which array continues which: operations that consume an array give it another value in the same memory.
 
 A branch continues an array if both arms do. It does too if one arm does and the other makes an array of its own while
-nothing looks at the old one any more, so that a loop that hands an array on in one arm need not copy it.
+nothing looks at the old one any more, so that a loop that hands an array on in one arm need not copy it. An array whose
+sizes the branch or the loop itself gives continues nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import Array, Atom, Block, Check, Comp, For, If, Let, Reshape, Stop, Update, Var, View, While
+from dlang.ir.anf import Array, Atom, Block, Call, Check, Comp, For, If, Let, Reshape, Stop, Update, Var, View, While
 from dlang.ir.traverse import free_vars, mentioned
 
 
@@ -17,8 +19,10 @@ class Chains:
     """step: the array that a result replaces, where an operation consumes one. level: how deep the let's block is.
 
     views: what a view is of. uses: of the open blocks, where each variable is used last, and where the walk is.
+    continues: what the results of functions continue (`Function.continues`).
     """
 
+    continues: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     step: dict[Var, Var] = field(default_factory=dict)
     level: dict[Var, int] = field(default_factory=dict)
     views: dict[Var, Var] = field(default_factory=dict)
@@ -50,6 +54,9 @@ class Chains:
                 self._alias(let.vars, (arg,))
             case View(array=array) | Reshape(array=array):
                 self.views[let.vars[0]] = array
+            case Call(function=function, args=args):
+                pairs = self.continues.get(function, ())
+                self._alias(tuple([let.vars[j] for j, _ in pairs]), tuple([args[k] for _, k in pairs]))
             case Comp(body=body, destinations=destinations):
                 self.add(body, level + 1)
                 for var, destination in zip(let.vars, destinations, strict=True):
@@ -59,7 +66,7 @@ class Chains:
                 self.add(then, level + 1)
                 self.add(otherwise, level + 1)
                 for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
-                    if _is_array(var):
+                    if _is_array(var) and not _sized_by(var, let.vars):
                         self._branch(var, (a, then), (b, otherwise), level)
             case (
                 For(params=params, init=init, body=body, early=early)
@@ -72,7 +79,8 @@ class Chains:
                 self.uses.pop()
                 for var, param, first, value in zip(let.vars, params, init, body.results[early:], strict=True):
                     if _is_array(var) and isinstance(first, Var) and self.root(value, level + 1) is param:
-                        self.step[var] = first
+                        if not _sized_by(var, let.vars):
+                            self.step[var] = first
             case _:
                 pass
 
@@ -114,6 +122,11 @@ def last_uses(block: Block) -> dict[Var, int]:
         if isinstance(result, Var):
             last[result] = len(block.lets)
     return last
+
+
+def _sized_by(var: Var, vars: tuple[Var, ...]) -> bool:
+    """Whether a branch or loop gives the sizes of an array too: then its memory is not there before."""
+    return isinstance(var.type, Array) and any(size.mentions(vars) for size in var.type.shape)
 
 
 def _is_array(var: Var) -> bool:

@@ -14,51 +14,41 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from dlang.ir import anf
-from dlang.ir.anf import Array, Atom, Block, Function, Let, Op, Program, Size, Token, Var
+from dlang.ir import anf, operations
+from dlang.ir.anf import Array, Atom, Block, Function, Let, Program, Token, Var
 from dlang.ir.errors import IRError
-from dlang.ir.libraries import library_cost
-from dlang.ir.points import Batch, box_of, points_of, view_rows
+from dlang.ir.operations import Failed, Frame, Run, dtype_of, value_of
+from dlang.ir.points import Batch, box_of, points_of
 from dlang.ir.reduction import Sink
-from dlang.ir.traverse import free_vars, op_blocks, walk
+from dlang.ir.traverse import op_blocks, walk
 from dlang.ir.values import (
-    FUNCTIONS,
-    HALF,
     Lanes,
-    Node,
-    Rows,
-    Version,
     accept,
-    array_of,
     at,
-    convert,
-    count_of,
-    exact,
-    flat_index,
     literal,
     merge_lanes,
     merge_rows,
     release,
-    rows_of,
     select,
     size_of,
 )
-from dlang.runtime import libraries
+from dlang.recursion import recursion
 from dlang.runtime.c_functions import call_c
 from dlang.runtime.errors import RunError
 from dlang.runtime.foreign import call_python
 from dlang.runtime.host import Host
 from dlang.runtime.platform.memory import spare_memory
-from dlang.runtime.text import format_parts
+from dlang.runtime.platform.stack import start
 
 STACK_EXHAUSTED, MEMORY_EXHAUSTED = "E0805", "E0806"
 DEPTH = 2_000_000  # calls, where memory does not end before: half a minute and 3 GB
+_STACK = 1 << 28  # bytes of the stack of its thread
+_RUNS = 200  # inside of one another, through functions of Python
 _CALLS_BETWEEN = 10_000  # two looks at how much memory is left
 _POINTS = 1 << 20  # evaluated at once, in a body without nested arrays
 _POINTS_OF_BLOCKS = 1 << 16  # in a body with nested blocks or calls
@@ -71,31 +61,18 @@ class World(Protocol):
     def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...
 
 
-class _Failed(Exception):
-    """A refusal at one of the points under evaluation."""
+class _Thread(threading.Thread):
+    """A thread with room for a deep recursion. running: the runs on it, each called by the one before."""
 
-    def __init__(self, lane: int, error: RunError) -> None:
-        super().__init__(error)
-        self.lane = lane
-        self.error = error
-
-
-class _Frame:
-    """The variables of a call. n: how many points are under evaluation, None outside of comprehensions."""
-
-    __slots__ = ("env", "n", "times")
-
-    def __init__(self, env: dict[Var, Any], n: int | None) -> None:
-        self.env = env
-        self.n = n
-        self.times = 1 if n is None else n
+    def __init__(self, target: Callable[[], None], name: str) -> None:
+        super().__init__(target=target, name=name)
+        self.running: list[Interpreter] = []
 
 
-class Interpreter:
+class Interpreter(Run):
     """Runs functions of a program, and counts.
 
     depth: how many calls may be under way; spare: how many bytes are left, below 0 if a recursion has to end.
-    counts: operations by the name of the op that they belong to. copies: how many `Copy` ran.
     """
 
     def __init__(
@@ -106,57 +83,59 @@ class Interpreter:
         depth: int = DEPTH,
         spare: Callable[[], int] = spare_memory,
     ) -> None:
+        super().__init__()
         self.program = program
         self.host: World = host if host is not None else Host()
         self.depth = depth
         self.spare = spare
-        self.counts: Counter[str] = Counter()
-        self.copies = 0
         self._calls = 0
         self._interrupted = False
-        self._free_of: dict[int, tuple[Op | Block, list[Var]]] = {}
         self._recursive = recursive_functions(program)
-
-    @property
-    def operations(self) -> int:
-        """The operations of all runs so far."""
-        return sum(self.counts.values())
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Calls a function with NumPy or Python values for its parameters; a token is neither given nor returned."""
         function = self.program.functions[name]
+        around = threading.current_thread()
+        if isinstance(around, _Thread):  # a function of Python that this calls has called a program again
+            return self._run_on(around, function, args)
         outcome: list[Any] = []
 
         def work() -> None:
             try:
-                with np.errstate(all="ignore"):
-                    outcome.append(self._enter(function, args))
-            except MemoryError:
-                outcome.append(RunError(MEMORY_EXHAUSTED, "the memory is exhausted"))
+                outcome.append(self._run_on(thread, function, args))
             except BaseException as error:  # handed to the thread that waits
                 outcome.append(error)
 
-        limit, size = sys.getrecursionlimit(), threading.stack_size()
-        sys.setrecursionlimit(max(limit, min(40 * self.depth, 2**31 - 1)))
-        threading.stack_size(1 << 28)
         self._interrupted, self._calls = False, 0
-        try:
-            thread = threading.Thread(target=work, name="interpreter")
+        thread = _Thread(target=work, name="interpreter")
+        with recursion(min(40 * self.depth, 2**31 - 1)):
             try:
-                thread.start()
+                start(thread, _STACK)
                 thread.join()
             except BaseException:
                 self._interrupted = True
+                for interpreter in list(thread.running):
+                    interpreter._interrupted = True
                 if thread.ident is not None:
                     thread.join()
                 raise
-        finally:
-            sys.setrecursionlimit(limit)
-            threading.stack_size(size)
         if isinstance(outcome[0], BaseException):
             raise outcome[0]
         results: list[Any] = outcome[0]
         return results
+
+    def _run_on(self, thread: _Thread, function: Function, args: Sequence[Any]) -> list[Any]:
+        """Runs a function on a thread of the interpreter, perhaps inside of other runs."""
+        if len(thread.running) >= _RUNS:
+            raise RunError(STACK_EXHAUSTED, f"the stack is exhausted: `{function.label}` is {_RUNS} runs deep")
+        thread.running.append(self)
+        try:
+            with np.errstate(all="ignore"):
+                return self._enter(function, args)
+        except MemoryError:
+            raise RunError(MEMORY_EXHAUSTED, "the memory is exhausted") from None
+        finally:
+            thread.running.pop()
 
     def _enter(self, function: Function, args: Sequence[Any]) -> list[Any]:
         params = [p for p in function.params if not isinstance(p.type, Token)]
@@ -169,11 +148,11 @@ class Interpreter:
                 wanted = tuple([size_of(s, env) for s in param.type.shape])
                 if env[param].shape != wanted:
                     raise IRError(f"{param.name} of {function.name} has the shape {env[param].shape}, not {wanted}")
-        results = self._block(function.body, _Frame(env, None))
+        results = self._block(function.body, Frame(env, None))
         return [release(r) for r, f in zip(results, function.results, strict=True) if not isinstance(f.type, Token)]
 
-    # ---- blocks and atoms --------------------------------------------------------------------------------------------
-    def _block(self, block: Block, frame: _Frame) -> list[Any]:
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+    def _block(self, block: Block, frame: Frame) -> list[Any]:
         env = frame.env
         try:
             for let in block.lets:
@@ -190,30 +169,21 @@ class Interpreter:
                     env[vars[0]] = self._each_point(let, frame, _ONE[type(op)])[0]
                 else:
                     env[vars[0]] = _ONE[type(op)](self, op, let, frame)
-        except MemoryError:
+        except (MemoryError, OverflowError):  # a size that is no i64 is larger than all memory
             raise _at_point(RunError(MEMORY_EXHAUSTED, "the memory is exhausted", let.span), frame) from None
-        return [env[r] if type(r) is Var else literal(r) for r in block.results]  # type: ignore[arg-type]
+        return [env[r] if isinstance(r, Var) else literal(r) for r in block.results]
 
-    def _atom(self, atom: Atom, env: Mapping[Var, Any]) -> Any:
-        return env[atom] if type(atom) is Var else literal(atom)  # type: ignore[arg-type]
-
-    def _free(self, x: Op | Block) -> list[Var]:
-        known = self._free_of.get(id(x))
-        if known is None:
-            known = self._free_of[id(x)] = x, free_vars(x)
-        return known[1]
-
-    def _each_point(self, let: Let, frame: _Frame, evaluate: Callable[..., Any]) -> list[Any]:
+    def _each_point(self, let: Let, frame: Frame, evaluate: Callable[..., Any]) -> list[Any]:
         """An operation that is evaluated for one point at a time."""
         n = frame.times
-        outer = {v: frame.env[v] for v in self._free(let.op)}
+        outer = {v: frame.env[v] for v in self.free(let.op)}
         columns: list[list[Any]] = [[] for _ in let.vars]
         for p in range(n):
-            one = _Frame({v: at(value, p) for v, value in outer.items()}, None)
+            one = Frame({v: at(value, p) for v, value in outer.items()}, None)
             try:
                 values = evaluate(self, let.op, let, one)
             except RunError as error:
-                raise _Failed(p, error) from None
+                raise Failed(p, error) from None
             for column, value in zip(columns, values if type(let.op) in _MANY else (values,), strict=True):
                 column.append(release(value))
         out: list[Any] = []
@@ -228,177 +198,13 @@ class Interpreter:
                     out.append(merge_lanes(pieces, n, scalar.dtype))
         return out
 
-    # ---- scalars -----------------------------------------------------------------------------------------------------
-    def _prim(self, op: anf.Prim, let: Let, frame: _Frame) -> Any:
-        self.counts["Prim"] += frame.times
-        env = frame.env
-        args = [env[a] if type(a) is Var else literal(a) for a in op.args]  # type: ignore[arg-type]
-        dtype = let.vars[0].type.dtype  # type: ignore[union-attr]
-        if frame.n is not None:
-            lanes = False
-            for k, arg in enumerate(args):
-                if type(arg) is Lanes:
-                    args[k] = arg.data
-                    lanes = True
-            if lanes:
-                result = exact(FUNCTIONS[op.name](*args), dtype)
-                return Lanes(result) if np.ndim(result) else result  # `select` may have chosen what is no lanes
-        return exact(FUNCTIONS[op.name](*args), dtype)
-
-    def _cast(self, op: anf.Cast, let: Let, frame: _Frame) -> Any:
-        self.counts["Cast"] += frame.times
-        value = self._atom(op.arg, frame.env)
-        source: str = op.arg.type.dtype  # type: ignore[union-attr]
-        if type(value) is Lanes:
-            return Lanes(convert(value.data, source, op.dtype))
-        return convert(value, source, op.dtype)
-
-    def _size_of(self, op: anf.SizeOf, let: Let, frame: _Frame) -> Any:
-        return self._number(op.size, frame)
-
-    def _number(self, size: Size, frame: _Frame) -> Any:
-        value = size_of(size, frame.env)
-        return Lanes(value) if isinstance(value, np.ndarray) else np.int64(value)
-
-    def _format(self, op: anf.Format, let: Let, frame: _Frame) -> Any:
-        return format_parts(op.parts, [release(self._atom(a, frame.env)) for a in op.args])
-
-    def _stop(self, op: anf.Stop, let: Let, frame: _Frame) -> Any:
-        return self._atom(op.arg, frame.env)
-
-    def _check(self, op: anf.Check, let: Let, frame: _Frame) -> list[Any]:
-        condition = self._atom(op.condition, frame.env)
-        lane: int | None = None
-        if type(condition) is Lanes:
-            wrong = np.flatnonzero(~condition.data)
-            lane = int(wrong[0]) if len(wrong) else None
-        elif not condition:
-            lane = 0
-        if lane is not None:
-            values = [release(at(self._atom(a, frame.env), lane)) for a in op.values]
-            error = RunError(op.code, format_parts(op.parts, values), let.span)
-            raise error if frame.n is None else _Failed(lane, error)
-        return [self._atom(s, frame.env) for s in op.subjects]
-
-    # ---- datatypes ---------------------------------------------------------------------------------------------------
-    def _construct(self, op: anf.Construct, let: Let, frame: _Frame) -> Any:
-        self.counts["Construct"] += len(op.args)
-        return Node(op.variant.tag, tuple([release(self._atom(a, frame.env)) for a in op.args]))
-
-    def _tag(self, op: anf.Tag, let: Let, frame: _Frame) -> Any:
-        self.counts["Tag"] += 1
-        return np.int64(self._node(op.node, frame).tag)
-
-    def _fields(self, op: anf.Fields, let: Let, frame: _Frame) -> list[Any]:
-        node = self._node(op.node, frame)
-        if node.tag != op.variant.tag:
-            raise IRError(f"{op.node} is of the variant {node.tag}, not {op.variant.tag} ({let.span})")
-        self.counts["Fields"] += len(node.fields)
-        return list(node.fields)
-
-    def _node(self, atom: Atom, frame: _Frame) -> Node:
-        node = self._atom(atom, frame.env)
-        if node is None:
-            raise IRError(f"{atom} is null")
-        assert isinstance(node, Node)
-        return node
-
-    # ---- arrays ------------------------------------------------------------------------------------------------------
-    def _read(self, op: anf.Read, let: Let, frame: _Frame) -> Any:
-        self.counts["Read"] += frame.times
-        env = frame.env
-        array = env[op.array]
-        index = [size_of(i, env) for i in op.index]
-        try:
-            if type(array) is Rows:
-                return Lanes(array.data[array.base + flat_index(array.shape, index)])
-            array = array_of(array)
-            position = flat_index(array.shape, index)
-        except IRError as error:
-            raise IRError(f"{op.array}: {error} ({let.span})") from None
-        value = array.reshape(-1)[position]
-        return Lanes(value) if isinstance(position, np.ndarray) else value
-
-    def _update(self, op: anf.Update, let: Let, frame: _Frame) -> Any:
-        self.counts["Update"] += 1
-        array = frame.env[op.array]
-        if type(array) is not Version:
-            array = Version(array.copy())
-        position = flat_index(array.read().shape, [size_of(i, frame.env) for i in op.index])
-        return array.updated(position, self._atom(op.value, frame.env))
-
-    def _copy(self, op: anf.Copy, let: Let, frame: _Frame) -> Any:
-        self.copies += 1
-        array = array_of(frame.env[op.array])
-        self.counts["Copy"] += 2 * array.size
-        return Version(array.copy())
-
-    def _view(self, op: anf.View, let: Let, frame: _Frame) -> Any:
-        env = dict(frame.env)
-        array = env[op.array]
-        shape = [size_of(s, env) for s in op.shape]
-        if frame.n is not None and (type(array) is Rows or any(isinstance(s, np.ndarray) for s in shape)):
-            return view_rows(op, frame.env, self._free(op), frame.times, shape)
-        if any(type(env[v]) is Lanes for v in self._free(op)):
-            return view_rows(op, frame.env, self._free(op), frame.times, shape)
-        array = array_of(array)
-        for k, (var, size) in enumerate(zip(op.axes, shape, strict=True)):
-            env[var] = Lanes(np.arange(size).reshape([-1 if j == k else 1 for j in range(len(shape))]))
-        if 0 in shape:
-            return np.empty(shape, array.dtype)
-        position = flat_index(array.shape, [size_of(i, env) for i in op.index])
-        return array.reshape(-1)[np.broadcast_to(position, shape)]
-
-    def _reshape(self, op: anf.Reshape, let: Let, frame: _Frame) -> Any:
-        array = frame.env[op.array]
-        shape = tuple([size_of(s, frame.env) for s in op.shape])
-        if type(array) is Rows or any(isinstance(s, np.ndarray) for s in shape):
-            rows = rows_of(array, frame.times)
-            return Rows(rows.data, rows.base, shape)
-        array = release(array)
-        if count_of(shape) != array.size:
-            raise IRError(f"{op.array} of shape {array.shape} is reshaped to {shape}")
-        return array.reshape(shape)
-
-    def _concat(self, op: anf.Concat, let: Let, frame: _Frame) -> Any:
-        out = np.concatenate([array_of(frame.env[a]) for a in op.arrays])
-        self.counts["Concat"] += 2 * out.size
-        return out
-
-    def _compact(self, op: anf.Compact, let: Let, frame: _Frame) -> list[Any]:
-        mask = array_of(frame.env[op.mask])
-        positions = np.flatnonzero(mask)
-        self.counts["Compact"] += mask.size + len(positions)
-        return [np.int64(len(positions)), positions]
-
-    def _scan(self, op: anf.Scan, let: Let, frame: _Frame) -> Any:
-        array = array_of(frame.env[op.array])
-        self.counts["Scan"] += 3 * array.size
-        dtype: str = op.array.type.dtype  # type: ignore[union-attr]
-        total = np.cumsum if op.monoid == "sum" else np.cumprod
-        return exact(total(array, dtype=np.float32 if dtype in HALF else array.dtype), dtype)
-
-    def _contract(self, op: anf.Contract, let: Let, frame: _Frame) -> Any:
-        a, b = array_of(frame.env[op.a]), array_of(frame.env[op.b])
-        sizes = dict(zip((*op.left, *op.right), (*a.shape, *b.shape), strict=True))
-        if a.dtype == np.float16:
-            a, b = a.astype(np.float32), b.astype(np.float32)
-        out = np.einsum(a, list(op.left), b, list(op.right), list(op.out), optimize=True)
-        self.counts["Contract"] += 4 * count_of(tuple(sizes.values())) + (out.size if op.out else 0)
-        return exact(np.ascontiguousarray(out) if op.out else out, let.vars[0].type.dtype)  # type: ignore[union-attr]
-
-    def _library(self, op: anf.Library, let: Let, frame: _Frame) -> list[Any]:
-        args = [release(self._atom(a, frame.env)) for a in op.args]
-        self.counts["Library"] += library_cost(op.name, args, args[0].shape)
-        return libraries.perform(op.name, args)
-
     # ---- comprehensions ----------------------------------------------------------------------------------------------
-    def _comp(self, op: anf.Comp, let: Let, frame: _Frame) -> list[Any]:
+    def _comp(self, op: anf.Comp, let: Let, frame: Frame) -> list[Any]:
         if self._interrupted:
             raise KeyboardInterrupt
         axes = op.axes
         names = {axis.var: k for k, axis in enumerate(axes)}
-        free = self._free(op)
+        free = self.free(op)
         box = box_of(axes, frame.env)
         if frame.n is not None:
             low, end = 0, frame.n
@@ -429,43 +235,44 @@ class Interpreter:
                 if batch.parent is not None:
                     env = {v: select(value, batch.parent) for v, value in env.items()}
                 env.update(values)
-                self._fill(op, batch, _Frame(env, batch.n), sinks, whole or frame.n is not None)
+                self._fill(op, batch, Frame(env, batch.n), sinks, whole or frame.n is not None)
             low = stop
         self.counts["Comp"] += sum(s.written for s in sinks)
+        self.passed(frame, *(s.data for s in sinks if s.fresh and s.shape))
         return [s.result() for s in sinks]
 
-    def _fill(self, op: anf.Comp, batch: Batch, frame: _Frame, sinks: list[Sink], whole: bool) -> None:
+    def _fill(self, op: anf.Comp, batch: Batch, frame: Frame, sinks: list[Sink], whole: bool) -> None:
         try:
             results = self._first_failing(op.body, frame)
-        except _Failed as failed:
+        except Failed as failed:
             if batch.parent is None:
                 raise failed.error from failed.error.__cause__
-            raise _Failed(int(batch.parent[failed.lane]), failed.error) from None
+            raise Failed(int(batch.parent[failed.lane]), failed.error) from None
         for sink, destination, value in zip(sinks, op.destinations, results, strict=True):
             kept_apart = whole or bool(op.axes and 0 not in sink.reduced and not sink.by_data and not sink.scatter)
             sink.accumulate(batch, value, [size_of(i, frame.env) for i in destination.index], kept_apart)
 
-    def _first_failing(self, block: Block, frame: _Frame) -> list[Any]:
+    def _first_failing(self, block: Block, frame: Frame) -> list[Any]:
         """The body at all points; of several failing points the first one's refusal."""
         start = dict(frame.env)
         try:
             return self._block(block, frame)
-        except _Failed as error:
+        except Failed as error:
             failed = error
         while failed.lane:  # an earlier point may fail at a later operation
             before = slice(0, failed.lane)
             try:
-                self._block(block, _Frame({v: select(value, before) for v, value in start.items()}, failed.lane))
+                self._block(block, Frame({v: select(value, before) for v, value in start.items()}, failed.lane))
                 break
-            except _Failed as error:
+            except Failed as error:
                 failed = error
         raise failed
 
-    def _sink(self, destination: anf.Destination, value: Atom, names: Mapping[Var, int], frame: _Frame) -> Sink:
+    def _sink(self, destination: anf.Destination, value: Atom, names: Mapping[Var, int], frame: Frame) -> Sink:
         mentioned = {v for entry in destination.index for v in entry.atoms()}
         return Sink(
             destination,
-            value.type.dtype,  # type: ignore[union-attr]
+            dtype_of(value),
             [size_of(s, frame.env) for s in destination.shape],
             frame.n,
             None if destination.into is None else frame.env[destination.into],
@@ -475,8 +282,8 @@ class Interpreter:
         )
 
     # ---- control -----------------------------------------------------------------------------------------------------
-    def _if(self, op: anf.If, let: Let, frame: _Frame) -> list[Any]:
-        condition = self._atom(op.condition, frame.env)
+    def _if(self, op: anf.If, let: Let, frame: Frame) -> list[Any]:
+        condition = value_of(op.condition, frame.env)
         if type(condition) is not Lanes:
             return self._block(op.then if condition else op.otherwise, frame)
         if not condition.data.any():
@@ -486,11 +293,11 @@ class Interpreter:
         arms = []
         for block, taken in ((op.then, condition.data), (op.otherwise, ~condition.data)):
             lanes = np.flatnonzero(taken)
-            env = {v: select(frame.env[v], lanes) for v in self._free(block)}
+            env = {v: select(frame.env[v], lanes) for v in self.free(block)}
             try:
-                arms.append((lanes, self._block(block, _Frame(env, len(lanes)))))
-            except _Failed as failed:
-                raise _Failed(int(lanes[failed.lane]), failed.error) from None
+                arms.append((lanes, self._block(block, Frame(env, len(lanes)))))
+            except Failed as failed:
+                raise Failed(int(lanes[failed.lane]), failed.error) from None
         out: list[Any] = []
         for k, var in enumerate(let.vars):
             pieces = [(lanes, values[k]) for lanes, values in arms]
@@ -503,9 +310,9 @@ class Interpreter:
                     out.append(merge_lanes(pieces, frame.times, scalar.dtype))
         return out
 
-    def _for(self, op: anf.For, let: Let, frame: _Frame) -> list[Any]:
+    def _for(self, op: anf.For, let: Let, frame: Frame) -> list[Any]:
         env, params, body = frame.env, op.params, op.body
-        state = [self._atom(a, env) for a in op.init]
+        state = [value_of(a, env) for a in op.init]
         for i in range(size_of(op.low, env), size_of(op.high, env)):
             if self._interrupted:
                 raise KeyboardInterrupt
@@ -517,9 +324,9 @@ class Interpreter:
                 break
         return state
 
-    def _while(self, op: anf.While, let: Let, frame: _Frame) -> list[Any]:
+    def _while(self, op: anf.While, let: Let, frame: Frame) -> list[Any]:
         env, params = frame.env, op.params
-        state = [self._atom(a, env) for a in op.init]
+        state = [value_of(a, env) for a in op.init]
         while True:
             if self._interrupted:
                 raise KeyboardInterrupt
@@ -531,7 +338,7 @@ class Interpreter:
             if op.early and not state.pop(0):
                 return state
 
-    def _call(self, op: anf.Call, let: Let, frame: _Frame) -> list[Any]:
+    def _call(self, op: anf.Call, let: Let, frame: Frame) -> list[Any]:
         if frame.n is not None and op.function in self._recursive:
             return self._each_point(let, frame, Interpreter._call)
         function = self.program.functions[op.function]
@@ -540,25 +347,25 @@ class Interpreter:
         if self._calls >= self.depth or (self._calls % _CALLS_BETWEEN == 0 and self._calls and self.spare() < 0):
             message = f"the stack is exhausted: `{function.label or function.name}` is {self._calls} calls deep"
             raise _at_point(RunError(STACK_EXHAUSTED, message, let.span), frame)
-        env = {p: self._atom(a, frame.env) for p, a in zip(function.params, op.args, strict=True)}
+        env = {p: value_of(a, frame.env) for p, a in zip(function.params, op.args, strict=True)}
         self._calls += 1
         try:
-            return self._block(function.body, _Frame(env, frame.n))
+            return self._block(function.body, Frame(env, frame.n))
         except RunError as error:
             error.called(function.label or function.name, let.span)
             raise
-        except _Failed as failed:
+        except Failed as failed:
             failed.error.called(function.label or function.name, let.span)
             raise
         finally:
             self._calls -= 1
 
-    def _foreign(self, op: anf.Foreign, let: Let, frame: _Frame) -> list[Any]:
-        args = [release(self._atom(a, frame.env)) for a in op.args]
+    def _foreign(self, op: anf.Foreign, let: Let, frame: Frame) -> list[Any]:
+        args = [release(value_of(a, frame.env)) for a in op.args]
         return self._outside(op.target, args, op.args, let.vars, let, frame)
 
     def _outside(
-        self, target: str, args: list[Any], atoms: Sequence[Atom], vars: Sequence[Var], let: Let, frame: _Frame
+        self, target: str, args: list[Any], atoms: Sequence[Atom], vars: Sequence[Var], let: Let, frame: Frame
     ) -> list[Any]:
         """The results of a function outside of the language."""
         try:
@@ -576,8 +383,8 @@ class Interpreter:
             raise
         return [accept(r, v.type) for r, v in zip(results, vars, strict=True)]
 
-    def _effect(self, op: anf.Effect, let: Let, frame: _Frame) -> list[Any]:
-        args = [release(self._atom(a, frame.env)) for a in op.args]
+    def _effect(self, op: anf.Effect, let: Let, frame: Frame) -> list[Any]:
+        args = [release(value_of(a, frame.env)) for a in op.args]
         if op.name == "foreign":
             return [None, *self._outside(op.static[0], args, op.args, let.vars[1:], let, frame)]
         try:
@@ -590,12 +397,12 @@ class Interpreter:
             raise
         return [None, *(accept(r, v.type) for r, v in zip(results, let.vars[1:], strict=True))]
 
-    def _derivative(self, op: anf.Derivative, let: Let, frame: _Frame) -> list[Any]:
+    def _derivative(self, op: anf.Derivative, let: Let, frame: Frame) -> list[Any]:
         raise IRError(f"{type(op).__name__} of {op.function} reached the interpreter before it was expanded")
 
 
-def _at_point(error: RunError, frame: _Frame) -> Exception:
-    return error if frame.n is None else _Failed(0, error)
+def _at_point(error: RunError, frame: Frame) -> Exception:
+    return error if frame.n is None else Failed(0, error)
 
 
 def recursive_functions(program: Program) -> set[str]:
@@ -620,35 +427,16 @@ def recursive_functions(program: Program) -> set[str]:
     return {name for name in calls if reaches_itself(name)}
 
 
-_ONE: dict[type, Callable[..., Any]] = {
-    anf.Prim: Interpreter._prim,
-    anf.Cast: Interpreter._cast,
-    anf.SizeOf: Interpreter._size_of,
-    anf.Format: Interpreter._format,
-    anf.Stop: Interpreter._stop,
-    anf.Read: Interpreter._read,
-    anf.Update: Interpreter._update,
-    anf.Copy: Interpreter._copy,
-    anf.View: Interpreter._view,
-    anf.Reshape: Interpreter._reshape,
-    anf.Concat: Interpreter._concat,
-    anf.Scan: Interpreter._scan,
-    anf.Contract: Interpreter._contract,
-    anf.Construct: Interpreter._construct,
-    anf.Tag: Interpreter._tag,
-}
+_ONE = operations.ONE
 _MANY: dict[type, Callable[..., list[Any]]] = {
-    anf.Check: Interpreter._check,
+    **operations.SEVERAL,
     anf.Comp: Interpreter._comp,
     anf.If: Interpreter._if,
     anf.For: Interpreter._for,
     anf.While: Interpreter._while,
     anf.Call: Interpreter._call,
-    anf.Compact: Interpreter._compact,
-    anf.Library: Interpreter._library,
     anf.Foreign: Interpreter._foreign,
     anf.Effect: Interpreter._effect,
-    anf.Fields: Interpreter._fields,
     anf.Vjp: Interpreter._derivative,
     anf.Jvp: Interpreter._derivative,
     anf.Record: Interpreter._derivative,
@@ -656,6 +444,6 @@ _MANY: dict[type, Callable[..., list[Any]]] = {
 }
 # Inside a comprehension these are evaluated for one point at a time.
 _BY_POINT = {
-    anf.Format, anf.Update, anf.Copy, anf.Concat, anf.Scan, anf.Contract, anf.For, anf.While, anf.Compact,
+    anf.Format, anf.Update, anf.Copy, anf.Empty, anf.Concat, anf.Scan, anf.Contract, anf.For, anf.While, anf.Compact,
     anf.Library, anf.Foreign, anf.Effect, anf.Construct, anf.Tag, anf.Fields,
 }  # fmt: skip

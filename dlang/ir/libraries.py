@@ -6,6 +6,8 @@ pass has to know that a library can fail. k stands for an i64 argument that is m
 
     argsort(x[n])                               -> positions[n]                  stable, ascending, NaN last
     cholesky(a[n, n])                           -> l[n, n], info                 of the lower triangle; a = l lᵀ
+    cholesky_pullback(l[n, n], bar[n, n])       -> the cotangent of a, symmetric; of l and bar the lower triangles
+    cholesky_pushforward(l[n, n], dot[n, n])    -> the tangent of l, where that of a is dot, symmetric
     lu(a[n, n])                                 -> packed[n, n], order[n], info  a[order] = l u; l has a unit diagonal
     det(a[n, n])                                -> the determinant
     solve(a[n, n], b[n, r])                     -> x[n, r], info                 a x = b
@@ -40,6 +42,10 @@ def library_types(op: Library) -> tuple[Type, ...]:
         case "cholesky", [Array() as a]:
             _matrix(op, a)
             return a, _INFO
+        case "cholesky_pullback" | "cholesky_pushforward", [Array() as a, Array() as b]:
+            if _matrix(op, a)[2] != _matrix(op, b)[2]:
+                raise IRError("the factor and its derivative have different dtypes")
+            return (a,)
         case "lu", [Array() as a]:
             n, _, _ = _matrix(op, a)
             return a, Array("i64", (n,)), _INFO
@@ -73,6 +79,8 @@ def library_cost(name: str, args: Sequence[object], sizes: Sequence[int]) -> int
     match name:
         case "cholesky":
             return n**3 // 3 + n * n
+        case "cholesky_pullback" | "cholesky_pushforward":
+            return 5 * n**3 // 6 + 3 * n * n
         case "lu" | "det":
             return 2 * n**3 // 3 + n * n
         case "solve":
@@ -87,12 +95,15 @@ def library_cost(name: str, args: Sequence[object], sizes: Sequence[int]) -> int
 
 def equal_sizes(op: Library) -> list[tuple[Size, Size]]:
     """The pairs of sizes that have to be the same."""
-    if op.name not in ("cholesky", "lu", "det", "solve", "triangular_solve", "eigh"):
+    if op.name in ("argsort", "qr", "svd"):
         return []
     m, n, _ = _matrix(op, op.args[0].type)
     if op.name in ("solve", "triangular_solve"):
         rows, _, _ = _matrix(op, op.args[1].type)
         return [(m, n), (m, rows)]
+    if op.name.startswith("cholesky_"):
+        rows, columns, _ = _matrix(op, op.args[1].type)
+        return [(m, n), (m, rows), (m, columns)]
     return [(m, n)]
 
 

@@ -1,17 +1,18 @@
 """What is used up: tokens, which are used at most once on every path, and arrays that an in-place operation consumes.
 
-`Update` and a destination's `into` consume their array. A view shares its elements with what it is a view of; a loop's
-state starts as what it is initialised with, so consuming the one consumes the other.
+`Update`, a destination's `into`, and a call of what continues its argument consume an array. A view shares its elements
+with what it is of; a loop's state starts as what it is initialised with, so consuming the one consumes the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from dlang.ir.anf import (
     Array,
     Atom,
     Block,
+    Call,
     Check,
     Comp,
     Fields,
@@ -32,16 +33,17 @@ from dlang.ir.printer import print_let
 from dlang.ir.traverse import bound_vars, mentioned, parts
 
 
-def check_linear(function: Function, ownership: bool) -> None:
+def check_linear(function: Function, functions: Mapping[str, Function], ownership: bool) -> None:
     """Raises IRError if a token is used twice or, with `ownership`, an array after it was consumed."""
-    checker = _Checker(ownership)
+    checker = _Checker(functions, ownership)
     checker.block(function.body, frozenset(function.params))
 
 
 class _Checker:
     """spent: tokens used and arrays consumed so far on this path. roots: whose elements an array may share."""
 
-    def __init__(self, ownership: bool) -> None:
+    def __init__(self, functions: Mapping[str, Function], ownership: bool) -> None:
+        self.functions = functions
         self.ownership = ownership
         self.spent: dict[Var, str] = {}
         self.roots: dict[Var, frozenset[Var]] = {}
@@ -92,6 +94,11 @@ class _Checker:
         match op:
             case Update(array=array):
                 self.consume(array, mine, "an update")
+            case Call(function=function, args=args):
+                for _, k in self.functions[function].continues:
+                    arg = args[k]
+                    if isinstance(arg, Var):
+                        self.consume(arg, mine, "a call")
             case View(array=array) | Reshape(array=array):
                 self.roots[let.vars[0]] = self.roots_of(array)
             case Stop(arg=arg):

@@ -9,7 +9,6 @@ body is differentiated, so this tests rules too. Foreign functions and effects c
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, product
 from typing import Any
@@ -41,6 +40,7 @@ from dlang.ir.reduction import identity
 from dlang.ir.traced import ZERO, Dual, Recorded, Tape, Traced, apply, cast, primal, widened
 from dlang.ir.types import carries, dtype_of
 from dlang.ir.values import HALF, Node, accept, literal, numpy_dtype, size_of
+from dlang.recursion import recursion
 from dlang.runtime import libraries
 from dlang.runtime.c_functions import call_c
 from dlang.runtime.errors import RunError
@@ -69,13 +69,8 @@ class Pointwise:
         params = [p for p in function.params if not isinstance(p.type, Token)]
         env: Env = dict.fromkeys(function.params)
         env.update({p: inside(accept(a, p.type), p.type) for p, a in zip(params, args, strict=True)})
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, DEPTH))
-        try:
-            with np.errstate(all="ignore"):
-                results = self._block(function.body, env)
-        finally:
-            sys.setrecursionlimit(limit)
+        with recursion(DEPTH), np.errstate(all="ignore"):
+            results = self._block(function.body, env)
         formals = zip(results, function.results, strict=True)
         return [outside(r, f.type) for r, f in formals if not isinstance(f.type, Token)]
 
@@ -147,6 +142,9 @@ class Pointwise:
 
     def _copy(self, op: anf.Copy, let: Let, env: Env) -> list[Any]:
         return [env[op.array]]
+
+    def _empty(self, op: anf.Empty, let: Let, env: Env) -> list[Any]:
+        return [np.full(self._sizes(op.shape, env), None, object)]
 
     def _view(self, op: anf.View, let: Let, env: Env) -> list[Any]:
         out = np.empty(self._sizes(op.shape, env), object)
@@ -402,6 +400,7 @@ _OPS: dict[type, Callable[..., list[Any]]] = {
     anf.Read: Pointwise._read,
     anf.Update: Pointwise._update,
     anf.Copy: Pointwise._copy,
+    anf.Empty: Pointwise._empty,
     anf.View: Pointwise._view,
     anf.Reshape: Pointwise._reshape,
     anf.Concat: Pointwise._concat,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
@@ -38,6 +38,7 @@ from dlang.ir.anf import (
     Datatype,
     Destination,
     Effect,
+    Empty,
     Fields,
     For,
     Foreign,
@@ -98,7 +99,9 @@ def print_function(function: Function) -> str:
     results = printer.bindings(function.results)
     label = f" {_quoted(function.label)}" if function.label != function.name else ""
     rules = f" {_rules(function.rules)}" if function.rules is not None else ""
-    printer.line(f"fn {_name(function.name)}{label}({params}) -> ({results}){rules} {{", function.span)
+    pairs = ", ".join([f"{j} {k}" for j, k in function.continues])
+    continues = f" continues ({pairs})" if pairs else ""
+    printer.line(f"fn {_name(function.name)}{label}({params}) -> ({results}){rules}{continues} {{", function.span)
     printer.block(function.body)
     printer.line("}")
     return "\n".join(printer.lines) + "\n"
@@ -109,6 +112,12 @@ def print_let(let: Let) -> str:
     printer = _Printer()
     printer.let(let)
     return "\n".join(printer.lines)
+
+
+def written_sizes(params: Sequence[Var]) -> tuple[str, Callable[[Size], str]]:
+    """The text of parameters, and how sizes are written in terms of them."""
+    printer = _Printer()
+    return printer.bindings(tuple(params)), printer.size
 
 
 class _Printer:
@@ -275,6 +284,8 @@ class _Printer:
                 return f"update {self.var(op.array)}{self.sizes(op.index)} = {self.atom(op.value)}"
             case Copy():
                 return f"copy {self.var(op.array)}"
+            case Empty():
+                return f"empty {op.dtype} {self.sizes(op.shape)}"
             case Contract():
                 factors = f"{self.var(op.a)}{list(op.left)} {self.var(op.b)}{list(op.right)}"
                 return f"contract {factors} -> {list(op.out)}"

@@ -28,6 +28,7 @@ from dlang.ir.anf import (
     Datatype,
     Destination,
     Effect,
+    Empty,
     Fields,
     For,
     Foreign,
@@ -317,7 +318,8 @@ class _Reader:
         self.expect("->")
         results = self.several(self.binding)
         rules = self.rules() if self.accept("wrt") else None
-        return Function(name, params, results, self.block(), label, rules=rules)
+        continues = self.several(lambda: (self.integer(), self.integer())) if self.accept("continues") else ()
+        return Function(name, params, results, self.block(), label, rules=rules, continues=continues)
 
     def rules(self) -> Rules:
         wrt = self.several(self.integer)
@@ -433,6 +435,9 @@ class _Reader:
     def op_copy(self) -> Op:
         return Copy(self.var())
 
+    def op_empty(self) -> Op:
+        return Empty(self.name(), self.sizes())
+
     def op_contract(self) -> Op:
         a, left = self.var(), self.several(self.integer, "[", "]")
         b, right = self.var(), self.several(self.integer, "[", "]")
@@ -505,6 +510,7 @@ _OPS: dict[str, Callable[[_Reader], Op]] = {
     "compact": _Reader.op_compact,
     "update": _Reader.op_update,
     "copy": _Reader.op_copy,
+    "empty": _Reader.op_empty,
     "contract": _Reader.op_contract,
     "library": _Reader.op_library,
     "vjp": _Reader.op_vjp,

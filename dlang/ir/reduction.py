@@ -114,7 +114,7 @@ class Sink:
         if self.scatter:
             self.written += 3 * batch.n
         elif not self.fresh:
-            self.written += 3 * len(slots)
+            self.written += len(slots) if self.monoid == "set" else 3 * len(slots)
         data = self.data if self.version is None else self.version.read().reshape(-1)
         if self.monoid != "set" and not (self.fresh and whole):
             values = UFUNCS[self.monoid](data[slots], values)

@@ -30,6 +30,7 @@ from dlang.ir.anf import (
     Derivative,
     Destination,
     Effect,
+    Empty,
     Fields,
     For,
     Foreign,
@@ -117,6 +118,8 @@ def parts(op: Op) -> Parts:
             return Parts((op.array,), op.shape)
         case Scan(array=array) | Copy(array=array):
             return Parts((array,))
+        case Empty():
+            return Parts((), op.shape)
         case Concat():
             return Parts(op.arrays)
         case Compact():
@@ -333,6 +336,8 @@ def rebuild(
             return Update(array(op.array), sizes(op.index), atom(op.value))
         case Copy():
             return Copy(array(op.array))
+        case Empty():
+            return Empty(op.dtype, sizes(op.shape))
         case Contract():
             return Contract(array(op.a), array(op.b), op.left, op.right, op.out)
         case Library():

@@ -19,6 +19,7 @@ from dlang.ir.anf import (
     Contract,
     Copy,
     Effect,
+    Empty,
     Fields,
     For,
     Foreign,
@@ -130,6 +131,8 @@ def result_vars(op: Op, functions: Mapping[str, Function]) -> tuple[Var, ...]:
             return _one(Array(array_type(op.array).dtype, op.shape))
         case Reshape():
             return _one(Array(array_type(op.array).dtype, op.shape))
+        case Empty(dtype, shape):
+            return _one(Array(dtype, shape))
         case Concat():
             first = array_type(op.arrays[0])
             total: Size = Poly({})

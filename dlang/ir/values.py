@@ -38,6 +38,14 @@ def numpy_dtype(dtype: str) -> Any:
     return NUMPY.get(dtype, object)
 
 
+def never_written(dtype: str, shape: Sequence[int]) -> NDArray:
+    """Room for numbers; what is read before it was written is NaN, or out of range as an index."""
+    kind = numpy_dtype(dtype)
+    if dtype in FLOATS:
+        return np.full(shape, np.nan, kind)
+    return np.full(shape, False if dtype == "bool" else np.iinfo(kind).max, kind)
+
+
 HALF = ("f16", "bf16")  # whose sums are done in f32
 
 
@@ -49,9 +57,9 @@ class Lanes:
     data: NDArray
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Node:
-    """A node of a datatype; null is None."""
+    """A node of a datatype; null is None. What crosses the border makes it first and gives it its fields later."""
 
     tag: int
     fields: tuple[Any, ...]
@@ -186,10 +194,11 @@ def _uniform(sizes: NDArray) -> int | NDArray:
 
 def count_of(shape: Sequence[int]) -> int:
     """The number of elements of a shape. Raises MemoryError where NumPy could not count them."""
-    total = 1
+    total, most = 1, 1
     for size in shape:
         total *= size
-    if total >= 2**60:
+        most *= max(size, 1)
+    if most >= 2**60:
         raise MemoryError
     return total
 

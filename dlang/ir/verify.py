@@ -27,6 +27,7 @@ from dlang.ir.anf import (
     Construct,
     Contract,
     Effect,
+    Empty,
     Fields,
     For,
     Foreign,
@@ -66,12 +67,13 @@ from dlang.ir.printer import print_let
 from dlang.ir.traverse import Renaming, Replacement, parts
 from dlang.ir.types import I64, array_type, carries, dtype_of, function_named, result_vars, type_of
 from dlang.polynomials import Poly
-from dlang.primitives.table import ANY, FLOAT, INT, NUM, PRIMITIVES, WORD
+from dlang.primitives.table import ANY, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
 
 _CLASSES = {
     FLOAT: set(FLOATS),
     INT: set(INTEGERS),
     NUM: {*FLOATS, *INTEGERS},
+    ORD: {*FLOATS, *INTEGERS, "str"},
     WORD: {"u64"},
     "bool": {"bool"},
     ANY: set(DTYPES),
@@ -90,7 +92,7 @@ def verify(program: Program, ownership: bool = False) -> None:
             raise IRError(f"the function {function.name} is filed as {name}")
         try:
             _Verifier(program, function).run()
-            check_linear(function, ownership)
+            check_linear(function, program.functions, ownership)
         except IRError as error:
             raise IRError(f"in {name}: {error}") from None
 
@@ -110,6 +112,9 @@ class _Verifier:
         self.block(function.body)
         self.bind(function.results)
         self.match(function.results, function.body.results, {}, "the function's results")
+        for j, k in function.continues:
+            if not isinstance(function.params[k].type, Array) or function.results[j].type != function.params[k].type:
+                raise IRError(f"result {j} cannot continue the parameter {k}, of another type")
 
     # ---- scopes ------------------------------------------------------------------------------------------------------
     def bind(self, vars: Sequence[Var]) -> None:
@@ -318,6 +323,9 @@ class _Verifier:
                 a, b = product(array_type(op.array).shape), product(op.shape)
                 if not self.same_size(a, b):
                     raise IRError(f"{a} elements are reshaped to {b}")
+            case Empty(dtype, _):
+                if dtype == "str" or is_handle(dtype):
+                    raise IRError("an array without contents is one of numbers")
             case Concat():
                 if not op.arrays:
                     raise IRError("nothing to concatenate")

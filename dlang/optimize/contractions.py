@@ -5,6 +5,10 @@ where a and b are functions of different sets of axes that share a reduced one, 
 its own. A factor is used where it stands if it is a read by plain axes; a read by affine single axes becomes a view;
 any other is computed first, into an array over its axes, if each of its elements serves several times. Factors of kept
 axes alone multiply the product afterwards. Dot products and products of small literal sizes stay loops.
+
+In an adjoint a product `guard(c, d)` is 0 where c is 0, though d may be infinite. A product of arrays knows nothing of
+that, and gives NaN there: one pass over the result, which has fewer elements than there were products, finds out
+whether the comprehension has to run after all.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from dlang.ir.anf import (
     Contract,
     Destination,
     Function,
+    If,
     Keep,
     Let,
     Op,
@@ -38,7 +43,7 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.traverse import map_blocks, map_functions, mentioned, refresh, substitute
-from dlang.ir.types import dtype_of
+from dlang.ir.types import BOOL, I64, dtype_of
 from dlang.optimize.comps import extent, surely_total
 
 SMALL = 4  # a literal number of points up to which a product is a loop
@@ -84,6 +89,8 @@ def _comp(let: Let, op: Comp) -> Iterator[Let]:
         products = slice.products(op.body.results[k], destination)
         if products is None:
             rest.append(k)
+        elif slice.guarded(op.body.results[k]):
+            yield from _guarded(products, slice, k, let)
         else:
             yield from _added(products, let.vars[k], let)
     if len(rest) == len(op.destinations):
@@ -121,6 +128,40 @@ def _added(products: list[_Product], result: Var, like: Let) -> Iterator[Let]:
     assert total is not None
     into = destination if destination.into is not None else None
     yield Let((result,), slice.over(kept, [total], code, into, "t").lets[0].op, like.span)
+
+
+def _guarded(products: list[_Product], slice: _Slice, k: int, let: Let) -> Iterator[Let]:
+    """The lets that bind a sum of products of which some are 0 where a factor is, whatever the other factor is.
+
+    Where the other factor is not finite the product of arrays is NaN. If any is, the comprehension is what counts.
+    """
+    op, result = slice.op, let.vars[k]
+    destination = products[0].destination
+    plain = replace(destination, into=None)
+    fast = fresh(result.name, result.type)
+    yield from _added([replace(p, destination=plain) for p in products], fast, let)
+    axes = tuple([Axis(fresh("i", I64), (poly(0),), (size,)) for size in destination.shape])
+    index = tuple([poly(a.var) for a in axes])
+    value, nan, wrong = fresh("t", Scalar(dtype_of(result))), fresh("nan", BOOL), fresh("wrong", BOOL)
+    test = Block((Let((value,), Read(fast, index)), Let((nan,), Prim("isnan", (value,)))), (nan,))
+    yield Let((wrong,), Comp(axes, test, (Keep((), (), "any"),)), let.span)
+    slow, copied = fresh(result.name, result.type), fresh(result.name, result.type)
+    made = Comp(op.axes, Block(tuple(slice.code([op.body.results[k]])), (op.body.results[k],)), (plain,))
+    body = refresh(Block((Let((slow,), made, let.span), _stored(slow, fast, copied)), (copied,)), {})
+    right = result if destination.into is None else fresh(result.name, result.type)
+    yield Let((right,), If(wrong, body, Block((), (fast,))), let.span)
+    if destination.into is not None:
+        yield _stored(right, destination.into, result, "sum")
+
+
+def _stored(array: Var, into: Var, result: Var, monoid: str = "set") -> Let:
+    """The let of an array combined into another, in its place."""
+    assert isinstance(array.type, Array)
+    axes = tuple([Axis(fresh("i", I64), (poly(0),), (size,)) for size in array.type.shape])
+    index = tuple([poly(a.var) for a in axes])
+    value = fresh("t", Scalar(array.type.dtype))
+    body = Block((Let((value,), Read(array, index)),), (value,))
+    return Let((result,), Comp(axes, body, (Keep(array.type.shape, index, monoid, into),)))
 
 
 @dataclass(slots=True)
@@ -166,13 +207,23 @@ class _Slice:
     def factors(self, atom: Atom, out: list[Atom]) -> bool:
         """Collects the factors of a value; gives whether their product is to be negated."""
         match self.defined.get(atom) if isinstance(atom, Var) else None:
-            case Prim("mul" | "guard", (x, y)):  # a sum of products has a finite adjoint where it is finite itself
+            case Prim("mul" | "guard", (x, y)):
                 left = self.factors(x, out)
                 return left ^ self.factors(y, out)
             case Prim("neg", (x,)):
                 return not self.factors(x, out)
             case _:
                 out.append(atom)
+                return False
+
+    def guarded(self, atom: Atom) -> bool:
+        """Whether a value is made of a product that is 0 where a factor is 0, though the other may not be finite."""
+        match self.defined.get(atom) if isinstance(atom, Var) else None:
+            case Prim("guard"):
+                return True
+            case Prim("mul" | "add" | "sub" | "neg", args):
+                return any(map(self.guarded, args))
+            case _:
                 return False
 
     def terms(self, atom: Atom, negate: bool = False) -> Iterator[tuple[Atom, bool]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlang.ir.anf import Array, Block, Comp, Copy, Effect, Function, If, Let, Op, Program, Var
+from dlang.ir.anf import Array, Block, Comp, Copy, Effect, Empty, Function, If, Let, Op, Program, Var
 from dlang.ir.traverse import Renaming, map_functions, rebuild
 from dlang.optimize.keys import Key, Keys
 
@@ -45,7 +45,7 @@ class _Values:
     def let(self, let: Let, added: list[Key]) -> Let | None:
         renaming = self.renaming
         op = rebuild(let.op, atom=renaming.atom, size=renaming.size, block=self.block, bind=renaming.bind)
-        if isinstance(op, Effect | Copy):
+        if isinstance(op, Effect | Copy | Empty):
             return Let(tuple([renaming.bind(v) for v in let.vars]), op, let.span)
         vars = let.vars
         if isinstance(op, Comp | If):

@@ -38,51 +38,52 @@ def hoist(program: Program) -> Program:
     """The program with invariant code as far out as it may run."""
 
     def function(f: Function) -> Function:
-        return replace(f, body=_block(f.body))
+        return replace(f, body=_block(f.body, ()))
 
     return map_functions(program, function)
 
 
-def _block(block: Block) -> Block:
+def _block(block: Block, around: tuple[Axis, ...]) -> Block:
+    """around: the indices of the loops around, which are within their bounds here."""
     lets: list[Let] = []
     for let in block.lets:
-        before, op = _operation(let.op)
+        before, op = _operation(let.op, around)
         lets += before
         lets.append(let if op is let.op else Let(let.vars, op, let.span))
     return Block(tuple(lets), block.results)
 
 
-def _operation(op: Op) -> tuple[list[Let], Op]:
+def _operation(op: Op, around: tuple[Axis, ...]) -> tuple[list[Let], Op]:
     """What moves in front of an operation, and what stays."""
     match op:
         case For():
-            body = _block(op.body)
-            before, body = _split(body, {op.index, *op.params}, arrays=True)
+            body = _block(op.body, (*around, Axis(op.index, (op.low,), (op.high,))))
+            before, body = _split(body, {op.index, *op.params}, around, arrays=True)
             return before, For(op.index, op.low, op.high, op.params, op.init, body, op.early)
         case While():
-            condition, body = _block(op.condition), _block(op.body)
-            first, condition = _split(condition, set(op.params), arrays=True)
-            before, body = _split(body, set(op.params), arrays=True)
+            condition, body = _block(op.condition, around), _block(op.body, around)
+            first, condition = _split(condition, set(op.params), around, arrays=True)
+            before, body = _split(body, set(op.params), around, arrays=True)
             return first + before, While(op.params, op.init, condition, body, op.early)
         case Comp():
-            body = _block(op.body)
-            before, body = _split(body, {axis.var for axis in op.axes}, arrays=False)
+            body = _block(op.body, (*around, *op.axes))
+            before, body = _split(body, {axis.var for axis in op.axes}, around, arrays=False)
             return before, Comp(op.axes, body, op.destinations)
         case If():
-            return [], If(op.condition, _block(op.then), _block(op.otherwise))
+            return [], If(op.condition, _block(op.then, around), _block(op.otherwise, around))
         case _:
             return [], op
 
 
-def _split(block: Block, inside: set[Var], arrays: bool) -> tuple[list[Let], Block]:
+def _split(block: Block, inside: set[Var], around: tuple[Axis, ...], *, arrays: bool) -> tuple[list[Let], Block]:
     """The lets of a body that depend on nothing bound `inside`, and the rest."""
     consumed = {v for let in block.lets for v in consumed_by(let.op)}
     moved: list[Let] = []
     stay: list[Let] = []
-    for let in (part for whole in block.lets for part in (_apart(whole, inside) if arrays else [whole])):
+    for let in (part for whole in block.lets for part in (_apart(whole, inside, around) if arrays else [whole])):
         used = mentioned(let.op) + [v for var in let.vars for v in type_vars(var.type)]
         free = not any(v in inside for v in used)
-        if free and _total(let.op, arrays) and not any(v in consumed for v in let.vars):
+        if free and _total(let.op, arrays, around) and not any(v in consumed for v in let.vars):
             moved.append(let)
         else:
             inside.update(let.vars)
@@ -91,7 +92,7 @@ def _split(block: Block, inside: set[Var], arrays: bool) -> tuple[list[Let], Blo
     return moved, Block(tuple(stay), block.results)
 
 
-def _apart(let: Let, inside: set[Var]) -> list[Let]:
+def _apart(let: Let, inside: set[Var], around: tuple[Axis, ...]) -> list[Let]:
     """A comprehension of which some results depend on nothing bound `inside`: these alone, and the others."""
     op = let.op
     if not isinstance(op, Comp) or len(let.vars) < 2:
@@ -105,7 +106,7 @@ def _apart(let: Let, inside: set[Var]) -> list[Let]:
     for k, (result, d) in enumerate(zip(op.body.results, op.destinations, strict=True)):
         used = bounds | {v for e in (*d.shape, *d.index) for v in e.atoms()} | {v for v in (result, d.into) if v}
         groups.setdefault(any(v in depends for v in used), []).append(k)
-    simple = all(_total(inner.op, True, op.axes) for inner in op.body.lets)
+    simple = all(_total(inner.op, True, (*around, *op.axes)) for inner in op.body.lets)
     if len(groups) == 1 or not simple:
         return [let]
     out: list[Let] = []
@@ -130,7 +131,7 @@ def _needed(body: Block, destinations: Sequence[Destination]) -> Block:
     return Block(tuple(lets[::-1]), body.results)
 
 
-def _total(op: Op, arrays: bool, axes: Sequence[Axis] = ()) -> bool:
+def _total(op: Op, arrays: bool, axes: Sequence[Axis]) -> bool:
     """Whether an operation may run where it did not before."""
     match op:
         case View() | Contract() | Reshape() | Concat() | Scan():

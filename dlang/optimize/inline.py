@@ -2,7 +2,8 @@
 
 A call is replaced by the body of the function where that is small, called once, or works on arrays: array code gains
 from standing in one block. Recursive and large scalar functions stay functions. What a derivative names stays,
-and is inlined into; so does what has rules of its own, until derivatives are expanded.
+and is inlined into; so does what has rules of its own, until derivatives are expanded. Where `checkpoint` asks for
+code to run again it stays a function, or what is computed again would be found to be known.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def inline(program: Program, entries: Sequence[str]) -> Program:
             body = _Inliner(chosen).block(body)
             f = replace(f, body=body)
         done[name] = f
-        ruled = derivatives and f.rules is not None
+        ruled = f.rules is not None and (derivatives or f.rules.checkpoint)
         if name not in recursive and not ruled and (sites.get(name, 0) == 1 or _worthwhile(f)):
             chosen[name] = f
     result = replace(program, functions={name: done[name] for name in program.functions if name in done})

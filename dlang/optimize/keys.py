@@ -21,6 +21,7 @@ from dlang.ir.anf import (
     Construct,
     Contract,
     Effect,
+    Empty,
     Fields,
     For,
     Foreign,
@@ -150,7 +151,7 @@ class Keys:
 def _static(op: Op) -> Key:
     """What an operation holds that is neither an operand, nor a size, nor a block."""
     match op:
-        case Cast(dtype=dtype):
+        case Cast(dtype=dtype) | Empty(dtype=dtype):
             return dtype
         case Format(parts=text):
             return text

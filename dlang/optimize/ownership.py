@@ -1,6 +1,7 @@
 """Copies made explicit: what is updated in place is owned there and used nowhere afterwards. The last pass.
 
-`Update`, `into`, and the state of a loop that is updated in it consume an array. Where the value is still held, by a
+`Update`, `into`, a call of what continues its argument (`handover.py`), and the state of a loop that is updated in it
+consume an array. Where the value is still held, by a
 caller, a later use, a view, or because a loop or comprehension around would need it again, a `Copy` of it is consumed
 instead: before the loop if the loop carries it. The arrays that a function returns are its own, each a buffer for
 itself. Afterwards a back end may update in place without looking.
@@ -12,7 +13,7 @@ a root arises may consume it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir.anf import (
@@ -20,10 +21,12 @@ from dlang.ir.anf import (
     Array,
     Atom,
     Block,
+    Call,
     Check,
     Comp,
     Copy,
     Destination,
+    Empty,
     Fields,
     For,
     Function,
@@ -41,17 +44,26 @@ from dlang.ir.anf import (
     fresh,
 )  # fmt: skip
 from dlang.ir.traverse import Renaming, map_functions, mentioned, parts, walk
+from dlang.optimize.handover import Continues, handed_over
 
 
-def ownership(program: Program) -> Program:
-    """The program in which everything that is consumed is owned and dead afterwards."""
-    return map_functions(program, _function)
+def ownership(program: Program, entries: Sequence[str] = ()) -> Program:
+    """The program in which everything that is consumed is owned and dead afterwards.
+
+    entries: the functions that are called from outside.
+    """
+    program = handed_over(program, entries)
+    continues = {f.name: f.continues for f in program.functions.values() if f.continues}
+    return map_functions(program, lambda f: _function(f, continues))
 
 
-def _function(function: Function) -> Function:
-    owner = _Owner(_wanted(function), _Region())
-    for param in function.params:
-        if _is_array(param):
+def _function(function: Function, continues: Continues) -> Function:
+    owner = _Owner(_wanted(function, continues), continues, _Region())
+    handed = {k for _, k in function.continues}
+    for k, param in enumerate(function.params):
+        if k in handed:
+            owner.owned(param)
+        elif _is_array(param):
             owner.borrowed(param)
     body = owner.block(function.body, None, owned_results=range(len(function.body.results)))
     return replace(function, body=body)
@@ -62,24 +74,26 @@ def _is_array(atom: Atom) -> bool:
 
 
 # ---- what will be consumed -------------------------------------------------------------------------------------------
-def _consumed(op: Op) -> list[Var]:
+def _consumed(op: Op, continues: Continues) -> list[Var]:
     """What an operation consumes by itself; the state of loops is found by `_wanted`."""
     match op:
         case Update(array=array):
             return [array]
+        case Call(function=function, args=args):
+            return [a for _, k in continues.get(function, ()) if isinstance(a := args[k], Var)]
         case Comp():
             return [d.into for d in op.destinations if d.into is not None]
         case _:
             return []
 
 
-def _wanted(function: Function) -> set[Var]:
+def _wanted(function: Function, continues: Continues) -> set[Var]:
     """The variables whose storage is consumed somewhere later; a loop's state is updated in place if it is one."""
     work: list[Atom] = [r for r in function.body.results if _is_array(r)]
     sources: dict[Var, tuple[Atom, ...]] = {}  # what else has the storage of a variable
     for let in walk(function.body):
         op = let.op
-        work += _consumed(op)
+        work += _consumed(op, continues)
         match op:
             case View(array=array) | Reshape(array=array):
                 sources[let.vars[0]] = (array,)
@@ -132,12 +146,14 @@ class _Owner:
     """The walk of a region: who holds what."""
 
     wanted: set[Var]
+    continues: Continues
     region: _Region
     roots: dict[Var, frozenset[Var]] = field(default_factory=dict)
     holders: dict[Var, list[Var]] = field(default_factory=dict)  # of a root
     home: dict[Var, _Region] = field(default_factory=dict)  # of a root; none: borrowed
     strided: set[Var] = field(default_factory=set)  # not row-major in its storage
-    fills: dict[Var, Comp] = field(default_factory=dict)  # arrays of one value
+    fills: dict[Var, Comp | Empty] = field(default_factory=dict)  # arrays of one value, or of none yet
+    refilled: set[Var] = field(default_factory=set)  # those that were filled once more instead of being copied
     lets: list[Let] = field(default_factory=list)
 
     def borrowed(self, var: Var) -> None:
@@ -174,6 +190,8 @@ class _Owner:
     def copy(self, var: Var) -> Var:
         """Another array of the same value; one of a constant is filled again."""
         new = fresh(var.name, var.type)
+        if var in self.fills:
+            self.refilled.add(var)
         self.lets.append(Let((new,), Renaming({}, fresh=True).op(self.fills[var]) if var in self.fills else Copy(var)))
         self.owned(new)
         return new
@@ -181,7 +199,7 @@ class _Owner:
     # ---- blocks
     def block(self, block: Block, around: _Frame | None, owned_results: Iterable[int] = ()) -> Block:
         """A block in the same region as what is around it; the results at these positions shall be owned."""
-        block = reads_first(block)
+        block = reads_first(block, self.continues)
         last: dict[Var, int] = {}
         for k, let in enumerate(block.lets):
             for var in mentioned(let.op):
@@ -196,9 +214,17 @@ class _Owner:
             self.let(let, frame)
         frame.at = len(block.lets)
         results = self.results(block.results, frame, set(owned_results))
-        new = Block(tuple(self.lets), results)
+        new = self.without_dead_fills(Block(tuple(self.lets), results))
         self.lets = outer
         return new
+
+    def without_dead_fills(self, block: Block) -> Block:
+        """The block without constant arrays of which all uses were given fills of their own."""
+        refilled = self.refilled & {v for let in block.lets for v in let.vars}
+        if not refilled:
+            return block
+        used = {v for let in block.lets for v in mentioned(let.op)} | set(block.results)
+        return Block(tuple([let for let in block.lets if used.issuperset(refilled & {*let.vars})]), block.results)
 
     def results(self, results: tuple[Atom, ...], frame: _Frame, owned: set[int]) -> tuple[Atom, ...]:
         """Those at the positions `owned` hold storage of this region that no other result holds."""
@@ -231,6 +257,8 @@ class _Owner:
                 op = Update(self.consume(array, frame), index, value)
             case Comp():
                 op = self.comp(op, frame)
+            case Call():
+                op = self.call(op, frame)
             case For() | While():
                 self.loop(let, op, frame)
                 return
@@ -262,6 +290,9 @@ class _Owner:
                 self.fresh_arrays(let)
                 if len(let.vars) == 1 and not op.body.lets and op.destinations[0].into is None:
                     self.fills[let.vars[0]] = op
+            case Empty():
+                self.fresh_arrays(let)
+                self.fills[let.vars[0]] = op
             case Fields():
                 for var in let.vars:
                     if _is_array(var):
@@ -278,6 +309,14 @@ class _Owner:
         self.hold(var, self.roots_of(array))
         if array in self.strided:
             self.strided.add(var)
+
+    def call(self, op: Call, frame: _Frame) -> Call:
+        args = list(op.args)
+        for _, k in self.continues.get(op.function, ()):
+            arg = args[k]
+            assert isinstance(arg, Var)
+            args[k] = self.consume(arg, frame, [a for j, a in enumerate(args) if j != k and isinstance(a, Var)])
+        return Call(op.function, tuple(args))
 
     def comp(self, op: Comp, frame: _Frame) -> Comp:
         used = mentioned(op.body)
@@ -331,7 +370,7 @@ class _Owner:
 
 
 # ---- order -----------------------------------------------------------------------------------------------------------
-def reads_first(block: Block) -> Block:
+def reads_first(block: Block, continues: Continues) -> Block:
     """Reads of an array that another let consumes stand before it, where their index is known there."""
     consumer: dict[Var, int] = {}
     shown: dict[Var, Var] = {}  # what a view or reshape is of
@@ -348,7 +387,7 @@ def reads_first(block: Block) -> Block:
                 moved.add(k)
                 defined[let.vars[0]] = at - 1
                 continue
-        for var in _consumed(let.op):
+        for var in _consumed(let.op, continues):
             consumer.setdefault(var, k)
         if isinstance(let.op, For | While):
             for init in let.op.init:

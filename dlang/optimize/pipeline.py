@@ -1,6 +1,6 @@
 """The order of the passes: the one file of this folder that knows derivatives.
 
-normalise     inline · simplify · CSE · DCE · distribute, so that every comprehension is a perfect nest
+normalise     inline · bounds · simplify · CSE · DCE · hoist · distribute, so that every comprehension is a perfect nest
 derivatives   the innermost first, each result normalised again, until none is left
 afterwards    tail calls · contractions · hoist · fuse · simplify · CSE · DCE · hoist · ownership
 """
@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlang.ad.expand import expand_innermost
+from dlang.ad.savings import Savings
 from dlang.ir.anf import Program
 from dlang.ir.verify import verify as verify_program
+from dlang.optimize.bounds import bounds
 from dlang.optimize.contractions import contractions
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
@@ -29,6 +31,7 @@ STAGES = ("mono", "normal", "ad", "opt")
 DEEPEST = 64  # derivatives of derivatives; each round removes one
 
 Observer = Callable[[str, Program], None]
+Witness = Callable[[Savings], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,11 @@ def _plain(name: str, function: Callable[[Program], Program], when: str) -> Pass
 
 PASSES: tuple[Pass, ...] = (
     Pass("inline", inline, NORMAL),
+    _plain("bounds", bounds, NORMAL),
     _plain("simplify", simplify, NORMAL),
     _plain("cse", cse, NORMAL),
     _plain("dce", dce, NORMAL),
+    _plain("hoist", hoist, NORMAL),  # what a loop computes in every trip would be saved in every trip
     _plain("distribute", distribute, NORMAL),
     _plain("simplify", simplify, NORMAL),
     _plain("cse", cse, NORMAL),
@@ -61,7 +66,7 @@ PASSES: tuple[Pass, ...] = (
     _plain("cse", cse, AFTER),
     _plain("dce", dce, AFTER),
     _plain("hoist", hoist, AFTER),
-    _plain("ownership", ownership, AFTER),
+    Pass("ownership", ownership, AFTER),
 )
 
 
@@ -81,18 +86,22 @@ def normalise(program: Program, entries: Sequence[str], verify: bool = False) ->
 
 
 def optimise(
-    program: Program, entries: Sequence[str], verify: bool = False, observe: Observer | None = None
+    program: Program,
+    entries: Sequence[str],
+    verify: bool = False,
+    observe: Observer | None = None,
+    saw: Witness | None = None,
 ) -> Program:
     """The program as the back ends want it; `entries` are the functions that are called from outside.
 
-    observe: called after each of `STAGES` with its name and the program.
+    observe: called after each of `STAGES` with its name and the program. saw: with what each derivative saves.
     """
     seen = observe or (lambda stage, program: None)
     seen("mono", program)
     program = normalise(program, entries, verify)
     seen("normal", program)
     for _ in range(DEEPEST):
-        expanded = expand_innermost(program)
+        expanded = expand_innermost(program, saw)
         if expanded is None:
             break
         if verify:

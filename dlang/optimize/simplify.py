@@ -38,9 +38,11 @@ from dlang.ir.anf import (
     Type,
     Update,
     Var,
+    Variant,
     View,
     While,
     fresh,
+    is_handle,
     poly,
 )  # fmt: skip
 from dlang.ir.traverse import Renaming, map_functions, rebuild, substitute, walk
@@ -138,7 +140,7 @@ class _Walk:
             case If() if isinstance(known := self.renaming.atom(op.condition), Lit):
                 self.splice(op.then if known.value else op.otherwise, let.vars)
                 return
-            case Fields(_, node) if isinstance(made := self.definition(self.renaming.atom(node)), Construct):
+            case Fields(variant, node) if (made := self.made(self.renaming.atom(node), variant)) is not None:
                 self.renaming.env.update(zip(let.vars, made.args, strict=True))
                 return
             case For() | While():
@@ -166,6 +168,11 @@ class _Walk:
         kept = self.several(new, let.vars)
         if kept is not None:
             self.keep(tuple([self.renaming.bind(v) for v in kept[0]]), kept[1], let)
+
+    def made(self, node: Atom, variant: Variant) -> Construct | None:
+        """The operation that makes a node, if it is known. An arm that is never reached may take it for another one."""
+        made = self.definition(node)
+        return made if isinstance(made, Construct) and made.variant.tag == variant.tag else None
 
     def splice(self, block: Block, vars: tuple[Var, ...]) -> None:
         """A block that surely runs, in place of the operation that bound `vars` to its results."""
@@ -276,6 +283,8 @@ class _Walk:
         if not undecided:
             return value
         if array not in self.local or len(index) > 1 or len(undecided) > _FEW or not _simple(index[0]):
+            return None
+        if is_handle(dtype_of(array)):  # a node is chosen by a branch
             return None
         at: Atom = Lit(int(index[0].constant or 0), "i64") if index[0].atom is None else index[0].atom
         for write in reversed(undecided):

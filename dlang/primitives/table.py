@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FLOAT, NUM, INT, WORD, BOOL, ANY = "Float", "Num", "Int", "u64", "bool", "Any"
+FLOAT, NUM, ORD, INT, WORD, BOOL, ANY = "Float", "Num", "Ord", "Int", "u64", "bool", "Any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +118,13 @@ _ROWS = (
     _one("floor", FLOAT, "np.floor(x)", None),
     _one("ceil", FLOAT, "np.ceil(x)", None),
     _one("round", FLOAT, "np.rint(x)", None),
-    # comparison, on numbers; eq and ne also on truth values and strings
+    # comparison, on numbers and strings; eq and ne also on truth values
     _two("eq", ANY, "x == y", None, None, "bool", True),
     _two("ne", ANY, "x != y", None, None, "bool", True),
-    _two("lt", NUM, "x < y", None, None, "bool"),
-    _two("le", NUM, "x <= y", None, None, "bool"),
-    _two("gt", NUM, "x > y", None, None, "bool"),
-    _two("ge", NUM, "x >= y", None, None, "bool"),
+    _two("lt", ORD, "x < y", None, None, "bool"),
+    _two("le", ORD, "x <= y", None, None, "bool"),
+    _two("gt", ORD, "x > y", None, None, "bool"),
+    _two("ge", ORD, "x >= y", None, None, "bool"),
     _one("isnan", FLOAT, "np.isnan(x)", None, "bool"),
     _one("isfinite", FLOAT, "np.isfinite(x)", None, "bool"),
     # truth values; both sides are computed

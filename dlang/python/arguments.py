@@ -1,4 +1,4 @@
-"""From Python's arguments to leaves: what was given is matched with the declared types, sizes included.
+"""Matches Python's arguments with the declared types, sizes included.
 
 A NumPy array or scalar has its dtype, and nothing converts it; Python's own numbers and lists take the dtype that is
 asked for. What a size, a type or a number of axes stands for is fixed by one argument, and the others must agree.
@@ -6,31 +6,35 @@ asked for. What a size, a type or a number of axes stands for is fixed by one ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from dlang.diagnostics import DlangError, error
+from dlang.ir import anf
 from dlang.ir.anf import Scalar, poly
 from dlang.polynomials import Poly
-from dlang.runtime.values import NUMPY, as_array, describe, dtype_name, number
-from dlang.specialize.frame import substituted
-from dlang.specialize.structs import declaration, field_names, is_a, variant_of
-from dlang.specialize.types import STATIC, Bindings, Mono, MonoArray, MonoData, MonoEnum, MonoTuple
+from dlang.python.given import first, is_weak, turn, type_of, weight
+from dlang.python.indices import check_indices
+from dlang.runtime.values import NUMPY, as_array, describe, dtype_name, number, texts
+from dlang.specialize.frame import array_of, substituted
+from dlang.specialize.structs import field_names, is_a, variant_of
+from dlang.specialize.types import STATIC, Bindings, Bound, Mono, MonoArray, MonoName, MonoTuple
 from dlang.typecheck import types as ty
 from dlang.typecheck.core import FnDecl, Param
 from dlang.typecheck.printing import Names
-from dlang.typecheck.types import DataDecl, Floor, RowVar, Shape, Size, SizeAtom, SizeVar, Type, TypeVar
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """An argument: what it is, with the sizes that it has, and its leaves in order."""
-
-    mono: Mono
-    leaves: tuple[Any, ...]
+from dlang.typecheck.types import (
+    DataDecl,
+    Floor,
+    RowVar,
+    Shape,
+    Size,
+    SizeAtom,
+    SizeVar,
+    Type,
+    TypeData,
+    TypeVar,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,168 +48,179 @@ class Fixed:
 # ---- matching --------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Matcher:
-    """Matches the arguments of one call."""
+    """Matches the arguments of one call.
+
+    thorough: looks at every part of a tree, also where that says no more of its type. structures: what stands for a
+    variable where that is a tuple, a struct, an enum, or a list of them.
+    """
 
     decl: FnDecl
+    thorough: bool = False
     types: dict[TypeVar, Fixed] = field(default_factory=dict)
+    structures: dict[TypeVar, Type] = field(default_factory=dict)
     sizes: dict[SizeVar, Fixed] = field(default_factory=dict)
     rows: dict[RowVar, Fixed] = field(default_factory=dict)
     _current: Param | None = None
     _whole: Any = None
+    _part: tuple[Any, Type] = (None, ty.UNIT)  # of the whole, what is looked at
     _open: list[tuple[Param, Any, Size, int]] = field(default_factory=list)
+    _deep: list[tuple[Any, TypeData]] = field(default_factory=list)  # parts of trees, matched one after another
+    _weak: list[tuple[Any, TypeVar]] = field(default_factory=list)  # what says little of a variable comes last
+    _known: set[TypeData] = field(default_factory=set)
+    _seen: set[tuple[int, TypeData]] = field(default_factory=set)
+    _recursive: dict[DataDecl, bool] = field(default_factory=dict)
+    _fields: dict[tuple[TypeData, type], list[tuple[str, Type]]] = field(default_factory=dict)
 
-    def match(self, values: Mapping[Param, Any]) -> list[Given]:
-        """The arguments, in the order of the parameters; raises a `DlangError` where one does not fit."""
-        found: dict[Param, Given] = {}
+    def match(self, values: Mapping[Param, Any]) -> None:
+        """Finds what the variables stand for; raises a `DlangError` where an argument does not fit."""
         # Python's own numbers come late, for they take the dtype that the others fix. Among the others those with few
         # axes come first: of labels [n] and images [n, 64] that differ, the message is about the images.
-        for param in sorted(values, key=lambda p: (_turn(values[p]), _axes(p.local.type))):
+        for param in sorted(values, key=lambda p: (turn(values[p]), _axes(p.local.type))):
             self._current, self._whole = param, values[param]
-            found[param] = self._value(values[param], param.local.type)
-            size = param.local.size
-            if size is not None:
-                count = int(found[param].leaves[0])
-                if count < 0:
+            self._value(values[param], param.local.type)
+            while self._deep or self._weak:
+                while self._deep:
+                    self._data(*self._deep.pop())
+                weak, self._weak = sorted(self._weak, key=weight), []
+                for value, v in weak:
+                    self._variable(value, v, late=True)
+            if (size := param.local.size) is not None:
+                count = int(values[param])
+                if size.opened:  # a value that types mention, which a size has to be only where an array is made
+                    self.sizes[size] = Fixed(count, self._name)
+                elif count < 0:
                     raise self._wrong("a size is not negative")
-                self._size(Size(Poly.of(size)), count)
+                else:
+                    self._size(Size(Poly.of(size)), count)
         for param, whole, waiting, actual in self._open:
             self._current, self._whole = param, whole
             if self._evaluated(waiting) != actual:
                 raise self._wrong()
-        return [found[p] for p in self.decl.params if p in found]
+        check_indices(self.decl, values, self._evaluated)
 
-    def _value(self, value: Any, t: Type) -> Given:
+    def _value(self, value: Any, t: Type) -> None:
         t = ty.resolve(t)
+        self._part = value, t
         match t:
-            case ty.TypeCon(dtype):
-                return self._scalar(value, dtype)
-            case ty.TypeVar():
-                return self._variable(value, t)
-            case ty.TypeArray(element, shape):
-                return self._array(value, ty.resolve(element), ty.resolve_shape(shape))
-            case ty.TypeTuple(items):
-                if not isinstance(value, tuple) or len(value) != len(items):
+            case ty.TypeCon("str"):
+                if not isinstance(value, str):
                     raise self._wrong()
-                parts = [self._value(v, i) for v, i in zip(value, items, strict=True)]
-                return Given(MonoTuple(tuple(p.mono for p in parts)), _leaves(parts))
-            case ty.TypeData(decl, args):
-                return self._struct(value, decl, args)
+            case ty.TypeCon(dtype):
+                if number(value, dtype) is None:
+                    raise self._wrong()
+            case ty.TypeVar():
+                self._variable(value, t)
+            case ty.TypeArray(element, shape):
+                self._array(value, ty.resolve(element), ty.resolve_shape(shape))
+            case ty.TypeTuple(items):
+                self._tuple(value, items)
+            case ty.TypeData():
+                if not self._is_recursive(t.decl):
+                    self._data(value, t)
+                elif (self.thorough or not self._is_known(t)) and (id(value), t) not in self._seen:
+                    self._seen.add((id(value), t))
+                    self._deep.append((value, t))
             case ty.TypeFn():
                 if value is not self._whole:
                     raise self._wrong("a function inside of another argument cannot be passed from Python yet")
                 if not callable(value):
                     raise self._wrong()
-                return Given(STATIC, ())
 
-    def _scalar(self, value: Any, dtype: str) -> Given:
-        if dtype == "str":
-            if not isinstance(value, str):
-                raise self._wrong()
-            return Given(Scalar("str"), (str(value),))
-        scalar = number(value, dtype)
-        if scalar is None:
+    def _is_known(self, t: TypeData) -> bool:
+        """Whether no part of a value can say more of the type; that it is of the type is seen when it crosses."""
+        if t not in self._known:
+            if not all(isinstance(v, TypeVar) and v in self.types for v in _variables(t)):
+                return False
+            self._known.add(t)
+        return True
+
+    def _is_recursive(self, decl: DataDecl) -> bool:
+        if decl not in self._recursive:
+            self._recursive[decl] = contains_itself(decl)
+        return self._recursive[decl]
+
+    def _tuple(self, value: Any, items: tuple[Type, ...]) -> None:
+        if not items and (value is None or value == ()):
+            return
+        if not items or not isinstance(value, tuple) or len(value) != len(items):
             raise self._wrong()
-        return Given(Scalar(dtype), (scalar,))
+        for v, i in zip(value, items, strict=True):
+            self._value(v, i)
 
-    def _array(self, value: Any, element: Type, shape: Shape) -> Given:
+    def _array(self, value: Any, element: Type, shape: Shape) -> None:
+        if isinstance(element, TypeVar) and isinstance(value, list) and element not in self.types:
+            if element in self.structures or type_of(first(value)) is not None:
+                self._list(value, element, shape)
+                return
         if isinstance(element, ty.TypeData | ty.TypeTuple):
-            return self._array_of_structures(value, element, shape)
+            self._list(value, element, shape)
+            return
         dtype = element.name if isinstance(element, ty.TypeCon) else self._dtype_of(element)
-        array = as_array(value, dtype)
-        found = None if array is None else dtype_name(array.dtype)
+        array = texts(value) if dtype == "str" else as_array(value, dtype)
+        found = None if array is None else "str" if dtype == "str" else dtype_name(array.dtype)
         if found is None:
             raise self._wrong()
         if isinstance(element, TypeVar):
             self._bind_type(element, Scalar(found))
         elif found != dtype:
-            raise self._wrong(_conversion(dtype))
+            raise self._wrong("" if isinstance(value, list) else _conversion(dtype))
         self._shape(shape, array.shape)
-        return _leaf(array)
 
-    def _array_of_structures(self, value: Any, element: Type, shape: Shape) -> Given:
-        """A list of structs or tuples: one array for each leaf."""
-        if shape.row is not None or len(shape.pre) != 1 or not isinstance(value, list) or not value:
-            raise self._wrong("an array of structures is given as a list of them, which is not empty")
-        self._shape(shape, (len(value),))
-        parts = [self._value(v, element) for v in value]
-        leaves = tuple(np.stack(column) for column in zip(*(p.leaves for p in parts), strict=True))
-        if any(p.mono != parts[0].mono for p in parts):
-            raise self._wrong("its elements have different sizes")
-        return Given(MonoArray(parts[0].mono, (poly(len(value)),)), leaves)
+    def _list(self, value: Any, element: Type, shape: Shape) -> None:
+        """An array of structures: a list of them, nested for several axes."""
+        if shape.row is not None or not isinstance(value, list):
+            raise self._wrong("an array of structures is given as a list of them")
+        extents, items = [], value
+        for axis in range(len(shape.pre)):
+            if axis:
+                if len({len(v) if isinstance(v, list) else -1 for v in items}) > 1:
+                    raise self._wrong("its rows have several lengths")
+                extents.append(len(items[0]) if items and isinstance(items[0], list) else 0)
+                items = [x for v in items if isinstance(v, list) for x in v]
+            else:
+                extents.append(len(items))
+        self._shape(shape, tuple(extents))
+        for v in items:
+            self._value(v, element)
 
-    def _struct(self, value: Any, decl: DataDecl, args: tuple[Type | Size | Shape, ...]) -> Given:
-        if not decl.is_struct:
-            return self._enum(value, decl, args)
-        if not is_a(value, decl):
-            raise self._wrong()
-        by = dict(zip(decl.params, args, strict=True))
-        parts = [self._value(getattr(value, str(name)), substituted(t, by)) for name, t in decl.variants[0].fields]
-        return Given(MonoData(decl, tuple(p.mono for p in parts)), _leaves(parts))
-
-    def _enum(self, value: Any, decl: DataDecl, args: tuple[Type | Size | Shape, ...]) -> Given:
-        """The tag, and the fields of every variant: those of the others are zeros."""
-        if contains_itself(decl):
-            raise self._wrong("an enum that contains itself cannot be passed from Python yet")
-        variant = variant_of(value, decl)
-        if variant is None:
-            raise self._wrong()
-        by = dict(zip(decl.params, args, strict=True))
-        names = field_names(variant)
-        own = [
-            self._value(getattr(value, n), substituted(t, by)) for n, (_, t) in zip(names, variant.fields, strict=True)
-        ]
-        parts = [
-            own if v is variant else [self._nothing(substituted(t, by)) for _, t in v.fields] for v in decl.variants
-        ]
-        mono = MonoEnum(decl, tuple(tuple(p.mono for p in fields) for fields in parts))
-        return Given(mono, (np.int64(decl.variants.index(variant)), *_leaves([p for fields in parts for p in fields])))
-
-    def _nothing(self, t: Type) -> Given:
-        """A value of a type that nobody looks at."""
-        t = ty.resolve(t)
-        match t:
-            case ty.TypeCon("str"):
-                return Given(Scalar("str"), ("",))
-            case ty.TypeCon(dtype):
-                return self._scalar(False if dtype == "bool" else 0, dtype)
-            case ty.TypeVar() if isinstance(fixed := self.types.get(t), Fixed) and isinstance(fixed.value, Scalar):
-                return self._nothing(ty.TypeCon(fixed.value.dtype))
-            case ty.TypeTuple(items):
-                parts = [self._nothing(i) for i in items]
-                return Given(MonoTuple(tuple(p.mono for p in parts)), _leaves(parts))
-            case ty.TypeData(decl, args) if decl.is_struct:
-                by = dict(zip(decl.params, args, strict=True))
-                parts = [self._nothing(substituted(f, by)) for _, f in decl.variants[0].fields]
-                return Given(MonoData(decl, tuple(p.mono for p in parts)), _leaves(parts))
-            case ty.TypeData(decl, args) if not contains_itself(decl):
-                by = dict(zip(decl.params, args, strict=True))
-                rows = [[self._nothing(substituted(f, by)) for _, f in v.fields] for v in decl.variants]
-                mono = MonoEnum(decl, tuple(tuple(p.mono for p in row) for row in rows))
-                return Given(mono, (np.int64(0), *_leaves([p for row in rows for p in row])))
-            case ty.TypeArray(ty.TypeCon(dtype), shape) if shape.row is None and dtype in NUMPY:
-                sizes = [self._evaluated(s) for s in shape.pre]
-                if None not in sizes:
-                    return _leaf(np.zeros([s or 0 for s in sizes], NUMPY[dtype]))
-        raise self._wrong("what another variant would hold is not known: give what says it before, or annotate it")
+    def _data(self, value: Any, t: TypeData) -> None:
+        """A struct, or an enum."""
+        key = t, type(value)
+        if key not in self._fields:
+            if t.decl.is_struct:
+                variant = t.decl.variants[0] if is_a(value, t.decl) else None
+            else:
+                variant = variant_of(value, t.decl)
+            if variant is None:
+                raise self._wrong()
+            by = dict(zip(t.decl.params, t.args, strict=True))
+            types = [substituted(f, by) for _, f in variant.fields]
+            self._fields[key] = list(zip(field_names(variant), types, strict=True))
+        for name, f in self._fields[key]:
+            self._value(getattr(value, name), f)
 
     # ---- variables of the scheme ----
-    def _variable(self, value: Any, v: TypeVar) -> Given:
+    def _variable(self, value: Any, v: TypeVar, late: bool = False) -> None:
         """A value of any type; a number of Python's takes the dtype that is known."""
-        if isinstance(value, tuple):
-            parts = [self._value(x, TypeVar(0)) for x in value]
-            given = Given(MonoTuple(tuple(p.mono for p in parts)), _leaves(parts))
-        elif (decl := declaration(value)) is not None:
-            parts = [self._value(getattr(value, str(n)), TypeVar(0)) for n, _ in decl.variants[0].fields]
-            given = Given(MonoData(decl, tuple(p.mono for p in parts)), _leaves(parts))
-        elif isinstance(value, str):
-            given = Given(Scalar("str"), (str(value),))
-        else:
-            array = as_array(value, self._dtype_of(v))
-            if array is None or dtype_name(array.dtype) is None:
-                raise self._wrong()
-            given = _leaf(array)
-        self._bind_type(v, given.mono)
-        return given
+        if v not in self.types and v not in self.structures:
+            if not late and (value is None or is_weak(value)) and value is not self._whole:
+                self._weak.append((value, v))
+                return
+            found = type_of(value)
+            if found is not None:
+                self._of_class(v, None)
+                self.structures[v] = found
+        if v in self.structures:
+            self._value(value, self.structures[v])
+            return
+        if isinstance(value, str):
+            self._bind_type(v, Scalar("str"))
+            return
+        array = as_array(value, self._dtype_of(v))
+        dtype = None if array is None else dtype_name(array.dtype)
+        if dtype is None:
+            raise self._wrong()
+        self._bind_type(v, MonoArray(Scalar(dtype), tuple(map(poly, array.shape))) if array.ndim else Scalar(dtype))
 
     def _dtype_of(self, v: Type) -> str | None:
         """The dtype that a variable is known to have, else the one that its classes ask for."""
@@ -222,10 +237,13 @@ class Matcher:
         if fixed is not None and fixed.value != mono:
             raise self._wrong()
         scalar = _element(mono)
-        for name in v.classes & ty.CLASSES.keys():
-            if not isinstance(scalar, Scalar) or scalar.dtype not in ty.CLASSES[name]:
-                raise self._wrong(f"it must be of the class {name}")
+        self._of_class(v, scalar.dtype if isinstance(scalar, Scalar) else None)
         self.types.setdefault(v, Fixed(mono, self._name))
+
+    def _of_class(self, v: TypeVar, dtype: str | None) -> None:
+        for name in v.classes & ty.CLASSES.keys():
+            if dtype not in ty.CLASSES[name]:
+                raise self._wrong(f"it must be of the class {name}")
 
     def _shape(self, shape: Shape, actual: tuple[int, ...]) -> None:
         """Matches axes: those before a row, those after it, and the row with what is left."""
@@ -275,12 +293,56 @@ class Matcher:
         except KeyError:
             return None
 
+    # ---- what was found ----
     def bindings(self) -> Bindings:
         """What the variables of the scheme stand for at this call, after `match`."""
-        found: Bindings = {v: f.value for v, f in self.types.items()}
-        found.update({v: poly(f.value) for v, f in self.sizes.items()})
-        found.update({v: tuple(map(poly, f.value)) for v, f in self.rows.items()})
+        found: Bindings = {}
+        for v in self.decl.variables:
+            match v:
+                case TypeVar() if v in self.types or v in self.structures:
+                    found[v] = self.mono(v)
+                case SizeVar() if v not in self.decl.opened:
+                    found[v] = self._known_size(Size(Poly.of(v)))
+                case RowVar():
+                    found[v] = tuple(map(poly, self.rows[v].value)) if v in self.rows else ()
+                case _:
+                    pass
         return found
+
+    def mono(self, t: Type) -> Mono:
+        """A type at this call, structs and enums by their names. A size or a row that no argument tells is empty."""
+        t = ty.resolve(t)
+        match t:
+            case ty.TypeCon(name):
+                return Scalar(name)
+            case TypeVar() if t in self.structures:
+                return self.mono(self.structures[t])
+            case TypeVar() if t in self.types:
+                found: Mono = self.types[t].value
+                return found
+            case TypeVar():
+                return MonoTuple(())
+            case ty.TypeArray(element, shape):
+                return array_of(self.mono(element), self._known_shape(shape))
+            case ty.TypeTuple(items):
+                return MonoTuple(tuple([self.mono(i) for i in items]))
+            case ty.TypeFn():
+                return STATIC
+            case ty.TypeData(decl, args):
+                return MonoName(decl, tuple([self._bound(a) for a in args]))
+
+    def _bound(self, a: Type | Size | Shape) -> Bound:
+        if isinstance(a, Size):
+            return self._known_size(a)
+        return self._known_shape(a) if isinstance(a, Shape) else self.mono(a)
+
+    def _known_size(self, size: Size) -> anf.Size:
+        return poly(self._evaluated(size) or 0)
+
+    def _known_shape(self, shape: Shape) -> tuple[anf.Size, ...]:
+        s = ty.resolve_shape(shape)
+        row = tuple(map(poly, self.rows[s.row].value)) if s.row in self.rows else ()
+        return (*map(self._known_size, s.pre), *row, *map(self._known_size, s.post))
 
     # ---- messages ----
     @property
@@ -292,8 +354,14 @@ class Matcher:
         assert self._current is not None
         local = self._current.local
         names = Names()
-        wanted = names.type(local.type)
+        wanted = names.type(local.type) if local.size is None else "size"
         known = [f"{n} from `{by}`" for n, by in self._reasons(local.type, names) if by != local.name]
+        if local.size in self.sizes:
+            fixed = self.sizes[local.size]
+            known.append(f"{local.name} = {fixed.value} from `{fixed.by}`")
+        part, t = self._part
+        if not why and part is not self._whole:
+            why = f"in it {describe(part)}, expected {names.type(t)}"
         message = ", ".join([f"argument `{local.name}`: expected {wanted}", *known, f"got {describe(self._whole)}"])
         return error("E0960", message + (f" ({why})" if why else ""), local.span)
 
@@ -370,32 +438,8 @@ def _axes(t: Type) -> int:
 
 
 # ---- Python's values -------------------------------------------------------------------------------------------------
-def _is_weak(value: Any) -> bool:
-    """Whether a value takes the dtype that is asked for: Python's numbers, and lists of them."""
-    return isinstance(value, int | float | list) and not isinstance(value, np.generic)
-
-
-def _turn(value: Any) -> int:
-    """When an argument is matched: the later, the less it says of what variables stand for."""
-    if value is None or hasattr(type(value), "__dlang_variant__"):
-        return 1 if getattr(value, "__dataclass_fields__", None) else 3
-    return 2 if _is_weak(value) else 0
-
-
-def _leaf(array: Any) -> Given:
-    """An array, or the number that one without axes is."""
-    scalar = Scalar(str(dtype_name(array.dtype)))
-    if not array.ndim:
-        return Given(scalar, (array[()],))
-    return Given(MonoArray(scalar, tuple(map(poly, array.shape))), (array,))
-
-
 def _element(mono: Mono) -> Mono:
     return mono.element if isinstance(mono, MonoArray) else mono
-
-
-def _leaves(parts: Sequence[Given]) -> tuple[Any, ...]:
-    return tuple(leaf for p in parts for leaf in p.leaves)
 
 
 def _conversion(wanted: str | None) -> str:
@@ -413,7 +457,12 @@ def mono_text(mono: Mono) -> str:
             return f"{mono_text(element)}[{', '.join(map(str, shape))}]"
         case MonoTuple(items):
             return f"({', '.join(map(mono_text, items))})"
-        case MonoData(decl, _):
-            return decl.name
+        case MonoName(decl, args):
+            inner = [", ".join(map(str, a)) if isinstance(a, tuple) else _bound_text(a) for a in args]
+            return decl.name + (f"<{', '.join(inner)}>" if inner else "")
         case _:
             return "a function"
+
+
+def _bound_text(b: Mono | anf.Size) -> str:
+    return str(b) if isinstance(b, Poly) else mono_text(b)

@@ -42,6 +42,8 @@ def _derived(kind: str, f: Any, wrt: Parameters | None) -> Function:
     if not decl.params:
         raise _refused(kind, decl, "it has no parameter")
     positions = tuple(_position(kind, decl, n) for n in names)
+    if not positions or len(set(positions)) < len(positions):
+        raise _refused(kind, decl, "`wrt` names a parameter twice, or none")
     return _once(function, (kind, positions, single), lambda: _form(kind, function, positions, single))
 
 
@@ -116,7 +118,8 @@ def _pushed(f: Function) -> Function:
         core.Param(core.Local(n, p.local.type, span=p.local.span)) for n, p in zip(own, decl.params, strict=True)
     )
     params = decl.params + tangents
-    value = TypeTuple((result, result))
+    # A size that is known only when it runs is found by the checker, from the expression.
+    value: Type = TypeVar(0, rigid=True) if decl.opened else TypeTuple((result, result))
     t = TypeFn(tuple(p.local.type for p in params), value)
     form = core.Derivative(t, decl.span, "jvp", at_its_own_types(decl), wrt, len(wrt) == 1)
     args = tuple(reference(p, decl.span) for p in params)
@@ -124,13 +127,15 @@ def _pushed(f: Function) -> Function:
     bare = len(names) == 1
     given = [", ".join(x) if bare else f"({', '.join(x)})" for x in (names, own)]
     expression = f"(|{', '.join([*names, *own])}| jvp({f.expression}, {given[0]}, {given[1]}))"
-    return Function(f.program, derived, expression, f.settle)
+    return Function(f.program, derived, expression, f.settle or bool(decl.opened))
 
 
 def _pulled(f: Function) -> Function:
     """`vjp` as a function of the arguments and a cotangent."""
     decl, wrt, result = f.decl, _differentiable("vjp", f), f.decl.result
     assert result is not None
+    if decl.opened:
+        raise _refused("vjp", decl, "the size of its result is known only when it runs, and a cotangent has that size")
     names = [p.local.name for p in decl.params]
     (own,) = _unused(["cotangent"], names)
     cotangent = core.Param(core.Local(own, result, span=decl.span))
@@ -159,8 +164,6 @@ def _unused(names: Sequence[str], taken: Sequence[str]) -> list[str]:
 
 
 def _differentiable(kind: str, f: Function) -> tuple[int, ...]:
-    if f.decl.opened:
-        raise _refused(kind, f.decl, "the size of its result is known only when it runs")
     found = tuple(k for k, p in enumerate(f.decl.params) if not p.nodiff)
     if not found:
         raise _refused(kind, f.decl, "it has no parameter to differentiate in")

@@ -9,8 +9,9 @@ from typing import Any
 
 from dlang.diagnostics import DlangError, Span, error
 from dlang.polynomials import Poly
-from dlang.python.arguments import Given, Matcher
+from dlang.python.arguments import Matcher
 from dlang.python.callables import Passed, of_language, of_python
+from dlang.python.indices import asks_for_indices
 from dlang.python.instances import Prepared, Program
 from dlang.python.repeats import Conversion, conversions, converted, seen_before
 from dlang.runtime.values import describe, number
@@ -36,6 +37,7 @@ class Function:
         self.derived: dict[object, Function] = {}  # what has been made of it by `dlang.grad` and its relatives
         self._partial: dict[tuple[core.Param, ...], core.FnDecl] = {}
         self._sizes = [p.local.size is not None for p in decl.params]
+        self._indices = asks_for_indices(decl)
         self._own_seed = any(p.local.name == "seed" for p in decl.params)
         self._takes_functions = any(isinstance(resolve(p.local.type), TypeFn) for p in decl.params)
         self._foreign: dict[core.Param, Passed] = {}
@@ -48,7 +50,7 @@ class Function:
         seed = self._seed(named.pop("seed")) if "seed" in named and self._draws(args) else 0
         if self._takes_functions:
             return self._with_functions(self._assigned(args, named), seed)
-        fits = not named and len(args) <= len(self._sizes)
+        fits = not named and len(args) <= len(self._sizes) and not self._indices
         seen = seen_before(args, self._sizes) if fits else None
         known = self._prepared.get(seen.key) if seen is not None else None
         if seen is not None and known is not None:
@@ -89,15 +91,27 @@ class Function:
     def _matched(self, given: Mapping[core.Param, Any]) -> tuple[Prepared, list[Any]]:
         """Arguments compared with the declared types; raises a `DlangError` where one does not fit."""
         matcher = Matcher(self.decl)
-        found = matcher.match(given)
+        matcher.match(given)
         if self.settle:
-            return self._settled(given, found)
+            return self._settled(given, matcher)
         decl = self.decl if len(given) == len(self.decl.params) else self._without_defaults(tuple(given))
-        return self.program.prepare(decl, matcher.bindings()), [leaf for g in found for leaf in g.leaves]
+        return self._prepared_with(decl, matcher, given)
+
+    def _prepared_with(
+        self, decl: core.FnDecl, matcher: Matcher, given: Mapping[core.Param, Any]
+    ) -> tuple[Prepared, list[Any]]:
+        bindings = {v: bound for v, bound in matcher.bindings().items() if v not in decl.opened}
+        prepared = self.program.prepare(decl, bindings)
+        leaves = prepared.leaves(list(given.values()))
+        if leaves is None:
+            Matcher(matcher.decl, thorough=True).match(given)
+            raise self.misuse("is given a value that holds itself")
+        return prepared, leaves
 
     def _with_functions(self, given: Mapping[core.Param, Any], seed: int) -> Any:
         """The value of a call with functions among the arguments."""
-        found = Matcher(self.decl).match(given)
+        found = Matcher(self.decl)
+        found.match(given)
         known = [p.local.type for p in self.decl.params if not isinstance(resolve(p.local.type), TypeFn)]
         functions: dict[str, Passed] = {}
         values: dict[str, Any] = {}
@@ -125,7 +139,7 @@ class Function:
     def _settled(
         self,
         given: Mapping[core.Param, Any],
-        found: Sequence[Given],
+        found: Matcher,
         functions: Mapping[str, Passed] | None = None,
         values: Mapping[str, Any] | None = None,
     ) -> tuple[Prepared, list[Any]]:
@@ -138,11 +152,22 @@ class Function:
         if not by_name and len(given) < len(self.decl.params):
             missing = next(p.local.name for p in self.decl.params if p not in given)
             raise self.misuse(f"needs `{missing}`")
-        decl = self.program.settled.at(self.decl, self.expression, names, found, by_name, functions)
+        types = [found.mono(p.local.type) for p in given]
+        decl = self.program.settled.at(self.decl, self.expression, names, types, by_name, functions)
         matcher = Matcher(decl)
-        passed = list(given.values() if values is None else values.values())
-        again = matcher.match(dict(zip(decl.params, passed, strict=True)))
-        return self.program.prepare(decl, matcher.bindings()), [leaf for g in again for leaf in g.leaves]
+        passed = dict(zip(decl.params, (given if values is None else values).values(), strict=True))
+        matcher.match(passed)
+        return self._prepared_with(decl, matcher, passed)
+
+    def __copy__(self) -> Function:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Function:
+        return self
+
+    def __reduce__(self) -> str:
+        """It is pickled by its name, as functions of Python are, where its module can be imported."""
+        return self.__qualname__
 
     def __repr__(self) -> str:
         from dlang.typecheck.program import scheme_text
@@ -187,7 +212,10 @@ class Function:
         """A function of the given parameters alone, which calls this one."""
         if given not in self._partial:
             args = tuple(reference(p, self.decl.span) if p in given else None for p in self.decl.params)
-            self._partial[given] = calling(self.decl, self.decl.name, given, at_its_own_types(self.decl), args)
+            left = [p.local.size for p in self.decl.params if p not in given]
+            sizes = tuple([size for size in left if size is not None])
+            function = at_its_own_types(self.decl, sizes)
+            self._partial[given] = calling(self.decl, self.decl.name, given, function, args, opened=sizes)
         return self._partial[given]
 
 
@@ -198,22 +226,25 @@ def calling(
     function: core.Expr,
     args: tuple[core.Expr | None, ...],
     result: Type | None = None,
+    opened: tuple[SizeVar, ...] = (),
 ) -> core.FnDecl:
-    """A function with the scheme of `decl` that calls `function`."""
+    """A function with the scheme of `decl` that calls `function`. opened: sizes that are known when it has."""
     wanted = result if result is not None else decl.result
     assert wanted is not None
-    body = core.Call(wanted, decl.span, function, args, decl.opened)
+    opened = (*decl.opened, *opened)
+    body = core.Call(wanted, decl.span, function, args, opened)
     return core.FnDecl(
-        name, decl.module, decl.span, params, wanted, decl.variables, decl.opened, body,
+        name, decl.module, decl.span, params, wanted, decl.variables, opened, body,
         effects=decl.effects, kind="call", doc=decl.doc,
     )  # fmt: skip
 
 
-def at_its_own_types(decl: core.FnDecl) -> core.FnRef:
-    """A function where each variable of its scheme stands for itself."""
+def at_its_own_types(decl: core.FnDecl, left: tuple[SizeVar, ...] = ()) -> core.FnRef:
+    """A function where each variable of its scheme stands for itself, but for sizes that are left to defaults."""
     assert decl.result is not None
     t = TypeFn(tuple(p.local.type for p in decl.params), decl.result)
-    return core.FnRef(t, decl.span, decl, tuple((v, _itself(v)) for v in decl.variables if v not in decl.opened))
+    unknown = (*decl.opened, *left)
+    return core.FnRef(t, decl.span, decl, tuple((v, _itself(v)) for v in decl.variables if v not in unknown))
 
 
 def reference(param: core.Param, span: Span) -> core.Ref:

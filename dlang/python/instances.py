@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from dlang.diagnostics import error
 from dlang.driver import Backend, Request, Runner, call, load, lower
 from dlang.python.callables import Handles
-from dlang.python.results import to_python
 from dlang.python.settling import Settled
+from dlang.runtime.crossing import holds_code
 from dlang.runtime.host import Host
+from dlang.runtime.inward import flattened
+from dlang.runtime.outward import built
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.types import Bindings, Mono, bindings_key
-from dlang.specialize.values import mono_of
+from dlang.specialize.types import Bindings, bindings_key
 from dlang.typecheck.core import FnDecl
 from dlang.typecheck.program import Checked
 
@@ -42,11 +44,18 @@ class Prepared:
     runner: Runner
     entry: Entry
     sizes: tuple[int, ...]
-    result: Mono
-    classes: StructClasses
+
+    def leaves(self, values: Sequence[Any]) -> list[Any] | None:
+        """The leaves of arguments that have been matched; None if one holds itself."""
+        border = self.entry.border
+        known = dict(zip(self.entry.sizes, self.sizes, strict=True))
+        sizes = [int(s.evaluate(known.__getitem__)) if set(s.atoms()) <= known.keys() else None for s in border.sizes]
+        return flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
 
     def __call__(self, leaves: Sequence[Any], seed: int = 0) -> Any:
-        return to_python(self.result, iter(call(self.runner, self.entry, self.sizes, leaves, seed)), self.classes)
+        border = self.entry.border
+        results = call(self.runner, self.entry, self.sizes, leaves, seed)
+        return built((border.result,), iter(results), border.trees)[0]
 
 
 @dataclass
@@ -71,7 +80,7 @@ class Program:
 
         runner, entry = self._instance(decl, bindings)
         sizes = tuple([int(s.constant or 0) for s in entry_sizes(decl, bindings)])
-        return Prepared(runner, entry, sizes, mono_of(entry.result), self.classes)
+        return Prepared(runner, entry, sizes)
 
     def _instance(self, decl: FnDecl, bindings: Bindings) -> tuple[Runner, Entry]:
         ordered = {v: bindings[v] for v in decl.variables if v in bindings}
@@ -79,6 +88,15 @@ class Program:
         with self._lock:
             if key not in self._instances:
                 program, (entry,) = lower([Request(decl, ordered)], structs=self.classes)
+                _refuse_code(decl, entry)
                 self._instances[key] = load(program, [entry], self.backend, self.host), entry
                 COMPILATIONS.total += 1
             return self._instances[key]
+
+
+def _refuse_code(decl: FnDecl, entry: Entry) -> None:
+    """A function has no form in Python."""
+    if holds_code(entry.border.result, entry.border.trees):
+        help = ("return what the function needs, and pass it to a function of the module",)
+        message = f"the result of `{decl.name}` holds a function, which Python cannot get yet"
+        raise error("E0690", message, decl.span, help=help)

@@ -31,6 +31,8 @@ def compile(text: str, backend: Backend = "cpu", *, primitives: Sequence[Primiti
 
     primitives: functions of Python that it may call by name.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"a program is a str, not {type(text).__name__}")
     module = ModuleType("dlang_text")
     populate(module, Source("<text>", text), backend, primitives)
     return module

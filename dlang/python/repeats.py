@@ -43,7 +43,7 @@ def _walk(value: Any, key: list[object], leaves: list[Any]) -> bool:
     elif kind is tuple:
         key.append(len(value))
         return all(_walk(v, key, leaves) for v in value)
-    elif hasattr(kind, "__dataclass_fields__"):
+    elif hasattr(kind, "__dataclass_fields__") and not hasattr(kind, "__dlang_variant__"):
         key.append(kind)
         return all(_walk(getattr(value, name), key, leaves) for name in kind.__dataclass_fields__)
     else:

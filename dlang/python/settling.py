@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import DlangError, Note, Source, error
 from dlang.ir.anf import Scalar
-from dlang.python.arguments import Given, mono_text
+from dlang.python.arguments import mono_text
 from dlang.python.callables import Passed, unwritten
-from dlang.specialize.types import Mono, MonoArray, MonoData, MonoTuple
-from dlang.typecheck import types as ty
+from dlang.specialize.types import Mono, MonoArray, MonoName, MonoTuple
 from dlang.typecheck.core import FnDecl
 from dlang.typecheck.program import Checked, check_function
 from dlang.typecheck.scope import FnEntry
-from dlang.typecheck.types import DataDecl, TypeVar
+from dlang.typecheck.types import DataDecl
 
 
 @dataclass
@@ -33,7 +32,7 @@ class Settled:
         decl: FnDecl,
         expression: str,
         names: Sequence[str],
-        args: Sequence[Given],
+        args: Sequence[Mono],
         by_name: bool,
         functions: Mapping[str, Passed] | None = None,
     ) -> FnDecl:
@@ -45,11 +44,11 @@ class Settled:
         values: dict[str, FnEntry] = {}
         params: list[str] = []
         passed: list[str] = []
-        for n, given in zip(names, args, strict=True):
+        for n, mono in zip(names, args, strict=True):
             function = functions.get(n) if functions else None
             value = n
             if function is None:
-                params.append(f"{n}: {_type(given.mono, structs)}")
+                params.append(f"{n}: {_type(mono, structs)}")
             else:
                 value = self._unused(n, names)
                 values[value] = function.entry
@@ -63,7 +62,7 @@ class Settled:
         key = (text, *[entry.decl for entry in values.values()])
         if key not in self._made:
             source = Source("<call from Python>", text)
-            made, found = check_function(self.checked, source, tuple(structs.values()), values)
+            made, found = check_function(self.checked, source, tuple(structs.values()), values, trusted=True)
             if made is None or made.constraints or made.body is None:
                 raise _refused(decl, args, [d.message for d in found])
             made.kind, made.body = "call", unwritten(made.body)
@@ -77,8 +76,8 @@ class Settled:
         return name
 
 
-def _refused(decl: FnDecl, args: Sequence[Given], reasons: Sequence[str]) -> DlangError:
-    given = ", ".join(mono_text(g.mono) for g in args)
+def _refused(decl: FnDecl, args: Sequence[Mono], reasons: Sequence[str]) -> DlangError:
+    given = ", ".join(map(mono_text, args))
     notes = tuple(Note(r) for r in reasons)
     help = () if reasons else ("annotate its parameters",)
     return error("E0964", f"`{decl.name}` cannot be called with ({given})", decl.span, notes=notes, help=help)
@@ -94,34 +93,9 @@ def _type(mono: Mono, structs: dict[str, DataDecl]) -> str:
             return f"{_type(element, structs)}[{', '.join('_' for _ in shape)}]"
         case MonoTuple(items):
             return f"({', '.join(_type(i, structs) for i in items)})"
-        case MonoData(decl, fields):
+        case MonoName(decl, args):
             structs[decl.name] = decl
-            found: dict[TypeVar, Mono] = {}
-            for (_, declared), actual in zip(decl.variants[0].fields, fields, strict=True):
-                _bind(declared, actual, found)
-            arguments = []
-            for p in decl.params:
-                arguments.append(_type(found[p], structs) if isinstance(p, TypeVar) and p in found else "_")
-            return decl.name + (f"<{', '.join(arguments)}>" if arguments else "")
+            inner = [_type(a, structs) if isinstance(a, Mono) and a != MonoTuple(()) else "_" for a in args]
+            return decl.name + (f"<{', '.join(inner)}>" if inner else "")
         case _:
             raise AssertionError("no function comes from Python")
-
-
-def _bind(declared: ty.Type, actual: Mono, found: dict[TypeVar, Mono]) -> None:
-    """What the type parameters of a struct stand for in a value of it."""
-    match ty.resolve(declared), actual:
-        case TypeVar() as v, _:
-            found.setdefault(v, actual)
-        case ty.TypeArray(element, shape), MonoArray(inner, dims):
-            own = len(ty.resolve_shape(shape).pre)
-            _bind(element, MonoArray(inner, dims[own:]) if len(dims) > own else inner, found)
-        case ty.TypeTuple(items), MonoTuple(parts):
-            for item, part in zip(items, parts, strict=True):
-                _bind(item, part, found)
-        case ty.TypeData(decl, args), MonoData(_, parts):
-            nested: dict[TypeVar, Mono] = {}
-            for (_, t), part in zip(decl.variants[0].fields, parts, strict=True):
-                _bind(t, part, nested)
-            for p, a in zip(decl.params, args, strict=True):
-                if isinstance(p, TypeVar) and p in nested and not isinstance(a, ty.Size | ty.Shape):
-                    _bind(a, nested[p], found)

@@ -11,37 +11,31 @@ from __future__ import annotations
 
 import ctypes
 import operator
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from dlang.codegen import loops
-from dlang.codegen.limits import refuse_handles
 from dlang.codegen.llvm import modules
 from dlang.codegen.llvm.sites import Signature, Site
 from dlang.codegen.recursion import recursive_functions
-from dlang.codegen.regions import node_makers
+from dlang.codegen.regions import node_makers, takes_nodes
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.anf import FLOATS, Array, Scalar, Size, Token, Var
-from dlang.ir.rounding import rounded
+from dlang.ir.anf import Array, Scalar, Size, Token, Var, is_handle
+from dlang.ir.errors import IRError
 from dlang.runtime.errors import RunError
 from dlang.runtime.foreign import PythonFunction, call_python
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.libraries import perform
+from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.text import format_parts
+from dlang.runtime.words import NUMPY, Strings, memory_dtype, scalar_class, scalar_of, word_of
 
-OUT_OF_MEMORY, STACK_EXHAUSTED, MISMATCH = "E0806", "E0805", "E0900"
+OUT_OF_MEMORY, STACK_EXHAUSTED = "E0806", "E0805"
 SHOWN = 4  # calls under way that an interruption mentions
-NUMPY = {
-    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16",
-    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
-    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
-    "bool": "bool", "str": "int64",
-}  # fmt: skip
 
 
 class World(Protocol):
@@ -49,21 +43,6 @@ class World(Protocol):
 
     def print(self, text: str) -> None: ...
     def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...
-
-
-@dataclass(slots=True)
-class Strings:
-    """Texts and the numbers that stand for them in compiled code: equal texts have one number."""
-
-    texts: list[str] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)
-
-    def number(self, text: str) -> int:
-        found = self.numbers.get(text)
-        if found is None:
-            found = self.numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return found
 
 
 @dataclass(slots=True)
@@ -86,8 +65,6 @@ class Engine:
         from dlang.codegen.llvm import jit
 
         reached = reachable(program, entries)
-        for name in entries:
-            refuse_handles(program, reached.functions[name])
         nests = schedule(reached, Lanes(jit.vector_bits()))
         text = modules.emit(nests, entries, self.strings.number)
         loaded = jit.load(text, jit.compile_object(text.llvm, self.level), entries)
@@ -99,8 +76,9 @@ class Engine:
             call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
             deep = bool(recursive) and not recursive.isdisjoint(reachable(reached, [name]).functions)
             functions[name] = _Entry(call, address, program.functions[name], nests.functions[name], deep)
-        makes_nodes = bool(node_makers(reached))
-        return CompiledProgram(self, functions, text.sites, text.words, loaded, program.python, makes_nodes)
+        nodes = NodeMemory(reached.datatypes, self.strings)
+        needs_arena = bool(node_makers(reached)) or any(takes_nodes(reached.functions[name]) for name in entries)
+        return CompiledProgram(self, functions, text.sites, text.words, loaded, nodes, program.python, needs_arena)
 
     def context(self, slots: int) -> Any:
         """A context that no run is using, with room for the values of a message."""
@@ -150,22 +128,23 @@ class _Entry:
 
 @dataclass(slots=True)
 class CompiledProgram:
-    """Functions that can be called. Arguments and results are the leaves: numbers, strings, arrays; no tokens."""
+    """Functions that can be called. Arguments and results are the leaves: numbers, strings, nodes, arrays."""
 
     engine: Engine
     entries: dict[str, _Entry]
     sites: tuple[Site, ...]
     words: int
     loaded: Any
+    nodes: NodeMemory
     python: Mapping[str, PythonFunction] = field(default_factory=dict)
-    makes_nodes: bool = False
+    needs_arena: bool = False
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Calls a function."""
         context = self.engine.context(self.words)
         run = _Run(self, context)
         try:
-            if self.makes_nodes:
+            if self.needs_arena:
                 context.open_arena(self.engine.arena)
             return run.call(self.entries[name], args)
         except MemoryError:
@@ -190,7 +169,7 @@ class _Run:
         function, context = entry.function, self.context
         params = [p for p in function.params if not isinstance(p.type, Token)]
         if len(args) != len(params):
-            raise mismatch(f"`{function.label}` takes {len(params)} arguments, not {len(args)}")
+            raise IRError(f"{function.name} takes {len(params)} arguments, not {len(args)}")
         context.absorb()
         env: dict[Var, int] = {}
         keep: list[Any] = []
@@ -201,7 +180,7 @@ class _Run:
         for out in entry.nests.outs:
             extents = [value_of(s, env) for s in out.shape]
             try:
-                array = memory.fresh(context, extents, NUMPY[out.buffer.dtype])
+                array = memory.fresh(context, extents, memory_dtype(out.buffer.dtype))
             except ValueError:  # more than NumPy counts
                 raise MemoryError from None
             outs.append(array)
@@ -237,14 +216,12 @@ class _Run:
                         array = outs[position]
                     else:
                         sized = [value_of(s, sizes) for s in shape]
-                        array = memory.adopted(context, raw[position], sized, NUMPY[dtype])
+                        array = memory.adopted(context, raw[position], sized, memory_dtype(dtype))
                     values.append(self._outward(array, dtype))
                 case Scalar(dtype):
-                    value = scalar_of(raw[position] & (2**64 - 1), dtype)
+                    values.append(self._scalar(raw[position] & (2**64 - 1), dtype))
                     if dtype == "i64":
-                        sizes[formal] = value
-                    text = self.program.engine.strings.texts
-                    values.append(text[value] if dtype == "str" else scalar_class(dtype)(value))
+                        sizes[formal] = int(values[-1])
         return values
 
     def _enter(self, entry: _Entry, slots: int) -> int:
@@ -279,7 +256,7 @@ class _Run:
 
         match param.type:
             case Array(dtype, shape):
-                if dtype in ("str", "bf16"):
+                if dtype in ("str", "bf16") or is_handle(dtype):
                     array = self._inward(arg, dtype)
                 else:
                     array = arg
@@ -288,39 +265,60 @@ class _Run:
                         array = np.require(arg, NUMPY[dtype], ["C", "A"])
                 wanted = tuple([value_of(s, env) for s in shape])
                 if array.shape != wanted:
-                    raise mismatch(f"`{param.name}` has the shape {list(array.shape)}, not {list(wanted)}")
+                    raise IRError(f"{param.name} has the shape {array.shape}, not {wanted}")
                 keep.append(array)
                 return int(array.__array_interface__["data"][0])
             case Scalar(dtype):
-                if dtype == "str":
-                    return self.program.engine.strings.number(str(arg))
                 if dtype == "i64":
                     env[param] = int(arg)
-                return word_of(arg, dtype)
+                return self._word(arg, dtype)
             case _:
                 raise AssertionError("a token is not an argument")
 
+    def _word(self, value: Any, dtype: str) -> int:
+        """A scalar as a word: a text is its number, a node its address."""
+        if dtype == "str":
+            return self.program.engine.strings.number(str(value))
+        if is_handle(dtype):
+            return self.program.nodes.write(self.context, [value], dtype)[0]
+        return word_of(value, dtype)
+
+    def _scalar(self, word: int, dtype: str) -> Any:
+        """A scalar from a word, unsigned."""
+        if dtype == "str":
+            return self.program.engine.strings.texts[word]
+        if is_handle(dtype):
+            return self.program.nodes.read([word], dtype)[0]
+        return scalar_class(dtype)(scalar_of(word, dtype))
+
     def _inward(self, array: Any, dtype: str) -> Any:
-        """An array as it lies in memory: texts as their numbers, bf16 as bits."""
-        return self._numbers(array) if dtype == "str" else bits_of_bf16(array) if dtype == "bf16" else array
+        """An array as it lies in memory: texts as their numbers, nodes as their addresses, bf16 as bits."""
+        import numpy as np
+
+        if dtype == "bf16":
+            return bits_of_bf16(array)
+        if dtype != "str" and not is_handle(dtype):
+            return array
+        given = np.asarray(array, object)
+        objects = list(given.reshape(-1))
+        if dtype == "str":
+            words = [self.program.engine.strings.number(str(t)) for t in objects]
+        else:
+            words = self.program.nodes.write(self.context, objects, dtype)
+        return np.array(words, np.int64).reshape(given.shape)
 
     def _outward(self, array: Any, dtype: str) -> Any:
-        """An array from memory: numbers as their texts, bf16 in f32."""
-        return self._texts(array) if dtype == "str" else bf16_of_bits(array) if dtype == "bf16" else array
-
-    def _numbers(self, texts: Any) -> Any:
+        """An array from memory: numbers as their texts, addresses as their nodes, bf16 in f32."""
         import numpy as np
 
-        number = self.program.engine.strings.number
-        given = np.asarray(texts, object)
-        return np.array([number(str(t)) for t in given.reshape(-1)], np.int64).reshape(given.shape)
-
-    def _texts(self, numbers: Any) -> Any:
-        import numpy as np
-
+        if dtype == "bf16":
+            return bf16_of_bits(array)
+        if dtype != "str" and not is_handle(dtype):
+            return array
+        words = array.reshape(-1).tolist()
         texts = self.program.engine.strings.texts
-        out = np.empty(numbers.shape, object)
-        out.reshape(-1)[:] = [texts[k] for k in numbers.reshape(-1)]
+        out = np.empty(array.shape, object)
+        out.reshape(-1)[:] = [texts[k] for k in words] if dtype == "str" else self.program.nodes.read(words, dtype)
         return out
 
     # ---- failures ----------------------------------------------------------------------------------------------------
@@ -376,7 +374,7 @@ class _Run:
     def _work(self, site: Site, pointer: int) -> None:
         args, address = self._read(pointer, site.args)
         outs, address = self._read(address, site.outs)
-        strings, host = self.program.engine.strings, self.program.engine.host
+        host = self.program.engine.host
         results: list[Any]
         match site.name:
             case "format":
@@ -400,7 +398,7 @@ class _Run:
             if signature.rank:
                 word = self._hand_in(value, signature.dtype)
             else:
-                word = strings.number(value) if signature.dtype == "str" else word_of(value, signature.dtype)
+                word = self._word(value, signature.dtype)
             ctypes.c_int64.from_address(address + 8 * k).value = word
 
     def _hand_in(self, value: Any, dtype: str) -> int:
@@ -408,7 +406,7 @@ class _Run:
 
         from dlang.runtime import memory
 
-        array = np.ascontiguousarray(self._inward(value, dtype), NUMPY[dtype])
+        array = np.ascontiguousarray(self._inward(value, dtype), memory_dtype(dtype))
         address = memory.block(self.context, array.nbytes)
         if not address:
             raise MemoryError
@@ -427,14 +425,12 @@ class _Run:
                 count = 1
                 for size in shape:
                     count *= size
-                kind = np.dtype(NUMPY[s.dtype])
+                kind = np.dtype(memory_dtype(s.dtype))
                 data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
                 array = np.frombuffer(data, kind).reshape(shape)
                 out.append(self._outward(array, s.dtype))
             else:
-                value = scalar_of(raw[0] & (2**64 - 1), s.dtype)
-                texts = self.program.engine.strings.texts
-                out.append(texts[value] if s.dtype == "str" else scalar_class(s.dtype)(value))
+                out.append(self._scalar(raw[0] & (2**64 - 1), s.dtype))
             address += 8 * s.words
         return out, address
 
@@ -449,44 +445,6 @@ def out_of_memory(span: Span | None) -> RunError:
     return RunError(OUT_OF_MEMORY, "the memory is exhausted", span)
 
 
-def mismatch(message: str) -> RunError:
-    """An argument that does not fit the function."""
-    return RunError(MISMATCH, message)
-
-
 def value_of(size: Size, env: dict[Var, int]) -> int:
     """The value of a size; it may have fractions that cancel."""
     return size.evaluate(env.__getitem__)
-
-
-def word_of(value: Any, dtype: str) -> int:
-    """A scalar as 8 bytes, signed."""
-    if dtype == "f64":
-        return int(struct.unpack("<q", struct.pack("<d", float(value)))[0])
-    if dtype in FLOATS:
-        return int(struct.unpack("<i", struct.pack("<f", rounded(float(value), dtype)))[0])
-    word = int(value) & (2**64 - 1)
-    return word - 2**64 if word >= 2**63 else word
-
-
-def scalar_of(word: int, dtype: str) -> Any:
-    """A scalar from 8 bytes, unsigned."""
-    match dtype:
-        case "f64":
-            return struct.unpack("<d", struct.pack("<Q", word))[0]
-        case "f32" | "f16" | "bf16":
-            return struct.unpack("<f", struct.pack("<I", word & 0xFFFFFFFF))[0]
-        case "bool":
-            return bool(word & 1)
-        case "str":
-            return word
-    bits = int(dtype[1:])
-    word &= 2**bits - 1
-    return word - 2**bits if dtype[0] == "i" and word >= 2 ** (bits - 1) else word
-
-
-def scalar_class(dtype: str) -> Any:
-    """The class of NumPy's scalars; bf16 is in f32."""
-    import numpy as np
-
-    return np.float32 if dtype == "bf16" else np.dtype(NUMPY[dtype]).type

@@ -12,7 +12,11 @@ def perform(name: str, args: Sequence[Any]) -> list[Any]:
 
     if name == "argsort":
         return [np.argsort(args[0], kind="stable")]
-    from dlang.runtime import lapack
+    from dlang.runtime import cholesky, lapack
 
     with np.errstate(all="ignore"):
+        if name == "cholesky_pullback":
+            return [cholesky.pullback(*args)]
+        if name == "cholesky_pushforward":
+            return [cholesky.pushforward(*args)]
         return lapack.OPERATIONS[name](*args)

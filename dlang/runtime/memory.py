@@ -124,8 +124,9 @@ class Context:
                 self.words[support.ARENA_LIMIT] = self.arena.address + KEPT
 
     def __del__(self) -> None:
-        self.absorb()
-        self._release(self.address)
+        if hasattr(self, "_release"):  # it was made to its end
+            self.absorb()
+            self._release(self.address)
 
     @property
     def taken(self) -> int:
@@ -209,8 +210,12 @@ def _serve(context: weakref.ref[Context]) -> Generator[int, int | None, None]:
                 pointer = yield answer
                 answer = 0
                 here = context()
-                if here is not None and here.run.serve(here.words[support.SITE], pointer or 0):
-                    answer = support.FINE
+                try:
+                    if here is not None and here.run.serve(here.words[support.SITE], pointer or 0):
+                        answer = support.FINE
+                except GeneratorExit as error:  # of a function of Python, not of this generator
+                    if here is not None:
+                        here.run.error = error
                 del here
         except GeneratorExit:
             return

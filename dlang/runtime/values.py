@@ -47,8 +47,17 @@ def number(value: Any, dtype: str) -> Any:
         bounds = np.iinfo(wanted)
         return wanted.type(value) if bounds.min <= value <= bounds.max else None
     if isinstance(value, int | float) and dtype in FLOATS:
-        return wanted.type(value)
+        return _float(value, wanted.type)
     return None
+
+
+def _float(value: float, wanted: Any) -> Any:
+    """A number of Python's, rounded; None for an integer that is larger than all floats."""
+    try:
+        with np.errstate(over="ignore"):
+            return wanted(float(value))
+    except OverflowError:
+        return None
 
 
 def _bf16(value: Any) -> Any:
@@ -57,11 +66,19 @@ def _bf16(value: Any) -> Any:
         return np.asarray(value).astype(np.float32)[()] if value.dtype.name == BF16 and not value.ndim else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return np.float32(rounded(float(value), "bf16"))
+    wide = _float(value, np.float64)
+    return None if wide is None else np.float32(rounded(wide, "bf16"))
 
 
 def as_array(value: Any, dtype: str | None) -> Any:
-    """An array in rows, as compiled code wants it; None for what is none. Lists and numbers take `dtype`."""
+    """An array in rows, as compiled code wants it; None for what is none. Lists and numbers take `dtype`.
+
+    What says itself how it is an array is one: a column of a table, or an array of another library in memory that
+    NumPy can see. A masked array is none, for its mask would be lost.
+    """
+    value = _exported(value)
+    if isinstance(value, np.ma.MaskedArray):
+        return None
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         if array.dtype.byteorder not in "=|":
@@ -83,8 +100,35 @@ def as_array(value: Any, dtype: str | None) -> Any:
     return converted if dtype in FLOATS or np.array_equal(converted, array) else array
 
 
+def _exported(value: Any) -> Any:
+    """The array that an object of another library is, if it is one."""
+    if isinstance(value, np.ndarray | np.generic | list | bool | int | float | type):
+        return value
+    try:
+        if hasattr(value, "__array__"):
+            return np.asarray(value)
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+    except Exception:  # whatever that library raises for an array that NumPy cannot see, on a GPU for one
+        return value
+    return value
+
+
+def texts(value: Any) -> Any:
+    """An array of texts as an array of objects; None for what is none."""
+    value = _exported(value)
+    if not isinstance(value, list | np.ndarray):
+        return None
+    try:
+        array = np.array(value, object) if isinstance(value, list) else value.astype(object)
+    except ValueError:  # rows of several lengths
+        return None
+    return array if all(isinstance(x, str) for x in array.reshape(-1)) else None
+
+
 def _converted(array: Any, dtype: str) -> Any:
-    return array.astype(NUMPY[dtype]) if dtype != "bf16" else array.astype(bfloat16() or np.float32)
+    with np.errstate(over="ignore"):
+        return array.astype(NUMPY[dtype]) if dtype != "bf16" else array.astype(bfloat16() or np.float32)
 
 
 def bfloat16() -> Any:
@@ -98,6 +142,11 @@ def bfloat16() -> Any:
 
 def describe(value: Any) -> str:
     """What a Python value is, in the words of the language."""
+    exported = _exported(value)
+    if isinstance(value, np.ma.MaskedArray):
+        return f"a masked array of {value.dtype}"
+    if exported is not value:
+        return f"an object of class {type(value).__name__} that is {describe(exported)}"
     if isinstance(value, np.ndarray | np.generic):
         name = dtype_name(value.dtype) or f"an array of {value.dtype}"
         return f"{name}[{', '.join(map(str, value.shape))}]" if value.ndim else name
@@ -111,6 +160,8 @@ def describe(value: Any) -> str:
         return f"a list that is {describe(array)}" if array.dtype in OURS else "a list"
     if isinstance(value, str):
         return "a str"
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an int of {value.bit_length()} bits"
     if isinstance(value, bool | int | float):
         return f"the {type(value).__name__} {value}"
     return "None" if value is None else f"an object of class {type(value).__name__}"

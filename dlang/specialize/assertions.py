@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dlang.diagnostics import Span, error
+from dlang.diagnostics import Span
 from dlang.ir.anf import Size
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoTuple
@@ -32,8 +32,7 @@ def pairs(found: Mono, wanted: Mono, path: str, span: Span) -> Iterator[Pair]:
     """The sizes of two types that differ in sizes alone: what each is of, as it is and as it should be."""
     match found, wanted:
         case MonoArray(element, shape), MonoArray(stated, sizes):
-            if len(shape) != len(sizes):
-                raise error("E0402", "`as` to another number of axes", span)
+            assert len(shape) == len(sizes), "the checker compares the numbers of axes"
             for k, (a, b) in enumerate(zip(shape, sizes, strict=True)):
                 yield f"axis {k}" + (f" of `{path}`" if path else ""), a, b
             yield from pairs(element, stated, f"{path}[…]", span)

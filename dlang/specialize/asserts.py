@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit
@@ -27,7 +28,7 @@ def check_assert(f: Frame, s: core.Assert) -> None:
             expression = s.message
             pieces += [": ", *if_failed(f, condition, lambda: [(f.atom(expression), "")])]
         for text, v in operands:
-            pieces += [f"\n  {text} = ", *if_failed(f, condition, lambda v=v: hole(f, v, ""))]  # type: ignore[misc]
+            pieces += [f"\n  {text} = ", *if_failed(f, condition, partial(hole, f, v, ""))]
         parts, values = joined([f"assertion failed: `{s.text}`", *pieces])
         em.check(condition, "E0800", parts, values)
 

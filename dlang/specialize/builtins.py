@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Keep, Lit, Scalar, Size, fresh, poly
+from dlang.ir.anf import Atom, Keep, Lit, Scalar, fresh, poly
 from dlang.primitives.table import PRIMITIVES
 from dlang.specialize import linear_algebra
 from dlang.specialize.arith import elementwise, reduce_axes
-from dlang.specialize.comprehensions import gathered, inside, nonempty, reduction
+from dlang.specialize.arrangement import (
+    along_axis,
+    array_shape,
+    as_array,
+    atom,
+    extremum_of_texts,
+    full,
+    joined,
+    leaf,
+    listed,
+    moved,
+    ordered,
+    repeated,
+    reshaped,
+    reverse,
+    rows,
+    shape_of,
+    transpose,
+)
+from dlang.specialize.binders import acts, ragged
 from dlang.specialize.dynamic import reconciled
+from dlang.specialize.effects import WORLD, effects_of
+from dlang.specialize.elements import gathered
 from dlang.specialize.emitter import I64, Emitter
+from dlang.specialize.floats import map_floats
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.functions import apply, run_from, stopped
-from dlang.specialize.indexing import Element, leading_shape, map_leaves, select, store_leaf
-from dlang.specialize.operators import Pointwise, close, pointwise, sum_floats
-from dlang.specialize.randomness import at, draw, draws_by, points
+from dlang.specialize.in_order import in_order
+from dlang.specialize.indexing import Element, leading_shape, select, store_leaf
+from dlang.specialize.operators import close, sum_floats
+from dlang.specialize.randomness import at, draw, draws_by, points, restart
+from dlang.specialize.reductions import nonempty, reduction
 from dlang.specialize.text import hole, whole
 from dlang.specialize.types import Mono, MonoTuple
 from dlang.specialize.values import (
     UNIT,
     ArrayV,
-    ClosureV,
     Many,
     ScalarV,
     TupleV,
@@ -41,12 +62,14 @@ ELEMENTWISE = frozenset(PRIMITIVES) - {"guard", "add", "sub", "mul", "div", "neg
 
 
 def builtin(f: Frame, b: core.Builtin) -> Value:
-    if b.name in REDUCTIONS and len(b.args) == 1 and "axis" not in b.static:
+    if b.name in REDUCTIONS and len(b.args) == 1 and "axes" not in b.static:
         argument = b.args[0]
         if isinstance(argument, core.Comprehension):
             direct = reduction(f, b.name, argument, nested="nested" in b.static)
             if direct is not None:
                 return ScalarV(direct)
+            if acts(f, argument) and ragged(f, argument.binders) is not None:
+                return reduce(f, b.name, in_order(f, argument, flat=True), ())
     args = [f.eval(a) for a in b.args]
     v = call(f, b, args)
     f.bind_sizes(b.type, v, b.opened)
@@ -62,53 +85,47 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case "where", [c, x, y]:
             return elementwise(f, lambda c, x, y: e.prim("select", c, x, y), c, x, y)
         case "clip", [x, low, high]:
-            return elementwise(f, lambda x, a, b: e.prim("minimum", e.prim("maximum", x, a), b), x, low, high)
+            return elementwise(f, lambda x, a, b: extreme(e, "minimum", extreme(e, "maximum", x, a), b), x, low, high)
+        case (("maximum" | "minimum") as name, [x, y]):
+            return elementwise(f, lambda x, y: extreme(e, name, x, y), x, y)
         case name, _ if name in linear_algebra.OPERATIONS:
             return linear_algebra.operation(f, b, args)
         case name, _ if name in REDUCTIONS or name in ("mean", "logsumexp"):
-            axis = b.static.get("axis")
-            out = reduce(f, name, args[0], axis)
-            if b.static.get("keepdims") and isinstance(axis, int):
-                return keepdims(f, as_array(args[0]), axis, out)
-            return out
+            out = reduce(f, name, args[0], axes_of(b))
+            return keepdims(f, as_array(args[0]), axes_of(b), out) if "keepdims" in b.static else out
         case name, _ if name in ELEMENTWISE:
             return elementwise(f, lambda *xs: e.prim(name, *xs), *args)
         case "len", [x]:
             return ScalarV(e.atom(leading_shape(x)[0]))
         case "shape", [x]:
-            return TupleV(tuple([ScalarV(e.atom(s)) for s in leading_shape(x)]))
+            sizes = [ScalarV(e.atom(s)) for s in shape_of(x)]
+            return sizes[0] if len(sizes) == 1 else TupleV(tuple(sizes))
         case (("zeros" | "ones"), _):
             dtype = f.dtype(b.type)
             return full(f, zero(dtype) if b.name == "zeros" else Lit(1.0 if dtype in anf.FLOATS else 1, dtype), args)
         case "full", [x, *sizes]:
             shape = array_shape(f, sizes)
             return gathered(x, [repeated(f, shape, a) for a in leaves(x)], shape) if shape else x
-        case "reshape", [ArrayV(var) as x, *sizes]:
-            return reshape(f, b, x, sizes)
+        case "reshape", [x, *sizes]:
+            return reshaped(f, b, x, sizes)
         case "transpose", [x]:
-            return map_leaves(x, lambda leaf: transpose(f, leaf)) if isinstance(x, Many) else transpose(f, as_array(x))
+            return transpose(f, x)
         case "reverse", [x]:
-            return along(x, lambda leaf: reverse(f, leaf))
-        case "concat", [x, y]:
-            kind = f.erasing().mono(b.type)
-            return concat(f, reconciled(f, x, y, kind), reconciled(f, y, x, kind))
-        case "stack", [*parts]:
-            return stack(f, parts)
-        case "cumsum", [ArrayV(var)]:
-            return ArrayV(e.emit(anf.Scan("sum", var), var.type)[0])
-        case "argsort", [ArrayV(var) as x]:
-            return ArrayV(e.emit(anf.Library("argsort", (var,)), anf.Array("i64", x.shape))[0])
-        case "sort", [ArrayV(var) as x]:
-            return sort(f, x)
-        case "zip", [x, y]:
-            return Many(leading_shape(x)[:1], TupleV((rows(x), rows(y))))
+            return reverse(f, x, axis_of(b))
+        case (("cumsum" | "sort" | "argsort") as name, [ArrayV() as x]):
+            return along_axis(f, x, axis_of(b), lambda row: ordered(f, name, row))
+        case "concat", _:
+            return joined(f, args, axis_of(b), f.erasing().mono(b.type))
+        case "stack", _:
+            return moved(f, listed(f, args, f.erasing().mono(b.type)), 0, axis_of(b))
+        case "zip", [x, *_]:
+            return Many(leading_shape(x)[:1], TupleV(tuple([rows(v) for v in args])))
         case "scan", [function, init, xs]:
             pair = f.erasing().mono(b.type)
             assert isinstance(pair, MonoTuple)
             return scan(f, function, init, xs, pair.items[0])
         case "map_floats", [function, *values]:
-            with inside(f, None, ()):
-                return pointwise(f, Pointwise("map", (function,), on_floats), *values)
+            return map_floats(f, function, values)
         case "sum_floats", [x]:
             return ScalarV(sum_floats(f, x, f.dtype(b.type)))
         case "close", [x, y, *tol]:
@@ -126,41 +143,37 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case name, _ if name.startswith("write_"):
             names = b.static.get("names", ())
             assert isinstance(names, tuple)
-            return effect(f, f"io.{name}", [a for v in args for a in leaves(v)], names, [])
+            return effect(f, f"io.{name}", [a for v in args for a in leaves(v)], tuple(map(str, names)), [])
     raise unsupported(f"`{b.name}`", b.span)
 
 
-def on_floats(f: Frame, held: tuple[Value, ...], xs: tuple[Atom, ...]) -> Atom:
-    """A scalar function at floats: generic code has one for f64, and the floats of a `Vector` may be narrower."""
-    e = f.emitter
-    (function,) = held
-    dtypes = [x.type.dtype for x in xs if isinstance(x.type, Scalar)]
-    wanted = dtypes
-    if isinstance(function, ClosureV):
-        inner = f.inner(function.bindings, {})
-        wanted = [inner.dtype(p.type) for p in function.params]
-    args: list[Value] = [ScalarV(e.cast(d, x)) for d, x in zip(wanted, xs, strict=True)]
-    return e.cast(dtypes[0], atom(apply(f, function, args)))
+def extreme(e: Emitter, name: str, x: Atom, y: Atom) -> Atom:
+    """`maximum` or `minimum`, of numbers or of texts."""
+    if isinstance(x.type, Scalar) and x.type.dtype == "str":
+        return e.prim("select", e.prim("lt" if name == "maximum" else "gt", x, y), y, x)
+    return e.prim(name, x, y)
 
 
-def atom(v: Value) -> Atom:
-    (a,) = leaves(v)
-    return a
+def axes_of(b: core.Builtin) -> tuple[int, ...]:
+    """The axes that are named; none of them stands for all."""
+    axes = b.static.get("axes", ())
+    return tuple([int(k) for k in axes]) if isinstance(axes, tuple) else ()
 
 
-def as_array(v: Value) -> ArrayV:
-    assert isinstance(v, ArrayV)
-    return v
+def axis_of(b: core.Builtin) -> int:
+    """The axis that is named, or the first."""
+    return (axes_of(b) or (0,))[0]
 
 
 # ---- reductions ------------------------------------------------------------------------------------------------------
-def reduce(f: Frame, name: str, v: Value, axis: object) -> Value:
+def reduce(f: Frame, name: str, v: Value, axes: tuple[int, ...]) -> Value:
+    """A reduction over the named axes, or over all."""
     e = f.emitter
     if isinstance(v, ScalarV):
         return ScalarV(Lit(0, "i64")) if name.startswith("arg") else v
     x = as_array(v)
     rank = len(x.shape)
-    over = list(range(rank)) if axis is None else [int(axis) % rank] if isinstance(axis, int) else []
+    over = sorted({k % rank for k in axes}) if axes else list(range(rank))
     if name in ("max", "min", "argmax", "argmin", "logsumexp"):
         nonempty(f, tuple([x.shape[k] for k in over]), name)
     if name == "mean":
@@ -173,19 +186,21 @@ def reduce(f: Frame, name: str, v: Value, axis: object) -> Value:
     if name == "logsumexp":
         (top,) = reduce_axes(e, x, over, ("max",))
         return logsumexp(f, x, over, top)
+    if x.dtype == "str":
+        return extremum_of_texts(f, name, x, over)
     (out,) = reduce_axes(e, x, over, (name,))
     return out
 
 
-def keepdims(f: Frame, x: ArrayV, axis: int, out: Value) -> Value:
-    """A reduction of `x` over one axis, with that axis again, of size 1."""
-    axis %= len(x.shape)
-    shape = tuple([poly(1) if k == axis else s for k, s in enumerate(x.shape)])
+def keepdims(f: Frame, x: ArrayV, axes: tuple[int, ...], out: Value) -> Value:
+    """A reduction of `x` over some axes, with these again, of size 1."""
+    over = {k % len(x.shape) for k in axes}
+    shape = tuple([poly(1) if k in over else s for k, s in enumerate(x.shape)])
     if isinstance(out, ScalarV):
         return ArrayV(filled(f, shape, out.atom))
-    axes = tuple([fresh("i", I64) for _ in shape])
-    index = tuple([poly(a) for k, a in enumerate(axes) if k != axis])
-    return ArrayV(f.emitter.view(as_array(out).var, axes, shape, index))
+    places = tuple([fresh("i", I64) for _ in shape])
+    index = tuple([poly(a) for k, a in enumerate(places) if k not in over])
+    return ArrayV(f.emitter.view(as_array(out).var, places, shape, index))
 
 
 def logsumexp(f: Frame, x: ArrayV, over: list[int], top: Value) -> Value:
@@ -211,131 +226,21 @@ def finite(e: Emitter, m: Atom) -> Atom:
     return e.prim("select", e.prim("isfinite", m), m, Lit(0.0, m.type.dtype))
 
 
-# ---- making and arranging arrays -------------------------------------------------------------------------------------
-def full(f: Frame, x: Atom, sizes: list[Value]) -> Value:
-    shape = array_shape(f, sizes)
-    return ArrayV(filled(f, shape, x)) if shape else ScalarV(x)
-
-
-def array_shape(f: Frame, sizes: list[Value]) -> tuple[Size, ...]:
-    e = f.emitter
-    return tuple([e.checked_size(e.poly(e.cast("i64", atom(s))), "the size of an array") for s in sizes])
-
-
-def repeated(f: Frame, shape: tuple[Size, ...], x: Atom) -> anf.Var:
-    """An array with `x`, which may be an array itself, in every place."""
-    if not isinstance(x, anf.Var) or not isinstance(x.type, anf.Array):
-        return filled(f, shape, x)
-    e = f.emitter
-    whole = (*shape, *x.type.shape)
-    axes = tuple([e.axis(s) for s in whole])
-    index = tuple([poly(a.var) for a in axes])
-    with f.block() as lets:
-        element = e.read(x, index[len(shape) :])
-    return e.comp(axes, lets, (element,), (Keep(whole, index, "set"),), (x.type.dtype,))[0]
-
-
-def reshape(f: Frame, b: core.Builtin, x: ArrayV, sizes: list[Value]) -> Value:
-    """The checker proved that the number of elements is the same."""
-    e = f.emitter
-    given = tuple([e.poly(e.cast("i64", atom(s))) for s in sizes])
-    for g, s in zip(given, _declared(b), strict=False):
-        _bind(f, s, g)
-    for g in given:
-        e.checked_size(g, "a size of `reshape`")
-    return ArrayV(e.reshape(x.var, given)) if given else ScalarV(e.read(x.var, (poly(0),) * len(x.shape)))
-
-
-def _declared(b: core.Builtin) -> tuple[ty.Size, ...]:
-    t = ty.resolve(b.type)
-    return ty.resolve_shape(t.shape).pre if isinstance(t, ty.TypeArray) else ()
-
-
-def _bind(f: Frame, s: ty.Size, known: Size) -> None:
-    a = ty.resolve_size(s).poly.atom
-    if isinstance(a, ty.SizeVar):
-        f.bindings.setdefault(a, known)
-
-
-def transpose(f: Frame, x: ArrayV) -> Value:
-    """All axes in reverse order."""
-    axes = tuple([fresh("i", I64) for _ in x.shape])
-    index = tuple([poly(a) for a in reversed(axes)])
-    return ArrayV(f.emitter.view(x.var, axes, x.shape[::-1], index))
-
-
-def reverse(f: Frame, x: ArrayV) -> Value:
-    axes = tuple([fresh("i", I64) for _ in x.shape])
-    index = (x.shape[0] - 1 - poly(axes[0]), *[poly(a) for a in axes[1:]])
-    return ArrayV(f.emitter.view(x.var, axes, x.shape, index))
-
-
-def along(v: Value, function: Callable[[ArrayV], Value]) -> Value:
-    """A function of the first axis, applied to every leaf."""
-    match v:
-        case Many(shape, element):
-            return Many(shape, map_leaves(element, function))
-        case _:
-            return function(as_array(v))
-
-
-def rows(v: Value) -> Value:
-    """An array as the element of an array of structures: its leaves have the axes of the whole in front already."""
-    if isinstance(v, Many):
-        return v.element if len(v.shape) == 1 else Many(v.shape[1:], v.element)
-    return v
-
-
-def concat(f: Frame, x: Value, y: Value) -> Value:
-    e = f.emitter
-    match x, y:
-        case ArrayV(a), ArrayV(b):
-            shape = (x.shape[0] + y.shape[0], *x.shape[1:])
-            return ArrayV(e.emit(anf.Concat((a, b)), anf.Array(x.dtype, shape))[0])
-        case Many(s, ex), Many(t, ey):
-            total = (s[0] + t[0], *s[1:])
-            joined = [atom(concat(f, _leaf(a), _leaf(b))) for a, b in zip(leaves(ex), leaves(ey), strict=True)]
-            return Many(total, rebuild(ex, iter(joined)))
-    raise unsupported("this concatenation", e.span)
-
-
-def _leaf(a: Atom) -> ArrayV:
-    assert isinstance(a, anf.Var)
-    return ArrayV(a)
-
-
-def stack(f: Frame, parts: list[Value]) -> Value:
-    """Scalars or arrays of one shape as the rows of an array."""
-    e = f.emitter
-    first = parts[0]
-    own = first.shape if isinstance(first, ArrayV) else ()
-    assert isinstance(first, ScalarV | ArrayV)
-    out = ArrayV(zeros(f, (poly(len(parts)), *own), first.dtype))
-    for k, p in enumerate(parts):
-        assert isinstance(p, ScalarV | ArrayV)
-        out = as_array(store_leaf(e, out, [Element(poly(k))], p))
-    return out
-
-
-def sort(f: Frame, x: ArrayV) -> Value:
-    e = f.emitter
-    (order,) = e.emit(anf.Library("argsort", (x.var,)), anf.Array("i64", x.shape), name="order")
-    axis = e.axis(x.shape[0])
-    with f.block() as lets:
-        at = e.read(order, (poly(axis.var),))
-        y = e.read(x.var, (poly(at),))
-    return ArrayV(e.comp((axis,), lets, (y,), (Keep(x.shape, (poly(axis.var),), "set"),), (x.dtype,))[0])
-
-
+# ---- scans -----------------------------------------------------------------------------------------------------------
 def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value:
     """(last state, outputs): a state of type `kind` threaded through the elements, an output collected for each."""
     e = f.emitter
     n = leading_shape(xs)[0]
     trial_axis = e.axis(n, "k").var
     trips = points(f, draws_by(f, function))
+    before = f.world.token
+    acts = before is not None and bool(WORLD & effects_of(function))
+    inside = fresh("world", anf.Token()) if acts else None
     while True:  # a trial, for the type of the outputs, and whether the state stays of one structure
         params = tuple([fresh("s", a.type) for a in leaves(init)])
+        restart(trips)
         with f.block(), at(f, trips, (trial_axis,)):
+            f.world.token = inside
             trial = apply(f, function, [rebuild(init, iter(params)), select(f, xs, [Element(poly(trial_axis))])])
             assert isinstance(trial, TupleV)
             kinds = [a.type for a in leaves(trial.items[1])]
@@ -345,6 +250,7 @@ def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value
         init = general
     start = rebuild(init, iter(params))
     e.facts.forget(trial_axis)
+    restart(trips)
     outs = []
     for t in kinds:
         assert isinstance(t, Scalar | anf.Array)
@@ -354,19 +260,28 @@ def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value
     index = e.axis(n, "k").var
     here = [Element(poly(index))]
     with f.block() as body, at(f, trips, (index,)):
+        f.world.token = inside
         result = apply(f, function, [start, select(f, xs, here)])
         assert isinstance(result, TupleV)
         state, output = result.items
         state = f.fit(reconciled(f, state, start, kind), mono_of(start))
         stored = [
-            atom(store_leaf(e, ArrayV(s), here, ScalarV(a) if isinstance(a.type, Scalar) else _leaf(a)))
+            atom(store_leaf(e, ArrayV(s), here, ScalarV(a) if isinstance(a.type, Scalar) else leaf(a)))
             for s, a in zip(slots, leaves(output), strict=True)
         ]
-        results = (*leaves(state), *stored)
-    op = anf.For(index, poly(0), n, (*params, *slots), (*leaves(init), *outs), anf.Block(tuple(body), tuple(results)))
-    bound = e.emit(op, *[p.type for p in params], *[s.type for s in slots])
-    collected = gathered(output, bound[len(params) :], (n,)) if outs else UNIT
+        results = (*leaves(state), *stored, *some(f.world.token if acts else None))
+    carried = (*params, *slots, *((inside,) if inside is not None else ()))
+    first = (*leaves(init), *outs, *some(before if acts else None))
+    op = anf.For(index, poly(0), n, carried, first, anf.Block(tuple(body), results))
+    bound = e.emit(op, *[p.type for p in carried])
+    f.world.token = bound[-1] if acts else before
+    made = bound[len(params) : len(params) + len(slots)]
+    collected = gathered(output, made, (n,)) if outs else UNIT
     return TupleV((rebuild(init, iter(bound[: len(params)])), collected))
+
+
+def some(token: Atom | None) -> tuple[Atom, ...]:
+    return () if token is None else (token,)
 
 
 # ---- effects ---------------------------------------------------------------------------------------------------------

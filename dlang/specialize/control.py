@@ -20,6 +20,7 @@ from dlang.specialize.loops import changing, flag_value, loop, while_loop
 from dlang.specialize.operators import operator
 from dlang.specialize.patterns import bind_pattern
 from dlang.specialize.randomness import arm_levels, aside, draws_in, level
+from dlang.specialize.sequencing import endless, separated_block
 from dlang.specialize.values import UNIT, DataV, ScalarV, TupleV, Value, contains_function
 from dlang.specialize.zeros import nothing
 from dlang.typecheck import core
@@ -35,6 +36,10 @@ def statements(f: Frame, e: core.BlockExpr) -> Value:
 
 def sequence(f: Frame, e: core.BlockExpr) -> Value:
     """Statements and a result. What follows a statement that may leave the block runs only if it did not."""
+    return run(f, separated_block(e))
+
+
+def run(f: Frame, e: core.BlockExpr) -> Value:
     for k, s in enumerate(e.statements):
         statement(f, s)
         if isinstance(s, core.Break | core.Continue | core.Return):
@@ -50,7 +55,7 @@ def guarded(f: Frame, flags: Sequence[core.Local], rest: core.BlockExpr) -> Valu
     if not rest.statements and rest.result == core.TupleExpr(rest.result.type, rest.result.span, ()):
         return UNIT
     left = flag_value(f, flags)
-    return branches(f, rest, left, lambda: unreached(f, rest.type), lambda: sequence(f, rest), ())
+    return branches(f, rest, left, lambda: unreached(f, rest.type), lambda: run(f, rest), ())
 
 
 def unreached(f: Frame, t: ty.Type) -> Value:
@@ -116,8 +121,10 @@ def statement(f: Frame, s: core.Statement) -> None:
             with em.at(span):
                 loop(f, list(binders), body)
         case core.While(condition, body, span):
+            if acts_in(f.env, condition) or changing(f, condition):
+                s = endless(s)
             with em.at(span):
-                while_loop(f, condition, body)
+                while_loop(f, s.condition, s.body)
         case core.Break():
             leave_by(f, f.exits.broken)
         case core.Continue():

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlang.diagnostics import error
+from dlang.diagnostics import DlangError, error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Scalar, fresh
-from dlang.specialize.frame import Frame, unsupported
+from dlang.specialize.frame import Frame
 from dlang.specialize.instances import Instance, Use
 from dlang.specialize.layouts import into
 from dlang.specialize.tangents import carries, overlaid, same_variants, tags_in
@@ -67,6 +67,12 @@ def differentiated(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Different
     return Differentiated(use, tuple(args), d.wrt)
 
 
+def no_function(d: DerivativeV, what: str) -> DlangError:
+    """A change of a function is one of what it captured, which a function written down has not."""
+    help = ("differentiate the function that applies it: `|x| f(x)(y)`",)
+    return error("E0707", f"`{d.kind}` has no value for a change of a function", d.span, label=what, help=help)
+
+
 # ---- reverse mode ----------------------------------------------------------------------------------------------------
 def gradient(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
     """`grad` and `value_and_grad` at arguments."""
@@ -74,8 +80,7 @@ def gradient(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
     results = f.instances.result_vars(f, call.use)
     seeds: list[Atom | None] = [None] * call.skipped
     for r in results[call.skipped :]:
-        if not isinstance(r.type, Scalar) or r.type.dtype not in anf.FLOATS:
-            raise error("E0701", "`grad` needs a function that returns one float", d.span)
+        assert isinstance(r.type, Scalar) and r.type.dtype in anf.FLOATS, "the checker asks for one float"
         seeds.append(Lit(1.0, r.type.dtype))
     cotangents = tuple([fresh("g", call.use.actuals[p].type) for p in call.positions])
     op = anf.Vjp(call.instance.name, call.use.actuals, call.positions, tuple(seeds))
@@ -104,7 +109,7 @@ def recorded(f: Frame, d: DerivativeV, call: Differentiated) -> tuple[Value, Pul
         f.emitter.bind(op, (*results, handle))
     value = f.instances.returned(f, call.use, results)
     if contains_function(value):
-        raise unsupported("a derivative of a function that gives functions", d.span)
+        raise no_function(d, "the function that is differentiated gives a function")
     integers = [a for a in call.use.actuals if a.type == Scalar("i64")]
     targets = [call.actual(k) for k in d.wrt]
     pull = PullV(
@@ -158,7 +163,7 @@ def jvp(f: Frame, d: DerivativeV, args: Sequence[Value]) -> TupleV:
         given = args[n + k]
         if contains_function(own) and shape_key(own, lambda _: None) != shape_key(given, lambda _: None):
             # The tangent of a function is one of what it captured: a function of the same code.
-            raise unsupported("a tangent of a function that is another function", d.span)
+            raise no_function(d, "the tangent of a function is given as another function")
         fitted = f.fit(given, mono_of(own))
         same_variants(f, tags_in(own), fitted)
         for p, a in zip(call.instance.arg_positions(k), leaves(fitted), strict=True):
@@ -177,7 +182,7 @@ def pushed(f: Frame, d: DerivativeV, call: Differentiated, tangents: dict[int, A
         f.emitter.bind(anf.Jvp(call.instance.name, call.use.actuals, given), (*results, *outs))
     value = f.instances.returned(f, call.use, results)
     if contains_function(value):
-        raise unsupported("a derivative of a function that gives functions", d.span)
+        raise no_function(d, "the function that is differentiated gives a function")
     return value, overlaid(value, iter(outs))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Lit, Scalar, Var, fresh, poly
-from dlang.specialize.comprehensions import known
+from dlang.specialize.binders import known
 from dlang.specialize.dynamic import Arrow, Member, dynamic
 from dlang.specialize.effects import RANDOM, WORLD
 from dlang.specialize.emitter import FALSE, I64, Emitter

@@ -14,7 +14,7 @@ from itertools import count
 
 from dlang.diagnostics import error
 from dlang.ir import anf
-from dlang.ir.anf import Keep, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Keep, Lit, Scalar, Size, Var, fresh, poly
 from dlang.specialize.datatypes import bound_key, label
 from dlang.specialize.effects import RANDOM, WORLD, effects_of
 from dlang.specialize.frame import NO_SIZE, Frame, unsupported
@@ -168,19 +168,30 @@ def part_types(v: Value, wanted: Mono) -> tuple[Mono, ...]:
 
 
 def each(f: Frame, v: Many, function: Callable[[Value], Value]) -> Value:
-    """A function at every element of an array, whose elements have only scalars."""
+    """Makes functions dynamic at every element of an array; arrays in an element stay as they are."""
     e = f.emitter
     axes = tuple([e.axis(s) for s in v.shape])
     index = tuple([poly(a.var) for a in axes])
     arrays = [a for a in leaves(v) if isinstance(a, Var) and isinstance(a.type, anf.Array)]
-    if any(isinstance(a.type, anf.Array) and len(a.type.shape) > len(index) for a in arrays):
-        raise unsupported("an array of different functions beside arrays", e.span)
     with f.block() as lets:
-        value = function(rebuild(v.element, iter([e.read(a, index) for a in arrays])))
-    atoms = tuple(leaves(value))
-    dtypes = [a.type.dtype for a in atoms if isinstance(a.type, Scalar)]
-    outs = e.comp(axes, lets, atoms, tuple([Keep(v.shape, index, "set") for _ in atoms]), tuple(dtypes))
-    return Many(v.shape, rebuild(value, iter(outs)))
+        own = [element(f, a, index) for a in arrays]
+        value = function(rebuild(v.element, iter(own)))
+    whole = dict(zip(own, arrays, strict=True))
+    atoms = tuple([a for a in leaves(value) if isinstance(a.type, Scalar)])
+    dtypes = tuple([a.type.dtype for a in atoms if isinstance(a.type, Scalar)])
+    outs = iter(e.comp(axes, lets, atoms, tuple([Keep(v.shape, index, "set") for _ in atoms]), dtypes))
+    made = [next(outs) if isinstance(a.type, Scalar) else whole[a] for a in leaves(value)]
+    return Many(v.shape, rebuild(value, iter(made)))
+
+
+def element(f: Frame, a: Var, index: tuple[Size, ...]) -> Atom:
+    """What an array has at a point of its first axes."""
+    assert isinstance(a.type, anf.Array)
+    rest = a.type.shape[len(index) :]
+    if not rest:
+        return f.emitter.read(a, index)
+    axes = tuple([fresh("i", Scalar("i64")) for _ in rest])
+    return f.emitter.view(a, axes, rest, (*index, *map(poly, axes)))
 
 
 def with_effects(f: Frame, m: Mono, effects: Effects) -> Mono:

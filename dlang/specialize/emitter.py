@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from math import lcm
 
 from dlang.diagnostics import Span
+from dlang.inequalities import Facts
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Lit, Op, Scalar, Size, Type, Var, fresh, poly
-from dlang.ir.ranges import Facts
 from dlang.primitives.table import result_dtype
 
 I64 = Scalar("i64")
@@ -31,7 +31,7 @@ class Emitter:
     """
 
     lets: list[Let] = field(default_factory=list)
-    facts: Facts = field(default_factory=Facts)
+    facts: Facts[Var] = field(default_factory=Facts)
     definitions: dict[Var, Size] = field(default_factory=dict)
     floors: dict[tuple[Size, Size], Var] = field(default_factory=dict)
     whole: set[Size] = field(default_factory=set)

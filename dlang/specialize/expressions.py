@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
+from dlang.diagnostics import error
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Lit, Size, poly
+from dlang.ir.anf import Atom, Lit, Size
 from dlang.ir.rounding import rounded
 from dlang.polynomials import Poly
+from dlang.specialize.analysis import escapes
+from dlang.specialize.arrangement import listed
 from dlang.specialize.assertions import asserted
 from dlang.specialize.builtins import builtin
-from dlang.specialize.comprehensions import comprehension, gathered
-from dlang.specialize.control import branches, statements
-from dlang.specialize.dynamic import dynamic, with_effects
-from dlang.specialize.effects import NONE, acts_in, effects_of
+from dlang.specialize.comprehensions import comprehension
+from dlang.specialize.control import branches, statements, unreached
+from dlang.specialize.effects import acts_in
 from dlang.specialize.emitter import FALSE, TRUE
 from dlang.specialize.foreign import foreign
 from dlang.specialize.frame import Frame, scalar
 from dlang.specialize.functions import apply, closure_of, named
-from dlang.specialize.indexing import Element, leading_shape, select, selectors, store
+from dlang.specialize.indexing import leading_shape, select, selectors
+from dlang.specialize.loops import changing, flag_value
 from dlang.specialize.nodes import construct, opened
 from dlang.specialize.operators import negate, operator
 from dlang.specialize.patterns import bind_pattern, both, connected, test
 from dlang.specialize.text import hole, whole
-from dlang.specialize.types import MonoEnum, MonoNode, strip
+from dlang.specialize.types import MonoEnum, MonoNode
 from dlang.specialize.values import (
     ArrayV,
     ClosureV,
@@ -38,10 +42,8 @@ from dlang.specialize.values import (
     TupleV,
     Value,
     contains_function,
-    leaves,
-    shape_key,
 )
-from dlang.specialize.zeros import nothing, zeros
+from dlang.specialize.zeros import nothing
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
@@ -86,6 +88,8 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
             return builtin(f, e)
         case core.Arith(_, _, name, left, right):
             return operator(f, name, f.eval(left), f.eval(right))
+        case core.Negate(_, _, core.Literal(_, _, int() as value)) if f.dtype(e.type) in anf.INTEGERS:
+            return literal(f, e.type, -value)
         case core.Negate(_, _, operand):
             return negate(f, f.eval(operand))
         case core.Not(_, _, operand):
@@ -139,6 +143,11 @@ def literal(f: Frame, t: ty.Type, value: int | float | bool | str) -> Value:
     dtype = f.dtype(t)
     if dtype in anf.FLOATS:
         value = rounded(float(value), dtype)
+    elif dtype in anf.INTEGERS:
+        bits = int(dtype[1:])
+        low, high = (0, 1 << bits) if dtype in anf.UNSIGNED else (-(1 << (bits - 1)), 1 << (bits - 1))
+        if not low <= int(value) < high:
+            raise error("E0109", f"{value} is needed as `{dtype}` here, which does not hold it", f.emitter.span)
     return ScalarV(Lit(value, dtype))
 
 
@@ -175,11 +184,24 @@ def call(f: Frame, c: core.Call) -> Value:
         for p, v in zip(base.decl.params, args, strict=False):
             inner.env[p.local] = v
         args.append(inner.eval(default))
+        size = base.decl.params[k].local.size
+        if size is not None and size not in base.bindings:  # the caller is not of the language, and leaves it open
+            function = with_size(function, size, f.emitter.poly(scalar(args[k])))
     v = apply(f, function, args)
     f.bind_sizes(c.type, v, c.opened)
     if isinstance(function, DynamicV) and not contains_function(v):
         return f.fit(v, f.mono(c.type))  # its sizes are those of the node, of which nothing is known
     return v
+
+
+def with_size(function: Value, size: ty.SizeVar, known: Size) -> Value:
+    """A named function, or a derivative of one, where one of its sizes is known."""
+    if isinstance(function, DerivativeV):
+        inner = with_size(function.function, size, known)
+        assert isinstance(inner, FnV)
+        return replace(function, function=inner)
+    assert isinstance(function, ClosureV)
+    return replace(function, bindings={**function.bindings, size: known})
 
 
 def is_const(e: core.Expr) -> bool:
@@ -192,8 +214,12 @@ def _ref(e: core.Expr) -> core.FnRef:
 
 
 def logic(f: Frame, e: core.Logic) -> Atom:
-    """`and` and `or`: a branch, unless the right side is cheap and can't fail."""
+    """`and` and `or`: a branch, unless the right side is cheap, can't fail and changes nothing."""
     left = f.bool(e.left)
+    if acts_in(f.env, e.right) or changing(f, e.right):
+        if e.operator == "and":
+            return scalar(branches(f, e, left, e.right, lambda: ScalarV(FALSE), ()))
+        return scalar(branches(f, e, left, lambda: ScalarV(TRUE), e.right, ()))
     with f.block() as lets:
         right = f.bool(e.right)
     return connected(f, e.operator, left, lets, right)
@@ -226,28 +252,7 @@ def _leaf_or_many(shape: tuple[Size, ...], inner: Value) -> Value:
 
 def array(f: Frame, e: core.ArrayExpr, items: list[Value]) -> Value:
     """`[a, b, c]`: stored one after another into a fresh array."""
-    n = poly(len(items))
-    if any(shape_key(i, lambda _: None) != shape_key(items[0], lambda _: None) for i in items[1:]):
-        element = strip(f.erasing().mono(e.type), 1)
-        effects = NONE.union(*map(effects_of, items))
-        items = [dynamic(f, i, with_effects(f, element, effects)) for i in items]
-    if not items:
-        t = f.mono(e.type)
-        return nothing(f, t)
-    out = array_like(f, items[0], n)
-    for k, item in enumerate(items):
-        out = store(f, out, [Element(poly(k))], item)
-    return out
-
-
-def array_like(f: Frame, v: Value, n: Size) -> Value:
-    """An array of n values like this one, its leaves not filled in yet."""
-    outs = [
-        zeros(f, (n, *a.type.shape) if isinstance(a.type, anf.Array) else (n,), a.type.dtype)
-        for a in leaves(v)
-        if not isinstance(a.type, anf.Token)
-    ]
-    return gathered(v, outs, (n,))
+    return listed(f, items, f.erasing().mono(e.type)) if items else nothing(f, f.mono(e.type))
 
 
 def enum(f: Frame, t: MonoEnum, tag: int, values: tuple[Value, ...]) -> Value:
@@ -270,12 +275,20 @@ def matched(f: Frame, e: core.Match, v: Value, arms: tuple[core.Arm, ...]) -> Va
     if not rest:
         return taken()
     condition = test(f, arm.pattern, v)
-    if arm.guard is not None:
-        condition = guarded(f, arm, arm.guard, v, condition)
+    others = core.Match(e.type, e.span, e.value, rest, e.opened)
+
+    def decided() -> Value:
+        return branches(f, e, condition, taken, lambda: matched(f, others, v, rest), e.opened)
+
+    if arm.guard is None:
+        return taken() if condition == TRUE else decided()
+    condition = guarded(f, arm, arm.guard, v, condition)
     if condition == TRUE:
         return taken()
-    others = core.Match(e.type, e.span, e.value, rest, e.opened)
-    return branches(f, e, condition, taken, lambda: matched(f, others, v, rest), e.opened)
+    flags = f.exits.of(escapes(arm.guard))
+    if flags:  # the guard may have left
+        return branches(f, e, flag_value(f, flags), lambda: unreached(f, e.type), decided, e.opened)
+    return decided()
 
 
 def guarded(f: Frame, arm: core.Arm, guard: core.Expr, v: Value, condition: Atom) -> Atom:
@@ -286,7 +299,7 @@ def guarded(f: Frame, arm: core.Arm, guard: core.Expr, v: Value, condition: Atom
         return f.eval(guard)
 
     before = dict(f.env)
-    if acts_in(f.env, guard):
+    if acts_in(f.env, guard) or changing(f, guard):
         return scalar(branches(f, guard, condition, holds, lambda: ScalarV(FALSE), ()))
     out = both(f, condition, lambda: scalar(holds()))
     f.env = before

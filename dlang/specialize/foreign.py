@@ -11,11 +11,13 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh, poly
 from dlang.polynomials import Poly
 from dlang.runtime.c_functions import find_c
-from dlang.runtime.foreign import Fields, Items, Leaf, Missing, Part, PythonFunction, Rows
+from dlang.runtime.crossing import holds_code
+from dlang.runtime.foreign import Missing, PythonFunction
 from dlang.runtime.python_modules import find_python
+from dlang.specialize.borders import Describer, unsized
 from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, scalar, unsupported
-from dlang.specialize.types import Mono, MonoArray, MonoData, MonoTuple, sizes_of_mono
+from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoNode, MonoTuple, sizes_of_mono
 from dlang.specialize.values import ClosureV, Value, leaves, mono_of, template
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
@@ -90,8 +92,13 @@ def _refuse(f: Frame, e: core.Foreign, mono: Mono) -> None:
         case MonoTuple(items) | MonoData(_, items):
             for item in items:
                 _refuse(f, e, item)
+        case MonoEnum():
+            for item in mono.fields:
+                _refuse(f, e, item)
+        case MonoNode():
+            pass
         case _:
-            raise _crossing(f, e, "an enum or a function")
+            raise _crossing(f, e, "a function")
 
 
 def _crossing(f: Frame, e: core.Foreign, what: str) -> DlangError:
@@ -126,33 +133,21 @@ def _described(
             raise unsupported("a size computed from a `?` in the result of an `extern`", e.span)
     position = given | {poly(k): len(given) + n for n, k in enumerate(opened)}
 
-    def part(m: Mono, own: bool) -> Part:
-        match m:
-            case anf.Scalar(dtype):
-                return Leaf(dtype)
-            case MonoArray(anf.Scalar(dtype), shape):
-                return Leaf(dtype, axes(shape, own))
-            case MonoArray(element, shape):
-                return Rows(axes(shape, own), part(element, own))
-            case MonoTuple(items):
-                return Items(tuple([part(i, own) for i in items]))
-            case MonoData(data, fields):
-                return Fields(f.instances.structs.of(data), tuple([part(x, own) for x in fields]))
-            case _:
-                raise AssertionError("refused before")
-
-    def axes(shape: tuple[Size, ...], own: bool) -> tuple[int, ...]:
-        return tuple([position[s] if own else 0 for s in shape])
-
+    describer = Describer(f)
+    params = tuple([describer.part(mono_of(a), unsized) for a in args])
+    gives = describer.part(result, lambda shape: tuple([position[s] for s in shape]))
+    if any(holds_code(x, describer.trees) for x in (*params, gives)):
+        raise _crossing(f, e, "a function")
     described = PythonFunction(
         decl.name,
         function,
-        tuple([part(mono_of(a), False) for a in args]),
-        part(result, True),
+        params,
+        gives,
         len(given),
         len(opened),
         text,
         tuple([(n, b if isinstance(b, str) else tuple([position[s] for s in _several(b)])) for n, b in known]),
+        describer.trees,
     )
     return described, list(given)
 

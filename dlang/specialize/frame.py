@@ -366,32 +366,30 @@ def substituted(t: ty.Type, by: dict[ty.Var, ty.Type | ty.Size | ty.Shape]) -> t
 
         return ty.Size(ty.resolve_size(s).poly.substitute(one), s.origin)
 
+    def axes(shape: ty.Shape) -> ty.Shape:
+        s = ty.resolve_shape(shape)
+        row = by.get(s.row) if s.row is not None else None
+        pre, post = tuple(map(size, s.pre)), tuple(map(size, s.post))
+        if isinstance(row, ty.Shape):
+            return ty.Shape(pre + row.pre, row.row, row.post + post)
+        return ty.Shape(pre, s.row, post)
+
+    def argument(a: ty.Type | ty.Size | ty.Shape) -> ty.Type | ty.Size | ty.Shape:
+        return size(a) if isinstance(a, ty.Size) else axes(a) if isinstance(a, ty.Shape) else substituted(a, by)
+
     match t:
         case ty.TypeVar():
             found = by.get(t, t)
             assert not isinstance(found, ty.Size | ty.Shape)
             return found
         case ty.TypeArray(element, shape):
-            s = ty.resolve_shape(shape)
-            row = by.get(s.row) if s.row is not None else None
-            pre, post = tuple(map(size, s.pre)), tuple(map(size, s.post))
-            if isinstance(row, ty.Shape):
-                return ty.TypeArray(substituted(element, by), ty.Shape(pre + row.pre, row.row, row.post + post))
-            return ty.TypeArray(substituted(element, by), ty.Shape(pre, s.row, post))
+            return ty.TypeArray(substituted(element, by), axes(shape))
         case ty.TypeTuple(items):
             return ty.TypeTuple(tuple([substituted(i, by) for i in items]))
         case ty.TypeFn(params, result, effects, opened):
             return ty.TypeFn(tuple([substituted(p, by) for p in params]), substituted(result, by), effects, opened)
         case ty.TypeData(decl, args):
-            return ty.TypeData(
-                decl,
-                tuple(
-                    [
-                        size(a) if isinstance(a, ty.Size) else a if isinstance(a, ty.Shape) else substituted(a, by)
-                        for a in args
-                    ]
-                ),
-            )
+            return ty.TypeData(decl, tuple(map(argument, args)))
         case _:
             return t
 

@@ -193,7 +193,7 @@ def gather(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
 # ---- replacing -------------------------------------------------------------------------------------------------------
 def replace(f: Frame, v: Value, steps: tuple[core.FieldStep | core.IndexStep, ...], new: Value) -> Value:
     """The value with the part that `steps` leads to replaced."""
-    return _replace(f, v, steps, new, [])
+    return _replace(f, v, steps, new, [], 0)
 
 
 def _replace(
@@ -202,25 +202,32 @@ def _replace(
     steps: tuple[core.FieldStep | core.IndexStep, ...],
     new: Value,
     chosen: Sequence[Selector],
+    front: int,
 ) -> Value:
+    """chosen: what is selected of the first axes of every leaf; the first `front` of them are of arrays around `v`."""
     if not steps:
         return store(f, v, chosen, new) if chosen else new
     match steps[0], v:
         case core.FieldStep(position, _), TupleV(items):
-            return TupleV(_with(items, position, _replace(f, items[position], steps[1:], new, chosen)))
+            return TupleV(_with(items, position, _replace(f, items[position], steps[1:], new, chosen, front)))
         case core.FieldStep(position, _), NodeV(type, handle):
             here = select(f, handle, chosen) if chosen else handle
             fields = tuple(opened(f, NodeV(type, here), 0))
-            made = construct(f, type, 0, _with(fields, position, _replace(f, fields[position], steps[1:], new, [])))
+            made = construct(f, type, 0, _with(fields, position, _replace(f, fields[position], steps[1:], new, [], 0)))
             return store(f, v, chosen, made) if chosen else made
         case core.FieldStep(position, _), DataV(decl, fields):
-            return DataV(decl, _with(fields, position, _replace(f, fields[position], steps[1:], new, chosen)))
-        case core.IndexStep(indices), Many(shape, element):
-            more = selectors(f, indices, shape[len(chosen) :])
-            return Many(shape, _replace(f, element, steps[1:], new, [*chosen, *more]))
-        case core.IndexStep(indices), ArrayV():
-            more = selectors(f, indices, v.shape[len(chosen) :])
-            return _replace(f, v, steps[1:], new, [*chosen, *more])
+            return DataV(decl, _with(fields, position, _replace(f, fields[position], steps[1:], new, chosen, front)))
+        case core.IndexStep(indices), Many() | ArrayV():
+            whole = Many((*[poly(1)] * front, *v.shape), v.element) if isinstance(v, Many) else v
+            selected = [*chosen, *selectors(f, indices, whole.shape[len(chosen) :])]
+            again = isinstance(steps[1] if steps[1:] else None, core.IndexStep)
+            if again and not all(isinstance(c, Element) for c in selected):
+                # An index of a slice counts in the slice.
+                return store(f, v, selected, _replace(f, select(f, whole, selected), steps[1:], new, [], 0))
+            if isinstance(v, Many) and not (again and len(selected) < len(whole.shape)):
+                inside = _replace(f, v.element, steps[1:], new, selected, len(selected))
+                return Many(v.shape, inside)
+            return _replace(f, v, steps[1:], new, selected, front)
     raise unsupported("this assignment", f.emitter.span)
 
 

@@ -41,7 +41,8 @@ from dlang.specialize.values import (
 )
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
-from dlang.typecheck.types import DataDecl, SizeVar
+from dlang.typecheck.terms import size_variables
+from dlang.typecheck.types import Below, DataDecl, SizeVar
 
 LIMIT = 400  # instances of one function, and
 NESTING = 24  # those of one function being made at a time: an endless family is an error
@@ -240,6 +241,8 @@ class Instances:
                     e.definitions[_var(atom)] = bound
                 else:
                     frame.bindings[local.size] = poly(atom)
+            if isinstance(local.refinement, Below):  # who calls has proven or checked it
+                learn_index(frame, own, local.refinement.size)
         instance.args = tuple(formals_args)
         if decl is not None and decl.local:
             here = ClosureV(
@@ -458,6 +461,13 @@ def array_sizes(v: Value) -> Iterator[Size]:
     for a in leaves(v):
         if isinstance(a.type, anf.Array):
             yield from a.type.shape
+
+
+def learn_index(f: Frame, v: Value, below: ty.Size) -> None:
+    """A parameter of type `Idx<n>`: 0 <= v < n, where n is known."""
+    if not f.erased and all(s in f.bindings for s in size_variables(below)):
+        (atom,) = leaves(v)
+        f.emitter.facts.between(_var(atom), (poly(0),), (f.size(below),))
 
 
 def named_leaf(name: str) -> Callable[[anf.Type], Atom]:

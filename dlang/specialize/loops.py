@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Lit, Size, Var, fresh, poly
 from dlang.specialize.analysis import Tree, assigned, binder_children, escapes
-from dlang.specialize.comprehensions import bound
+from dlang.specialize.binders import bound
 from dlang.specialize.dynamic import reconciled
 from dlang.specialize.effects import acts_in
 from dlang.specialize.emitter import FALSE, I64
 from dlang.specialize.frame import Exits, Frame, scalar, unsupported
 from dlang.specialize.layouts import into
-from dlang.specialize.randomness import Points, at, draws_in, points
+from dlang.specialize.randomness import at, draws_in, points, restart
 from dlang.specialize.types import Mono
 from dlang.specialize.values import (
     UNIT,
@@ -233,7 +233,7 @@ def loop(f: Frame, binders: Sequence[core.Binder], body: core.Expr) -> None:
         index = em.axis(b.size, b.name).var
         params = state.enter(f)
         with f.block() as lets, at(f, trips, (index,)):
-            b.bind(f, poly(index))
+            b.bind(f, [poly(index)])
             if len(binders) > 1:
                 loop(f, binders[1:], body)
             else:
@@ -278,12 +278,6 @@ def while_loop(f: Frame, condition: core.Expr, body: core.Expr) -> None:
     op = anf.While(params, state.first(f), test_block, body_block, bool(early))
     em.bind(op, state.after(f))
     f.exits = outer
-
-
-def restart(trips: Points | None) -> None:
-    """Another try draws the same numbers."""
-    if trips is not None:
-        trips.events = 0
 
 
 def start_loop(f: Frame, body: core.Expr, nested: bool = False) -> frozenset[str]:

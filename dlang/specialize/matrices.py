@@ -3,19 +3,20 @@
 A Jacobian has a row for each element of the result and a column for each element of the parameters. So forward mode
 where these are no more, reverse mode where they are: decided here if the sizes say so, else when the program runs. A
 Hessian is the Jacobian of a gradient, in forward mode. Of tuples they are tuples of matrices: outside those of the
-result, inside those of the parameter.
+result, inside those of the parameter. Where the parameter is a structure each element of the result has a gradient, a
+structure like it, by reverse mode; where the result is one each element of the parameter has a tangent of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Size, Var, fresh, poly
 from dlang.specialize.arith import elementwise
-from dlang.specialize.comprehensions import collect
 from dlang.specialize.derivatives import Differentiated, differentiated, pulled, pushed, recorded
+from dlang.specialize.elements import collect
 from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.joins import choice
@@ -29,51 +30,68 @@ def hessian(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
     slope = replace(d, kind="grad")
     outer = replace(d, kind="jacobian", function=slope)
     call = differentiated(f, outer, args)
-    return matrices(f, outer, call, result_of(f, outer, call), forward=True)
+    return columns_of(f, outer, call, result_of(f, call)) if not call.instance.token else rows_of(f, outer, call)
 
 
 def jacobian(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
     call = differentiated(f, d, args)
-    result = result_of(f, d, call)
-    rows, columns = elements(result), elements(TupleV(tuple(targets_of(call))))
+    if call.instance.token:  # what has effects runs once
+        return rows_of(f, d, call)
+    result = result_of(f, call)
+    outs, ins = units(result), inputs_of(call)
+    if not all(map(is_plain, outs)):
+        return columns_of(f, d, call, result)
+    if not all(map(is_plain, ins)):
+        return rows_of(f, d, call)
+    rows, columns = elements(outs), elements(ins)
     facts = f.emitter.facts
     if rows.constant == 1 and columns.constant != 1:
-        return matrices(f, d, call, result, forward=False)
+        return rows_of(f, d, call)
     if facts.proves_nonnegative(rows - columns):
-        return matrices(f, d, call, result, forward=True)
+        return columns_of(f, d, call, result)
     if facts.proves_nonnegative(columns - rows):
-        return matrices(f, d, call, result, forward=False)
+        return rows_of(f, d, call)
     few = f.emitter.prim("ge", f.emitter.atom(rows), f.emitter.atom(columns))
-
-    def by(forward: bool) -> Callable[[], list[Value]]:
-        return lambda: [matrices(f, d, call, result, forward)]
-
-    return choice(f, few, by(True), by(False), [None])[0]
+    by_columns, by_rows = lambda: [columns_of(f, d, call, result)], lambda: [rows_of(f, d, call)]
+    return choice(f, few, by_columns, by_rows, [None])[0]
 
 
 def targets_of(call: Differentiated) -> list[Value]:
     return [call.actual(k) for k in call.targets]
 
 
-def elements(v: Value) -> Size:
-    """How many floats there are in scalars, arrays, and tuples of these."""
+def units(v: Value) -> list[Value]:
+    """What tuples of tuples hold."""
+    return [u for x in v.items for u in units(x)] if isinstance(v, TupleV) else [v]
+
+
+def inputs_of(call: Differentiated) -> list[Value]:
+    return [u for t in targets_of(call) for u in units(t)]
+
+
+def is_plain(v: Value) -> bool:
+    """Whether a value is a scalar or an array of scalars, and no structure."""
+    return isinstance(v, ScalarV | ArrayV)
+
+
+def elements(values: Sequence[Value]) -> Size:
+    """How many floats there are in scalars and arrays."""
     total = poly(0)
-    for a in leaves(v):
+    for v in values:
         product = poly(1)
-        for s in shape_of(a):
+        for s in shape_of(v):
             product = product * s
         total = total + product
     return total
 
 
-def shape_of(a: Atom) -> Shape:
-    return a.type.shape if isinstance(a.type, anf.Array) else ()
+def shape_of(v: Value) -> Shape:
+    """The axes of a scalar or an array, also of structures."""
+    return v.shape if isinstance(v, ArrayV | Many) else ()
 
 
-def result_of(f: Frame, d: DerivativeV, call: Differentiated) -> Value:
+def result_of(f: Frame, call: Differentiated) -> Value:
     """What the result is like; its sizes may be known only when it is computed."""
-    if call.instance.token:
-        raise unsupported(f"an effect inside of a `{d.kind}`", d.span)
     results = f.instances.result_vars(f, call.use)
     if call.instance.extra:
         f.emitter.bind(anf.Call(call.instance.name, call.use.actuals), results)
@@ -81,10 +99,8 @@ def result_of(f: Frame, d: DerivativeV, call: Differentiated) -> Value:
 
 
 # ---- rows and columns ------------------------------------------------------------------------------------------------
-def matrices(f: Frame, d: DerivativeV, call: Differentiated, result: Value, forward: bool) -> Value:
-    """The matrices of every leaf of the result and every leaf of the parameters, as tuples like these."""
-    outs, ins = list(leaves(result)), [a for t in targets_of(call) for a in leaves(t)]
-    made = (columns_of if forward else rows_of)(f, d, call, result, outs, ins)
+def structured(d: DerivativeV, call: Differentiated, result: Value, made: list[list[Value]]) -> Value:
+    """The matrices of every unit of the result and every unit of the parameters, as tuples like these."""
     targets = targets_of(call)
     inner = targets[0] if d.single else TupleV(tuple(targets))
     rows = iter(made)
@@ -92,73 +108,75 @@ def matrices(f: Frame, d: DerivativeV, call: Differentiated, result: Value, forw
     def outer(v: Value) -> Value:
         if isinstance(v, TupleV):
             return TupleV(tuple([outer(x) for x in v.items]))
-        return rebuild_leaves(inner, next(rows))
+        return with_units(inner, iter(next(rows)))
 
     return outer(result)
 
 
-def rebuild_leaves(v: Value, matrices: Sequence[Value]) -> Value:
-    """The structure with matrices for its leaves."""
-    rest = iter(matrices)
-
-    def go(x: Value) -> Value:
-        return TupleV(tuple([go(y) for y in x.items])) if isinstance(x, TupleV) else next(rest)
-
-    return go(v)
+def with_units(v: Value, new: Iterator[Value]) -> Value:
+    """Tuples like these of other units."""
+    return TupleV(tuple([with_units(x, new) for x in v.items])) if isinstance(v, TupleV) else next(new)
 
 
-def columns_of(
-    f: Frame, d: DerivativeV, call: Differentiated, result: Value, outs: list[Atom], ins: list[Atom]
-) -> list[list[Value]]:
+def columns_of(f: Frame, d: DerivativeV, call: Differentiated, result: Value) -> Value:
     """Forward mode: for each element of the parameters the tangent of the result, a column of every matrix."""
+    outs = units(result)
     columns: list[list[Value]] = []
-    for p, x in zip(call.positions, ins, strict=True):
+    for p, x in zip(call.positions, inputs_of(call), strict=True):
 
-        def tangent(index: Shape, p: int = p, x: Atom = x) -> Value:
+        def tangent(index: Shape, p: int = p, x: Value = x) -> list[Value]:
             _, dy = pushed(f, d, call, {p: one_hot(f, x, index)})
-            return TupleV(tuple([sized(f, a, like) for a, like in zip(leaves(dy), outs, strict=True)]))
+            return [sized(f, u, like) for u, like in zip(units(dy), outs, strict=True)]
 
         found = at_every(f, shape_of(x), tangent)
         columns.append([turned(f, v, len(shape_of(x))) for v in found])
-    return [[column[k] for column in columns] for k in range(len(outs))]
+    return structured(d, call, result, [[column[k] for column in columns] for k in range(len(outs))])
 
 
-def rows_of(
-    f: Frame, d: DerivativeV, call: Differentiated, result: Value, outs: list[Atom], ins: list[Atom]
-) -> list[list[Value]]:
+def rows_of(f: Frame, d: DerivativeV, call: Differentiated) -> Value:
     """Reverse mode: one forward pass, then for each element of the result the cotangents, a row of every matrix."""
     value, pull = recorded(f, replace(d, single=False), call)
-    own = list(leaves(value))
+    own, ins = units(value), inputs_of(call)
+    if not all(map(is_plain, own)):
+        raise unsupported(f"a `{d.kind}` of a function that has effects and gives structures", d.span)
     made: list[list[Value]] = []
     for k, y in enumerate(own):
 
-        def cotangent(index: Shape, k: int = k) -> Value:
-            seeds = [one_hot(f, a, index) if n == k else nothing(f, a) for n, a in enumerate(own)]
+        def cotangent(index: Shape, k: int = k) -> list[Value]:
+            seeds = [one_hot(f, u, index) if n == k else nothing(f, u) for n, u in enumerate(own)]
             found = pulled(f, pull, [rebuild(value, iter(seeds))])
-            return TupleV(tuple([sized(f, a, like) for a, like in zip(leaves(found), ins, strict=True)]))
+            return [sized(f, u, like) for u, like in zip(units(found), ins, strict=True)]
 
         rows = at_every(f, shape_of(y), cotangent)
-        made.append([in_dtype(f, v, dtype_of(outs[k])) for v in rows])
-    return made
+        made.append([in_dtype(f, v, dtype_of(y)) for v in rows])
+    return structured(d, call, value, made)
 
 
-def at_every(f: Frame, shape: Shape, function: Callable[[Shape], Value]) -> list[Value]:
-    """The parts of a tuple at every index of a shape, as arrays with these axes in front."""
+def at_every(f: Frame, shape: Shape, function: Callable[[Shape], list[Value]]) -> list[Value]:
+    """Several values at every index of a shape, as arrays with these axes in front."""
     e = f.emitter
     if not shape:
-        value = function(())
-    else:
-        axes = tuple([e.axis(s) for s in shape])
-        with f.block() as lets:
-            value = function(tuple([poly(a.var) for a in axes]))
-        many = collect(f, axes, lets, value)
-        assert isinstance(many, Many)
-        value = many.element
-    assert isinstance(value, TupleV)
-    return list(value.items)
+        return function(())
+    axes = tuple([e.axis(s) for s in shape])
+    with f.block() as lets:
+        values = function(tuple([poly(a.var) for a in axes]))
+    many = collect(f, axes, lets, TupleV(tuple(values)))
+    assert isinstance(many, Many) and isinstance(many.element, TupleV)
+    return [fronted(shape, v) for v in many.element.items]
 
 
-def one_hot(f: Frame, like: Atom, index: Shape) -> Atom:
+def fronted(shape: Shape, v: Value) -> Value:
+    """The array of a shape, of values whose leaves have its axes in front."""
+    match v:
+        case ScalarV() | ArrayV():
+            return v
+        case Many(own, element):
+            return Many((*shape, *own), element)
+        case _:
+            return Many(shape, v)
+
+
+def one_hot(f: Frame, like: Value, index: Shape) -> Atom:
     """1 at an index, 0 elsewhere."""
     e, dtype, shape = f.emitter, dtype_of(like), shape_of(like)
     if not shape:
@@ -174,20 +192,22 @@ def one_hot(f: Frame, like: Atom, index: Shape) -> Atom:
     return e.comp(axes, lets, (x,), (keep,), (dtype,), "seed")[0]
 
 
-def nothing(f: Frame, like: Atom) -> Atom:
+def nothing(f: Frame, like: Value) -> Atom:
     return zeros(f, shape_of(like), dtype_of(like)) if shape_of(like) else Lit(0.0, dtype_of(like))
 
 
-def dtype_of(a: Atom) -> str:
-    assert not isinstance(a.type, anf.Token)
-    return a.type.dtype
+def dtype_of(v: Value) -> str:
+    assert isinstance(v, ScalarV | ArrayV)
+    return v.dtype
 
 
-def sized(f: Frame, a: Atom, like: Atom) -> Value:
-    """A scalar or an array, under the sizes of another."""
-    if not isinstance(a, Var) or not isinstance(a.type, anf.Array):
-        return ScalarV(a)
-    return ArrayV(f.emitter.resized(a, shape_of(like)))
+def sized(f: Frame, v: Value, like: Value) -> Value:
+    """A value under the sizes of another of the same structure."""
+
+    def leaf(a: Atom, b: Atom) -> Atom:
+        return f.emitter.resized(a, b.type.shape) if isinstance(a, Var) and isinstance(b.type, anf.Array) else a
+
+    return rebuild(like, iter([leaf(a, b) for a, b in zip(leaves(v), leaves(like), strict=True)]))
 
 
 def turned(f: Frame, v: Value, front: int) -> Value:

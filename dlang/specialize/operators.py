@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Scalar, fresh, poly
 from dlang.specialize.arith import all_of, cast_like, elementwise, matmul, reduce_axes, scalar_operator
-from dlang.specialize.comprehensions import collect
+from dlang.specialize.elements import collect
 from dlang.specialize.emitter import TRUE
-from dlang.specialize.frame import Frame, scalar, unsupported
+from dlang.specialize.frame import Frame, scalar
 from dlang.specialize.indexing import Element, select
 from dlang.specialize.joins import choice
 from dlang.specialize.nodes import construct, fields_of, opened, tag_of
@@ -110,7 +112,8 @@ def pointwise(f: Frame, p: Pointwise, *values: Value) -> Value:
                 return pointwise_node(g, p.over(args[n:]), [v for v in args[:n] if isinstance(v, NodeV)])
 
             return f.instances.generated(f, "operator", p.key, (*values, *p.held), lambda args: args[0], body)
-    raise unsupported("arithmetic on functions", f.emitter.span)
+        case _:  # a function
+            return first
 
 
 def pointwise_all(f: Frame, p: Pointwise, columns: Sequence[Sequence[Value]]) -> list[Value]:
@@ -128,7 +131,7 @@ def pointwise_enum(f: Frame, p: Pointwise, first: EnumV, values: Sequence[EnumV]
             continue
         here = f.emitter.prim("eq", tag, Lit(k, "i64"))
         columns = [v.variants[k] for v in values]
-        found = choice(f, here, lambda c=columns: pointwise_all(f, p, c), lambda x=fields: x, [None] * len(fields))  # type: ignore[misc]
+        found = choice(f, here, partial(pointwise_all, f, p, columns), partial(list, fields), [None] * len(fields))
         variants.append(tuple(found))
     return EnumV(first.decl, ScalarV(tag), tuple(variants))
 
@@ -266,7 +269,8 @@ def agree(f: Frame, what: str, held: tuple[Value, ...], at: Agreement, a: Value,
             result = ScalarV(fresh("same", Scalar("bool")))
             return scalar(f.instances.generated(f, what, what, (a, b, *held), lambda _: result, body))
         case ((ClosureV() | DerivativeV() | PullV() | DynamicV()), _):
-            raise unsupported("comparing functions", f.emitter.span)
+            help = ("compare what they give, or fields that are no functions",)
+            raise error("E0301", "functions cannot be compared", f.emitter.span, help=help)
         case _:
             return conjunction(f, agreements(f, what, held, at, parts(a), parts(b)))
 
@@ -275,7 +279,7 @@ def agreements(
     f: Frame, what: str, held: tuple[Value, ...], at: Agreement, xs: Sequence[Value], ys: Sequence[Value]
 ) -> Iterator[Callable[[], Atom]]:
     for x, y in zip(xs, ys, strict=True):
-        yield lambda x=x, y=y: agree(f, what, held, at, x, y)  # type: ignore[misc]
+        yield partial(agree, f, what, held, at, x, y)
 
 
 def alike_arrays(f: Frame, held: tuple[Value, ...], at: Agreement, a: Value, b: Value) -> Atom:

@@ -6,6 +6,7 @@ A node is looked into only where its tag is known: a test of what is inside stan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit
@@ -109,7 +110,7 @@ def test(f: Frame, p: core.Pattern, v: Value) -> Atom:
 
             return conjunction(f, iter([here, inner]))
         case core.Alternatives(items), _:
-            return disjunction(f, [lambda item=item: test(f, item, v) for item in items])  # type: ignore[misc]
+            return disjunction(f, [partial(test, f, item, v) for item in items])
     raise unsupported("this pattern", e.span)
 
 
@@ -132,7 +133,7 @@ def tests(f: Frame, items: Sequence[core.Pattern], parts: Sequence[Value]) -> It
     """The tests of parts, each emitted when it is called."""
     for item, part in zip(items, parts, strict=True):
         if refutable(item):
-            yield lambda item=item, part=part: test(f, item, part)  # type: ignore[misc]
+            yield partial(test, f, item, part)
 
 
 def conjunction(f: Frame, conditions: Iterator[Callable[[], Atom]]) -> Atom:

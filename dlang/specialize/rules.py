@@ -30,6 +30,7 @@ def add_rules(
 ) -> None:
     """Gives the function of an instance the rules of its declaration. bindings: what its variables stand for."""
     decl = closure.decl
+    checkpoint = checkpoint and not instance.token  # an effect happens once
     own = Rules(checkpoint=checkpoint)
     function = instances.functions[instance.name]
     if decl is not None and decl.rules:

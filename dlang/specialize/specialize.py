@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
 from dlang.polynomials import Poly
+from dlang.specialize.borders import Border, border_of
 from dlang.specialize.dispatch import complete
 from dlang.specialize.effects import RANDOM, WORLD, effects_of
 from dlang.specialize.emitter import Emitter
@@ -18,7 +19,7 @@ from dlang.specialize.instances import Instances, named_leaf
 from dlang.specialize.randomness import seeded
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bindings, map_bindings, sizes_of_binding
-from dlang.specialize.values import ClosureV, DerivativeV, Value, formal, leaves, sizes_of, template
+from dlang.specialize.values import ClosureV, DerivativeV, Value, formal, leaves, mono_of, sizes_of, template
 from dlang.typecheck import core
 
 
@@ -28,8 +29,9 @@ class Entry:
 
     Arguments: one i64 for each of `sizes` (the sizes of the bindings given: see `entry_sizes`), then the leaves of
     `params`. Results: `extra` sizes, then the leaves of `result`. The sizes in `params` and `result` are over the
-    formal variables of the function. With `token` the function has one too, which back ends supply and drop. With
-    `seed` it takes an i64 before the leaves: the function draws random numbers.
+    formal variables of the function; `border` says how leaves are made of Python's values. With `token` the function
+    has one too, which back ends supply and drop. With `seed` it takes an i64 before the leaves: the function draws
+    random numbers.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Entry:
     params: tuple[Value, ...]
     extra: tuple[Var, ...]
     result: Value
+    border: Border
 
 
 @dataclass(slots=True)
@@ -64,7 +67,8 @@ class Specializer:
         bindings: Bindings | None = None,
         derivative: tuple[str, tuple[int, ...], bool] | None = None,
     ) -> Entry:
-        """The entry of a function at types; `bindings` has one for each variable of its scheme.
+        """The entry of a function at types; `bindings` has one for each variable of its scheme, where structs and enums
+        may be by their names.
 
         The sizes in the bindings stand for any size: the entry takes them as arguments. derivative: (kind, wrt, single)
         for a derivative of the function instead.
@@ -79,7 +83,9 @@ class Specializer:
             e.facts.size(sizes[-1])
             return poly(sizes[-1])
 
+        outer = Frame(e, World(None), self.instances, evaluate)
         own = map_bindings({v: given[v] for v in decl.variables if v in given}, own_size)
+        own = {v: outer.expanded(b) for v, b in own.items()}
         closure = ClosureV(tuple([p.local for p in decl.params]), decl.body, decl.span, (), own, decl)
         function = closure if derivative is None else DerivativeV(derivative[0], closure, *derivative[1:], decl.span)
         token = fresh("world", anf.Token())
@@ -123,8 +129,9 @@ class Specializer:
             decl.name,
             decl.span,
         )
+        border = border_of(frame, [mono_of(p) for p in params], mono_of(result))
         complete(self.instances)
-        return Entry(name, tuple(sizes), with_token, with_seed, params, tuple(inside.values()), result)
+        return Entry(name, tuple(sizes), with_token, with_seed, params, tuple(inside.values()), result, border)
 
 
 def entry_sizes(decl: core.FnDecl, bindings: Bindings) -> list[Size]:

@@ -6,6 +6,7 @@ Fields have the names of the declaration; those without are `_0`, `_1`. A varian
 from __future__ import annotations
 
 import dataclasses
+import keyword
 from typing import Any
 
 from dlang.typecheck.types import DataDecl, Variant
@@ -21,7 +22,7 @@ class StructClasses:
     def of(self, decl: DataDecl) -> type:
         """The class of a struct, made when it is first asked for."""
         if decl not in self._classes:
-            fields = [(str(name), Any) for name, _ in decl.variants[0].fields]
+            fields = [(name, Any) for name in field_names(decl.variants[0])]
             # eq=False: fields are arrays, whose `==` is not one truth value
             members = {"__dlang__": decl, "__doc__": decl.doc or f"The struct `{decl.name}`."}
             made = dataclasses.make_dataclass(decl.name, fields, namespace=members, frozen=True, eq=False, slots=True)
@@ -46,8 +47,15 @@ class StructClasses:
 
 
 def field_names(variant: Variant) -> list[str]:
-    """The names of the fields of a variant in Python."""
-    return [name or f"_{k}" for k, (name, _) in enumerate(variant.fields)]
+    """The names of the fields of a variant in Python: `from` is `from_` there, and `x'` is `x_`."""
+    names: list[str] = []
+    for k, (name, _) in enumerate(variant.fields):
+        here = f"_{k}" if name is None else name.replace("'", "_")
+        here += "_" * keyword.iskeyword(here)
+        while here in names:
+            here += "_"
+        names.append(here)
+    return names
 
 
 def is_none(variant: Variant) -> bool:
@@ -64,14 +72,17 @@ def variant_of(value: object, decl: DataDecl) -> Variant | None:
         if isinstance(found, tuple):
             other, own = found
             same = (other.name, other.module, field_names(own)) == (decl.name, decl.module, field_names(v))
-            if own is v or (own.name == v.name and same):
+            if own.name == v.name and (other is decl or same):
                 return v
     return None
 
 
 def declaration(value: object) -> DataDecl | None:
-    """The struct that a Python value is one of."""
+    """The struct or the enum that a Python value is one of."""
     found = getattr(type(value), "__dlang__", None)
+    variant = getattr(type(value), "__dlang_variant__", None)
+    if isinstance(variant, tuple):
+        found = variant[0]
     return found if isinstance(found, DataDecl) else None
 
 
@@ -81,7 +92,8 @@ def is_a(value: object, decl: DataDecl) -> bool:
     if found is None:
         return False
     return found is decl or (
-        found.name == decl.name
+        found.is_struct
+        and found.name == decl.name
         and found.module == decl.module
         and [n for n, _ in found.variants[0].fields] == [n for n, _ in decl.variants[0].fields]
     )

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
 
 from dlang import __version__
+from dlang.tools.arguments import Parser
 
+UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 FINE, USER_ERROR, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 70, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command. 0: fine; 1: the program is wrong or failed; 2: the command line is wrong; 130: Ctrl-C."""
+    if sys.stdout is None:  # closed by whoever started this
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     try:
         code = _dispatch(_parser().parse_args(argv))
         sys.stdout.flush()
@@ -26,6 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except Exception as e:
+        if isinstance(e, OSError) and e.errno in UNWRITABLE:
+            print(f"dlc: cannot write the output: {e.strerror}", file=sys.stderr)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return USER_ERROR
         from dlang.tools.report import report_defect
 
         report_defect(e)
@@ -33,15 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="dlc", description="The compiler of the array language dlang.")
+    parser = Parser(prog="dlc", description="The compiler of the array language dlang.")
     parser.add_argument("--version", action="version", version=f"dlc {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    backend = argparse.ArgumentParser(add_help=False)
+    backend = Parser(add_help=False)
     backend.add_argument(
         "--backend", choices=("cpu", "interp"), default="cpu", help="native code, or the reference interpreter"
     )
-    json = argparse.ArgumentParser(add_help=False)
+    json = Parser(add_help=False)
     json.add_argument("--json", action="store_true", help="messages as JSON on the standard output, one a line")
 
     run = commands.add_parser(
@@ -66,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         "--stage", required=True, choices=("syntax", "core", "mono", "normal", "ad", "opt", "loops", "llvm")
     )
     ir.add_argument("--fn", metavar="NAME", help="only this function, and what it calls")
+    ir.add_argument("--costs", action="store_true", help="also what derivatives save, in bytes")
 
     gradients = commands.add_parser(
         "check-grad",
@@ -113,7 +123,7 @@ def _dispatch(args: argparse.Namespace) -> int:
         case "ir":
             from dlang.tools.ir import print_ir
 
-            return print_ir(args.file, args.stage, args.fn, args.json)
+            return print_ir(args.file, args.stage, args.fn, args.costs, args.json)
         case "check-grad":
             from dlang.tools.check_grad import check_gradients
 

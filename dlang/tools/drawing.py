@@ -14,19 +14,22 @@ from dlang.ir.values import exact, numpy_dtype, size_of
 from dlang.specialize.specialize import Entry
 from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
 from dlang.typecheck import core
+from dlang.typecheck import types as ty
+from dlang.typecheck.refinements import field_type, of_field, of_part
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A leaf of a parameter. name: as a person writes it; below: an integer is drawn from 0..below.
 
-    size: which of the sizes of the entry it is, if it is one.
+    size: which of the sizes of the entry it is, if it is one. index: what `Idx` says an integer is below.
     """
 
     name: str
     atom: Atom
     below: int | None = None
     size: int | None = None
+    index: ty.Size | None = None
 
 
 def leaves_of(decl: core.FnDecl, entry: Entry, variables: Sequence[object]) -> list[Leaf]:
@@ -36,41 +39,53 @@ def leaves_of(decl: core.FnDecl, entry: Entry, variables: Sequence[object]) -> l
     """
     out: list[Leaf] = []
     for p, v in zip(decl.params, entry.params, strict=True):
-        own = list(_leaves(p.local.name, v, decl))
+        own = list(_leaves(p.local.name, v, decl, p.local.type, p.local.refinement))
         if p.local.size in variables:
             own = [replace(own[0], size=variables.index(p.local.size))]
         out += own
     return out
 
 
-def _leaves(name: str, v: Value, decl: core.FnDecl) -> Iterator[Leaf]:
+def _leaves(
+    name: str, v: Value, decl: core.FnDecl, t: ty.Type, known: ty.Refinement | None
+) -> Iterator[Leaf]:  # fmt: skip
+    t = ty.resolve(t)
     match v:
         case ScalarV(atom) if not (not isinstance(atom.type, Token) and is_handle(atom.type.dtype)):
-            yield Leaf(name, atom)
+            yield Leaf(name, atom, index=known.size if isinstance(known, ty.Below) else None)
         case ArrayV(var) if not is_handle(v.dtype):
-            yield Leaf(name, var)
+            one = of_part(known, ty.TypeCon("i64"))
+            yield Leaf(name, var, index=one.size if isinstance(one, ty.Below) else None)
         case TupleV(items):
             for k, item in enumerate(items):
-                yield from _leaves(f"{name}.{k}", item, decl)
+                yield from _leaves(f"{name}.{k}", item, decl, field_type(t, k), of_field(t, k, known))
         case DataV(data, fields):
-            for (field, _), item in zip(data.variants[0].fields, fields, strict=True):
-                yield from _leaves(f"{name}.{field}", item, decl)
+            for k, ((field, _), item) in enumerate(zip(data.variants[0].fields, fields, strict=True)):
+                yield from _leaves(f"{name}.{field}", item, decl, field_type(t, k), of_field(t, k))
         case EnumV(data, tag, variants):
             assert isinstance(tag, ScalarV | ArrayV)
             yield Leaf(f"{name}'s variant", tag.atom if isinstance(tag, ScalarV) else tag.var, len(variants))
-            for variant, fields in zip(data.variants, variants, strict=True):
+            for tag_, (variant, fields) in enumerate(zip(data.variants, variants, strict=True)):
                 for k, item in enumerate(fields):
-                    yield from _leaves(f"{name}.{variant.name}.{variant.fields[k][0] or k}", item, decl)
+                    own = field_type(t, k, tag_), of_field(t, k, None, tag_)
+                    yield from _leaves(f"{name}.{variant.name}.{variant.fields[k][0] or k}", item, decl, *own)
         case Many(_, element):
-            yield from _leaves(name, element, decl)
+            inner = t.element if isinstance(t, ty.TypeArray) else t
+            yield from _leaves(name, element, decl, inner, of_part(known, inner))
         case _:
             message = f"no arguments for `{decl.name}` can be drawn: `{name}` is a function or may contain itself"
             help = ("write a function without parameters of such types that calls it, and check that",)
             raise error("E0957", message, decl.span, help=help)
 
 
-def drawn(entry: Entry, leaves: Sequence[Leaf], sizes: Sequence[int], seed: int) -> list[Any]:
-    """Values for the sizes, the seed and the leaves of an entry: floats are normal, integers may be indices."""
+def drawn(
+    entry: Entry, leaves: Sequence[Leaf], sizes: Sequence[int], seed: int, variables: Sequence[object] = ()
+) -> list[Any]:
+    """Values for the sizes, the seed and the leaves of an entry: floats are normal, integers may be indices.
+
+    variables: as in `leaves_of`. Raises E0957 where there is no index.
+    """
+    known = dict(zip(variables, sizes, strict=False))
     rng = np.random.default_rng(seed)
     env: dict[Any, Any] = dict(zip(entry.sizes, sizes, strict=True))
     out: list[Any] = [*sizes, *([seed] if entry.seed else [])]
@@ -79,8 +94,24 @@ def drawn(entry: Entry, leaves: Sequence[Leaf], sizes: Sequence[int], seed: int)
         assert not isinstance(t, Token)
         shape = _shape(t.shape, env) if isinstance(t, Array) else ()
         most = leaf.below if leaf.below is not None else min(sizes, default=3)
+        if leaf.index is not None:
+            most = _evaluated(leaf.index, known)
+            if most < 1:
+                message = f"no argument can be drawn: there is no index below {most} for `{leaf.name}`"
+                raise error("E0957", message, None, help=("give a larger size: `--size n=5`",))
         out.append(sizes[leaf.size] if leaf.size is not None else _value(rng, t.dtype, shape, max(most, 1)))
     return out
+
+
+def _evaluated(size: ty.Size, known: Mapping[Any, int]) -> int:
+    """The number that a size is; 0 if a variable in it is not known."""
+
+    def value(a: ty.SizeAtom) -> int:
+        if isinstance(a, ty.Floor):
+            return _evaluated(a.dividend, known) // max(_evaluated(a.divisor, known), 1)
+        return known.get(a, 0)
+
+    return ty.resolve_size(size).poly.evaluate(value)
 
 
 def _shape(shape: Sequence[Size], env: Mapping[Any, Any]) -> tuple[int, ...]:

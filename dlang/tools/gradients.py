@@ -221,5 +221,6 @@ def distance(expected: float, found: float, tolerance: float, scale: float) -> f
     """How far two numbers are apart in units of what is acceptable; NaN agrees with NaN alone."""
     if expected == found or (expected != expected and found != found):
         return 0.0
-    error = abs(found - expected) / (tolerance * (abs(expected) + 0.1 * scale))
+    acceptable = tolerance * (abs(expected) + 0.1 * scale)
+    error = abs(found - expected) / acceptable if acceptable else float("inf")
     return error if error == error else float("inf")

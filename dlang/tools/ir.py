@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.driver import check, errors_of, read_source
 from dlang.listings import listing, open_variable
+from dlang.spelling import closest
 from dlang.tools.report import report
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dlang.typecheck.program import Checked
 
 
-def print_ir(path: str, stage: str, only: str | None, as_json: bool) -> int:
+def print_ir(path: str, stage: str, only: str | None, costs: bool, as_json: bool) -> int:
     """Prints a file, or one function of it and what that calls, after a stage."""
     try:
         source = read_source(path)
@@ -27,7 +28,7 @@ def print_ir(path: str, stage: str, only: str | None, as_json: bool) -> int:
         else:
             checked = check(source)
             found = checked.diagnostics
-            text = "" if errors_of(checked) else _after(checked, stage, only)
+            text = "" if errors_of(checked) else _after(checked, stage, only, costs)
     except DlangError as e:
         text, found = "", e.diagnostics
     if text:
@@ -41,15 +42,15 @@ def _syntax(source: Source, only: str | None) -> tuple[str, list[Diagnostic]]:
     module, found = parse(source)
     items = [i for i in module.items if only is None or getattr(i, "name", None) == only]
     if only is not None and not items:
-        raise unknown(only, source.path)
+        raise unknown(only, source.path, [getattr(i, "name", "") for i in module.items])
     return "\n".join(line for item in items for line in _tree(item)), found
 
 
-def _after(checked: Checked, stage: str, only: str | None) -> str:
+def _after(checked: Checked, stage: str, only: str | None, costs: bool) -> str:
     decls = _chosen(checked, only)
     if stage == "core":
         return "\n\n".join(_core(decl) for decl in decls)
-    return listing(decls, stage)
+    return listing(decls, stage, costs)
 
 
 def _chosen(checked: Checked, only: str | None) -> list[core.FnDecl]:
@@ -58,14 +59,16 @@ def _chosen(checked: Checked, only: str | None) -> list[core.FnDecl]:
     if only is not None:
         found = [d for d in (*module.functions.values(), *module.tests) if d.name == only]
         if not found:
-            raise unknown(only, module.path)
+            raise unknown(only, module.path, [d.name for d in (*module.functions.values(), *module.tests)])
         return found
     decls = [d for d in module.functions.values() if d.body is not None and open_variable(d) is None]
     return [*decls, *module.tests, *([module.script] if module.script else [])]
 
 
-def unknown(name: str, path: str) -> DlangError:
-    return error("E0955", f"`{path}` has no function or test `{name}`", None)
+def unknown(name: str, path: str, known: list[str]) -> DlangError:
+    close = closest(name, known)
+    help = () if close is None else (f"did you mean `{close}`?",)
+    return error("E0955", f"`{path}` has no function or test `{name}`", None, help=help)
 
 
 # ---- trees as text ---------------------------------------------------------------------------------------------------

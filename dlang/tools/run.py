@@ -9,9 +9,11 @@ from dataclasses import replace
 from dlang.diagnostics import DlangError, Span, error
 from dlang.driver import Backend, Request, call, check, errors_of, load, lower, nowhere, read_source
 from dlang.polynomials import Poly
+from dlang.tools.arguments import Parser
 from dlang.tools.report import report
 from dlang.typecheck import core
-from dlang.typecheck.types import FLOATS, UNIT, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
+from dlang.typecheck.refinements import substituted
+from dlang.typecheck.types import FLOATS, UNIT, Below, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
 
 
 def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool) -> int:
@@ -66,7 +68,7 @@ def _own_options(options: Sequence[str], start: core.FnDecl | None, backend: Bac
     A parameter of `main` with such a name takes the option.
     """
     taken = {p.local.name for p in start.params} if start is not None else set()
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, prog="dlc run")
+    parser = Parser(add_help=False, prog="dlc run")
     if "backend" not in taken:
         parser.add_argument("--backend", choices=("cpu", "interp"))
     if "seed" not in taken and start is not None and "random" in start.effects:
@@ -78,7 +80,7 @@ def _own_options(options: Sequence[str], start: core.FnDecl | None, backend: Bac
 # ---- options are the parameters of main ------------------------------------------------------------------------------
 def call_of_main(path: str, main: core.FnDecl, options: Sequence[str]) -> core.FnDecl:
     """A function without parameters that calls `main` with what the command line says."""
-    given = vars(_parser(path, main).parse_args(options))
+    given = vars(_parser(path, main).parse_args(_joined(options, main)))
     span = nowhere(path)
     instance: list[tuple[TypeVar | SizeVar | RowVar, Type | Size | Shape]] = []
     for v in main.variables:
@@ -94,17 +96,32 @@ def call_of_main(path: str, main: core.FnDecl, options: Sequence[str]) -> core.F
         if p.local.size is not None and isinstance(arg, core.Literal):
             instance.append((p.local.size, Size(Poly.of(int(arg.value)))))
         args.append(arg)
+    for k, (p, arg) in enumerate(zip(main.params, args, strict=True)):
+        asked = substituted(p.local.refinement, dict(instance))
+        if isinstance(asked, Below) and arg is not None:
+            args[k] = core.As(arg.type, p.local.span or span, arg, asked.size)
     assert main.result is not None
     function = core.FnRef(main.result, span, main, tuple(instance))
     body = core.Call(main.result, span, function, tuple(args))
     return core.FnDecl("main", main.module, main.span, (), main.result, body=body, effects=main.effects, kind="call")
 
 
+def _joined(options: Sequence[str], main: core.FnDecl) -> list[str]:
+    """The options with each value that begins with a `-`, such as -1e-3, joined to its name."""
+    names = {f"--{n}" for p in main.params for n in (p.local.name, p.local.name.replace("_", "-"))}
+    out: list[str] = []
+    for text in options:
+        takes = out and out[-1] in names and text.startswith("-")
+        if takes and text.partition("=")[0] not in {*names, "-h", "--help"}:
+            out[-1] += f"={text}"
+        else:
+            out.append(text)
+    return out
+
+
 def _parser(path: str, main: core.FnDecl) -> argparse.ArgumentParser:
     doc = main.doc.replace("%", "%%")
-    parser = argparse.ArgumentParser(
-        prog=f"dlc run {path}", description=doc, allow_abbrev=False, conflict_handler="resolve"
-    )
+    parser = Parser(prog=f"dlc run {path}", description=doc, conflict_handler="resolve")
     if "random" in main.effects:
         parser.add_argument("--seed", metavar="i64", help="of the random numbers, 0 unless given")
     for p in main.params:

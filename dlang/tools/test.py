@@ -46,7 +46,7 @@ def _files(paths: Sequence[str]) -> list[str]:
     found: dict[str, None] = {}
     for path in map(Path, paths):
         if path.is_dir():
-            found.update(dict.fromkeys(str(p) for p in sorted(path.rglob("*.dl"))))
+            found.update(dict.fromkeys(str(p) for p in sorted(path.rglob("*.dl")) if p.is_file()))
         elif path.exists():
             found[str(path)] = None
         else:

@@ -62,7 +62,7 @@ def of_constraint(c: Constraint, m: Mismatch, names: Names) -> tuple[str, ...]:
         return ("sizes of branches may differ where a type with `?` is expected: annotate the result, or the `let`",)
     if opened_in(m.found, m.wanted):
         return (f"{_OPENED}: write `as` to have it checked there",)
-    if len(c.reason.operands) != 2 or c.reason.operator == "reshape":
+    if len(c.reason.operands) != 2 or c.reason.operator == "reshape" or c.kind == "axis":
         return ()
     left, right = (resolve_shape(view(t)[1]) for t in c.reason.operands)
     if left.row is not None or right.row is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dlang.diagnostics import Note, Span, error
+from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
+from dlang.typecheck import elsewhere, refinements
 from dlang.typecheck.context import Checker
 from dlang.typecheck.limits import within_axes, within_size
 from dlang.typecheck.messages import did_you_mean
@@ -17,8 +18,10 @@ from dlang.typecheck.terms import I64, number, of_var, substitute
 from dlang.typecheck.types import (
     CLASSES,
     DTYPES,
+    Below,
     DataDecl,
     Effects,
+    Refinement,
     RowVar,
     Shape,
     Size,
@@ -36,7 +39,6 @@ from dlang.typecheck.types import (
 )
 
 _LIKE_DTYPE = re.compile(r"(f|i|u|bf|c|int|float|uint)\d*$|(str|bool)\w+$|double$|string$")
-_OTHER_NAMES = {"int": "i64", "float": "f64", "double": "f64", "string": "str", "boolean": "bool", "uint": "u64"}
 EFFECTS = frozenset({"print", "io", "random"})
 
 
@@ -45,7 +47,8 @@ class Annotator:
     """Converts the annotations of one signature, `let` or cast.
 
     rigid: unknown names become variables that the function quantifies, else ones to be inferred. names: those
-    introduced here. unknown: the sizes written as `?`, by name; None where `?` may not stand.
+    introduced here. unknown: the sizes written as `?`, by name; None where `?` may not stand, and `instead` says what
+    may. refined: by identity, the names of types that mean more than the type that they stand for.
     """
 
     cx: Checker
@@ -54,28 +57,65 @@ class Annotator:
     names: dict[str, Var] = field(default_factory=dict)
     unknown: dict[str, SizeVar] | None = None
     what: str = "this annotation"
+    instead: tuple[str, ...] = ("write a name here: a parameter's size is known",)
+    refined: dict[int, Refinement] = field(default_factory=dict)
 
     def origin(self, span: Span) -> Note:
         return Note(f"from {self.what}", span)
 
     # ---- types -------------------------------------------------------------------------------------------------------
     def type(self, t: s.TypeExpr) -> Type:
+        """Where nothing is asked of a value but its type."""
+        found = self.converted(t)
+        if self.refinement(t) is not None:
+            raise misplaced(t.span, "here", "write `i64`, and `e as Idx<n>` where a value has to be an index")
+        return found
+
+    def refined_type(self, t: s.TypeExpr) -> tuple[Type, Refinement | None]:
+        """The type, and what `Idx` in it says beside."""
+        return self.converted(t), self.refinement(t)
+
+    def refinement(self, t: s.TypeExpr | s.Dim) -> Refinement | None:
+        """Of a type that has been converted."""
+        match t:
+            case s.TypeName(_, name, written):
+                for a in written:
+                    if self.refinement(a) is not None:
+                        help = f"write `i64`, or declare a type with a field `Idx<n>` in place of `{name}`"
+                        raise misplaced(t.span, f"as an argument of `{name}`", help)
+                return self.refined.get(id(t))
+            case s.TypeArray(_, element, dims):
+                inner = self.refinement(element)
+                return refinements.of_elements(inner) if dims else inner
+            case s.TypeTuple(_, items):
+                return refinements.of_items([self.refinement(i) for i in items])
+            case s.TypeFunction(_, parameters, result, _):
+                if any(self.refinement(p) is not None for p in (*parameters, result)):
+                    help = "write `i64`; a lambda around the function says `e as Idx<n>`"
+                    raise misplaced(t.span, "in the type of a function value", help)
+                return None
+            case s.TypeEffects(_, result, _):
+                return self.refinement(result)
+            case _:
+                return None
+
+    def converted(self, t: s.TypeExpr) -> Type:
         match t:
             case s.TypeName(_, name, arguments):
                 return self.named(t, name, arguments)
             case s.TypeArray(_, element, dims):
                 return self.array(element, dims)
             case s.TypeTuple(_, items):
-                return TypeTuple(tuple(self.type(i) for i in items))
+                return TypeTuple(tuple(self.converted(i) for i in items))
             case s.TypeFunction(_, parameters, result, effects):
-                inner = Annotator(self.cx, self.scope, self.rigid, self.names, None, self.what)
-                params = tuple(inner.type(p) for p in parameters)
+                inner = replace(self, unknown=None)
+                params = tuple(inner.converted(p) for p in parameters)
                 inner.unknown = {}
-                found = inner.type(result)
+                found = inner.converted(result)
                 return TypeFn(params, found, self.effects(t.span, effects), tuple(inner.unknown.values()))
             case s.TypeEffects(_, result, names):
                 self.effects(t.span, names)
-                return self.type(result)
+                return self.converted(result)
 
     def effects(self, span: Span, names: tuple[str, ...] | None) -> Effects:
         known_effects(names or (), span)
@@ -87,22 +127,18 @@ class Annotator:
         if name == "size":
             return I64
         if name == "Idx":
+            self.refined[id(t)] = Below(self.index_size(t))
             return I64
         if not name:  # a syntax error that has been reported
             return self.cx.st.type_var()
-        if not name[0].isupper():
+        if not name[0].isupper() and "." not in name:
             return self.variable(t, name)
-        entry = self.cx.find_type(name)
+        entry = self.cx.type_of_module(name, t.span) if "." in name else self.cx.find_type(name)
         if entry is None:
-            raise error(
-                "E0207",
-                f"unknown type `{name}`",
-                t.span,
-                help=did_you_mean(name, [*self.cx.type_names(), *DTYPES]),
-            )
+            raise self.unknown_type(name, t.span, self.cx.type_names())
         rows = [k for k, p in enumerate(entry.params) if isinstance(p, RowVar)]
         if len(rows) == 1:
-            return self.applied(entry, self.with_row(entry.params, arguments, rows[0], name, t.span), t.span)
+            return self.applied(entry, self.with_row(entry.params, arguments, rows[0], name, t.span), t)
         if len(arguments) != len(entry.params):
             kinds = ", ".join(parameter_name(p) for p in entry.params)
             raise error(
@@ -112,13 +148,38 @@ class Annotator:
                 help=(f"write `{name}<{kinds}>`",) if kinds else (),
             )
         converted = tuple(self.argument(p, a) for p, a in zip(entry.params, arguments, strict=True))
-        return self.applied(entry, converted, t.span)
+        return self.applied(entry, converted, t)
 
-    def applied(self, entry: DataDecl | AliasEntry, arguments: tuple[Term, ...], span: Span) -> Type:
+    def unknown_type(self, name: str, span: Span, declared: list[str]) -> DlangError:
+        instead = elsewhere.TYPES.get(name)
+        help = (instead,) if instead is not None else did_you_mean(name, [*declared, *sorted(DTYPES)])
+        return error("E0207", f"unknown type `{name}`", span.head(len(name)), help=help)
+
+    def applied(self, entry: DataDecl | AliasEntry, arguments: tuple[Term, ...], t: s.TypeName) -> Type:
         if isinstance(entry, AliasEntry):
-            within_size(entry.body, span)
-            return substitute(entry.body, dict(zip(entry.params, arguments, strict=True)))
+            within_size(entry.body, t.span)
+            replace = dict(zip(entry.params, arguments, strict=True))
+            refinement = refinements.substituted(entry.refinement, replace)
+            if refinement is not None:
+                self.refined[id(t)] = refinement
+            return substitute(entry.body, replace)
         return TypeData(entry, arguments)
+
+    def index_size(self, t: s.TypeName) -> Size:
+        """The n of `Idx<n>`."""
+        if len(t.arguments) != 1:
+            raise error("E0314", "`Idx` takes one size: `Idx<n>`", t.span)
+        argument = t.arguments[0]
+        match argument:
+            case s.TypeName(_, name, ()) if name not in DTYPES:
+                return self.size_name(argument.span, name)
+            case s.SizeName() | s.SizeNumber() | s.SizeOperator() | s.SizeAny(_, str()):
+                return self.dim(argument)
+            case s.SizeHole() | s.SizeAny():
+                help = ("name the size: `let y: f64[k] = …`, then `Idx<k>`; or write `i64`",)
+                raise error("E0314", "`Idx` needs a size that has a name or a value", argument.span, help=help)
+            case _:
+                raise error("E0314", "`Idx` takes a size, found a type", argument.span)
 
     def with_row(
         self, params: tuple[Var, ...], arguments: tuple[s.TypeExpr | s.Dim, ...], row: int, name: str, span: Span
@@ -148,7 +209,8 @@ class Annotator:
                 return self.size_name(a.span, a.name)
             if isinstance(a, s.SizeName | s.SizeNumber | s.SizeOperator | s.SizeHole | s.SizeAny):
                 return self.dim(a)
-            raise error("E0314", f"`{parameter.name}` is a size, found a type", a.span)
+            what = f"`{a.span.text}`, which is any number of axes" if isinstance(a, s.SizeRow) else "a type"
+            raise error("E0314", f"`{parameter.name}` is a size, found {what}", a.span)
         if isinstance(parameter, RowVar):
             if isinstance(a, s.SizeRow):
                 return Shape((), self.row(a.name))
@@ -158,7 +220,7 @@ class Annotator:
         if isinstance(a, s.SizeHole):
             return self.cx.st.type_var()
         if isinstance(a, s.TypeName | s.TypeArray | s.TypeTuple | s.TypeFunction | s.TypeEffects):
-            return self.type(a)
+            return self.converted(a)
         raise error("E0314", f"`{parameter.name}` is a type, found a size", a.span)
 
     def variable(self, node: s.Node, name: str) -> Type:
@@ -170,8 +232,7 @@ class Annotator:
         if name in ("c64", "c128"):
             raise error("E0207", f"`{name}` is reserved: complex numbers are not supported yet", node.span)
         if _LIKE_DTYPE.match(name) and len(name) > 1:
-            better = (f"write `{_OTHER_NAMES[name]}`",) if name in _OTHER_NAMES else did_you_mean(name, sorted(DTYPES))
-            raise error("E0207", f"unknown type `{name}`", node.span, help=better)
+            raise self.unknown_type(name, node.span, [])
         v = TypeVar(self.cx.st.level, name, rigid=self.rigid, origin=self.origin(node.span))
         self.introduce(name, v)
         return v
@@ -187,7 +248,7 @@ class Annotator:
 
     # ---- shapes ------------------------------------------------------------------------------------------------------
     def array(self, element: s.TypeExpr, dims: tuple[s.Dim, ...]) -> Type:
-        e = self.type(element)
+        e = self.converted(element)
         shape = self.shape(dims)
         r = resolve(e)
         if shape.row is not None and isinstance(r, TypeVar):
@@ -249,7 +310,7 @@ class Annotator:
                             raise error("E0417", f"a size is a whole number, {whole} is none", d.span)
                         return Size(quotient.poly, origin)
             case s.SizeRow():
-                raise error("E0416", "`..` stands for axes, not for a size", d.span)
+                raise AssertionError("a size has no `..` in it, says the grammar")
 
     def any_size(self, d: s.SizeAny, name: str | None) -> Size:
         if self.unknown is None:
@@ -257,7 +318,7 @@ class Annotator:
                 "E0413",
                 "`?` stands for a size of a result that is known only when it runs",
                 d.span,
-                help=("write a name here: a parameter's size is known",),
+                help=self.instead,
             )
         key = name or f"_{len(self.unknown)}"
         if key not in self.unknown:
@@ -280,12 +341,19 @@ class Annotator:
         return of_var(v, v.origin)
 
 
+def misplaced(span: Span, where: str, help: str) -> DlangError:
+    """The message for an `Idx` that nothing could prove or use."""
+    notes = (Note("it may stand in the type of a parameter, a `let` or `var`, a result or a field, and in tuples and "
+                  "arrays there", None),)  # fmt: skip
+    return error("E0420", f"`Idx` has no meaning {where}", span, notes=notes, help=(help,))
+
+
 def known_effects(names: tuple[str, ...], span: Span) -> None:
     """Of what stands behind a `!`."""
     for name in names:
         if name not in EFFECTS:
             help = (*did_you_mean(name, sorted(EFFECTS)), "effects are `print`, `io` and `random`")
-            raise error("E0211", f"`{name}` is not an effect", span, help=help)
+            raise error("E0211", f"`{name}` is not an effect", span.word(name), help=help)
 
 
 def parameter_name(p: Var) -> str:
@@ -298,7 +366,7 @@ def check_class(name: str | None, span: Span) -> frozenset[str]:
         return frozenset()
     known = ["Num", "Float", "Int", "Ord", "Eq", "Vector"]
     if name not in known and name not in CLASSES:
-        raise error("E0207", f"unknown class `{name}`", span, help=did_you_mean(name, known))
+        raise error("E0207", f"unknown class `{name}`", span.word(name), help=did_you_mean(name, known))
     return frozenset({name})
 
 

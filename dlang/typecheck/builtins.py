@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse_signature
-from dlang.typecheck import calls, core, derivatives, functions, indexing
+from dlang.typecheck import axes, calls, core, derivatives, functions
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.context import Checker
 from dlang.typecheck.operators import float_leaves, scalar_of, split
+from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated, Scheme, instantiate
 from dlang.typecheck.scope import FnEntry, Scope
 from dlang.typecheck.sizes import product
@@ -47,16 +48,16 @@ SIGNATURES: dict[str, str] = {
     **dict.fromkeys(("isnan", "isfinite"), "<a: Float>(x: a[..s]) -> bool[..s]"),
     "bit_not": "<a: Bits>(x: a[..s]) -> a[..s]",
     **dict.fromkeys(("sum", "prod"), "<a: Num>(x: a[..s]) -> a"),
-    **dict.fromkeys(("max", "min"), "<a: Num>(x: a[..s]) -> a"),
+    **dict.fromkeys(("max", "min"), "<a: Ord>(x: a[..s]) -> a"),
     **dict.fromkeys(("mean", "logsumexp"), "<a: Float>(x: a[..s]) -> a"),
     **dict.fromkeys(("any", "all"), "(x: bool[..s]) -> bool"),
-    **dict.fromkeys(("argmax", "argmin"), "<a: Num>(x: a[n]) -> i64"),
+    **dict.fromkeys(("argmax", "argmin"), "<a: Ord>(x: a[..s]) -> i64"),
     "len": "(x: a[n]) -> i64",
     "transpose": "(x: a[n, m]) -> a[m, n]",
     "reverse": "(x: a[n]) -> a[n]",
     "concat": "(x: a[n], y: a[m]) -> a[n + m]",
-    "sort": "<a: Num>(x: a[n]) -> a[n]",
-    "argsort": "<a: Num>(x: a[n]) -> i64[n]",
+    "sort": "<a: Ord>(x: a[n]) -> a[n]",
+    "argsort": "<a: Ord>(x: a[n]) -> i64[n]",
     "cumsum": "<a: Num>(x: a[n]) -> a[n]",
     "zip": "(x: a[n], y: b[n]) -> (a, b)[n]",
     "scan": "(f: (c, a) -> (c, b), init: c, x: a[n]) -> (c, b[n])",
@@ -64,7 +65,6 @@ SIGNATURES: dict[str, str] = {
     "stop_gradient": "(x: a) -> a",
 }
 _SCALAR_ELEMENTS = frozenset({"transpose"})
-_REDUCTIONS = frozenset({"sum", "prod", "max", "min", "mean", "any", "all", "argmax", "argmin", "logsumexp"})
 _BINARY = frozenset("maximum minimum atan2 bit_and bit_or bit_xor shift_left shift_right".split())
 EFFECT_OF = {
     "print": "print",
@@ -92,8 +92,15 @@ def infer_builtin(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     """A call of a builtin."""
     if name in derivatives.FORMS:
         return derivatives.form(cx, scope, name, e)
-    if name in _REDUCTIONS and any(a.name in ("axis", "keepdims") for a in e.arguments):
-        return reduce_axis(cx, scope, name, e)
+    if name in axes.REDUCTIONS and (len(e.arguments) > 1 or any(a.name in ("axis", "keepdims") for a in e.arguments)):
+        return axes.reduce_axis(cx, scope, name, e)
+    if any(a.name == "axis" for a in e.arguments):
+        if name in axes.REARRANGED:
+            return axes.rearrange_axis(cx, scope, name, e)
+        if name in ("concat", "stack"):
+            return axes.join_axis(cx, scope, name, e)
+    if name in ("zip", "concat") and len(e.arguments) > 2 and not any(a.name or a.spread for a in e.arguments):
+        return axes.join_many(cx, scope, name, e)
     if name in SIGNATURES:
         return by_signature(cx, scope, name, e)
     rule, parameters = FORMS.get(name, (cast, ("x",)))
@@ -102,7 +109,9 @@ def infer_builtin(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
         arguments = list(e.arguments)
         for a in arguments:
             if a.name is not None or a.spread:
-                raise error("E0307", f"`{name}` takes its arguments by position", a.span)
+                dtype = a.value.span.text
+                help = (f"the dtype is that of its use: `let y: {dtype}[n] = …`",) if a.name == "dtype" else ()
+                raise error("E0307", f"`{name}` takes its arguments by position", a.span, help=help)
     else:
         optional = tuple(p.endswith("?") for p in parameters)
         names = tuple(p.rstrip("?") for p in parameters)
@@ -180,45 +189,6 @@ def as_value(cx: Checker, scope: Scope, name: str, span: Span) -> core.Expr:
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
-def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
-    """`sum(x, axis = 1)`, `max(x, axis = -1, keepdims = true)`: the axis and `keepdims` are literals."""
-    given = [a for a in e.arguments if a.name not in ("axis", "keepdims")]
-    options = {a.name: a for a in e.arguments if a.name in ("axis", "keepdims")}
-    if len(given) != 1 or (given[0].name not in (None, "x")):
-        raise error("E0303", f"`{name}` takes one array and an `axis`, found {len(e.arguments)} arguments", e.span)
-    if "axis" not in options:
-        raise error("E0303", "`keepdims` needs an `axis`", options["keepdims"].span)
-    axis = indexing.literal(options["axis"].value)
-    if axis is None:
-        raise error("E0307", "`axis` has to be a literal integer", options["axis"].span)
-    keep = False
-    if "keepdims" in options:
-        flag = options["keepdims"].value
-        if not isinstance(flag, s.Boolean):
-            raise error("E0307", "`keepdims` has to be `true` or `false`", options["keepdims"].span)
-        keep = flag.value
-    value = expr.infer(cx, scope, given[0].value)
-    cx.settled(value.type)
-    element = BOOL if name in ("any", "all") else None
-    if element is not None:
-        cx.expect(TypeArray(element, cx.st.row()), value.type, given[0].span, f"`{name}`: ")
-    dtype, shape = split_checked(cx, value, "Eq" if element else "Float" if name in ("mean", "logsumexp") else "Num")
-    row = cx.st.row()
-    kind = "reduce-keep" if keep else "reduce"
-    cx.constrain(kind, Reason(e.span, name, (value.type,)), shapes=(shape, row), data=axis)
-    result: Type = TypeCon("i64") if name.startswith("arg") else dtype
-    t = resolve(TypeArray(result, row))
-    return core.Builtin(t, e.span, name, (value,), {"axis": axis, "keepdims": 1} if keep else {"axis": axis})
-
-
-def split_checked(cx: Checker, value: core.Expr, cls: str) -> tuple[Type, Shape]:
-    """dtype and shape of an argument, with a message where it is of another class."""
-    probe = cx.st.type_var(atomic=True, classes=frozenset({cls}) if cls else frozenset())
-    row = cx.st.row()
-    cx.expect(TypeArray(probe, row), value.type, value.span)
-    return split(cx.st, value.type)
-
-
 def elementwise(cx: Checker, g: Given, op: str, a: Type, b: Type) -> Type:
     result = cx.st.type_var()
     cx.constrain("arith", Reason(g.span, op, (a, b)), types=(a, b, result), data=op)
@@ -254,7 +224,7 @@ def cast(cx: Checker, g: Given) -> core.Expr:
     if g.name in ("bool", "str"):
         better = "write a comparison such as `x != 0`" if g.name == "bool" else 'write a string with the value: "{x}"'
         raise error("E0317", f"there is no conversion to `{g.name}`", g.span, help=(better,))
-    _, shape = split_checked(cx, x, "Scalar")
+    _, shape = axes.split_checked(cx, x, "Scalar")
     return core.Builtin(resolve(TypeArray(TypeCon(g.name), shape)), g.span, "cast", g.args)
 
 
@@ -262,6 +232,9 @@ def sizes_of(cx: Checker, args: tuple[core.Expr, ...], name: str) -> tuple[tuple
     sizes: list[Size] = []
     fresh: list[SizeVar] = []
     for a in args:
+        if isinstance(resolve(a.type), TypeTuple):
+            help = ("each size is an argument: leave the parentheses out",)
+            raise error("E0301", f"a size of `{name}`: expected i64, found {show(a.type)}", a.span, help=help)
         size, v = cx.bound(a, a.span, f"a size of `{name}`: ")
         sizes.append(size)
         if v is not None:
@@ -320,8 +293,10 @@ def close(cx: Checker, g: Given) -> core.Expr:
 
     def check() -> None:
         t = resolve(a.type)
-        if isinstance(t, TypeCon) and not t.name.startswith(("f", "bf")):
-            raise error("E0302", f"`close` compares floats, found {t.name}", g.span, help=("write `==`",))
+        element = resolve(t.element) if isinstance(t, TypeArray) else t
+        if isinstance(element, TypeCon) and not element.name.startswith(("f", "bf")):
+            better = "write `all(x == y)`" if isinstance(t, TypeArray) else "write `==`"
+            raise error("E0302", f"`close` compares floats, found {element.name}", g.span, help=(better,))
 
     cx.later.append(check)
     return core.Builtin(BOOL, g.span, "close", g.args)
@@ -402,7 +377,7 @@ def external(
     defaults = [p.default for p in entry.decl.params]
     given = tuple(a for a in (a or d for a, d in zip(args, defaults, strict=True)) if a is not None)
     note_effect(scope, name)
-    static: dict[str, int | str | tuple[str, ...]] = {}
+    static: dict[str, int | str | tuple[str, ...] | tuple[int, ...]] = {}
     if name.startswith("write_") and given:
         value = given[-1]
         static["names"] = dotted_names(cx.settled(value.type))

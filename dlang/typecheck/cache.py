@@ -1,12 +1,14 @@
 """What a check may reuse of the one before it: an editor or a REPL passes the same `Cache` again and again.
 
-A result is kept under a digest of all that it depends on: its own text, the digests of the functions that it names, of
+A result is kept under a digest of all that it depends on: its own text, the interfaces of the functions that it names,
 the module's types and imports. Its spans are relative to its declaration, which only moves when something above it is
-edited. So an edit costs the declaration and those that mention it, directly or not.
+edited. So an edit costs the declaration, and those that mention it if its type changes; otherwise these are copied, to
+mention the declaration as it is now.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -14,9 +16,12 @@ from dlang.diagnostics import Diagnostic
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import Parts
 from dlang.typecheck import core
-from dlang.typecheck.groups import names_in
+from dlang.typecheck.groups import mentioned, reached
+from dlang.typecheck.interfaces import interface
 from dlang.typecheck.scope import FnEntry, ModuleTable, TypeEntry
 from dlang.typecheck.types import DataDecl, Variant
+
+Uses = dict[str, core.FnDecl]  # the declarations of other groups of the module that a tree mentions
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,14 @@ class CachedGroup:
     entries: dict[str, FnEntry]
     integers: dict[str, int]
     diagnostics: list[Diagnostic]
+    uses: Uses
+
+
+@dataclass(frozen=True, slots=True)
+class CachedBlock:
+    decl: core.FnDecl
+    diagnostics: list[Diagnostic]
+    uses: Uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,7 @@ class Cache:
     """hits: how many results were reused in the last check; checked: the functions and tests that were not."""
 
     groups: dict[str, CachedGroup] = field(default_factory=dict)
-    blocks: dict[str, tuple[core.FnDecl, list[Diagnostic]]] = field(default_factory=dict)
+    blocks: dict[str, CachedBlock] = field(default_factory=dict)
     types: dict[str, CachedTypes] = field(default_factory=dict)
     modules: dict[str, CachedModule] = field(default_factory=dict)
     builtins: dict[str, FnEntry] = field(default_factory=dict)
@@ -78,30 +91,46 @@ class Keys:
 
     def __init__(self, module: s.Module, outside: str) -> None:
         types = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias | s.Import)]
-        self.types = combined([outside, *map(text_of, types)])
-        self.groups: dict[str, str] = {}
+        functions = {i.name: i for i in module.items if isinstance(i, s.Fn | s.Const | s.Extern)}
+        sizes = reached({n for t in types for n in mentioned(t, functions)}, functions)
+        self.types = combined([outside, *map(text_of, types), *[text_of(functions[n]) for n in sorted(sizes)]])
+        self.interfaces: dict[str, str] = {}
 
     def group(self, table: ModuleTable, group: list[str]) -> str:
-        """The digest of a group; those of the groups before it are known, others count by their text alone."""
+        """The digest of a group; the interfaces of those before it are known, others count by their text alone."""
         parts = [self.types]
         for name in group:
             parts += self.of_item(table, table.functions[name])
-        digest = combined(parts)
+        return combined(parts)
+
+    def checked(self, table: ModuleTable, group: list[str]) -> None:
+        """The interfaces of a group are known from now on."""
         for name in group:
-            self.groups[name] = digest
-        return digest
+            entry = table.entries.get(name)
+            if isinstance(entry, FnEntry):
+                self.interfaces[name] = combined([interface(entry, table.integers.get(name))])
 
     def block(self, table: ModuleTable, item: s.Test) -> str:
         return combined([self.types, *self.of_item(table, item)])
 
     def of_item(self, table: ModuleTable, item: s.Item) -> list[str]:
-        used: set[str] = set()
-        names_in(item, used)
-        return [text_of(item), *(self.dependency(table, n) for n in sorted(used) if n in table.functions)]
+        used = sorted(mentioned(item, table.functions))
+        return [text_of(item), *(self.dependency(table, n) for n in used)]
 
     def dependency(self, table: ModuleTable, name: str) -> str:
-        known = self.groups.get(name)
+        known = self.interfaces.get(name)
         return known if known is not None else text_of(table.functions[name])
+
+
+def uses_of(table: ModuleTable, items: Iterable[s.Item]) -> Uses:
+    """What items mention of the functions of their module, as far as these have been checked."""
+    names = {n for item in items for n in mentioned(item, table.functions)}
+    return {n: e.decl for n in names if isinstance(e := table.entries.get(n), FnEntry)}
+
+
+def moved(uses: Uses, now: Uses) -> dict[core.FnDecl, core.FnDecl]:
+    """The declarations that have been checked again since, and what they are now."""
+    return {old: now[n] for n, old in uses.items() if n in now and now[n] is not old}
 
 
 def text_of(item: s.Item) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import builtins, comprehensions, core, derivatives
+from dlang.spelling import plural
+from dlang.typecheck import builtins, comprehensions, core, derivatives, elsewhere, fields
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean
@@ -14,7 +15,19 @@ from dlang.typecheck.schemes import Instantiated, Scheme, instantiate
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, Scope
 from dlang.typecheck.state import Term
 from dlang.typecheck.terms import I64, of_var, opened_in, substitute, substitute_size
-from dlang.typecheck.types import Effects, Size, SizeVar, Type, TypeData, TypeFn, TypeVar, Var, resolve
+from dlang.typecheck.types import (
+    MISTAKE,
+    Effects,
+    Size,
+    SizeVar,
+    Type,
+    TypeArray,
+    TypeData,
+    TypeFn,
+    TypeVar,
+    Var,
+    resolve,
+)
 from dlang.typecheck.unify import effects_root
 
 
@@ -37,6 +50,8 @@ def infer_call(cx: Checker, scope: Scope, e: s.Call) -> core.Expr:
         if not f.base.name[0].isupper():
             entry = cx.find(scope, f.base.name)
             if isinstance(entry, ModuleEntry):
+                if f.name[0].isupper():
+                    return construct(cx, scope, s.Name(f.span, f"{f.base.name}.{f.name}"), e)
                 member = module_member(cx, entry, f.name, f.span)
                 if isinstance(member, FnEntry):
                     return call_function(cx, scope, member, f"{f.base.name}.{f.name}", e)
@@ -49,10 +64,9 @@ def infer_call(cx: Checker, scope: Scope, e: s.Call) -> core.Expr:
 def module_member(cx: Checker, entry: ModuleEntry, name: str, span: Span) -> object:
     table = entry.table
     if table.broken and not table.path:  # an import that failed has been reported
-        v = TypeVar(1)
-        return FnEntry(core.FnDecl(name, table.name, span, kind="const"), Scheme((), v, (), (v,)))
+        return FnEntry(core.FnDecl(name, table.name, span, kind="const"), Scheme((), MISTAKE, (), ()))
     if name.startswith("_"):
-        raise error("E0205", f"`{name}` is private to the module `{table.name}`", span)
+        raise error("E0205", f"`{name}` is private to the module `{table.name}`", fields.named(span, name))
     found = table.entries.get(name)
     if name in table.functions:
         found = cx.program.value(table, name)
@@ -60,17 +74,13 @@ def module_member(cx: Checker, entry: ModuleEntry, name: str, span: Span) -> obj
         raise error(
             "E0206",
             f"the module `{table.name}` has no `{name}`",
-            span,
+            fields.named(span, name),
             help=did_you_mean(name, [n for n in table.functions if not n.startswith("_")]),
         )
     return found
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
-def plural(n: int, word: str = "argument") -> str:
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"
-
-
 def in_order(
     e: s.Call, name: str, names: tuple[str | None, ...], defaults: tuple[bool, ...], declared: Span | None
 ) -> list[s.Argument | None]:
@@ -83,15 +93,15 @@ def in_order(
             raise error("E0307", "`..` stands in the construction of a struct only", a.span)
         if a.name is not None:
             if a.name not in names:
-                word = "field" if name[0].isupper() else "parameter"
+                word = "field" if name.rpartition(".")[2][0].isupper() else "parameter"
                 known = [n for n in names if n]
                 listed = ", ".join(f"`{n}`" for n in known)
                 raise error(
                     "E0307",
                     f"`{name}` has no {word} `{a.name}`" + (f": it has {listed}" if listed else ""),
-                    a.span,
+                    a.span.head(len(a.name)),
                     notes=notes,
-                    help=did_you_mean(a.name, known),
+                    help=elsewhere.of_argument(a.name, known) or did_you_mean(a.name, known),
                 )
             i = names.index(a.name)
         else:
@@ -99,7 +109,8 @@ def in_order(
             if i >= len(names):
                 raise wrong_count(name, names, defaults, len(e.arguments), e.span, notes)
         if out[i] is not None:
-            raise error("E0307", f"the parameter `{names[i]}` of `{name}` is given twice", a.span, notes=notes)
+            message = f"the parameter `{names[i]}` of `{name}` is given twice"
+            raise error("E0307", message, a.span.head(len(a.name)) if a.name else a.span, notes=notes)
         out[i] = a
     for i, a2 in enumerate(out):
         if a2 is None and not defaults[i]:
@@ -114,8 +125,11 @@ def wrong_count(
     notes: tuple[Note, ...],
 ) -> DlangError:  # fmt: skip
     least = sum(1 for d in defaults if not d)
-    count = plural(len(names)) if least == len(names) else f"{least} to {plural(len(names))}"
-    return error("E0303", f"`{name}` takes {count}, found {found}", span, notes=notes)
+    count = plural(len(names), "argument") if least == len(names) else f"{least} to {plural(len(names), 'argument')}"
+    written = [n + " = …" * has for n, has in zip(names, defaults, strict=True) if n]
+    label = f"it is `{name}({', '.join(written)})`" if len(written) == len(names) else ""
+    help = ('write one text with the values in it: `print("{a} {b}")`',) if name == "print" and found > 1 else ()
+    return error("E0303", f"`{name}` takes {count}, found {found}", span, label=label, notes=notes, help=help)
 
 
 def size_argument(
@@ -134,9 +148,9 @@ def size_argument(
 
 def apply_parameters(
     cx: Checker, scope: Scope, arguments: list[s.Argument | None], inst: Instantiated, name: str,
-    names: tuple[str | None, ...], decl: core.FnDecl | None,
+    names: tuple[str | None, ...], decl: core.FnDecl | None, sizes: tuple[str, ...] = (),
 ) -> tuple[list[core.Expr | None], list[core.Statement]]:  # fmt: skip
-    """Checks arguments against the parameters of an instance."""
+    """Checks arguments against the parameters of an instance. sizes: help where only sizes differ."""
     out: list[core.Expr | None] = []
     lets: list[core.Statement] = []
     for i, a in enumerate(arguments):
@@ -160,7 +174,7 @@ def apply_parameters(
             notes: tuple[Note, ...] = ()
             if decl is not None and i < len(decl.params) and decl.params[i].local.span is not None:
                 notes = (Note("the parameter is declared here", decl.params[i].local.span),)
-            cx.expect(inst.params[i], value.type, a.value.span, what, notes)
+            cx.expect(inst.params[i], value.type, a.value.span, what, notes, sizes)
         out.append(value)
     return out, lets
 
@@ -182,7 +196,9 @@ def call_function(cx: Checker, scope: Scope, entry: FnEntry, name: str, e: s.Cal
     if entry.builtin == "random_run":
         args, lets = seeded_parameters(cx, scope, arguments, inst, name, entry)
     else:
-        args, lets = apply_parameters(cx, scope, arguments, inst, name, entry.names, decl)
+        own = f"a function calls itself at other sizes if it is annotated: all parameters of `{name}`, and its result"
+        advice = (own,) if entry.pending else ()
+        args, lets = apply_parameters(cx, scope, arguments, inst, name, entry.names, decl, advice)
     cx.settled(inst.result)
     if entry.builtin:
         call: core.Expr = builtins.external(cx, scope, entry, inst, args, e)
@@ -219,13 +235,17 @@ def call_value(cx: Checker, scope: Scope, function: core.Expr, e: s.Call) -> cor
     t = resolve(function.type)
     if isinstance(t, TypeVar):
         t = cx.settled(t)
+    if t is MISTAKE:
+        values = [expr.infer(cx, scope, a.value) for a in e.arguments]
+        return core.Call(MISTAKE, e.span, function, tuple(values))
     for a in e.arguments:
         if a.name is not None or a.spread:
             raise error("E0307", "a function value takes its arguments by position", a.span,
                         help=("named arguments belong to a `fn`",))  # fmt: skip
     if isinstance(t, TypeFn):
         if len(t.params) != len(e.arguments):
-            raise error("E0303", f"this function takes {plural(len(t.params))}, found {len(e.arguments)}", e.span)
+            count = plural(len(t.params), "argument")
+            raise error("E0303", f"this function takes {count}, found {len(e.arguments)}", e.span)
         args: list[core.Expr] = []
         for i, (p, a) in enumerate(zip(t.params, e.arguments, strict=True)):
             value = expr.infer(cx, scope, a.value)
@@ -234,18 +254,32 @@ def call_value(cx: Checker, scope: Scope, function: core.Expr, e: s.Call) -> cor
             args.append(value)
         if scope.function is not None:
             scope.function.effects |= effects_root(t.effects).names
-        opened = tuple(
-            cx.st.open_size(v.origin or Note("a `?` in the result of this function", e.span)) for v in t.opened
-        )
-        here: dict[Var, Term] = {v: of_var(w) for v, w in zip(t.opened, opened, strict=True)}
-        result_type = cx.settled(substitute(t.result, here) if opened else t.result)
-        return core.Call(result_type, e.span, function, tuple(args), opened)
-    if isinstance(t, TypeVar) and not t.rigid:
+        result_type, opened = opened_result(cx, t, e.span)
+        return core.Call(cx.settled(result_type), e.span, function, tuple(args), opened)
+    if isinstance(t, TypeVar) and not t.rigid and t.literal is None:
         values = [expr.infer(cx, scope, a.value) for a in e.arguments]
         result = cx.st.type_var()
         cx.expect(TypeFn(tuple(v.type for v in values), result), t, e.span, "a call: ")
         return core.Call(result, e.span, function, tuple(values))
-    raise error("E0306", f"this is no function: it has the type {show(t)}", e.function.span)
+    raise error("E0306", f"this is no function: it has the type {show(t)}", e.function.span, help=no_function(t, e))
+
+
+def no_function(t: Type, e: s.Call) -> tuple[str, ...]:
+    """What may have been meant by the call of what can't be called."""
+    function, inside = e.function.span.text, ", ".join(a.span.text for a in e.arguments)
+    if isinstance(t, TypeArray) and e.arguments:
+        return (f"an element is `{function}[{inside}]`",)
+    if isinstance(e.function, s.Number | s.Binary):
+        left = f"({function})" if isinstance(e.function, s.Binary) else function
+        return (f"to multiply, write `{left} * {inside if inside.isidentifier() else f'({inside})'}`",)
+    return ()
+
+
+def opened_result(cx: Checker, t: TypeFn, span: Span) -> tuple[Type, tuple[SizeVar, ...]]:
+    """The result of a call of a function type: each `?` in it is a fresh size."""
+    opened = tuple(cx.st.open_size(v.origin or Note("a `?` in the result of this function", span)) for v in t.opened)
+    here: dict[Var, Term] = {v: of_var(w) for v, w in zip(t.opened, opened, strict=True)}
+    return substitute(t.result, here) if opened else t.result, opened
 
 
 # ---- functions as values ---------------------------------------------------------------------------------------------
@@ -349,7 +383,8 @@ def updated(
             raise error("E0307", "beside `..` fields are given by name", a.span)
         if a.name not in names:
             known = [n for n in names if n]
-            raise error("E0305", f"`{decl_name}` has no field `{a.name}`", a.span, help=did_you_mean(a.name, known))
+            message = f"`{decl_name}` has no field `{a.name}`"
+            raise error("E0305", message, a.span.head(len(a.name)), help=did_you_mean(a.name, known))
         i = names.index(a.name)
         value = expr.infer(cx, scope, a.value)
         cx.settled(value.type)

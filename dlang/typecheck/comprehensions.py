@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from itertools import pairwise
 
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
@@ -13,7 +14,7 @@ from dlang.typecheck.context import Checker
 from dlang.typecheck.limits import within_axes
 from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope
 from dlang.typecheck.terms import BOOL, I64, array, of_var, variables
-from dlang.typecheck.types import Shape, Size, SizeVar, Type, TypeArray, resolve
+from dlang.typecheck.types import INTS, Shape, Size, SizeVar, Type, TypeArray, TypeCon, resolve
 
 
 def index_local(cx: Checker, scope: Scope, p: s.Pattern, *, axis: Size | None = None) -> core.Local:
@@ -44,6 +45,10 @@ def binder(cx: Checker, scope: Scope, b: s.Binder, inner: Scope, *, loop: bool =
             element: Type = resolve(TypeArray(t.element, rest))
         else:
             size, element = cx.st.size(Note("the array that is iterated over", b.each.span)), cx.st.type_var()
+            if isinstance(t, TypeCon) and t.name in INTS:
+                name = b.pattern.name if isinstance(b.pattern, s.PatternName) else "i"
+                help = (f"to count, write `for {name} < {b.each.span.text}`, or `for {name} in a..b`",)
+                raise error("E0402", f"`in` needs an array, found {t.name}", b.each.span, help=help)
             cx.expect(array(element, size), t, b.each.span, "`in` needs an array: ")
         return core.Each(patterns.bind(cx, inner, b.pattern, element, what="binder"), source, size, b.span)
     if b.low is not None and b.high is not None:
@@ -90,7 +95,8 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = Tr
     for b in e.binders:
         # Comprehensions are rectangular: a bound sees the names outside, and the binders before it.
         outer = inner.child()
-        binders.append(binder(cx, outer, b, inner))
+        binders.append(binder(cx, outer, b, inner, loop=not kept))
+    check_pairs(e.binders, (e.element, e.condition))
     outside_mark = cx.mark()
     condition = None
     if e.condition is not None:
@@ -100,7 +106,7 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = Tr
     element = expr.infer(cx, inner, e.element)
     for b, made in zip(e.binders, binders, strict=True):
         check_bounded(inner, b, made)
-    if kept:
+    if kept and condition is None:  # with a condition there is one axis
         check_rectangular(binders, cx.opened_since(binders_mark) | cx.indices)
     t = cx.settled(element.type)
     inside = cx.opened_since(outside_mark) | cx.indices
@@ -137,6 +143,31 @@ def differ(span: Span, v: SizeVar) -> Exception:
     )
 
 
+def check_pairs(binders: tuple[s.Binder, ...], body: tuple[object, ...]) -> None:
+    """Refuses `for i, v in enumerate(x)`, whose `i` nothing else bounds: a pair needs its parentheses."""
+    for first, second in pairwise(binders):
+        if first.below is not None or first.each is not None or first.low is not None:
+            continue
+        match first.pattern, second.pattern, second.each:
+            case s.PatternName(_, a), s.PatternName(_, b), s.Call(_, s.Name(_, "enumerate" | "zip")) as source:
+                if not indexes(body, a):
+                    raise error(
+                        "E0408",
+                        f"nothing bounds {a}",
+                        first.span.to(second.span),
+                        help=(f"a pair is taken apart in parentheses: `({a}, {b}) in {source.span.text}`",),
+                    )
+
+
+def indexes(tree: object, name: str) -> bool:
+    """Whether a name stands alone as an index in a piece of the syntax tree."""
+    if isinstance(tree, tuple):
+        return not isinstance(tree, Span) and any(indexes(x, name) for x in tree)
+    if isinstance(tree, s.Index) and any(isinstance(i, s.Name) and i.name == name for i in tree.indices):
+        return True
+    return isinstance(tree, s.Node) and any(indexes(getattr(tree, f.name), name) for f in fields(tree))
+
+
 def check_bounded(scope: Scope, b: s.Binder, made: core.Binder) -> None:
     if isinstance(made, core.Count) and made.bound is None:
         name = made.local.name
@@ -161,7 +192,9 @@ def check_rectangular(binders: list[core.Binder], inside: frozenset[SizeVar]) ->
                 "the comprehension would not be rectangular",
                 b.span,
                 label="its range depends on an index before it",
-                help=("reduce it where it is made, `sum(… for i < n, j < i)`, or fill it up by `if`",),
+                help=(
+                    "reduce it where it is made, `sum(… for i < n, j < i)`, or filter: with an `if` there is one axis",
+                ),
             )
         before |= {b.local} if isinstance(b, core.Count) else set(bound_by(b.pattern))
 

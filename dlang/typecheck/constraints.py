@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.operators import arith, exponent, matmul, power, split
-from dlang.typecheck.shapes import append, broadcast, external, matrix_shapes, product_of, rank, reduce, stretch
+from dlang.typecheck.shapes import append, axis, broadcast, external, matrix_shapes, product_of, rank, reduce, stretch
 from dlang.typecheck.sizes import closed, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
 from dlang.typecheck.terms import of_var, opened_in, substitute
@@ -132,6 +132,7 @@ RULES: dict[str, Rule] = {
     "mm": matrix_shapes,
     "reduce": reduce,
     "reduce-keep": reduce,
+    "axis": axis,
     "product": product_of,
     "rank": rank,
     "append": append,

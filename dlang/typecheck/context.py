@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
-from dlang.typecheck import core
+from dlang.typecheck import core, elsewhere
 from dlang.typecheck.constraints import constrain, solve
 from dlang.typecheck.messages import did_you_mean, mismatch, size_mismatch
-from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleTable, Scope, TypeEntry
+from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleEntry, ModuleTable, Scope, TypeEntry
 from dlang.typecheck.sizes import add, exact_division, multiply, subtract, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason
 from dlang.typecheck.terms import I64, array, free, number, of_var, size_variables, view
 from dlang.typecheck.types import (
+    MISTAKE,
     DataDecl,
     Shape,
     Size,
@@ -49,6 +50,8 @@ class Names(Protocol):
     def constructor_names(self, table: ModuleTable) -> list[str]: ...
 
     def is_standard(self, name: str) -> bool: ...
+
+    def standard_modules_with(self, name: str) -> list[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Checker:
             raise DlangError([size_mismatch(m, span, want, got, what)]) from None
 
     def constrain(self, kind: str, reason: Reason, *, types: tuple[Type, ...] = (), shapes: tuple[Shape, ...] = (),
-                  sizes: tuple[Size, ...] = (), data: str | int = "") -> None:  # fmt: skip
+                  sizes: tuple[Size, ...] = (), data: str | int | tuple[int, ...] = "") -> None:  # fmt: skip
         constrain(self.st, Constraint(kind, reason, types, shapes, sizes, data))
 
     def settled(self, t: Type) -> Type:
@@ -117,14 +120,52 @@ class Checker:
     def find_type(self, name: str) -> TypeEntry | None:
         return self.program.type_entry(self.table, name)
 
+    def module(self, name: str, span: Span) -> ModuleTable:
+        """A module that is imported whole."""
+        entry = self.program.value(self.table, name)
+        if not isinstance(entry, ModuleEntry):
+            help = did_you_mean(name, [n for n, e in self.table.entries.items() if isinstance(e, ModuleEntry)])
+            if not help and self.program.is_standard(name):
+                help = (f"write `import {name}` at the top of the file",)
+            raise error("E0201", f"there is no module `{name}` here", span.head(len(name)), help=help)
+        if entry.table.broken and not entry.table.path:
+            raise DlangError([])  # the import has been reported
+        return entry.table
+
+    def type_of_module(self, name: str, span: Span) -> TypeEntry:
+        """The type of a name such as `nn.Linear`."""
+        head, _, last = name.rpartition(".")
+        table = self.module(head, span)
+        found = table.types.get(last)
+        if found is None:
+            raise error("E0206", f"the module `{table.name}` has no type `{last}`", span.head(len(name)),
+                        help=did_you_mean(last, list(table.types)))  # fmt: skip
+        return found
+
+    def constructor_of_module(self, name: str, span: Span) -> tuple[DataDecl, Variant]:
+        head, _, last = name.rpartition(".")
+        table = self.module(head, span)
+        found = table.constructors.get(last)
+        if found is None:
+            raise error("E0206", f"the module `{table.name}` has no constructor `{last}`", span.head(len(name)),
+                        help=did_you_mean(last, list(table.constructors)))  # fmt: skip
+        return found
+
     def find_constructor(self, name: str, span: Span) -> tuple[DataDecl, Variant]:
+        if "." in name:
+            return self.constructor_of_module(name, span)
         found = self.program.constructor(self.table, name)
         if found is None:
+            entry = self.find_type(name)
+            if isinstance(entry, DataDecl):
+                made = ", ".join(f"`{v.name}`" for v in entry.variants)
+                help = (f"its values are made by {made}, without the name of the type",)
+                raise error("E0201", f"`{name}` is a type, not a constructor", span, help=help)
             lower = name.lower() if name.isupper() else name[0].lower() + name[1:]
             close = did_you_mean(name, self.program.constructor_names(self.table)) or (
                 f"constructors are capitalised; the name of a value is in lower case: `{lower}`",
             )
-            raise error("E0201", f"unknown constructor `{name}`", span, help=close)
+            raise error("E0201", f"unknown constructor `{name}`", span.head(len(name)), help=close)
         return found
 
     def type_names(self) -> list[str]:
@@ -132,12 +173,18 @@ class Checker:
 
     def unknown_name(self, scope: Scope, name: str, span: Span) -> DlangError:
         candidates = [*scope.visible(), *self.program.value_names(self.table)]
-        close = "".join(f": {question}" for question in did_you_mean(name, candidates))
         helps: tuple[str, ...] = ()
-        if name == "range":
-            helps = ("a loop over integers is written `for i in 0..n`, or `for i < n`",)
+        close = ""
+        if (instead := elsewhere.of_value(name)) is not None:
+            helps = (instead,)
         elif self.program.is_standard(name):
             helps = (f"`{name}` is a module: write `import {name}` at the top of the file",)
+        elif modules := self.program.standard_modules_with(name):
+            helps = tuple(f"it is in the module `{m}`: write `import {m} {{ {name} }}`" for m in modules)
+        elif name.endswith("'") and name.rstrip("'") in candidates:
+            helps = (f"a `'` is part of a name; the transpose is `transpose({name.rstrip(chr(39))})`",)
+        else:
+            close = "".join(f": {question}" for question in did_you_mean(name, candidates))
         return error("E0201", f"unknown name `{name}`{close}", span, label="not found here", help=helps)
 
     # ---- sizes of values ---------------------------------------------------------------------------------------------
@@ -148,6 +195,8 @@ class Checker:
             return self.symbol_of_local(entry.local)
         if entry is None:
             const = self.program.constant(self.table, name)
+            if const is not None and const.decl.result is MISTAKE:
+                return self.st.size()
             value = self.constant(const.decl) if const is not None else None
             return number(value) if value is not None else None
         return None

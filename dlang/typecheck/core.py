@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import Span
 from dlang.typecheck.state import Constraint
-from dlang.typecheck.types import DataDecl, RowVar, Shape, Size, SizeVar, Type, TypeVar, Variant
+from dlang.typecheck.types import DataDecl, Refinement, RowVar, Shape, Size, SizeVar, Type, TypeVar, Variant
 
 
 @dataclass(eq=False, slots=True)
 class Local:
     """A parameter, a `let`, a `var` or a binder: compared by identity.
 
-    size: for a parameter of type `size`, or a `let` that names a size, the variable that types mention.
+    size: for a parameter of type `size`, or a `let` that names a size, the variable that types mention. refinement: of
+    a parameter, what `Idx` in its annotation asks for.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Local:
     mutable: bool = False
     size: SizeVar | None = None
     span: Span | None = None
+    refinement: Refinement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +102,12 @@ class Call(Node):
 class Builtin(Node):
     """A call of a function that the compiler knows: `exp`, `sum`, `zeros`… `static` has what must be a literal.
 
-    Casts are `cast` (to the dtype of `type`), elementwise. `axis` is an int in `static`. `opened` as in `Call`.
+    Casts are `cast` (to the dtype of `type`), elementwise. `axes` are ints in `static`. `opened` as in `Call`.
     """
 
     name: str
     args: tuple[Expr, ...]
-    static: dict[str, int | str | tuple[str, ...]] = field(default_factory=dict)
+    static: dict[str, int | str | tuple[str, ...] | tuple[int, ...]] = field(default_factory=dict)
     opened: tuple[SizeVar, ...] = ()
 
 
@@ -364,12 +366,13 @@ Pattern = Wildcard | Bind | LiteralPattern | TuplePattern | VariantPattern | Alt
 @dataclass(frozen=True, slots=True)
 class Let:
     """Binds a pattern that cannot fail. `names`: sizes that the annotation binds here (`let y: f64[k] = …` binds k),
-    each a local of type i64 with its size variable."""
+    each a local of type i64 with its size variable. refinement: what `Idx` in the annotation asks for."""
 
     pattern: Pattern
     value: Expr
     names: tuple[Local, ...]
     span: Span
+    refinement: Refinement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +383,7 @@ class Declare:
     value: Expr
     names: tuple[Local, ...]
     span: Span
+    refinement: Refinement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,6 +506,7 @@ class FnDecl:
     `FnRef.instance` doesn't map: the result of the call gives them. module: dotted
     name of the file, for messages and unique names. recursive: it can reach itself. effects: names, without those of
     functions passed as arguments. body: None for an `extern` of the library, or for a declaration that had an error.
+    refinement: what `Idx` in the type of the result promises.
     """
 
     name: str
@@ -519,6 +524,7 @@ class FnDecl:
     local: bool = False
     rules: dict[str, FnDecl] = field(default_factory=dict)  # its custom derivatives, as in `CoreModule`, by kind
     constraints: tuple[Constraint, ...] = ()  # what the scheme still demands, for hover texts and tests
+    refinement: Refinement | None = None
 
 
 @dataclass(eq=False, slots=True)

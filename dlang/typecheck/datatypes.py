@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from dlang.diagnostics import DlangError, error
+from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck.annotations import Annotator
+from dlang.typecheck.annotations import Annotator, parameter_name
 from dlang.typecheck.context import Checker
+from dlang.typecheck.groups import mentioned, reached, types_in
 from dlang.typecheck.inhabited import uninhabited
 from dlang.typecheck.scope import AliasEntry, ModuleTable, Scope
-from dlang.typecheck.types import DataDecl, RowVar, SizeVar, Type, TypeVar, Var, Variant
+from dlang.typecheck.types import MISTAKE, DataDecl, Refinement, RowVar, SizeVar, Type, TypeVar, Var, Variant
 
 Written = s.Struct | s.Enum | s.Alias
 
@@ -69,7 +71,7 @@ def sizes_in(t: s.TypeExpr | s.Dim, kinds: dict[str, list[str]]) -> Iterator[str
 
 def parameter_kinds(written: list[Written], outside: dict[str, list[str]]) -> dict[str, list[str]]:
     """For each declaration, whether its parameters are types, sizes or rows: one used in a shape is a size."""
-    kinds = dict(outside)
+    kinds = {"Idx": ["size"], **outside}
     for d in written:
         kinds[d.name] = ["row" if p.row else "type" for p in d.parameters]
     changed = True
@@ -98,7 +100,8 @@ def declare(cx: Checker, table: ModuleTable, written: list[Written], outside: di
     waiting: list[tuple[Written, tuple[Var, ...], list[DataDecl]]] = []
     for d in written:
         if d.name in table.types and d.name in {w.name for w, _, _ in waiting}:
-            cx.report(error("E0202", f"the type `{d.name}` is declared twice", d.name_span).diagnostics[0])
+            first = next(w for w, _, _ in waiting if w.name == d.name)
+            cx.report(twice(f"the type `{d.name}`", d.name_span, first.name_span))
             continue
         params = tuple(variable(p, k) for p, k in zip(d.parameters, kinds[d.name], strict=True))
         decls: list[DataDecl] = []
@@ -112,53 +115,85 @@ def declare(cx: Checker, table: ModuleTable, written: list[Written], outside: di
     for d, params, _ in waiting:
         if isinstance(d, s.Alias):
             try:
-                table.types[d.name] = AliasEntry(params, converted(cx, d.name, params, d.type))
+                table.types[d.name] = AliasEntry(params, *converted(cx, d.name, params, d.type))
             except DlangError as problem:
+                table.types[d.name] = AliasEntry(params, MISTAKE)
                 for x in problem.diagnostics:
-                    cx.report(x)
+                    itself = x.code == "E0207" and x.span is not None and x.span.text == d.name
+                    help = ("a type that contains itself is a struct or an enum",)
+                    cx.report(replace(x, message=f"the alias `{d.name}` mentions itself", help=help) if itself else x)
     for d, params, decls in waiting:
         if decls:
             assert not isinstance(d, s.Alias)
             decls[0].variants = variants(cx, d, params)
             for v in decls[0].variants:
                 if v.name in table.constructors and table.constructors[v.name][0].module == table.name:
-                    span = d.name_span
-                    cx.report(error("E0202", f"the constructor `{v.name}` is declared twice", span).diagnostics[0])
+                    cx.report(twice(f"the constructor `{v.name}`", d.name_span, table.constructors[v.name][0].span))
                 table.constructors[v.name] = (decls[0], v)
     for diagnostic in uninhabited([decl for _, _, decls in waiting for decl in decls]):
         cx.report(diagnostic)
 
 
+def twice(what: str, again: Span, first: Span) -> Diagnostic:
+    notes = (Note("it is declared here first", first),)
+    return Diagnostic("E0202", f"{what} is declared twice", again, "declared again here", notes)
+
+
+def circular(table: ModuleTable, written: list[Written]) -> Iterator[tuple[str, Diagnostic]]:
+    """Constants that stand in the declaration of a type, and need a type of the module for their value."""
+    own = {d.name for d in written} | {c.name for d in written if isinstance(d, s.Enum) for c in d.constructors}
+    found: set[str] = set()
+    for d in written:
+        for name in sorted(mentioned(d, table.functions) - found):
+            needed = {t for n in reached({name}, table.functions) for t in types_in(table.functions[n])} & own
+            if needed:
+                found.add(name)
+                message = f"the constant `{name}` is needed to declare `{d.name}`, and its value needs `{min(needed)}`"
+                notes = (Note(f"`{d.name}` is declared here", d.name_span),)
+                yield name, Diagnostic("E0214", message, table.functions[name].name_span, "", notes)
+
+
 def variants(cx: Checker, d: s.Struct | s.Enum, params: tuple[Var, ...]) -> tuple[Variant, ...]:
-    def fields(written: tuple[s.FieldDecl, ...]) -> tuple[tuple[str | None, Type], ...]:
+    def variant(name: str, written: tuple[s.FieldDecl, ...], tag: int = 0) -> Variant:
         out: list[tuple[str | None, Type]] = []
+        known: list[Refinement | None] = []
         for f in written:
             if f.name is not None and f.name in [n for n, _ in out]:
-                cx.report(error("E0202", f"the field `{f.name}` is declared twice", f.span).diagnostics[0])
+                first = next(g.span for g in written if g.name == f.name)
+                cx.report(twice(f"the field `{f.name}`", f.span.head(len(f.name)), first.head(len(f.name))))
                 continue
+            t: Type
             try:
-                out.append((f.name, converted(cx, d.name, params, f.type)))
+                t, refinement = converted(cx, d.name, params, f.type)
             except DlangError as problem:
                 for x in problem.diagnostics:
                     cx.report(x)
-                out.append((f.name, cx.st.type_var()))
-        return tuple(out)
+                t, refinement = MISTAKE, None
+            out.append((f.name, t))
+            known.append(refinement)
+        return Variant(name, tuple(out), tag, tuple(known))
 
     if isinstance(d, s.Struct):
-        return (Variant(d.name, fields(d.fields)),)
-    return tuple(Variant(c.name, fields(c.fields), i) for i, c in enumerate(d.constructors))
+        return (variant(d.name, d.fields),)
+    return tuple(variant(c.name, c.fields, i) for i, c in enumerate(d.constructors))
 
 
-def converted(cx: Checker, name: str, params: tuple[Var, ...], t: s.TypeExpr) -> Type:
-    """A type in a declaration: its variables are the parameters."""
+def converted(cx: Checker, name: str, params: tuple[Var, ...], t: s.TypeExpr) -> tuple[Type, Refinement | None]:
+    """A type in a declaration, and what `Idx` in it says: its variables are the parameters."""
     scope = Scope(types={(".." + p.name if isinstance(p, RowVar) else p.name): p for p in params if p.name})
-    annotator = Annotator(cx, scope, rigid=True, what=f"the declaration of `{name}`")
-    out = annotator.type(t)
+    own = [parameter_name(p) for p in params]
+    known, open_ = f"{name}<{', '.join([*own, 'n'])}>", f"{name}<{', '.join([*own, '?'])}>"
+    instead = (
+        f"make the size a parameter, `{known}`: a result may then be a `{open_}`",
+        "parts of different sizes are kept in one array, with another of where each begins",
+    )
+    annotator = Annotator(cx, scope, rigid=True, what=f"the declaration of `{name}`", instead=instead)
+    out = annotator.refined_type(t)
     for n in annotator.names:
         raise error(
             "E0207",
             f"`{n}` is not a parameter of `{name}`",
-            t.span,
+            t.span.word(n),
             help=(f"write `{name}<{', '.join([*(p.name or '_' for p in params), n])}>`",),
         )
     return out

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 from typing import TypeVar as TypeVariable
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
 from dlang.grammar import syntax as s
+from dlang.spelling import plural
 from dlang.typecheck import core, functions, statements
 from dlang.typecheck import expressions as expr
-from dlang.typecheck.annotations import Annotator
+from dlang.typecheck.annotations import Annotator, misplaced
 from dlang.typecheck.context import Checker
 from dlang.typecheck.finish import finished
 from dlang.typecheck.foreign import foreign_body, problems
 from dlang.typecheck.functions import Body, Signature
+from dlang.typecheck.indices import prove_indices
 from dlang.typecheck.schemes import Member, Scheme, default_rest, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, LocalEntry, ModuleTable, Scope
 from dlang.typecheck.state import Inference
-from dlang.typecheck.terms import of_var, variables
-from dlang.typecheck.types import UNIT, RowVar, Size, Type, TypeFn, TypeTuple, TypeVar
+from dlang.typecheck.terms import of_var, variable_of, variables
+from dlang.typecheck.types import MISTAKE, UNIT, Below, RowVar, Size, Type, TypeCon, TypeFn, TypeTuple, TypeVar
 
 if TYPE_CHECKING:
     from dlang.typecheck.program import Program
@@ -39,14 +42,13 @@ def size_of_param(local: core.Local) -> Size | None:
 
 def any_entry(name: str, module: str, span: Span, parameters: tuple[s.Parameter, ...] | None) -> FnEntry:
     """Stands for a function with a mistake: it fits everywhere, so that the mistake is reported once."""
-    params = tuple(TypeVar(1) for _ in parameters or ())
-    result = TypeVar(1)
-    scheme = Scheme(params, result, (), (*params, result))
-    decl = core.FnDecl(name, module, span, result=result, variables=scheme.variables)
+    scheme = Scheme(tuple(MISTAKE for _ in parameters or ()), MISTAKE, (), ())
+    decl = core.FnDecl(name, module, span, result=MISTAKE)
     if parameters is None:
         decl.kind = "const"
         return FnEntry(decl, scheme)
     names = functions.parameter_names(parameters)
+    decl.params = tuple(core.Param(core.Local(n or "_", MISTAKE)) for n in names)
     return FnEntry(decl, scheme, names, tuple(p.default is not None for p in parameters))
 
 
@@ -61,8 +63,13 @@ def parts(item: Function) -> tuple[tuple[s.Bound, ...], tuple[s.Parameter, ...],
             return item.bounds, item.parameters, item.result
 
 
-def check_functions(program: Program, table: ModuleTable, group: list[str]) -> list[Diagnostic]:
-    """Checks functions that call one another, and adds them to the table of the module."""
+def check_functions(
+    program: Program, table: ModuleTable, group: list[str], *, trusted: bool = False
+) -> list[Diagnostic]:
+    """Checks functions that call one another, and adds them to the table of the module.
+
+    trusted: what they hand on of their parameters is as `Idx` asks, whatever their types say.
+    """
     cx = checker(program, table)
     items = [table.functions[n] for n in group]
     signatures: dict[str, Signature] = {}
@@ -94,8 +101,10 @@ def check_functions(program: Program, table: ModuleTable, group: list[str]) -> l
         before = len(cx.st.diagnostics)
         _, parameters, result = parts(item)
         written = item.value if isinstance(item, s.Const) else item.body
-        body = attempt(cx, item.name_span, lambda i=item, w=written, p=parameters, r=result: functions.body(  # type: ignore[misc]
-            cx, root, i.name, signatures[i.name], p, w, r is not None))  # fmt: skip
+        check = partial(
+            functions.body, cx, root, item.name, signatures[item.name], parameters, written, result is not None
+        )
+        body = attempt(cx, item.name_span, check)
         if body is not None:
             made[item.name] = body
         if body is None or len(cx.st.diagnostics) > before:
@@ -124,12 +133,18 @@ def check_functions(program: Program, table: ModuleTable, group: list[str]) -> l
             sig, entry = signatures[name], entries[name]
             names_ = functions.parameter_names(parts(table.functions[name])[1])
             entry.decl.params = tuple(
-                core.Param(core.Local(n or "_", t, False, None if x is None else x.poly.atom))  # type: ignore[arg-type]
+                core.Param(core.Local(n or "_", t, False, variable_of(x)))
                 for n, t, x in zip(names_, sig.params, sig.sizes, strict=True)
             )
             entry.decl.result, entry.decl.variables = sig.result, sig.scheme.variables
             entry.decl.opened = sig.scheme.opened
     effects(cx, group, entries, made, signatures)
+    if ok:
+        for name in made:
+            prove_indices(cx, entries[name].decl, trusted=trusted)
+        if cx.st.diagnostics:
+            for name in made:
+                entries[name].decl.body = None
     if not ok:
         for item in items:
             if item.name in entries and not isinstance(item, s.Extern) and not signatures[item.name].full:
@@ -169,7 +184,7 @@ def conclude(cx: Checker, span: Span) -> None:
     """What waits for the end of a group: escapes, late checks, defaults."""
     if not cx.st.diagnostics:
         for escape in cx.escapes:
-            attempt(cx, escape.span, lambda e=escape: cx.check_escape(e))  # type: ignore[misc]
+            attempt(cx, escape.span, partial(cx.check_escape, escape))
     clean = not cx.st.diagnostics
     for check in cx.later:
         if clean:
@@ -183,12 +198,12 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
         entry.builtin = item.target.removeprefix("builtin:")
     names = functions.parameter_names(item.parameters)
     locals_ = [
-        core.Local(n or "_", t, False, None if size is None else size.poly.atom, p.span)  # type: ignore[arg-type]
-        for n, t, size, p in zip(names, sig.params, sig.sizes, item.parameters, strict=True)
+        core.Local(n or "_", t, False, variable_of(size), p.span, asked)
+        for n, t, size, p, asked in zip(names, sig.params, sig.sizes, item.parameters, sig.asked, strict=True)
     ]
     entry.pending = False
     defaults = [
-        None if p.default is None else attempt(cx, p.span, lambda x=x, e=p.default: default(cx, x, e))  # type: ignore[misc]
+        None if p.default is None else attempt(cx, p.span, partial(default, cx, x, p.default))
         for x, p in zip(locals_, item.parameters, strict=True)
     ]
     inert = [p.nodiff for p in item.parameters]
@@ -208,6 +223,13 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
         for problem in found:
             cx.report(problem)
         decl.body = None if found else foreign_body(decl, item.target)
+        if isinstance(sig.promised, Below) and decl.body is not None and isinstance(sig.result, TypeCon):
+            decl.body = core.As(sig.result, item.result.span, decl.body, sig.promised.size)
+            decl.refinement = sig.promised
+        elif sig.promised is not None:
+            help = "write `i64`, and check each where it is used: `i as Idx<n>`"
+            where = "in the result of an `extern`, but of one number"
+            cx.report(misplaced(item.result.span, where, help).diagnostics[0])
 
 
 def default(cx: Checker, parameter: core.Local, e: s.Expr) -> core.Expr:
@@ -285,9 +307,17 @@ def check_block(
     decl.effects = frozenset(scope.function.effects)
     if value is not None and not cx.st.diagnostics:
         assert isinstance(value, core.BlockExpr)
-        decl.body = finished(value) if cx.unfinished else value
-        decl.result = decl.body.type if kind == "script" else UNIT
+        decl.result = value.type if kind == "script" else UNIT
+        complete(cx, decl, value)
     return decl, cx.st.diagnostics
+
+
+def complete(cx: Checker, decl: core.FnDecl, body: core.Expr) -> None:
+    """Gives a declaration the body that has been checked, if what it says of indices can be proven."""
+    decl.body = finished(body) if cx.unfinished else body
+    prove_indices(cx, decl)
+    if cx.st.diagnostics:
+        decl.body = None
 
 
 def close(cx: Checker, name: str, span: Span) -> None:
@@ -306,8 +336,8 @@ def check_value(program: Program, table: ModuleTable, name: str, e: s.Expr) -> t
     value = attempt(cx, e.span, lambda: expr.infer(cx, scope, e))
     close(cx, name, e.span)
     if value is not None and not cx.st.diagnostics:
-        decl.body = finished(value) if cx.unfinished else value
-        decl.result = decl.body.type
+        decl.result = value.type
+        complete(cx, decl, value)
     assert scope.function is not None
     decl.effects = frozenset(scope.function.effects)
     return decl, cx.st.diagnostics
@@ -333,10 +363,12 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
     if not isinstance(entry, FnEntry) or (entry.decl.body is None and entry.decl.kind != "extern"):
         return None
     f = entry.decl
+    if f.result is MISTAKE:
+        return None
     if len(rule.parameters) != len(f.params):
         raise error(
             "E0303",
-            f"`{rule.name}` has {len(f.params)} parameters, its `{rule.kind}` has {len(rule.parameters)}",
+            f"`{rule.name}` has {plural(len(f.params), 'parameter')}, its `{rule.kind}` has {len(rule.parameters)}",
             rule.name_span,
             notes=(Note(f"`{rule.name}` is declared here", f.span),),
         )
@@ -350,9 +382,10 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
     for written, p in zip(rule.parameters, f.params, strict=True):
         t = p.local.type
         if written.type is not None:
-            cx.expect(t, Annotator(cx, scope, rigid=False).type(written.type), written.span, "the parameter: ")
+            restated, _ = Annotator(cx, scope, rigid=False).refined_type(written.type)
+            cx.expect(t, restated, written.span, "the parameter: ")
         name = written.pattern.name if isinstance(written.pattern, s.PatternName) else "_"
-        local = core.Local(name, t, False, p.local.size, written.span)
+        local = core.Local(name, t, False, p.local.size, written.span, p.local.refinement)
         if name != "_":
             scope.names[name] = LocalEntry(local, what="parameter")
         if p.local.size is not None:
@@ -393,5 +426,5 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
     decl = core.FnDecl(rule.name, table.name, rule.name_span, tuple(params), want, f.variables, (), None)
     decl.kind, decl.effects = rule.kind, frozenset(context.effects)
     if not cx.st.diagnostics:
-        decl.body = finished(body) if cx.unfinished else body
+        complete(cx, decl, body)
     return decl

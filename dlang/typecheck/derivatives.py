@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
+from dlang.spelling import plural
 from dlang.typecheck import calls, core
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean
-from dlang.typecheck.operators import float_leaves, split
+from dlang.typecheck.operators import float_leaves, is_structure, split
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated
 from dlang.typecheck.scope import Scope
 from dlang.typecheck.state import Mismatch, Reason
 from dlang.typecheck.terms import STR, free, of_var, substitute_size
-from dlang.typecheck.types import Type, TypeArray, TypeData, TypeFn, TypeTuple, TypeVar, resolve
+from dlang.typecheck.types import Type, TypeArray, TypeFn, TypeTuple, TypeVar, resolve
 from dlang.typecheck.unify import unify
 
 FORMS = frozenset({"grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "checkpoint"})
@@ -37,14 +38,11 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
             help=("annotate the function: `f: f64 -> f64`",),
         )
     if not isinstance(t, TypeFn):
-        raise error("E0306", f"`{kind}` takes a function, found {show(t)}", written.span)
-    if t.opened:
-        raise error(
-            "E0414",
-            f"`{kind}` of a function whose result has a size that is known only when it runs",
-            written.span,
-            help=("reduce its result in a lambda, or state the size with `as`",),
-        )
+        help: tuple[str, ...] = ()
+        if isinstance(written.value, s.Call) and isinstance(written.value.function, s.Name):
+            called = written.value.function.span
+            help = (f"apply it to the function: `{kind}({called.text}){written.span.text[len(called.text) :]}`",)
+        raise error("E0306", f"`{kind}` takes a function, found {show(t)}", written.span, help=help)
     rest = e.arguments[1:]
     if kind == "jvp" or kind == "vjp":
         return products(cx, scope, kind, function, t, rest, e)
@@ -65,7 +63,7 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
         case _:
             inner = targets[0] if single else TypeTuple(targets)
             result = matrix(cx, e.span, kind, inner, inner)
-    return core.Derivative(TypeFn(t.params, result, t.effects), e.span, kind, function, wrt, single)
+    return core.Derivative(TypeFn(t.params, result, t.effects, t.opened), e.span, kind, function, wrt, single)
 
 
 def parameter_names(function: core.Expr) -> list[str] | None:
@@ -106,7 +104,7 @@ def chosen(
         return (0,), True
     if len(rest) > 1 or rest[0].name != "wrt":
         raise error("E0703", f"`{kind}` takes a function and `wrt`", rest[0].span,
-                    help=(f"apply the result to the arguments: `{kind}(f)(x)`",))  # fmt: skip
+                    help=instead_of_arguments(kind, rest))  # fmt: skip
     value = rest[0].value
     if isinstance(value, s.Tuple):
         positions = tuple(position(x, names, t, rest[0].span) for x in value.items)
@@ -116,13 +114,22 @@ def chosen(
     return (position(value, names, t, rest[0].span),), True
 
 
+def instead_of_arguments(kind: str, rest: tuple[s.Argument, ...]) -> tuple[str, ...]:
+    if rest[0].name is not None:
+        return (f"the parameter is chosen by `wrt`: `{kind}(f, wrt = x)`, or `wrt = 0` for the first",)
+    return (f"apply the result to the arguments: `{kind}(f)({', '.join(a.span.text for a in rest)})`",)
+
+
 def position(e: s.Expr, names: list[str] | None, t: TypeFn, span: Span) -> int:
     if isinstance(e, s.Number) and isinstance(e.value, int):
         if e.value < len(t.params):
             return e.value
-        raise error("E0703", f"`wrt = {e.value}`: the function has {len(t.params)} parameters, counted from 0", span)
+        said = f"`wrt = {e.value}`: the function has {plural(len(t.params), 'parameter')}, counted from 0"
+        raise error("E0703", said, span, help=(f"the last one is `wrt = {len(t.params) - 1}`",))
     if not isinstance(e, s.Name):
-        raise error("E0703", "`wrt` takes names of parameters or positions", span)
+        name = e.span.text.strip('"')
+        help = (f"write `wrt = {name}`",) if isinstance(e, s.String) and name.isidentifier() else ()
+        raise error("E0703", "`wrt` takes names of parameters or positions", span, help=help)
     if names is None:
         raise error(
             "E0703",
@@ -193,7 +200,8 @@ def scalar_result(cx: Checker, kind: str, result: Type, span: Span) -> None:
 def matrix(cx: Checker, span: Span, kind: str, out: Type, into: Type) -> Type:
     """The type of a Jacobian: the axes of the result, then those of the parameter.
 
-    Of tuples it is a tuple of matrices: outside that of the result, inside that of the parameter.
+    Of tuples it is a tuple of matrices: outside that of the result, inside that of the parameter. Of a structure in
+    floats it is the array of the gradients, of floats in a structure that of the tangents.
     """
     for x in (out, into):
         r = resolve(x)
@@ -202,17 +210,33 @@ def matrix(cx: Checker, span: Span, kind: str, out: Type, into: Type) -> Type:
             return TypeTuple(
                 tuple(matrix(cx, span, kind, p, into) if x is out else matrix(cx, span, kind, out, p) for p in parts)
             )
-        if isinstance(r, TypeData | TypeFn):
+        if isinstance(r, TypeFn):
+            raise error("E0790", f"`{kind}` has no type for functions, found {show(r)}", span)
+        if any(c.kind == "field" and resolve(c.types[0]) is r for c in cx.st.pending):
             raise error(
-                "E0790",
-                f"`{kind}` has no type for structs, enums and functions, found {show(r)}",
+                "E0704",
+                f"`{kind}` has to know the type of a parameter that has fields",
                 span,
-                help=("let the function take and give the arrays, or tuples of them",),
+                help=("annotate the parameter: its type decides that of the matrix",),
             )
-    element, a = split(cx.st, out, "Float")
-    _, b = split(cx.st, into, "Float")
     row = cx.st.row()
-    cx.constrain("append", Reason(span, kind, (out, into)), shapes=(a, b, row))
+    if is_structure(out) and is_structure(into):
+        raise error(
+            "E0790",
+            f"`{kind}` has no type for the derivative of {show(out)} in {show(into)}",
+            span,
+            help=("let the function take or give the floats apart, as parameters or in a tuple",),
+        )
+    if is_structure(out):
+        (element, a), (_, b) = split(cx.st, out), split(cx.st, into, "Float")
+        shapes = (b, a, row)
+    elif is_structure(into):
+        (_, a), (element, b) = split(cx.st, out, "Float"), split(cx.st, into)
+        shapes = (a, b, row)
+    else:
+        (element, a), (_, b) = split(cx.st, out, "Float"), split(cx.st, into, "Float")
+        shapes = (a, b, row)
+    cx.constrain("append", Reason(span, kind, (out, into)), shapes=shapes)
     return resolve(TypeArray(element, row))
 
 
@@ -231,11 +255,12 @@ def products(
     args: list[core.Expr]
     if kind == "vjp":
         if len(rest) != n:
-            raise error("E0303", f"`vjp` of this function takes {calls.plural(n)} after it, found {len(rest)}", e.span)
+            count = plural(n, "argument")
+            raise error("E0303", f"`vjp` of this function takes {count} after it, found {len(rest)}", e.span)
         args = [argument(cx, scope, a.value, p, f"argument {i + 1} of `vjp`: ")
                 for i, (a, p) in enumerate(zip(rest, t.params, strict=True))]  # fmt: skip
         result: Type = TypeTuple((t.result, TypeFn((t.result,), bare)))
-        whole = TypeFn(t.params, result)
+        whole = TypeFn(t.params, result, t.effects, t.opened)
     else:
         if len(rest) != 2:
             raise error("E0303", f"`jvp` takes a function, its arguments and their tangents, found {len(rest) + 1} "
@@ -251,9 +276,10 @@ def products(
             for w, p in zip(written, t.params, strict=True):
                 args.append(argument(cx, scope, w, p, "a tangent of `jvp`: " if k else "an argument of `jvp`: "))
         result = TypeTuple((t.result, t.result))
-        whole = TypeFn(t.params + t.params, result)
+        whole = TypeFn(t.params + t.params, result, t.effects, t.opened)
     node = core.Derivative(whole, e.span, kind, function, wrt, single)
-    return core.Call(result, e.span, node, tuple(args))
+    result, opened = calls.opened_result(cx, whole, e.span)
+    return core.Call(result, e.span, node, tuple(args), opened)
 
 
 def argument(cx: Checker, scope: Scope, e: s.Expr, want: Type, what: str) -> core.Expr:

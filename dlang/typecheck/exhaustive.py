@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.diagnostics import Diagnostic, Note
+from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.grammar import syntax as s
 from dlang.typecheck import core
 from dlang.typecheck.context import Checker
@@ -45,16 +45,11 @@ def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
         r = resolve(t)
         if isinstance(r, TypeData):
             notes = (Note(f"`{r.decl.name}` is declared here", r.decl.span),)
-        cx.report(
-            Diagnostic(
-                "E0501",
-                f"missing in this `match`: `{name}`",
-                e.span,
-                f"`{name}` is not matched",
-                notes,
-                (f"add an arm `{name} => …`, or `_ => …` for all the rest",),
-            )
-        )
+        what, help = f"`{name}` is missing", f"add an arm `{name} => …`, or `_ => …` for all the rest"
+        if name == "_":
+            what, help = "other values are missing", "add an arm `_ => …` for all the rest"
+        matched = Span(e.span.source, e.span.start, e.value.span.end)
+        cx.report(Diagnostic("E0501", f"this `match` does not cover all values: {what}", matched, "", notes, (help,)))
 
 
 def flat(p: core.Pattern) -> tuple[core.Pattern, ...]:

@@ -9,8 +9,18 @@ from typing import Any
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import builtins, calls, comprehensions, core, indexing, matches, patterns, statements
-from dlang.typecheck.annotations import Annotator
+from dlang.typecheck import (
+    calls,
+    comprehensions,
+    core,
+    fields,
+    indexing,
+    literals,
+    matches,
+    patterns,
+    statements,
+)
+from dlang.typecheck.annotations import Annotator, misplaced
 from dlang.typecheck.context import Checker
 from dlang.typecheck.formats import check_format
 from dlang.typecheck.joins import Join
@@ -25,6 +35,8 @@ from dlang.typecheck.types import (
     DTYPES,
     FLOATS,
     INTS,
+    MISTAKE,
+    Below,
     Effects,
     Shape,
     Size,
@@ -39,8 +51,6 @@ from dlang.typecheck.types import (
     Var,
     resolve,
 )
-
-_NUM, _FLOAT = frozenset({"Num"}), frozenset({"Float"})
 
 
 def infer(cx: Checker, scope: Scope, e: s.Expr) -> core.Expr:
@@ -87,17 +97,6 @@ def can_push(want: Type) -> bool:
 
 
 # ---- atoms -----------------------------------------------------------------------------------------------------------
-def number_literal(cx: Checker, scope: Scope, e: s.Number) -> core.Expr:
-    if e.dtype is not None:
-        value = float(e.value) if e.dtype in FLOATS else e.value
-        if e.dtype in INTS and isinstance(value, float):
-            raise error("E0301", f"`{e.value}` is not an integer", e.span)
-        return core.Literal(TypeCon(e.dtype), e.span, value)
-    if isinstance(e.value, float):
-        return core.Literal(cx.st.type_var(atomic=True, classes=_FLOAT, literal="float"), e.span, e.value)
-    return core.Literal(cx.st.type_var(atomic=True, classes=_NUM, literal="int"), e.span, e.value)
-
-
 def boolean(cx: Checker, scope: Scope, e: s.Boolean) -> core.Expr:
     return core.Literal(BOOL, e.span, e.value)
 
@@ -111,13 +110,13 @@ def string(cx: Checker, scope: Scope, e: s.String) -> core.Expr:
             parts.append(p)
         else:
             value = infer(cx, scope, p.value)
-            check_format(cx, value.type, p.spec, p.value.span)
+            check_format(cx, value.type, p.spec, p.span.tail(len(p.spec) + 1).head(len(p.spec)))
             parts.append((value, p.spec))
     return core.Format(STR, e.span, tuple(parts))
 
 
 def hole(cx: Checker, scope: Scope, e: s.Hole) -> core.Expr:
-    return core.Fail(cx.st.type_var(), e.span, core.Literal(STR, e.span, "a syntax error"))
+    return core.Fail(MISTAKE, e.span, core.Literal(STR, e.span, "a syntax error"))
 
 
 def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
@@ -176,12 +175,11 @@ def field(cx: Checker, scope: Scope, e: s.Field) -> core.Expr:
     if isinstance(e.base, s.Name) and isinstance(e.name, str) and not e.base.name[0].isupper():
         entry = cx.find(scope, e.base.name)
         if isinstance(entry, ModuleEntry):
+            if e.name[0].isupper():
+                return calls.constructor_value(cx, s.Name(e.span, f"{e.base.name}.{e.name}"))
             member = calls.module_member(cx, entry, e.name, e.span)
-            match member:
-                case FnEntry():
-                    return calls.function_value(cx, scope, member, e)
-                case _:
-                    raise error("E0212", f"`{e.name}` is not a value", e.span)
+            assert isinstance(member, FnEntry)
+            return calls.function_value(cx, scope, member, e)
     return project(cx, infer(cx, scope, e.base), e.name, e.span)
 
 
@@ -193,39 +191,17 @@ def project(cx: Checker, base: core.Expr, name: str | int, span: Span) -> core.E
         result = cx.st.type_var()
         cx.constrain("field", Reason(span, f".{name}", (t,)), types=(t, result), data=name)
         return core.Project(result, span, base, name if isinstance(name, int) else -1, str(name))
-    position, type_ = field_of(t, name, span)
+    position, type_ = fields.field_of(t, name, span)
     return core.Project(type_, span, base, position, str(name))
-
-
-def field_of(t: Type, name: str | int, span: Span) -> tuple[int, Type]:
-    """Position and type of a field of a struct or an item of a tuple."""
-    t = resolve(t)
-    if isinstance(t, TypeTuple) and isinstance(name, int) and name < len(t.items):
-        return name, t.items[name]
-    if isinstance(t, TypeData) and t.decl.is_struct and isinstance(name, str):
-        fields = t.decl.variants[0].fields
-        for i, (n, f) in enumerate(fields):
-            if n == name:
-                return i, substitute(f, dict(zip(t.decl.params, t.args, strict=True)))
-        known_names = [n for n, _ in fields if n]
-        raise error(
-            "E0305",
-            f"`{show(t)}` has no field `{name}`",
-            span,
-            notes=(Note(f"its fields are {', '.join(f'`{n}`' for n in known_names)}", t.decl.span),),
-            help=did_you_mean(name, known_names),
-        )
-    helps: tuple[str, ...] = ()
-    if isinstance(t, TypeArray) and isinstance(resolve(t.element), TypeData):
-        helps = ("it is an array: take the field of one element, or of each in a comprehension",)
-    elif isinstance(name, str) and builtins.is_builtin(name):
-        helps = (f"there are no methods: write `{name}(x)`",)
-    raise error("E0305", f"`{show(t)}` has no field `{name}`", span, help=helps)
 
 
 # ---- operators -------------------------------------------------------------------------------------------------------
 def unary(cx: Checker, scope: Scope, e: s.Unary) -> core.Expr:
-    operand = infer(cx, scope, e.operand)
+    written = e.operand
+    if e.operator == "-" and isinstance(written, s.Number):
+        operand = literals.number(cx, scope, written, negative=True)
+    else:
+        operand = infer(cx, scope, written)
     if e.operator == "not":
         cx.expect(BOOL, operand.type, e.operand.span, "`not` needs a bool: ")
         return core.Not(BOOL, e.span, operand)
@@ -257,7 +233,8 @@ def binary(cx: Checker, scope: Scope, e: s.Binary) -> core.Expr:
         return core.Logic(BOOL, e.span, op, left, right)
     if op == "**" and is_integer(e.right):
         cx.expect(I64, right.type, e.right.span)
-    return core.Arith(operator_type(cx, op, left.type, right.type, e.span), e.span, op, left, right)
+    result = operator_type(cx, op, left.type, right.type, e.span, (e.left.span, e.right.span))
+    return core.Arith(result, e.span, op, left, right)
 
 
 def is_integer(e: s.Expr) -> bool:
@@ -276,8 +253,8 @@ _SAME = {
 }
 
 
-def operator_type(cx: Checker, op: str, a: Type, b: Type, span: Span) -> Type:
-    """The type of a binary operator's result, now or by a constraint."""
+def operator_type(cx: Checker, op: str, a: Type, b: Type, span: Span, parts: tuple[Span, ...] = ()) -> Type:
+    """The type of a binary operator's result, now or by a constraint. parts: the operands."""
     a, b = resolve(a), resolve(b)
     if isinstance(a, TypeCon) and isinstance(b, TypeCon):
         if a.name == b.name:
@@ -290,7 +267,7 @@ def operator_type(cx: Checker, op: str, a: Type, b: Type, span: Span) -> Type:
             return a
     result = cx.st.type_var()
     kind = "matmul" if op == "@" else "power" if op == "**" else "arith"
-    cx.constrain(kind, Reason(span, op, (a, b)), types=(a, b, result), data=op)
+    cx.constrain(kind, Reason(span, op, (a, b), parts=parts), types=(a, b, result), data=op)
     return result
 
 
@@ -305,19 +282,9 @@ def piped(e: s.Binary) -> s.Call:
 # ---- casts -----------------------------------------------------------------------------------------------------------
 def cast(cx: Checker, scope: Scope, e: s.Cast) -> core.Expr:
     value = infer(cx, scope, e.value)
-    annotator = Annotator(cx, scope, rigid=False, what="`as`")
-    if isinstance(e.type, s.TypeName) and e.type.name == "Idx":
-        if len(e.type.arguments) != 1:
-            raise error("E0314", "`Idx` takes one size: `Idx<n>`", e.type.span)
-        argument = e.type.arguments[0]
-        below = (
-            annotator.size_name(argument.span, argument.name)
-            if isinstance(argument, s.TypeName)
-            else annotator.dim(argument)  # type: ignore[arg-type]
-        )
-        cx.expect(I64, value.type, e.value.span, "`as Idx`: ")
-        return core.As(I64, e.span, value, below)
-    want = annotator.type(e.type)
+    instead = ("`_` leaves a size as it is; a type with `?` is stated by an annotation: `let y: f64[?] = …`",)
+    annotator = Annotator(cx, scope, rigid=False, what="`as`", instead=instead)
+    want, refinement = annotator.refined_type(e.type)
     for name, v in annotator.names.items():
         if isinstance(v, SizeVar) and not v.rigid:
             raise error(
@@ -329,6 +296,11 @@ def cast(cx: Checker, scope: Scope, e: s.Cast) -> core.Expr:
                     f"`let y: f64[{name}] = …` names a size, `_` leaves one open",
                 ),
             )
+    if isinstance(refinement, Below) and isinstance(resolve(want), TypeCon):
+        cx.expect(I64, value.type, e.value.span, "`as Idx`: ")
+        return core.As(I64, e.span, value, refinement.size)
+    if refinement is not None:
+        raise misplaced(e.type.span, "behind `as` but of one number", "check each: `[i as Idx<n> for i in x]`")
     cx.settled(value.type)
     found = resolve(value.type)
     if isinstance(want, TypeCon) and isinstance(found, TypeCon) and want.name != found.name:
@@ -376,8 +348,12 @@ def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda, given: tuple[Type, ...] 
     inside = cx.opened_since(mark)
     opened = tuple(v for v in variables(result) if isinstance(v, SizeVar) and v in inside)
     cx.confine(mark, types, e.span, "a parameter of this function would have a size `?` that is known only in its body")
+    for p in params:
+        if p.refinement is not None:
+            help = "write `i64`, and `i as Idx<n>` in the body; or give the function a name, `let f = |i: Idx<n>| …`"
+            raise misplaced(p.span or e.span, "in a parameter of a function without a name", help)
     t = TypeFn(types, result, Effects(set(effects)), opened)
-    return core.Lambda(t, e.span, params, patterns.with_lets(lets, body))
+    return core.Lambda(t, e.span, params, patterns.with_lets(lets, body, statements.has_return(e.body)))
 
 
 def lambda_parts(
@@ -394,8 +370,9 @@ def lambda_parts(
         if p.default is not None:
             help = ("a local `fn` may have defaults",)
             raise error("E0307", "a parameter of a lambda has no default", p.default.span, help=help)
-        t = (from_around or cx.st.type_var()) if p.type is None else annotator.type(p.type)
+        t, asked = (from_around or cx.st.type_var(), None) if p.type is None else annotator.refined_type(p.type)
         local, let = patterns.parameter(cx, inner, p, t)
+        local.refinement = asked
         params.append(local)
         lets += let
     inner.types.update(annotator.names)
@@ -417,6 +394,11 @@ def lambda_parts(
     return tuple(params), lets, body, result, inner.function.effects
 
 
+def result_span(e: s.Block) -> Span:
+    """Where the value of a block is written."""
+    return e.statements[-1].span if e.statements else e.span
+
+
 # ---- branches --------------------------------------------------------------------------------------------------------
 def conditional(cx: Checker, scope: Scope, e: s.If, want: Wanted | None = None) -> core.Expr:
     condition = infer(cx, scope, e.condition)
@@ -426,8 +408,11 @@ def conditional(cx: Checker, scope: Scope, e: s.If, want: Wanted | None = None) 
         then = statements.block(cx, scope, e.then, None)
         unit = TypeTuple(())
         t = cx.settled(then.type)
-        if not (isinstance(t, TypeTuple) and not t.items):
-            cx.expect(unit, t, e.then.span, "an `if` without `else` has no value: ")
+        if isinstance(t, TypeVar) and not t.rigid:
+            cx.expect(unit, t, e.then.span)
+        elif not (isinstance(t, TypeTuple) and not t.items):
+            message = f"an `if` without `else` has no value, but its block has one of type {show(t)}"
+            raise error("E0301", message, result_span(e.then), help=("add `else { … }`",))
         return core.If(unit, e.span, condition, then, core.TupleExpr(unit, e.span, ()))
     mark = cx.mark()
     if want is not None and can_push(want[0]):
@@ -460,7 +445,7 @@ def block(cx: Checker, scope: Scope, e: s.Block) -> core.Expr:
 def rules() -> dict[type, Callable[[Checker, Scope, Any], core.Expr]]:
     """The rule of each kind of expression; a function, because the modules of the rules need this one."""
     return {
-        s.Number: number_literal,
+        s.Number: literals.number,
         s.Boolean: boolean,
         s.String: string,
         s.Name: name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -66,3 +67,28 @@ def opened_by_join(candidate: SizeVar) -> SizeVar | None:
     if isinstance(atom, SizeVar) and atom.opened and atom.origin is not None and "branches" in atom.origin.text:
         return atom
     return None
+
+
+def checked(node: Any, at: Mapping[int, core.As]) -> Any:
+    """A tree with checks around nodes, by their identity; local functions are changed where they are."""
+    if isinstance(node, tuple):
+        if isinstance(node, Span):
+            return node
+        parts = tuple([checked(n, at) for n in node])
+        return node if all(a is b for a, b in zip(parts, node, strict=True)) else parts
+    kind = type(node)
+    if kind.__module__ != core.__name__ or isinstance(node, core.Local | core.FnRef):
+        return node
+    if isinstance(node, core.FnDecl):
+        if node.local and node.body is not None:
+            node.body, node.params = checked(node.body, at), checked(node.params, at)
+        return node
+    changes = {}
+    for f in fields(kind):
+        if f.name not in ("type", "span", "size", "opened"):
+            old = getattr(node, f.name)
+            new = checked(old, at)
+            if new is not old:
+                changes[f.name] = new
+    whole = replace(node, **changes) if changes else node
+    return replace(at[id(node)], value=whole) if id(node) in at else whole

@@ -50,8 +50,13 @@ def foreign_body(decl: core.FnDecl, target: str) -> core.Foreign:
 
 def given_by(decl: core.FnDecl, function: Callable[..., object]) -> None:
     """Says which function of Python a declaration stands for."""
-    assert isinstance(decl.body, core.Foreign)
-    decl.body = replace(decl.body, function=function)
+    match decl.body:
+        case core.Foreign() as call:
+            decl.body = replace(call, function=function)
+        case core.As(value=core.Foreign() as call) as checked:  # its result is an index
+            decl.body = replace(checked, value=replace(call, function=function))
+        case _:
+            raise AssertionError("not a function of Python")
 
 
 def problems(decl: core.FnDecl, item: s.Extern) -> Iterator[Diagnostic]:
@@ -109,11 +114,9 @@ def _crossing(t: Type, span: Span, what: str, in_c: bool, within: tuple[DataDecl
             for item in items:
                 yield from _crossing(item, span, what, in_c, within)
         case TypeData(decl, args):
-            if not decl.is_struct:
-                reason = f"an enum has no form in {side}"
-            elif decl not in within:
+            if decl not in within:
                 parts = [a for a in args if not isinstance(a, Shape | Size)]
-                for part in (*parts, *[field for _, field in decl.variants[0].fields]):
+                for part in (*parts, *[field for v in decl.variants for _, field in v.fields]):
                     yield from _crossing(part, span, what, in_c, (*within, decl))
         case TypeFn():
             reason = f"a function cannot be passed to {side}"

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import core, patterns, statements
+from dlang.typecheck import core, patterns, refinements, statements
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.annotations import Annotator, check_class, known_effects
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.schemes import Member, Scheme, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, Scope
-from dlang.typecheck.terms import free, of_var, variables
-from dlang.typecheck.types import Size, SizeVar, Type, TypeFn, TypeVar, Var
+from dlang.typecheck.terms import free, of_var, variable_of, variables
+from dlang.typecheck.types import DTYPES, Refinement, Size, SizeVar, Type, TypeFn, TypeVar, Var
 
 
 @dataclass(slots=True)
 class Signature:
     """What the annotations of a function say. full: all of them are there, so they are the whole contract.
 
-    unknown: the `?` of the result. names: the variables that the annotations introduce.
+    unknown: the `?` of the result. names: the variables that the annotations introduce. asked, promised: what `Idx`
+    says of the parameters and of the result.
     """
 
     params: tuple[Type, ...]
@@ -32,6 +34,8 @@ class Signature:
     full: bool = False
     effects: tuple[str, ...] | None = None
     scheme: Scheme = field(default_factory=lambda: Scheme((), TypeVar(0)))
+    asked: tuple[Refinement | None, ...] = ()
+    promised: Refinement | None = None
 
 
 def is_size_type(t: s.TypeExpr | None) -> bool:
@@ -59,6 +63,9 @@ def signature(
         seen: set[str] = set()
         for p in parameters:
             if isinstance(p.pattern, s.PatternName):
+                if p.pattern.name in DTYPES and isinstance(p.type, s.TypeName):
+                    help = (f"write `{p.type.name}: {p.pattern.name}`",)
+                    raise error("E0115", "a parameter is written with its name in front of its type", p.span, help=help)
                 if p.pattern.name in seen:
                     raise error("E0202", f"two parameters are named `{p.pattern.name}`", p.pattern.span)
                 seen.add(p.pattern.name)
@@ -66,11 +73,14 @@ def signature(
                     origin = Note(f"the parameter `{p.pattern.name}: size` of `{name}`", p.span)
                     annotator.names[p.pattern.name] = SizeVar(st.level, p.pattern.name, rigid=True, origin=origin)
         types: list[Type] = []
+        asked: list[Refinement | None] = []
         sizes: list[Size | None] = []
         for p in parameters:
             own = f"`{p.pattern.name}`" if isinstance(p.pattern, s.PatternName) else "a parameter"
             annotator.what = f"the parameter {own} of `{name}`"
-            types.append(st.type_var() if p.type is None else annotator.type(p.type))
+            t, refinement = (st.type_var(), None) if p.type is None else annotator.refined_type(p.type)
+            types.append(t)
+            asked.append(refinement)
             size = None
             if is_size_type(p.type) and isinstance(p.pattern, s.PatternName):
                 v_ = annotator.names[p.pattern.name]
@@ -78,9 +88,12 @@ def signature(
                 size = of_var(v_)
             sizes.append(size)
         known = variables(*types, *(x for x in sizes if x is not None))
+        for p, refinement in zip(parameters, asked, strict=True):
+            determined(refinement, known, st.level, p.span)
         unknown: dict[str, SizeVar] = {}
         effects: tuple[str, ...] | None = None
         out: Type
+        promised: Refinement | None = None
         if result is None:
             out = st.type_var()
         else:
@@ -88,7 +101,8 @@ def signature(
             if isinstance(result, s.TypeEffects):
                 effects = result.effects
                 known_effects(effects, result.span)
-            out = annotator.type(result)
+            out, promised = annotator.refined_type(result)
+            determined(promised, {**known, **variables(out)}, st.level, result.span)
             for v2 in variables(out):
                 if isinstance(v2, SizeVar) and v2.rigid and not v2.opened and v2.level == st.level and v2 not in known:
                     sizes_ = [v.name for v in known if isinstance(v, SizeVar) and v.name]
@@ -108,10 +122,19 @@ def signature(
             if not full:
                 scheme.variables = scheme.opened = ()
         return Signature(
-            tuple(types), out, tuple(sizes), annotator.names, tuple(unknown.values()), full, effects, scheme
-        )
+            tuple(types), out, tuple(sizes), annotator.names, tuple(unknown.values()), full, effects, scheme,
+            tuple(asked), promised,
+        )  # fmt: skip
     finally:
         st.level -= 1
+
+
+def determined(refinement: Refinement | None, known: Container[Var], level: int, span: Span) -> None:
+    """Refuses an `Idx<n>` whose n only it mentions."""
+    for v in refinements.size_names(refinement):
+        if v.level == level and v not in known:
+            message = f"size `{v.name or '?'}` of this `Idx` is not determined by the arguments"
+            raise error("E0405", message, span, help=(f"declare a parameter `{v.name or 'n'}: size`",))
 
 
 def undetermined(name: str, parameters: tuple[s.Parameter, ...], span: Span, known: list[str]) -> DlangError:
@@ -150,15 +173,17 @@ def body(cx: Checker, scope: Scope, name: str, sig: Signature, parameters: tuple
         inner.types.update(sig.names)
         params: list[core.Param] = []
         lets: list[core.Statement] = []
-        for p, t, size in zip(parameters, sig.params, sig.sizes, strict=True):
+        asked = sig.asked or (None,) * len(parameters)
+        for p, t, size, refinement in zip(parameters, sig.params, sig.sizes, asked, strict=True):
             default = None
             if p.default is not None:
                 default = expr.infer(cx, inner, p.default)
                 cx.settled(default.type)
                 cx.expect(t, default.type, p.default.span, "the default: ")
             local, let = patterns.parameter(cx, inner, p, t)
+            local.refinement = refinement
             if size is not None:
-                local.size = size.poly.atom  # type: ignore[assignment]
+                local.size = variable_of(size)
                 cx.symbols[local] = size
             params.append(core.Param(local, default, p.nodiff))
             lets += let
@@ -168,7 +193,7 @@ def body(cx: Checker, scope: Scope, name: str, sig: Signature, parameters: tuple
             value = expr.infer(cx, inner, written)
             cx.settled(value.type)
             cx.expect(sig.result, value.type, written.span)
-        return Body(tuple(params), patterns.with_lets(lets, value), context, value.type)
+        return Body(tuple(params), patterns.with_lets(lets, value, statements.has_return(written)), context, value.type)
     finally:
         st.level -= 1
 
@@ -201,7 +226,7 @@ def fill(decl: core.FnDecl, entry: FnEntry, sig: Signature, made: Body) -> None:
     entry.pending = False
     decl.params, decl.result, decl.body = made.params, sig.result, made.body
     decl.variables, decl.opened = entry.scheme.variables, entry.scheme.opened
-    decl.constraints = entry.scheme.constraints
+    decl.constraints, decl.refinement = entry.scheme.constraints, sig.promised
 
 
 def check_effects(cx: Checker, sig: Signature, effects: set[str], span: Span) -> None:
@@ -214,6 +239,7 @@ def check_effects(cx: Checker, sig: Signature, effects: set[str], span: Span) ->
                 "E0312",
                 f"the result says `! {' + '.join(sig.effects) or '()'}`, but the body has the effect `{extra[0]}`",
                 span,
+                help=(f"write `! {' + '.join(sorted({*sig.effects, *extra}))}`, or leave effects to be inferred",),
             ).diagnostics[0]
         )
 
@@ -239,7 +265,7 @@ def named_lambda(cx: Checker, scope: Scope, p: s.PatternName, e: s.Lambda, span:
     scheme = Scheme(types, result, tuple(None for _ in types))
     generalise(st, [Member(p.name, p.span, scheme)])
     decl.params = tuple(core.Param(q, None, w.nodiff) for q, w in zip(params, e.parameters, strict=True))
-    decl.result, decl.body = result, patterns.with_lets(lets, value)
+    decl.result, decl.body = result, patterns.with_lets(lets, value, statements.has_return(e.body))
     decl.effects = frozenset(effects)
     decl.variables, decl.opened, decl.constraints = scheme.variables, scheme.opened, scheme.constraints
     scope.names[p.name] = FnEntry(decl, scheme, parameter_names(e.parameters), tuple(False for _ in types))

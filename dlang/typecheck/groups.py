@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 
 from dlang.diagnostics import Span
@@ -19,15 +19,20 @@ def field_names(kind: type) -> tuple[str, ...]:
     return known
 
 
-def names_in(node: object, used: set[str]) -> None:
-    """The names that are mentioned anywhere in a tree, as values or as sizes."""
+def names_in(node: object, used: set[str], sizes: set[str] | None = None) -> None:
+    """The names that are mentioned anywhere in a tree, as values or as sizes. A type is no value: `f64` in a signature
+    does not mention a function of that name. sizes: gets the names of sizes apart, if it is given."""
+    sizes = used if sizes is None else sizes
     stack = [node]
     while stack:
         n = stack.pop()
-        if isinstance(n, s.Name | s.SizeName | s.TypeName):
+        if isinstance(n, s.Name):
             used.add(n.name)
-            if isinstance(n, s.TypeName):
-                stack.extend(n.arguments)
+        elif isinstance(n, s.SizeName):
+            sizes.add(n.name)
+        elif isinstance(n, s.TypeName):
+            sizes.update(a.name for a in n.arguments if isinstance(a, s.TypeName) and not a.arguments)
+            stack.extend(n.arguments)
         elif isinstance(n, tuple):
             if not isinstance(n, Span):
                 stack.extend(n)
@@ -81,15 +86,50 @@ def components(graph: dict[str, list[str]]) -> list[list[str]]:
     return out
 
 
+def mentioned(node: object, functions: Mapping[str, s.Fn | s.Const | s.Extern]) -> set[str]:
+    """The functions and constants that a tree mentions; only a constant can be a size."""
+    used: set[str] = set()
+    sizes: set[str] = set()
+    names_in(node, used, sizes)
+    return {n for n in used if n in functions} | {n for n in sizes if isinstance(functions.get(n), s.Const)}
+
+
+def reached(names: set[str], functions: Mapping[str, s.Fn | s.Const | s.Extern]) -> set[str]:
+    """The functions and constants that some need, directly or through others."""
+    found: set[str] = set()
+    work = list(names)
+    while work:
+        name = work.pop()
+        if name not in found:
+            found.add(name)
+            work += mentioned(functions[name], functions)
+    return found
+
+
+def types_in(node: object) -> set[str]:
+    """The capitalised names in a tree: types and constructors."""
+    found: set[str] = set()
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, s.Name | s.TypeName | s.PatternConstructor) and n.name[:1].isupper():
+            found.add(n.name)
+        if isinstance(n, tuple) and not isinstance(n, Span):
+            stack.extend(n)
+        elif isinstance(n, s.Node):
+            stack.extend([getattr(n, f) for f in field_names(type(n))])
+    return found
+
+
 def dependency_groups(functions: dict[str, s.Fn | s.Const | s.Extern]) -> list[list[str]]:
     """The functions and constants of a module, in the order in which they are checked."""
     graph: dict[str, list[str]] = {}
     for name, item in functions.items():
-        used: set[str] = set()
         if isinstance(item, s.Extern):
             graph[name] = []
             continue
-        names_in(item.value if isinstance(item, s.Const) else (item.body, item.parameters, item.result), used)
+        written = item.value if isinstance(item, s.Const) else (item.body, item.parameters, item.result)
+        used = mentioned(written, functions)
         own: set[str] = set()
         if isinstance(item, s.Fn):
             bound_names(item, own)

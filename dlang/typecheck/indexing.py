@@ -8,7 +8,7 @@ from dlang.typecheck import core
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import axes as axis_count
-from dlang.typecheck.messages import notes_of
+from dlang.typecheck.messages import notes_of, text_of
 from dlang.typecheck.operators import known
 from dlang.typecheck.printing import Names, show
 from dlang.typecheck.scope import LocalEntry, Scope
@@ -110,6 +110,32 @@ def check_literals(i: s.Expr | s.Slice, number: int, axis: Size) -> None:
         raise error("E0801", message, i.span, notes=note_of(axis), help=help)
 
 
+def check_not_past_the_end(cx: Checker, index: core.Expr, axis: Size) -> None:
+    """Refuses `x[n]` and `x[len(x)]`, where the axis has the size n: sizes alone say that it is out of range."""
+    if not of_sizes(index):
+        return
+    symbol = cx.symbol(index)
+    if symbol is None or constant(axis) is not None:
+        return
+    past = (symbol.poly - resolve_size(axis).poly).constant
+    if past is not None and past >= 0:
+        names = Names()
+        message = f"index {names(symbol)} is out of range for an axis of size {names(axis)}"
+        raise error("E0801", message, index.span, help=(f"indices count from 0: the last one is `{names(axis)} - 1`",))
+
+
+def of_sizes(e: core.Expr) -> bool:
+    """Whether a value is arithmetic of sizes that types mention, not of numbers alone."""
+    match e:
+        case core.SizeValue() | core.Builtin(name="len"):
+            return True
+        case core.Arith(operator="+" | "-", left=left, right=right):
+            literals = isinstance(left, core.Literal), isinstance(right, core.Literal)
+            return (literals[0] or of_sizes(left)) and (literals[1] or of_sizes(right)) and not all(literals)
+        case _:
+            return False
+
+
 def note_of(axis: Size) -> tuple[Note, ...]:
     """Where the size of an axis comes from."""
     return tuple(where_from(axis, Names())) if constant(axis) is not None else ()
@@ -152,6 +178,7 @@ def at(cx: Checker, scope: Scope, i: s.Expr, axis: Size) -> tuple[core.At, Shape
     if isinstance(t, TypeCon):
         if t.name not in INTS:
             raise not_an_index(t, i.span)
+        check_not_past_the_end(cx, value, axis)
         return core.At(value), Shape()
     if isinstance(t, TypeVar) and "Float" in t.classes:
         raise not_an_index(t, i.span)
@@ -169,9 +196,11 @@ def at(cx: Checker, scope: Scope, i: s.Expr, axis: Size) -> tuple[core.At, Shape
 
 def not_an_index(t: Type, span: Span) -> DlangError:
     name = show(t)
-    helps = ("take the elements that a mask selects with `[v for v in x if …]`",) if "bool" in name else (
-        "convert it with `i64(x)`",
-    )  # fmt: skip
+    if "bool" in name:
+        helps = ("take the elements that a mask selects with `[v for v in x if …]`",)
+    else:
+        text = text_of(span)
+        helps = (f"write `{text.partition('.')[0] if text.endswith('.0') else f'i64({text})'}`",)
     return error("E0315", f"an index has to be an integer, found {name}", span, label=f"this is {name}", help=helps)
 
 
@@ -227,9 +256,11 @@ def length(
     if step is not None:
         s_ = cx.symbol(step)
         by = s_.poly.constant if s_ is not None else None
-        if by is None or by <= 0:
+        if not by or (by < 0 and axis is not None):  # a slice goes forwards
             return None
-        size = floor_div(add(size, number(int(by) - 1)), number(int(by)))
+        if by < 0:
+            size = subtract(a, b, Note("the length of this range", span))
+        size = floor_div(add(size, number(abs(int(by)) - 1)), number(abs(int(by))))
         size = Size(size.poly, Note("the length of this range", span))
     value = size.poly.constant
     if cx.mentions_index(size) or (value is not None and value < 0):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from dlang.diagnostics import DlangError, Span, error
+from dlang.recursion import recursion
 from dlang.typecheck.types import Type, TypeArray, TypeCon, TypeData, TypeFn, TypeTuple, TypeVar, children, resolve
 
 _PARTS = 10_000  # of a type; a chain of pairs of pairs gets there in 13 steps and would never end otherwise
@@ -14,15 +13,9 @@ _AXES = 32  # of an array, as in NumPy
 _RECURSION = 30_000  # frames of Python: enough for every stage on a tree of the depth that the parser lets through
 
 
-@contextmanager
-def room() -> Iterator[None]:
+def room() -> AbstractContextManager[None]:
     """Lets a stage recurse over a tree as deep as the parser allows."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _RECURSION))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
+    return recursion(_RECURSION)
 
 
 def within_size(t: Type, span: Span | None) -> None:

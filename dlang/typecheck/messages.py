@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from dlang.diagnostics import Diagnostic, Note, Span
+from dlang.spelling import closest, plural
 from dlang.typecheck import advice
 from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import where_from
-from dlang.typecheck.state import EACH_CALL, Constraint, Mismatch, Term
-from dlang.typecheck.terms import opened_in
+from dlang.typecheck.state import EACH_CALL, NO_OPERAND, Constraint, Mismatch, Term
+from dlang.typecheck.terms import opened_in, view
 from dlang.typecheck.types import (
     FLOATS,
     INTS,
+    UNIT,
     Shape,
     Size,
     Type,
@@ -28,7 +28,10 @@ from dlang.typecheck.types import (
 _BOUNDS = ("Num", "Float", "Int", "Ord", "Eq", "Vector")
 _RANKS = "different numbers of axes"
 _UNDEFINED = "is not defined on structures"
-_CONVERT = "there are no implicit conversions between dtypes: write a cast such as `f64(x)`"
+# Dtypes, from the one that holds most.
+_HOLDS = ("f64", "f32", "f16", "bf16", "i64", "u64", "i32", "u32", "i16", "u16", "i8", "u8", "bool", "str")
+# What a class of dtypes holds.
+_MEMBERS = {"Num": "number", "Float": "float", "Int": "integer"}
 
 
 def code_of(m: Mismatch) -> str:
@@ -36,7 +39,7 @@ def code_of(m: Mismatch) -> str:
         if "multiple" in m.note:
             return "E0404"
         return "E0403" if opened_in(m.found, m.wanted) else "E0401"
-    if isinstance(m.found, Shape) or "axes" in m.note:
+    if isinstance(m.found, Shape) or ("axes" in m.note and not isinstance(m.wanted, TypeFn)):
         return "E0402"
     if "infinite" in m.note:
         return "E0304"
@@ -51,26 +54,53 @@ def detail(m: Mismatch, names: Names) -> str:
     if m.note == EACH_CALL:
         return m.note
     if m.note.startswith("needs"):
-        return f"{names(lacking(m))} {m.note}"
+        return without_class(lacking(m), m.note.removeprefix("needs "), names)
+    if m.note == _RANKS and isinstance(m.wanted, TypeFn):
+        return f"{names(m.found)} is no function"
     if m.note == _RANKS:
         for side in (m.found, m.wanted):
             if isinstance(side, TypeData | TypeTuple | TypeFn) or is_text(side):
                 return f"{names(side)} has no axes"
-    if m.note.endswith(_UNDEFINED):
+    if m.note.startswith("it has the effect") or m.note.endswith(_UNDEFINED) or m.note.startswith(NO_OPERAND):
         return m.note
     if isinstance(m.found, Shape) and m.note.startswith("there is"):
         return m.note
+    if isinstance(m.found, TypeFn) and isinstance(m.wanted, TypeFn) and len(m.found.params) != len(m.wanted.params):
+        return f"it takes {plural(len(m.found.params), 'argument')}, not {len(m.wanted.params)}"
     if isinstance(m.found, Size):
         return f"size {names(m.found)} is not {names(m.wanted)}" + (f", {m.note}" if m.note else "")
     if m.note == _RANKS and isinstance(m.found, TypeArray) and isinstance(m.wanted, TypeArray):
         a, b = m.found.shape, m.wanted.shape
         if a.row is None and b.row is None:
             return f"it has {axes(len(a.pre))}, not {len(b.pre)}"
+    if m.note == _RANKS and isinstance(m.found, TypeArray) and isinstance(m.wanted, TypeCon):
+        return "it is an array"
+    if m.note == _RANKS and isinstance(m.wanted, TypeArray) and isinstance(m.found, TypeCon):
+        return f"{names(m.found)} has no axes"
     return f"{names(m.found)} is not {names(m.wanted)}" + (f" ({m.note})" if m.note else "")
 
 
+def without_class(t: Term, lacks: str, names: Names) -> str:
+    """Of a type that should be in a class; what is said after a colon stays."""
+    cls, colon, more = lacks.partition(":")
+    shown = names(t)
+    if isinstance(t, TypeVar) and t.rigid and t.name and not t.classes:
+        said = f"`{shown}` stands for any type"
+    elif cls == "axes":
+        said = f"{shown} has no axes"
+    elif cls in _MEMBERS:
+        said = f"{shown} is no {_MEMBERS[cls]}"
+    else:
+        said = f"{shown} is not of the class {cls}"
+    return said + colon + more
+
+
+def one_of(cls: str) -> str:
+    return {"Num": "a number", "Float": "a float", "Int": "an integer"}.get(cls, f"a type of the class {cls}")
+
+
 def axes(n: int) -> str:
-    return f"{n} axis" if n == 1 else f"{n} axes"
+    return plural(n, "axis", "axes")
 
 
 def lacking(m: Mismatch) -> Term:
@@ -85,35 +115,97 @@ def notes_of(m: Mismatch, names: Names) -> tuple[Note, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def helps(m: Mismatch, found: Type | None = None, wanted: Type | None = None, operator: str = "") -> tuple[str, ...]:
+def helps(
+    m: Mismatch,
+    found: Type | None = None,
+    wanted: Type | None = None,
+    operator: str = "",
+    operands: tuple[Type, ...] = (),
+    parts: tuple[Span, ...] = (),
+) -> tuple[str, ...]:
+    """What to do. found, wanted: the whole types; operator, operands, parts: where it is one of operands."""
     a, b = m.found, m.wanted
+    if "infinite" in m.note:
+        return ()
+    if a == UNIT and wanted is not None and not isinstance(b, TypeVar):
+        return ("this gives nothing: the value of a block is its last expression",)
+    if m.note.startswith("needs") and isinstance(lacking(m), TypeArray) and "Vector" not in m.note:
+        return ("a bounded variable stands for one number: for arrays write `a[..s]`",)
     if m.note == EACH_CALL:
         return ("wrap it in a lambda whose result has a known size: `|x| … as f64[3]`",)
     if m.note == "needs Float" and isinstance(t := lacking(m), TypeCon) and t.name in INTS:
-        return ("convert it with `f64(x)`", *(("`//` divides integers",) if operator == "/" else ()))
+        if operator == "/" and len(parts) == 2:
+            left, right = (text_of(p) for p in parts)
+            floats = " / ".join(f"{side}.0" if side.isdigit() else f"f64({side})" for side in (left, right))
+            return (f"integers are divided by `{left} // {right}`, or as floats by `{floats}`",)
+        return (f"convert it: `f64({text_of(parts[0]) if parts else 'x'})`",)
     if m.note.startswith("needs ") and isinstance(t := lacking(m), TypeVar) and t.rigid and t.name:
         cls = m.note.removeprefix("needs ")
         return (f"bound it: `<{t.name}: {cls}>`",) if cls in _BOUNDS else ()
     if isinstance(b, TypeCon) and b.name == "bool" and found is not None and isinstance(resolve(found), TypeArray):
+        if wanted is not None and isinstance(resolve(wanted), TypeArray):
+            return ("compare with something to get a mask, such as `x > 0.0`",)
         return ("choose element by element with `where(mask, a, b)`, or reduce the mask with `all` or `any`",)
     if isinstance(b, TypeCon) and b.name == "bool" and is_number(a):
         return ("compare with something to get a `bool`, such as `x != 0.0`",)
+    if m.note.startswith("needs ") and isinstance(t := lacking(m), TypeCon) and t.name == "bool":
+        return (f"as a number, 0 or 1, it is `i64({text_of(parts[0]) if len(parts) == 1 else 'x'})`",)
+    if operator in ("+", "-", "*", "/") and (is_structure(a) or is_structure(b)):
+        return ("a function of the floats in it is applied by `map_floats(|v| …, x)`, of two by `map_floats(f, x, y)`",)
+    if wanted is not None and isinstance(resolve(wanted), TypeFn) and not isinstance(resolve(found or wanted), TypeFn):
+        return ("a function is expected here: `|x| …`, or the name of one",)
     if operator == "+" and is_text(lacking(m)):
         return ('texts are joined by a text that holds them: `"{a}{b}"`',)
-    if isinstance(b, TypeData) and b.decl.name == "Option" and not isinstance(a, TypeData):
+    if operator == "%" and is_text(lacking(m)):
+        return ('a value is written into a text: `"{x:.3f}"`',)
+    if operator not in ("", "==", "!=") and (is_option(a) or is_option(b)):
+        return ("take it apart: `match o { Some(v) => …, None => … }`",)
+    if is_option(a) and wanted is not None and not is_option(b):
+        return ("take it apart: `match o { Some(v) => …, None => … }`, or let the type say `Option`",)
+    if m.note.startswith(NO_OPERAND) and len(parts) == len(operands):
+        for t, p in zip(operands, parts, strict=True):
+            if isinstance(f := resolve(t), TypeFn):
+                return (f"call it: `{text_of(p)}({'…' if f.params else ''})`",)
+    if is_option(b) and not isinstance(a, TypeData):
         return ("a value that is there is written `Some(…)`",)
     if operator == "@":
         return ("`*` multiplies by a scalar",)
     if is_number(a) and is_number(b):
-        return (_CONVERT,)
+        operands = operands or tuple(t for t in (wanted, found) if t is not None)
+        return (f"there are no implicit conversions between dtypes: write `{conversion(operands, parts)}`",)
     if found is not None and isinstance(resolve(found), TypeFn):
         if wanted is not None and not isinstance(resolve(wanted), TypeFn):
             return ("call the function to get its result",)
     return ()
 
 
+def conversion(operands: tuple[Type, ...], parts: tuple[Span, ...]) -> str:
+    """The cast that makes two dtypes one. operands, parts: of the operator, or what is wanted and what is given."""
+    dtypes = [view(t)[0] for t in operands]
+    names = [t.name if isinstance(t, TypeCon) else "f64" for t in map(resolve, dtypes)]
+    if len(names) != 2 or not parts:
+        return f"{names[0] if names and names[0] in _HOLDS else 'f64'}(x)"
+    if len(parts) == 1 or _HOLDS.index(names[0]) <= _HOLDS.index(names[1]):
+        return f"{names[0]}({text_of(parts[-1])})"
+    return f"{names[1]}({text_of(parts[0])})"
+
+
+def text_of(span: Span) -> str:
+    """What is written there, if it is short."""
+    text = span.text
+    return text if len(text) <= 40 and "\n" not in text else "…"
+
+
 def is_number(t: object) -> bool:
     return (isinstance(t, TypeCon) and t.name in FLOATS | INTS) or (isinstance(t, TypeVar) and t.literal is not None)
+
+
+def is_structure(t: object) -> bool:
+    return isinstance(t, TypeData | TypeTuple)
+
+
+def is_option(t: object) -> bool:
+    return isinstance(t, TypeData) and t.decl.name == "Option"
 
 
 def is_text(t: object) -> bool:
@@ -134,11 +226,12 @@ def mismatch(
     w, f = names(wanted), names(found)
     whole = f"{what}expected {w}, found {f}"
     if m.note.startswith("needs") and isinstance(w_ := resolve(wanted), TypeVar) and w_.classes and not w_.name:
-        whole = f"{what}expected a type of the class {' and '.join(sorted(w_.classes))}, found {f}"
-        return Diagnostic("E0302", whole, span, label=f"this is {f}", notes=extra, help=helps(m, found, wanted))
+        whole = f"{what}expected {' and '.join(one_of(c) for c in sorted(w_.classes))}, found {f}"
+        help = helps(m, found, wanted, parts=(span,))
+        return Diagnostic("E0302", whole, span, label=f"this is {f}", notes=extra, help=help)
     label = f"this is {f}"
     message = whole
-    if isinstance(m.found, Size) or m.note:
+    if isinstance(m.found, Size) or m.note or isinstance(m.wanted, TypeFn):
         message = f"{whole}: {detail(m, names)}"
     if isinstance(m.found, Size) and opened_in(m.found, m.wanted):
         message += " (a size `?` needs `as`)"
@@ -146,7 +239,7 @@ def mismatch(
     if isinstance(m.found, Size):
         help = (*advice.of_types(m, span, found, wanted, names), *sizes)
     else:
-        help = helps(m, found, wanted)
+        help = helps(m, found, wanted, parts=(span,))
     return Diagnostic(code_of(m), message, span, label, notes, help)
 
 
@@ -175,7 +268,7 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
             label = "these sizes have to be equal"
             if reason.operator == "@":
                 code = "E0409"
-            elif code == "E0401":
+            elif code == "E0401" and c.kind != "axis":
                 code = "E0410"
         elif isinstance(m.found, TypeCon) and isinstance(m.wanted, TypeCon) and not m.note:
             label = "both sides need the same dtype"
@@ -187,10 +280,10 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
     if isinstance(m.found, Size):
         help = advice.of_constraint(c, m, names)
     else:
-        help = helps(m, operator=reason.operator)
+        help = helps(m, operator=reason.operator, operands=reason.operands, parts=reason.parts)
     return Diagnostic(code, message, reason.span, label, (*notes_of(m, names), *via), help)
 
 
 def did_you_mean(name: str, candidates: list[str]) -> tuple[str, ...]:
-    close = get_close_matches(name, candidates, n=1, cutoff=0.6)
-    return (f"did you mean `{close[0]}`?",) if close else ()
+    close = closest(name, candidates)
+    return () if close is None else (f"did you mean `{close}`?",)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import dlang
+from dlang.diagnostics import Span, error
+from dlang.typecheck import elsewhere
+from dlang.typecheck.messages import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,29 @@ class Finder:
     def standard(self, name: str) -> Path | None:
         return next((p for d in library_folders() if is_file(p := d / f"{name}.dl")), None)
 
+    def hidden(self, path: Path) -> bool:
+        """Whether a file has the name of a module of the standard library, and is not that module."""
+        library = self.standard(path.stem)
+        return library is not None and library != path
+
+    def holding(self, name: str) -> list[str]:
+        """The modules of the standard library that declare a public function or constant of the name."""
+        declares = re.compile(rf"^(?:fn|const|extern\b.*\bfn) {re.escape(name)}\b", re.MULTILINE)
+        files = {f.stem: f for d in library_folders() if d.is_dir() for f in d.glob("*.dl")}
+        known = sorted(stem for stem in files if stem != "prelude" and not stem.startswith("_"))
+        return [stem for stem in known if declares.search(files[stem].read_text(encoding="utf-8"))]
+
+    def instead_of(self, path: tuple[str, ...], importing: Path) -> tuple[str, ...]:
+        """What to write for a module that isn't there."""
+        name = ".".join(path)
+        other = elsewhere.of_module(name)
+        if other is not None:
+            return (other,)
+        *above, last = path
+        if above and self.find(tuple(above), importing) is not None:
+            return (f"to import a name of a module, write `import {'.'.join(above)} {{ {last} }}`",)
+        return did_you_mean(name, self.known(importing))
+
     def known(self, importing: Path) -> list[str]:
         """Modules that could have been meant."""
         folders = (importing.parent, *self.search_path, *library_folders())
@@ -36,6 +63,16 @@ class Finder:
                 if f.stem != "prelude" and not f.stem.startswith("_")
             }
         )
+
+
+def read(path: str | Path, at: Span | None = None) -> str:
+    """The text of a file. One that can't be read is a `DlangError`, at the import that asks for it."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as e:
+        raise error("E0952", f"`{path}` is not UTF-8 text: byte {e.start} cannot be decoded", at) from None
+    except (OSError, ValueError) as e:  # a name that the system can't have is a ValueError
+        raise error("E0951", f"cannot read `{path}`: {getattr(e, 'strerror', None) or e}", at) from None
 
 
 def is_file(path: Path) -> bool:

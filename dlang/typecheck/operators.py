@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlang.typecheck.shapes import state
-from dlang.typecheck.state import Constraint, Inference, Mismatch
+from dlang.typecheck.state import NO_OPERAND, Constraint, Inference, Mismatch
 from dlang.typecheck.terms import BOOL, F64
 from dlang.typecheck.types import (
     CLASSES,
@@ -32,6 +32,8 @@ _CLASS_OF = {
     "<=": "Ord",
     ">": "Ord",
     ">=": "Ord",
+    "maximum": "Ord",
+    "minimum": "Ord",
     "bit_and": "Bits",
     "bit_or": "Bits",
     "bit_xor": "Bits",
@@ -88,7 +90,7 @@ def arith(st: Inference, c: Constraint) -> bool:
         return structures(st, c, op, a, b, r)
     for x, y in ((a, b), (b, a)):
         if isinstance(x, TypeFn):
-            raise Mismatch(x, y, f"a function is no operand of `{op}`")
+            raise Mismatch(x, y, f"{NO_OPERAND} of `{op}`")
         if isinstance(x, TypeVar) and x.rigid and not known(x):
             if "Vector" not in x.classes:
                 cls = _CLASS_OF.get(op, "Num")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import core
+from dlang.spelling import plural
+from dlang.typecheck import core, literals
 from dlang.typecheck.context import Checker
+from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import fresh_like
 from dlang.typecheck.scope import LocalEntry, Scope
@@ -116,19 +121,22 @@ def arguments_in_order(p: s.PatternConstructor, variant: Variant) -> list[s.Patt
     if not named and len(p.arguments) != len(names):
         raise error(
             "E0503",
-            f"`{p.name}` has {len(names)} fields, the pattern has {len(p.arguments)}",
+            f"`{p.name}` has {plural(len(names), 'field')}, the pattern has {len(p.arguments)}",
             p.span,
             help=(f"write `{p.name}({', '.join(n or '_' for n in names)})`",) if names else (f"write `{p.name}`",),
         )
     for i, (n, argument) in enumerate(p.arguments):
-        if n is None:
-            if i >= len(out):
-                raise error("E0503", f"`{p.name}` has {len(names)} fields, the pattern has more", p.span)
-            out[i] = argument
-        elif n in names:
-            out[names.index(n)] = argument
+        if n is None or n in names:
+            place = i if n is None else names.index(n)
+            if place >= len(out):
+                raise error("E0503", f"`{p.name}` has {plural(len(names), 'field')}, the pattern has more", p.span)
+            if out[place] is not None:
+                raise error("E0503", f"the field `{n}` of `{p.name}` is matched twice", argument.span)
+            out[place] = argument
         else:
-            raise error("E0305", f"`{p.name}` has no field `{n}`", argument.span)
+            known = [k for k in names if k]
+            span = p.span.word(n)
+            raise error("E0305", f"`{p.name}` has no field `{n}`", span, help=did_you_mean(n, known))
     return out
 
 
@@ -214,6 +222,8 @@ def literal(cx: Checker, value: s.Number | s.Boolean | s.String, t: Type, span: 
                 want = cx.st.type_var(atomic=True, classes=frozenset({"Num"}), literal="int")
             cx.expect(t, want, span, "the pattern: ")
             number = value.value
+            written = replace(value, value=abs(number))
+            cx.later.append(partial(literals.representable, want, written, number < 0))
             if value.dtype in FLOATS:
                 number = float(number)
             return core.Literal(want, span, number)
@@ -230,8 +240,9 @@ def parameter(cx: Checker, scope: Scope, p: s.Parameter, t: Type) -> tuple[core.
     return local, [core.Let(pattern, core.Ref(t, p.span, local), (), p.span)]
 
 
-def with_lets(lets: list[core.Statement], body: core.Expr) -> core.Expr:
-    return core.BlockExpr(body.type, body.span, tuple(lets), body) if lets else body
+def with_lets(lets: list[core.Statement], body: core.Expr, returns: bool) -> core.Expr:
+    """The body of a function after the `let`s of its parameters; a block, if there is a `return` in it."""
+    return core.BlockExpr(body.type, body.span, tuple(lets), body) if lets or returns else body
 
 
 def described(t: Type) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,12 +10,24 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import no_collection, parse, parse_expression, parse_signature
 from dlang.typecheck import builtins, core, datatypes, declarations
-from dlang.typecheck.cache import Cache, CachedGroup, CachedModule, CachedTypes, Keys, combined
+from dlang.typecheck.cache import (
+    Cache,
+    CachedBlock,
+    CachedGroup,
+    CachedModule,
+    CachedTypes,
+    Keys,
+    combined,
+    moved,
+    uses_of,
+)
+from dlang.typecheck.cascades import bind_missing, of_mistakes, outside_of_script, without_cascades
 from dlang.typecheck.foreign import PRIMITIVE, Primitive, given_by
 from dlang.typecheck.groups import dependency_groups
 from dlang.typecheck.limits import room
 from dlang.typecheck.messages import did_you_mean
-from dlang.typecheck.modules import Finder
+from dlang.typecheck.modules import Finder, read
+from dlang.typecheck.relink import relinked, relinked_block
 from dlang.typecheck.schemes import Scheme
 from dlang.typecheck.schemes import scheme_text as text_of_scheme
 from dlang.typecheck.scope import BuiltinEntry, Entry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
@@ -103,6 +114,10 @@ class Program:
         """Whether a module of the standard library has the name."""
         return name != "prelude" and self.finder.standard(name) is not None
 
+    def standard_modules_with(self, name: str) -> list[str]:
+        """The modules of the standard library that have the function."""
+        return self.finder.holding(name)
+
     def the_prelude(self) -> ModuleTable:
         if self.prelude is None:
             path = self.finder.standard("prelude")
@@ -125,12 +140,15 @@ class Program:
         """The module of a file, checked."""
         key = str(path)
         if key in self.loading:
-            chain = " → ".join(Path(p).stem for p in [*self.loading[self.loading.index(key) :], key])
-            raise error("E0204", f"the modules import one another: {chain}", at)
+            files = [Path(p) for p in [*self.loading[self.loading.index(key) :], key]]
+            hiding = [p.name for p in files[1:] if self.finder.hidden(p)]
+            help = tuple([f"`{p}` hides a module of the library: give the file another name" for p in hiding])
+            chain = " → ".join(p.stem for p in files)
+            raise error("E0204", f"the modules import one another: {chain}", at, help=help)
         for table in self.tables.values():
             if table.path == key:
                 return table
-        text = path.read_text(encoding="utf-8")
+        text = read(path, at)
         kept = self.cache.modules.get(key)
         if kept is not None and kept.text == text and self.unchanged(kept, at):
             self.cache.hits += 1
@@ -193,7 +211,7 @@ class Program:
             module, problems = parse_signature(primitive.signature, PRIMITIVE)
             table = self.check_items(module, problems, "primitives", {})
             for name, entry in table.entries.items():
-                if not isinstance(entry, FnEntry) or not isinstance(entry.decl.body, core.Foreign):
+                if not isinstance(entry, FnEntry) or entry.decl.kind != "extern" or entry.decl.body is None:
                     continue
                 if name in found:
                     self.twice(name, entry.decl.span, found[name].decl.span)
@@ -208,7 +226,7 @@ class Program:
         self.diagnostics.append(Diagnostic("E0202", message, span, "defined again here", notes))
 
     def declare(self, table: ModuleTable, module: s.Module) -> None:
-        """Imports, types, and the names of functions."""
+        """Imports, the names of functions, and types; these may mention constants, which are checked before them."""
         cx = declarations.checker(self, table)
         for item in module.items:
             if isinstance(item, s.Import) and all(item.path) and item.path:
@@ -222,18 +240,6 @@ class Program:
         keys = self.keys[table] = Keys(module, outside)
         if table is not prelude:
             table.key = combined([outside, module.source.text])
-        kept = self.cache.types.get(keys.types)
-        if kept is None:
-            written = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias)]
-            kinds = {n: kinds_of(t) for n, t in ({} if table is prelude else prelude.types | table.types).items()}
-            datatypes.declare(cx, table, written, kinds)
-            kept = CachedTypes(table.types, table.constructors, table.core.types, cx.st.diagnostics)
-            self.cache.types[keys.types] = kept
-        else:
-            self.cache.hits += 1
-            table.types, table.constructors, table.core.types = kept.types, kept.constructors, kept.declared
-        self.cache.used.add(keys.types)
-        self.diagnostics += kept.diagnostics
         for item in module.items:
             if isinstance(item, s.Fn | s.Const | s.Extern):
                 if item.name in table.functions:
@@ -245,6 +251,27 @@ class Program:
         for group in table.groups:
             for name in group:
                 self.group_of[(table, name)] = group
+        kept = self.cache.types.get(keys.types)
+        if kept is None:
+            written = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias)]
+            kinds = {n: kinds_of(t) for n, t in ({} if table is prelude else prelude.types | table.types).items()}
+            for name, circle in datatypes.circular(table, written):
+                cx.report(circle)
+                span = table.functions[name].name_span
+                declarations.register(table, name, declarations.any_entry(name, table.name, span, None))
+                table.integers[name] = 1  # any number will do: the program has been refused
+                self.done.add((table, name))
+            for name, entry in table.entries.items():
+                if isinstance(entry, ModuleEntry):
+                    kinds |= {f"{name}.{n}": kinds_of(t) for n, t in entry.table.types.items()}
+            datatypes.declare(cx, table, written, kinds)
+            kept = CachedTypes(table.types, table.constructors, table.core.types, cx.st.diagnostics)
+            self.cache.types[keys.types] = kept
+        else:
+            self.cache.hits += 1
+            table.types, table.constructors, table.core.types = kept.types, kept.constructors, kept.declared
+        self.cache.used.add(keys.types)
+        self.diagnostics += kept.diagnostics
 
     def imported(self, table: ModuleTable, item: s.Import) -> None:
         name = ".".join(item.path)
@@ -255,7 +282,7 @@ class Program:
                 f"there is no module `{name}`",
                 item.span,
                 notes=tuple(Note(f"looked for {p}") for p in self.finder.places(item.path, Path(table.path))),
-                help=did_you_mean(name, self.finder.known(Path(table.path))),
+                help=self.finder.instead_of(item.path, Path(table.path)),
             )
         other = self.load(path, name, item.span)
         table.imports = (*table.imports, (other.path, other.name, other.key))
@@ -299,6 +326,7 @@ class Program:
         group = self.group_of[(table, name)]
         self.done.update((table, n) for n in group)
         keys = self.keys.get(table)
+        items = [table.functions[n] for n in group]
         key = keys.group(table, group) if keys is not None else ""
         kept = self.cache.groups.get(key)
         if kept is None:
@@ -306,14 +334,20 @@ class Program:
             problems = declarations.check_functions(self, table, group)
             entries = {n: e for n in group if isinstance(e := table.entries.get(n), FnEntry)}
             integers = {n: table.integers[n] for n in group if n in table.integers}
-            kept = CachedGroup(entries, integers, problems)
+            kept = CachedGroup(entries, integers, problems, uses_of(table, items))
             if key and not problems:  # what a message suggests may depend on any name
                 self.cache.groups[key] = kept
         else:
             self.cache.hits += 1
+            now = uses_of(table, items)
+            if to := moved(kept.uses, now):
+                kept = replace(kept, entries=relinked(kept.entries, to), uses=now)
+                self.cache.groups[key] = kept
             for n, entry in kept.entries.items():
                 declarations.register(table, n, entry)
             table.integers.update(kept.integers)
+        if keys is not None:
+            keys.checked(table, group)
         self.cache.used.add(key)
         self.diagnostics += kept.diagnostics
 
@@ -336,6 +370,9 @@ class Program:
                     statements.append(item)
         if statements:
             table.is_script = True
+            patterns = [d.pattern for d in statements if isinstance(d, s.Let | s.Var)]
+            variables = {p.name for p in patterns if isinstance(p, s.PatternName)}
+            self.diagnostics = [outside_of_script(d, variables) for d in self.diagnostics]
             span = statements[0].span.to(statements[-1].span)
             block = s.Block(span, tuple(statements))
             table.core.script, problems = declarations.check_block(self, table, "script", "script", block, span)
@@ -344,40 +381,17 @@ class Program:
     def check_test(self, table: ModuleTable, item: s.Test) -> tuple[core.FnDecl, list[Diagnostic]]:
         key = self.keys[table].block(table, item)
         self.cache.used.add(key)
-        if key in self.cache.blocks:
-            self.cache.hits += 1
-        else:
+        uses = uses_of(table, [item])
+        kept = self.cache.blocks.get(key)
+        if kept is None:
             self.cache.checked.append(item.name)
-            self.cache.blocks[key] = declarations.check_block(self, table, item.name, "test", item.body, item.span)
-        return self.cache.blocks[key]
-
-
-def without_cascades(found: list[Diagnostic], module: s.Module, problems: list[Diagnostic]) -> list[Diagnostic]:
-    """Leaves out what is said about declarations that could not be read as they were meant."""
-    if not problems:
-        return found
-    own, items = set(problems), sorted(module.items, key=lambda i: i.span.first)
-    starts = [i.span.first for i in items]
-
-    def declaration(d: Diagnostic) -> s.Item | None:
-        if d.span is None or d.span.source.file is not module.source:
-            return None
-        at = bisect_right(starts, d.span.first) - 1
-        return items[at] if at >= 0 and d.span.first <= items[at].span.last else None
-
-    broken = {id(item) for p in problems if (item := declaration(p)) is not None}
-    return [d for d in found if d in own or id(declaration(d)) not in broken]
-
-
-def bind_missing(table: ModuleTable, item: s.Import) -> None:
-    """Names of an import that failed, so that their uses aren't reported too."""
-    if item.names is None:
-        name = ".".join(item.path)
-        missing = ModuleTable(name, "", core.CoreModule(name, ""), broken=True)
-        table.entries[item.alias or item.path[-1]] = ModuleEntry(missing, item.span)
-    for n in item.names or ():
-        if isinstance(n, s.Name) and not n.name[0].isupper() and n.name not in table.entries:
-            table.entries[n.name] = declarations.any_entry(n.name, table.name, item.span, None)
+            kept = CachedBlock(*declarations.check_block(self, table, item.name, "test", item.body, item.span), uses)
+        else:
+            self.cache.hits += 1
+            if to := moved(kept.uses, uses):
+                kept = CachedBlock(relinked_block(kept.decl, to), kept.diagnostics, uses)
+        self.cache.blocks[key] = kept
+        return kept.decl, kept.diagnostics
 
 
 def kinds_of(t: TypeEntry) -> list[str]:
@@ -407,7 +421,8 @@ def check_source(
     for own in given.keys() & table.functions.keys():
         program.twice(own, table.functions[own].name_span, given[own].decl.span)
     cache.end()
-    order = sorted(dict.fromkeys(program.diagnostics), key=lambda d: position(d, source))
+    found = [d for d in dict.fromkeys(program.diagnostics) if not of_mistakes(d)]
+    order = sorted(found, key=lambda d: position(d, source))
     modules = {t.name: t.core for t in program.tables.values()}
     return Checked(table.core, modules, order, program, table)
 
@@ -420,12 +435,7 @@ def position(d: Diagnostic, main: Source) -> tuple[bool, str, int]:
 
 def check_file(path: Path | str, search_path: Sequence[Path | str] = (), *, cache: Cache | None = None) -> Checked:
     """Checks a file; raises `DlangError` if it can't be read."""
-    p = Path(path)
-    try:
-        text = p.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise error("E0203", f"can't read {p}: {problem}", None) from None
-    return check_source(Source(str(p), text), search_path, cache=cache)
+    return check_source(Source(str(Path(path)), read(path)), search_path, cache=cache)
 
 
 def check_expression(checked: Checked, source: Source) -> tuple[core.FnDecl | None, list[Diagnostic]]:
@@ -438,21 +448,24 @@ def check_expression(checked: Checked, source: Source) -> tuple[core.FnDecl | No
 
 
 def check_function(
-    checked: Checked, source: Source, types: Sequence[DataDecl] = (), values: Mapping[str, FnEntry] | None = None
-) -> tuple[core.FnDecl | None, list[Diagnostic]]:
+    checked: Checked, source: Source, types: Sequence[DataDecl] = (), values: Mapping[str, FnEntry] | None = None,
+    *, trusted: bool = False,
+) -> tuple[core.FnDecl | None, list[Diagnostic]]:  # fmt: skip
     """A function in the scope of a checked module, which does not get it.
 
-    types, values: more structs and functions that it may name.
+    types, values: more structs and functions that it may name. trusted: its arguments have been found to be the
+    indices that functions of the module ask for.
     """
     module, problems = parse(source)
     if problems or len(module.items) != 1 or not isinstance(module.items[0], s.Fn):
         return None, problems
-    return check_item(checked, module.items[0], types, values)
+    return check_item(checked, module.items[0], types, values, trusted=trusted)
 
 
 def check_item(
-    checked: Checked, item: s.Fn, types: Sequence[DataDecl] = (), values: Mapping[str, FnEntry] | None = None
-) -> tuple[core.FnDecl | None, list[Diagnostic]]:
+    checked: Checked, item: s.Fn, types: Sequence[DataDecl] = (), values: Mapping[str, FnEntry] | None = None,
+    *, trusted: bool = False,
+) -> tuple[core.FnDecl | None, list[Diagnostic]]:  # fmt: skip
     """As `check_function`, of a function that is parsed already."""
     table = checked.table
     scratch = replace(
@@ -463,7 +476,7 @@ def check_item(
         types=table.types | {t.name: t for t in types},
     )
     with room():
-        found = declarations.check_functions(checked.program, scratch, [item.name])
+        found = declarations.check_functions(checked.program, scratch, [item.name], trusted=trusted)
     entry = scratch.entries[item.name]
     return (entry.decl if isinstance(entry, FnEntry) and not found else None), found
 
@@ -473,5 +486,6 @@ def scheme_text(decl: core.FnDecl, *, constraints: bool = False) -> str:
     sizes = tuple(declarations.size_of_param(p.local) for p in decl.params)
     params = tuple(p.local.type for p in decl.params)
     result = decl.result if decl.result is not None else UNIT
-    scheme = Scheme(params, result, sizes, decl.variables, decl.opened, decl.constraints)
+    asked = tuple(p.local.refinement for p in decl.params)
+    scheme = Scheme(params, result, sizes, decl.variables, decl.opened, decl.constraints, asked, decl.refinement)
     return text_of_scheme(scheme, constraints=constraints, effects=decl.effects)

@@ -8,6 +8,7 @@ from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.typecheck.constraints import close_join, solve
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.printing import Names
+from dlang.typecheck.refinements import written
 from dlang.typecheck.sizes import unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Term
 from dlang.typecheck.terms import (
@@ -23,6 +24,7 @@ from dlang.typecheck.terms import (
 )
 from dlang.typecheck.types import (
     UNIT,
+    Refinement,
     RowVar,
     Shape,
     Size,
@@ -46,7 +48,8 @@ Instance = tuple[tuple[Var, Term], ...]
 class Scheme:
     """For all `variables` with `constraints`: a function from `params` to `result`.
 
-    sizes: for each parameter of type `size` the size that it stands for. opened: fresh at every use.
+    sizes: for each parameter of type `size` the size that it stands for. opened: fresh at every use. asked, promised:
+    what `Idx` says of the parameters and of the result, for hover texts.
     """
 
     params: tuple[Type, ...]
@@ -55,6 +58,8 @@ class Scheme:
     variables: tuple[Var, ...] = ()
     opened: tuple[SizeVar, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    asked: tuple[Refinement | None, ...] = ()
+    promised: Refinement | None = None
 
     def size_of(self, position: int) -> Size | None:
         return self.sizes[position] if position < len(self.sizes) else None
@@ -238,9 +243,11 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
     st.pending = [c for c in st.pending if c not in owned]
     open_members = [m for m in members if not m.full]
     if owned and not open_members:
-        if not failed:
+        if not failed and not report_unsolved(st, owned, members):
             report_unsettled(st, owned)
         owned = []
+    if not failed:
+        failed = report_unsolved(st, owned, open_members) or report_opened(st, owned)
     shared: dict[Var, None] = {}
     for m in open_members:
         free(TypeFn(m.scheme.params, m.scheme.result), shared)
@@ -275,6 +282,42 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
     for v in shared:
         if mine(st, v):
             v.rigid = True
+
+
+def report_unsolved(st: Inference, owned: list[Constraint], members: list[Member]) -> bool:
+    """Equations that no caller can ever solve, because neither parameters nor results mention what is open in them."""
+    st.pending += owned
+    seen = reachable(st, members) | set(variables(*[m.scheme.result for m in members]))
+    del st.pending[len(st.pending) - len(owned) :]
+    for c in owned:
+        open_ = [v for v in variables(*c.terms()) if not v.rigid]
+        if c.kind in ("size", "equal-shape") and open_ and not seen & set(open_):
+            names = Names()
+            left, right = (names(t) for t in c.terms())
+            listed = " and ".join(f"`{names.of(v)}`" for v in open_)
+            message = f"nothing determines {listed}: all that is known is that {left} is {right}"
+            via = (c.reason.via,) if c.reason.via is not None else ()
+            help = ("pass an array that has the size, or declare a parameter of type `size`",)
+            st.report(Diagnostic("E0405", message, c.reason.span, "", via, help))
+            return True
+    return False
+
+
+def report_opened(st: Inference, owned: list[Constraint]) -> bool:
+    """Conditions that callers would have to settle, and that mention a size which only the body knows."""
+    for c in owned:
+        found = [v for v in variables(*c.terms()) if isinstance(v, SizeVar) and v.opened and mine(st, v)]
+        if found:
+            names = Names()
+            operands = " and ".join(names(t) for t in (c.reason.operands or c.terms()))
+            what = f"`{c.reason.operator}` on {operands}" if c.reason.operator else f"a condition on {operands}"
+            message = f"{what}: the axes of the result depend on a size `?` that is known only here"
+            origin = found[0].origin
+            notes = (Note(f"the size is {origin.text}", origin.span),) if origin is not None else ()
+            help = ("annotate the parameters, so that the number of their axes is known",)
+            st.report(Diagnostic("E0411", message, c.reason.span, "", notes, help))
+            return True
+    return False
 
 
 def report_unsettled(st: Inference, owned: list[Constraint]) -> None:
@@ -358,8 +401,9 @@ def scheme_text(scheme: Scheme, *, constraints: bool = False, effects: frozenset
     parameters = []
     for i, p in enumerate(scheme.params):
         size = scheme.size_of(i)
-        parameters.append(f"{names(size)}: size" if size is not None else names(p))
-    text = f"({', '.join(parameters)}) -> {names(scheme.result)}"
+        asked = scheme.asked[i] if i < len(scheme.asked) else None
+        parameters.append(f"{names(size)}: size" if size is not None else written(p, asked, names))
+    text = f"({', '.join(parameters)}) -> {written(scheme.result, scheme.promised, names)}"
     if effects:
         text += f" ! {' + '.join(sorted(effects))}"
     bounds = [

@@ -8,7 +8,7 @@ from dlang.diagnostics import Span
 from dlang.grammar import syntax
 from dlang.typecheck import core
 from dlang.typecheck.schemes import Scheme
-from dlang.typecheck.types import DataDecl, Size, SizeVar, Type, Var, Variant
+from dlang.typecheck.types import DataDecl, Refinement, Size, SizeVar, Type, Var, Variant
 
 
 @dataclass(eq=False, slots=True)
@@ -57,6 +57,7 @@ Entry = LocalEntry | FnEntry | ModuleEntry | BuiltinEntry
 class AliasEntry:
     params: tuple[Var, ...]
     body: Type
+    refinement: Refinement | None = None
 
 
 TypeEntry = DataDecl | AliasEntry

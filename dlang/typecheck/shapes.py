@@ -97,32 +97,69 @@ def matrix_shapes(st: Inference, c: Constraint) -> bool:
 
 
 def reduce(st: Inference, c: Constraint) -> bool:
-    """shapes x and r: r is x without the axis `data`, or with the size 1 there; a negative axis counts from the end."""
+    """shapes x and r: r is x without the axes `data`, or with the size 1 there; negative ones count from the end."""
     x, r = map(resolve_shape, c.shapes)
-    axis = int(c.data)
-    if axis >= 0:
-        index, part = axis, x.pre
-    else:
-        index, part = -1 - axis, tuple(reversed(x.post if x.row is not None else x.pre))
-    if index < len(part):
-        one = (number(1, Note("the axis that is kept", c.reason.span)),) if c.kind == "reduce-keep" else ()
-        left = part[:index] + one + part[index + 1 :]
-        if axis >= 0:
-            out = Shape(left, x.row, x.post)
-        elif x.row is not None:
-            out = Shape(x.pre, x.row, tuple(reversed(left)))
-        else:
-            out = Shape(tuple(reversed(left)))
-        unify_shape(st, r, out)
-        return True
+    axes = c.data
+    assert isinstance(axes, tuple)
     if x.row is None:
-        raise Mismatch(x, r, f"there is no axis {axis}: {no_axis(len(x.pre))}")
-    if x.row.rigid or (x.post if axis >= 0 else x.pre):
+        places = {a if a >= 0 else a + len(x.pre) for a in axes}
+        for a in axes:
+            if not -len(x.pre) <= a < len(x.pre):
+                raise Mismatch(x, r, f"there is no axis {a}: {no_axis(len(x.pre))}")
+        if len(places) < len(axes):
+            raise Mismatch(x, r, "there is an axis that is named twice")
+        one = [number(1, Note("the axis that is kept", c.reason.span))] if c.kind == "reduce-keep" else []
+        unify_shape(st, r, Shape(tuple([s for k, own in enumerate(x.pre) for s in (one if k in places else [own])])))
+        return True
+    front = [a for a in axes if a >= 0]
+    if front and len(front) < len(axes):
+        return False  # which axes these are depends on how many there are
+    if not reached(st, x, max(axes) + 1 if front else -min(axes), bool(front)):
         return False
-    new = tuple(st.size() for _ in range(index + 1 - len(part)))
+    x = resolve_shape(x)
+    one = [number(1, Note("the axis that is kept", c.reason.span))] if c.kind == "reduce-keep" else []
+    part = list(x.pre if front else x.post)
+    for a in sorted(axes, reverse=bool(front)):  # so that none moves another
+        at = a if front else len(part) + a
+        part[at : at + 1] = one
+    unify_shape(st, r, Shape(tuple(part), x.row, x.post) if front else Shape(x.pre, x.row, tuple(part)))
+    return True
+
+
+def reached(st: Inference, x: Shape, count: int, front: bool) -> bool:
+    """Whether so many axes at an end of a shape stand before its row; an open row is taken apart for that."""
+    part = x.pre if front else x.post
+    if len(part) >= count:
+        return True
+    assert x.row is not None
+    if x.row.rigid or (x.post if front else x.pre):
+        return False
+    new = tuple([st.size() for _ in range(count - len(part))])
     rest = st.row()
-    bind_row(st, x.row, Shape(new, rest.row) if axis >= 0 else Shape((), rest.row, new))
-    return reduce(st, c)
+    bind_row(st, x.row, Shape(new, rest.row) if front else Shape((), rest.row, new))
+    return True
+
+
+def axis(st: Inference, c: Constraint) -> bool:
+    """shapes x and r, a size n: x is r with an axis of n more, which is `data` of x."""
+    x, r = map(resolve_shape, c.shapes)
+    (size,), at = c.sizes, c.data
+    assert isinstance(at, int)
+    if x.row is None:
+        if not -len(x.pre) <= at < len(x.pre):
+            raise Mismatch(x, r, f"there is no axis {at}: {no_axis(len(x.pre))}")
+        at %= len(x.pre)
+        unify_size(st, size, x.pre[at])
+        unify_shape(st, r, Shape(x.pre[:at] + x.pre[at + 1 :]))
+        return True
+    if r.row is None:
+        count = len(r.pre) + 1
+        if not -count <= at < count:
+            raise Mismatch(x, r, f"there is no axis {at}: {no_axis(count)}")
+        at %= count
+        unify_shape(st, x, Shape((*r.pre[:at], size, *r.pre[at:])))
+        return True
+    return False
 
 
 def no_axis(count: int) -> str:
@@ -142,11 +179,11 @@ def product_of(st: Inference, c: Constraint) -> bool:
 
 
 def rank(st: Inference, c: Constraint) -> bool:
-    """The type is a tuple of as many integers as the shape has axes."""
+    """The type is a tuple of as many integers as the shape has axes; of one axis an integer."""
     s = resolve_shape(c.shapes[0])
     if s.row is not None:
         return False
-    unify(st, c.types[0], TypeTuple((I64,) * len(s.pre)))
+    unify(st, c.types[0], I64 if len(s.pre) == 1 else TypeTuple((I64,) * len(s.pre)))
     return True
 
 

@@ -13,12 +13,16 @@ Term = Type | Size | Shape
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a constraint holds: where it stands, the operator and its operands, the function that it comes from."""
+    """Why a constraint holds: where it stands, the operator and its operands, the function that it comes from.
+
+    parts: where the operands stand, if they were written here.
+    """
 
     span: Span
     operator: str = ""
     operands: tuple[Type, ...] = ()
     via: Note | None = None
+    parts: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +34,14 @@ class Constraint:
     types: tuple[Type, ...] = ()
     shapes: tuple[Shape, ...] = ()
     sizes: tuple[Size, ...] = ()
-    data: str | int = ""
+    data: str | int | tuple[int, ...] = ""
 
     def terms(self) -> tuple[Term, ...]:
         return (*self.types, *self.shapes, *self.sizes)
 
 
 EACH_CALL = "each call gives a size of its own"
+NO_OPERAND = "a function is no operand"
 
 
 class Mismatch(Exception):

@@ -6,14 +6,16 @@ from dataclasses import fields, is_dataclass, replace
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import comprehensions, core, functions, indexing, patterns
+from dlang.typecheck import comprehensions, core, functions, indexing, patterns, refinements
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.annotations import Annotator
 from dlang.typecheck.context import Checker
+from dlang.typecheck.fields import field_of
+from dlang.typecheck.messages import did_you_mean, text_of
 from dlang.typecheck.printing import show
 from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope
-from dlang.typecheck.terms import BOOL, I64, STR, of_var
-from dlang.typecheck.types import UNIT, SizeVar, Type, TypeCon, TypeTuple, TypeVar, resolve
+from dlang.typecheck.terms import BOOL, I64, STR, of_var, variables
+from dlang.typecheck.types import MISTAKE, UNIT, Refinement, SizeVar, Type, TypeCon, TypeTuple, TypeVar, resolve
 
 Wanted = tuple[Type, tuple[SizeVar, ...], str]
 
@@ -58,7 +60,7 @@ def block(cx: Checker, scope: Scope, e: s.Block, want: Wanted | None) -> core.Ex
                 cx.report(d)
             recover(cx, inner, statement)
             if is_last:
-                last = core.Fail(cx.st.type_var(), statement.span, core.Literal(STR, statement.span, "a mistake"))
+                last = core.Fail(MISTAKE, statement.span, core.Literal(STR, statement.span, "a mistake"))
     if last is None:
         if diverges:
             t: Type = cx.st.type_var() if want is None else expr.chosen(cx, want[0], want[1])
@@ -84,11 +86,9 @@ def recover(cx: Checker, scope: Scope, statement: s.Statement) -> None:
     match statement:
         case s.Let(_, pattern, _, _) | s.Var(_, pattern, _, _):
             for name in names_of(pattern):
-                patterns.bind_name(
-                    cx, scope, name, cx.st.type_var(), pattern.span, mutable=isinstance(statement, s.Var)
-                )
+                patterns.bind_name(cx, scope, name, MISTAKE, pattern.span, mutable=isinstance(statement, s.Var))
         case s.Fn():
-            patterns.bind_name(cx, scope, statement.name, cx.st.type_var(), statement.name_span)
+            patterns.bind_name(cx, scope, statement.name, MISTAKE, statement.name_span)
         case _:
             return
 
@@ -113,7 +113,7 @@ def one(cx: Checker, scope: Scope, statement: s.Statement) -> list[core.Statemen
         case s.Var():
             return [declare(cx, scope, statement)]
         case s.Assign():
-            return [assign(cx, scope, statement)]
+            return assign(cx, scope, statement)
         case s.Fn():
             return [functions.local_function(cx, scope, statement)]
         case s.For():
@@ -123,7 +123,7 @@ def one(cx: Checker, scope: Scope, statement: s.Statement) -> list[core.Statemen
         case s.Break(span) | s.Continue(span):
             word = "break" if isinstance(statement, s.Break) else "continue"
             if not scope.in_loop:
-                raise error("E0209", f"`{word}` outside a loop", span)
+                raise error("E0209", f"`{word}` outside the body of a loop", span)
             return [core.Break(span) if word == "break" else core.Continue(span)]
         case s.Return():
             return [return_statement(cx, scope, statement)]
@@ -143,12 +143,10 @@ def discard(cx: Checker, value: core.Expr, span: Span) -> None:
         if isinstance(t, TypeVar) and not t.rigid:
             cx.expect(UNIT, t, span)
         elif not (isinstance(t, TypeTuple) and not t.items):
-            raise error(
-                "E0309",
-                f"this value of type {show(t)} is not used",
-                span,
-                help=("write `let _ = …` to discard it",),
-            )
+            help = "write `let _ = …` to discard it"
+            if isinstance(t, TypeCon) and t.name == "bool":
+                help = f"to test it, write `assert {text_of(span)}`; to discard it, `let _ = …`"
+            raise error("E0309", f"this value of type {show(t)} is not used", span, help=(help,))
 
     t = cx.settled(value.type)
     if isinstance(t, TypeVar):
@@ -161,13 +159,13 @@ def discard(cx: Checker, value: core.Expr, span: Span) -> None:
 def let(cx: Checker, scope: Scope, e: s.Let) -> list[core.Statement]:
     if isinstance(e.value, s.Lambda) and isinstance(e.pattern, s.PatternName) and e.type is None:
         return [functions.named_lambda(cx, scope, e.pattern, e.value, e.span)]
-    value, t, names = bound_value(cx, scope, e.value, e.type, pattern_what(e.pattern))
+    value, t, names, refinement = bound_value(cx, scope, e.value, e.type, pattern_what(e.pattern))
     pattern = patterns.bind(cx, scope, e.pattern, t)
     if isinstance(pattern, core.Bind):
         symbol = cx.symbol(value) if is_i64(t) else None
         if symbol is not None:
             cx.symbols[pattern.local] = symbol
-    return [core.Let(pattern, value, names, e.span)]
+    return [core.Let(pattern, value, names, e.span, refinement)]
 
 
 def is_i64(t: Type) -> bool:
@@ -183,14 +181,15 @@ def pattern_what(p: s.Pattern) -> str:
 
 def bound_value(
     cx: Checker, scope: Scope, value: s.Expr, annotation: s.TypeExpr | None, what: str
-) -> tuple[core.Expr, Type, tuple[core.Local, ...]]:
-    """A value with its annotation, and the sizes that the annotation names here."""
+) -> tuple[core.Expr, Type, tuple[core.Local, ...], Refinement | None]:
+    """A value with its annotation, the sizes that the annotation names here, and what `Idx` in it asks for."""
     if annotation is None:
         node = expr.infer(cx, scope, value)
         t = resolve(node.type)
-        return node, cx.settled(t) if isinstance(t, TypeVar) else t, ()
+        return node, cx.settled(t) if isinstance(t, TypeVar) else t, (), None
     annotator = Annotator(cx, scope, rigid=False, unknown={}, what=what)
-    want = annotator.type(annotation)
+    want, refinement = annotator.refined_type(annotation)
+    known_sizes(refinement, annotator, want, annotation.span)
     assert annotator.unknown is not None
     unknown = tuple(annotator.unknown.values())
     if expr.can_push(want):
@@ -211,38 +210,48 @@ def bound_value(
         else:
             scope.types[name] = v
     t = node.type if unknown else want
-    return node, t, tuple(names)
+    return node, t, tuple(names), refinement
+
+
+def known_sizes(refinement: Refinement | None, annotator: Annotator, t: Type, span: Span) -> None:
+    """Refuses an `Idx<k>` in an annotation that nothing else says the k of."""
+    own = {v for v in annotator.names.values() if v not in variables(t)}
+    for v in refinements.size_names(refinement):
+        if v in own or (v.opened and v in (annotator.unknown or {}).values()):
+            raise error("E0201", f"unknown size `{v.name or '?'}`: `Idx` compares with a size that is known", span,
+                        help=did_you_mean(v.name or "", annotator.scope.visible()))  # fmt: skip
 
 
 def declare(cx: Checker, scope: Scope, e: s.Var) -> core.Statement:
     unknown: tuple[SizeVar, ...] = ()
     if e.type is not None and isinstance(e.pattern, s.PatternName):
         annotator = Annotator(cx, scope, rigid=False, unknown={}, what=pattern_what(e.pattern))
-        want = annotator.type(e.type)
+        want, refinement = annotator.refined_type(e.type)
         assert annotator.unknown is not None
         unknown = tuple(annotator.unknown.values())
         if unknown:
+            known_sizes(refinement, annotator, want, e.type.span)
             value = expr.check(cx, scope, e.value, want, unknown)
             local = patterns.bind_name(
                 cx, scope, e.pattern.name, want, e.pattern.span, mutable=True, what="var", unknown=unknown
             )
-            return core.Declare(core.Bind(local), value, (), e.span)
-    value, t, names = bound_value(cx, scope, e.value, e.type, pattern_what(e.pattern))
+            return core.Declare(core.Bind(local), value, (), e.span, refinement)
+    value, t, names, refinement = bound_value(cx, scope, e.value, e.type, pattern_what(e.pattern))
     pattern = patterns.bind(cx, scope, e.pattern, t, mutable=True, what="var")
-    return core.Declare(pattern, value, names, e.span)
+    return core.Declare(pattern, value, names, e.span, refinement)
 
 
 # ---- assignment ------------------------------------------------------------------------------------------------------
-def assign(cx: Checker, scope: Scope, e: s.Assign) -> core.Statement:
+def assign(cx: Checker, scope: Scope, e: s.Assign) -> list[core.Statement]:
     if isinstance(e.target, s.Tuple):
-        if e.operator is not None:
-            raise error("E0208", f"`{e.operator}=` takes one place, not a tuple", e.span)
+        if e.operator is not None or any(isinstance(t, s.Tuple) for t in e.target.items):
+            return assign_parts(cx, scope, e)
         targets = [place(cx, scope, t) for t in e.target.items]
         value = expr.infer(cx, scope, e.value)
         cx.settled(value.type)
         wanted = TypeTuple(tuple(expr.chosen(cx, p.type, unknown_sizes(scope, p)) for p in targets))
         cx.expect(wanted, value.type, e.value.span, "the assignment: ")
-        return core.AssignTuple(tuple(targets), value, e.span)
+        return [core.AssignTuple(tuple(targets), value, e.span)]
     target = place(cx, scope, e.target)
     value = expr.infer(cx, scope, e.value)
     if e.operator is None:
@@ -252,10 +261,47 @@ def assign(cx: Checker, scope: Scope, e: s.Assign) -> core.Statement:
         grows = (f"a `var` keeps its sizes unless its type has a `?`: `var {target.local.name}: f64[?] = …`",)
         cx.expect(want, value.type, e.value.span, "the assignment: ", notes, () if target.steps else grows)
     else:
-        result = expr.operator_type(cx, e.operator, target.type, value.type, e.span)
+        result = expr.operator_type(cx, e.operator, target.type, value.type, e.span, (e.value.span,))
         cx.settled(result)
         cx.expect(target.type, result, e.span, f"`{e.operator}=`: ")
-    return core.Assign(target, e.operator, value, e.span)
+    return [core.Assign(target, e.operator, value, e.span)]
+
+
+def assign_parts(cx: Checker, scope: Scope, e: s.Assign) -> list[core.Statement]:
+    """`((a, b), c) = e`, and `(a, b) += e`: each place by its part, which has a name; one scalar may scale all."""
+    value = expr.infer(cx, scope, e.value)
+    t = cx.settled(value.type)
+    if e.operator in ("*", "/") and not isinstance(t, TypeTuple):
+        local = core.Local("factor", t, False, None, e.value.span)
+        pattern: core.Pattern = core.Bind(local)
+        assigned = [x for p in leaves(e.target) for x in assign_part(cx, scope, p, e, t, local)[1]]
+    else:
+        pattern, assigned = assign_part(cx, scope, e.target, e, t)
+    return [core.Let(pattern, value, (), e.span), *assigned]
+
+
+def leaves(target: s.Expr) -> list[s.Expr]:
+    return [x for i in target.items for x in leaves(i)] if isinstance(target, s.Tuple) else [target]
+
+
+def assign_part(
+    cx: Checker, scope: Scope, target: s.Expr, e: s.Assign, t: Type, given: core.Local | None = None
+) -> tuple[core.Pattern, list[core.Statement]]:
+    """What takes a value of type t apart for a target, and the assignments of its parts."""
+    if isinstance(target, s.Tuple):
+        types = tuple([cx.st.type_var() for _ in target.items])
+        cx.expect(TypeTuple(types), t, e.value.span, "the assignment: ")
+        made = [assign_part(cx, scope, i, e, resolve(x)) for i, x in zip(target.items, types, strict=True)]
+        return core.TuplePattern(tuple([p for p, _ in made])), [x for _, some in made for x in some]
+    to = place(cx, scope, target)
+    local = given or core.Local("part", t, False, None, e.value.span)
+    if e.operator is None:
+        cx.expect(expr.chosen(cx, to.type, unknown_sizes(scope, to)), t, e.value.span, "the assignment: ")
+    else:
+        result = expr.operator_type(cx, e.operator, to.type, t, e.span, (e.value.span,))
+        cx.settled(result)
+        cx.expect(to.type, result, e.span, f"`{e.operator}=`: ")
+    return core.Bind(local), [core.Assign(to, e.operator, core.Ref(t, e.value.span, local), e.span)]
 
 
 def unknown_sizes(scope: Scope, target: core.Place) -> tuple[SizeVar, ...]:
@@ -271,7 +317,12 @@ def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
             entry = scope.find(name)
             if not isinstance(entry, LocalEntry):
                 if entry is None and cx.find(scope, name) is None and not isinstance(scope.find_type(name), SizeVar):
-                    raise cx.unknown_name(scope, name, span)
+                    unknown = cx.unknown_name(scope, name, span)
+                    if unknown.diagnostics[0].message == f"unknown name `{name}`":
+                        help = (f"a new variable is declared by `let {name} = …`, or `var` if it changes",)
+                        unknown = error("E0201", f"unknown name `{name}`", span, label="not found here", help=help)
+                    bind_unknown(cx, scope, name, span)
+                    raise unknown
                 raise error("E0208", f"`{name}` can't be assigned: only a `var` can", span)
             if not entry.local.mutable:
                 raise immutable(entry, name, span)
@@ -286,15 +337,23 @@ def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
             return core.Place(entry.local, (), entry.local.type, span)
         case s.Field(span, base, name):
             outer = place(cx, scope, base)
-            position, t = expr.field_of(cx.settled(outer.type), name, span)
+            position, t = field_of(cx.settled(outer.type), name, span)
             return core.Place(outer.local, (*outer.steps, core.FieldStep(position, str(name))), t, span)
         case s.Index(span, base, indices):
             outer = place(cx, scope, base)
             t, steps = indexing.index_axes(cx, scope, outer.type, indices, span)
             return core.Place(outer.local, (*outer.steps, core.IndexStep(steps)), t, span)
+        case s.Call(span, s.Name(_, name), arguments) if all(isinstance(a.value, s.Name) for a in arguments):
+            help = (f"a function is declared by `fn {span.text} = …`",)
+            raise error("E0208", "this can't be assigned", span, help=help)
         case _:
             raise error("E0208", "this can't be assigned", e.span,
                         help=("a name, an element, a field, or a tuple of these can",))  # fmt: skip
+
+
+def bind_unknown(cx: Checker, scope: Scope, name: str, span: Span) -> None:
+    """A name that was assigned and isn't known is reported once."""
+    patterns.bind_name(cx, scope, name, MISTAKE, span, mutable=True, what="var")
 
 
 def immutable(entry: LocalEntry, name: str, span: Span) -> DlangError:
@@ -336,6 +395,7 @@ def for_loop(cx: Checker, scope: Scope, e: s.For) -> core.Statement:
     binders: list[core.Binder] = []
     for b in e.binders:
         binders.append(comprehensions.binder(cx, inner, b, inner, loop=True))
+    comprehensions.check_pairs(e.binders, (e.body,))
     mark = cx.mark()
     body = loop_body(cx, scope, inner, e.body, mark)
     for b, made in zip(e.binders, binders, strict=True):
@@ -345,7 +405,7 @@ def for_loop(cx: Checker, scope: Scope, e: s.For) -> core.Statement:
 
 def while_loop(cx: Checker, scope: Scope, e: s.While) -> core.Statement:
     mark = cx.mark()
-    condition = expr.infer(cx, scope, e.condition)
+    condition = expr.infer(cx, scope.child(loop=False), e.condition)
     cx.settled(condition.type)
     cx.expect(BOOL, condition.type, e.condition.span, "the condition: ")
     body = loop_body(cx, scope, scope.child(loop=True), e.body, mark)
@@ -366,6 +426,10 @@ def return_statement(cx: Checker, scope: Scope, e: s.Return) -> core.Statement:
 def assertion(cx: Checker, scope: Scope, e: s.Assert) -> core.Statement:
     condition = expr.infer(cx, scope, e.condition)
     cx.settled(condition.type)
+    if isinstance(e.condition, s.Tuple) and len(e.condition.items) == 2 and e.message is None:
+        first, second = (i.span.text for i in e.condition.items)
+        said = "`assert` takes a condition and a message without parentheses"
+        raise error("E0301", said, e.condition.span, help=(f"write `assert {first}, {second}`",))
     cx.expect(BOOL, condition.type, e.condition.span, "`assert`: ")
     message = None
     if e.message is not None:

@@ -33,6 +33,12 @@ BOOL, I64, F64, STR = TypeCon("bool"), TypeCon("i64"), TypeCon("f64"), TypeCon("
 Substitution = Mapping[Var, Term]
 
 
+def variable_of(size: Size | None) -> SizeVar | None:
+    """The variable that a size is; None if it is none, or more than one."""
+    atom = None if size is None else size.poly.atom
+    return atom if isinstance(atom, SizeVar) else None
+
+
 def number(value: int, origin: Note | None = None) -> Size:
     return Size(Poly({(): value}), origin)
 

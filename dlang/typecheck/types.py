@@ -58,7 +58,9 @@ class TypeVar:
     @property
     def prefers_float(self) -> bool:
         """Whether it is f64 where nothing decides. `zeros(n)` is, unless its elements have to be integers."""
-        return "Float" in self.classes or (self.literal == "float" and not self.classes & {"Int", "Bits"})
+        return bool(self.classes & {"Float", "Vector"}) or (
+            self.literal == "float" and not self.classes & {"Int", "Bits"}
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -120,6 +122,10 @@ class TypeCon:
     name: str
 
 
+# The type of what a mistake has left without one. It fits everywhere, and what is said of it follows from the mistake.
+MISTAKE = TypeCon("‹mistake›")
+
+
 @dataclass(frozen=True, slots=True)
 class TypeArray:
     element: Type
@@ -165,13 +171,42 @@ Var = TypeVar | SizeVar | RowVar
 UNIT = TypeTuple(())
 
 
+# What is known of a value beside its type, where an annotation says `Idx<n>`. For inference that is just i64.
+@dataclass(frozen=True, slots=True)
+class Below:
+    """Of an i64 `i`: 0 <= i < size."""
+
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Of an array: this of each of its elements, which are no arrays."""
+
+    element: Refinement
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Of a tuple, by item."""
+
+    items: tuple[Refinement | None, ...]
+
+
+Refinement = Below | Elements | Items
+
+
 @dataclass(eq=False, slots=True)
 class Variant:
-    """A constructor. `fields`: names (None where there is none) and types over the parameters of the declaration."""
+    """A constructor. `fields`: names (None where there is none) and types over the parameters of the declaration.
+
+    refinements: for each field what `Idx` in its type says.
+    """
 
     name: str
     fields: tuple[tuple[str | None, Type], ...]
     tag: int = 0
+    refinements: tuple[Refinement | None, ...] = ()
 
 
 @dataclass(eq=False, slots=True)

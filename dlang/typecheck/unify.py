@@ -10,6 +10,7 @@ from dlang.typecheck.terms import free, is_empty, of_var, substitute, variables,
 from dlang.typecheck.types import (
     CLASSES,
     FLOATS,
+    MISTAKE,
     Effects,
     RowVar,
     Shape,
@@ -50,13 +51,23 @@ def has_classes(t: Type, classes: frozenset[str]) -> bool:
     """Whether a type that is not a flexible variable belongs to all these classes."""
     match t:
         case TypeCon(name):
-            return all(name in CLASSES[c] if c in CLASSES else name in FLOATS for c in classes)
+            return t is MISTAKE or all(name in CLASSES[c] if c in CLASSES else name in FLOATS for c in classes)
         case TypeVar():
             return classes <= implied(t.classes)
-        case TypeArray() | TypeTuple() | TypeData():
+        case TypeArray(element):
+            e = resolve(element)
+            numbers = isinstance(e, TypeVar) and (not e.rigid or "Float" in e.classes)
+            return classes <= {"Vector"} and (numbers or has_classes(e, classes))
+        case TypeTuple() | TypeData():
             return classes <= {"Vector"}
         case _:
             return False
+
+
+def possible(classes: frozenset[str]) -> bool:
+    """Whether there is a dtype that belongs to all these classes."""
+    members = [CLASSES.get(c, FLOATS) for c in classes]
+    return not members or bool(frozenset.intersection(*members))
 
 
 def needs(classes: frozenset[str]) -> str:
@@ -94,6 +105,12 @@ def unify(st: Inference, a: Type, b: Type) -> None:
     """Makes two types equal."""
     a, b = resolve(a), resolve(b)
     if a is b:
+        return
+    if a is MISTAKE or b is MISTAKE:
+        other = a if b is MISTAKE else b
+        if isinstance(other, TypeVar) and not other.rigid:
+            other.ref = MISTAKE
+            st.progress = True
         return
     if isinstance(b, TypeVar) and not b.rigid and not (isinstance(a, TypeVar) and not a.rigid):
         try:
@@ -202,6 +219,8 @@ def effects_root(e: Effects) -> Effects:
 def unify_variable(st: Inference, a: TypeVar, b: Type) -> None:
     """A flexible variable and any other resolved type."""
     if isinstance(b, TypeVar) and not b.rigid:
+        if not possible(a.classes | b.classes):
+            raise Mismatch(a, b, needs(b.classes if a.literal else a.classes))
         b.classes = strongest(a.classes | b.classes)
         b.atomic = b.atomic or a.atomic
         b.literal = "float" if "float" in (a.literal, b.literal) else a.literal or b.literal
@@ -209,10 +228,13 @@ def unify_variable(st: Inference, a: TypeVar, b: Type) -> None:
         return
     if isinstance(b, TypeArray) and a.atomic:
         if b.shape.pre or b.shape.post:
-            raise Mismatch(a, b)
+            raise Mismatch(a, b, needs(a.classes) if a.classes and not a.literal else "")
         unify_shape(st, b.shape, Shape())
         unify(st, a, b.element)
         return
+    if "Vector" in a.classes and isinstance(b, TypeArray) and isinstance(e := resolve(b.element), TypeVar):
+        if not e.rigid:
+            e.classes = strongest(e.classes | {"Vector"})
     if a.classes and not has_classes(b, a.classes):
         raise Mismatch(a, b, "" if a.literal else needs(a.classes))
     if a.atomic and isinstance(b, TypeFn):

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.ir.anf import Array
+from dlang.ir.interpreter import Interpreter
 from dlang.optimize.pipeline import optimise
 from tests.ad.recursive import check, cost
 from tests.specialize.support import lowered
@@ -352,3 +354,45 @@ fn slope(t: Tree) -> Tree = grad(product)(t)
         returned = 2**depth + 2 * (2**depth - 1)
         ratios.append(slope / (value + returned))
     assert max(ratios) <= 4 and ratios[1] <= 1.05 * ratios[0]
+
+
+NETWORK = """
+enum Sentence { Word(i64), Pair(Sentence, Sentence) }
+
+fn full(n: i64) -> Sentence = if n == 0 { Word(0) } else { Pair(full(n - 1), full(n - 1)) }
+
+fn state(words: f64[m, h], w: f64[2, h, h], bias: f64[h], tree: Sentence) -> f64[h] = match tree {
+  Word(k) => words[k]
+  Pair(a, b) => tanh(state(words, w, bias, a) @ w[0] + state(words, w, bias, b) @ w[1] + bias)
+}
+
+fn value(words: f64[m, h], w: f64[2, h, h], bias: f64[h], depth: i64) -> f64 =
+  sum(state(words, w, bias, full(depth)) ** 2)
+
+fn slope(words: f64[m, h], w: f64[2, h, h], bias: f64[h], depth: i64) -> (f64[m, h], f64[2, h, h], f64[h]) =
+  grad(value, wrt = (words, w, bias))(words, w, bias, depth)
+"""
+
+
+@pytest.mark.parametrize("depth", [3, 7])
+@pytest.mark.parametrize("words", [2, 500])
+def test_a_recursive_network_costs_what_it_reads_of_its_weights_and_its_table(words: int, depth: int) -> None:
+    h = 8
+    args = [words, h, np.ones((words, h)), 0.1 * np.ones((2, h, h)), np.ones(h), depth]
+    found = []
+    for name in ("value", "slope"):
+        made = lowered(NETWORK, name)
+        program = optimise(made.program, [made.entry.name])
+        interpreter = Interpreter(program)
+        interpreter.run(made.entry.name, args)
+        found.append((interpreter.operations, program))
+    (value, _), (slope, program) = found
+    assert slope <= 4 * (value + words * h + 2 * h * h + h)
+    saved = [f.type for d in program.datatypes.values() if "tape" in d.name for v in d.variants for f in v.fields]
+    assert max(len(t.shape) for t in saved if isinstance(t, Array)) == 1  # states, but no weights
+
+
+def test_the_derivative_of_a_recursive_network_is_that_of_central_differences() -> None:
+    text = NETWORK + "fn f(words: f64[3, 2], w: f64[2, 2, 2], bias: f64[2]) -> f64 = value(words, w, bias, 2)"
+    rng = np.random.default_rng(1)
+    check(text, [rng.normal(size=(3, 2)), rng.normal(size=(2, 2, 2)), rng.normal(size=2)], [0, 1, 2], order=2)

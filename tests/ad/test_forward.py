@@ -127,7 +127,7 @@ def test_the_tangent_of_updates_in_place_is_linear_in_their_number() -> None:
 def test_the_tangent_of_three_layers_is_eight_products_and_no_other_large_sum() -> None:
     f, wrt, _ = models.CASES["mlp"](2)
     program = contractions(expanded(pushed(program_of(f), f.name, wrt)))
-    lets = [let for g in program.functions.values() if g.name != f.name for let in walk(g.body)]
+    lets = [let for g in program.functions.values() if g.name != f.name for let in g.body.lets]
     assert sum(isinstance(let.op, Contract) for let in lets) == 8
     assert not [let for let in lets if isinstance(let.op, Comp) and len(let.op.axes) > 2]
 
@@ -299,7 +299,7 @@ def test_a_hessian_by_unit_vectors_computes_what_does_not_depend_on_them_once() 
     assert products, "the second derivative is a product of matrices"
     for size in (10, 20):  # two products of matrices, and what is in proportion to the elements
         counted = cost(program, "hessian", [size, np.ones((size, size)), np.ones(size)])
-        assert counted <= 2 * 4 * size**3 + 16 * size**2
+        assert counted <= 2 * 4 * size**3 + 24 * size**2
 
 
 def nested(block: Block, axes: tuple[Var, ...] = ()) -> Iterator[tuple[Let, tuple[Var, ...]]]:

@@ -108,7 +108,8 @@ fn again(x: f64) -> f64 = grad(|y: f64| sin(checkpoint(costly)(y)))(x)
     for name in ("value", "plain", "again"):
         made = lowered(text, name)
         costs[name] = cost(optimise(made.program, [made.entry.name]), made.entry.name, [0.9])
-    assert costs["plain"] + 0.9 * costs["value"] <= costs["again"] <= costs["plain"] + 1.1 * costs["value"]
+    # for the value, and twice in the backward pass: for the states at the starts of segments, and segment by segment
+    assert costs["plain"] + 1.9 * costs["value"] <= costs["again"] <= costs["plain"] + 2.2 * costs["value"]
 
 
 # ---- recording -------------------------------------------------------------------------------------------------------

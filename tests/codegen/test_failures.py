@@ -30,6 +30,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder, f64, i64
+from dlang.ir.errors import IRError
 from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import Engine
 from dlang.runtime.errors import RunError
@@ -254,7 +255,7 @@ def test_an_argmax_that_the_cpu_cannot_run_is_refused_at_its_place() -> None:
 
 def test_an_argument_of_the_wrong_shape_is_refused() -> None:
     compiled = Engine(Host()).compile(program(checked_gather), ["f"])
-    with pytest.raises(RunError, match="shape"):
+    with pytest.raises(IRError, match="shape"):
         compiled.run("f", [3, np.ones(4), np.arange(3)])
 
 

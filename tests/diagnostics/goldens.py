@@ -5,12 +5,14 @@
     --
     its messages
 
-`python -m tests.diagnostics.goldens` writes the messages anew; read the difference before you keep it.
+`python -m tests.diagnostics.goldens` writes the messages anew, or those of the codes behind it; read the difference
+before you keep it.
 """
 
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,11 +70,13 @@ def _messages(program: str, backend: str) -> str:
     return ""
 
 
-def write() -> None:
+def write(codes: list[str]) -> None:
     for path in sorted(MESSAGES.glob("E*.txt")):
+        if codes and path.stem not in codes:
+            continue
         cases = [f"== {g.title}\n{g.program.rstrip()}\n--\n{messages(g.program, 'interp')}\n" for g in read(path)]
         path.write_text("\n".join(cases), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write()
+    write(sys.argv[1:])

@@ -15,7 +15,7 @@ import numpy as np
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, errors_of, lower
-from dlang.ir.anf import Jvp, Program, Vjp, poly
+from dlang.ir.anf import Derivative, Program, poly
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.runtime.engine import Engine
@@ -68,7 +68,7 @@ def disagreement(text: str, engine: Engine | None = None) -> Disagreement | None
 
 def plain(program: Program) -> bool:
     """Whether a stage has no derivatives left, so that the interpreter runs it."""
-    return not any(isinstance(let.op, Vjp | Jvp) for f in program.functions.values() for let in walk(f.body))
+    return not any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body))
 
 
 def interpreted(program: Program, entry: Entry) -> Run:

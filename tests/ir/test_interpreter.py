@@ -6,18 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-import dlang.ir.interpreter as interpreter_module
 from dlang.ir.anf import (
-    Add,
-    Array,
-    Axis,
     Block,
     Function,
     Keep,
-    Lit,
     Program,
     Scalar,
     Token,
@@ -30,347 +23,7 @@ from dlang.ir.errors import IRError
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.verify import verify
 from dlang.runtime.errors import RunError
-from tests.ir.programs import programs
-
-F, I64, BOOL = Scalar("f64"), Scalar("i64"), Scalar("bool")
-RNG = np.random.default_rng(0)
-
-
-def vector(b: Builder, name: str, n: Var, dtype: str = "f64") -> Var:
-    return b.param(name, Array(dtype, (poly(n),)))
-
-
-def matrix(b: Builder, name: str, m: Var, n: Var, dtype: str = "f64") -> Var:
-    return b.param(name, Array(dtype, (poly(m), poly(n))))
-
-
-def interpreter(b: Builder, *results: Any, **others: Function) -> Interpreter:
-    program = Program({"f": b.function("f", results), **others})
-    verify(program)
-    return Interpreter(program)
-
-
-def run(b: Builder, args: list[Any], *results: Any, **others: Function) -> list[Any]:
-    return interpreter(b, *results, **others).run("f", args)
-
-
-def product_of_matrices() -> tuple[Builder, Var]:
-    b = Builder()
-    m, k, n = (b.param(name, I64) for name in "mkn")
-    x, y = matrix(b, "x", m, k), matrix(b, "y", k, n)
-    i, j, p = axis(m), axis(n, name="j"), axis(k, name="p")
-    (z,) = b.comp(
-        [i, j, p],
-        lambda i, j, p: b.mul(b.read(x, [i, p]), b.read(y, [p, j])),
-        [Keep((poly(m), poly(n)), (poly(i.var), poly(j.var)))],
-    )
-    return b, z
-
-
-# ---- comprehensions --------------------------------------------------------------------------------------------------
-def test_an_outer_product_is_that_of_numpy() -> None:
-    b = Builder()
-    m, n = b.param("m", I64), b.param("n", I64)
-    x, y = vector(b, "x", m), vector(b, "y", n)
-    z = b.map([m, n], lambda i, j: b.mul(b.read(x, [i]), b.read(y, [j])))
-    p, q = RNG.normal(size=4), RNG.normal(size=3)
-    np.testing.assert_array_equal(run(b, [4, 3, p, q], z)[0], np.outer(p, q))
-
-
-def test_a_dot_product_takes_two_reads_a_product_and_a_sum_for_each_element() -> None:
-    b = Builder()
-    n = b.param("n", I64)
-    x, y = vector(b, "x", n), vector(b, "y", n)
-    it = interpreter(b, b.reduce([n], lambda i: b.mul(b.read(x, [i]), b.read(y, [i]))))
-    p, q = RNG.normal(size=10), RNG.normal(size=10)
-    assert it.run("f", [10, p, q])[0] == pytest.approx(p @ q, rel=1e-14)
-    assert it.operations == 4 * 10
-    assert dict(it.counts) == {"Read": 20, "Prim": 10, "Comp": 10}
-
-
-def test_a_product_of_matrices_takes_four_operations_for_each_term_and_one_for_each_element() -> None:
-    b, z = product_of_matrices()
-    it = interpreter(b, z)
-    p, q = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 5))
-    np.testing.assert_allclose(it.run("f", [3, 4, 5, p, q])[0], p @ q, rtol=1e-14)
-    assert it.operations == 4 * 3 * 4 * 5 + 3 * 5
-
-
-def test_a_contract_counts_as_the_loops_that_it_stands_for() -> None:
-    b = Builder()
-    m, k, n = (b.param(name, I64) for name in "mkn")
-    x, y = matrix(b, "x", m, k), matrix(b, "y", n, k)
-    it = interpreter(b, b.contract(x, y, [0, 1], [2, 1], [2, 0]))
-    p, q = RNG.normal(size=(3, 4)), RNG.normal(size=(5, 4))
-    np.testing.assert_allclose(it.run("f", [3, 4, 5, p, q])[0], q @ p.T, rtol=1e-14)
-    assert it.operations == 4 * 3 * 4 * 5 + 3 * 5
-
-
-def test_points_in_several_batches_give_what_one_batch_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    p, q = RNG.normal(size=(9, 4)), RNG.normal(size=(4, 5))
-    b, z = product_of_matrices()
-    monkeypatch.setattr(interpreter_module, "_POINTS", 23)
-    np.testing.assert_allclose(run(b, [9, 4, 5, p, q], z)[0], p @ q, rtol=1e-14)
-    b = Builder()
-    size = b.param("n", I64)
-    x = matrix(b, "x", size, size)
-    i, j = axis(size), axis(size, name="j")
-    sums = b.comp(
-        [i, j],
-        lambda i, j: [b.read(x, [i, j])] * 3,
-        [Keep((poly(size),), (poly(j.var),), m) for m in ("sum", "max", "argmax")],
-    )
-    square = RNG.normal(size=(11, 11))
-    total, most, where = run(b, [11, square], *sums)
-    np.testing.assert_allclose(total, square.sum(0), rtol=1e-13)
-    np.testing.assert_array_equal(most, square.max(0))
-    np.testing.assert_array_equal(where, square.argmax(0))
-
-
-def softmax(b: Builder, x: Var, m: Var, n: Var) -> Var:
-    """Row by row, with the reductions inside the body of one comprehension."""
-
-    def row(i: Var) -> Any:
-        top = b.reduce([n], lambda j: b.read(x, [i, j]), "max")
-        e = b.map([n], lambda j: b.prim("exp", b.sub(b.read(x, [i, j]), top)))
-        return e, b.reduce([n], lambda j: b.read(e, [j]))
-
-    def element(i: Var, j: Var) -> Var:
-        e, total = row(i)
-        return b.prim("div", b.read(e, [j]), total)
-
-    return b.map([m, n], element)
-
-
-def test_softmax_with_nested_comprehensions_is_that_of_numpy() -> None:
-    b = Builder()
-    m, n = b.param("m", I64), b.param("n", I64)
-    x = matrix(b, "x", m, n)
-    y = softmax(b, x, m, n)
-    p = RNG.normal(size=(5, 7))
-    e = np.exp(p - p.max(1, keepdims=True))
-    np.testing.assert_allclose(run(b, [5, 7, p], y)[0], e / e.sum(1, keepdims=True), rtol=1e-14)
-
-
-def test_a_triangle_has_the_points_between_its_bounds() -> None:
-    b = Builder()
-    n = b.param("n", I64)
-    x = matrix(b, "x", n, n)
-    i = axis(n)
-    j = Axis(fresh("j", I64), (poly(i.var), poly(1)), (poly(n), poly(i.var) + 3))
-    out = b.comp(
-        [i, j],
-        lambda i, j: [b.read(x, [i, j])] * 4,
-        [
-            Keep((poly(n),), (poly(i.var),)),
-            Keep((poly(n),), (poly(j.var),)),
-            Keep((poly(n), poly(n)), (poly(i.var), poly(j.var)), "set"),
-            Keep((poly(n),), (poly(i.var),), "max"),
-        ],
-    )
-    p = RNG.normal(size=(8, 8))
-    mask = np.array([[max(i, 1) <= j < min(8, i + 3) for j in range(8)] for i in range(8)])
-    rows, columns, whole, top = run(b, [8, p], *out)
-    np.testing.assert_allclose(rows, np.where(mask, p, 0).sum(1), rtol=1e-13)
-    np.testing.assert_allclose(columns, np.where(mask, p, 0).sum(0), rtol=1e-13)
-    np.testing.assert_array_equal(whole, np.where(mask, p, 0))
-    np.testing.assert_array_equal(top, np.where(mask, p, -np.inf).max(1))
-
-
-def test_an_array_of_a_size_that_depends_on_the_point_is_one_array_for_each_point() -> None:
-    b = Builder()
-    n = b.param("n", I64)
-    x = vector(b, "x", n)
-
-    def element(i: Var) -> Var:
-        prefix = b.map([poly(i) + 1], lambda j: b.mul(b.read(x, [j]), f64(2)))
-        back = b.view(prefix, [poly(i) + 1], lambda j: [poly(i) - j])
-        return b.reduce([poly(i) + 1], lambda j: b.mul(b.read(back, [j]), b.read(x, [j])))
-
-    p = RNG.normal(size=6)
-    expected = [2 * (p[: i + 1][::-1] @ p[: i + 1]) for i in range(6)]
-    np.testing.assert_allclose(run(b, [6, p], b.map([n], element))[0], expected, rtol=1e-13)
-
-
-def test_a_gather_reads_where_an_index_array_says() -> None:
-    b = Builder()
-    n, k = b.param("n", I64), b.param("k", I64)
-    x, idx = vector(b, "x", n), vector(b, "idx", k, "i64")
-    y = b.map([k], lambda i: b.read(x, [b.read(idx, [i])]))
-    p, t = RNG.normal(size=5), np.array([4, 0, 0, 3])
-    np.testing.assert_array_equal(run(b, [5, 4, p, t], y)[0], p[t])
-
-
-def test_a_read_out_of_range_is_an_internal_error_and_never_wraps() -> None:
-    b = Builder()
-    n = b.param("n", I64)
-    x = vector(b, "x", n)
-    y = b.map([n], lambda i: b.read(x, [poly(i) - 1]))
-    with pytest.raises(IRError, match="index -1 is out of range"):
-        run(b, [3, np.ones(3)], y)
-
-
-def test_a_scatter_adds_all_values_that_meet() -> None:
-    b = Builder()
-    n, k = b.param("n", I64), b.param("k", I64)
-    x, idx = vector(b, "x", k), vector(b, "idx", k, "i64")
-    base = vector(b, "base", n)
-
-    def build(into: Var | None) -> Any:
-        i = axis(k)
-        holder: list[Var] = []
-
-        def body(v: Var) -> Var:
-            holder.append(b.read(idx, [v]))
-            return b.read(x, [v])
-
-        return b.comp([i], body, lambda _: [Add((poly(n),), (poly(holder[0]),), into)])[0]
-
-    p, at = RNG.normal(size=6), np.array([1, 1, 0, 3, 3, 3])
-    expected = np.zeros(4)
-    np.add.at(expected, at, p)
-    first, second = run(b, [4, 6, p, at, np.full(4, 10.0)], build(None), build(base))
-    np.testing.assert_allclose(first, expected, rtol=1e-13)
-    np.testing.assert_allclose(second, 10 + expected, rtol=1e-13)
-
-
-def test_keep_into_adds_to_the_elements_reached_and_keeps_the_others() -> None:
-    b = Builder()
-    n = b.param("n", I64)
-    x = vector(b, "x", n)
-    i = axis(n)
-    (y,) = b.comp([i], lambda i: b.read(x, [i]), [Keep((poly(n) * 2,), (poly(i.var) * 2,), "sum", None)])
-    j = axis(n, name="j")
-    (z,) = b.comp([j], lambda j: f64(1), [Keep((poly(n) * 2,), (poly(j.var) * 2 + 1,), "sum", y)])
-    np.testing.assert_array_equal(run(b, [3, np.array([5.0, 6, 7])], z)[0], [5, 1, 6, 1, 7, 1])
-
-
-def test_argmax_and_argmin_give_the_first_extremum_and_nan_wins_as_in_numpy() -> None:
-    b = Builder()
-    n = b.param("n", I64)
-    x = matrix(b, "x", n, n)
-    i, j = axis(n), axis(n, name="j")
-    per_row = [Keep((poly(n),), (poly(i.var),), m) for m in ("argmax", "argmin")]
-    rows = b.comp([i, j], lambda i, j: [b.read(x, [i, j])] * 2, per_row)
-    whole = b.reduce([n, n], lambda i, j: b.read(x, [i, j]), "argmax")
-    i2 = axis(n)
-    j2 = axis(n, name="j", low=i2.var)  # ragged: rank among the points of the row
-    ragged = b.comp([i2, j2], lambda i, j: b.read(x, [i, j]), [Keep((poly(n),), (poly(i2.var),), "argmax")])
-    p = np.array([[1.0, 3, 3], [2, 2, 2], [0, np.nan, 9]])
-    most, least, all_of_it, late = run(b, [3, p], *rows, whole, *ragged)
-    np.testing.assert_array_equal(most, p.argmax(1))
-    np.testing.assert_array_equal(least, p.argmin(1))
-    assert all_of_it == np.argmax(p)
-    np.testing.assert_array_equal(late, [1, 0, 0])
-
-
-@pytest.mark.parametrize(
-    ("monoid", "dtype", "expected"),
-    [
-        ("sum", "f64", 0.0),
-        ("prod", "f64", 1.0),
-        ("max", "f64", -np.inf),
-        ("min", "f64", np.inf),
-        ("max", "i32", -(2**31)),
-        ("min", "u8", 255),
-        ("any", "bool", False),
-        ("all", "bool", True),
-        ("argmax", "f64", 0),
-    ],
-)
-def test_a_reduction_of_nothing_is_the_identity(monoid: str, dtype: str, expected: Any) -> None:
-    b = Builder()
-    n = b.param("n", I64)
-    x = vector(b, "x", n, dtype)
-    (value,) = run(b, [0, np.zeros(0)], b.reduce([n], lambda i: b.read(x, [i]), monoid))
-    assert value == expected
-
-
-@pytest.mark.parametrize("monoid", ["prod", "min", "any", "all"])
-def test_reductions_are_those_of_numpy(monoid: str) -> None:
-    b = Builder()
-    n = b.param("n", I64)
-    x = vector(b, "x", n, "bool" if monoid in ("any", "all") else "f64")
-    values = np.array([True, False]) if monoid in ("any", "all") else RNG.normal(size=2)
-    (value,) = run(b, [2, values], b.reduce([n], lambda i: b.read(x, [i]), monoid))
-    assert value == getattr(np, monoid)(values)
-
-
-def test_a_comprehension_of_no_points_runs_no_check() -> None:
-    b = Builder()
-    n = b.param("n", I64)
-
-    def element(i: Var) -> Lit:
-        b.check(boolean(False), "E0701", ["never"])
-        return f64(1)
-
-    assert run(b, [0], b.map([n], element))[0].shape == (0,)
-
-
-def at_points(f: Function, points: int) -> Program:
-    """A program that calls f(n, x, a) in a comprehension over i, with i added to x, and sums what it gives."""
-    b = Builder({"f": f})
-    n = b.param("n", I64)
-    x, a = vector(b, "x", n), matrix(b, "a", n, n)
-
-    def body(i: Var) -> Any:
-        shifted = b.map([n], lambda j: b.add(b.read(x, [j]), b.cast("f64", i)))
-        s, v, m = b.call("f", n, shifted, a)
-        return s, b.reduce([n], lambda j: b.read(v, [j])), b.reduce([n, n], lambda j, k: b.read(m, [j, k]))
-
-    return Program({"g": b.function("g", b.comp([points], body)), "f": f})
-
-
-@settings(max_examples=60, deadline=None)
-@given(programs(), st.integers(0, 4))
-def test_many_points_at_once_give_what_one_at_a_time_gives(program: Program, n: int) -> None:
-    together = at_points(program.functions["f"], 3)
-    verify(together)
-    rng = np.random.default_rng(n)
-    x, a = rng.normal(size=n), rng.normal(size=(n, n))
-    many, one = Interpreter(together), Interpreter(program)
-    scalars, vectors, matrices = many.run("g", [n, x, a])
-    for i in range(3):
-        s, v, m = one.run("f", [n, x + i, a])
-        np.testing.assert_allclose(scalars[i], s, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(vectors[i], v.sum(), rtol=1e-10, atol=1e-12)
-        np.testing.assert_allclose(matrices[i], m.sum(), rtol=1e-10, atol=1e-12)
-    around = 3 * (6 * n + 2 * n * n) + 3 * 3  # what the comprehension does itself for its points
-    assert many.operations == one.operations + around
-
-
-@settings(max_examples=60, deadline=None)
-@given(programs(), st.integers(1, 4), st.integers(1, 7))
-def test_small_batches_give_what_large_ones_give(program: Program, n: int, limit: int) -> None:
-    together = at_points(program.functions["f"], 3)
-    rng = np.random.default_rng(n)
-    args = [n, rng.normal(size=n), rng.normal(size=(n, n))]
-    whole, parted = Interpreter(together), Interpreter(together)
-    expected = whole.run("g", args)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interpreter_module, "_POINTS", limit)
-        patch.setattr(interpreter_module, "_POINTS_OF_BLOCKS", limit)
-        for value, wanted in zip(parted.run("g", args), expected, strict=True):
-            np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12)
-    assert parted.counts == whole.counts
-
-
-def test_nested_destinations_add_into_arrays_of_their_own_at_every_point() -> None:
-    b = Builder()
-    n = b.param("n", I64)
-    x = vector(b, "x", n)
-
-    def element(i: Var) -> Var:
-        j, k = axis(2), axis(n, name="k")
-        own = b.map([2], lambda j: b.add(b.cast("f64", j), b.cast("f64", i)))
-        (more,) = b.comp([j, k], lambda j, k: b.read(x, [k]), [Keep((poly(2),), (poly(j.var),), "sum", own)])
-        again = axis(n)
-        (shared,) = b.comp([again], lambda k: b.read(x, [k]), [Keep((poly(n),), (poly(again.var),), "sum", x)])
-        return b.add(b.read(more, [1]), b.read(shared, [0]))
-
-    p = RNG.normal(size=3)
-    expected = p.sum() + 1 + np.arange(3) + 2 * p[0]
-    np.testing.assert_allclose(run(b, [3, p], b.map([n], element))[0], expected, rtol=1e-13)
+from tests.ir.interpreting import I64, RNG, F, interpreter, matrix, run, vector
 
 
 # ---- branches, checks, calls -----------------------------------------------------------------------------------------
@@ -522,6 +175,25 @@ def test_a_loop_that_adds_into_an_array_costs_the_elements_it_reaches() -> None:
     np.testing.assert_allclose(after, p + np.arange(1_000))
     np.testing.assert_array_equal(before, p)
     assert it.operations == 4 * 1_000
+
+
+def test_an_element_that_is_set_in_place_costs_its_value_and_one() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    x = vector(b, "x", n)
+    whole = b.empty("f64", [n])
+    (y,) = b.comp([n], lambda k: b.read(x, [k]), lambda k: [Keep((poly(n),), (poly(k),), "set", whole)])
+    it = interpreter(b, y)
+    np.testing.assert_array_equal(it.run("f", [100, np.ones(100)])[0], np.ones(100))
+    assert it.operations == 2 * 100 and it.passes == 1 and it.allocated == 800
+
+
+def test_what_was_never_written_is_no_number() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    x, k = b.empty("f64", [n]), b.empty("i64", [n])
+    found = run(b, [2], b.read(b.update(x, [0], f64(1.0)), [0]), b.read(x, [1]), b.read(k, [0]))
+    assert found[0] == 1.0 and np.isnan(found[1]) and found[2] == 2**63 - 1
 
 
 def test_a_loop_in_a_comprehension_runs_at_every_point() -> None:

@@ -93,6 +93,7 @@ def every_operation() -> Program:
     b.view(a, [m, m], lambda p, q: [2 * poly(q), p])
     b.reshape(x, [n, 1])
     b.concat(x, u)
+    b.update(b.empty("f64", [n, 3]), [0, 2], s)
     mask = b.map([n], lambda i: b.prim("gt", b.read(x, [i]), s))
     count, positions = b.compact(mask)
     b.scan("prod", x)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -160,18 +161,32 @@ def test_a_refreshed_program_prints_the_same(program: Program) -> None:
     assert print_program(Program({"f": again})) == print_program(program)
 
 
-def test_walks_take_microseconds_for_each_let() -> None:
+def calls_of(work: Callable[[Block], object], length: int) -> int:
+    """How many functions a walk over a block of so many lets calls."""
     x = fresh("x", F)
     lets, last = [], x
-    for _ in range(5_000):
+    for _ in range(length):
         new = fresh("t", F)
         lets.append(Let((new,), Prim("add", (last, x))))
         last = new
     block = Block(tuple(lets), (last,))
-    start = time.perf_counter()
-    for work in (free_vars, count_uses, refresh):
+    count = 0
+
+    def called(frame: object, event: str, arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
         work(block)
-    assert time.perf_counter() - start < 1.0  # some 30 ms on an idle machine
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("work", [free_vars, count_uses, refresh])
+def test_a_walk_visits_each_let_once(work: Callable[[Block], object]) -> None:
+    assert calls_of(work, 2_000) <= 10.1 * calls_of(work, 200)
 
 
 # ---- the builder -----------------------------------------------------------------------------------------------------

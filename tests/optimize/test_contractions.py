@@ -237,3 +237,19 @@ def test_a_reduction_over_nothing_is_still_zero() -> None:
     args = [2, 3, 0, np.zeros((2, 0)), np.zeros((0, 3)), np.zeros(0)]
     assert_same(run(after, args), [np.zeros((2, 3))])
     assert count(after, Prim) == 0
+
+
+@pytest.mark.parametrize("into", [None, (5, 6)])
+def test_a_product_that_is_guarded_is_zero_where_its_first_factor_is_and_the_other_is_infinite(
+    into: tuple[int, ...] | None,
+) -> None:
+    p = product(lambda b, a, c, v, i, j, k: b.prim("guard", b.read(a, [i, k]), b.read(c, [k, j])), into=bool(into))
+    after = check(p, {Contract: 1}, into=into)
+    args = arguments(into)
+    a, c = args[3:5]
+    assert isinstance(a, np.ndarray) and isinstance(c, np.ndarray)
+    a[:, 2], a[1, 3] = 0.0, 0.0
+    c[2, :], c[3, 4] = np.inf, np.nan
+    (wanted,) = run(p, args)
+    assert np.isfinite(wanted[1]).all() and np.isnan(wanted[0, 4])
+    np.testing.assert_allclose(run(after, args)[0], wanted, rtol=1e-12)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Array, Atom, Copy, For, Keep, Program, Var, poly
+from dlang.ir.anf import Array, Atom, Comp, Copy, For, Keep, Program, Var, poly
 from dlang.ir.builder import Builder, f64
 from dlang.ir.printer import print_program
 from dlang.ir.verify import verify
@@ -162,3 +162,17 @@ def test_an_array_of_one_value_is_filled_again_instead_of_copied() -> None:
     after = through(p, ownership)
     assert count(after, Copy) == 0
     assert_same(run(p, [3]), run(after, [3]))
+
+
+def test_a_constant_array_that_is_filled_anew_for_each_use_is_not_left() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    x = b.param("x", Array("f64", (poly(n),)))
+    y = b.full([n], f64(0.0))
+    results = [*filled(b, n, x, y), *filled(b, n, x, y)]
+    p = Program({"f": b.function("f", results)})
+    after = ownership(p)
+    verify(after, ownership=True)
+    assert count(after, Copy) == 0 and count(after, Comp) == 2
+    args = [5, np.linspace(0.0, 1.0, 5)]
+    assert_same(run(p, args), run(after, args))

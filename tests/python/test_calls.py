@@ -18,6 +18,8 @@ struct Pair { layer: Layer<2, 3>, scale: f64 }
 ## The sum of two numbers.
 fn add(x: f64, y: f64) -> f64 = x + y
 fn scale(x: f64, factor: f64 = 2.0, offset: f64 = 0.0) -> f64 = factor * x + offset
+fn ones_after(x: f64[k], n: size = 2 * k) -> f64[k + n] = concat(x, ones(n))
+fn weighed(x: f64, n: size = 3) -> f64 = x * sum(ones(n))
 fn count(n: i64) -> i64 = n + 1
 fn both(a: bool, b: bool) -> bool = a and b
 fn narrow(x: f32) -> f32 = x * 2.0
@@ -60,6 +62,13 @@ def test_defaults_and_names_work_as_in_the_language(m):
     assert m.scale(1.5) == 3.0
     assert m.scale(1.5, offset=1.0) == 4.0
     assert m.scale(1.0, 10.0, offset=1.0) == 11.0
+
+
+def test_a_size_may_be_left_to_its_default(m):
+    assert m.weighed(2.0) == 6.0 and m.weighed(2.0, n=5) == 10.0
+    assert np.array_equal(m.ones_after([7.0, 8.0]), [7, 8, 1, 1, 1, 1])
+    assert np.array_equal(m.ones_after([7.0], 1), [7, 1])
+    assert dlang.grad(m.weighed)(2.0) == 3.0 and dlang.value_and_grad(m.weighed)(2.0, 4) == (8.0, 4.0)
 
 
 def test_arrays_go_in_and_come_out(m):

@@ -88,6 +88,7 @@ fn power(x: f64, nodiff k: f64) -> f64 = x ** k
 fn open(x) = x * x * 3.0
 fn energy(x: f64[n], y: f64) -> f64 = sum(x ** 2) * y ** 3
 fn nothing() -> f64 = 1.0
+fn positive(x: f64[n]) -> f64[?] = [v * v for v in x if v > 0.0]
 fn ruled(x: f64) -> f64 = x
 pullback ruled(x) -> y = |dy| 7.0 * dy
 """
@@ -143,6 +144,18 @@ def test_jacobians_and_hessians(p):
     assert np.allclose(dlang.jacobian(dlang.grad(p.energy))(x, 1.0), 2.0 * np.eye(2))
 
 
+def test_matrices_of_structures_are_arrays_of_them(p):
+    rows = dlang.jacobian(p.affine, wrt="l")(p.Line(w=np.ones(2), tag=7, b=3.0), np.array([1.0, 2.0]))
+    assert rows[0][1].w.tolist() == [0.0, 6.0] and rows[0][1].b == 2.0 and rows[1].b == 3.0 and rows[1].tag == 7
+
+
+def test_a_result_whose_size_is_known_only_when_it_runs(p):
+    x = np.array([1.0, -2.0, 3.0])
+    value, change = dlang.jvp(p.positive, x, np.ones(3))
+    assert value.tolist() == [1.0, 9.0] and change.tolist() == [2.0, 6.0]
+    assert dlang.jacobian(p.positive)(x).tolist() == [[2.0, 0.0, 0.0], [0.0, 0.0, 6.0]]
+
+
 def test_functions_whose_types_are_not_written_out(p):
     x = np.array([1.0, 2.0])
     assert np.allclose(dlang.jvp(p.open, x, np.ones(2))[1], 6.0 * x)
@@ -169,6 +182,7 @@ def test_the_same_derivative_is_the_same_function(p):
         (lambda p: dlang.jvp(abs, 1.0, 2.0), ["functions of the language"]),
         (lambda p: dlang.hessian(p.square), ["`square`", "one float"]),
         (lambda p: dlang.grad(p.nothing), ["`nothing`", "no parameter"]),
+        (lambda p: dlang.vjp(p.positive, np.ones(2)), ["`positive`", "known only when it runs"]),
         (lambda p: dlang.vjp(p.square, np.ones(2))[1](np.ones(3)), ["`cotangent`", "3"]),
     ],
 )
@@ -185,3 +199,69 @@ def test_a_derivative_prints_after_every_stage() -> None:
     assert "define" in module.f.ir("llvm")
     with pytest.raises(ValueError, match="is not a stage"):
         module.f.ir("nowhere")
+
+
+MISUSE = """
+fn root(x: f64) -> f64 {
+  if x < 0.0 { fail("a root of {x}") }
+  sqrt(x)
+}
+fn line(x: f64, k: i64) -> f64 = 5.0 * x + 3.0 * f64(k)
+fn dot(x: f64[n], y: f64[n]) -> f64 = sum(x * y)
+fn both(x: f64) -> (f64, f64) = (x, x * x)
+fn several(x: f64[n], n_trips: i64) -> f64 {
+  var y = x
+  for k < n_trips { y = if y[0] > 1.0 { sin(y) } else { y * x + 1.0 } }
+  sum(y)
+}
+"""
+
+
+@pytest.fixture(scope="module", params=["interp", "cpu"])
+def w(request):
+    return dlang.compile(MISUSE, backend=request.param)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda w: dlang.grad(w.line)(), ["line", "`x` and `k`"]),
+        (lambda w: dlang.grad(w.line)(1.0, 2, 3), ["line", "3"]),
+        (lambda w: dlang.grad(w.line)("one", 2), ["`x`", "f64"]),
+        (lambda w: dlang.grad(w.line, wrt="k"), ["`k`"]),
+        (lambda w: dlang.grad(w.line, wrt=("x", "x")), ["`line`", "twice"]),
+        (lambda w: dlang.grad(w.line, wrt=()), ["`line`", "none"]),
+        (lambda w: dlang.grad(w.both), ["`both`", "one float"]),
+        (lambda w: dlang.grad(w.dot)(np.ones(2), np.ones(3)), ["2", "3"]),
+        (lambda w: dlang.jvp(w.dot, (np.ones(2), np.ones(2)), (np.ones(3), np.ones(2))), ["3", "2"]),
+        (lambda w: dlang.vjp(w.both, 1.0)[1](1.0), ["cotangent"]),
+        (lambda w: dlang.vjp(w.both, 1.0)[1]((1.0, 2.0, 3.0)), ["cotangent", "3"]),
+        (lambda w: dlang.grad(w.root)(-5.0), ["a root of -5"]),
+    ],
+)
+def test_misuse_and_failures_are_reported(w, call, words):
+    with pytest.raises(dlang.DlangError) as caught:
+        call(w)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_an_integer_is_taken_for_a_float(w):
+    assert dlang.grad(w.line)(10, 1) == 5.0
+
+
+def test_the_same_array_twice_has_two_gradients(w):
+    x = np.array([1.0, 2.0])
+    a, b = dlang.grad(w.dot, wrt=("x", "y"))(x, x)
+    assert np.array_equal(a, x) and np.array_equal(b, x)
+
+
+def test_a_compiled_gradient_is_that_of_its_arguments_and_not_of_those_before(w):
+    """Other branches, other numbers of trips, other sizes, and the first ones again."""
+    slope = dlang.grad(w.several)
+    points = [(np.array([0.5, 2.0]), 3), (np.array([1.5, 0.1]), 3), (np.array([0.5, 2.0]), 0), (np.full(4, 0.3), 5)]
+    first = [slope(*p) for p in points]
+    again = [slope(*p) for p in reversed(points)][::-1]
+    fresh = [dlang.grad(dlang.compile(MISUSE).several)(*p) for p in points]
+    for a, b, c in zip(first, again, fresh, strict=True):
+        assert np.array_equal(a, b)
+        np.testing.assert_allclose(a, c, rtol=1e-14)

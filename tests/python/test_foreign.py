@@ -265,11 +265,30 @@ def test_kernels_are_refused(compile):
     assert first_line(lambda: m.f(np.ones(2))) == "error[E0901]: the kernel `cuda:a.cu:k` cannot run on the CPU"
 
 
-def test_an_enum_for_an_open_type_is_refused(compile):
-    text = (
-        'enum E { A, B }\nextern "python:copy.copy" fn copied(x: a) -> a\nfn f() = match copied(A) { A => 1, B => 2 }'
+COPIED = 'extern "python:copy.copy" fn copied(x: a) -> a\n'
+
+
+def test_enums_and_trees_cross(compile):
+    m = compile(
+        COPIED + "enum E { A, B(f64[2], i64) }\nfn f(e: E) -> E = copied(e)\n"
+        "fn g() = match copied(A) { A => 1, B(_, _) => 2 }\n"
+        "fn list(n: i64) -> List<f64> = if n == 0 { Nil } else { Cons(f64(n), copied(list(n - 1))) }\n"
+        "fn lists(n: i64) -> f64 { let ls = [copied(list(i)) for i < n]; sum(first(l) for l in ls) }\n"
+        "fn first(l: List<f64>) -> f64 = match l { Nil => 0.0, Cons(x, _) => x }\n"
     )
-    assert first_line(lambda: compile(text).f()).startswith("error[E0418]: `copied` is used with an enum")
+    assert m.f(m.B([1, 2], 3))._0.tolist() == [1.0, 2.0] and isinstance(m.f(m.A()), m.A) and m.g() == 1
+    assert repr(m.list(2)) == "Cons(head=2.0, tail=Cons(head=1.0, tail=Nil()))" and m.lists(4) == 6.0
+
+
+def test_callables_take_and_give_trees(compile):
+    m = compile("fn twice(f: (List<i64>) -> List<i64>, l: List<i64>) -> List<i64> = f(f(l))")
+    assert repr(m.twice(lambda l: m.Cons(1, l), m.Nil())) == "Cons(head=1, tail=Cons(head=1, tail=Nil()))"
+    assert "`f` returned the int 3, its type says List<i64>" in message(lambda: m.twice(lambda l: 3, m.Nil()))
+
+
+def test_what_holds_a_function_is_refused(compile):
+    m = compile(COPIED + "enum T { Done, Later((f64) -> f64, T) }\nfn f() = match copied(Later(sin, Done)) { _ => 1 }")
+    assert first_line(m.f) == "error[E0418]: `copied` is used with a function, which cannot cross to Python"
 
 
 @pytest.mark.parametrize(

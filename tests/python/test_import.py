@@ -111,3 +111,34 @@ def test_the_types_of_others_that_a_module_mentions_are_in_it_too(folder):
 
     model = model_one.Model(model_one.Layer(model_one.Inner(np.array([1.0, 2.0]))))
     assert model_one.f(model) == 3.0
+
+
+def test_a_module_can_be_edited_and_reloaded(folder):
+    (folder / "edited.dl").write_text("fn f() = 1\n")
+    edited = importlib.import_module("edited")
+    assert edited.f() == 1
+    (folder / "edited.dl").write_text("fn f() = 2\nfn g() = 3\n")
+    assert importlib.reload(edited) is edited and (edited.f(), edited.g()) == (2, 3)
+    (folder / "edited.dl").write_text("fn f() = nothing\n")
+    with pytest.raises(dlang.DlangError, match="E0201"):
+        importlib.reload(edited)
+    assert edited.f() == 2
+
+
+def test_files_of_one_name_are_modules_of_their_own(tmp_path):
+    for number, name in enumerate("ab"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "same.dl").write_text(f"fn f() = {number}\n")
+    first, second = (dlang.load(tmp_path / name / "same.dl") for name in "ab")
+    assert (first.f(), second.f()) == (0, 1)
+
+
+@pytest.mark.parametrize("path, code", [("missing.dl", "E0951"), (".", "E0951"), ("a\0b", "E0951")])
+def test_what_cannot_be_read_is_a_diagnostic(folder, path, code):
+    with pytest.raises(dlang.DlangError, match=code):
+        dlang.load(path)
+
+
+def test_a_program_is_a_text():
+    with pytest.raises(TypeError, match="a program is a str, not bytes"):
+        dlang.compile(b"fn f() = 1")

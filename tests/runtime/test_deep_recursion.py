@@ -15,8 +15,8 @@ from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import Engine
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host
+from dlang.runtime.platform import PORTABLE
 from dlang.runtime.platform import stack as stacks
-from dlang.runtime.platform.arena import PORTABLE
 
 I64 = Scalar("i64")
 SOURCE = Source("deep.dl", "first line\nsecond line\n")

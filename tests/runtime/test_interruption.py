@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.runtime.platform.arena import PORTABLE
+from dlang.runtime.platform import PORTABLE
 
 SLOW = """
 fn spin(n: i64) -> i64 {

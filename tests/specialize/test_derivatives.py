@@ -71,9 +71,12 @@ def test_jvp_seeds_the_arguments_that_have_tangents():
         ("fn f(x: f64[n]) -> f64[n] = jacobian(|v: f64[n]| sum(v))(x)", 0, 1),
         ("fn f(x: f64[n], m: size) -> f64[m, n] = jacobian(|v: f64[n]| [sum(v) * f64(i) for i < m])(x)", 1, 1),
         ("fn f(x: f64[n]) -> f64[n, n] = hessian(|v: f64[n]| sum(v ** 3))(x)", 1, 0),
+        ("struct P { a: f64 }\nfn f(p: P) -> P[9] = jacobian(|p: P| [p.a for i < 9])(p)", 0, 1),
+        ("struct P { a: f64 }\nfn f(x: f64[9]) -> P[9] = jacobian(|v: f64[9]| P(sum(v)))(x)", 1, 0),
+        ('fn f(x: f64[2]) -> f64[2, 2] = jacobian(|v: f64[2]| { print("once"); v * v })(x)', 0, 1),
     ],
 )
-def test_the_mode_of_a_jacobian_is_chosen_by_the_sizes(function, forward, reverse):
+def test_the_mode_of_a_jacobian_is_chosen_by_the_sizes_structures_and_effects(function, forward, reverse):
     program = lowered(function).program
     assert (len(made(program, anf.Jvp)), len(made(program, anf.Record))) == (forward, reverse)
 

@@ -121,3 +121,8 @@ def test_the_page_shows_what_the_command_prints(check):
     shown = page.split("    $ dlc check-grad rules.dl --fn soft\n")[1].split("\n\n")[0]
     code, out, _ = check(program, "--fn", "soft")
     assert code == 1 and out.split() == shown.split()
+
+
+def test_where_the_value_is_infinite_there_are_no_differences_to_compare(check):
+    code, out, _ = check("fn f(x: f64) -> f64 = if x < 1e9 { 1.0 / 0.0 } else { x }")
+    assert code == 0 and "the value is not finite" in out and "derivatives agree" in out

@@ -19,11 +19,11 @@ from tests.typecheck.support import accepted, refused
         ("Cons(1.5, Nil)", "x", "f64"),
     ],
 )
-def test_a_specification_that_cannot_write_a_value_is_refused_where_the_value_stands(value, spec, found):
+def test_a_specification_that_cannot_write_a_value_is_refused_where_it_stands(value, spec, found):
     text = f'fn f() -> str = "{{{value}:{spec}}}"'
     diagnostic = refused(text)
     assert diagnostic.code == "E0318" and f"`{spec}` can't write {found}" in diagnostic.message
-    assert diagnostic.span is not None and text[diagnostic.span.start : diagnostic.span.end] == value
+    assert diagnostic.span is not None and text[diagnostic.span.start : diagnostic.span.end] == spec
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
     from dlang.diagnostics import DlangError
 
-    with pytest.raises(DlangError, match="E0203"):
+    with pytest.raises(DlangError, match="E0951"):
         check_file(tmp_path / "missing.dl")
 
 
@@ -130,3 +130,63 @@ def test_messages_of_a_repeated_mistake_are_separate() -> None:
     found = check("fn f() = missing\nfn g() = missing\n").diagnostics
     assert len(found) == 2
     assert refused("fn f() = missing\n").code == "E0201"
+
+
+TREES = """
+struct Box<n> { w: f64[n] }
+enum Shape { Round(f64), Square(side: f64), Empty }
+type Row<n> = f64[n]
+"""
+
+
+def test_types_and_constructors_of_a_module_that_is_imported_whole(tmp_path: Path) -> None:
+    main = """
+import trees
+import trees as t
+struct Two<m> { a: trees.Box<m>, b: t.Row<m + 1>[2] }
+fn total(b: trees.Box<n>) -> f64 = sum(b.w)
+fn twice(b: t.Box<n>) -> trees.Box<n> = trees.Box(..b, w = 2.0 * b.w)
+fn opened(trees.Box(w): t.Box<n>) -> f64 = sum(w)
+fn made(x: f64[n]) -> trees.Shape[n] = map(trees.Round, x)
+fn name(s: trees.Shape) -> i64 = match s {
+  trees.Round(r) => 1
+  t.Square(side = q) if q > 1.0 => 2
+  trees.Square(_) => 3
+  t.Empty => 4
+}
+"""
+    write(tmp_path, trees=TREES, main=main)
+    checked = check_file(tmp_path / "main.dl")
+    assert not checked.diagnostics, [words(d) for d in checked.diagnostics]
+    assert scheme_text(checked.module.functions["twice"]) == "(Box<n>) -> Box<n>"
+
+
+def test_what_a_module_does_not_have_is_named_with_it(tmp_path: Path) -> None:
+    wrong = {
+        "fn f(x: trees.Bax<3>) = x": ("E0206", "`trees` has no type `Bax`", "`Box`"),
+        "fn f(x: nope.Box<3>) = x": ("E0201", "no module `nope`"),
+        "fn f() = trees.Rond(1.0)": ("E0206", "no constructor `Rond`", "`Round`"),
+        "fn f(x) = match x { trees.Nothing => 1, _ => 2 }": ("E0206", "no constructor `Nothing`"),
+        "fn f(x: trees.Box) = x": ("E0314", "`trees.Box<n>`"),
+        "fn f(x: optim.Minimum<f64>) = x": ("E0201", "`import optim`"),
+    }
+    for text, said in wrong.items():
+        write(tmp_path, trees=TREES, main=f"import trees\n{text}\n")
+        (found,) = check_file(tmp_path / "main.dl").diagnostics
+        assert all(w in words(found) for w in said), words(found)
+
+
+def test_a_file_that_hides_a_module_of_the_library_is_named(tmp_path: Path) -> None:
+    write(tmp_path, math="import math\nfn f() = math.pi\n", one="import two\n", two="import one\n")
+    (found,) = check_file(tmp_path / "math.dl").diagnostics
+    assert found.code == "E0204" and found.help == (
+        "`math.dl` hides a module of the library: give the file another name",
+    )
+    (found,) = check_file(tmp_path / "one.dl").diagnostics
+    assert found.code == "E0204" and not found.help
+
+
+def test_a_file_may_have_the_name_of_a_module_that_the_library_imports(tmp_path: Path) -> None:
+    write(tmp_path, random="import nn\nfn f(x: f64) -> f64 = nn.relu(x)\n")
+    checked = check_file(tmp_path / "random.dl")
+    assert not checked.diagnostics, [words(d) for d in checked.diagnostics]

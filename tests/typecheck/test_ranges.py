@@ -15,7 +15,7 @@ from tests.typecheck.support import accepted, refused
         "sum([[i + j for i < 3, j < i]])",
         "[j for i < 3, j in i..3]",
         "[v for i < 3, v in [1, 2, 3][..i]]",
-        "max(j for i < 3, j < i if j > 0)",
+        "argmax(j for i < 3, j < i)",
     ],
 )
 def test_an_array_that_would_be_ragged_is_refused(value):
@@ -30,6 +30,10 @@ def test_an_array_that_would_be_ragged_is_refused(value):
         "[j for i < 3, j in i..i + 2]",
         "[v for row in [[1, 2], [3, 4]], v in row]",
         "all(i > j for i < 3, j < i if j > 0)",
+        "max(j for i < 3, j < i if j > 0)",
+        "[i + j for i < 3, j < i if j > 0]",
+        "mean(1.0 for i < 3, j < i if j > 0)",
+        "[v for i < 3, v in [1, 2, 3][..i] if v > i]",
     ],
 )
 def test_a_reduction_or_a_range_of_one_length_is_accepted(value):

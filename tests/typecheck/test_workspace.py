@@ -71,3 +71,74 @@ def test_a_mistake_comes_and_goes() -> None:
     assert not workspace.check(Source("m.dl", TEXT)).diagnostics
     assert len(workspace.check(Source("m.dl", TEXT + "fn g() = nope\n")).diagnostics) == 1
     assert not workspace.check(Source("m.dl", TEXT)).diagnostics
+
+
+CHAIN = "fn f0(x: f64) -> f64 = x\n" + "".join(f"fn f{i}(x: f64) -> f64 = f{i - 1}(x) + 1.0\n" for i in range(1, 100))
+
+
+def test_an_edit_that_keeps_the_type_checks_no_caller() -> None:
+    workspace = Workspace()
+    workspace.check(Source("m.dl", CHAIN))
+    edited = CHAIN.replace("f49(x) + 1.0", "f49(x) * 2.0")
+    workspace.check(Source("m.dl", edited))
+    assert workspace.rechecked == ("f50",)
+    workspace.check(Source("m.dl", edited.replace("fn f20(x: f64) -> f64 =", "fn f20(x: f64) =")))
+    assert workspace.rechecked == ("f20",)
+
+
+def test_one_that_changes_what_callers_see_checks_those_that_mention_it() -> None:
+    for edit in (
+        ("fn g(x, k = 1.0)", "fn g(x, k = 2.0)"),  # a default is code of the call
+        ("fn g(x, k = 1.0) = k * x", "fn g(x, l = 1.0) = l * x"),
+        ("fn g(x, k = 1.0)", "fn g(nodiff x, k = 1.0)"),
+        ("= k * x", "= sum(k * x)"),
+        ("= k * x", "{ print(0); k * x }"),
+    ):
+        text = "fn g(x, k = 1.0) = k * x\nfn h(x) = g(x)\nfn other() = 1\n"
+        workspace = Workspace()
+        workspace.check(Source("m.dl", text))
+        workspace.check(Source("m.dl", text.replace("k * x", "2.0 * k * x")))
+        assert workspace.rechecked == ("g",), edit
+        checked = workspace.check(Source("m.dl", text.replace(*edit)))
+        assert not checked.diagnostics
+        assert set(workspace.rechecked) >= {"g", "h"} and "other" not in workspace.rechecked, edit
+
+
+def test_callers_that_are_kept_run_what_was_edited() -> None:
+    from dlang.driver import Request, call, load, lower
+    from dlang.runtime.host import Host
+
+    text = (
+        "const base = 10.0\nfn g<a: Num>(x: a[n], k: size) -> a[n + k] = concat(x, zeros(k))\n"
+        "fn even(k: i64) -> bool = k == 0 or odd(k - 1)\nfn odd(k: i64) -> bool = k != 0 and even(k - 1)\n"
+        "fn twice(x: f64[n]) -> f64 {\n  fn inner(k: i64) -> f64 = if k == 0 { sum(g(x, 2)) } else { inner(k - 1) }\n"
+        "  let f = |v| sum(g(v, 1)) + base\n  inner(3) + f(x)\n}\n"
+        'test "t" { assert even(4) and twice([1.0, 2.0]) == 16.0, "{twice([1.0, 2.0])}" }\n'
+    )
+    workspace = Workspace()
+
+    def passes(text: str) -> bool:
+        (test,) = workspace.check(Source("m.dl", text)).module.tests
+        program, (entry,) = lower([Request(test)])
+        try:
+            call(load(program, [entry], "interp", Host()), entry)
+        except Exception as problem:
+            assert "E0800" in str(problem)
+            return False
+        return True
+
+    assert passes(text)
+    edited = text.replace("concat(x, zeros(k))", "concat(x, ones(k))")
+    assert not passes(edited) and workspace.rechecked == ("g",)
+    assert not passes(edited.replace("base = 10.0", "base = 7.5")) and workspace.rechecked == ("base",)
+    assert passes(edited.replace("base = 10.0", "base = 7.0")) and workspace.rechecked == ("base",)
+    assert not passes(text.replace("k != 0 and", "k == 0 and")) and set(workspace.rechecked) >= {"even", "odd"}
+    assert passes(text)
+
+
+def test_a_function_may_have_the_name_of_a_type() -> None:
+    text = "fn f32(x: f64) -> f64 = x\nfn a(x: b) -> b = x\nfn b(x: a) -> a = a(x)\nfn c(x: f64) -> f64 = b(f32(x))\n"
+    workspace = Workspace()
+    assert not workspace.check(Source("m.dl", text)).diagnostics
+    workspace.check(Source("m.dl", text.replace("b(f32(x))", "a(x)")))
+    assert workspace.rechecked == ("c",)

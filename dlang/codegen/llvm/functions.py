@@ -24,6 +24,7 @@ from dlang.ir.anf import Atom, Lit, Var
 
 def function_text(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:
     """The definition of a function; adds the places where it leaves compiled code to `sites`."""
+    module.expansions = 0
     w = Writer(module, program, sites, statement)
     params = ["ptr %ctx"]
     for slot in (*f.params, *(out.buffer for out in f.outs)):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 from dlang.codegen.llvm import exponentials, special, trigonometry
 from dlang.codegen.llvm.emitter import FORMATS, Emitter
@@ -86,6 +87,7 @@ FUNCTIONS: dict[str, int] = {**dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY
 """The names that `routine` knows, and how many arguments each takes."""
 
 
+@cache
 def routine(name: str, dtype: str, width: int) -> tuple[str, str] | None:
     """The symbol and the text of a function on `width` lanes of a dtype (1: a plain scalar), or None if not offered.
 

@@ -46,6 +46,9 @@ COMPARISONS = {
     "ge": ("sge", "uge", "oge"),
 }
 ROUNDINGS = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sqrt"}
+EXPANDED = 200
+"""How many calls of mathematics in one function are inlined: LLVM's code generator takes time that grows with the
+square of a function's length, so that thousands would take minutes."""
 LIBM = ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
 
 
@@ -95,6 +98,7 @@ class Module:
     """What a module of LLVM needs beside its functions: declarations, helpers, and interned strings.
 
     foreign: the targets of C functions, by the symbols that stand for them.
+    expansions: the calls of mathematics so far in the function under way.
     """
 
     declared: dict[str, str] = field(default_factory=dict)
@@ -102,6 +106,7 @@ class Module:
     intern: Callable[[str], int] = hash
     imports: set[str] = field(default_factory=set)
     foreign: dict[str, str] = field(default_factory=dict)
+    expansions: int = 0
     names: int = 0
 
     def declare(self, name: str, result: str, *args: str, attributes: str = "") -> None:
@@ -334,7 +339,9 @@ class Scalars:
         if found is not None:
             symbol, text = found
             self.module.helpers[symbol] = text
-            return self.emit(f"call {type} @{symbol}({', '.join(f'{type} {a}' for a in args)})")
+            self.module.expansions += 1
+            kept = " noinline" if self.module.expansions > EXPANDED else ""
+            return self.emit(f"call {type} @{symbol}({', '.join(f'{type} {a}' for a in args)}){kept}")
         symbol = name + ("f" if dtype == "f32" else "")
         scalar = LLVM[dtype]
         self.module.declare(symbol, scalar, *([scalar] * len(args)), attributes=" nounwind willreturn memory(none)")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from dlang.runtime.platform import portable
 from dlang.runtime.platform.memory import physical_memory
-
-PORTABLE = "DLANG_PORTABLE"
-"""The environment variable that chooses the fallbacks, so that they can be tested where they are not needed."""
 
 NORESERVE = "MAP_NORESERVE"
 FALLBACK = 1 << 30  # bytes, where memory that is only reserved counts as used
@@ -30,7 +27,7 @@ class Reservation:
 
     def give_back(self, start: int, end: int | None = None) -> None:
         """Lets the system have the pages between two offsets; they are zero when they are used again."""
-        if hasattr(mmap, "MADV_DONTNEED") and not _portable():
+        if hasattr(mmap, "MADV_DONTNEED") and not portable():
             start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
             end = self.bytes if end is None else end // mmap.PAGESIZE * mmap.PAGESIZE
             if start < end:
@@ -39,7 +36,7 @@ class Reservation:
 
 def reserve(limit: int = 0) -> Reservation:
     """Reserves as much as there is memory, or `limit` bytes. Raises `MemoryError`."""
-    wanted = limit or (FALLBACK if _portable() or not _can_overcommit() else physical_memory())
+    wanted = limit or (FALLBACK if portable() or not _can_overcommit() else physical_memory())
     wanted = -(-wanted // mmap.PAGESIZE) * mmap.PAGESIZE
     while True:
         try:
@@ -55,16 +52,12 @@ def reserve(limit: int = 0) -> Reservation:
     return Reservation(memory, address, wanted)
 
 
-def _portable() -> bool:
-    return bool(os.environ.get(PORTABLE))
-
-
 def _can_overcommit() -> bool:
     return hasattr(mmap, NORESERVE)
 
 
 def _map(bytes: int) -> mmap.mmap:
-    if _portable() or not _can_overcommit():
+    if portable() or not _can_overcommit():
         return mmap.mmap(-1, bytes)
     flags: Any = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, NORESERVE)
     memory = mmap.mmap(-1, bytes, flags)

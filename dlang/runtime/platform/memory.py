@@ -6,14 +6,20 @@ import os
 from functools import cache
 from pathlib import Path
 
+from dlang.runtime.platform import portable
+
 UNKNOWN = 1 << 30  # bytes, where the system does not tell
 GROUP = Path("/sys/fs/cgroup")
 SYSTEM = Path("/proc/meminfo")
 
 
-@cache
 def physical_memory() -> int:
     """The bytes of memory of this machine, or of the group of processes that this one is in if that has fewer."""
+    return UNKNOWN if portable() else _measured()
+
+
+@cache
+def _measured() -> int:
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -24,6 +30,8 @@ def physical_memory() -> int:
 
 def available_memory() -> int:
     """The bytes that can be used without taking them from other programs, as far as the system tells."""
+    if portable():
+        return physical_memory()
     try:
         with SYSTEM.open(encoding="ascii") as lines:
             free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from dlang.runtime.platform.arena import PORTABLE, Reservation, reserve
+from dlang.runtime.platform import portable
+from dlang.runtime.platform.arena import Reservation, reserve
 from dlang.runtime.platform.memory import physical_memory, spare_memory
 
 MARGIN = 256 << 10  # left at the end for what compiled code calls
@@ -32,7 +33,7 @@ def has_switch() -> bool:
 
 def can_switch() -> bool:
     """Whether to use it."""
-    return has_switch() and not os.environ.get(PORTABLE)
+    return has_switch() and not portable()
 
 
 @dataclass(slots=True)
@@ -91,6 +92,16 @@ def _protect() -> Callable[[int, int, int], int] | None:
 _sizes = threading.Lock()  # the size of a new thread's stack is a setting of the process
 
 
+def start(thread: threading.Thread, bytes: int) -> None:
+    """Starts a thread with a stack of so many bytes."""
+    with _sizes:
+        before = threading.stack_size(bytes)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(before)
+
+
 def call_on_thread(
     function: Callable[[Stack], int], here: Callable[[], int], bytes: int, cancel: Callable[[BaseException], None]
 ) -> int:
@@ -112,13 +123,7 @@ def call_on_thread(
         finally:
             done.set()
 
-    with _sizes:
-        before = threading.stack_size(size)
-        try:
-            thread = threading.Thread(target=work, name="dlang", daemon=True)
-            thread.start()
-        finally:
-            threading.stack_size(before)
+    start(threading.Thread(target=work, name="dlang", daemon=True), size)
     interruption: BaseException | None = None
     while not done.is_set():
         try:

@@ -1,0 +1,177 @@
+"""What derivatives save between their forward and backward passes, in bytes, as polynomials of the sizes.
+
+For `dlc ir --costs`. A loop saves the same in each of its trips, or a node whose arrays may differ; what is saved
+outside of loops is one sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dlang.ad.scope import defined_sizes
+from dlang.ad.trips import TRIP
+from dlang.diagnostics import Span
+from dlang.ir.anf import (
+    Array,
+    Block,
+    Datatype,
+    Empty,
+    For,
+    Let,
+    Lit,
+    Prim,
+    Scalar,
+    Size,
+    Token,
+    Type,
+    Var,
+    While,
+    is_handle,
+    poly,
+)
+from dlang.ir.printer import written_sizes
+from dlang.ir.traverse import free_vars, walk
+from dlang.polynomials import Poly
+
+WIDTHS = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
+WIDTHS |= {"i8": 1, "u8": 1, "bool": 1, "str": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """bytes: in each of the trips of a loop (None: of a number that is known only when it has run), or once.
+
+    span: of the loop; None outside of loops.
+    """
+
+    bytes: Size
+    span: Span | None = None
+    trips: Size | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What the derivative of a function saves: in loops, and once. params: of the function, for the names of sizes.
+
+    again: what its backward pass makes anew where a loop was taken apart, at one time.
+    """
+
+    label: str
+    params: tuple[Var, ...]
+    loops: tuple[Saved, ...]
+    once: Size
+    again: Size
+
+
+def savings(
+    label: str,
+    params: Sequence[Var],
+    forward: Sequence[Let],
+    backward: Block,
+    datatypes: Mapping[str, Datatype],
+) -> Savings:
+    """What the lets of a forward pass leave for a backward pass."""
+    made = {v: let for let in forward for v in let.vars}
+    sizes = _closed(defined_sizes(forward) | _trips(forward))
+    loops: dict[Var, list[Size]] = {}
+    nodes: list[Saved] = []
+    once: Size = Poly({})
+    for v in free_vars(backward):
+        let = made.get(v)
+        if let is None or isinstance(v.type, Token):
+            continue
+        if isinstance(let.op, For | While) and _is_list(v.type, datatypes):
+            assert isinstance(v.type, Scalar)
+            fields = datatypes[v.type.dtype].variants[TRIP].fields
+            nodes.append(Saved(_sum(bytes_of(f.type) for f in fields), let.span))
+        elif isinstance(let.op, For) and _is_tape(let, v, made):
+            loops.setdefault(let.vars[0], []).append(bytes_of(v.type).substitute(sizes.get))
+        else:
+            once = once + bytes_of(v.type).substitute(sizes.get)
+    found = []
+    for first, parts in loops.items():
+        let = made[first]
+        assert isinstance(let.op, For)
+        trips = (let.op.high - let.op.low).substitute(sizes.get)
+        found.append(_by_trip(_sum(parts), trips, let.span))
+    again = _sum(bytes_of(let.vars[0].type) for let in walk(backward) if isinstance(let.op, Empty))
+    return Savings(label, tuple(params), (*found, *nodes), once, again)
+
+
+def written(s: Savings) -> str:
+    """A line for each loop, one for the rest."""
+    params, size = written_sizes(s.params)
+    lines = [f"# the derivative of {s.label}({params}) saves"]
+    for each in s.loops:
+        at = f"  # {each.span!r}" if each.span is not None else ""
+        amount = f"{size(each.bytes)} bytes"
+        if each.trips is None:
+            lines.append(f"#   {amount} in a node for each trip of a loop{at}")
+        else:
+            lines.append(f"#   {amount} in each of {size(each.trips)} trips of a loop{at}")
+    if s.once.terms:
+        lines.append(f"#   {size(s.once)} bytes outside of loops")
+    if s.again.terms:
+        lines.append(f"#   {size(s.again)} bytes at one time where a loop runs again")
+    counted = [e.bytes * e.trips for e in s.loops if e.trips is not None]
+    more = " and these nodes" if len(counted) < len(s.loops) else ""
+    lines.append(f"#   {size(_sum([s.once, *counted]))} bytes in all{more}")
+    return "\n".join(lines)
+
+
+def bytes_of(type: Type) -> Size:
+    """The memory of a value; a node is the word that refers to it."""
+    if isinstance(type, Token):
+        return Poly({})
+    out: Size = poly(8 if is_handle(type.dtype) else WIDTHS[type.dtype])
+    for size in type.shape if isinstance(type, Array) else ():
+        out = out * size
+    return out
+
+
+def _sum(sizes: Iterable[Size]) -> Size:
+    out: Size = Poly({})
+    for size in sizes:
+        out = out + size
+    return out
+
+
+def _by_trip(total: Size, trips: Size, span: Span | None) -> Saved:
+    """The bytes of a trip, if those of the loop are so many times the trips; else those of the loop, once."""
+    names = list(dict.fromkeys(trips.atoms()))
+    if not names:
+        return Saved(total, span, poly(1))
+    v = names[0]
+    k = trips.coefficient(v)
+    share = total.coefficient(v)
+    if k == poly(1) and share * trips == total:
+        return Saved(share, span, trips)
+    return Saved(total, span, poly(1))
+
+
+def _is_tape(let: Let, var: Var, made: Mapping[Var, Let]) -> bool:
+    assert isinstance(let.op, For)
+    start = let.op.init[let.vars.index(var)]
+    return isinstance(start, Var) and start in made and isinstance(made[start].op, Empty)
+
+
+def _is_list(type: Type, datatypes: Mapping[str, Datatype]) -> bool:
+    return isinstance(type, Scalar) and type.dtype.startswith("trips.") and type.dtype in datatypes
+
+
+def _trips(lets: Sequence[Let]) -> dict[Var, Size]:
+    """What is at least 0, as what it is where that is not less."""
+    return {
+        let.vars[0]: poly(let.op.args[0])
+        for let in lets
+        if isinstance(let.op, Prim) and let.op.name == "maximum" and let.op.args[1] == Lit(0, "i64")
+    }
+
+
+def _closed(sizes: Mapping[Var, Size]) -> dict[Var, Size]:
+    """The polynomials in terms of what is no polynomial of others."""
+    out = dict(sizes)
+    for _ in range(4):
+        out = {v: size.substitute(out.get) for v, size in out.items()}
+    return out

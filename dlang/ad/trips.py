@@ -1,0 +1,170 @@
+"""The adjoint of a loop that saves its trips in a list: one node for each trip, of what the adjoint mentions of it.
+
+    for i { s = B(i, s, w) }      trips = Trip(saved, trips) after each      while trips = Trip(saved, rest) { pull B }
+
+The loop runs once, so it may have effects; its number of trips need not be known; and a node holds arrays of any sizes,
+so the state may change its own from trip to trip. The backward loop carries the sizes that the cotangents of the state
+have at that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from dlang.ad.activity import next_state
+from dlang.ad.conversions import retyped
+from dlang.ad.inlining import unused
+from dlang.ad.scope import Scope, Sink, Unplaceable, defined_sizes, pruned_block, with_cheap
+from dlang.ir.anf import (
+    Array,
+    Block,
+    Construct,
+    Datatype,
+    Fields,
+    For,
+    Let,
+    Lit,
+    Scalar,
+    SizeOf,
+    Tag,
+    Token,
+    Var,
+    Variant,
+    While,
+    fresh,
+)
+from dlang.ir.traverse import Renaming, bound_vars, free_vars, type_vars
+
+END, TRIP = 0, 1  # the variants of a list
+
+
+def needs_list(op: For | While, active: set[Var]) -> bool:
+    """Whether a loop may run only once because of its effects, or an active part of its state changes size."""
+    params = set(op.params)
+    if any(v in params for p in op.params if p in active for v in type_vars(p.type)):
+        return True
+    return any(isinstance(p.type, Token) for p in op.params)
+
+
+def pull_listed(let: Let, op: For | While, scope: Scope, changed: frozenset[Var]) -> list[Let]:
+    """Emits the adjoint of a loop; gives the loop with the list that it makes.
+
+    changed: the arrays that change in place in it.
+    """
+    b, sink, nodes = scope.b, scope.sink, scope.nodes
+    after = next_state(op)
+    state = [k for k, p in enumerate(op.params) if p in scope.active]
+    inside = set(bound_vars(op))
+    outer = [v for v in free_vars(op.body) if v in scope.active and v not in inside]
+    if sink is not None and any(isinstance(v.type, Array) and v not in sink.inside for v in outer):
+        raise Unplaceable
+    mentioned = {v for k in state for v in type_vars(op.params[k].type)}
+    sizes = [k for k, p in enumerate(op.params) if p in mentioned]
+    init = [let.vars[k] for k in sizes] + [scope.take(let.vars[k]) for k in state] + [scope.take(v) for v in outer]
+    # What the backward loop carries: the sizes of the cotangents, these, and the cotangents of what is outside.
+    carried = Renaming({}, fresh=True)
+    now = [carried.bind(op.params[k]) for k in sizes]
+    bars = [fresh(f"{op.params[k].name}_bar", nodes.type(carried.type(op.params[k].type))) for k in state]
+    outer_bars = [fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer]
+    inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
+    inner.loop, inner.known, inner.segments = changed, scope.known.copy(), False
+    if isinstance(op, For):
+        inner.known.facts.between(op.index, (op.low,), (op.high,))
+    with b.scope() as lets:
+        for v, bar in zip(outer, outer_bars, strict=True):
+            inner.add(v, bar)
+        for k, bar in zip(state, bars, strict=True):
+            inner.add(after[k], bar)
+        forward = inner.walk(op.body.lets, inner)
+        # What the body passes on is handed to the parameter before the cotangent of the next state is asked for.
+        results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
+    body = pruned_block(Block(tuple(lets), (*[op.params[k] for k in sizes], *results)))
+    replacement, body, made, node = _save(let, op, forward, body, scope)
+    params = (node, *now, *bars, *outer_bars)
+    with b.scope() as test:
+        more = b.prim("ne", b.one(Tag(node)), Lit(END, "i64"))
+    outs = Renaming({}, fresh=True)
+    vars = [outs.bind(p) for p in params]
+    b.emit_as(vars, While(params, (made, *init), Block(tuple(test), (more,)), body))
+    found = vars[1 + len(sizes) :]
+    for k, bar in zip(state, found, strict=False):
+        scope.add(op.init[k], bar)
+    for v, bar in zip(outer, found[len(state) :], strict=True):
+        scope.add(v, bar)
+    return replacement
+
+
+def _save(
+    let: Let, op: For | While, forward: list[Let], body: Block, scope: Scope
+) -> tuple[list[Let], Block, Var, Var]:
+    """The loop that makes the list, the backward body, the list after the loop, and the node that the body opens.
+
+    The body's first result is the rest of the list.
+    """
+    b = scope.b
+    bound = {v for inner in forward for v in inner.vars} | set(op.params)
+    if isinstance(op, For):
+        bound.add(op.index)
+    defined = defined_sizes(forward)
+    body = with_cheap(body, forward, bound)
+    again = [Let((v,), SizeOf(defined[v])) for v in free_vars(body) if v in defined]
+    body = Block((*again, *body.lets), body.results)
+    opened = Renaming(dict(defined))
+    saved = _with_all_sizes([v for v in free_vars(body) if v in bound], opened)
+    variant = _trip(scope, saved, opened)
+    list_type = Scalar(variant.datatype)
+    before, whole, node = (fresh("trips", list_type) for _ in range(3))
+    with b.scope() as lets:
+        for inner in forward:
+            b.append(inner)
+        made = b.one(Construct(variant, (*saved, before)))
+    with b.scope() as start:
+        empty = b.one(Construct(scope.nodes.datatypes[variant.datatype].variants[END], ()))
+    loop = replace(
+        op,
+        params=(*op.params, before),
+        init=(*op.init, empty),
+        body=Block(tuple(lets), (*op.body.results, made)),
+    )
+    with b.scope() as opening:
+        *values, rest = b.emit(Fields(variant, node))
+        renaming = Renaming(dict(zip(saved, values, strict=True)), fresh=True)
+        given = {v: renaming.env.pop(v) for v in saved if v not in bound}  # sizes from outside
+        for v in saved:
+            if v in bound and any(size in given for size in type_vars(opened.type(v.type))):
+                value = renaming.env[v]
+                assert isinstance(value, Var)
+                renaming.env[v] = retyped(b, value, renaming.type(opened.type(v.type)))
+    copy = renaming.block(body)
+    backward = Block((*opening, *copy.lets), (rest, *copy.results))
+    return [*start, Let((*let.vars, whole), loop, let.span)], backward, whole, node
+
+
+def _with_all_sizes(vars: Sequence[Var], opened: Renaming) -> list[Var]:
+    """Variables, each after all that its type mentions: a node has every size in it."""
+    out: dict[Var, None] = {}
+
+    def go(some: Iterable[Var]) -> None:
+        for v in some:
+            go(type_vars(opened.type(v.type)))
+            out[v] = None
+
+    go(vars)
+    return list(out)
+
+
+def _trip(scope: Scope, saved: Sequence[Var], opened: Renaming) -> Variant:
+    """The variant of a node that holds the variables and the node before it, of a datatype of its own."""
+    datatypes = scope.nodes.datatypes
+    name = unused("trips.0", datatypes)
+    renaming = Renaming({}, fresh=True)
+    fields: list[Var] = []
+    for v in saved:
+        field = fresh(v.name, renaming.type(opened.type(v.type)))
+        renaming.env[v] = field
+        fields.append(field)
+    end = Variant(name, END, "End", ())
+    trip = Variant(name, TRIP, "Trip", (*fields, fresh("rest", Scalar(name))))
+    datatypes[name] = Datatype(name, (end, trip), "what a derivative saves of a loop")
+    return trip

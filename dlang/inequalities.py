@@ -1,0 +1,117 @@
+"""What is known of whole numbers, and a prover for inequalities between polynomials: conservative and linear time.
+
+Sizes are at least 0; an index lies between its bounds; h = p // c gives c·h <= p. `proves_nonnegative` substitutes the
+worst case of each bounded variable, indices first and the innermost of them, and then asks whether every coefficient
+is at least 0. It is for the numbers of mathematics: who asks about integers that wrap has to know that they are small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Generic
+
+from dlang.polynomials import A, Coefficient, Poly
+
+Bounds = tuple[tuple[Poly[A], ...], tuple[Poly[A], ...]]
+
+
+@dataclass(slots=True)
+class Facts(Generic[A]):
+    """sizes: variables known to be at least 0. bounds: low <= v <= high, in variables that were bounded before.
+
+    floors: h = dividend // divisor for a positive divisor. What is known here is that the code here runs: so there is
+    a v between its bounds. `mark` and `undo` leave a scope in which more was known.
+    """
+
+    sizes: set[A] = field(default_factory=set)
+    bounds: dict[A, Bounds[A]] = field(default_factory=dict)
+    floors: dict[A, tuple[Poly[A], int]] = field(default_factory=dict)
+    _learned: list[tuple[A, Bounds[A] | None]] = field(default_factory=list)  # None: as a size; else the bounds before
+
+    def size(self, v: A) -> None:
+        if v not in self.sizes:
+            self.sizes.add(v)
+            self._learned.append((v, None))
+
+    def between(self, v: A, lows: tuple[Poly[A], ...], highs: tuple[Poly[A], ...]) -> None:
+        """Every low <= v < every high, in place of what was known of v."""
+        self._learned.append((v, self.bounds.get(v, ((), ()))))
+        self.bounds[v] = (lows, tuple([h - 1 for h in highs]))
+
+    def narrow(self, v: A, lows: tuple[Poly[A], ...], highs: tuple[Poly[A], ...]) -> None:
+        """Every low <= v < every high, beside what was known of v."""
+        before = self.bounds.get(v, ((), ()))
+        self.between(v, (*lows, *before[0]), (*highs, *[h + 1 for h in before[1]]))
+
+    def forget(self, v: A) -> None:
+        """The end of the scope of a bounded variable."""
+        self.bounds.pop(v, None)
+
+    def mark(self) -> int:
+        return len(self._learned)
+
+    def undo(self, mark: int) -> None:
+        """Forgets what was learned since `mark`."""
+        for v, before in reversed(self._learned[mark:]):
+            if before is None:
+                self.sizes.discard(v)
+            elif before == ((), ()):
+                self.bounds.pop(v, None)
+            else:
+                self.bounds[v] = before
+        del self._learned[mark:]
+
+    def proves_nonnegative(self, p: Poly[A], depth: int = 0) -> bool:
+        """Whether p >= 0 follows."""
+        if self._obvious(p):
+            return True
+        if depth > 6:
+            return False
+        atoms = [v for v in dict.fromkeys(p.atoms()) if all(m.count(v) <= 1 for m in p.terms)]
+        bounded = [v for v in atoms if v in self.bounds]
+        if bounded:
+            v = max(bounded, key=lambda v: (v not in self.sizes, v.serial))
+            k = p.coefficient(v)
+            lows, highs = self.bounds[v]
+            if self.proves_nonnegative(k, depth + 1):
+                ends = lows
+            elif self.proves_nonnegative(-k, depth + 1):
+                ends = highs
+            else:
+                return False
+            rest = p.without(v)
+            return any(self.proves_nonnegative(rest + k * end, depth + 1) for end in ends)
+        for v in atoms:
+            if v in self.floors:
+                dividend, divisor = self.floors[v]
+                c = p.coefficient(v).constant
+                if c is not None and c < 0:
+                    worst = p.without(v) + dividend * Poly[A]({(): Fraction(c) / divisor})
+                    if all(isinstance(x, int) for x in p.terms.values()):  # then p > -1 is enough
+                        worst = worst + Poly[A]({(): 1 - Fraction(1, divisor)})
+                    return self.proves_nonnegative(worst, depth + 1)
+        return self._obvious(self._inhabited(p))
+
+    def _obvious(self, p: Poly[A]) -> bool:
+        """Whether every term is at least 0."""
+        return all(c >= 0 and all(a in self.sizes for a in m) for m, c in p.terms.items())
+
+    def _inhabited(self, p: Poly[A]) -> Poly[A]:
+        """p with n replaced by n' + k where some variable in scope lies in 0 <= v <= n - k, so that n is at least k."""
+        least: dict[A, Coefficient] = {}
+        for lows, highs in self.bounds.values():
+            for low in lows:
+                for high in highs:
+                    gap = high - low
+                    for m, c in gap.terms.items():
+                        n = m[0] if len(m) == 1 else None
+                        if n is not None and c == 1 and n in self.sizes:
+                            rest = gap.without(n).constant
+                            if rest is not None and -rest > least.get(n, 0):
+                                least[n] = -rest
+        return p.substitute(lambda a: Poly.of(a) + Poly[A]({(): least[a]}) if a in least else None)
+
+    def proves_less(self, p: Poly[A], q: Poly[A]) -> bool:
+        """Whether p < q follows."""
+        return self.proves_nonnegative(q - p - 1)

@@ -1,0 +1,147 @@
+"""Which results of a function are array parameters of its, changed: they go in and come out in one place.
+
+    fn f(x: f64[n], …) -> (y: f64[n]) { … y: f64[n] = update x[i] = v … }
+
+A result continues a parameter if it grows from it on every path (`ir/chains.py`). What a function returns is its own,
+so it would have to copy such a parameter at any rate; instead whoever calls it hands over the array, or a copy where
+something still holds that. So a recursion that changes an array passes it along and copies nothing. Functions that
+are called from outside are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Call,
+    Check,
+    Comp,
+    For,
+    Function,
+    If,
+    Program,
+    Stop,
+    Update,
+    Var,
+    While,
+)
+from dlang.ir.chains import Chains
+from dlang.ir.traverse import walk
+
+Continues = dict[str, tuple[tuple[int, int], ...]]
+"""For each function the positions of results, each with that of the parameter which it continues."""
+
+
+def handed_over(program: Program, entries: Sequence[str] = ()) -> Program:
+    """The program in which every function says what it continues; `entries` are called from outside."""
+    called = {let.op.function for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, Call)}
+    inner = {f.name: f for f in program.functions.values() if f.name in called and f.name not in entries}
+    if not any(_pairs(f) for f in inner.values()):
+        return program
+    found = _candidates(inner)
+    while True:
+        kept = {name: _confirmed(inner[name], found) for name in found}
+        if kept == found:
+            break
+        found = kept
+    functions = {name: replace(f, continues=found.get(name, ())) for name, f in program.functions.items()}
+    return replace(program, functions=functions)
+
+
+def _pairs(f: Function) -> list[tuple[int, int]]:
+    """The results that could continue a parameter, with that: arrays of one type."""
+    return [
+        (j, k)
+        for j, result in enumerate(f.results)
+        for k, param in enumerate(f.params)
+        if isinstance(result.type, Array) and result.type == param.type
+    ]
+
+
+def _candidates(functions: dict[str, Function]) -> Continues:
+    """The results that grow from just one parameter on the paths on which they grow from any."""
+    sources = {name: _sources(f) for name, f in functions.items()}
+    reached: dict[str, list[set[int]]] = {name: [set() for _ in f.results] for name, f in functions.items()}
+    grew = True
+    while grew:
+        grew = False
+        for name, f in functions.items():
+            for j, result in enumerate(f.body.results):
+                found = _params_behind(f, result, sources[name], reached)
+                grew |= found != reached[name][j]
+                reached[name][j] = found
+    out: Continues = {}
+    for name, f in functions.items():
+        allowed = set(_pairs(f))
+        pairs = [(j, *params) for j, params in enumerate(reached[name]) if len(params) == 1]
+        taken: dict[int, int] = {}
+        for j, k in pairs:
+            if (j, k) in allowed:
+                taken.setdefault(k, j)
+        out[name] = tuple(sorted((j, k) for k, j in taken.items()))
+    return out
+
+
+def _sources(f: Function) -> dict[Var, tuple[Call, int] | tuple[Atom, ...]]:
+    """What a variable may continue: other variables, or a result of a call the arguments of that."""
+    out: dict[Var, tuple[Call, int] | tuple[Atom, ...]] = {}
+    for let in walk(f.body):
+        op = let.op
+        match op:
+            case Update(array=array):
+                out[let.vars[0]] = (array,)
+            case Stop(arg=arg):
+                out[let.vars[0]] = (arg,)
+            case Check():
+                out.update({v: (s,) for v, s in zip(let.vars, op.subjects, strict=True)})
+            case Comp():
+                out.update({v: (d.into,) for v, d in zip(let.vars, op.destinations, strict=True) if d.into is not None})
+            case If():
+                arms = zip(let.vars, op.then.results, op.otherwise.results, strict=True)
+                out.update({v: (a, b) for v, a, b in arms})
+            case For() | While():
+                ends = zip(let.vars, op.params, op.init, op.body.results[op.early :], strict=True)
+                for v, p, first, value in ends:
+                    out[v] = (p,)
+                    out[p] = (first, value)
+            case Call():
+                out.update({v: (op, j) for j, v in enumerate(let.vars)})
+            case _:
+                pass
+    return out
+
+
+def _params_behind(
+    f: Function,
+    result: Atom,
+    sources: dict[Var, tuple[Call, int] | tuple[Atom, ...]],
+    reached: dict[str, list[set[int]]],
+) -> set[int]:
+    positions = {p: k for k, p in enumerate(f.params) if isinstance(p.type, Array)}
+    found: set[int] = set()
+    seen: set[Atom] = set()
+    work = [result]
+    while work:
+        atom = work.pop()
+        if not isinstance(atom, Var) or atom in seen:
+            continue
+        seen.add(atom)
+        if atom in positions:
+            found.add(positions[atom])
+        match sources.get(atom, ()):
+            case (Call() as call, int(j)):
+                if call.function in reached:
+                    work += [call.args[k] for k in reached[call.function][j]]
+            case atoms:
+                work += [a for a in atoms if isinstance(a, Var)]
+    return found
+
+
+def _confirmed(f: Function, found: Continues) -> tuple[tuple[int, int], ...]:
+    """Those of the pairs that hold on every path if those of all functions do."""
+    chains = Chains(continues=found)
+    chains.add(f.body)
+    return tuple([(j, k) for j, k in found[f.name] if chains.root(f.body.results[j], 0) is f.params[k]])

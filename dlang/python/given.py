@@ -1,0 +1,66 @@
+"""What Python's values plainly are, before they are compared with types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlang.polynomials import Poly
+from dlang.specialize.structs import declaration
+from dlang.typecheck import types as ty
+from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeData, TypeVar
+
+
+def is_weak(value: Any) -> bool:
+    """Whether a value takes the dtype that is asked for: Python's numbers, and lists of them."""
+    return isinstance(value, int | float | list) and not isinstance(value, np.generic)
+
+
+def type_of(value: Any) -> Type | None:
+    """The type that a structure plainly has, with variables for what is in it; None for what is none."""
+    if isinstance(value, tuple):
+        return ty.TypeTuple(tuple([TypeVar(0) for _ in value])) if value else None
+    if isinstance(value, list):
+        inner = type_of(first(value))
+        axes = tuple([Size(Poly.of(SizeVar(0))) for _ in range(_depth(value))])
+        return None if inner is None else ty.TypeArray(inner, Shape(axes))
+    decl = declaration(value)
+    return None if decl is None else TypeData(decl, tuple([_fresh(p) for p in decl.params]))
+
+
+def first(value: Any) -> Any:
+    """What a nested list begins with."""
+    while isinstance(value, list):
+        value = value[0] if value else None
+    return value
+
+
+def _depth(value: Any) -> int:
+    depth = 0
+    while isinstance(value, list):
+        depth, value = depth + 1, value[0] if value else None
+    return depth
+
+
+def _fresh(v: ty.Var) -> Type | Size | Shape:
+    match v:
+        case TypeVar():
+            return TypeVar(0)
+        case SizeVar():
+            return Size(Poly.of(SizeVar(0)))
+        case RowVar():
+            return Shape((), RowVar(0), ())
+
+
+def weight(weak: tuple[Any, TypeVar]) -> int:
+    """Of what says little: integers may be floats, and None any enum that has such a variant."""
+    value, _ = weak
+    return 2 if value is None else 1 if isinstance(value, int) else 0
+
+
+def turn(value: Any) -> int:
+    """When an argument is matched: the later, the less it says of what variables stand for."""
+    if value is None or hasattr(type(value), "__dlang_variant__"):
+        return 1 if getattr(value, "__dataclass_fields__", None) else 3
+    return 2 if is_weak(value) else 0

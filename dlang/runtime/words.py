@@ -1,0 +1,76 @@
+"""Scalars as compiled code has them: words of 8 bytes, texts by their numbers."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from dlang.ir.anf import FLOATS
+from dlang.ir.rounding import rounded
+
+NUMPY = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
+    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
+    "bool": "bool", "str": "int64",
+}  # fmt: skip
+"""The dtypes of NumPy that lie in memory as ours do; of a node its address."""
+
+
+def memory_dtype(dtype: str) -> str:
+    """The dtype of NumPy of an element in memory."""
+    return NUMPY.get(dtype, "int64")
+
+
+@dataclass(slots=True)
+class Strings:
+    """Texts and the numbers that stand for them in compiled code: equal texts have one number."""
+
+    texts: list[str] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def number(self, text: str) -> int:
+        found = self.numbers.get(text)
+        if found is None:
+            with self.lock:  # several threads may run at once
+                found = self.numbers.get(text)
+                if found is None:
+                    self.texts.append(text)
+                    found = self.numbers[text] = len(self.texts) - 1
+        return found
+
+
+def word_of(value: Any, dtype: str) -> int:
+    """A scalar as 8 bytes, signed."""
+    if dtype == "f64":
+        return int(struct.unpack("<q", struct.pack("<d", float(value)))[0])
+    if dtype in FLOATS:
+        return int(struct.unpack("<i", struct.pack("<f", rounded(float(value), dtype)))[0])
+    word = int(value) & (2**64 - 1)
+    return word - 2**64 if word >= 2**63 else word
+
+
+def scalar_of(word: int, dtype: str) -> Any:
+    """A scalar from 8 bytes, unsigned."""
+    match dtype:
+        case "f64":
+            return struct.unpack("<d", struct.pack("<Q", word))[0]
+        case "f32" | "f16" | "bf16":
+            return struct.unpack("<f", struct.pack("<I", word & 0xFFFFFFFF))[0]
+        case "bool":
+            return bool(word & 1)
+        case "str":
+            return word
+    bits = int(dtype[1:])
+    word &= 2**bits - 1
+    return word - 2**bits if dtype[0] == "i" and word >= 2 ** (bits - 1) else word
+
+
+def scalar_class(dtype: str) -> Any:
+    """The class of NumPy's scalars; bf16 is in f32."""
+    import numpy as np
+
+    return np.float32 if dtype == "bf16" else np.dtype(NUMPY[dtype]).type

@@ -1,0 +1,218 @@
+"""Binders: what they range over, and what their names stand for at a point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Lit, Size, poly
+from dlang.specialize.analysis import binder_children, mentioned, pattern_locals, walk
+from dlang.specialize.effects import acts_in
+from dlang.specialize.frame import Frame
+from dlang.specialize.indexing import Element, leading_shape, select
+from dlang.specialize.patterns import bind_pattern
+from dlang.specialize.randomness import Points, at, draws_in, points, restart
+from dlang.specialize.values import ScalarV, Value
+from dlang.typecheck import core
+from dlang.typecheck import types as ty
+
+Index = Sequence[Size]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A binder whose range is known: `bind` makes its names stand for a place.
+
+    The place is given by the indices of the binders up to this one, the last its own: 0 <= index[-1] < size.
+    """
+
+    size: Size
+    name: str
+    bind: Callable[[Frame, Index], None]
+
+
+def bound(f: Frame, b: core.Binder) -> Bound:
+    """Evaluates what bounds a binder."""
+    e = f.emitter
+    match b:
+        case core.Count(local, size, expression, span):
+            with e.at(span):
+                if expression is not None:
+                    known = e.poly(e.cast("i64", f.atom(expression)))
+                    bind_size(f, size, known)
+                n = f.size(size)
+            return Bound(n, local.name, lambda g, at: bind_index(g, local, at[-1]))
+        case core.Each(pattern, array, size, span):
+            xs = f.eval(array)
+            n = leading_shape(xs)[0]
+            bind_size(f, size, n)
+
+            def each(g: Frame, at: Index) -> None:
+                bind_pattern(g, pattern, select(g, xs, [Element(at[-1])]))
+
+            return Bound(n, "i", each)
+        case core.Range(pattern, low, high, step, size, span):
+            with e.at(span):
+                first = e.poly(f.atom(low))
+                last = e.poly(f.atom(high))
+                stride = f.atom(step) if step is not None else Lit(1, "i64")
+                s, length = steps(f, first, last, stride)
+                bind_size(f, size, length)
+
+            def ranged(g: Frame, at: Index) -> None:
+                bind_pattern(g, pattern, ScalarV(g.emitter.atom(first + at[-1] * s)))
+
+            return Bound(length, "k", ranged)
+
+
+def steps(f: Frame, first: Size, last: Size, stride: Atom) -> tuple[Size, Size]:
+    """The step of a range, checked unless it is a literal, and how many steps lead to its end."""
+    e = f.emitter
+    if isinstance(stride, Lit) and stride.value != 0:
+        s = int(stride.value)
+        length = last - first if s > 0 else first - last
+        return poly(s), length if abs(s) == 1 else e.floor(length + (abs(s) - 1), poly(abs(s)))
+    zero = Lit(0, "i64")
+    (stride,) = e.check(e.prim("ne", stride, zero), "E0802", ("the step of a range is 0",), (), (stride,))
+    up = e.prim("gt", stride, zero)
+    span = e.prim("select", up, e.atom(last - first), e.atom(first - last))
+    size = e.prim("select", up, stride, e.prim("neg", stride))
+    return poly(stride), e.floor(poly(span) + poly(size) - 1, poly(size))
+
+
+# ---- binders that depend on those before them ------------------------------------------------------------------------
+def with_chosen(binders: Sequence[core.Binder]) -> Iterator[tuple[core.Binder, bool]]:
+    """Each binder with whether what it ranges over mentions what those before it bind."""
+    before: set[object] = set()
+    for b in binders:
+        own = [n for source in binder_children(b) for n in mentioned(source)]
+        yield b, bool(before.intersection(own))
+        before.update([b.local] if isinstance(b, core.Count) else pattern_locals(b.pattern))
+
+
+def ragged(f: Frame, binders: Sequence[core.Binder]) -> int | None:
+    """The first binder of which it depends on those before it how long its range is."""
+    for k, (b, chosen) in enumerate(with_chosen(binders)):
+        if chosen and not known(f, b.size):
+            return k
+    return None
+
+
+def known(f: Frame, size: ty.Size) -> bool:
+    """Whether what a size mentions has a value here."""
+    return all(
+        known(f, a.dividend) and known(f, a.divisor) if isinstance(a, ty.Floor) else a in f.bindings
+        for a in ty.resolve_size(size).poly.atoms()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A binder over what binders before it chose. drawn: the levels of what it draws, which are theirs."""
+
+    binder: core.Binder
+    drawn: Points | None
+
+    def at(self, f: Frame, before: Index) -> Bound:
+        """Its range where the binders before it are at a place."""
+        with self.level(f, before):
+            return bound(f, self.binder)
+
+    def array(self, f: Frame, before: Index) -> Value:
+        """The array that it ranges over."""
+        assert isinstance(self.binder, core.Each)
+        with self.level(f, before):
+            return f.eval(self.binder.array)
+
+    @contextmanager
+    def level(self, f: Frame, before: Index) -> Iterator[None]:
+        """At the same place the same is drawn, however often it is looked at."""
+        if self.drawn is None:
+            yield
+            return
+        restart(self.drawn)
+        with at(f, self.drawn, [f.emitter.atom(i) for i in before]):
+            yield
+
+
+def chosen(f: Frame, b: core.Binder) -> Chosen:
+    return Chosen(b, points(f, draws_in(f, *binder_children(b))))
+
+
+def is_part(b: core.Binder | core.Expr) -> bool:
+    """Whether a range is one of integers, or a part of an array that is there: to find an element costs nothing."""
+    match b:
+        case core.Count() | core.Range() | core.Ref():
+            return True
+        case core.Each():
+            return is_part(b.array)
+        case core.Project():
+            return is_part(b.value)
+        case core.Builtin(name="zip" | "reverse"):
+            return all(map(is_part, b.args))
+        case core.Index():
+            return is_part(b.base)
+        case _:
+            return False
+
+
+def bind_size(f: Frame, size: ty.Size, known: Size) -> None:
+    """A size that the checker left open is what the bound turned out to be."""
+    a = ty.resolve_size(size).poly.atom
+    if isinstance(a, ty.SizeVar) and a not in f.bindings:
+        f.bindings[a] = known
+
+
+def bind_index(f: Frame, local: core.Local, at: Size) -> None:
+    f.env[local] = ScalarV(f.emitter.atom(at))
+    if local.size is not None:
+        f.bindings[local.size] = at
+
+
+def bind_all(f: Frame, binders: Sequence[Bound], index: Index) -> None:
+    for k, b in enumerate(binders):
+        b.bind(f, index[: k + 1])
+
+
+def open_variables(f: Frame, c: core.Comprehension) -> None:
+    """What a `var` of unknown size holds may bound an index: its sizes are found before what mentions it runs."""
+    for part in parts_of(c):
+        for node in walk(part):
+            if isinstance(node, core.Ref) and node.opened and node.local in f.env:
+                f.bind_sizes(node.type, f.env[node.local], node.opened)
+
+
+# ---- what runs at a point --------------------------------------------------------------------------------------------
+@contextmanager
+def inside(f: Frame, places: Points | None, index: Sequence[Atom], token: anf.Var | None = None) -> Iterator[None]:
+    """At a point of a comprehension. Without a token nothing may touch the world there: points have no order."""
+    before, f.world.token = f.world.token, token
+    try:
+        with at(f, places, index):
+            yield
+    finally:
+        f.world.token = before
+
+
+def places_of(f: Frame, c: core.Comprehension) -> Points | None:
+    """The levels of the elements, where something is drawn."""
+    return points(f, draws_in(f, *parts_of(c)))
+
+
+def parts_of(c: core.Comprehension) -> list[core.Expr]:
+    """What runs at every point."""
+    return [c.element] if c.condition is None else [c.condition, c.element]
+
+
+def acts(f: Frame, c: core.Comprehension) -> bool:
+    """Whether what runs at the points touches the world: then they come in order."""
+    if f.world.token is None:
+        return False
+    sources = [x for b, later in with_chosen(c.binders) if later for x in binder_children(b)]
+    return acts_in(f.env, *parts_of(c), *sources)
+
+
+def axes_of(f: Frame, binders: Sequence[Bound]) -> tuple[anf.Axis, ...]:
+    return tuple([f.emitter.axis(b.size, b.name) for b in binders])

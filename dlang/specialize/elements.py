@@ -1,0 +1,153 @@
+"""The elements of a comprehension, leaf by leaf: what is computed at every point becomes an array for each leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Keep, Let, Scalar, Size, fresh, poly
+from dlang.ir.traverse import refresh
+from dlang.specialize.binders import Index, inside
+from dlang.specialize.frame import Frame, unsupported
+from dlang.specialize.randomness import Points
+from dlang.specialize.values import ArrayV, Many, ScalarV, Value, leaves, rebuild
+from dlang.specialize.zeros import zeros
+from dlang.typecheck import core
+
+
+def elements(
+    f: Frame,
+    element: core.Expr,
+    axes: tuple[anf.Axis, ...],
+    enter: Callable[[], Index],
+    places: Points | None,
+) -> Value:
+    """The array of the elements at every point of the axes.
+
+    enter: binds the names of the binders at a point, and says what their indices are.
+    """
+    with f.block() as lets:
+        index = enter()
+        with inside(f, places, [f.emitter.atom(i) for i in index]):
+            value = f.eval(element)
+    return collect(f, axes, lets, value)
+
+
+def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> Value:
+    """The arrays of the leaves of `value`, computed by `lets` at every point of the axes."""
+    e = f.emitter
+    shape = tuple([a.highs[0] for a in axes])
+    index = tuple([poly(a.var) for a in axes])
+    parts = list(leaves(value))
+    if all(isinstance(p.type, Scalar) for p in parts):
+        destinations = tuple([Keep(shape, index, "set") for _ in parts])
+        dtypes = tuple([p.type.dtype for p in parts if isinstance(p.type, Scalar)])
+        outs = e.comp(axes, lets, tuple(parts), destinations, dtypes)
+        return gathered(value, outs, shape)
+    same_sizes(f, axes, lets, value)
+    if any(isinstance(let.op, anf.For | anf.While | anf.Call | anf.Derivative | anf.Library) for let in lets):
+        return sequential(f, axes, lets, value)
+    made: list[anf.Var] = []
+    for p in parts:
+        if isinstance(p.type, Scalar):
+            body, at = lets, axes
+            (out,) = e.comp(at, body, (p,), (Keep(shape, index, "set"),), (p.type.dtype,))
+        else:
+            assert isinstance(p.type, anf.Array) and isinstance(p, anf.Var)
+            inner = tuple([e.axis(s, "j") for s in p.type.shape])
+            with f.block() as body:
+                e.lets.extend(lets)
+                x = e.read(p, tuple([poly(a.var) for a in inner]))
+            full = (*axes, *inner)
+            keep = Keep(shape + p.type.shape, tuple([poly(a.var) for a in full]), "set")
+            (out,) = e.comp(full, body, (x,), (keep,), (p.type.dtype,))
+        made.append(out)
+        # Each leaf has a pass of its own: a variable is bound once, so the next one computes fresh copies.
+        axes, lets, parts_left = renewed(f, axes, lets, parts)
+        index = tuple([poly(a.var) for a in axes])
+        parts[:] = parts_left
+    return gathered(value, made, shape)
+
+
+def same_sizes(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> None:
+    """The sizes of an element are known outside of the comprehension."""
+    inner = {a.var for a in axes} | defined(lets)
+    for p in leaves(value):
+        if isinstance(p.type, anf.Array) and any(s.mentions(inner) for s in p.type.shape):
+            raise unsupported("a comprehension whose elements differ in size", f.emitter.span)
+
+
+def renewed(
+    f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], parts: list[Atom]
+) -> tuple[tuple[anf.Axis, ...], list[Let], list[Atom]]:
+    """A copy of a body over fresh axes."""
+    e = f.emitter
+    fresh_axes = tuple([e.axis(a.highs[0], a.var.name) for a in axes])
+    mapping: dict[anf.Var, anf.Atom | Size] = {a.var: b.var for a, b in zip(axes, fresh_axes, strict=True)}
+    block = refresh(anf.Block(tuple(lets), tuple(parts)), mapping)
+    return fresh_axes, list(block.lets), list(block.results)
+
+
+def defined(lets: list[Let]) -> set[anf.Var]:
+    return {v for let in lets for v in let.vars}
+
+
+def gathered(value: Value, outs: list[anf.Var] | tuple[anf.Var, ...], shape: tuple[Size, ...]) -> Value:
+    """The array of values like `value`, from the arrays of its leaves."""
+    if isinstance(value, ScalarV | ArrayV):
+        return ArrayV(outs[0])
+    if isinstance(value, Many):
+        # An array of arrays of structures is one array: its axes are in one list.
+        return Many(shape + value.shape, rebuild(value.element, iter(outs)))
+    return Many(shape, rebuild(value, iter(outs)))
+
+
+def sequential(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> Value:
+    """Each point runs once, and what it gives is stored in turn: for arrays that are made by loops or calls."""
+    e = f.emitter
+    shape = tuple([a.highs[0] for a in axes])
+    parts = list(leaves(value))
+    state: list[anf.Var] = []
+    for p in parts:
+        assert isinstance(p.type, Scalar | anf.Array)
+        own = p.type.shape if isinstance(p.type, anf.Array) else ()
+        state.append(zeros(f, shape + own, p.type.dtype))
+
+    def nest(depth: int, current: Sequence[Atom]) -> list[Atom]:
+        if depth == len(axes):
+            e.lets.extend(lets)
+            index = tuple([poly(a.var) for a in axes])
+            return [stored(f, _var(c), index, p) for c, p in zip(current, parts, strict=True)]
+        params = [fresh("rows", c.type) for c in current]
+        with f.block() as body:
+            results = nest(depth + 1, params)
+        loop = anf.For(
+            axes[depth].var,
+            poly(0),
+            axes[depth].highs[0],
+            tuple(params),
+            tuple(current),
+            anf.Block(tuple(body), tuple(results)),
+        )
+        return list(e.emit(loop, *[c.type for c in current], name="rows"))
+
+    return gathered(value, list(map(_var, nest(0, state))), shape)
+
+
+def _var(a: Atom) -> anf.Var:
+    assert isinstance(a, anf.Var)
+    return a
+
+
+def stored(f: Frame, array: anf.Var, index: tuple[Size, ...], part: Atom) -> anf.Var:
+    e = f.emitter
+    assert isinstance(array.type, anf.Array)
+    if isinstance(part.type, Scalar):
+        return e.emit(anf.Update(array, index, part), array.type, name=array.name)[0]
+    assert isinstance(part, anf.Var) and isinstance(part.type, anf.Array)
+    inner = tuple([e.axis(s, "j") for s in part.type.shape])
+    where = tuple([poly(a.var) for a in inner])
+    with f.block() as lets:
+        x = e.read(part, where)
+    keep = Keep(array.type.shape, index + where, "set", array)
+    return e.comp(inner, lets, (x,), (keep,), (array.type.dtype,), array.name)[0]

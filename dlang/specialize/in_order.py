@@ -1,0 +1,226 @@
+"""Comprehensions that touch the world: loops, in which the points come one after another, the last binder fastest.
+
+What a binder ranges over is computed where it is entered, as in a `for`. With a condition, or where the ranges differ
+in length, the elements are counted as they come: if it is not known how many there may be, their array grows, to twice
+its size and a little whenever it is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from dlang.ir import anf
+from dlang.ir.anf import Array, Atom, Block, Lit, Scalar, Size, Token, Type, Var, fresh, poly
+from dlang.ir.traverse import walk
+from dlang.specialize.binders import Bound, Chosen, Index, bound, chosen, known, open_variables, places_of, with_chosen
+from dlang.specialize.elements import gathered, stored
+from dlang.specialize.emitter import I64
+from dlang.specialize.frame import Frame, unsupported
+from dlang.specialize.randomness import Points, at, restart
+from dlang.specialize.values import Value, leaves
+from dlang.specialize.zeros import zeros
+from dlang.typecheck import core
+
+Start = Callable[[Sequence[Type]], list[Atom]]
+"""The state before a point, once it is known what the leaves of an element are like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What runs at the point of an index."""
+
+    condition: Callable[[], Atom] | None
+    element: Callable[[Index], Value]
+
+
+@dataclass(slots=True)
+class Rows:
+    """What the loops carry: the number of elements (`counts`), for how many there is room (`grows`), their arrays."""
+
+    counts: bool
+    grows: bool
+    shape: tuple[Size, ...]  # of the arrays, where there is room for all elements from the start
+    value: Value | None = None  # an element
+    leaves: list[Type] = field(default_factory=list)
+
+    def formals(self) -> list[Var]:
+        """Fresh variables for a state."""
+        count = [fresh("k", I64)] if self.counts else []
+        room = [fresh("room", I64)] if self.grows else []
+        shape = (poly(room[0]),) if self.grows else self.shape
+        return [*count, *room, *[fresh("rows", array(shape, t)) for t in self.leaves]]
+
+
+def array(shape: tuple[Size, ...], leaf: Type) -> Array:
+    assert isinstance(leaf, Scalar | Array)
+    return Array(leaf.dtype, shape + (leaf.shape if isinstance(leaf, Array) else ()))
+
+
+def in_order(f: Frame, c: core.Comprehension, flat: bool = False) -> Value:
+    """The elements in order. flat: in one array of however many there are, as with a condition."""
+    e = f.emitter
+    open_variables(f, c)
+    binders: list[Bound | Chosen] = []
+    sizes: list[Size] = []
+    for b, later in with_chosen(c.binders):
+        found = chosen(f, b) if later else bound(f, b)
+        binders.append(found)
+        if isinstance(found, Bound):
+            sizes.append(e.checked_size(found.size, "the size of a comprehension"))
+        elif known(f, b.size):
+            sizes.append(f.size(b.size))
+    counts = flat or c.condition is not None
+    grows = len(sizes) < len(binders)
+    total = poly(1)
+    for s in sizes:
+        total = total * s
+    if grows and not counts:
+        raise unsupported("a range that differs from element to element of a comprehension", c.span)
+    rows = Rows(counts, grows, (total,) if counts else tuple(sizes))
+    condition = c.condition
+    here = Point(None if condition is None else lambda: f.bool(condition), lambda _: f.eval(c.element))
+    out = nest(f, here, rows, binders, places_of(f, c), [], lambda _: first(f, rows))
+    assert rows.value is not None
+    if not counts:
+        return gathered(rows.value, [v for v in out if isinstance(v, Var)], tuple(sizes))
+    k, arrays = out[0], out[2 if grows else 1 :]
+    assert isinstance(k, Var)
+    e.facts.size(k)
+    if c.opened is not None:
+        f.bindings[c.opened] = poly(k)
+    return gathered(rows.value, [beginning(f, a, k) for a in arrays], (poly(k),))
+
+
+def each_in_order(f: Frame, shape: tuple[Size, ...], element: Callable[[Index], Value], places: Points | None) -> Value:
+    """The values at every index of a shape."""
+    rows = Rows(False, False, shape)
+    binders = [Bound(s, "i", lambda _, at: None) for s in shape]
+    out = nest(f, Point(None, element), rows, binders, places, [], lambda _: first(f, rows))
+    assert rows.value is not None
+    return gathered(rows.value, [v for v in out if isinstance(v, Var)], shape)
+
+
+def first(f: Frame, rows: Rows) -> list[Atom]:
+    """No elements, in arrays with room for all of them, or for none."""
+    shape = (poly(0),) if rows.grows else rows.shape
+    empty = [zeros(f, a.shape, a.dtype) for a in [array(shape, t) for t in rows.leaves]]
+    return [*[Lit(0, "i64")] * (rows.counts + rows.grows), *empty]
+
+
+def beginning(f: Frame, a: Atom, k: Var) -> Var:
+    """The first k rows."""
+    assert isinstance(a, Var) and isinstance(a.type, Array)
+    axes = tuple([fresh("i", I64) for _ in a.type.shape])
+    return f.emitter.view(a, axes, (poly(k), *a.type.shape[1:]), tuple([poly(i) for i in axes]))
+
+
+def nest(
+    f: Frame,
+    here: Point,
+    rows: Rows,
+    binders: Sequence[Bound | Chosen],
+    places: Points | None,
+    index: list[Size],
+    start: Start,
+) -> list[Atom]:
+    """The state after all points below a place."""
+    e, world = f.emitter, f.world
+    depth = len(index)
+    if depth == len(binders):
+        restart(places)
+        with at(f, places, [e.atom(i) for i in index]):
+            return point(f, here, rows, index, start)
+    binder = binders[depth]
+    b = binder if isinstance(binder, Bound) else binder.at(f, index)
+    before, token = world.token, fresh("world", Token())
+    assert before is not None
+    i = e.axis(b.size, b.name).var
+    params: list[Var] = []
+
+    def entered(_: Sequence[Type]) -> list[Atom]:
+        params.extend(rows.formals())
+        return list(params)
+
+    world.token = token
+    with f.block() as body:
+        b.bind(f, [*index, poly(i)])
+        after = nest(f, here, rows, binders, places, [*index, poly(i)], entered)
+        results = (*after, world.token)
+    world.token = before
+    if depth == 0:
+        same_size(f, body, rows)
+    init = start(rows.leaves)
+    out = [*rows.formals(), fresh("world", Token())]
+    loop = anf.For(i, poly(0), b.size, (*params, token), (*init, before), Block(tuple(body), results))
+    e.bind(loop, tuple(out))
+    world.token = out.pop()
+    return list(out)
+
+
+def point(f: Frame, here: Point, rows: Rows, index: Index, start: Start) -> list[Atom]:
+    """The state after a point: with its element, if the condition holds."""
+    e, world = f.emitter, f.world
+    before = world.token
+    assert before is not None
+    if here.condition is None:
+        return element(f, here, rows, index, start)[1]
+    holds = here.condition()
+    asked = world.token
+    with f.block() as then:
+        state, made = element(f, here, rows, index, start)
+        assert world.token is not None and asked is not None
+        yes = Block(tuple(then), (*made, world.token))
+    out = [*rows.formals(), fresh("world", Token())]
+    e.bind(anf.If(holds, yes, Block((), (*state, asked))), tuple(out))
+    world.token = out.pop()
+    return list(out)
+
+
+def element(f: Frame, here: Point, rows: Rows, index: Index, start: Start) -> tuple[list[Atom], list[Atom]]:
+    """The state before an element and after it."""
+    e = f.emitter
+    rows.value = here.element(index)
+    parts = list(leaves(rows.value))
+    rows.leaves = [p.type for p in parts]
+    state = start(rows.leaves)
+    count: list[Atom] = []
+    room: list[Atom] = []
+    arrays = state
+    if rows.counts:
+        count, arrays = [e.prim("add", state[0], Lit(1, "i64"))], state[1:]
+    if rows.grows:
+        room, arrays = roomy(f, rows, state[0], arrays[0], arrays[1:])
+    place = (e.poly(state[0]),) if rows.counts else tuple(index)
+    made = [stored(f, a, place, p) for a, p in zip(map(variable, arrays), parts, strict=True)]
+    return state, [*count, *room, *made]
+
+
+def roomy(f: Frame, rows: Rows, count: Atom, room: Atom, arrays: Sequence[Atom]) -> tuple[list[Atom], list[Atom]]:
+    """The room, and the arrays, with a place for one more element."""
+    e = f.emitter
+    full = e.prim("ge", count, room)
+    with e.block() as more:
+        added = e.prim("add", room, Lit(8, "i64"))
+        wider = e.prim("add", room, added)
+        grown: list[Atom] = [wider]
+        for a, t in zip(map(variable, arrays), rows.leaves, strict=True):
+            rest = array((poly(added),), t)
+            whole = anf.Concat((a, zeros(f, rest.shape, rest.dtype)))
+            grown += e.emit(whole, array((poly(wider),), t), name="rows")
+    out = rows.formals()[1:]
+    e.bind(anf.If(full, Block(tuple(more), tuple(grown)), Block((), (room, *arrays))), tuple(out))
+    return [out[0]], list(out[1:])
+
+
+def variable(a: Atom) -> Var:
+    assert isinstance(a, Var)
+    return a
+
+
+def same_size(f: Frame, body: Sequence[anf.Let], rows: Rows) -> None:
+    """The sizes of an element are known outside."""
+    inside = {v for let in walk(Block(tuple(body), ())) for v in let.vars}
+    for t in rows.leaves:
+        if isinstance(t, Array) and any(s.mentions(inside) for s in t.shape):
+            raise unsupported("a comprehension whose elements differ in size", f.emitter.span)

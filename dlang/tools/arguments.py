@@ -1,0 +1,47 @@
+"""The command line: as argparse reads it, but that what is misspelt is told what it may have meant."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any, NoReturn
+
+from dlang.spelling import closest
+
+_CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<found>[^']*)' \(choose from (?P<known>.*)\)")
+_VALUE = re.compile(r"argument (?P<what>\S+): invalid (?P<type>\S+) value: '(?P<found>.*)'", re.DOTALL)
+_UNKNOWN = re.compile(r"unrecognized arguments: (?P<found>\S+)")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose options are written out in full."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **settings})
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with the code 2."""
+        super().error(self.said(message))
+
+    def said(self, message: str) -> str:
+        if match := _CHOICE.fullmatch(message):
+            known = re.findall(r"[\w-]+", match["known"])
+            what = match["what"].split("/")[0]
+            return f"{what}: there is no `{match['found']}`, only {', '.join(known)}{_asked(match['found'], known)}"
+        if match := _VALUE.fullmatch(message):
+            wanted = "a number" if match["type"] == "number" else match["type"]
+            return f"{match['what'].split('/')[0]}: expected {wanted}, found `{match['found']}`"
+        if match := _UNKNOWN.match(message):
+            actions = list(self._actions)
+            for action in self._actions:
+                commands = action.choices.values() if isinstance(action.choices, dict) else ()
+                actions += [a for command in commands for a in command._actions]
+            options = [o for action in actions for o in action.option_strings]
+            found = match["found"].partition("=")[0]
+            return f"there is no option `{found}`{_asked(found, options)}" if found.startswith("-") else message
+        return message
+
+
+def _asked(found: str, known: list[str]) -> str:
+    close = closest(found, known)
+    return "" if close is None else f"; did you mean `{close}`?"

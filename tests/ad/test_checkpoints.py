@@ -1,0 +1,141 @@
+"""`checkpoint`: right derivatives, memory like the root of the trips, one more run of the body."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Program
+from dlang.ir.interpreter import Interpreter
+from dlang.optimize.pipeline import optimise
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
+from tests.ad.support import close
+from tests.specialize.support import lowered
+
+LOOPS = {
+    "counted": "var s = x\n  for k < n { s = sin(s) * x + 0.1 * f64(k) / f64(n) }\n  s",
+    "while": "var s = x\n  var k = 0\n  while k < n { s = sin(s) * x + 0.1\n    k += 1 }\n  s",
+    "until it breaks": "var s = x\n  for k < 2 * n { if k == n { break }\n    s = sin(s) * x + 0.1 }\n  s",
+    "two states": "var (s, v) = (x, 0.0)\n  for k < n { (s, v) = (s + 0.01 * v, v - 0.01 * sin(s)) }\n  s * v",
+    "in an arm": "var s = x\n  if x > 0.0 { for k < n { s = sin(s) * x + 0.1 } } else { s = 1.0 }\n  s",
+    "in a loop": "var s = x\n  for k < n { for j < 3 { s = sin(s) * x + 0.1 } }\n  s",
+}
+TEXT = """
+fn f(x: f64, n: i64) -> f64 {{
+  {}
+}}
+fn value(x: f64, n: i64) -> f64 = f(x, n)
+fn plain(x: f64, n: i64) -> f64 = grad(f)(x, n)
+fn again(x: f64, n: i64) -> f64 = grad(|y: f64| checkpoint(f)(y, n))(x)
+fn twice(x: f64, n: i64) -> f64 = grad(|y: f64| grad(|z: f64| checkpoint(f)(z, n))(y))(x)
+fn plain_twice(x: f64, n: i64) -> f64 = grad(|y: f64| grad(f)(y, n))(x)
+"""
+ARRAYS = """
+fn f(w: f64[m, m], xs: f64[n, m]) -> f64 {
+  var h = zeros(m)
+  for t < n { h = tanh(w @ h + xs[t]) }
+  sum(h)
+}
+fn value(w: f64[m, m], xs: f64[n, m]) -> f64 = f(w, xs)
+fn plain(w: f64[m, m], xs: f64[n, m]) -> (f64[m, m], f64[n, m]) = grad(|p: (f64[m, m], f64[n, m])| f(p.0, p.1))((w, xs))
+fn again(w: f64[m, m], xs: f64[n, m]) -> (f64[m, m], f64[n, m]) =
+  grad(|p: (f64[m, m], f64[n, m])| checkpoint(f)(p.0, p.1))((w, xs))
+"""
+PLACES = """
+fn f(x: f64[n]) -> f64 {
+  var a = x
+  for i in 1..n { a[i] = sin(a[i - 1]) * a[i] }
+  sum(a)
+}
+fn plain(x: f64[n]) -> f64[n] = grad(f)(x)
+fn again(x: f64[n]) -> f64[n] = grad(|y: f64[n]| checkpoint(f)(y))(x)
+"""
+
+
+@cache
+def program(text: str, name: str) -> tuple[Program, str]:
+    made = lowered(text, name)
+    return optimise(made.program, [made.entry.name], verify=True), made.entry.name
+
+
+def counted(text: str, name: str, *args: Any) -> tuple[list[Any], int]:
+    """The results of a function, and its operations."""
+    p, entry = program(text, name)
+    interpreter = Interpreter(p)
+    results = interpreter.run(entry, list(args))
+    return results, interpreter.operations
+
+
+def memory(text: str, name: str, *args: Any) -> int:
+    """The bytes that a compiled run asks the system for."""
+    p, entry = program(text, name)
+    compiled = Engine(Host(io.StringIO())).compile(p, [entry])
+    compiled.run(entry, list(args))
+    context = compiled.engine.contexts[-1]
+    return context.taken + context.peak
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_the_derivative_is_the_one_without_a_checkpoint(loop: str, n: int) -> None:
+    text = TEXT.format(LOOPS[loop])
+    for again, plain in (("again", "plain"), ("twice", "plain_twice")):
+        close(counted(text, again, 0.7, n)[0][0], counted(text, plain, 0.7, n)[0][0], 1e-10)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_the_body_runs_twice_more(loop: str) -> None:
+    """In front of the derivative, for the states, and a segment at a time; one that breaks is counted, too."""
+    text = TEXT.format(LOOPS[loop])
+    more = 3.2 if loop in ("while", "until it breaks") else 2.2
+    for n in (100, 400):
+        (_, value), (_, plain), (_, again) = (counted(text, name, 0.7, n) for name in ("value", "plain", "again"))
+        assert again <= plain + more * value + 100
+
+
+@pytest.mark.parametrize("loop", ["counted", "while", "until it breaks", "two states", "in a loop"])
+def test_memory_grows_like_the_root_of_the_trips(loop: str) -> None:
+    text = TEXT.format(LOOPS[loop])
+    few, many = (memory(text, "again", 0.7, n) for n in (10_000, 1_000_000))
+    assert many <= 15 * few and many < 200_000
+
+
+def test_a_recurrent_network_saves_states_of_segments() -> None:
+    rng = np.random.default_rng(3)
+    w = 0.3 * rng.normal(size=(8, 8))
+    args = {n: (8, n, w, rng.normal(size=(n, 8))) for n in (100, 1600)}
+    for a, b in zip(counted(ARRAYS, "again", *args[100])[0], counted(ARRAYS, "plain", *args[100])[0], strict=True):
+        close(a, b, 1e-10)
+    for n in args:
+        (_, value), (_, plain), (_, again) = (counted(ARRAYS, name, *args[n]) for name in ("value", "plain", "again"))
+        assert again <= plain + 2.2 * value
+    returned = 8 * 8 * 1600
+    assert memory(ARRAYS, "again", *args[1600]) <= 1.3 * returned + 200_000
+    assert memory(ARRAYS, "plain", *args[1600]) >= 2 * returned
+
+
+def test_a_loop_that_changes_elements_is_saved_trip_by_trip() -> None:
+    """Its states would take more: the operations stay in proportion to the trips."""
+    x = np.linspace(0.2, 1.0, 50)
+    close(counted(PLACES, "again", 50, x)[0][0], counted(PLACES, "plain", 50, x)[0][0], 1e-12)
+    few, many = (counted(PLACES, "again", n, np.linspace(0.2, 1.0, n))[1] for n in (100, 1600))
+    assert many <= 17 * few
+
+
+def test_what_is_computed_again_is_not_found_to_be_known() -> None:
+    text = """
+fn f(x: f64[n]) -> f64[n] = exp(sin(cos(tanh(x)))) * sqrt(1.0 + exp(x)) + sin(exp(x))
+fn value(x: f64[n]) -> f64[n] = f(x)
+fn plain(x: f64[n]) -> f64[n] = grad(|y: f64[n]| sum(f(y) * f(y)))(x)
+fn again(x: f64[n]) -> f64[n] = grad(|y: f64[n]| { let z = checkpoint(f)(y)
+  sum(z * z) })(x)
+"""
+    x = np.linspace(0.1, 0.9, 40)
+    found = {name: counted(text, name, 40, x) for name in ("value", "plain", "again")}
+    close(found["again"][0][0], found["plain"][0][0], 1e-12)
+    assert found["again"][1] >= found["plain"][1] + 0.8 * found["value"][1]

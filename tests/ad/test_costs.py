@@ -1,0 +1,196 @@
+"""What derivatives must not do: work for what is not used, sums of zeros, the primal once for each row, memory."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlang.ad.savings import Savings, written
+from dlang.ir.anf import Program
+from dlang.ir.interpreter import Interpreter
+from dlang.optimize.pipeline import optimise
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
+from tests.specialize.support import lowered
+
+
+@cache
+def program(text: str, name: str) -> tuple[Program, str]:
+    made = lowered(text, name)
+    return optimise(made.program, [made.entry.name], verify=True), made.entry.name
+
+
+def run(text: str, name: str, args: Sequence[Any]) -> Interpreter:
+    """The interpreter after a run, with its counts."""
+    p, entry = program(text, name)
+    interpreter = Interpreter(p)
+    interpreter.run(entry, list(args))
+    return interpreter
+
+
+# ---- no work for what is not used ------------------------------------------------------------------------------------
+UNUSED = """
+fn both(x: f64[n]) -> (f64, f64) = (sum(x * x), sum(exp(sin(cos(x)))))
+fn first(x: f64[n]) -> f64[n] = grad(|y: f64[n]| both(y).0)(x)
+fn direct(x: f64[n]) -> f64[n] = grad(|y: f64[n]| sum(y * y))(x)
+fn stopped(x: f64[n]) -> f64[n] = grad(|y: f64[n]| sum(y * y) + stop_gradient(sum(y)))(x)
+fn pulled(x: f64[n], g: f64) -> f64[n] = vjp(both, x).1((g, 0.0))
+"""
+
+
+def test_an_output_that_is_not_used_costs_nothing() -> None:
+    x = np.linspace(0.1, 1.0, 50)
+    assert run(UNUSED, "first", [50, x]).operations == run(UNUSED, "direct", [50, x]).operations
+    assert run(UNUSED, "stopped", [50, x]).operations == run(UNUSED, "direct", [50, x]).operations
+
+
+WHICH = """
+fn f(x: f64[n], y: f64[n, n]) -> f64 = sum(sin(x[i]) * y[i, j] for i < n, j < n)
+fn of_x(x: f64[n], y: f64[n, n]) -> f64[n] = grad(f, wrt = x)(x, y)
+fn of_both(x: f64[n], y: f64[n, n]) -> (f64[n], f64[n, n]) = grad(f, wrt = (x, y))(x, y)
+"""
+
+
+def test_a_parameter_that_is_not_asked_for_costs_nothing() -> None:
+    args = [20, np.linspace(0.1, 1.0, 20), np.ones((20, 20))]
+    assert run(WHICH, "of_x", args).operations < 0.7 * run(WHICH, "of_both", args).operations
+
+
+# ---- zeros are not made ----------------------------------------------------------------------------------------------
+ZEROS = """
+fn one(x: f64[n], m: i64) -> f64 {
+  var s = 0.0
+  for k < m { s += sin(x[k % 7]) }
+  s
+}
+fn slope(x: f64[n], m: i64) -> f64[n] = grad(one)(x, m)
+fn early(x: f64[n, n], m: i64) -> f64 {
+  var s = 0.1
+  for k < m { if k == 3 { s = s + sum(x * x) } else { s = sin(s) + x[0, 0] } }
+  s
+}
+fn slope_of_early(x: f64[n, n], m: i64) -> f64[n, n] = grad(early)(x, m)
+"""
+
+
+def test_reads_of_single_elements_add_to_single_elements() -> None:
+    """The cotangent of x is made once: a trip costs the same however long x is."""
+    per_trip = []
+    for n in (10, 1000):
+        few, many = (run(ZEROS, "slope", [n, np.ones(n), m]).operations for m in (10, 110))
+        per_trip.append((many - few) / 100)
+    assert per_trip[0] == per_trip[1] <= 20
+
+
+def test_an_arm_that_is_not_taken_makes_no_zeros() -> None:
+    few, many = (run(ZEROS, "slope_of_early", [30, np.full((30, 30), 0.1), m]).operations for m in (10, 110))
+    assert (many - few) / 100 <= 25
+
+
+# ---- matrices of derivatives share the primal ------------------------------------------------------------------------
+JACOBIAN = """
+fn f(x: f64[n], a: f64[m]) -> f64[m] {
+  let shared = sum(exp(sin(x[i] * x[j])) for i < n, j < n)
+  [shared * x[k % n] + a[k] for k < m]
+}
+fn all(x: f64[n], a: f64[m]) -> f64[m, n] = jacobian(f)(x, a)
+"""
+
+
+def test_the_rows_of_a_jacobian_share_the_value() -> None:
+    """The shared sum has n² terms, which do not come again with every row; a row has n elements."""
+    n = 12
+    x = np.linspace(0.1, 1.0, n)
+    few, many = (run(JACOBIAN, "all", [n, m, x, np.ones(m)]).operations for m in (30, 130))
+    assert (many - few) / 100 <= 40 * n < run(JACOBIAN, "f", [n, 1, x, np.ones(1)]).operations
+
+
+# ---- long loops ------------------------------------------------------------------------------------------------------
+LONG = """
+fn f(x: f64, n: i64) -> f64 {
+  var s = x
+  for k < n { s = 0.999 * sin(s) + 1e-6 * x }
+  s
+}
+fn slope(x: f64, n: i64) -> f64 = grad(f)(x, n)
+fn down(x: f64, n: i64) -> f64 = if n == 0 { x } else { down(0.999 * sin(x) + 1e-6, n - 1) }
+fn slope_of_down(x: f64, n: i64) -> f64 = grad(down)(x, n)
+"""
+
+
+@pytest.mark.parametrize("name", ["slope", "slope_of_down"])
+def test_a_million_trips_take_a_number_or_two_each(name: str) -> None:
+    p, entry = program(LONG, name)
+    compiled = Engine(Host(io.StringIO())).compile(p, [entry])
+    (found,) = compiled.run(entry, [0.7, 1_000_000])
+    context = compiled.engine.contexts[-1]
+    assert np.isfinite(found) and context.taken + context.peak <= (80 if name == "slope_of_down" else 20) * 1_000_000
+
+
+# ---- what is saved ---------------------------------------------------------------------------------------------------
+SAVED = """
+fn f(w: f64[m, m], xs: f64[n, m]) -> f64 {
+  var h = zeros(m)
+  for t < n { h = tanh(w @ h + xs[t]) }
+  sum(h)
+}
+fn slope(w: f64[m, m], xs: f64[n, m]) -> f64[m, m] = grad(f)(w, xs)
+fn again(w: f64[m, m], xs: f64[n, m]) -> f64[m, m] = grad(|v: f64[m, m]| checkpoint(f)(v, xs))(w)
+fn until(x: f64) -> f64 {
+  var y = x
+  while y * y > 2.0 { y = 0.5 * sin(y) * (y + 2.0 / y) }
+  y
+}
+fn slope_of_until(x: f64) -> f64 = grad(until)(x)
+fn cubed(x: f64[n]) -> f64[n] = grad(|y: f64[n]| sum(exp(y) * sin(y)))(x)
+"""
+
+
+def saved(name: str) -> list[str]:
+    found: list[Savings] = []
+    made = lowered(SAVED, name)
+    optimise(made.program, [made.entry.name], saw=found.append)
+    return [line for s in found for line in written(s).splitlines()]
+
+
+def test_what_a_loop_saves_is_reported_for_each_trip_and_in_all() -> None:
+    head, loop, whole = saved("slope")
+    assert head == "# the derivative of test.f(n.0: i64, n.1: i64, w.2: f64[n.0, n.0], xs.3: f64[n.1, n.0]) saves"
+    assert loop.startswith("#   16*n.0 bytes in each of n.1 trips of a loop  # test.dl:4:3")
+    assert whole == "#   16*n.0*n.1 bytes in all"
+
+
+def test_a_checkpoint_is_reported_by_segments() -> None:
+    lines = saved("again")
+    assert any("8*n.0 bytes in each of segments" in line for line in lines), lines
+    assert any("where a loop runs again" in line for line in lines), lines
+
+
+def test_a_loop_of_unknown_length_is_reported_by_nodes() -> None:
+    assert any("bytes in a node for each trip of a loop" in line for line in saved("slope_of_until"))
+
+
+def test_the_product_of_a_chain_saves_no_more_than_its_factors() -> None:
+    assert saved("cubed")[-1] == "#   16*n.0 bytes in all"
+
+
+# ---- what does not change in a loop ----------------------------------------------------------------------------------
+INVARIANT = """
+fn f(w: f64[m, m], x: f64[m], n: i64) -> f64 {
+  var h = x
+  for t < n { h = tanh(exp(w) @ h) }
+  sum(h)
+}
+fn slope(w: f64[m, m], x: f64[m], n: i64) -> f64[m, m] = grad(f)(w, x, n)
+"""
+
+
+def test_what_does_not_change_in_a_loop_is_differentiated_once() -> None:
+    args = [[4, np.full((4, 4), 0.1), np.ones(4), n] for n in (10, 110)]
+    few, many = (run(INVARIANT, "slope", a).counts["Prim"] for a in args)
+    assert (many - few) / 100 <= 40  # of vectors of four; the exponentials of 16 elements are outside

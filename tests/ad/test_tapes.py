@@ -1,0 +1,55 @@
+"""What the two halves of a derivative keep between them, as the whole compiler leaves it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlang.diagnostics import Source
+from dlang.driver import check, errors_of, lower
+from dlang.ir.anf import Construct, Program, While
+from dlang.ir.traverse import walk
+from dlang.listings import request
+
+CHOICE = "fn choice(v: f64) -> f64 = if v > 0.0 { v * v * exp(v) } else { sin(v) * v }\n"
+
+
+def optimised(text: str) -> Program:
+    checked = check(Source("program.dl", text))
+    assert not errors_of(checked)
+    return lower([request(checked.module.functions["f"])], verify=True)[0]
+
+
+def nodes(program: Program) -> int:
+    return sum(isinstance(let.op, Construct) for f in program.functions.values() for let in walk(f.body))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "fn f(x: f64[n]) -> f64[n] = [{ let (y, pull) = vjp(choice, v); pull(y) } for v in x]",
+        "fn f(x: f64) -> f64 { let (y, pull) = vjp(choice, x); pull(pull(y)) }",
+        "fn f(x: f64[n]) -> f64[n] { let (y, pull) = vjp(|x: f64[n]| [choice(v) for v in x], x); pull(y) }",
+        "fn f(x: f64[5]) -> f64[2, 5] = jacobian(|v: f64[5]| [choice(v[0]), v[2] * choice(v[1])])(x)",
+    ],
+)
+def test_a_tape_that_stays_in_the_function_that_made_it_is_no_node(function: str) -> None:
+    assert nodes(optimised(CHOICE + function)) == 0
+
+
+def test_a_tape_that_is_handed_on_is_a_node_of_a_variant_for_each_arm() -> None:
+    assert nodes(optimised(CHOICE + "fn f(x: f64) -> f64 = [vjp(choice, v).1 for v in [x, 2.0]][0](1.0)")) >= 2
+
+
+def test_a_tape_has_nothing_of_large_arms_that_were_not_taken() -> None:
+    text = """
+        fn either(x: f64[n]) -> f64[n] = if sum(x) > 0.0 { let y = sin(x); y * y[0] } else { exp(x) * x[0] }
+        fn f(x: f64[n]) -> f64[n] { let (y, pull) = vjp(either, x); pull(y) }
+    """
+    assert nodes(optimised(text)) == 2
+
+
+def test_a_loop_that_prints_runs_once_and_keeps_a_node_for_each_trip() -> None:
+    text = 'fn f(x: f64) -> f64 = grad(|a: f64| { var y = a; while y < 9.0 { print("."); y *= a }; y })(x)'
+    program = optimised(text)
+    assert nodes(program) == 2  # the empty list, and one that is longer by a trip
+    assert sum(isinstance(let.op, While) for f in program.functions.values() for let in walk(f.body)) == 2

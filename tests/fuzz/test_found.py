@@ -1,0 +1,36 @@
+"""Programs that were found by chance: each was once compiled wrongly, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.compare import disagreement
+from tests.fuzz.derivatives import wrong_derivative
+
+MAIN = "fn main(p: f64[n], q: f64[k], m: f64[n, k], x: f64, j: i64) -> f64"
+
+FOUND = {
+    "a node of one variant is compared with one of another, field by field, where that is never reached": """
+enum Sized<n> { One(f64[n], f64), Two(Sized<n>, f64) }
+MAIN = f64(len([i for i < 3 if (if x < 0.5 { One(q, x) } else { One(q, 0.0) }) == Two(One(q, x), x)]))
+""",
+    "an arm for another variant than the one that is known chooses a function": """
+enum Tree { Leaf(f64, i64), Node(i64, Tree, f64) }
+fn walk(q: f64[k], t: Tree, x: f64) -> f64 = match t {
+  Leaf(a, j) => (if j >= 1 { |y: f64| q[1] } else { |y: f64| x })(a)
+  Node(_, l, a) => walk(q, l, a)
+}
+MAIN = walk(q, Leaf(x, j), x)
+""",
+    "functions that call one another last, with arrays of different sizes": """
+fn chained(q: f64[k], d: i64, s: f64, step: f64 -> f64) -> f64 =
+  if d <= 0 { step(s) } else { chained(q, d - 1, s, |r: f64| step(r * q[1])) }
+MAIN = [|y: f64| y * p[0], |y: f64| chained(q, j % 7, y, |r| r)][j % 2](x)
+""",
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_all_ways_to_run_and_to_differentiate_it_agree(name: str) -> None:
+    text = FOUND[name].replace("MAIN", MAIN)
+    assert disagreement(text) is None and wrong_derivative(text) is None

@@ -1,0 +1,165 @@
+"""What may be given for an argument: values that are almost right, or made by other libraries, never a wrong number."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import dlang
+
+TEXT = """
+struct Point { x: f64, y: f64 }
+fn total(x: f64[n]) -> f64 = sum(x)
+fn turned(x: f64[n, m]) -> f64[m, n] = transpose(x)
+fn whole(x: i64[n]) -> i64 = sum(x)
+fn half(x: f16[n]) -> f16[n] = x
+fn halved(x: f16) -> f16 = x
+fn number(x: f64) -> f64 = x
+fn next(k: i64) -> i64 = k + 1
+fn small(k: i8) -> i8 = k
+fn natural(k: u64) -> u64 = k
+fn any(x) = x
+fn joined(x: str[n]) -> str = "{x}"
+fn names(x: str[n]) -> str[n] = x
+fn sized(n: size, x: f64[n]) -> f64 = sum(x)
+fn made(n: size, m: size) -> f64[n, m] = zeros(n, m)
+fn unit(x: ()) -> i64 = 1
+fn xs(points: Point[n]) -> f64[n] = [p.x for p in points]
+fn table(points: Point[n, m]) -> f64[n, m] = [points[i, j].y for i, j]
+fn maybe(o: Option<f64>, x) = x
+fn cut(x: f64) -> i8 = i8(x)
+"""
+
+
+@pytest.fixture(scope="module", params=["interp", "cpu"])
+def m(request):
+    return dlang.compile(TEXT, request.param)
+
+
+def refusal(call):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(dlang.DlangError) as caught:
+            call()
+    return str(caught.value).splitlines()[0]
+
+
+class Column:
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        if self.array is None:
+            raise TypeError("on another device")
+        return self.array
+
+
+class Tensor:
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_of_other_libraries_are_arrays(m):
+    assert m.total(Column(np.ones(3))) == m.total(Tensor(np.ones(3))) == 3.0
+    assert m.total(np.ones(3).view(type("Sub", (np.ndarray,), {}))) == 3.0
+    assert refusal(lambda: m.total(Column(np.ones(3, np.float32)))).startswith(
+        "error[E0960]: argument `x`: expected f64[n], got an object of class Column that is f32[3]"
+    )
+    assert refusal(lambda: m.total(Column(None))).endswith("got an object of class Column")
+
+
+def test_the_mask_of_an_array_is_never_lost(m):
+    given = np.ma.masked_array([1.0, 2.0], [False, True])
+    assert refusal(lambda: m.total(given)).endswith("got a masked array of float64")
+    assert m.total(given.filled(0.0)) == 1.0
+
+
+def test_arrays_anywhere_in_memory_are_read_right(m):
+    bytes = np.frombuffer(b"\0" + np.arange(3.0).tobytes(), np.uint8)[1:]
+    assert m.total(bytes.view(np.float64)) == 3.0
+    frozen = np.ones(3)
+    frozen.flags.writeable = False
+    assert m.total(frozen) == 3.0 and m.total(np.ones(3, ">f8")) == 3.0
+    assert m.turned(np.asfortranarray(np.arange(6.0).reshape(2, 3))).tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert m.turned(np.broadcast_to(np.arange(2.0), (2, 2))[:, ::-1]).tolist() == [[1, 1], [0, 0]]
+    assert m.turned(np.zeros((0, 3))).shape == (3, 0) and m.made(0, 4).shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        ("total(np.array(1.0))", "expected f64[n], got f64"),
+        ("total((1.0, 2.0))", "got (the float 1.0, the float 2.0)"),
+        ("total(range(3))", "got an object of class range"),
+        ("total(np.array([(1, 2)], 'i4,i4'))", "an array of [('f0', '<i4'), ('f1', '<i4')]"),
+        ("total(np.array([1.0], object))", "got an array of object"),
+        ("total(np.array([1j]))", "got an array of complex128"),
+        ("total([[1.0], [1.0, 2.0]])", "a list whose rows have several lengths"),
+        ("whole([True])", "got a list that is bool[1]"),
+        ("whole([1.0])", "got a list that is f64[1]"),
+        ("whole([2**63])", "got a list that is u64[1]"),
+        ("whole(np.array([1], np.uint64))", "convert it: `.astype(numpy.int64)`"),
+        ("number(True)", "got the bool True"),
+        ("number(10**400)", "got an int of 1329 bits"),
+        ("number(10**5000)", "got an int of 16610 bits"),
+        ("number(np.float32(1))", "got f32"),
+        ("next(2**63)", "got the int 9223372036854775808"),
+        ("next(True)", "got the bool True"),
+        ("next(1.0)", "got the float 1.0"),
+        ("small(128)", "got the int 128"),
+        ("natural(-1)", "got the int -1"),
+        ("sized(2, np.ones(3))", "argument `n`: expected size, n = 3 from `x`, got the int 2"),
+        ("sized(-1, np.ones(3))", "a size is not negative"),
+        ("unit(1)", "expected (), got the int 1"),
+        ("joined(['a', 1])", "expected str[n]"),
+        ("joined('ab')", "expected str[n], got a str"),
+        ("xs((Point(1.0, 2.0),))", "an array of structures is given as a list of them"),
+        ("xs([Point(1.0, 2.0), 3])", "in it the int 3, expected Point"),
+        ("table([[Point(1.0, 2.0)], []])", "its rows have several lengths"),
+        ("any(None)", "got None"),
+        ("any(1j)", "got an object of class complex"),
+    ],
+)
+def test_what_is_almost_right_is_refused(m, call, words):
+    found = refusal(lambda: eval("m." + call.replace("Point(", "m.Point("), {"m": m, "np": np}))
+    assert found.startswith("error[E0960]: argument") and words in found
+
+
+def test_what_no_memory_holds_is_refused(m):
+    for sizes in ((2**62, 1), (2**32, 2**32), (2**33, 2**31), (2**63 - 1, 2**63 - 1), (2**62, 0)):
+        assert refusal(lambda s=sizes: m.made(*s)) == "error[E0806]: the memory is exhausted"
+
+
+def test_numbers_are_converted_as_the_language_says(m):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert m.next(2**63 - 1) == -(2**63) and m.natural(2**64 - 1) == 2**64 - 1
+        assert np.isinf(m.halved(1e6)) and np.isinf(m.half([1e6])[0])
+        assert [m.cut(x) for x in (1e9, -np.inf, np.nan, -1.9)] == [127, -128, 0, -1]
+        assert m.number(2**70) == 2.0**70 and m.number(np.array(2.0)) == 2.0
+
+
+def test_lists_of_texts_and_of_structures_are_arrays(m):
+    assert m.joined(["a", "b"]) == m.joined(np.array(["a", "b"])) == m.joined(np.array(["a", "b"], object))
+    assert list(m.names(["é", ""])) == ["é", ""] and m.names([]).shape == (0,)
+    p = m.Point(1.0, 2.0)
+    assert m.xs([p, p]).tolist() == [1.0, 1.0] and m.xs([]).shape == (0,)
+    assert m.table([[p, p], [p, p]]).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert m.any([p])[0].x == 1.0
+
+
+def test_nothing_is_none_or_an_empty_tuple(m):
+    assert m.unit(None) == m.unit(()) == 1
+
+
+def test_enums_stand_beside_arguments_whose_type_is_open(m):
+    assert m.maybe(m.Some(1.0), 2) == 2 and m.maybe(None, np.float32(2.0)) == np.float32(2.0)
+    assert m.any(m.Some(1.5))._0 == 1.5

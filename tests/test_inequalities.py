@@ -1,0 +1,64 @@
+"""The prover of inequalities: what follows is proven, what does not is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from dlang.inequalities import Facts
+from dlang.polynomials import Poly
+
+
+@dataclass(frozen=True)
+class V:
+    name: str
+    serial: int
+
+
+n, m, h = V("n", 1), V("m", 2), V("h", 3)
+i, j = V("i", 4), V("j", 5)
+N, M, H, I, J = map(Poly.of, (n, m, h, i, j))
+ZERO: Poly[V] = Poly({})
+
+
+@pytest.fixture
+def facts() -> Facts[V]:
+    """n and m are sizes, 0 <= i < n, 0 <= j < m, h = n // 2."""
+    known: Facts[V] = Facts()
+    known.size(n)
+    known.size(m)
+    known.floors[h] = (N, 2)
+    known.size(h)
+    known.between(i, (ZERO,), (N,))
+    known.between(j, (ZERO,), (M,))
+    return known
+
+
+@pytest.mark.parametrize(
+    ("p", "follows"),
+    [
+        (N, True),
+        (N - 1, True),  # there is an i below it
+        (N - 2, False),
+        (N - I - 1, True),
+        (N - I - 2, False),
+        (N * M - I * M - J - 1, True),
+        (N * M - I * M - J - 2, False),
+        (N - H, True),
+        (N - H - 1, True),  # for n = 1 by rounding
+        (H * 2 - N, False),
+        (I - J, False),
+        (I * I - 1, False),
+    ],
+)
+def test_what_follows(facts: Facts[V], p: Poly[V], follows: bool) -> None:
+    assert facts.proves_nonnegative(p) == follows
+
+
+def test_what_is_learned_in_a_scope_is_forgotten_with_it(facts: Facts[V]) -> None:
+    mark = facts.mark()
+    facts.narrow(i, (Poly.of(2),), (N - 3,))
+    assert facts.proves_nonnegative(I - 2) and facts.proves_less(I, N - 3) and facts.proves_nonnegative(I)
+    facts.undo(mark)
+    assert not facts.proves_nonnegative(I - 2) and not facts.proves_less(I, N - 3) and facts.proves_less(I, N)

@@ -1,0 +1,42 @@
+"""What is misspelt on a command line is told what it may have meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dlang.tools.dlc import main
+
+MAIN = "fn main(epochs: i64 = 3, rate: f64 = 0.1) { print(rate) }\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rnu", "m.dl"], "there is no `rnu`, only run, check, test, eval, ir, check-grad, repl, explain; did you mean `run`?"),  # noqa: E501
+        (["ir", "m.dl", "--stage", "optt"], "loops, llvm; did you mean `opt`?"),
+        (["check", "m.dl", "--jsn"], "there is no option `--jsn`; did you mean `--json`?"),
+        (["run", "m.dl", "--epoch", "5"], "there is no option `--epoch`; did you mean `--epochs`?"),
+        (["run", "m.dl", "--rate", "x"], "--rate: expected a number, found `x`"),
+        (["run", "m.dl", "--epochs", "2.5"], "--epochs: expected i64, found `2.5`"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_word_is_told_what_it_may_have_meant(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.dl").write_text(MAIN)
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.strip().endswith(said)
+
+
+def test_a_function_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.dl").write_text(MAIN)
+    assert main(["ir", "m.dl", "--stage", "mono", "--fn", "man"]) == 1
+    assert "no function or test `man`\n  = help: did you mean `main`?" in capsys.readouterr().err
