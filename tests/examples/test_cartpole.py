@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.examples.running import numbers, printed
+from tests.examples.running import numbers, printed, thorough
 
 
+@thorough
 def test_the_pole_stands_longer_and_longer() -> None:
     out = printed("cartpole", "--rounds", "40", "--seed", "1")
     assert numbers(out, r"round +4: .* (\d+\.\d) steps")[0] < 100.0

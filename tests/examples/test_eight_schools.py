@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.examples.running import numbers, printed
+from tests.examples.running import numbers, printed, thorough
 
 
+@thorough
 def test_draws_have_the_means_of_the_posterior() -> None:
     out = printed("eight_schools", "--draws", "4000", "--seed", "1")
     (taken,) = numbers(out, r"(\d+) of 100 paths taken")

@@ -64,7 +64,7 @@ def test_twenty_steps_with_the_gradient_of_the_digits_model_follow_numpy() -> No
 
 
 def test_twenty_steps_taken_in_the_language_alone_follow_numpy() -> None:
-    module: Any = dlang.load(str(ROOT / "benchmarks" / "digits_step.dl"))
+    module: Any = dlang.load(str(ROOT / "benchmarks" / "workloads" / "digits_step.dl"))
     params, data = initial_params(), batches(STEPS)
     w1, b1, w2, b2 = params
     model = module.Mlp(w1=w1, b1=b1, w2=w2, b2=b2)
