@@ -1,125 +1,55 @@
-"""Times programs in processes of their own: one for each tool, pinned to one core, of which one at a time works.
+"""Processes that each run one tool, pinned to the same cores, of which one at a time works.
 
 The parent starts a `Worker` for each tool and asks them in turn for one more sample, so that a change in the speed of
-the machine meets all of them alike. The child's side is `serve`.
+the machine meets all of them alike. The child's side is `worker.py`.
 """
 
 from __future__ import annotations
 
-import gc
-import importlib.util
 import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.tools import ROOT
+
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "NPROC")
 
 
-class NotInstalled(Exception):
-    """A tool whose package is missing: reported, and no failure."""
-
-
-def require(package: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise NotInstalled(f"{package} is not installed (pip install 'dlang[bench]')")
-
-
-# ---- the child -------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What a worker runs. `step()` does one step and gives its loss, and does not return before that is known."""
-
-    step: Callable[[], float]
-    check_steps: int
-
-
-def serve(prepare: Callable[[], Program], min_time: float) -> None:
-    """Prepares the program, tells its first losses, then times a sample for each line that comes in.
-
-    Answers are lines of JSON on what was the standard output; what the tools print goes to the standard error.
-    """
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def answer(**fields: Any) -> None:
-        answers.write(json.dumps(fields) + "\n")
-        answers.flush()
-
-    try:
-        program = prepare()
-    except NotInstalled as e:
-        answer(missing=str(e))
-        return
-    start = time.perf_counter()
-    losses = [program.step()]
-    first = time.perf_counter() - start
-    losses += [program.step() for _ in range(program.check_steps - 1)]
-    steps = _steps_for(program.step, min_time)
-    answer(losses=losses, first_s=first, steps=steps)
-    gc.collect()
-    gc.disable()
-    for _ in sys.stdin:
-        answer(step_s=_time(program.step, steps))
-
-
-def _steps_for(step: Callable[[], float], min_time: float) -> int:
-    steps = 1
-    while (elapsed := _time(step, steps) * steps) < min_time:
-        steps = max(2 * steps, int(steps * min(50.0, 1.1 * min_time / max(elapsed, 1e-9))))
-    return steps
-
-
-def _time(step: Callable[[], float], steps: int) -> float:
-    start = time.perf_counter()
-    for _ in range(steps):
-        step()
-    return (time.perf_counter() - start) / steps
-
-
-# ---- the parent ------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Worker:
-    """A process that runs one tool. `problem` says why it gives no times; `missing` if the tool is not installed."""
+    """A process that runs one tool. `problem` says why it gives no times; `missing` if the tool is not installed.
+
+    first_s, peak_bytes, samples: by the name of a call; samples are seconds for one call.
+    """
 
     tool: str
     process: subprocess.Popen[str]
-    log: Path
-    losses: list[float] = field(default_factory=list)
-    first_s: float = 0.0
-    samples: list[float] = field(default_factory=list)
+    folder: tempfile.TemporaryDirectory[str]
+    first_s: dict[str, float] = field(default_factory=dict)
+    peak_bytes: dict[str, int] = field(default_factory=dict)
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    results: dict[str, list[Any]] = field(default_factory=dict)
     problem: str | None = None
     missing: bool = False
 
-    def receive(self) -> dict[str, Any] | None:
-        """The next answer; None, with the reason in `problem`, when there is none."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if line:
-            answer: dict[str, Any] = json.loads(line)
-            return answer
-        self.process.wait()
-        text = self.log.read_text(encoding="utf-8", errors="replace").strip()
-        self.problem = f"failed with exit status {self.process.returncode}:\n{text[-2000:]}"
-        return None
-
     def prepare(self) -> None:
-        """Waits until the program is compiled and has run its first steps."""
-        answer = self.receive()
+        """Waits until the program is compiled and has run once, and reads what it gave."""
+        answer = self._receive()
         if answer is None:
             return
         if "missing" in answer:
             self.problem, self.missing = answer["missing"], True
             return
-        self.losses, self.first_s = answer["losses"], answer["first_s"]
+        self.first_s, self.peak_bytes = answer["first_s"], answer["peak_bytes"]
+        self.samples = {name: [] for name in self.first_s}
+        self.results = _read(Path(self.folder.name) / "results.npz")
 
     def sample(self) -> None:
         assert self.process.stdin is not None
@@ -127,9 +57,23 @@ class Worker:
             self.process.stdin.write("sample\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # `receive` tells why
-        if (answer := self.receive()) is not None:
-            self.samples.append(answer["step_s"])
+            pass  # `_receive` tells why
+        if (answer := self._receive()) is not None:
+            for name, seconds in answer["step_s"].items():
+                self.samples[name].append(seconds)
+
+    def _receive(self) -> dict[str, Any] | None:
+        """The next answer; None, with the reason in `problem`, when there is none."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        self.process.wait()
+        log = Path(self.folder.name) / "log"
+        text = log.read_text(encoding="utf-8", errors="replace").strip()
+        self.problem = f"failed with exit status {self.process.returncode}:\n{text[-2000:]}"
+        return None
 
     def close(self) -> None:
         for stream in (self.process.stdin, self.process.stdout):
@@ -140,27 +84,43 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.log.unlink(missing_ok=True)
+        self.folder.cleanup()
 
-    @property
-    def median_s(self) -> float:
-        return statistics.median(self.samples)
+    def median(self, call: str) -> float:
+        return statistics.median(self.samples[call])
 
 
-def start(tool: str, python: str, module: str, arguments: Sequence[str], core: int | None) -> Worker:
-    """Starts `python -m module arguments` on one core, with every library told to use one thread."""
-    environment = dict(os.environ) | dict.fromkeys(_THREADS, "1")
+def _read(path: Path) -> dict[str, list[Any]]:
+    """Results by call, its arrays in order."""
+    import numpy as np
+
+    found: dict[str, list[Any]] = {}
+    with np.load(path) as arrays:
+        for key in arrays.files:
+            found.setdefault(key.rpartition("/")[0], []).append(arrays[key])
+    return found
+
+
+def start(tool: str, python: str, arguments: Sequence[str], cores: Sequence[int], options: Sequence[str]) -> Worker:
+    """Starts a worker on some cores, with every library told how many threads that makes.
+
+    arguments: workload, size and dtype.
+    """
+    workload, size, dtype = arguments
+    environment = dict(os.environ) | dict.fromkeys(_THREADS, str(max(1, len(cores))))
     environment["JAX_PLATFORMS"] = "cpu"
-    environment["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
-    handle, name = tempfile.mkstemp(prefix="benchmark-", suffix=".log")
-    with os.fdopen(handle, "w") as log:
+    if len(cores) == 1:
+        environment["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+    folder = tempfile.TemporaryDirectory(prefix="benchmark-")
+    results = str(Path(folder.name) / "results.npz")
+    with (Path(folder.name) / "log").open("w") as log:
         process = subprocess.Popen(
-            [python, "-m", module, *arguments],
+            [python, "-m", "benchmarks.worker", workload, tool, size, dtype, results, *options],
             cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
         )  # fmt: skip
-    if core is not None:
-        os.sched_setaffinity(process.pid, {core})
-    return Worker(tool, process, Path(name))
+    if cores:
+        os.sched_setaffinity(process.pid, cores)
+    return Worker(tool, process, folder)
 
 
 def run_in_turn(workers: Sequence[Worker], rounds: int) -> None:
@@ -173,9 +133,9 @@ def run_in_turn(workers: Sequence[Worker], rounds: int) -> None:
         worker.close()
 
 
-def ratio(worker: Worker, base: Worker) -> float:
-    """The median over the rounds of this worker's time over the base's in the same round."""
-    return statistics.median(a / b for a, b in zip(worker.samples, base.samples, strict=True))
+def ratio(a: Worker, b: Worker, call: str) -> float:
+    """The median over the rounds of `a`'s time over `b`'s in the same round."""
+    return statistics.median(x / y for x, y in zip(a.samples[call], b.samples[call], strict=True))
 
 
 # ---- the machine -----------------------------------------------------------------------------------------------------
@@ -193,10 +153,10 @@ def cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def idle_core() -> int | None:
-    """The core that has idled most in the last moment; None where processes can't be pinned."""
+def idle_core() -> list[int]:
+    """The core that has idled most in the last moment; none where processes can't be pinned."""
     if not hasattr(os, "sched_setaffinity"):
-        return None
+        return []
 
     def idle() -> dict[int, int]:
         times = {}
@@ -210,4 +170,8 @@ def idle_core() -> int | None:
     before = idle()
     time.sleep(0.2)
     after = idle()
-    return max(os.sched_getaffinity(0), key=lambda core: after[core] - before[core])
+    return [max(os.sched_getaffinity(0), key=lambda core: after[core] - before[core])]
+
+
+def all_cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []

@@ -1,0 +1,1 @@
+"""What derivatives cost, in operations counted."""

@@ -1,0 +1,143 @@
+"""What a workload is: the same program in several tools, each as its users are told to write it.
+
+A workload is a module of `benchmarks.workloads`. It has
+
+    TITLE                                      what is computed
+    SIZES, DTYPES                              instances of it, the first of each is the usual one
+    TOLERANCE                                  for each dtype, how far results may be apart, relative to their size
+    data(size, dtype)                          NumPy arrays, the same for all tools
+    dlang(data), jax(data), torch(data, wrap), numba(data), c(data), …    for each tool that has it, its `Calls`
+
+The first call is the value, the others are derivatives; a call has the same name in all tools. It returns when its
+results are complete. `wrap` is `torch.compile` in the tool `torch-compile`, else the identity.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Calls = dict[str, Callable[[], Any]]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+WORKLOADS = HERE / "workloads"
+TOOLS = ("dlang", "jax", "torch", "torch-compile", "numba", "numpy", "c")
+_PACKAGES = {"jax": "jax", "torch": "torch", "torch-compile": "torch", "numba": "numba"}
+
+
+class NotInstalled(Exception):
+    """A tool that this machine lacks: reported, and no failure."""
+
+
+def require(tool: str) -> None:
+    package = _PACKAGES.get(tool)
+    if package is not None and importlib.util.find_spec(package) is None:
+        raise NotInstalled(f"{package} is not installed (pip install 'dlang[bench]')")
+    if tool == "c" and shutil.which("gcc") is None:
+        raise NotInstalled("there is no gcc")
+
+
+def calls(workload: Any, tool: str, data: Any) -> Calls:
+    """What a tool runs for a workload; raises `NotInstalled`."""
+    require(tool)
+    match tool:
+        case "jax":
+            import jax
+
+            jax.config.update("jax_enable_x64", True)
+            found: Calls = workload.jax(data)
+        case "torch" | "torch-compile":
+            import torch
+
+            if os.environ.get("OMP_NUM_THREADS"):
+                torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+            found = workload.torch(data, torch.compile if tool == "torch-compile" else lambda f: f)
+        case _:
+            found = getattr(workload, tool)(data)
+    return found
+
+
+def has(workload: Any, tool: str) -> bool:
+    """Whether a workload is written in a tool; `EAGER` says that `torch.compile` would unroll a long loop."""
+    if tool == "torch-compile":
+        return hasattr(workload, "torch") and not getattr(workload, "EAGER", False)
+    return hasattr(workload, tool)
+
+
+def program(name: str) -> Any:
+    """A program of `benchmarks/workloads`, imported as any module of dlang is."""
+    import dlang
+
+    return dlang.load(str(WORKLOADS / f"{name}.dl"))
+
+
+def scalar(dtype: str) -> Any:
+    import numpy as np
+
+    return {"f32": np.float32, "f64": np.float64}[dtype]
+
+
+def waiting(f: Callable[..., Any], *args: Any) -> Callable[[], Any]:
+    """A call of a function of JAX that returns when its results are complete."""
+    import jax
+
+    return lambda: jax.block_until_ready(f(*args))
+
+
+# ---- C ---------------------------------------------------------------------------------------------------------------
+def c_library(name: str, *flags: str) -> ctypes.CDLL:
+    """`workloads/NAME.c`, compiled as a careful person would: for this processor, with fast mathematics."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / f"{name}.so"
+        source = WORKLOADS / f"{name}.c"
+        options = ["-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", *flags]
+        subprocess.run(["gcc", *options, str(source), "-o", str(library), "-lmvec", "-lm"], check=True)
+        return ctypes.CDLL(str(library))
+
+
+def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+def leaves(result: Any) -> list[NDArray[np.float64]]:
+    """The numbers of a result, whatever it is made of, array by array."""
+    import numpy as np
+
+    if result is None:
+        return []
+    if isinstance(result, dict):
+        return [leaf for key in sorted(result) for leaf in leaves(result[key])]
+    if isinstance(result, tuple | list):
+        return [leaf for part in result for leaf in leaves(part)]
+    if hasattr(result, "detach"):
+        result = result.detach()
+    return [np.array(result, dtype=np.float64)]
+
+
+def disagreement(found: list[Any], wanted: list[Any], tolerance: float) -> str | None:
+    """What is wrong if two results are further apart than `tolerance` times the largest element of an array."""
+    import numpy as np
+
+    if len(found) != len(wanted):
+        return f"{len(found)} arrays instead of {len(wanted)}"
+    for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        if a.shape != b.shape:
+            return f"array {k} has the shape {a.shape} instead of {b.shape}"
+        if not a.size:
+            continue
+        error = float(np.max(np.abs(a - b))) / max(1e-300, float(np.max(np.abs(b))))
+        if not error <= tolerance:
+            return f"array {k} is {error:.1e} apart"
+    return None

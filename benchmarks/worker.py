@@ -1,0 +1,116 @@
+"""`python -m benchmarks.worker`: one tool at one instance of a workload, in a process of its own.
+
+It prepares the calls, does each once and saves what they give, then times a sample of each for every line that comes
+in. Answers are lines of JSON on what was the standard output; what the tools print goes to the standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tools import NotInstalled, calls, leaves
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.worker", description=main.__doc__)
+    parser.add_argument("workload")
+    parser.add_argument("tool")
+    parser.add_argument("size")
+    parser.add_argument("dtype")
+    parser.add_argument("results", type=Path, help="where the results of the first calls go, a file of NumPy's")
+    parser.add_argument("--min-time", type=float, default=0.05, help="seconds in a sample, at least")
+    options = parser.parse_args()
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(**fields: Any) -> None:
+        answers.write(json.dumps(fields) + "\n")
+        answers.flush()
+
+    workload = importlib.import_module(f"benchmarks.workloads.{options.workload}")
+    data = workload.data(options.size, options.dtype)
+    try:
+        prepared = calls(workload, options.tool, data)
+    except NotInstalled as e:
+        answer(missing=str(e))
+        return
+    first, peak, results = {}, {}, {}
+    for name, call in prepared.items():
+        before = forget_peak()
+        start = time.perf_counter()
+        result = call()
+        first[name] = time.perf_counter() - start
+        results |= {f"{name}/{k}": leaf for k, leaf in enumerate(leaves(result))}
+        del result
+        before = forget_peak()
+        call()
+        peak[name] = peak_bytes() - before
+    save(options.results, results)
+    steps = {name: steps_for(call, options.min_time) for name, call in prepared.items()}
+    answer(first_s=first, peak_bytes=peak)
+    gc.collect()
+    gc.disable()
+    for _ in sys.stdin:
+        answer(step_s={name: timed(call, steps[name]) for name, call in prepared.items()})
+
+
+def save(path: Path, arrays: dict[str, Any]) -> None:
+    import numpy as np
+
+    np.savez(path, **arrays)
+
+
+def steps_for(call: Callable[[], Any], min_time: float) -> int:
+    """How many calls take `min_time` seconds."""
+    steps = 1
+    while (elapsed := timed(call, steps) * steps) < min_time:
+        steps = max(2 * steps, int(steps * min(50.0, 1.1 * min_time / max(elapsed, 1e-9))))
+    return steps
+
+
+def timed(call: Callable[[], Any], steps: int) -> float:
+    """Seconds for a call, the mean of `steps`."""
+    start = time.perf_counter()
+    for _ in range(steps):
+        call()
+    return (time.perf_counter() - start) / steps
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+def forget_peak() -> int:
+    """Sets the mark of most memory back, where the system has one; bytes in memory now."""
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+    except (OSError, AttributeError):
+        return 0
+    return status("VmRSS")
+
+
+def peak_bytes() -> int:
+    """Bytes that were in memory at most since `forget_peak`."""
+    return status("VmHWM")
+
+
+def status(key: str) -> int:
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(key)), 0)
+
+
+if __name__ == "__main__":
+    main()

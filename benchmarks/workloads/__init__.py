@@ -1,0 +1,1 @@
+"""Programs that are timed, one module each; `benchmarks.tools` says what is in one."""

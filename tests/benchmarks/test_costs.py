@@ -1,0 +1,103 @@
+"""Derivatives cost a small multiple of their functions, in operations counted, and the multiple does not grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.costs.__main__ import main
+from benchmarks.costs.cases import ADBENCH, MODELS, TRAPS, Case
+from benchmarks.costs.counting import REVERSE, Costs, compiled
+from dlang.ir.anf import Add, Comp, Contract, For
+from dlang.ir.traverse import walk
+
+CASES = (*MODELS, *ADBENCH, *TRAPS)
+NAMES = [case.name for case in CASES]
+REVERSE_BOUND, FORWARD_BOUND = 4.0, 2.5
+
+# A product of two factors that both vary takes one operation, and its tangent three. Beside reads and writes that makes
+# two and a half; in products of matrices, three for one, and in scalar code, it is more.
+PRODUCTS = {"mlp", "lstm", "tree_lstm", "transformer", "rk4", "dopri", "gaussian_process"}
+PRODUCTS |= {"product", "recurrent", "mixture", "nested_sums", "adbench gmm"}
+SCALARS = {"nested_loops", "loop_in_arm", "one_element", "changed_spaces"}
+known: dict[str, tuple[Costs, Costs]] = {}
+
+
+def costs(case: Case) -> tuple[Costs, Costs]:
+    """At the smaller and the larger sizes."""
+    if case.name not in known:
+        function = compiled(case.file, case.function)
+        known[case.name] = function.costs(case.small), function.costs(case.large)
+    return known[case.name]
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_value_and_cotangents_cost_at_most_four_times_the_value(case: Case) -> None:
+    small, large = costs(case)
+    assert max(small.reverse_ratio, large.reverse_ratio) <= REVERSE_BOUND
+    assert large.reverse_ratio <= 1.1 * small.reverse_ratio
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_value_and_tangent_cost_at_most_two_and_a_half_times_the_value(case: Case) -> None:
+    small, large = costs(case)
+    most = 3.3 if case.name in PRODUCTS else 3.0 if case.name in SCALARS else FORWARD_BOUND
+    assert max(small.forward_ratio, large.forward_ratio) <= most
+    assert large.forward_ratio <= 1.1 * small.forward_ratio
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_passes_over_arrays_do_not_multiply(case: Case) -> None:
+    """A derivative that falls apart into loops over elements has many more passes at the larger sizes."""
+    small, large = costs(case)
+    growth = large.value.passes / max(small.value.passes, 1)
+    assert large.reverse.passes <= 1.1 * max(growth, 1) * small.reverse.passes
+    assert large.reverse.passes <= 10 * max(large.value.passes, 1)
+    assert large.forward.passes <= 4 * max(large.value.passes, 1)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_memory_is_in_proportion_to_operations(case: Case) -> None:
+    """At most a number for each operation: what is saved, and cotangents."""
+    for each in costs(case):
+        assert each.reverse.allocated <= 8 * (each.value.operations + 2 * each.returned)
+        assert each.forward.allocated <= 4 * each.value.allocated + 64
+
+
+# ---- what derivatives are made of ------------------------------------------------------------------------------------
+def made_of(function: str, file: str = "traps.dl") -> list[Any]:
+    """The operations of value and cotangents."""
+    return [let.op for let in walk(compiled(file, function).program.functions[REVERSE].body)]
+
+
+def test_the_derivative_of_a_product_is_two_products() -> None:
+    ops = made_of("product")
+    assert sum(isinstance(op, Contract) for op in ops) == 3
+
+
+@pytest.mark.parametrize("function", ["product", "stencil", "convolution", "changed_spaces", "softmax", "mixture"])
+def test_derivatives_of_stencils_and_products_scatter_nothing(function: str) -> None:
+    ops = [op for op in made_of(function) if isinstance(op, Comp)]
+    assert not [d for op in ops for d in op.destinations if isinstance(d, Add)]
+
+
+def test_the_derivative_of_a_sum_by_an_index_only_reads() -> None:
+    """Its loop is the one of the value."""
+    assert sum(isinstance(op, For) for op in made_of("accumulate")) <= 2
+    comps = [op for op in made_of("gather") if isinstance(op, Comp)]
+    scatters = [(op, d) for op in comps for d in op.destinations if isinstance(d, Add)]
+    assert len(scatters) == 1 and len(scatters[0][0].axes) == 2
+
+
+def test_a_change_in_a_helper_costs_what_it_costs_in_place() -> None:
+    case = {c.name: c for c in TRAPS}
+    for a, b in zip(costs(case["updates"]), costs(case["with_helper"]), strict=True):
+        assert (a.value.operations, a.reverse.operations) == (b.value.operations, b.reverse.operations)
+
+
+def test_the_command_shows_both_sizes(capsys: Any) -> None:
+    assert main(["--only", "nested_loops"]) == 0
+    header, small, large = capsys.readouterr().out.splitlines()
+    assert header.split()[:4] == ["sizes", "value", "reverse", "forward"]
+    assert "n=5 m=6" in small and "n=15 m=18" in large
