@@ -169,10 +169,14 @@ def named_function(op: Op) -> str | None:
 
 def walk(block: Block) -> Iterator[Let]:
     """Every let of a block and of the blocks in it, an outer let before the inner ones."""
-    for let in block.lets:
+    pending = [iter(block.lets)]  # not generators in generators, which would pass each let up through all of them
+    while pending:
+        let = next(pending[-1], None)
+        if let is None:
+            pending.pop()
+            continue
         yield let
-        for inner in parts(let.op).blocks:
-            yield from walk(inner)
+        pending += [iter(inner.lets) for inner in reversed(parts(let.op).blocks)]
 
 
 # ---- variables -------------------------------------------------------------------------------------------------------
