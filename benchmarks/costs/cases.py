@@ -56,6 +56,7 @@ TRAPS = (
     _traps("stencil", {"n": 8, "m": 8}, n=20, m=20),
     _traps("convolution", {"n": 16, "c": 3, "d": 4}, n=40, c=5),
     _traps("changed_spaces", {"n": 4, "m": 5, "k": 6}, n=8, m=10, k=12),
+    _traps("columns", {"n": 6}, n=24),
     _traps("heat", {"n": 8, "steps": 4}, n=16, steps=12),
     _traps("updates", {"n": 20}, n=80),
     _traps("with_helper", {"n": 20}, n=80),

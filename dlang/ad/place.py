@@ -146,10 +146,13 @@ def _decide(p: _Placement, c: Contribution) -> None:
     if data <= solved and not left:
         change = Change(p.axes, {})
         keep = Keep(shape, index, "sum", into)
-        if not inside:
-            change = _clipped(change, affine, data_entries, index, shape, p)
-            key = key or change.axes
-        _join(p, key, change, p.lets, bar, c.g, keep)
+        if apart and inside and not by_data and (summed := _summed(p, over, c.g)) is not None:
+            p.after.append((*summed[:2], bar, summed[2], keep))
+        else:
+            if not inside:
+                change = _clipped(change, affine, data_entries, index, shape, p)
+                key = key or change.axes
+            _join(p, key, change, p.lets, bar, c.g, keep)
     elif inside and not by_data and (second := _summed_first(p, over, index, c.g)) is not None:
         moved_change, read = second
         g = fresh("g", c.g.type)
@@ -191,8 +194,8 @@ def _solved(p: _Placement, affine: Sequence[Size], names: Sequence[Var]) -> tupl
 def _into(p: _Placement, array: Var, shape: Sequence[Size], over: set[Var]) -> tuple[Var | None, bool]:
     """The earlier cotangent that a contribution is added to, if so; and whether that needs a pass of its own.
 
-    An earlier one from another pass is always taken. Of the same pass, dense ones stay apart and are added once;
-    a sparse one follows in a pass of its own.
+    An earlier one from another pass is always taken. Of the same pass, dense ones stay apart and are added once; a
+    sparse one follows in a pass of its own, which reads what the shared pass has summed.
     """
     earlier = p.bars[array]
     if not shape or not earlier:
@@ -257,6 +260,28 @@ def _summed_first(p: _Placement, over: set[Var], index: Sequence[Size], g: Atom)
     sums = fresh("sums", type_of(dtype_of(g), shape))
     _join(p, None, Change(p.axes, {}), p.lets, sums, g, Keep(shape, at))
     return change, Read(sums, at)
+
+
+def _summed(p: _Placement, over: set[Var], g: Atom) -> tuple[Change, Sequence[Let], Atom] | None:
+    """A pass over the axes that an index mentions, which finds the sums over the others in an array, or a scalar.
+
+    The sums are made with whatever else is computed at the primal's own points. None if the axes depend on the others,
+    or if it is as cheap to compute the cotangents again.
+    """
+    rest = {a.var for a in p.axes if a.var not in over}
+    space = [a for a in p.axes if a.var in over]
+    if p.box is None or any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs)):
+        return None
+    if not rest and not any(isinstance(let.op, Prim) for let in pruned(p.lets, [g])):
+        return None
+    shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
+    at = tuple(poly(a.var) - p.box[a.var][0] for a in space)
+    sums = fresh("sums", type_of(dtype_of(g), shape))
+    _join(p, None, Change(p.axes, {}), p.lets, sums, g, Keep(shape, at))
+    if not shape:
+        return Change((), {}), [], sums
+    value = fresh("g", g.type)
+    return Change(tuple(space), {}), [Let((value,), Read(sums, at))], value
 
 
 def _dear(lets: Sequence[Let]) -> bool:
