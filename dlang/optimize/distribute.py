@@ -144,6 +144,7 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
             s.pinned |= set(inner.vars)
         if isinstance(inner.op, Comp) and not s.pinned & set(inner.vars):
             _certify(s, inner.op, depth)
+            s.depends |= _dependence(inner, s)  # what is certified may be stored over more axes than it needs
             if _moved(s, inner, inner.op, whole, depth):
                 continue
             s.pinned |= set(inner.vars)
@@ -420,6 +421,8 @@ def _certify(s: _Split, op: Comp, depth: int) -> None:
         s.checked = _tainted(s.body)
         for v in let.vars:
             s.depends[v] = {a.var for a in space.axes}
+        for later in s.body[position + 1 :]:
+            s.depends |= _dependence(later, s)
         _certify(s, op, depth)
         return
 

@@ -27,6 +27,18 @@ fn chained(q: f64[k], d: i64, s: f64, step: f64 -> f64) -> f64 =
   if d <= 0 { step(s) } else { chained(q, d - 1, s, |r: f64| step(r * q[1])) }
 MAIN = [|y: f64| y * p[0], |y: f64| chained(q, j % 7, y, |r| r)][j % 2](x)
 """,
+    "what a check certifies is stored over more axes than it needs": """
+fn middle(p: f64[n], q: f64[k], m: f64[n, k], j: i64) -> f64[2, k] =
+  if j >= 1 {
+    [
+      (if p[1] > q[i] { |a: f64| a } else { |a: f64| a })(
+        sum_floats(map_floats(|v| sin(v), ([m[1, i] for b < n + k], (j, j))))
+      )
+      for _ in [m[0, j % k] for d < 2], (i, _) in enumerate(q)
+    ]
+  } else { [p[0] for a < 2, b < k] }
+MAIN = sum(middle(p, q, m, j))
+""",
 }
 
 
