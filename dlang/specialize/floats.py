@@ -12,7 +12,7 @@ from dlang.ir.anf import Atom, Lit, Size, poly
 from dlang.specialize.binders import Index, inside
 from dlang.specialize.effects import WORLD, effects_of
 from dlang.specialize.elements import collect
-from dlang.specialize.frame import Frame, Level, scalar, unsupported
+from dlang.specialize.frame import Frame, Level, scalar
 from dlang.specialize.functions import apply
 from dlang.specialize.in_order import each_in_order
 from dlang.specialize.indexing import Element, select
@@ -76,9 +76,7 @@ def mapped(f: Frame, function: Value, values: Sequence[Value], acts: bool) -> Va
         case EnumV():
             return mapped_enum(f, function, [v for v in values if isinstance(v, EnumV)], acts)
         case NodeV():
-            if acts:
-                raise unsupported("an effect in `map_floats` of data that contains itself", f.emitter.span)
-            return mapped_node(f, function, [v for v in values if isinstance(v, NodeV)])
+            return mapped_node(f, function, [v for v in values if isinstance(v, NodeV)], acts)
         case _:  # a function
             return first
 
@@ -130,21 +128,22 @@ def one_of(
     return joined(f, condition, [made, Arm([], otherwise, before if acts else None)], [None] * len(otherwise))
 
 
-def mapped_node(f: Frame, function: Value, values: Sequence[NodeV]) -> Value:
-    """Data that contains itself: a function of the IR, which calls itself with a key of its own for each part."""
+def mapped_node(f: Frame, function: Value, values: Sequence[NodeV], acts: bool) -> Value:
+    """Data that contains itself: a function of the IR, which calls itself, with a key of its own for each part."""
     n = len(values)
+    draws = draws_by(f, function)
 
     def body(g: Frame, args: Sequence[Value]) -> Value:
         nodes = [v for v in args[:n] if isinstance(v, NodeV)]
-        g.world.level = Level(scalar(args[n + 1]))
+        g.world.level = Level(scalar(args[n + 1])) if draws else None
         first = nodes[0]
         tag = one_variant(g, [tag_of(g, v) for v in nodes])
 
         def arm(k: int) -> list[Value]:
             columns = zip(*[opened(g, v, k) for v in nodes], strict=True)
-            return [construct(g, first.type, k, tuple([mapped(g, args[n], column, False) for column in columns]))]
+            return [construct(g, first.type, k, tuple([mapped(g, args[n], column, acts) for column in columns]))]
 
         return by_variant(g, tag, len(first.type.decl.variants), arm)[0]
 
-    held = (function, ScalarV(passed_key(f)))
-    return f.instances.generated(f, "map_floats", "drawn", (*values, *held), lambda args: args[0], body)
+    held = (function, ScalarV(passed_key(f))) if draws else (function,)
+    return f.instances.generated(f, "map_floats", ("drawn", draws), (*values, *held), lambda args: args[0], body, acts)

@@ -277,10 +277,12 @@ class Instances:
         args: Sequence[Value],
         result: Callable[[Sequence[Value]], Value],
         body: Callable[[Frame, Sequence[Value]], Value],
+        acts: bool = False,
     ) -> Value:
         """A call of a function that the compiler writes, which may call itself: one for each structure of arguments.
 
         what: identifies it. result: a value of the type of the result, which has no sizes but those of the arguments.
+        acts: whether it touches the world.
         """
         order: dict[Size, int] = {}
 
@@ -288,7 +290,7 @@ class Instances:
             c = s.constant
             return int(c) if c is not None else ("size", order.setdefault(s, len(order)))
 
-        key = ("generated", name, what, tuple([shape_key(a, size_label) for a in args]))
+        key = ("generated", name, what, acts, tuple([shape_key(a, size_label) for a in args]))
         sizes = list(order)
         if key not in self.table:
             instance = self.table[key] = Instance(f"{name}.{next(self.serial)}")
@@ -303,13 +305,18 @@ class Instances:
             instance.sizes = tuple(formals.values())
             instance.args = tuple([formal(a, translate) for a in args])
             instance.result = formal(result(instance.args), lambda s: s)
-            instance.results = tuple([_var(a) for a in leaves(instance.result)])
-            value = body(Frame(e, World(None), self, self.evaluate), instance.args)
-            params = (*instance.sizes, *[_var(a) for own in instance.args for a in leaves(own)])
-            block = Block(tuple(e.lets), tuple(leaves(value)))
+            instance.token = acts
+            token, after = [[fresh("world", anf.Token())] if acts else [] for _ in range(2)]
+            instance.results = (*after, *[_var(a) for a in leaves(instance.result)])
+            frame = Frame(e, World(token[0] if acts else None), self, self.evaluate)
+            value = body(frame, instance.args)
+            params = (*instance.sizes, *token, *[_var(a) for own in instance.args for a in leaves(own)])
+            last = [frame.world.token] if frame.world.token is not None else []
+            block = Block(tuple(e.lets), (*last, *leaves(value)))
             self.functions[instance.name] = Function(instance.name, params, instance.results, block, name)
         instance = self.table[key]
-        actuals = [*[f.emitter.atom(s) for s in sizes], *[a for v in args for a in leaves(v)]]
+        world = [f.world.token] if acts and f.world.token is not None else []
+        actuals = [*[f.emitter.atom(s) for s in sizes], *world, *[a for v in args for a in leaves(v)]]
         use = Use(instance, tuple(actuals), dict(zip(instance.sizes, sizes, strict=True)))
         bound = self.result_vars(f, use)
         f.emitter.bind(anf.Call(instance.name, use.actuals), bound)

@@ -29,11 +29,16 @@ def choice(
     otherwise: Callable[[], Sequence[Value]],
     types: Sequence[ty.Type | None],
 ) -> list[Value]:
-    """Values of one of two arms, which touch nothing else. types: of the values that may hold functions."""
+    """Values of one of two arms, which may touch the world. types: of the values that may hold functions."""
     arms: list[Arm] = []
+    before = f.world.token
     for arm in (then, otherwise):
+        f.world.token = before
         with f.block() as lets:
-            arms.append(Arm(lets, list(arm())))
+            arms.append(Arm(lets, list(arm()), f.world.token))
+    if all(arm.token is before for arm in arms):
+        f.world.token = before
+        arms = [Arm(arm.lets, arm.values) for arm in arms]
     return joined(f, condition, arms, types)
 
 
