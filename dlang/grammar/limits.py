@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import Token
 from dlang.grammar.newlines import CLOSERS, OPENERS
+from dlang.grammar.trees import children
 
 DEPTH = 400  # levels of a tree; `RECURSION_LIMIT` of the driver leaves room for all stages
 STATEMENTS = 10_000  # in a function
-_FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def too_deep(span: Span) -> Diagnostic:
@@ -71,32 +71,7 @@ def deep_node(root: s.Node) -> s.Node | None:
     """The first node that is more than `DEPTH` levels below a tree's root."""
     level: list[s.Node] = [root]
     for _ in range(DEPTH + 1):
-        level = [child for node in level for child in _children(node)]
+        level = [child for node in level for child in children(node)]
         if not level:
             return None
     return level[0]
-
-
-def _children(node: s.Node) -> list[s.Node]:
-    kind = type(node)
-    names = _FIELDS.get(kind)
-    if names is None:
-        names = _FIELDS[kind] = tuple(f.name for f in fields(kind) if f.name not in ("span", "name_span"))
-    found: list[s.Node] = []
-    for name in names:
-        value = getattr(node, name)
-        if isinstance(value, s.Node):
-            found.append(value)
-        elif isinstance(value, tuple):
-            found.extend(_nodes(value))
-    return found
-
-
-def _nodes(values: tuple[object, ...]) -> list[s.Node]:
-    found: list[s.Node] = []
-    for value in values:
-        if isinstance(value, s.Node):
-            found.append(value)
-        elif isinstance(value, tuple):
-            found.extend(_nodes(value))
-    return found

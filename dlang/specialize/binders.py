@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Size, poly
-from dlang.specialize.analysis import binder_children, mentioned, pattern_locals, walk
+from dlang.specialize.analysis import mentioned
 from dlang.specialize.effects import acts_in
 from dlang.specialize.frame import Frame
 from dlang.specialize.indexing import Element, leading_shape, select
@@ -17,6 +17,7 @@ from dlang.specialize.randomness import Points, at, draws_in, points, restart
 from dlang.specialize.values import ScalarV, Value
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
+from dlang.typecheck.trees import binder_children, pattern_locals, walk
 
 Index = Sequence[Size]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.ir.anf import poly
-from dlang.specialize.analysis import binder_children, mentioned, pattern_locals
+from dlang.specialize.analysis import mentioned
 from dlang.specialize.binders import (
     Bound,
     Index,
@@ -23,6 +23,7 @@ from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.indexing import Element, select
 from dlang.specialize.patterns import bind_pattern
 from dlang.typecheck import core
+from dlang.typecheck.trees import binder_children, pattern_locals
 
 
 def bounds(f: Frame, binders: Sequence[core.Binder]) -> list[Bound]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dlang.specialize.analysis import Tree, children
 from dlang.specialize.values import ClosureV, DataV, DerivativeV, DynamicV, EnumV, Many, NodeV, TupleV, Value
 from dlang.typecheck import core
+from dlang.typecheck.trees import Tree, children
 from dlang.typecheck.types import Type, TypeFn, resolve
 from dlang.typecheck.unify import effects_root
 

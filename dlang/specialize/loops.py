@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Lit, Size, Var, fresh, poly
-from dlang.specialize.analysis import Tree, assigned, binder_children, escapes
+from dlang.specialize.analysis import assigned, escapes
 from dlang.specialize.binders import bound
 from dlang.specialize.dynamic import reconciled
 from dlang.specialize.effects import acts_in
@@ -35,6 +35,7 @@ from dlang.specialize.values import (
 )
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
+from dlang.typecheck.trees import Tree, binder_children
 
 
 # ---- what a loop carries ---------------------------------------------------------------------------------------------

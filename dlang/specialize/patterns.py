@@ -10,13 +10,13 @@ from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit
-from dlang.specialize.analysis import pattern_locals
 from dlang.specialize.emitter import BOOL, FALSE, TRUE
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.joins import choice
 from dlang.specialize.nodes import fields_of, opened, tag_of
 from dlang.specialize.values import DataV, EnumV, NodeV, ScalarV, TupleV, Value
 from dlang.typecheck import core
+from dlang.typecheck.trees import pattern_locals
 
 CHEAP = (anf.Prim, anf.Cast, anf.SizeOf)
 """Operations that are total, and cheaper than a branch."""

@@ -9,7 +9,7 @@ themselves, are kept as the expressions that they come from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
@@ -18,6 +18,7 @@ from dlang.grammar import syntax as s
 from dlang.grammar.lexer import tokenize
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
 from dlang.grammar.parser import parse
+from dlang.grammar.trees import walk
 from dlang.typecheck import core
 from dlang.typecheck.groups import names_in
 from dlang.typecheck.printing import Names
@@ -282,23 +283,15 @@ def _with_last(text: str) -> str:
     return "".join(out)
 
 
-def _mentioned(body: Sequence[object]) -> set[str]:
+def _mentioned(body: Sequence[s.Statement]) -> set[str]:
     found: set[str] = set()
-    names_in(tuple(body), found)
+    names_in(body, found)
     return found
 
 
 def _bound(pattern: s.Pattern) -> Iterator[str]:
     """The names that a pattern binds."""
-    stack: list[object] = [pattern]
-    while stack:
-        p = stack.pop(0)
-        if isinstance(p, s.PatternName):
-            yield p.name
-        elif isinstance(p, tuple) and not isinstance(p, Span):
-            stack.extend(p)
-        elif isinstance(p, s.Node):
-            stack.extend([getattr(p, f.name) for f in fields(p) if f.name != "span"])
+    return (p.name for p in walk(pattern) if isinstance(p, s.PatternName))
 
 
 def _assignable(body: Sequence[s.Statement], values: dict[str, Kept | Recipe]) -> Iterator[str]:
@@ -312,7 +305,7 @@ def _assignable(body: Sequence[s.Statement], values: dict[str, Kept | Recipe]) -
             yield from _bound(statement.pattern)
             sizes: set[str] = set()
             if statement.type is not None:
-                names_in(statement.type, sizes)
+                names_in([statement.type], sizes)
             if isinstance(statement.type, s.TypeArray):
                 yield from (n for n in sorted(sizes) if _names_size(statement.type, n, values))
 

@@ -19,6 +19,7 @@ from dlang.typecheck import core
 from dlang.typecheck.groups import mentioned, reached
 from dlang.typecheck.interfaces import interface
 from dlang.typecheck.scope import FnEntry, ModuleTable, TypeEntry
+from dlang.typecheck.stored import Modules
 from dlang.typecheck.types import DataDecl, Variant
 
 Uses = dict[str, core.FnDecl]  # the declarations of other groups of the module that a tree mentions
@@ -70,6 +71,7 @@ class Cache:
     builtins: dict[str, FnEntry] = field(default_factory=dict)
     parts: Parts = field(default_factory=Parts)
     prelude: ModuleTable | None = None
+    stored: Modules = field(default_factory=Modules)
     used: set[str] = field(default_factory=set)
     hits: int = 0
     checked: list[str] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Keys:
     def __init__(self, module: s.Module, outside: str) -> None:
         types = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias | s.Import)]
         functions = {i.name: i for i in module.items if isinstance(i, s.Fn | s.Const | s.Extern)}
-        sizes = reached({n for t in types for n in mentioned(t, functions)}, functions)
+        sizes = reached({n for t in types for n in mentioned(functions, t)}, functions)
         self.types = combined([outside, *map(text_of, types), *[text_of(functions[n]) for n in sorted(sizes)]])
         self.interfaces: dict[str, str] = {}
 
@@ -114,7 +116,7 @@ class Keys:
         return combined([self.types, *self.of_item(table, item)])
 
     def of_item(self, table: ModuleTable, item: s.Item) -> list[str]:
-        used = sorted(mentioned(item, table.functions))
+        used = sorted(mentioned(table.functions, item))
         return [text_of(item), *(self.dependency(table, n) for n in used)]
 
     def dependency(self, table: ModuleTable, name: str) -> str:
@@ -124,7 +126,7 @@ class Keys:
 
 def uses_of(table: ModuleTable, items: Iterable[s.Item]) -> Uses:
     """What items mention of the functions of their module, as far as these have been checked."""
-    names = {n for item in items for n in mentioned(item, table.functions)}
+    names = {n for item in items for n in mentioned(table.functions, item)}
     return {n: e.decl for n in names if isinstance(e := table.entries.get(n), FnEntry)}
 
 

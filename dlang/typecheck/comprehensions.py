@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable
 from itertools import pairwise
 
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
+from dlang.grammar import trees
 from dlang.typecheck import core, indexing, patterns
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.context import Checker
 from dlang.typecheck.limits import within_axes
 from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope
 from dlang.typecheck.terms import BOOL, I64, array, of_var, variables
+from dlang.typecheck.trees import binder_children, pattern_locals, walk
 from dlang.typecheck.types import INTS, Shape, Size, SizeVar, Type, TypeArray, TypeCon, resolve
 
 
@@ -96,7 +97,7 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = Tr
         # Comprehensions are rectangular: a bound sees the names outside, and the binders before it.
         outer = inner.child()
         binders.append(binder(cx, outer, b, inner, loop=not kept))
-    check_pairs(e.binders, (e.element, e.condition))
+    check_pairs(e.binders, e.element, e.condition)
     outside_mark = cx.mark()
     condition = None
     if e.condition is not None:
@@ -143,14 +144,14 @@ def differ(span: Span, v: SizeVar) -> Exception:
     )
 
 
-def check_pairs(binders: tuple[s.Binder, ...], body: tuple[object, ...]) -> None:
+def check_pairs(binders: tuple[s.Binder, ...], *body: s.Node | None) -> None:
     """Refuses `for i, v in enumerate(x)`, whose `i` nothing else bounds: a pair needs its parentheses."""
     for first, second in pairwise(binders):
         if first.below is not None or first.each is not None or first.low is not None:
             continue
         match first.pattern, second.pattern, second.each:
             case s.PatternName(_, a), s.PatternName(_, b), s.Call(_, s.Name(_, "enumerate" | "zip")) as source:
-                if not indexes(body, a):
+                if not indexes(a, *body):
                     raise error(
                         "E0408",
                         f"nothing bounds {a}",
@@ -159,13 +160,10 @@ def check_pairs(binders: tuple[s.Binder, ...], body: tuple[object, ...]) -> None
                     )
 
 
-def indexes(tree: object, name: str) -> bool:
-    """Whether a name stands alone as an index in a piece of the syntax tree."""
-    if isinstance(tree, tuple):
-        return not isinstance(tree, Span) and any(indexes(x, name) for x in tree)
-    if isinstance(tree, s.Index) and any(isinstance(i, s.Name) and i.name == name for i in tree.indices):
-        return True
-    return isinstance(tree, s.Node) and any(indexes(getattr(tree, f.name), name) for f in fields(tree))
+def indexes(name: str, *roots: s.Node | None) -> bool:
+    """Whether a name stands alone as an index in pieces of the syntax tree."""
+    indices = (i for n in trees.walk(*roots) if isinstance(n, s.Index) for i in n.indices)
+    return any(isinstance(i, s.Name) and i.name == name for i in indices)
 
 
 def check_bounded(scope: Scope, b: s.Binder, made: core.Binder) -> None:
@@ -186,7 +184,7 @@ def check_rectangular(binders: list[core.Binder], inside: frozenset[SizeVar]) ->
     """No range differs from element to element. inside: the sizes that are known only from element to element."""
     before: set[core.Local] = set()
     for b in binders:
-        if any(v in inside for v in variables(b.size)) and mentions(sources(b), before):
+        if any(v in inside for v in variables(b.size)) and mentions(binder_children(b), before):
             raise error(
                 "E0406",
                 "the comprehension would not be rectangular",
@@ -196,39 +194,9 @@ def check_rectangular(binders: list[core.Binder], inside: frozenset[SizeVar]) ->
                     "reduce it where it is made, `sum(… for i < n, j < i)`, or filter: with an `if` there is one axis",
                 ),
             )
-        before |= {b.local} if isinstance(b, core.Count) else set(bound_by(b.pattern))
+        before |= {b.local} if isinstance(b, core.Count) else set(pattern_locals(b.pattern))
 
 
-def sources(b: core.Binder) -> tuple[core.Expr | None, ...]:
-    """What a binder ranges over."""
-    match b:
-        case core.Count():
-            return (b.bound,)
-        case core.Each():
-            return (b.array,)
-        case core.Range():
-            return (b.low, b.high, b.step)
-
-
-def bound_by(p: core.Pattern) -> Iterator[core.Local]:
-    """The locals that a pattern binds."""
-    match p:
-        case core.Bind(local):
-            yield local
-        case core.TuplePattern(items) | core.VariantPattern(_, _, items) | core.Alternatives(items):
-            for item in items:
-                yield from bound_by(item)
-        case _:
-            return
-
-
-def mentions(tree: object, locals: set[core.Local]) -> bool:
-    """Whether one of these locals occurs in a piece of the core tree."""
-    if isinstance(tree, core.Ref):
-        return tree.local in locals
-    if isinstance(tree, tuple):
-        return any(mentions(x, locals) for x in tree)
-    if type(tree).__module__ != core.__name__ or isinstance(tree, core.Local | core.FnDecl):
-        return False
-    assert is_dataclass(tree)
-    return any(mentions(getattr(tree, f.name), locals) for f in fields(tree))
+def mentions(sources: Iterable[core.Expr], locals: set[core.Local]) -> bool:
+    """Whether one of these locals occurs in core trees."""
+    return any(isinstance(node, core.Ref) and node.local in locals for source in sources for node in walk(source))

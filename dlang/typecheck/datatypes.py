@@ -144,7 +144,7 @@ def circular(table: ModuleTable, written: list[Written]) -> Iterator[tuple[str, 
     own = {d.name for d in written} | {c.name for d in written if isinstance(d, s.Enum) for c in d.constructors}
     found: set[str] = set()
     for d in written:
-        for name in sorted(mentioned(d, table.functions) - found):
+        for name in sorted(mentioned(table.functions, d) - found):
             needed = {t for n in reached({name}, table.functions) for t in types_in(table.functions[n])} & own
             if needed:
                 found.add(name)

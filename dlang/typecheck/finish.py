@@ -3,60 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from dlang.diagnostics import Span
 from dlang.typecheck import core
 from dlang.typecheck.terms import identity, of_var, opened_in
-from dlang.typecheck.types import Size, SizeVar, TypeData, Variant, resolve_size
+from dlang.typecheck.trees import rebuilt
+from dlang.typecheck.types import SizeVar, resolve_size
 
-_FIELDS: dict[type, tuple[str, ...]] = {}
-_LEAVES = (str, int, float, bool, Span, Size, core.Local, core.FnDecl, Variant, TypeData)
-
-
-def finished(e: core.Expr) -> core.Expr:
-    """The tree with what is now known filled in."""
-    out: core.Expr = rebuilt(e)
-    return out
+T = TypeVar("T")
 
 
-def rebuilt(node: Any) -> Any:
-    if isinstance(node, tuple):
-        if isinstance(node, Span):
-            return node
-        parts = tuple([rebuilt(n) for n in node])
-        return node if all(a is b for a, b in zip(parts, node, strict=True)) else parts
-    kind = type(node)
-    if kind.__module__ != core.__name__ or isinstance(node, core.Local):
-        return node
-    if isinstance(node, core.FnDecl):
-        if node.local and node.body is not None:
-            node.body = rebuilt(node.body)
-            node.params = rebuilt(node.params)
-        return node
-    if kind not in _FIELDS:
-        _FIELDS[kind] = tuple(f.name for f in fields(kind) if f.name not in ("type", "span", "size", "opened"))
-    changes = {}
-    for name in _FIELDS[kind]:
-        if isinstance(node, core.FnRef) and name == "decl":
-            continue
-        old = getattr(node, name)
-        new = rebuilt(old)
-        if new is not old:
-            changes[name] = new
+def finished(tree: T) -> T:
+    """A tree with what is now known filled in; local functions are changed where they are."""
+    return rebuilt(tree, _filled)
+
+
+def _filled(_: Any, node: Any) -> Any:
     match node:
+        case core.LocalFn(decl=decl) if decl.body is not None:
+            decl.body, decl.params = finished(decl.body), finished(decl.params)
         case core.FnRef(decl=decl, instance=()) if decl.variables:
-            changes["instance"] = tuple((v, identity(v)) for v in decl.variables if v not in decl.opened)
+            return replace(node, instance=tuple((v, identity(v)) for v in decl.variables if v not in decl.opened))
         case core.If(opened=opened) | core.Match(opened=opened) if opened:
             found = tuple(dict.fromkeys(v for c in opened if (v := opened_by_join(c)) is not None))
-            if found != opened:
-                changes["opened"] = found
-        case core.Builtin(name=name) if name.startswith("read_") and not node.opened:
-            changes["opened"] = tuple(opened_in(node.type))
-        case _:
-            pass
-    return replace(node, **changes) if changes else node
+            return node if found == opened else replace(node, opened=found)
+        case core.Builtin(name=name, opened=()) if name.startswith("read_"):
+            return replace(node, opened=tuple(opened_in(node.type)))
+    return node
 
 
 def opened_by_join(candidate: SizeVar) -> SizeVar | None:
@@ -69,26 +43,12 @@ def opened_by_join(candidate: SizeVar) -> SizeVar | None:
     return None
 
 
-def checked(node: Any, at: Mapping[int, core.As]) -> Any:
+def checked(tree: T, at: Mapping[int, core.As]) -> T:
     """A tree with checks around nodes, by their identity; local functions are changed where they are."""
-    if isinstance(node, tuple):
-        if isinstance(node, Span):
-            return node
-        parts = tuple([checked(n, at) for n in node])
-        return node if all(a is b for a, b in zip(parts, node, strict=True)) else parts
-    kind = type(node)
-    if kind.__module__ != core.__name__ or isinstance(node, core.Local | core.FnRef):
-        return node
-    if isinstance(node, core.FnDecl):
-        if node.local and node.body is not None:
-            node.body, node.params = checked(node.body, at), checked(node.params, at)
-        return node
-    changes = {}
-    for f in fields(kind):
-        if f.name not in ("type", "span", "size", "opened"):
-            old = getattr(node, f.name)
-            new = checked(old, at)
-            if new is not old:
-                changes[f.name] = new
-    whole = replace(node, **changes) if changes else node
-    return replace(at[id(node)], value=whole) if id(node) in at else whole
+
+    def change(old: Any, new: Any) -> Any:
+        if isinstance(new, core.LocalFn) and new.decl.body is not None:
+            new.decl.body, new.decl.params = checked(new.decl.body, at), checked(new.decl.params, at)
+        return replace(at[id(old)], value=new) if id(old) in at else new
+
+    return rebuilt(tree, change)

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
 
-from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
-
-_FIELDS: dict[type, tuple[str, ...]] = {}
-
-
-def field_names(kind: type) -> tuple[str, ...]:
-    known = _FIELDS.get(kind)
-    if known is None:
-        known = tuple(f.name for f in fields(kind) if f.name not in ("span", "name_span")) if is_dataclass(kind) else ()
-        _FIELDS[kind] = known
-    return known
+from dlang.grammar.trees import walk
 
 
-def names_in(node: object, used: set[str], sizes: set[str] | None = None) -> None:
-    """The names that are mentioned anywhere in a tree, as values or as sizes. A type is no value: `f64` in a signature
-    does not mention a function of that name. sizes: gets the names of sizes apart, if it is given."""
+def names_in(nodes: Iterable[s.Node | None], used: set[str], sizes: set[str] | None = None) -> None:
+    """Adds the names that are mentioned anywhere in trees, as values or as sizes. A type is no value: `f64` in a
+    signature does not mention a function of that name. sizes: gets the names of sizes apart, if it is given."""
     sizes = used if sizes is None else sizes
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, s.Name):
-            used.add(n.name)
-        elif isinstance(n, s.SizeName):
-            sizes.add(n.name)
-        elif isinstance(n, s.TypeName):
-            sizes.update(a.name for a in n.arguments if isinstance(a, s.TypeName) and not a.arguments)
-            stack.extend(n.arguments)
-        elif isinstance(n, tuple):
-            if not isinstance(n, Span):
-                stack.extend(n)
-        elif isinstance(n, s.Node):
-            stack.extend([getattr(n, f) for f in field_names(type(n))])
+    for n in walk(*nodes):
+        match n:
+            case s.Name(name=name):
+                used.add(name)
+            case s.SizeName(name=name):
+                sizes.add(name)
+            case s.TypeName(arguments=arguments):
+                sizes.update(a.name for a in arguments if isinstance(a, s.TypeName) and not a.arguments)
 
 
 def components(graph: dict[str, list[str]]) -> list[list[str]]:
@@ -86,11 +68,11 @@ def components(graph: dict[str, list[str]]) -> list[list[str]]:
     return out
 
 
-def mentioned(node: object, functions: Mapping[str, s.Fn | s.Const | s.Extern]) -> set[str]:
-    """The functions and constants that a tree mentions; only a constant can be a size."""
+def mentioned(functions: Mapping[str, s.Fn | s.Const | s.Extern], *nodes: s.Node | None) -> set[str]:
+    """The functions and constants that trees mention; only a constant can be a size."""
     used: set[str] = set()
     sizes: set[str] = set()
-    names_in(node, used, sizes)
+    names_in(nodes, used, sizes)
     return {n for n in used if n in functions} | {n for n in sizes if isinstance(functions.get(n), s.Const)}
 
 
@@ -102,23 +84,14 @@ def reached(names: set[str], functions: Mapping[str, s.Fn | s.Const | s.Extern])
         name = work.pop()
         if name not in found:
             found.add(name)
-            work += mentioned(functions[name], functions)
+            work += mentioned(functions, functions[name])
     return found
 
 
-def types_in(node: object) -> set[str]:
+def types_in(node: s.Node) -> set[str]:
     """The capitalised names in a tree: types and constructors."""
-    found: set[str] = set()
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, s.Name | s.TypeName | s.PatternConstructor) and n.name[:1].isupper():
-            found.add(n.name)
-        if isinstance(n, tuple) and not isinstance(n, Span):
-            stack.extend(n)
-        elif isinstance(n, s.Node):
-            stack.extend([getattr(n, f) for f in field_names(type(n))])
-    return found
+    named = (s.Name, s.TypeName, s.PatternConstructor)
+    return {n.name for n in walk(node) if isinstance(n, named) and n.name[:1].isupper()}
 
 
 def dependency_groups(functions: dict[str, s.Fn | s.Const | s.Extern]) -> list[list[str]]:
@@ -128,8 +101,8 @@ def dependency_groups(functions: dict[str, s.Fn | s.Const | s.Extern]) -> list[l
         if isinstance(item, s.Extern):
             graph[name] = []
             continue
-        written = item.value if isinstance(item, s.Const) else (item.body, item.parameters, item.result)
-        used = mentioned(written, functions)
+        written = (item.value,) if isinstance(item, s.Const) else (item.body, *item.parameters, item.result)
+        used = mentioned(functions, *written)
         own: set[str] = set()
         if isinstance(item, s.Fn):
             bound_names(item, own)
@@ -140,15 +113,6 @@ def dependency_groups(functions: dict[str, s.Fn | s.Const | s.Extern]) -> list[l
 def bound_names(f: s.Fn, found: set[str]) -> None:
     """Names that parameters and `let`s of a function shadow; a function that is mentioned nevertheless is found when
     its name is looked up."""
-    stack: list[object] = [f.parameters, f.body]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, s.PatternName):
+    for n in walk(*f.parameters, f.body):
+        if isinstance(n, s.PatternName | s.Fn):
             found.add(n.name)
-        elif isinstance(n, tuple):
-            if not isinstance(n, Span):
-                stack.extend(n)
-        elif isinstance(n, s.Node):
-            if isinstance(n, s.Fn):
-                found.add(n.name)
-            stack.extend([getattr(n, name) for name in field_names(type(n))])

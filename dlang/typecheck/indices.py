@@ -7,10 +7,9 @@ value with a refinement that is as strong), or by an inequality between polynomi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.typecheck import core, refinements
@@ -31,6 +30,7 @@ from dlang.typecheck.refinements import (
 from dlang.typecheck.sizes import product
 from dlang.typecheck.state import Term
 from dlang.typecheck.terms import of_var
+from dlang.typecheck.trees import Tree, children, index_children, place_children
 from dlang.typecheck.types import (
     UNIT,
     Below,
@@ -48,7 +48,6 @@ from dlang.typecheck.types import (
 )
 
 _KEEPS_ELEMENTS = frozenset({"reverse", "sort", "transpose", "reshape", "concat", "stack"})
-_FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def prove_indices(cx: Checker, decl: core.FnDecl, *, trusted: bool = False) -> None:
@@ -193,8 +192,7 @@ class Prover:
                 return of_field(t, position, r)
             case core.Index(base=base, indices=indices):
                 r = self.visit(base)
-                for index in indices:
-                    self.parts(index)
+                self.all(index_children(indices))
                 return of_part(r, e.type)
             case core.As(value=value, below=below):
                 found = self.visit(value)
@@ -210,21 +208,14 @@ class Prover:
             case core.Builtin(name=name, args=args):
                 return self.builtin(e, name, [self.visit(a) for a in args])
             case _:
-                self.parts(e)
+                self.all(children(e))
                 return None
 
-    def parts(self, node: Any) -> None:
-        """Visits the expressions in a node that has no rule of its own."""
-        kind = type(node)
-        if kind not in _FIELDS:
-            _FIELDS[kind] = tuple([f.name for f in fields(kind) if f.name not in ("type", "span", "size", "opened")])
-        for name in _FIELDS[kind]:
-            value = getattr(node, name)
-            for part in value if isinstance(value, tuple) else (value,):
-                if isinstance(part, core.Node):
-                    self.visit(part)  # type: ignore[arg-type]
-                elif isinstance(part, tuple) and part and isinstance(part[0], core.Node):
-                    self.visit(part[0])  # type: ignore[arg-type]
+    def all(self, trees: Iterable[Tree]) -> None:
+        """Visits expressions of which nothing is asked."""
+        for tree in trees:
+            if isinstance(tree, core.Node):
+                self.visit(tree)
 
     def call(self, e: core.Expr, function: core.Expr, args: tuple[core.Expr | None, ...]) -> Refinement | None:
         assert isinstance(e, core.Call)
@@ -312,8 +303,7 @@ class Prover:
                     self.function(decl)
             case core.Assign(place=place, operator=operator, value=value):
                 asked = self.of_place(place)
-                for step in place.steps:
-                    self.parts(step)
+                self.all(place_children(place))
                 if operator is None:
                     self.visit(value, asked)
                 else:
@@ -321,6 +311,8 @@ class Prover:
                     if asked is not None:
                         self.cx.report(messages.unproven_update(s, asked))
             case core.AssignTuple(places=places, value=value):
+                for place in places:
+                    self.all(place_children(place))
                 self.visit(value, of_items([self.of_place(p) for p in places]))
             case core.For(binders=binders, body=body):
                 with self.scope():
@@ -334,7 +326,7 @@ class Prover:
             case core.Return(value=value):
                 self.visit(value, self.promised)
             case core.Assert(condition=condition):
-                self.parts(s)
+                self.all(children(s))
                 self.facts.assume(condition, True)
             case core.Discard(value=value):
                 self.visit(value)

@@ -31,6 +31,7 @@ from dlang.typecheck.relink import relinked, relinked_block
 from dlang.typecheck.schemes import Scheme
 from dlang.typecheck.schemes import scheme_text as text_of_scheme
 from dlang.typecheck.scope import BuiltinEntry, Entry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
+from dlang.typecheck.stored import keep, recall
 from dlang.typecheck.types import UNIT, DataDecl, SizeVar, Variant
 
 _STATEMENTS = (s.Let, s.Var, s.Assign, s.While, s.For, s.Break, s.Continue, s.Return, s.Assert)
@@ -61,6 +62,7 @@ class Program:
     group_of: dict[tuple[ModuleTable, str], list[str]] = field(default_factory=dict)
     done: set[tuple[ModuleTable, str]] = field(default_factory=set)
     prelude: ModuleTable | None = None
+    checked: list[tuple[ModuleTable, s.Module]] = field(default_factory=list)
 
     # ---- names -------------------------------------------------------------------------------------------------------
     def value(self, table: ModuleTable, name: str) -> Entry | None:
@@ -128,11 +130,15 @@ class Program:
                 self.prelude = self.tables["prelude"] = kept
                 self.know_groups(kept)
                 return kept
+            if (found := recall(self, source.path, "prelude", text)) is not None:
+                self.prelude = self.cache.prelude = found
+                return found
             module, problems = parse(source, self.cache.parts)
             self.diagnostics += problems
             self.prelude = ModuleTable("prelude", source.path, core.CoreModule("prelude", source.path), key=text)
             self.tables["prelude"] = self.cache.prelude = self.prelude
             self.declare(self.prelude, module)
+            self.checked.append((self.prelude, module))
         return self.prelude
 
     # ---- modules -----------------------------------------------------------------------------------------------------
@@ -157,7 +163,7 @@ class Program:
             self.diagnostics += kept.diagnostics
             return kept.table
         before = len(self.diagnostics)
-        table = self.check_module(Source(key, text), name)
+        table = recall(self, key, name, text) or self.check_module(Source(key, text), name)
         own = [d for d in self.diagnostics[before:] if d.span is not None and d.span.source.path == key]
         self.cache.modules[key] = CachedModule(text, table.imports, table, own)
         return table
@@ -200,6 +206,7 @@ class Program:
                 self.check_group(table, group[0])
             self.check_rest(table, module)
             self.diagnostics = without_cascades(self.diagnostics, module, problems)
+            self.checked.append((table, module))
         finally:
             self.loading.pop()
         return table
@@ -412,12 +419,16 @@ def check_source(
 
     backwards: constraints are tried in the other order (for tests). primitives: functions of Python that it may call.
     """
+    alone = cache is None and not primitives
     cache = cache if cache is not None else Cache()
     cache.begin()
     program = Program(Finder(tuple(Path(p) for p in search_path)), cache, backwards)
     given = program.primitives(primitives)
+    name = name or Path(source.path).stem
     with room(), no_collection():
-        table = program.check_module(source, name or Path(source.path).stem, given)
+        kept = recall(program, source.path, name, source.text) if alone else None
+        table = kept or program.check_module(source, name, given)
+        keep(program, [c for c in program.checked if alone or c[0] is not table])
     for own in given.keys() & table.functions.keys():
         program.twice(own, table.functions[own].name_span, given[own].decl.span)
     cache.end()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from dlang.diagnostics import Span
 from dlang.typecheck import core
 from dlang.typecheck.scope import FnEntry
+from dlang.typecheck.trees import rebuilt
 
-_FIELDS: dict[type, tuple[str, ...]] = {}
-_LEAVES = ("type", "span", "size", "opened", "variant", "static")
+T = TypeVar("T")
 
 
 def relinked(entries: Mapping[str, FnEntry], to: Mapping[core.FnDecl, core.FnDecl]) -> dict[str, FnEntry]:
@@ -42,18 +41,11 @@ class Linker:
     def fill(self, decl: core.FnDecl) -> None:
         decl.params, decl.body = self.node(decl.params), self.node(decl.body)
 
-    def node(self, node: Any) -> Any:
-        if isinstance(node, tuple):
-            if isinstance(node, Span):
-                return node
-            parts = tuple([self.node(n) for n in node])
-            return node if all(a is b for a, b in zip(parts, node, strict=True)) else parts
-        kind = type(node)
-        if kind.__module__ != core.__name__ or kind is core.Local:
-            return node
+    def node(self, tree: T) -> T:
+        return rebuilt(tree, self.linked)
+
+    def linked(self, _: Any, node: Any) -> Any:
         match node:
-            case core.FnDecl():
-                return self.to.get(node, node)
             case core.LocalFn(decl=decl):
                 copy = self.copied(decl)
                 self.fill(copy)
@@ -62,12 +54,6 @@ class Linker:
                 new = self.to[decl]
                 variables = dict(zip(decl.variables, new.variables, strict=True))
                 return replace(node, decl=new, instance=tuple([(variables[v], t) for v, t in instance]))
-        if kind not in _FIELDS:
-            _FIELDS[kind] = tuple([f.name for f in fields(kind) if f.name not in _LEAVES])
-        changes = {}
-        for name in _FIELDS[kind]:
-            old = getattr(node, name)
-            new_ = self.node(old)
-            if new_ is not old:
-                changes[name] = new_
-        return replace(node, **changes) if changes else node
+            case core.Foreign(decl=decl) if decl in self.to:
+                return replace(node, decl=self.to[decl])
+        return node

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
+from dlang.grammar.trees import children
 from dlang.typecheck import comprehensions, core, functions, indexing, patterns, refinements
 from dlang.typecheck import expressions as expr
 from dlang.typecheck.annotations import Annotator
@@ -24,17 +25,11 @@ def new_function(name: str, result: Type | None, unknown: tuple[SizeVar, ...] = 
     return FunctionContext(name, result, unknown)
 
 
-def has_return(node: object) -> bool:
+def has_return(node: s.Node) -> bool:
     """Whether there is a `return` of this function inside; lambdas have their own."""
     if isinstance(node, s.Return):
         return True
-    if isinstance(node, s.Lambda | s.Fn):
-        return False
-    if isinstance(node, tuple) and not hasattr(node, "_fields"):
-        return any(has_return(n) for n in node)
-    if is_dataclass(node):
-        return any(has_return(getattr(node, f.name)) for f in fields(node) if f.name != "span")
-    return False
+    return not isinstance(node, s.Lambda | s.Fn) and any(has_return(n) for n in children(node))
 
 
 # ---- blocks ----------------------------------------------------------------------------------------------------------
@@ -395,7 +390,7 @@ def for_loop(cx: Checker, scope: Scope, e: s.For) -> core.Statement:
     binders: list[core.Binder] = []
     for b in e.binders:
         binders.append(comprehensions.binder(cx, inner, b, inner, loop=True))
-    comprehensions.check_pairs(e.binders, (e.body,))
+    comprehensions.check_pairs(e.binders, e.body)
     mark = cx.mark()
     body = loop_body(cx, scope, inner, e.body, mark)
     for b, made in zip(e.binders, binders, strict=True):

@@ -23,6 +23,14 @@ def next_serial() -> int:
     return next(_serial)
 
 
+def serials(n: int) -> int:
+    """The first of `n` serials in a row, all of which are taken from now on."""
+    global _serial
+    first = next(_serial)
+    _serial = count(first + n)
+    return first
+
+
 FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
 INTS = frozenset({"i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"})
 DTYPES = FLOATS | INTS | {"bool", "str"}
@@ -295,6 +303,11 @@ class Floors:
         if key not in self.table:
             self.table[key] = Floor(dividend, divisor)
         return self.table[key]
+
+
+def intern_floor(floor: Floor) -> None:
+    """Makes a floor that was not made here the one of its operands."""
+    _FLOORS.table.setdefault((floor.dividend.poly, floor.divisor.poly), floor)
 
 
 _FLOORS = Floors()  # an intern table: it only ever grows by equal keys, so it is not state that a result depends on

@@ -1,0 +1,179 @@
+"""Walks over the core tree, and trees made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any, TypeVar, assert_never, get_args
+
+from dlang.diagnostics import Span
+from dlang.typecheck import core
+
+Tree = core.Expr | core.Statement
+
+
+def children(t: Tree) -> Iterator[Tree]:
+    """The expressions and statements directly inside, in the order in which they run."""
+    match t:
+        case core.Literal() | core.Ref() | core.SizeValue() | core.FnRef() | core.Break() | core.Continue():
+            return
+        case core.Format():
+            for part in t.parts:
+                if not isinstance(part, str):
+                    yield part[0]
+        case core.Lambda():
+            yield t.body
+        case core.Call():
+            yield t.function
+            for a in t.args:
+                if a is not None:
+                    yield a
+        case core.Builtin() | core.Foreign():
+            yield from t.args
+        case core.Arith() | core.Logic():
+            yield t.left
+            yield t.right
+        case core.Negate() | core.Not():
+            yield t.operand
+        case core.TupleExpr() | core.ArrayExpr():
+            yield from t.items
+        case core.Construct():
+            yield from t.fields
+        case core.Project() | core.As() | core.Return() | core.Discard():
+            yield t.value
+        case core.Comprehension():
+            for b in t.binders:
+                yield from binder_children(b)
+            if t.condition is not None:
+                yield t.condition
+            yield t.element
+        case core.Index():
+            yield t.base
+            yield from index_children(t.indices)
+        case core.If():
+            yield t.condition
+            yield t.then
+            yield t.otherwise
+        case core.Match():
+            yield t.value
+            for arm in t.arms:
+                if arm.guard is not None:
+                    yield arm.guard
+                yield arm.body
+        case core.BlockExpr():
+            yield from t.statements
+            yield t.result
+        case core.Derivative():
+            yield t.function
+        case core.Fail():
+            yield t.message
+        case core.Let() | core.Declare():
+            yield t.value
+        case core.LocalFn():
+            if t.decl.body is not None:
+                yield t.decl.body
+        case core.Assign():
+            yield from place_children(t.place)
+            yield t.value
+        case core.AssignTuple():
+            for p in t.places:
+                yield from place_children(p)
+            yield t.value
+        case core.For():
+            for b in t.binders:
+                yield from binder_children(b)
+            yield t.body
+        case core.While():
+            yield t.condition
+            yield t.body
+        case core.Assert():
+            yield t.condition
+            if t.message is not None:
+                yield t.message
+        case _:
+            assert_never(t)
+
+
+def binder_children(b: core.Binder) -> Iterator[core.Expr]:
+    match b:
+        case core.Count():
+            if b.bound is not None:
+                yield b.bound
+        case core.Each():
+            yield b.array
+        case core.Range():
+            yield b.low
+            yield b.high
+            if b.step is not None:
+                yield b.step
+
+
+def index_children(indices: tuple[core.At | core.Range1, ...]) -> Iterator[core.Expr]:
+    for i in indices:
+        match i:
+            case core.At(value):
+                yield value
+            case core.Range1():
+                for part in (i.low, i.high, i.step):
+                    if part is not None:
+                        yield part
+
+
+def place_children(p: core.Place) -> Iterator[core.Expr]:
+    for step in p.steps:
+        if isinstance(step, core.IndexStep):
+            yield from index_children(step.indices)
+
+
+def walk(t: Tree) -> Iterator[Tree]:
+    """Every expression and statement, in the order in which they run; bodies of local functions included."""
+    stack = [t]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += reversed(tuple(children(node)))
+
+
+def pattern_locals(p: core.Pattern) -> Iterator[core.Local]:
+    """What a pattern binds."""
+    match p:
+        case core.Bind(local):
+            yield local
+        case core.TuplePattern(items) | core.VariantPattern(_, _, items) | core.Alternatives(items):
+            for i in items:
+                yield from pattern_locals(i)
+
+
+# ---- trees made of others --------------------------------------------------------------------------------------------
+Part = (
+    Tree | core.Binder | core.Pattern | core.At | core.Range1 | core.Arm | core.FieldStep | core.IndexStep | core.Place
+    | core.Param
+)  # fmt: skip
+_NO_PARTS = frozenset({"type", "span", "size", "opened", "variant", "static", "instance", "decl", "local", "names"})
+_PARTS = {kind: tuple(f.name for f in fields(kind) if f.name not in _NO_PARTS) for kind in get_args(Part)}
+T = TypeVar("T")
+
+
+def rebuilt(tree: T, change: Callable[[Any, Any], Any]) -> T:
+    """A part of a tree, or a tuple of parts, in which each part is what `change(old, new)` gives for it, the innermost
+    first; `new` is `old` with what its own parts became, and the same object where nothing did.
+
+    Local functions are entered by nobody but `change`, which knows whether they may be changed where they are.
+    """
+    if isinstance(tree, tuple):
+        if isinstance(tree, Span):
+            return tree
+        parts = tuple([rebuilt(n, change) for n in tree])
+        return tree if all(a is b for a, b in zip(parts, tree, strict=True)) else parts  # type: ignore[return-value]
+    names = _PARTS.get(type(tree))
+    if names is None:
+        return tree
+    node: Any = tree
+    changes = {}
+    for name in names:
+        old = getattr(node, name)
+        new = rebuilt(old, change)
+        if new is not old:
+            changes[name] = new
+    out: T = change(node, replace(node, **changes) if changes else node)
+    return out
