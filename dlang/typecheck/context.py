@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
 from dlang.typecheck import core, elsewhere
@@ -28,6 +28,8 @@ from dlang.typecheck.types import (
     resolve,
 )
 from dlang.typecheck.unify import unify_given
+
+T = TypeVar("T")
 
 
 class Names(Protocol):
@@ -134,22 +136,19 @@ class Checker:
 
     def type_of_module(self, name: str, span: Span) -> TypeEntry:
         """The type of a name such as `nn.Linear`."""
-        head, _, last = name.rpartition(".")
-        table = self.module(head, span)
-        found = table.types.get(last)
-        if found is None:
-            raise error("E0206", f"the module `{table.name}` has no type `{last}`", span.head(len(name)),
-                        help=did_you_mean(last, list(table.types)))  # fmt: skip
-        return found
+        return self._of_module(name, span, "type", lambda table: table.types)
 
     def constructor_of_module(self, name: str, span: Span) -> tuple[DataDecl, Variant]:
+        return self._of_module(name, span, "constructor", lambda table: table.constructors)
+
+    def _of_module(self, name: str, span: Span, what: str, names: Callable[[ModuleTable], Mapping[str, T]]) -> T:
         head, _, last = name.rpartition(".")
         table = self.module(head, span)
-        found = table.constructors.get(last)
-        if found is None:
-            raise error("E0206", f"the module `{table.name}` has no constructor `{last}`", span.head(len(name)),
-                        help=did_you_mean(last, list(table.constructors)))  # fmt: skip
-        return found
+        known = names(table)
+        if last not in known:
+            message = f"the module `{table.name}` has no {what} `{last}`"
+            raise error("E0206", message, span.head(len(name)), help=did_you_mean(last, list(known)))
+        return known[last]
 
     def find_constructor(self, name: str, span: Span) -> tuple[DataDecl, Variant]:
         if "." in name:
