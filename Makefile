@@ -40,7 +40,7 @@ fuzz: venv
 fuzz-front: venv
 	$(BIN)/python -m tests.robustness 10
 
-# Times the language beside JAX and PyTorch, where these are installed: pip install '.[bench]'. See benchmarks/README.md.
+# Times the language beside its peers, where these are installed: pip install '.[bench]'. See benchmarks/README.md.
 bench: venv
 	$(BIN)/python -m benchmarks
 

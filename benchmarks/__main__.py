@@ -1,8 +1,9 @@
 """`python -m benchmarks`: times the language beside its peers and prints what comes out.
 
-    python -m benchmarks                                   # everything, on one core: make bench
+    python -m benchmarks                                   # everything, on one core and on all of them: make bench
     python -m benchmarks elementwise softmax --dtype f32 --rounds 5
-    python -m benchmarks --threads all                     # on all cores
+    python -m benchmarks --quick --only one                # the usual size of each, on one core
+    python -m benchmarks --compare build/before.json       # what has changed since those numbers
     python -m benchmarks --peer-python /path/to/python     # peers from another environment
 
 The peers are `pip install 'dlang[bench]'`; one that isn't there is reported as such. A ratio is the time of the best
@@ -21,14 +22,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.busy import beside_others
+from benchmarks.compiling import CASES, first_calls
+from benchmarks.report import FLOORS, comparison
 from benchmarks.tools import TOOLS, disagreement, has
 from benchmarks.workers import Worker, all_cores, cpu_model, idle_core, ratio, run_in_turn, start
 
 NAMES = (
     "elementwise", "logistic", "pairwise", "black_scholes", "softmax", "layer_norm", "digits_step", "mlp", "lstm",
-    "lenet", "trees", "gmm", "bundle", "diagonal_lstm", "rosenbrock", "products", "cholesky",
+    "lenet", "trees", "gmm", "bundle", "diagonal_lstm", "rosenbrock", "one_line", "products", "cholesky",
 )  # fmt: skip
-FLOORS = ("c",)  # what nobody would pick instead: the hand-written derivative in C
+
+PARTS = {"one": "one core", "all": "all cores", "compile": "first calls", "busy": "beside another process"}
 
 
 def run(options: argparse.Namespace, name: str, size: str, dtype: str, cores: Sequence[int]) -> dict[str, Any]:
@@ -37,15 +42,14 @@ def run(options: argparse.Namespace, name: str, size: str, dtype: str, cores: Se
     workers: list[Worker] = []
     for tool in options.tools:
         if has(workload, tool):
-            python = sys.executable if tool in ("dlang", "c") else options.peer_python
-            worker = start(tool, python, (name, size, dtype), cores, ["--min-time", str(options.min_time)])
+            worker = start(
+                tool, python_of(options, tool), (name, size, dtype), cores, ["--min-time", str(options.min_time)]
+            )
             # Started one after another: while one compiles, no other is at work.
             worker.prepare()
             workers.append(worker)
     run_in_turn(workers, options.rounds)
     ran = [w for w in workers if w.problem is None]
-    title = " ".join(part for part in (name, size, dtype) if part)
-    print(f"\n{title}: {workload.TITLE}")
     base = next((w for w in ran if w.tool == "dlang"), None)
     wrong = [] if base is None else [
         f"{call} of {w.tool} is not that of dlang: {difference}"
@@ -69,12 +73,21 @@ def run(options: argparse.Namespace, name: str, size: str, dtype: str, cores: Se
     }  # fmt: skip
 
 
+def python_of(options: argparse.Namespace, tool: str) -> str:
+    """The Python that runs a tool: for peers the one named for it, else the one named for all."""
+    if tool in ("dlang", "c"):
+        return sys.executable
+    named = dict(p.split("=", 1) for p in options.peer_python if "=" in p)
+    others = [p for p in options.peer_python if "=" not in p]
+    return str(named.get(tool, others[-1] if others else sys.executable))
+
+
 def row(w: Worker, call: str, value: str) -> dict[str, Any]:
     seconds = w.median(call)
     return {
         "tool": w.tool, "call": call, "median_s": seconds, "least_s": min(w.samples[call]),
         "times_value": seconds / w.median(value) if value in w.samples else None,
-        "first_call_s": w.first_s[call], "peak_bytes": w.peak_bytes[call],
+        "first_call_s": w.first_s[call], "peak_bytes": w.peak_bytes[call], "tape_bytes": w.tape_bytes.get(call),
     }  # fmt: skip
 
 
@@ -91,43 +104,85 @@ def line(r: dict[str, Any], best: float | None) -> str:
     times = f"{r['times_value']:6.2f} × value" if r["times_value"] is not None else " " * 14
     shown = f"  {best:5.2f} × the best peer's speed" if best is not None else ""
     peak, first = f"{r['peak_bytes'] / 2**20:8.1f} MiB", f"first call {r['first_call_s']:6.2f} s"
-    return f"  {r['call']:<10} {r['tool']:<14}{r['median_s'] * 1e3:11.4f} ms {times} {peak}  {first}{shown}"
+    tape = f"beside results {r['tape_bytes'] / 2**20:8.1f} MiB" if r["tape_bytes"] is not None else " " * 27
+    return f"  {r['call']:<10} {r['tool']:<14}{r['median_s'] * 1e3:11.4f} ms {times} {peak}  {tape}  {first}{shown}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def instances(options: argparse.Namespace) -> list[tuple[str, str, str]]:
+    """Workload, size and dtype of what is to be run."""
+    found = []
+    for name in options.workloads or NAMES:
+        workload = importlib.import_module(f"benchmarks.workloads.{name}")
+        for size in workload.SIZES[:1] if options.quick else workload.SIZES:
+            for dtype in workload.DTYPES[:1] if options.quick and options.dtype is None else workload.DTYPES:
+                if options.dtype is None or dtype in options.dtype:
+                    found.append((name, size, dtype))
+    return found
+
+
+def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("workloads", nargs="*", help=f"of {', '.join(NAMES)}; default all")
     parser.add_argument("--tools", type=lambda text: text.split(","), default=list(TOOLS), help=",".join(TOOLS))
     parser.add_argument("--dtype", action="append", choices=("f32", "f64"))
-    parser.add_argument("--threads", choices=("1", "all"), default="1")
-    parser.add_argument("--rounds", type=int, default=9, help="samples of each tool, taken in turn")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=list(PARTS), metavar="one,all,compile,busy",
+        help="on one core, on all cores, first calls, beside another process; default all",
+    )  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="the usual size and dtype of each, fewer samples")
+    parser.add_argument("--rounds", type=int, help="samples of each tool, taken in turn; 9, or 3 if quick")
     parser.add_argument("--min-time", type=float, default=0.05, help="seconds in a sample, at least")
-    parser.add_argument("--peer-python", default=sys.executable, help="the Python that has the peers")
+    parser.add_argument(
+        "--peer-python", action="append", default=[], metavar="[TOOL=]PYTHON", help="the Python that has the peers"
+    )
     parser.add_argument("--json", type=Path, default=Path("build/benchmarks.json"), help="where the numbers go")
+    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="numbers of an earlier run to compare with")
     options = parser.parse_args(argv)
-    if unknown := [n for n in options.workloads if n not in NAMES]:
-        parser.error(f"unknown workloads: {', '.join(unknown)}")
-    if unknown := [t for t in options.tools if t not in TOOLS]:
-        parser.error(f"unknown tools: {', '.join(unknown)}")
+    options.rounds = options.rounds or (3 if options.quick else 9)
+    for given, known, what in (
+        (options.workloads, NAMES, "workloads"),
+        (options.tools, TOOLS, "tools"),
+        (options.only, PARTS, "parts"),
+    ):
+        if unknown := [n for n in given if n not in known]:
+            parser.error(f"unknown {what}: {', '.join(unknown)}")
+    return options
 
-    cores = idle_core() if options.threads == "1" else all_cores()
-    where = f"core {cores[0]}" if len(cores) == 1 else f"{len(cores)} cores" if cores else "not pinned"
-    machine = {"cpu": cpu_model(), "system": platform.platform(), "cores": cores}
-    print(f"{machine['cpu']}, {machine['system']}, {where}", flush=True)
-    runs = []
-    for name in options.workloads or NAMES:
-        workload = importlib.import_module(f"benchmarks.workloads.{name}")
-        for size in workload.SIZES:
-            for dtype in workload.DTYPES:
-                if options.dtype is None or dtype in options.dtype:
-                    runs.append(run(options, name, size, dtype, cores))
-                    sys.stdout.flush()
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = parsed(argv)
+    where = {"one": idle_core(), "all": all_cores()}
+    machine = {"cpu": cpu_model(), "system": platform.platform(), "cores": len(where["all"])}
+    print(f"{machine['cpu']}, {machine['system']}", flush=True)
+    numbers: dict[str, Any] = {"machine": machine}
+    parts = [part for part in ("one", "all") if part in options.only]
+    for name, size, dtype in instances(options):
+        title = importlib.import_module(f"benchmarks.workloads.{name}").TITLE
+        print(f"\n{' '.join(part for part in (name, size, dtype) if part)}: {title}")
+        for part in parts:
+            cores = where[part]
+            print(f" {PARTS[part]}" if cores else f" {PARTS[part]}, not pinned", flush=True)
+            numbers.setdefault(part, []).append(run(options, name, size, dtype, cores))
+            sys.stdout.flush()
+    if "compile" in options.only:
+        print("\nwhat the first call takes", flush=True)
+        numbers["compile"] = [
+            made
+            for case in CASES
+            if not options.workloads or case.workload in options.workloads
+            for made in first_calls(case, options.tools, lambda tool: python_of(options, tool), where["one"])
+        ]
+    if "busy" in options.only:
+        print("\nall threads over one, alone and beside another process", flush=True)
+        numbers["busy"] = beside_others(options.workloads, options.rounds)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"machine": machine, "runs": runs}, indent=2) + "\n", encoding="utf-8")
+    options.json.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
     print(f"\nnumbers in {options.json}")
-    return int(any(r["failed"] for r in runs))
+    if options.compare is not None:
+        print("\n" + comparison(json.loads(options.compare.read_text(encoding="utf-8")), numbers))
+    return int(any(r["failed"] for part in parts for r in numbers[part]))
 
 
 if __name__ == "__main__":

@@ -1,47 +1,119 @@
-"""`python -m benchmarks.report [NUMBERS]`: what `python -m benchmarks` has measured, as a table for a page."""
+"""`python -m benchmarks.report [NUMBERS]`: what `python -m benchmarks` has measured, as tables for a page.
+
+python -m benchmarks.report build/benchmarks.json                   # all tables
+python -m benchmarks.report build/benchmarks.json --compare OLD     # what has changed
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.__main__ import FLOORS
-
+FLOORS = ("c",)  # what nobody would pick instead: the hand-written derivative in C
 COLUMNS = ("workload", "call", "dlang", "÷ value", "fastest peer", "dlang is ahead", "C")
+MEMORY_COLUMNS = ("workload", "call", "dlang", "JAX", "PyTorch", "beside results: dlang", "JAX", "saved by PyTorch")
+COMPILE_COLUMNS = ("program", "tool", "cold", "warm")
+NOTABLE = 1.1  # times that differ by less are not shown as changed
 
 
-def table(runs: Sequence[dict[str, Any]]) -> str:
+def times(runs: Sequence[dict[str, Any]]) -> str:
     """A row for each call; the last line has the geometric mean of the ratios."""
-    lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
+    lines = _head(COLUMNS)
     ratios: list[float] = []
-    for run in runs:
-        title = " ".join(part for part in (f"`{run['workload']}`", run["size"], run["dtype"]) if part)
-        for call in dict.fromkeys(row["call"] for row in run["rows"]):
-            rows = {row["tool"]: row for row in run["rows"] if row["call"] == call}
-            own = rows.pop("dlang", None)
-            if own is None:
-                continue
-            floors = [rows.pop(tool) for tool in FLOORS if tool in rows]
-            best = min(rows.values(), key=lambda row: row["median_s"], default=None)
-            ahead = run["ahead"][call]
-            ratios += [ahead] if ahead is not None else []
-            cells = [
-                title, call, shown(own["median_s"]), f"{own['times_value']:.2f}",
-                "–" if best is None else f"{best['tool']}, {shown(best['median_s'])}",
-                "–" if ahead is None else f"{ahead:.2f} ×",
-                shown(floors[0]["median_s"]) if floors else "–",
-            ]  # fmt: skip
-            lines.append(f"| {' | '.join(cells)} |")
+    for run, call, rows in _calls(runs):
+        own = rows.pop("dlang", None)
+        if own is None:
+            continue
+        floors = [rows.pop(tool) for tool in FLOORS if tool in rows]
+        best = min(rows.values(), key=lambda row: row["median_s"], default=None)
+        ahead = run["ahead"][call]
+        ratios += [ahead] if ahead is not None else []
+        lines.append(_row(
+            _title(run), call, in_time(own["median_s"]), f"{own['times_value']:.2f}",
+            "–" if best is None else f"{best['tool']}, {in_time(best['median_s'])}",
+            "–" if ahead is None else f"{ahead:.2f} ×",
+            in_time(floors[0]["median_s"]) if floors else "–",
+        ))  # fmt: skip
     if ratios:
         lines.append(f"\nGeometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}.")
     return "\n".join(lines)
 
 
-def shown(seconds: float) -> str:
+def memory(runs: Sequence[dict[str, Any]]) -> str:
+    """What derivatives need at most, and what of that is neither argument nor result."""
+    lines = _head(MEMORY_COLUMNS)
+    for run, call, rows in _calls(runs):
+        own = rows.get("dlang")
+        if own is None or call == "value":
+            continue
+        tools = [rows.get(tool) for tool in ("dlang", "jax", "torch")]
+        cells = [in_bytes(row["peak_bytes"] if row else None) for row in tools]
+        cells += [in_bytes(row["tape_bytes"] if row else None) for row in tools]
+        lines.append(_row(_title(run), call, *cells))
+    return "\n".join(lines)
+
+
+def compiling(rows: Sequence[dict[str, Any]]) -> str:
+    """What first calls take."""
+    lines = _head(COMPILE_COLUMNS)
+    for row in rows:
+        lines.append(_row(row["case"], row["tool"], in_time(row["cold_s"]), in_time(row["warm_s"])))
+    return "\n".join(lines)
+
+
+def comparison(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """What dlang takes now, over what it took then; calls that have hardly changed are counted only."""
+    lines = ["| where | workload | call | before | now | now ÷ before |", "| --- " * 6 + "|"]
+    ratios: list[float] = []
+    for part in ("one", "all"):
+        before = {
+            (_title(run), call): rows["dlang"]["least_s"]
+            for run, call, rows in _calls(old.get(part, []))
+            if "dlang" in rows
+        }
+        for run, call, rows in _calls(new.get(part, [])):
+            then, own = before.get((_title(run), call)), rows.get("dlang")
+            if then is None or own is None:
+                continue
+            change = own["least_s"] / then
+            ratios.append(change)
+            if not 1 / NOTABLE < change < NOTABLE:
+                cells = in_time(then), in_time(own["least_s"]), f"{change:.2f}"
+                lines.append(_row("one core" if part == "one" else "all cores", _title(run), call, *cells))
+    if not ratios:
+        return "nothing to compare"
+    same = len(ratios) - (len(lines) - 2)
+    mean = statistics.geometric_mean(ratios)
+    return "\n".join([*lines, f"\n{same} of {len(ratios)} calls within a tenth; geometric mean {mean:.2f}."])
+
+
+# ---- cells -----------------------------------------------------------------------------------------------------------
+def _calls(runs: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], str, dict[str, dict[str, Any]]]]:
+    """Each call of each run with its rows by tool."""
+    return [
+        (run, call, {row["tool"]: row for row in run["rows"] if row["call"] == call})
+        for run in runs
+        for call in dict.fromkeys(row["call"] for row in run["rows"])
+    ]
+
+
+def _title(run: dict[str, Any]) -> str:
+    return " ".join(part for part in (f"`{run['workload']}`", run["size"], run["dtype"]) if part)
+
+
+def _head(columns: Sequence[str]) -> list[str]:
+    return [_row(*columns), "| --- " * len(columns) + "|"]
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def in_time(seconds: float) -> str:
     """A time with three digits, in a unit that suits it."""
     for unit, scale in (("s", 1.0), ("ms", 1e3)):
         if seconds * scale >= 1:
@@ -49,14 +121,43 @@ def shown(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} µs"
 
 
+def in_bytes(count: int | None) -> str:
+    if count is None:
+        return "–"
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count / 1024:.3g} KiB"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    given = sys.argv[1:] if argv is None else argv
-    path = Path(given[0] if given else "build/benchmarks.json")
-    numbers = json.loads(path.read_text(encoding="utf-8"))
-    print(f"{numbers['machine']['cpu']}, {numbers['machine']['system']}\n")
-    print(table(numbers["runs"]))
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("numbers", type=Path, nargs="?", default=Path("build/benchmarks.json"))
+    parser.add_argument("--compare", type=Path, metavar="OLD.json")
+    options = parser.parse_args(argv)
+    numbers = json.loads(options.numbers.read_text(encoding="utf-8"))
+    if options.compare is not None:
+        print(comparison(json.loads(options.compare.read_text(encoding="utf-8")), numbers))
+        return 0
+    machine = numbers["machine"]
+    print(f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}")
+    for part, title in (("one", "On one core"), ("all", "On all cores")):
+        if part in numbers:
+            print(f"\n## {title}\n\n{times(numbers[part])}")
+    for part in ("one", "all"):
+        if part in numbers:
+            print(f"\n## Memory\n\n{memory(numbers[part])}")
+            break
+    if "compile" in numbers:
+        print(f"\n## The first call\n\n{compiling(numbers['compile'])}")
+    if "busy" in numbers:
+        from benchmarks.busy import table
+
+        print(f"\n## Beside another process\n\n{table(numbers['busy'])}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -9,7 +9,8 @@ A workload is a module of `benchmarks.workloads`. It has
     dlang(data), jax(data), torch(data, wrap), numba(data), c(data), …    for each tool that has it, its `Calls`
 
 The first call is the value, the others are derivatives; a call has the same name in all tools. It returns when its
-results are complete. `wrap` is `torch.compile` in the tool `torch-compile`, else the identity.
+results are complete. A call of one function of dlang is a `partial` of it. `wrap` is `torch.compile` in the tool
+`torch-compile`, else the identity.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +35,8 @@ Calls = dict[str, Callable[[], Any]]
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 WORKLOADS = HERE / "workloads"
-TOOLS = ("dlang", "jax", "torch", "torch-compile", "numba", "numpy", "c")
-_PACKAGES = {"jax": "jax", "torch": "torch", "torch-compile": "torch", "numba": "numba"}
+TOOLS = ("dlang", "jax", "torch", "torch-compile", "enzyme", "numba", "numpy", "c")
+_PACKAGES = {"jax": "jax", "torch": "torch", "torch-compile": "torch", "numba": "numba", "enzyme": "enzyme_ad"}
 
 
 class NotInstalled(Exception):
@@ -48,15 +51,23 @@ def require(tool: str) -> None:
         raise NotInstalled("there is no gcc")
 
 
+def load(tool: str) -> None:
+    """Imports a tool, so that what follows is the work on a program; raises `NotInstalled`."""
+    require(tool)
+    importlib.import_module(_PACKAGES.get(tool, "numpy"))
+    if tool == "dlang":
+        importlib.import_module("dlang.python.module")
+
+
 def calls(workload: Any, tool: str, data: Any) -> Calls:
     """What a tool runs for a workload; raises `NotInstalled`."""
     require(tool)
     match tool:
-        case "jax":
+        case "jax" | "enzyme":
             import jax
 
             jax.config.update("jax_enable_x64", True)
-            found: Calls = workload.jax(data)
+            found: Calls = getattr(workload, tool)(data)
         case "torch" | "torch-compile":
             import torch
 
@@ -88,11 +99,52 @@ def scalar(dtype: str) -> Any:
     return {"f32": np.float32, "f64": np.float64}[dtype]
 
 
-def waiting(f: Callable[..., Any], *args: Any) -> Callable[[], Any]:
-    """A call of a function of JAX that returns when its results are complete."""
-    import jax
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call of a function that JAX compiles; returns when its results are complete."""
 
-    return lambda: jax.block_until_ready(f(*args))
+    function: Any
+    args: tuple[Any, ...]
+
+    def __call__(self) -> Any:
+        import jax
+
+        return jax.block_until_ready(self.function(*self.args))
+
+
+def waiting(f: Callable[..., Any], *args: Any) -> Waiting:
+    return Waiting(f, args)
+
+
+def cpp_function(name: str, function: str, *outs: tuple[int, ...], dtype: str = "float64") -> Callable[..., Any]:
+    """A function of `workloads/NAME.cpp` that JAX differentiates by Enzyme; it takes arrays and gives a list of some.
+
+    Enzyme's wheel brings a compiler of C++, but no headers. Every array of floats is differentiated by: that some are
+    constant can't be said.
+    """
+    import jax
+    from enzyme_ad.jax import cpp_call
+
+    source = (WORKLOADS / f"{name}.cpp").read_text(encoding="utf-8")
+    shapes = [jax.core.ShapedArray(shape, dtype) for shape in outs]
+    flags = ["-O3", "-ffast-math", "-vectorize-loops", "-vectorize-slp", *_processor()]
+    with suppress(OSError):  # mathematics for vectors, where the C library has it
+        ctypes.CDLL("libmvec.so.1", mode=ctypes.RTLD_GLOBAL)
+        flags.append("-fveclib=libmvec")
+
+    def call(*arrays: Any) -> Any:
+        return cpp_call(*arrays, out_shapes=shapes, source=source, fn=function, argv=tuple(flags))
+
+    return call
+
+
+def _processor() -> list[str]:
+    """The flag of clang's own compiler for this processor, as gcc names it."""
+    if shutil.which("gcc") is None:
+        return []
+    asked = subprocess.run(["gcc", "-march=native", "-Q", "--help=target"], capture_output=True, text=True)
+    named = [line.split()[1] for line in asked.stdout.splitlines() if line.strip().startswith("-march=")]
+    return ["-target-cpu", named[0]] if named else []
 
 
 # ---- C ---------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ in. Answers are lines of JSON on what was the standard output; what the tools pr
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import importlib
 import json
@@ -18,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tools import NotInstalled, calls, leaves
+from benchmarks.memory import peak_of, tape_of
+from benchmarks.tools import NotInstalled, calls, leaves, load
 
 
 def main() -> None:
@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("dtype")
     parser.add_argument("results", type=Path, help="where the results of the first calls go, a file of NumPy's")
     parser.add_argument("--min-time", type=float, default=0.05, help="seconds in a sample, at least")
+    parser.add_argument("--call", help="do no more than this call, once")
     options = parser.parse_args()
 
     answers = os.fdopen(os.dup(1), "w")
@@ -41,24 +42,31 @@ def main() -> None:
     workload = importlib.import_module(f"benchmarks.workloads.{options.workload}")
     data = workload.data(options.size, options.dtype)
     try:
+        load(options.tool)
+        start = time.perf_counter()
         prepared = calls(workload, options.tool, data)
+        prepare_s = time.perf_counter() - start
     except NotInstalled as e:
         answer(missing=str(e))
         return
     first, peak, results = {}, {}, {}
+    value = next(iter(prepared))
     for name, call in prepared.items():
-        before = forget_peak()
+        if options.call not in (None, name):
+            continue
         start = time.perf_counter()
         result = call()
         first[name] = time.perf_counter() - start
         results |= {f"{name}/{k}": leaf for k, leaf in enumerate(leaves(result))}
         del result
-        before = forget_peak()
-        call()
-        peak[name] = peak_bytes() - before
+        peak[name] = peak_of(options.tool, call)
     save(options.results, results)
+    if options.call is not None:
+        answer(first_s=first, peak_bytes=peak, tape_bytes={}, prepare_s=prepare_s)
+        return
+    tape = {name: tape_of(options.tool, call) for name, call in prepared.items() if name != value}
     steps = {name: steps_for(call, options.min_time) for name, call in prepared.items()}
-    answer(first_s=first, peak_bytes=peak)
+    answer(first_s=first, peak_bytes=peak, tape_bytes=tape, prepare_s=prepare_s)
     gc.collect()
     gc.disable()
     for _ in sys.stdin:
@@ -85,31 +93,6 @@ def timed(call: Callable[[], Any], steps: int) -> float:
     for _ in range(steps):
         call()
     return (time.perf_counter() - start) / steps
-
-
-# ---- memory ----------------------------------------------------------------------------------------------------------
-def forget_peak() -> int:
-    """Sets the mark of most memory back, where the system has one; bytes in memory now."""
-    gc.collect()
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-    except (OSError, AttributeError):
-        return 0
-    return status("VmRSS")
-
-
-def peak_bytes() -> int:
-    """Bytes that were in memory at most since `forget_peak`."""
-    return status("VmHWM")
-
-
-def status(key: str) -> int:
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(key)), 0)
 
 
 if __name__ == "__main__":

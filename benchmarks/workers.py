@@ -12,21 +12,24 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.tools import ROOT
 
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "NPROC")
+THREADS = (
+    "DLANG_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "NPROC",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
 class Worker:
     """A process that runs one tool. `problem` says why it gives no times; `missing` if the tool is not installed.
 
-    first_s, peak_bytes, samples: by the name of a call; samples are seconds for one call.
+    first_s, peak_bytes, tape_bytes, samples: by the name of a call; samples are seconds for one call.
+    prepare_s: what came before the first call, with the tool itself loaded.
     """
 
     tool: str
@@ -34,7 +37,9 @@ class Worker:
     folder: tempfile.TemporaryDirectory[str]
     first_s: dict[str, float] = field(default_factory=dict)
     peak_bytes: dict[str, int] = field(default_factory=dict)
+    tape_bytes: dict[str, int | None] = field(default_factory=dict)
     samples: dict[str, list[float]] = field(default_factory=dict)
+    prepare_s: float = 0.0
     results: dict[str, list[Any]] = field(default_factory=dict)
     problem: str | None = None
     missing: bool = False
@@ -47,7 +52,10 @@ class Worker:
         if "missing" in answer:
             self.problem, self.missing = answer["missing"], True
             return
-        self.first_s, self.peak_bytes = answer["first_s"], answer["peak_bytes"]
+        self.first_s, self.peak_bytes, self.tape_bytes = (
+            answer[field] for field in ("first_s", "peak_bytes", "tape_bytes")
+        )
+        self.prepare_s = answer["prepare_s"]
         self.samples = {name: [] for name in self.first_s}
         self.results = _read(Path(self.folder.name) / "results.npz")
 
@@ -101,14 +109,22 @@ def _read(path: Path) -> dict[str, list[Any]]:
     return found
 
 
-def start(tool: str, python: str, arguments: Sequence[str], cores: Sequence[int], options: Sequence[str]) -> Worker:
+def start(
+    tool: str,
+    python: str,
+    arguments: Sequence[str],
+    cores: Sequence[int],
+    options: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+) -> Worker:
     """Starts a worker on some cores, with every library told how many threads that makes.
 
-    arguments: workload, size and dtype.
+    arguments: workload, size and dtype. environment: variables that come on top.
     """
     workload, size, dtype = arguments
-    environment = dict(os.environ) | dict.fromkeys(_THREADS, str(max(1, len(cores))))
-    environment["JAX_PLATFORMS"] = "cpu"
+    environment = {
+        **os.environ, **dict.fromkeys(THREADS, str(max(1, len(cores)))), "JAX_PLATFORMS": "cpu", **(environment or {}),
+    }  # fmt: skip
     if len(cores) == 1:
         environment["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
     folder = tempfile.TemporaryDirectory(prefix="benchmark-")

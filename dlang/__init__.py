@@ -25,7 +25,8 @@ the command `dlc`, `python/` is what follows here:
 
 `load(path)` and `compile(text)` give modules; `primitive` lets them call a function of Python; `grad`,
 `value_and_grad`, `vjp`, `jvp`, `jacobian` and `hessian` differentiate their functions; `compilations()` counts what has
-been compiled; mistakes raise `DlangError`, whose text is the whole message.
+been compiled; `memory_use()` measures the memory of runs; `set_threads(n)` says how many threads work on large loops;
+mistakes raise `DlangError`, whose text is the whole message.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ __all__ = [
     "jacobian",
     "jvp",
     "load",
+    "memory_use",
     "primitive",
+    "set_threads",
     "value_and_grad",
     "vjp",
 ]
@@ -50,8 +53,10 @@ __all__ = [
 if TYPE_CHECKING:
     from dlang.diagnostics import DlangError
     from dlang.python.derivatives import grad, hessian, jacobian, jvp, value_and_grad, vjp
+    from dlang.python.memory import memory_use
     from dlang.python.module import compilations, compile, load
     from dlang.python.primitive import primitive
+    from dlang.python.threads import set_threads
 
 _HOMES = {
     "DlangError": "dlang.diagnostics",
@@ -62,7 +67,9 @@ _HOMES = {
     "jacobian": "dlang.python.derivatives",
     "jvp": "dlang.python.derivatives",
     "load": "dlang.python.module",
+    "memory_use": "dlang.python.memory",
     "primitive": "dlang.python.primitive",
+    "set_threads": "dlang.python.threads",
     "value_and_grad": "dlang.python.derivatives",
     "vjp": "dlang.python.derivatives",
 }
@@ -74,6 +81,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'dlang' has no attribute '{name}'")
     from importlib import import_module
 
-    value = getattr(import_module(_HOMES[name]), name)
+    from dlang.collection import no_collection
+
+    with no_collection():  # making classes makes many objects, all of which stay
+        value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

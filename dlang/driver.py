@@ -4,6 +4,8 @@
     program, entries = lower(requests)              specialize, optimize, ad
     runner = load(program, entries, backend, host)  the interpreter, or codegen and runtime
 
+`ready` is the last two, for one function, and skips both where an earlier process has compiled it.
+
 Stages are imported where they are used: checking needs neither NumPy nor LLVM.
 """
 
@@ -13,12 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
 
 if TYPE_CHECKING:
     from dlang.ir import anf
     from dlang.optimize.pipeline import Witness
     from dlang.runtime.errors import RunError
+    from dlang.runtime.faces import Face
     from dlang.runtime.host import Host
     from dlang.specialize.specialize import Entry
     from dlang.specialize.structs import StructClasses
@@ -76,11 +80,13 @@ def lower(
     structs: StructClasses | None = None,
     extend: Extension | None = None,
     saw: Witness | None = None,
+    bound: Sequence[int] = (),
 ) -> tuple[anf.Program, list[Entry]]:
     """The optimised program in which every requested function is a function, and these in order.
 
     structs: the classes by which functions of Python know structs. extend: adds functions of its own to the program
-    before it is optimised, and names them. saw: called with what each derivative in reverse mode saves.
+    before it is optimised, and names them. saw: called with what each derivative in reverse mode saves. bound: the
+    parameters of the last function that are given early; it is split then (`optimize/staging.py`).
     """
     from dlang.optimize.pipeline import optimise
     from dlang.specialize.specialize import Specializer
@@ -88,15 +94,52 @@ def lower(
 
     specializer = Specializer() if structs is None else Specializer(structs)
     try:
-        with room():
+        with room(), no_collection():
             entries = [specializer.entry(r.decl, r.bindings) for r in requests]
             program, names = specializer.program, [e.name for e in entries]
             if extend is not None:
                 program, more = extend(program, entries)
                 names += more
-            return optimise(program, names, verify=verify, observe=observe, saw=saw), entries
+            given = {names[len(entries) - 1]: _early(program, entries[-1], bound)} if bound else None
+            return optimise(program, names, verify=verify, observe=observe, saw=saw, given=given), entries
     except RecursionError:
         raise too_deep(requests) from None
+
+
+def _early(program: anf.Program, entry: Entry, bound: Sequence[int]) -> frozenset[int]:
+    """The parameters of an entry's function that are known when some of its own are: their leaves, and the sizes that
+    these say."""
+    known = entry.face.early(bound)
+    before = len(entry.sizes)  # a token comes behind the sizes
+    return frozenset([k + (entry.token and k >= before) for k in known])
+
+
+def split(
+    request: Request,
+    bound: Sequence[int],
+    backend: Backend,
+    host: Host,
+    *,
+    structs: StructClasses | None = None,
+    refuse: Callable[[Face], None] = lambda face: None,
+    profile: bool = False,
+) -> tuple[Runner, Face]:
+    """A function ready to run in two steps: what follows from the parameters that are bound, then the rest.
+
+    The first is called `early_name(face.name)`; what it gives are further arguments of the second.
+    profile: as native code that measures itself.
+    """
+    from dlang.ir.anf import early_name
+
+    program, (entry,) = lower([request], structs=structs, bound=bound)
+    refuse(entry.face)
+    if backend == "interp":
+        from dlang.ir.interpreter import Interpreter
+
+        return Interpreter(program, host), entry.face
+    from dlang.runtime.engine import Engine
+
+    return Engine(host, profile=profile).compile(program, [entry.name, early_name(entry.name)]), entry.face
 
 
 def too_deep(requests: Sequence[Request]) -> DlangError:
@@ -116,8 +159,47 @@ def load(program: anf.Program, entries: Sequence[Entry], backend: Backend, host:
     return Engine(host).compile(program, [e.name for e in entries])
 
 
+def ready(
+    checked: Checked,
+    request: Request,
+    backend: Backend,
+    host: Host,
+    *,
+    structs: StructClasses | None = None,
+    refuse: Callable[[Face], None] = lambda face: None,
+    profile: bool = False,
+) -> tuple[Runner, Face]:
+    """A function of a checked program, ready to run: as an earlier process has left it, or compiled now.
+
+    structs: the classes by which functions of Python know structs. refuse: raises for a function that is not wanted.
+    profile: as native code that measures itself.
+    """
+    if backend == "interp":
+        program, (entry,) = lower([request], structs=structs)
+        refuse(entry.face)
+        return load(program, [entry], backend, host), entry.face
+    from dlang.reuse import place_of
+    from dlang.runtime.engine import Engine
+    from dlang.specialize.structs import StructClasses
+
+    engine = Engine(host, profile=profile)
+    classes = StructClasses() if structs is None else structs
+    options = repr((engine.level, engine.grain, engine.profile, engine.debug))
+    place = place_of(checked, request.decl, request.bindings, classes, options)
+    kept = place.find() if place is not None else None
+    if kept is not None:
+        compiled, face, python = kept
+        return engine.load(compiled, python), face
+    program, (entry,) = lower([request], structs=classes)
+    refuse(entry.face)
+    compiled = engine.build(program, [entry.name])
+    if place is not None:
+        place.keep(compiled, entry.face, program.python)
+    return engine.load(compiled, program.python), entry.face
+
+
 def call(
-    runner: Runner, entry: Entry, sizes: Sequence[int] = (), leaves: Sequence[Any] = (), seed: int = 0
+    runner: Runner, entry: Entry | Face, sizes: Sequence[int] = (), leaves: Sequence[Any] = (), seed: int = 0
 ) -> list[Any]:
     """Runs an entry; gives the leaves of its result. A failure is a `DlangError` for a person to read.
 

@@ -18,20 +18,23 @@ if TYPE_CHECKING:
 STAGES = ("mono", "normal", "ad", "opt", "loops", "llvm")
 
 
-def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False) -> str:
+def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False, bound: Sequence[int] = ()) -> str:
     """The program that functions need, after one of `STAGES`; raises `DlangError` where it does not compile.
 
-    costs: with what derivatives save, in bytes, below it.
+    costs: with what derivatives save, in bytes, below it. bound: the parameters of the last that are given early.
     """
+    from dlang.ir.anf import early_name
+
     seen: dict[str, anf.Program] = {}
     saved: list[Savings] = []
-    program, entries = lower([request(d) for d in decls], observe=seen.__setitem__, saw=saved.append)
+    program, entries = lower([request(d) for d in decls], observe=seen.__setitem__, saw=saved.append, bound=bound)
     if stage in seen:
         from dlang.ir.printer import print_program
 
         text = print_program(seen[stage])
     else:
-        text = _generated(program, [e.name for e in entries], stage)
+        names = [e.name for e in entries]
+        text = _generated(program, [*names, *([early_name(names[-1])] if bound else [])], stage)
     if not costs:
         return text
     from dlang.ad.savings import written
@@ -41,15 +44,15 @@ def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False) -> st
 
 def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
     """What the back end for the CPU makes of a program: its loop nests, or LLVM's text."""
-    from dlang.codegen import loops
-    from dlang.codegen.llvm import jit, modules
+    from dlang.codegen.llvm import modules, objects
+    from dlang.codegen.parallel import GRAIN
+    from dlang.codegen.printing import print_program
     from dlang.codegen.schedule import schedule
     from dlang.codegen.vectorize import Lanes
-    from dlang.runtime.engine import reachable
-    from dlang.runtime.words import Strings
+    from dlang.runtime.build import reachable
 
-    nests = schedule(reachable(program, entries), Lanes(jit.vector_bits()))
-    return loops.print_program(nests) if stage == "loops" else modules.emit(nests, entries, Strings().number).llvm
+    nests = schedule(reachable(program, entries), Lanes(objects.vector_bits()), GRAIN)
+    return print_program(nests) if stage == "loops" else modules.emit(nests, entries).llvm
 
 
 def open_variable(decl: core.FnDecl) -> str | None:

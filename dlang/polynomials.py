@@ -22,7 +22,7 @@ Monomial = tuple[A, ...]
 
 
 def _reduced(c: Coefficient) -> Coefficient:
-    return c.numerator if isinstance(c, Fraction) and c.denominator == 1 else c
+    return c.numerator if c.denominator == 1 else c
 
 
 class Poly(Generic[A]):
@@ -31,7 +31,9 @@ class Poly(Generic[A]):
     __slots__ = ("terms", "_hash")
 
     def __init__(self, terms: Mapping[Monomial[A], Coefficient]) -> None:
-        self.terms: dict[Monomial[A], Coefficient] = {m: _reduced(c) for m, c in terms.items() if c}
+        self.terms: dict[Monomial[A], Coefficient] = {
+            m: c if type(c) is int else _reduced(c) for m, c in terms.items() if c
+        }
         self._hash: int | None = None
 
     @staticmethod
@@ -53,8 +55,13 @@ class Poly(Generic[A]):
         return self._hash
 
     def __add__(self, other: int | A | Poly[A]) -> Poly[A]:
+        right = Poly.of(other)
+        if not right.terms:
+            return self
+        if not self.terms:
+            return right
         total = dict(self.terms)
-        for m, c in Poly.of(other).terms.items():
+        for m, c in right.terms.items():
             total[m] = total.get(m, 0) + c
         return Poly(total)
 
@@ -62,11 +69,19 @@ class Poly(Generic[A]):
         return Poly({m: -c for m, c in self.terms.items()})
 
     def __sub__(self, other: int | A | Poly[A]) -> Poly[A]:
-        return self + -Poly.of(other)
+        right = Poly.of(other)
+        if not right.terms:
+            return self
+        total = dict(self.terms)
+        for m, c in right.terms.items():
+            total[m] = total.get(m, 0) - c
+        return Poly(total)
 
     def __mul__(self, other: int | A | Poly[A]) -> Poly[A]:
         out: dict[Monomial[A], Coefficient] = {}
         right = Poly.of(other).terms
+        if len(right) == 1 and right.get(()) == 1:
+            return self
         for m, c in self.terms.items():
             for n, d in right.items():
                 key = tuple(sorted(m + n, key=lambda a: a.serial)) if m and n else m or n
@@ -126,16 +141,18 @@ class Poly(Generic[A]):
 
     def substitute(self, replace: Callable[[A], Poly[A] | None]) -> Poly[A]:
         """Each atom replaced by `replace(atom)`; None keeps it. Returns self if nothing is replaced."""
-        found = {a: r for a in self.atoms() if (r := replace(a)) is not None}
+        found = {a: r for m in self.terms for a in m if (r := replace(a)) is not None}
         if not found:
             return self
-        out: Poly[A] = Poly({})
+        total: dict[Monomial[A], Coefficient] = {}
         for m, c in self.terms.items():
-            term: Poly[A] = Poly({(): c})
-            for a in m:
-                term = term * found.get(a, Poly({(a,): 1}))
-            out = out + term
-        return out
+            replaced = [found[a] for a in m if a in found]
+            term: Poly[A] = Poly({tuple([a for a in m if a not in found]): c})
+            for r in replaced:
+                term = term * r
+            for n, d in term.terms.items():
+                total[n] = total.get(n, 0) + d
+        return Poly(total)
 
     def evaluate(self, value: Callable[[A], int]) -> int:
         total: Coefficient = 0

@@ -8,8 +8,10 @@ import pytest
 ROOT = Path(__file__).parent.parent / "dlang"
 
 # What each part may import from the others. Parts: folders, and modules of the package itself.
-EVERYWHERE = {"diagnostics", "polynomials", "inequalities", "recursion", "spelling"}
+EVERYWHERE = {"cache", "collection", "diagnostics", "polynomials", "inequalities", "recursion", "spelling"}
 ALLOWED = {
+    "cache": set(),
+    "collection": set(),
     "diagnostics": set(),
     "polynomials": set(),
     "recursion": set(),
@@ -24,7 +26,8 @@ ALLOWED = {
     "optimize": {"ir", "primitives", "ad"},
     "ad": {"ir", "primitives", "optimize"},  # a derivative is normalised before the next is taken
     "codegen": {"ir", "primitives", "runtime"},
-    "driver": {"typecheck", "ir", "specialize", "optimize", "runtime"},
+    "reuse": {"typecheck", "specialize", "codegen", "runtime"},
+    "driver": {"typecheck", "ir", "specialize", "optimize", "runtime", "reuse"},
     "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "runtime", "driver"},
     "python": {"typecheck", "ir", "specialize", "runtime", "driver", "listings"},
     "importer": {"python", "driver"},

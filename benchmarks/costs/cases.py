@@ -58,6 +58,8 @@ TRAPS = (
     _traps("changed_spaces", {"n": 4, "m": 5, "k": 6}, n=8, m=10, k=12),
     _traps("columns", {"n": 6}, n=24),
     _traps("heat", {"n": 8, "steps": 4}, n=16, steps=12),
+    _traps("pairs", {"n": 10}, n=40),
+    _traps("running_rows", {"n": 8, "m": 5}, n=16, m=20),
     _traps("updates", {"n": 20}, n=80),
     _traps("with_helper", {"n": 20}, n=80),
     _traps("recurrent", {"n": 6, "steps": 4}, n=12, steps=16),

@@ -144,6 +144,6 @@ def operations(module: Any, name: str, args: Sequence[Any]) -> int:
     matcher = Matcher(function.decl)
     matcher.match(dict(zip(function.decl.params, args, strict=True)))
     prepared = function.program.prepare(function.decl, matcher.bindings())
-    before = prepared.runner.operations
+    before = prepared.instance.runner.operations
     prepared(prepared.leaves(args))
-    return int(prepared.runner.operations - before)
+    return int(prepared.instance.runner.operations - before)

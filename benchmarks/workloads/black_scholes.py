@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from benchmarks.tools import Calls, c_library, pointer, program, scalar, waiting
@@ -29,7 +30,7 @@ def price(xp: Any, erf: Any, s: Any, k: Any, t: Any, r: Any, v: Any) -> Any:
 
 def dlang(options: list[Any]) -> Calls:
     m = program("black_scholes")
-    return {"value": lambda: m.value(*options), "gradient": lambda: m.gradient(*options)}
+    return {"value": partial(m.value, *options), "gradient": partial(m.gradient, *options)}
 
 
 def jax(options: list[Any]) -> Calls:

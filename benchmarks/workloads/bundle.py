@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from benchmarks.adbench.problems import BA
-from benchmarks.tools import Calls, waiting
+from benchmarks.tools import Calls, cpp_function, waiting
 
 TITLE = "ADBench BA: reprojection errors, Jacobian by rows"
 SIZES = ("49x7776x31843", "372x47423x204472")
@@ -32,7 +33,7 @@ def dlang(given: list[Any]) -> Calls:
     cameras, points, weights, of_camera, of_point, (u, v) = given
     scene = m.Scene(cameras=cameras, points=points, weights=weights)
     seen = m.Seen(cameras=of_camera, points=of_point, u=u, v=v)
-    return {"value": lambda: m.objective(scene, seen), "gradient": lambda: m.jacobian_rows(scene, seen)}
+    return {"value": partial(m.objective, scene, seen), "gradient": partial(m.jacobian_rows, scene, seen)}
 
 
 def projection(sin: Any, cos: Any, sqrt: Any, where: Any) -> Callable[..., Any]:
@@ -83,6 +84,34 @@ def jax(given: list[Any]) -> Calls:
             of_c, of_x, of_w = pull(seed)
             both.append(jnp.stack(barrier([*of_c, *of_x, of_w])))
         return both[0], both[1], -2.0 * w
+
+    arrays = [jnp.asarray(a) for a in given]
+    return {"value": waiting(jax.jit(objective), *arrays), "gradient": waiting(jax.jit(rows), *arrays)}
+
+
+def enzyme(given: list[Any]) -> Calls:
+    import jax
+    import jax.numpy as jnp
+
+    p = len(given[2])
+    errors = cpp_function("bundle", f"errors<{p}>", (p,), (p,))
+    # one backward pass uses up what the forward pass has left: so both rows come from one, of all observations twice
+    twice = cpp_function("bundle", f"errors<{2 * p}>", (2 * p,), (2 * p,))
+
+    def gathered(cameras: Any, points: Any, w: Any, of_camera: Any, of_point: Any) -> Any:
+        return jnp.concatenate([cameras[of_camera].T, points[of_point].T, w[None]])
+
+    def objective(*arrays: Any) -> Any:
+        w, seen = arrays[2], arrays[5]
+        return jnp.stack(errors(gathered(*arrays[:5]), seen)), 1.0 - w * w
+
+    def rows(*arrays: Any) -> Any:
+        w, seen = arrays[2], arrays[5]
+        both = jnp.tile(gathered(*arrays[:5]), 2)
+        _, pull = jax.vjp(lambda g: twice(g, jnp.tile(seen, 2)), both)
+        of_u = jnp.concatenate([jnp.ones_like(w), jnp.zeros_like(w)])
+        (found,) = pull([of_u, 1.0 - of_u])
+        return found[:, :p], found[:, p:], -2.0 * w
 
     arrays = [jnp.asarray(a) for a in given]
     return {"value": waiting(jax.jit(objective), *arrays), "gradient": waiting(jax.jit(rows), *arrays)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from benchmarks.tools import Calls, program, waiting
@@ -28,7 +29,7 @@ def dlang(given: list[Any]) -> Calls:
         of_a, of_w = m.gradient(*given)
         return 0.5 * (of_a + of_a.T), of_w
 
-    return {"value": lambda: m.value(*given), "gradient": gradient}
+    return {"value": partial(m.value, *given), "gradient": gradient}
 
 
 def jax(given: list[Any]) -> Calls:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from benchmarks.adbench.problems import LSTM
-from benchmarks.tools import Calls, waiting
+from benchmarks.tools import Calls, cpp_function, waiting
 
 TITLE = "ADBench D-LSTM: loss of 1,023 characters, gradient by all weights"
 SIZES = ("2x1024x14", "4x1024x14")
@@ -35,7 +36,7 @@ def dlang(given: list[Any]) -> Calls:
         g = m.gradient(network, *others)
         return g.gates, [g.input, g.output, g.bias]
 
-    return {"value": lambda: m.objective(network, *others), "gradient": gradient}
+    return {"value": partial(m.objective, network, *others), "gradient": gradient}
 
 
 def jax(given: list[Any]) -> Calls:
@@ -71,6 +72,24 @@ def jax(given: list[Any]) -> Calls:
         of_gates, of_vectors = jax.grad(objective, argnums=(0, 1))(*arrays)
         return of_gates, list(of_vectors)
 
+    return {"value": waiting(jax.jit(objective), *arrays), "gradient": waiting(jax.jit(gradient), *arrays)}
+
+
+def enzyme(given: list[Any]) -> Calls:
+    import jax
+    import jax.numpy as jnp
+
+    layers, _, _, b = given[0].shape
+    value = cpp_function("diagonal_lstm", f"value<{layers}, {len(given[3])}, {b}>", ())
+
+    def objective(*arrays: Any) -> Any:
+        return value(*arrays)[0]
+
+    def gradient(*arrays: Any) -> Any:
+        of_gates, of_vectors = jax.grad(objective, argnums=(0, 1))(*arrays)
+        return of_gates, list(of_vectors)
+
+    arrays = [jnp.asarray(a) for a in given]
     return {"value": waiting(jax.jit(objective), *arrays), "gradient": waiting(jax.jit(gradient), *arrays)}
 
 

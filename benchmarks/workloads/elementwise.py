@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from benchmarks.tools import Calls, c_library, pointer, program, scalar, waiting
@@ -20,7 +21,7 @@ def data(size: str, dtype: str) -> Any:
 
 def dlang(x: Any) -> Calls:
     m = program("elementwise")
-    return {"value": lambda: m.value(x), "gradient": lambda: m.gradient(x)}
+    return {"value": partial(m.value, x), "gradient": partial(m.gradient, x)}
 
 
 def jax(x: Any) -> Calls:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from benchmarks.adbench.problems import GMM
-from benchmarks.tools import Calls, waiting
+from benchmarks.tools import Calls, cpp_function, waiting
 
 TITLE = "ADBench GMM: log likelihood, gradient by alphas, means and factors"
 SIZES = ("10x25x1000", "32x25x1000", "64x25x10000")
@@ -44,7 +45,7 @@ def dlang(given: list[Any]) -> Calls:
 
     m: Any = dlang.load(str(GMM.path))
     prior = m.Wishart(gamma=1.0, m=0)
-    return {"value": lambda: m.objective(*given, prior), "gradient": lambda: m.gradient(*given, prior)}
+    return {"value": partial(m.objective, *given, prior), "gradient": partial(m.gradient, *given, prior)}
 
 
 def jax(given: list[Any]) -> Calls:
@@ -64,6 +65,22 @@ def jax(given: list[Any]) -> Calls:
         scores = alphas + sums - 0.5 * jnp.sum(z * z, -1)
         likelihood = jnp.sum(jax.scipy.special.logsumexp(scores, axis=1)) - n * jax.scipy.special.logsumexp(alphas)
         return constant + likelihood + 0.5 * (jnp.sum(q * q) + jnp.sum(below * below))
+
+    arrays = [jnp.asarray(a) for a in given]
+    gradient = jax.grad(objective, argnums=(0, 1, 2))
+    return {"value": waiting(jax.jit(objective), *arrays), "gradient": waiting(jax.jit(gradient), *arrays)}
+
+
+def enzyme(given: list[Any]) -> Calls:
+    import jax
+    import jax.numpy as jnp
+
+    _, constant = constants(given)
+    (k, d), n = given[1].shape, len(given[3])
+    value = cpp_function("gmm", f"value<{d}, {k}, {n}>", ())
+
+    def objective(*arrays: Any) -> Any:
+        return constant + value(*arrays)[0]
 
     arrays = [jnp.asarray(a) for a in given]
     gradient = jax.grad(objective, argnums=(0, 1, 2))

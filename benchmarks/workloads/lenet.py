@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -36,7 +37,7 @@ def dlang(given: Any) -> Calls:
         rest = [(layer.w, layer.b) for layer in (g.third, g.fourth, g.last)]
         return v, [(g.first, g.first_bias), (g.second, g.second_bias), *rest]
 
-    return {"value": lambda: m.value(net, x, labels), "gradient": gradient}
+    return {"value": partial(m.value, net, x, labels), "gradient": gradient}
 
 
 def jax(given: Any) -> Calls:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from benchmarks.tools import Calls, c_library, pointer, program, waiting
+from benchmarks.tools import Calls, c_library, cpp_function, pointer, program, waiting
 
 TITLE = "10⁶ steps of the logistic map, derivative with respect to its parameter"
 SIZES = ("1000000",)
@@ -20,7 +21,7 @@ def data(size: str, dtype: str) -> int:
 def dlang(steps: int) -> Calls:
     m = program("logistic")
     return {
-        name: lambda f=f: f(PARAMETER, START, steps)
+        name: partial(f, PARAMETER, START, steps)
         for name, f in (("value", m.value), ("gradient", m.gradient), ("forward", m.forward))
     }
 
@@ -45,6 +46,23 @@ def jax(steps: int) -> Calls:
     return {
         "value": waiting(jax.jit(value), p),
         "gradient": waiting(jax.jit(jax.grad(scanned)), p),
+        "forward": waiting(jax.jit(forward), p),
+    }
+
+
+def enzyme(steps: int) -> Calls:
+    import jax
+    import jax.numpy as jnp
+
+    value = cpp_function("logistic", f"value<{steps}>", ())
+    p, x = jnp.asarray(PARAMETER), jnp.asarray(START)
+
+    def forward(p: Any) -> Any:
+        return jax.jvp(lambda p: value(p, x)[0], (p,), (jnp.ones_like(p),))[1]
+
+    return {
+        "value": waiting(jax.jit(lambda p: value(p, x)[0]), p),
+        "gradient": waiting(jax.jit(jax.grad(lambda p: value(p, x)[0])), p),
         "forward": waiting(jax.jit(forward), p),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from benchmarks.tools import Calls, program, scalar, waiting
@@ -32,7 +33,7 @@ def dlang(given: list[Any]) -> Calls:
         v, g = m.gradient(cell, x)
         return v, (g.input, g.state, g.bias)
 
-    return {"value": lambda: m.value(cell, x), "gradient": gradient}
+    return {"value": partial(m.value, cell, x), "gradient": gradient}
 
 
 def jax(given: list[Any]) -> Calls:

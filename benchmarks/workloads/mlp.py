@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -45,7 +46,7 @@ def dlang(given: Any) -> Calls:
         return loss
 
     return {
-        "value": lambda: m.value(model, x, labels),
+        "value": partial(m.value, model, x, labels),
         "gradient": lambda: parts(m.gradient(model, x, labels)),
         "step": step,
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from benchmarks.tools import Calls, c_library, pointer, program, scalar, waiting
+from benchmarks.tools import Calls, c_library, cpp_function, pointer, program, scalar, waiting
 
 TITLE = "energy of 1,000 bodies and its gradient"
 SIZES = ("1000",)
@@ -22,7 +23,7 @@ def data(size: str, dtype: str) -> Any:
 def dlang(r: Any) -> Calls:
     m = program("pairwise")
     softening = r.dtype.type(SOFTENING)
-    return {"value": lambda: m.value(r, softening), "gradient": lambda: m.gradient(r, softening)}
+    return {"value": partial(m.value, r, softening), "gradient": partial(m.gradient, r, softening)}
 
 
 def jax(r: Any) -> Calls:
@@ -61,6 +62,23 @@ def torch(r: Any, wrap: Any) -> Calls:
         return e.detach(), torch.autograd.grad(e, active)[0]
 
     return {"value": value, "gradient": gradient}
+
+
+def enzyme(r: Any) -> Calls:
+    import jax
+    import jax.numpy as jnp
+
+    kind, n = {"float64": "double", "float32": "float"}[r.dtype.name], len(r)
+    energy = cpp_function("pairwise", f"value<{kind}, {n}>", (), dtype=r.dtype.name)
+
+    def value(r: Any) -> Any:
+        return energy(*r.T)[0]
+
+    given = jnp.asarray(r)
+    return {
+        "value": waiting(jax.jit(value), given),
+        "gradient": waiting(jax.jit(jax.value_and_grad(value)), given),
+    }
 
 
 def numba(r: Any) -> Calls:

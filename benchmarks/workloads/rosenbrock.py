@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from benchmarks.tools import Calls, program, waiting
@@ -24,7 +25,7 @@ def function(x: Any) -> Any:
 
 def dlang(x: Any) -> Calls:
     m = program("rosenbrock")
-    return {"value": lambda: m.value(x), "gradient": lambda: m.gradient(x)}
+    return {"value": partial(m.value, x), "gradient": partial(m.gradient, x)}
 
 
 def jax(x: Any) -> Calls:

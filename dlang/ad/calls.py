@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.ad.conversions import fitted
+from dlang.ad.refusal import called
 from dlang.ad.scope import Scope, Unplaceable
 from dlang.ad.signatures import Cotangents, Key
 from dlang.ir.anf import Array, Atom, Call, Function, Let, Rules, Scalar, Var, fresh
@@ -40,13 +41,15 @@ def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
         return [let]
     key = Key(op.function, wrt, tuple(g is not None for g in bars))
     if rules is not None:
-        fused = scope.derivatives.fused(key)
+        with called(b.functions[op.function], let.span):
+            fused = scope.derivatives.fused(key)
         more = (*fused.cotangents.args(b, bars), *_into(op, fused.cotangents, scope))
         given = fitted(b, b.functions[fused.function].params, (*op.args, *more))
         found = b.emit(Call(fused.function, given))[len(let.vars) :]
         _add(op, wrt, found, scope)
         return [let]
-    halves = scope.derivatives.halves(key)
+    with called(b.functions[op.function], let.span):
+        halves = scope.derivatives.halves(key)
     tape = fresh("tape", Scalar(halves.tape))
     passed = [op.args[k] for k in halves.params]
     args = (tape, *passed, *halves.cotangents.args(b, bars), *_into(op, halves.cotangents, scope))

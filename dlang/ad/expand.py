@@ -13,6 +13,7 @@ from dataclasses import replace
 from dlang.ad.adjoints import Adjoints
 from dlang.ad.conversions import fitted, retyped
 from dlang.ad.duals import Duals
+from dlang.ad.refusal import differentiated
 from dlang.ad.savings import Savings
 from dlang.ad.signatures import Cotangents
 from dlang.ir.anf import (
@@ -71,15 +72,16 @@ def expand_innermost(program: Program, saw: Callable[[Savings], None] | None = N
                 lets.append(Let(let.vars, map_blocks(op, block), let.span))
                 continue
             found = True
-            match op:
-                case Vjp():
-                    lets += _vjp(adjoints, let, op)
-                case Record():
-                    lets += _record(adjoints, let, op)
-                case Pull():
-                    lets += _pull(adjoints, let, op)
-                case Jvp():
-                    lets.append(duals.call(let, op))
+            with differentiated(let.span):
+                match op:
+                    case Vjp():
+                        lets += _vjp(adjoints, let, op)
+                    case Record():
+                        lets += _record(adjoints, let, op)
+                    case Pull():
+                        lets += _pull(adjoints, let, op)
+                    case Jvp():
+                        lets.append(duals.call(let, op))
         return Block(tuple(lets), b.results)
 
     for name, f in program.functions.items():

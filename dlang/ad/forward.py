@@ -15,7 +15,7 @@ from dlang.ad.forward_comprehension import push_comp
 from dlang.ad.forward_linear_algebra import push_library
 from dlang.ad.forward_nodes import push_construct, push_fields
 from dlang.ad.matrices import CHOLESKY, in_products
-from dlang.ad.refusal import refusal
+from dlang.ad.refusal import called, refusal
 from dlang.ad.rules import cast_tangent, tangent
 from dlang.ir.anf import (
     Atom,
@@ -33,6 +33,7 @@ from dlang.ir.anf import (
     For,
     Foreign,
     If,
+    Keep,
     Let,
     Library,
     Lit,
@@ -40,12 +41,15 @@ from dlang.ir.anf import (
     Read,
     Reshape,
     Scan,
+    Size,
     Update,
     Var,
     View,
     While,
     fresh,
+    poly,
 )
+from dlang.ir.builder import axis
 from dlang.ir.traverse import Renaming
 from dlang.ir.types import array_type, carries, dtype_of
 
@@ -131,18 +135,26 @@ def _push_simple(let: Let, s: Dual) -> None:
 def _push_contract(var: Var, op: Contract, s: Dual) -> None:
     """out[o] = Σ a[l] b[r]: the tangent is Σ ȧ[l] b[r] + Σ a[l] ḃ[r]."""
     b = s.b
-    terms: list[Var] = []
-    if s.dot(op.a) is not None:
-        terms.append(b.one(replace(op, a=s.array(op.a))))
-    if s.dot(op.b) is not None:
-        terms.append(b.one(replace(op, b=s.array(op.b))))
-    if len(terms) == 2:
-        x, y = terms
-        shape = array_type(var).shape if op.out else ()
-        total = b.map(shape, lambda *i: b.add(b.read(x, i), b.read(y, i))) if shape else b.add(x, y)
-        s.set(var, total)
-    elif terms:
-        s.set(var, terms[0])
+    sizes: dict[int, Size] = {}
+    for array, names in ((op.a, op.left), (op.b, op.right)):
+        sizes.update(zip(names, array_type(array).shape, strict=True))
+    axes = {name: axis(size) for name, size in sizes.items()}
+    left, right = [tuple([poly(axes[n].var) for n in names]) for names in (op.left, op.right)]
+    if s.dot(op.a) is None and s.dot(op.b) is None:
+        return
+
+    def body(*_: Var) -> Atom:
+        terms: list[Atom] = []
+        if s.dot(op.a) is not None:
+            terms.append(b.prim("guard", b.one(Read(s.array(op.a), left)), b.one(Read(op.b, right))))
+        if s.dot(op.b) is not None:
+            terms.append(b.prim("guard", b.one(Read(s.array(op.b), right)), b.one(Read(op.a, left))))
+        return terms[0] if len(terms) == 1 else b.add(terms[0], terms[1])
+
+    shape = array_type(var).shape if op.out else ()
+    kept = Keep(shape, tuple([poly(axes[n].var) for n in op.out]))
+    (dot,) = b.comp(list(axes.values()), body, [kept])
+    s.set(var, dot)
 
 
 def _push_running_product(let: Let, op: Scan, s: Dual) -> None:
@@ -158,7 +170,7 @@ def _push_running_product(let: Let, op: Scan, s: Dual) -> None:
 
     def body(i: Var, p: Var, dp: Var, y: Var, dy: Var) -> list[Var]:
         here = b.read(x, [i])
-        change = b.add(b.mul(dp, here), b.mul(p, b.read(dot, [i])))
+        change = b.add(b.prim("guard", dp, here), b.prim("guard", b.read(dot, [i]), p))
         value = b.mul(p, here)
         return [value, change, b.update(y, [i], value), b.update(dy, [i], change)]
 
@@ -226,4 +238,6 @@ def _push_call(let: Let, op: Call, s: Dual) -> None:
         return
     args = (*op.args, *[given for a in op.args if (given := s.dot(a)) is not None])
     vars = tuple([s.bind(v) for v in let.vars if s.carries(v.type)])
-    b.append(Let((*let.vars, *vars), Call(s.named(op.function, marks), args), let.span))
+    with called(b.functions[op.function], let.span):
+        name = s.named(op.function, marks)
+    b.append(Let((*let.vars, *vars), Call(name, args), let.span))

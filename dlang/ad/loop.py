@@ -72,7 +72,7 @@ def _pull(let: Let, op: For, scope: Scope, segments_of: For | None = None) -> li
     state_bars = tuple(fresh(f"{op.params[k].name}_bar", scope.nodes.type(op.params[k].type)) for k in state)
     outer_bars = tuple(fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer)
     inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
-    inner.loop, inner.segments = _changed_in_place(op), False
+    inner.loop = _changed_in_place(op)
     inner.known = scope.known.copy()
     inner.known.facts.between(op.index, (op.low,), (op.high,))
     with b.scope() as lets:

@@ -1,9 +1,13 @@
-"""What has no derivative: the message, at the operation through which one would have to pass."""
+"""What has no derivative: the message, at the operation through which one would have to pass, and how it got there."""
 
 from __future__ import annotations
 
-from dlang.diagnostics import DlangError, error
-from dlang.ir.anf import Effect, Foreign, Let
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.ir.anf import Effect, Foreign, Function, Let
 
 
 def refusal(let: Let) -> DlangError:
@@ -16,6 +20,7 @@ def refusal(let: Let) -> DlangError:
                 f"cannot differentiate the foreign function `{name}`, because it has no rule",
                 let.span,
                 label="a derivative passes through this call",
+                notes=_calls(let.span),
                 help=("wrap the argument in `stop_gradient`, or write the function in the language",),
             )
         case Effect(name=name):
@@ -24,7 +29,36 @@ def refusal(let: Let) -> DlangError:
                 f"`{name}` has no derivative",
                 let.span,
                 label="a derivative passes through this operation",
+                notes=_calls(let.span),
                 help=("give the function a `pullback`, or wrap the argument in `stop_gradient`",),
             )
         case op:
             raise AssertionError(f"{type(op).__name__} has a derivative")
+
+
+@contextmanager
+def called(function: Function, span: Span | None) -> Iterator[None]:
+    """Adds to a refusal inside that the function is called here."""
+    notes = () if span is None else (Note(f"in `{function.label or function.name}`, called here", span.plain),)
+    with _noted((*notes, *_calls(span))):
+        yield
+
+
+@contextmanager
+def differentiated(span: Span | None) -> Iterator[None]:
+    """Adds to a refusal inside that it is a derivative that is asked for here."""
+    with _noted(() if span is None else (Note("a derivative is taken here", span.plain),)):
+        yield
+
+
+@contextmanager
+def _noted(notes: tuple[Note, ...]) -> Iterator[None]:
+    try:
+        yield
+    except DlangError as problem:
+        raise DlangError([replace(d, notes=(*d.notes, *notes)) for d in problem.diagnostics]) from None
+
+
+def _calls(span: Span | None) -> tuple[Note, ...]:
+    """The calls that code stands for which has taken their place, innermost first."""
+    return () if span is None else tuple(Note(f"in `{site.label}`, called here", site.span) for site in span.calls())

@@ -196,7 +196,8 @@ def _pull_scan(op: Scan, y: Var, g: object, scope: Scope) -> None:
             lambda: b.one(Read(y, (i - 1,))),
             lambda: Lit(1.0, dtype),
         )[0]
-        return [b.mul(b.one(Read(op.array, (i,))), here), b.update(out, (i,), b.mul(earlier, here))]
+        handed_on = b.prim("guard", here, b.one(Read(op.array, (i,))))
+        return [handed_on, b.update(out, (i,), b.prim("guard", here, earlier))]
 
     _, bar = b.for_(0, n, [zero, b.full((n,), zero)], body, names=("h", "bar"))
     scope.add(op.array, bar)
@@ -219,7 +220,7 @@ def _pull_contract(op: Contract, g: Atom, scope: Scope) -> None:
         def body(*_: Var, rhs: Var = rhs, names: tuple[int, ...] = names, at: dict[int, Size] = at) -> Var:
             value = b.one(Read(rhs, tuple(at[n] for n in names)))
             seed = b.one(Read(g, tuple(at[n] for n in op.out))) if isinstance(g, Var) and op.out else g
-            return b.mul(seed, value)
+            return b.prim("guard", seed, value)
 
         kept = Keep(array_type(array).shape, tuple(at[n] for n in mine))
         (bar,) = b.comp(list(axes.values()), body, [kept])

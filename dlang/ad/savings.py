@@ -14,7 +14,9 @@ from dlang.ad.trips import TRIP
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
     Array,
+    Atom,
     Block,
+    Comp,
     Datatype,
     Empty,
     For,
@@ -25,6 +27,7 @@ from dlang.ir.anf import (
     Size,
     Token,
     Type,
+    Update,
     Var,
     While,
     is_handle,
@@ -94,7 +97,9 @@ def savings(
         let = made[first]
         assert isinstance(let.op, For)
         trips = (let.op.high - let.op.low).substitute(sizes.get)
-        found.append(_by_trip(_sum(parts), trips, let.span))
+        each, rest = _by_trip(_sum(parts), trips, let.span)
+        found.append(each)
+        once = once + rest
     again = _sum(bytes_of(let.vars[0].type) for let in walk(backward) if isinstance(let.op, Empty))
     return Savings(label, tuple(params), (*found, *nodes), once, again)
 
@@ -137,22 +142,36 @@ def _sum(sizes: Iterable[Size]) -> Size:
     return out
 
 
-def _by_trip(total: Size, trips: Size, span: Span | None) -> Saved:
-    """The bytes of a trip, if those of the loop are so many times the trips; else those of the loop, once."""
+def _by_trip(total: Size, trips: Size, span: Span | None) -> tuple[Saved, Size]:
+    """The bytes of a trip, and what there is beside as many times that as there are trips, the state at the start.
+
+    If they are not in proportion to the trips: those of the loop, once.
+    """
     names = list(dict.fromkeys(trips.atoms()))
     if not names:
-        return Saved(total, span, poly(1))
+        return Saved(total, span, poly(1)), Poly({})
     v = names[0]
-    k = trips.coefficient(v)
+    if any(m.count(v) > 1 for m in total.terms):
+        return Saved(total, span, poly(1)), Poly({})
     share = total.coefficient(v)
-    if k == poly(1) and share * trips == total:
-        return Saved(share, span, trips)
-    return Saved(total, span, poly(1))
+    rest = total - share * trips
+    if trips.coefficient(v) == poly(1) and not rest.mentions((v,)):
+        return Saved(share, span, trips), rest
+    return Saved(total, span, poly(1)), Poly({})
 
 
 def _is_tape(let: Let, var: Var, made: Mapping[Var, Let]) -> bool:
+    """Whether it is an array that a loop fills, of which the first row may have been filled before."""
     assert isinstance(let.op, For)
-    start = let.op.init[let.vars.index(var)]
+    start: Atom | None = let.op.init[let.vars.index(var)]
+    if isinstance(start, Var) and start in made:
+        match made[start].op:
+            case Update(array=array):
+                start = array
+            case Comp(destinations=(destination,)) if destination.into is not None:
+                start = destination.into
+            case _:
+                pass
     return isinstance(start, Var) and start in made and isinstance(made[start].op, Empty)
 
 

@@ -83,7 +83,8 @@ class Scope:
     derivatives: Derivatives
     bars: dict[Var, list[Atom]] = field(default_factory=dict)
     sink: Sink | None = None
-    segments: bool = False  # of a checkpointed function, outside of its loops: these are taken apart
+    segments: bool = False  # of a checkpointed function: its loops are taken apart
+    parts: frozenset[Var] = frozenset()  # the indices of loops that are parts already
     loop: frozenset[Var] | None = None  # the arrays that change in place in the loop around, None outside of loops
 
     def inner(self, sink: Sink | None) -> Scope:

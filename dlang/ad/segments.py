@@ -5,7 +5,11 @@
 with m about √n. The adjoint of the outer loop saves s at the start of each segment; for each, last first, it runs the
 segment again, which now saves what its adjoint needs, and then that backwards. So the body runs once more than it would
 have, and the memory is that of √n states and of √n trips (Griewank: Achieving logarithmic growth of temporal and
-spatial complexity in reverse automatic differentiation, 1992; with two levels).
+spatial complexity in reverse automatic differentiation, 1992; with two levels). A loop in the body is taken apart, too,
+and runs once more again.
+
+A loop that changes elements of arrays saves numbers in each trip, and arrays at the start of each segment: with k
+elements in these m is about √(n k), so that both take as much, and a loop of fewer trips than elements is one segment.
 """
 
 from __future__ import annotations
@@ -14,31 +18,42 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlang.ad.scope import Scope, carry
-from dlang.ir.anf import Array, Block, Comp, For, Let, Lit, Op, Size, SizeOf, Update, Var, While, fresh, poly
+from dlang.ir.anf import Array, Block, Comp, For, Let, Lit, Size, SizeOf, Update, Var, While, fresh, poly
 from dlang.ir.traverse import Renaming
-from dlang.ir.types import I64
+from dlang.ir.types import I64, array_type
+
+FEW = 32  # a literal number of trips up to which a loop stays whole
 
 
 def has_segments(op: For | While, scope: Scope) -> bool:
-    """Whether a loop is to be taken apart.
-
-    One that changes elements of an array in its state is not: as a rule saving these takes less than saving its states.
-    """
+    """Whether a loop is to be taken apart."""
     if not scope.segments or scope.sink is not None:
         return False
-    arrays = {p for p in op.params if isinstance(p.type, Array)}
-    return not any(a in arrays for let in op.body.lets for a in _changed(let.op))
+    if isinstance(op, For):
+        trips = (op.high - op.low).constant
+        return op.index not in scope.parts and (trips is None or trips > FEW)
+    return True
 
 
-def _changed(op: Op) -> list[Var]:
-    """The arrays of which an operation changes elements."""
-    match op:
-        case Update(array=array):
-            return [array]
-        case Comp():
-            return [d.into for d in op.destinations if d.into is not None]
-        case _:
-            return []
+def _changed(op: For) -> Size:
+    """How many elements the arrays of the state have of which the loop changes elements."""
+    params = {p for p in op.params if isinstance(p.type, Array)}
+    found: set[Var] = set()
+    for let in op.body.lets:
+        match let.op:
+            case Update(array=array):
+                found.add(array)
+            case Comp():
+                found.update(d.into for d in let.op.destinations if d.into is not None)
+            case _:
+                pass
+    elements: Size = poly(0)
+    for p in params & found:
+        count: Size = poly(1)
+        for size in array_type(p).shape:
+            count = count * size
+        elements = elements + count
+    return elements
 
 
 def segmented(let: Let, op: For, scope: Scope) -> tuple[list[Let], Let]:
@@ -46,7 +61,10 @@ def segmented(let: Let, op: For, scope: Scope) -> tuple[list[Let], Let]:
     b = scope.b
     with b.scope() as before:
         trips = b.prim("maximum", b.size(op.high - op.low), Lit(0, "i64"), name="trips")
-        root = b.cast("i64", b.prim("sqrt", b.cast("f64", trips)))
+        changed = _changed(op)
+        states = b.prim("maximum", b.size(changed), Lit(1, "i64")) if changed.terms else Lit(1, "i64")
+        points = b.prim("mul", b.cast("f64", trips), b.cast("f64", states))
+        root = b.cast("i64", b.prim("sqrt", points))
         length = b.add(root, Lit(1, "i64"), name="length")
         count = b.prim("floordiv", b.size(poly(trips) + poly(length) - 1), length, name="segments")
     assert isinstance(count, Var) and isinstance(length, Var)
@@ -75,6 +93,7 @@ def run_again(lets: Sequence[Let], scope: Scope, low: Size, high: Size) -> list[
     for old, new in renaming.env.items():
         if old in scope.bars and isinstance(new, Var):
             scope.bars[new] = scope.bars.pop(old)
+    scope.parts |= {let.op.index for let in copies if isinstance(let.op, For)}
     for let in copies:
         if isinstance(let.op, For):
             for end in (*let.op.low.atoms(), *let.op.high.atoms()):

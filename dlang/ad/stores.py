@@ -33,13 +33,13 @@ def stored(lets: Sequence[Let], var: Var, tape: Var, where: Where, used: Sequenc
                 return found
     b = Builder({}, lets[-1].span if lets else None)
     with b.scope() as more:
-        after = _written(b, var, tape, where)
+        after = written(b, var, tape, where)
     return [*lets, *more], after
 
 
-def _written(b: Builder, var: Var, tape: Var, where: Where) -> Var:
+def written(b: Builder, var: Atom, tape: Var, where: Where) -> Var:
     """tape[…] = var."""
-    if not isinstance(var.type, Array):
+    if not isinstance(var, Var) or not isinstance(var.type, Array):
         return b.update(tape, where((), ()), var)
     axes = [axis(size) for size in var.type.shape]
     index = tuple(poly(a.var) for a in axes)

@@ -3,15 +3,18 @@
 A scalar is saved in an array over the trips, an array of fixed size in one with the trips as first axis. Where a size
 depends on the loop's index its greatest value is taken. Any other size that changes from trip to trip is known only
 when the loop runs: then the loop runs once before to add up the sizes, and the arrays stand one after another.
+
+What a trip gives to the next is saved once: where the adjoint needs a state both before and after a trip, its tape has
+one row more than the loop has trips, and the first is that of the initial state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from dlang.ad.scope import Scope, dummy, numeric, pruned_block, with_cheap, with_sizes
-from dlang.ad.stores import Where, stored
+from dlang.ad.stores import Where, stored, written
 from dlang.ir.affine import span
 from dlang.ir.anf import (
     Array,
@@ -36,12 +39,16 @@ from dlang.polynomials import Poly
 
 @dataclass(slots=True)
 class _Saved:
-    """A variable of the forward body and its tape. offset: where a trip's part of a flat tape starts."""
+    """A variable of the forward body and its tape.
+
+    offset: where a trip's part of a flat tape starts. row: of a trip, counted from the trip.
+    """
 
     var: Var
     param: Var
     after: Var
     offset: Var | None = None
+    row: int = 0
 
 
 def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tuple[list[Let], Block, Var]:
@@ -62,22 +69,33 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
         totals = _totals(let, op, forward, ragged, scope) if ragged else {}
         offsets = {v: fresh(f"{v.name}_at", I64) for v in ragged}
 
+        alone = scope.loop is None or op.index in scope.parts  # the tape of a loop in a loop is part of another
+        before_and_after = _handed_on(op, shapes) if alone else {}
+        shared = dict(before_and_after.values())
+
         def tape(v: Var, shape: tuple[Size, ...]) -> Var:
             name = f"{v.name}_tape"
             dtype = dtype_of(v)
             made = b.empty(dtype, shape, name) if numeric(v.type) else b.full(shape, dummy(b, Scalar(dtype)), name)
+            if v in shared:
+                made = written(b, shared[v], made, lambda shape, index: (Poly({}), *index))
             init.append(made)
             state.append(fresh(name, made.type))
             return state[-1]
 
         for v in (*offsets.values(), *needed):
+            if v in before_and_after:
+                continue
             shape = shapes.get(v, ())
-            param = tape(v, (totals[v],) if shape is None else (trips, *shape))
-            saved.append(_Saved(v, param, fresh(param.name, param.type), offsets.get(v)))
+            rows = trips + 1 if v in shared else trips
+            param = tape(v, (totals[v],) if shape is None else (rows, *shape))
+            saved.append(_Saved(v, param, fresh(param.name, param.type), offsets.get(v), int(v in shared)))
+    tapes = {s.var: s for s in saved}
+    earlier = [replace(tapes[after], var=v, row=0) for v, (after, _) in before_and_after.items()]
     with b.scope() as lets:
         inside, ends = list(forward), list[Var]()
         for s in saved:
-            inside, end = stored(inside, s.var, s.param, _where(s, at), op.body.results)
+            inside, end = stored(inside, s.var, s.param, _where(s, at + s.row), op.body.results)
             ends.append(end)
         for inner in inside:
             b.append(inner)
@@ -94,11 +112,25 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
     with b.scope() as start:
         i = b.one(SizeOf(op.low + op.high - 1 - poly(j)), op.index.name)
         renaming.env[op.index] = i
-        for s in saved:
-            renaming.env[s.var] = _load(b, s, poly(i) - op.low, renaming)
+        for s in (*saved, *earlier):
+            renaming.env[s.var] = _load(b, s, poly(i) - op.low + s.row, renaming)
     copy = renaming.block(body)
     backward = pruned_block(Block((*start, *copy.lets), copy.results))
     return [*before, Let(vars, loop, let.span)], backward, j
+
+
+def _handed_on(op: For, shapes: Mapping[Var, tuple[Size, ...] | None]) -> dict[Var, tuple[Var, Atom]]:
+    """The states that are saved before and after a trip, each with its value after it and its initial one."""
+    found: dict[Var, tuple[Var, Atom]] = {}
+    taken: set[Var] = set()
+    for param, start, after in zip(op.params, op.init, op.body.results, strict=True):
+        if param not in shapes or not isinstance(after, Var) or after not in shapes or after in op.params:
+            continue
+        fixed = shapes[param] is not None and shapes[param] == shapes[after] and param.type == after.type
+        if fixed and after not in taken and not any(s.mentions((op.index,)) for s in shapes[param] or ()):
+            taken.add(after)
+            found[param] = (after, start)
+    return found
 
 
 def _fixed_shape(v: Var, op: For, bound: set[Var], scope: Scope) -> tuple[Size, ...] | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from dlang.codegen.loops import (
     Allocate,
     ArrayValue,
+    At,
     Body,
     Buffer,
     Convert,
@@ -28,11 +29,13 @@ from dlang.codegen.loops import (
     Value,
 )
 from dlang.codegen.memory import I64, ZERO, Frame, Memory, Place, fresh_axes, product, whole
-from dlang.codegen.regions import Nodes, holds_nodes
+from dlang.codegen.node_layout import holds_nodes
+from dlang.codegen.regions import Nodes
+from dlang.codegen.stacks import Part, offset, parts_of, without_copies
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.anf import Array, Atom, Block, Let, Lit, Scalar, Size, Token, Var, fresh, poly
+from dlang.ir.anf import Array, Atom, Block, Comp, Let, Lit, Scalar, Size, Token, Var, fresh, poly
 from dlang.ir.chains import Chains
 
 
@@ -48,17 +51,27 @@ Wanted = Place | Owned | None
 class Scheduler:
     """The walk over one function. `out` collects the statements of the innermost open body.
 
-    let: schedules a let in a block that is so many blocks deep. span: of the let at hand.
+    let: schedules a let in a block that is so many blocks deep. span: of the let at hand. places: whether the code says
+    where it comes from, which that of comprehensions says as a whole.
+    wanted: where arrays are to be; joined: those whose elements are combined with what is there, and by which monoid.
+    parts: those that are made in slices of others; copied: what has such a slice already, with nothing to be done.
+    looping: whether the code is inside of a loop. short: whether its loops are to be little code.
     """
 
     program: anf.Program
     lanes: Lanes
     let: Callable[[Scheduler, Let, int], None]
     span: Span | None = None
+    places: bool = False
     memory: Memory = field(default_factory=Memory)
     chains: Chains = field(default_factory=Chains)
     wanted: dict[Var, Place] = field(default_factory=dict)
+    joined: dict[Var, str] = field(default_factory=dict)
+    parts: dict[Var, Part] = field(default_factory=dict)
+    copied: set[Var] = field(default_factory=set)
     nodes: Nodes = field(default_factory=Nodes)
+    looping: bool = False
+    short: bool = False
     out: list[Stmt] = field(default_factory=list)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
@@ -81,6 +94,15 @@ class Scheduler:
         return Body(tuple(stmts), results)
 
     @contextmanager
+    def little_code(self, wanted: bool = True) -> Iterator[None]:
+        """Inside, loops are to be little code, if that is wanted or was before."""
+        around, self.short = self.short, self.short or wanted
+        try:
+            yield
+        finally:
+            self.short = around
+
+    @contextmanager
     def region(self, block: Block) -> Iterator[None]:
         """Releases what the block inside makes in the arena, if its results can't hold any of that."""
         if self.nodes.made_in(block) and not any(holds_nodes(r.type) for r in block.results):
@@ -95,11 +117,14 @@ class Scheduler:
         """The statements of a block, into the innermost open body."""
         level = len(self.memory.frames)
         self._direct(block, wanted, level)
+        self.parts.update(parts_of(block))
         self.memory.frames.append(frame)
         around = self.span
         for position, let in enumerate(block.lets):
             frame.position = position
             self.span = let.span or around
+            if self.places and let.span is not None:
+                self.out.append(At(let.span))
             self.let(self, let, level)
             for buffer in self.memory.dead():
                 self.out.append(Free(buffer))
@@ -180,9 +205,27 @@ class Scheduler:
         assert isinstance(var.type, Array)
         place = self.wanted.pop(var, None)
         if place is None:
-            place = self.room(var)
+            part = self.parts.get(var)
+            place = self.room(var) if part is None else self.slice_of(part, var.type.shape)
         self.memory.settle(var, place)
         return place
+
+    def slice_of(self, part: Part, shape: tuple[Size, ...]) -> Place:
+        """A slice of an array of which the room is taken now, if it has not been."""
+        place = self.memory.places.get(part.whole) or self.target(part.whole)
+        assert place.start is not None
+        self.copied.add(part.copy)
+        buffer = self.slice(place.buffer, place.start + offset(part))
+        self.memory.writable.add(buffer)
+        return whole(buffer, shape)
+
+    def without_copies(self, op: Comp, vars: Sequence[Var]) -> tuple[Comp, tuple[Var, ...]]:
+        """A comprehension without the slices that have been written in their places already."""
+        for var, d in zip(vars, op.destinations, strict=True):
+            if var in self.copied and d.into is not None:
+                before = self.place(d.into)
+                assert self.continued(var, d.into) is before
+        return without_copies(op, vars, self.copied)
 
     def room(self, var: Var) -> Place:
         """New room for an array: in the arena if a node will hold it."""
@@ -282,9 +325,11 @@ class Scheduler:
         highs: tuple[Size, ...],
         stmts: Sequence[Stmt],
         reductions: Sequence[Reduction] = (),
+        apart: tuple[Buffer, ...] = (),
     ) -> None:
         """Emits a loop of independent trips."""
-        self.out.append(self.lanes.chosen(Loop(var, lows, highs, tuple(stmts), tuple(reductions))))
+        loop = Loop(var, lows, highs, tuple(stmts), tuple(reductions), apart=apart, short=self.short)
+        self.out.append(self.lanes.chosen(loop))
 
     def nest(self, axes: Sequence[Var], shape: Sequence[Size], stmts: Sequence[Stmt]) -> None:
         """Emits loops over a whole shape."""
@@ -308,6 +353,17 @@ class Scheduler:
             Store(target.buffer, target.at(index), x),
         ]
         self.nest(axes, source.shape, stmts)
+
+    def combine(self, source: Place, target: Place, monoid: str) -> None:
+        """Joins an array by a monoid with what is in memory; both lie in a row."""
+        assert source.start is not None and target.start is not None
+        (axis,) = fresh_axes(1)
+        x = fresh("x", Scalar(source.buffer.dtype))
+        stmts: list[Stmt] = [
+            Load(x, source.buffer, poly(axis) + source.start),
+            Store(target.buffer, poly(axis) + target.start, x, monoid),
+        ]
+        self.loop(axis, (ZERO,), (product(source.shape),), stmts)
 
     def fill(self, place: Place, value: Lit) -> None:
         """Sets every element of an array in a row."""

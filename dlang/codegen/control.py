@@ -72,11 +72,12 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
                 wanted.append(None)
             case Token():
                 wanted.append(None)
-    then = s.block(op.then, wanted, Frame(last_uses(op.then)))
+    with s.little_code(op.rare):
+        then = s.block(op.then, wanted, Frame(last_uses(op.then)))
     otherwise = s.block(op.otherwise, wanted, Frame(last_uses(op.otherwise)))
     for var, place in settled:
         s.memory.settle(var, place)
-    s.out.append(Branch(op.condition, then, otherwise, tuple(results)))
+    s.out.append(Branch(op.condition, then, otherwise, tuple(results), op.rare))
 
 
 def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:

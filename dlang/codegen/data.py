@@ -26,28 +26,13 @@ from dlang.codegen.loops import (
     Value,
 )
 from dlang.codegen.memory import I64, Place, whole
-from dlang.codegen.regions import holds_nodes
+from dlang.codegen.node_layout import NURSERY, holds_nodes, is_reference, words
 from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.anf import Array, Scalar, Var, Variant, fresh, poly
-
-NURSERY = 1 << 20  # bytes that a loop makes before it first looks for what it still needs; they stay in a cache
+from dlang.ir.anf import Array, Scalar, Var, fresh, poly
 
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------
-def words(variant: Variant) -> tuple[int, ...]:
-    """The word of each field within a node of a variant: references come first."""
-    order = sorted(range(len(variant.fields)), key=lambda k: not _is_reference(variant.fields[k]))
-    out = [0] * len(order)
-    for word, k in enumerate(order):
-        out[k] = word
-    return tuple(out)
-
-
-def _is_reference(formal: Var) -> bool:
-    return isinstance(formal.type, Array) or holds_nodes(formal.type)
-
-
 def construct(s: Scheduler, op: anf.Construct, var: Var, span: Span | None) -> None:
     references: list[Value] = []
     scalars: list[anf.Atom] = []
@@ -56,7 +41,7 @@ def construct(s: Scheduler, op: anf.Construct, var: Var, span: Span | None) -> N
             assert isinstance(arg, Var)
             references.append(_held(s, arg))
         else:
-            (references if _is_reference(formal) else scalars).append(arg)
+            (references if is_reference(formal) else scalars).append(arg)
     s.out.append(Node(var, op.variant.tag, tuple(references), tuple(scalars), span))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from dlang.diagnostics import Span
-from dlang.ir.anf import Atom, Lit, Scalar, Size, Var
+from dlang.ir.anf import Atom, Scalar, Size, Var
 
 _serial = count(1)
 
@@ -164,7 +164,10 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True)
 class CallC:
-    """A C function: scalars by value, arrays by pointer, last that of the array which it fills."""
+    """A C function, or a routine of BLAS or LAPACK by its symbol: scalars by value, arrays by pointer.
+
+    What fills an array takes its pointer last.
+    """
 
     target: str
     args: tuple[Value, ...]
@@ -262,6 +265,37 @@ class Collect:
     following: Var
 
 
+# ---- where code comes from, and what it costs ------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class At:
+    """What follows, up to the next of these, comes from a place in a source."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Here a nest of the program's list begins: its clock starts."""
+
+    nest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Here it ends."""
+
+    nest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Adds to what a nest, known by its number, has moved and computed."""
+
+    nest: Atom
+    bytes: Size
+    operations: Size
+
+
 # ---- control ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -287,8 +321,10 @@ class Reduction:
 class Loop:
     """Independent trips, max(lows) <= var < min(highs). `lanes` trips at once if more than 1, else one by one.
 
-    No trip reads what another one stores, and no two store to one element, except where a `Store` combines; such a
-    loop has one lane.
+    No trip reads what another one stores, and no two store to one element, except where a `Store` combines or both
+    store the same; such a loop has one lane. apart: buffers in which they do not even there, nor in parts of them.
+    tail: how many of what the lanes leave go at once; as many as there are lanes if 0. masked: the lanes have a mask in
+    all trips, where they can. short: the loop is to be little code, as it runs hardly ever or few trips.
     """
 
     var: Var
@@ -297,6 +333,59 @@ class Loop:
     stmts: tuple[Stmt, ...]
     reductions: tuple[Reduction, ...] = ()
     lanes: int = 1
+    apart: tuple[Buffer, ...] = ()
+    tail: int = 0
+    masked: bool = False
+    short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """length = how many of the trips max(lows) <= … < min(highs) a piece of a `Parallel` has; sizes alone decide it.
+
+    work: an estimate of the time of all trips, in picoseconds; grain: the least that a piece should have. A piece has
+    a multiple of `align` trips, unless it is the only one.
+    """
+
+    length: Var
+    lows: tuple[Size, ...]
+    highs: tuple[Size, ...]
+    work: Size
+    grain: Size
+    align: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """In a piece `own` stands for `whole`, an array of so many elements that all pieces add to.
+
+    The first piece adds to the array itself, any other to one of its own, which is added in order of the pieces.
+    """
+
+    whole: Buffer
+    own: Buffer
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Independent trips, max(lows) <= … < min(highs), in pieces that may run at once.
+
+    Piece `number`, from 0 on, does the trips first <= … < last; each has `length` of them, but for the last.
+    captures: what the pieces use from outside, but for `partials`. The reductions combine what each piece gives, in
+    order.
+    """
+
+    number: Var
+    first: Var
+    last: Var
+    lows: tuple[Size, ...]
+    highs: tuple[Size, ...]
+    length: Var
+    captures: tuple[Slot, ...]
+    stmts: tuple[Stmt, ...]
+    reductions: tuple[Reduction, ...] = ()
+    partials: tuple[Partial, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,15 +414,19 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
+    """rare: `then` hardly ever runs."""
+
     condition: Atom
     then: Body
     otherwise: Body
     results: tuple[Slot, ...]
+    rare: bool = False
 
 
 Stmt = (
     Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Guard | Runtime | Invoke | CallC
-    | Product | Node | LoadTag | LoadField | Room | Mark | Release | Collect | Loop | For | While | Branch
+    | Product | Node | LoadTag | LoadField | Room | Mark | Release | Collect | At | Enter | Leave | Count | Loop
+    | Pieces | Parallel | For | While | Branch
 )  # fmt: skip
 
 
@@ -356,119 +449,23 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
+class Nest:
+    """A piece of a program that a profile has a row for.
+
+    kind: `loop`, `product`, `copy`, `host`, `C`, or `function` for what of one is in none of its nests. countable:
+    whether it is known how many operations it does; dtype: of the most precise of them, `f64` or `f32`.
+    """
+
+    kind: str
+    label: str
+    span: Span | None
+    countable: bool = True
+    dtype: str = "f64"
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
+    """nests: what a profile is of, if the program has been made to be profiled."""
+
     functions: dict[str, Function]
-
-
-# ---- printing --------------------------------------------------------------------------------------------------------
-def _list(xs: tuple[object, ...]) -> str:
-    return ", ".join(map(_text, xs))
-
-
-def _text(x: object) -> str:
-    match x:
-        case Lit(value, dtype):
-            return f'"{value}"' if dtype == "str" else f"{value}{'' if dtype in ('i64', 'bool') else dtype}"
-        case ArrayValue(buffer, shape):
-            return f"{buffer}[{_list(shape)}]"
-        case Matrix(buffer, offset, stride, transposed):
-            return f"{buffer}[{offset}, stride {stride}]{'ᵀ' if transposed else ''}"
-        case _:
-            return str(x)
-
-
-def _bound(word: str, sizes: tuple[Size, ...]) -> str:
-    return str(sizes[0]) if len(sizes) == 1 else f"{word}({_list(sizes)})"
-
-
-def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
-    inner = pad + "  "
-    for stmt in stmts:
-        match stmt:
-            case Compute(var, name, args):
-                out.append(f"{pad}{var} = {name}({_list(args)})")
-            case Convert(var, arg):
-                out.append(f"{pad}{var} = {scalar_dtype(var)}({_text(arg)})")
-            case Evaluate(var, size):
-                out.append(f"{pad}{var} = {size}")
-            case Load(var, buffer, offset):
-                out.append(f"{pad}{var} = {buffer}[{offset}]")
-            case Store(buffer, offset, value, monoid):
-                out.append(f"{pad}{buffer}[{offset}] {'' if monoid == 'set' else monoid}= {_text(value)}")
-            case Move(target, source, size):
-                out.append(f"{pad}move {target} <- {source}, {size}")
-            case Slice(result, source, offset):
-                out.append(f"{pad}{result} = address {source}[{offset}]")
-            case Allocate(buffer, shape, extra):
-                out.append(f"{pad}{buffer} = allocate {buffer.dtype}[{_list(shape)}]{f' + {extra}' if extra else ''}")
-            case Free(buffer):
-                out.append(f"{pad}free {buffer}")
-            case Guard(condition, code, _, values):
-                out.append(f"{pad}guard {_text(condition)} else {code}({_list(values)})")
-            case Runtime(name, _, args, outs, results):
-                out.append(f"{pad}{_list(results)} = runtime {name}({_list(args)}) -> ({_list(outs)})")
-            case Invoke(function, arguments, targets, bound):
-                out.append(f"{pad}{_list(bound)} = call {function}({_list(arguments)}) -> ({_list(targets)})")
-            case CallC(target, arguments, result):
-                out.append(f"{pad}{f'{result} = ' if result is not None else ''}{target}({_list(arguments)})")
-            case Product(a, b, c, rows, columns, k):
-                out.append(f"{pad}{_text(c)} = {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}")
-            case Node(var, tag, references, scalars):
-                out.append(f"{pad}{var} = node {tag} ({_list(references)}) ({_list(scalars)})")
-            case LoadTag(var, node):
-                out.append(f"{pad}{var} = tag {_text(node)}")
-            case LoadField(slot, node, word):
-                out.append(f"{pad}{slot} = word {word} of {_text(node)}")
-            case Room(buffer, shape):
-                out.append(f"{pad}{buffer} = room {buffer.dtype}[{_list(shape)}]")
-            case Mark(var):
-                out.append(f"{pad}{var} = mark")
-            case Release(var):
-                out.append(f"{pad}release {var}")
-            case Collect(mark, trigger, handles, arrays, results, following):
-                given, made = _list((*handles, *arrays)), _list((*results, following))
-                out.append(f"{pad}{made} = collect {mark} at {trigger} ({given})")
-            case Loop():
-                lanes = f" by {stmt.lanes}" if stmt.lanes > 1 else ""
-                out.append(f"{pad}loop {stmt.var} in {_bound('max', stmt.lows)}..{_bound('min', stmt.highs)}{lanes}")
-                _lines(stmt.stmts, out, inner)
-                for r in stmt.reductions:
-                    place = f" at {r.position} = {_text(r.rank)}" if r.position is not None else ""
-                    out.append(f"{inner}{r.result} {r.monoid}= {_text(r.value)}{place}")
-            case For():
-                out.append(f"{pad}for {stmt.index} in {stmt.low}..{stmt.high} {_carried(stmt.params, stmt.init)}")
-                _body(stmt.body, out, inner)
-                out.append(f"{pad}=> {_list(stmt.results)}")
-            case While():
-                out.append(f"{pad}while {_carried(stmt.params, stmt.init)}")
-                _body(stmt.condition, out, inner)
-                out.append(f"{pad}do")
-                _body(stmt.body, out, inner)
-                out.append(f"{pad}=> {_list(stmt.results)}")
-            case Branch():
-                out.append(f"{pad}if {_text(stmt.condition)}")
-                _body(stmt.then, out, inner)
-                out.append(f"{pad}else")
-                _body(stmt.otherwise, out, inner)
-                out.append(f"{pad}=> {_list(stmt.results)}")
-
-
-def _carried(params: tuple[Slot, ...], init: tuple[Value, ...]) -> str:
-    return "(" + ", ".join(f"{p} = {_text(i)}" for p, i in zip(params, init, strict=True)) + ")"
-
-
-def _body(body: Body, out: list[str], pad: str) -> None:
-    _lines(body.stmts, out, pad)
-    out.append(f"{pad}-> {_list(body.results)}")
-
-
-def print_function(function: Function) -> str:
-    """A function of the loop-nest IR as text."""
-    out = [f"fn {function.name}({_list(function.params)}) -> ({_list(function.outs)})"]
-    _body(function.body, out, "  ")
-    return "\n".join(out) + "\n"
-
-
-def print_program(program: Program) -> str:
-    """A program of the loop-nest IR as text."""
-    return "\n".join(print_function(f) for f in program.functions.values())
+    nests: tuple[Nest, ...] = ()

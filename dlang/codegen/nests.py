@@ -7,20 +7,23 @@ a row at a time, which is what makes a column sum read its array in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
 
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.limits import unsupported
-from dlang.codegen.loops import Compute, Convert, Evaluate, Reduction, Store
-from dlang.codegen.memory import I64, ZERO, Frame, Place, covers
+from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Reduction, Store, Value
+from dlang.codegen.memory import I64, ZERO, Frame, Place, covers, whole
+from dlang.codegen.rows import without_addresses
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
     FLOATS,
     UNSIGNED,
     Add,
+    Array,
     Atom,
     Axis,
+    Block,
     Call,
     Check,
     Comp,
@@ -35,7 +38,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.chains import last_uses
-from dlang.ir.traverse import free_vars, walk
+from dlang.ir.traverse import free_vars, mentioned, walk
 
 STRIDED = 6  # how much dearer an access is whose neighbours are not adjacent in memory
 
@@ -45,7 +48,7 @@ class Target:
     """A destination: where it goes, and after which loops (counted from outside) its value is complete.
 
     meets: points may meet in an element. data: the index mentions values of the body, known only there.
-    combine: the value joins what is in memory already.
+    combine: the value joins what is in memory already. row: the sizes of the value, if it is an array.
     """
 
     var: Var
@@ -59,6 +62,7 @@ class Target:
     depth: int = 0
     combine: bool = False
     rank: Size | None = None
+    row: tuple[Size, ...] = ()
 
     @property
     def positional(self) -> bool:
@@ -115,6 +119,8 @@ def _target(var: Var, value: Atom, destination: Keep | Add, axes: dict[Var, Axis
     kept = frozenset(a for a in mentioned if a in axes)
     monoid = destination.monoid if isinstance(destination, Keep) else "sum"
     target = Target(var, monoid, value, destination.index, kept, isinstance(destination, Add))
+    if isinstance(value.type, Array):
+        target.row = value.type.shape
     if target.positional:
         target.rank = ZERO
         for axis in axes.values():
@@ -130,7 +136,7 @@ def _settle(
 ) -> None:
     """Finds the target's depth and its memory, and brings that to its first state."""
     positions = {axis.var: k for k, axis in enumerate(order)}
-    t.depth = len(order) if t.data else 1 + max((positions[a] for a in t.kept), default=-1)
+    t.depth = len(order) if t.data or t.row else 1 + max((positions[a] for a in t.kept), default=-1)
     reduced_outside = any(axis.var not in t.kept for axis in order[: t.depth])
     if not shape:
         if t.depth:
@@ -142,10 +148,25 @@ def _settle(
         t.combine = t.meets or scattered
         return
     t.place = s.target(t.var)
+    joined = s.joined.pop(t.var, None)
+    if joined is not None:
+        t.monoid, t.combine = joined, True
+        return
     bounds = {axis.var: (axis.lows, axis.highs) for axis in axes.values()}
     t.combine = t.meets or (reduced_outside and scattered)
-    if t.combine or t.data or not covers(shape, t.index, bounds):
+    if t.combine or t.data or not covers(shape[: len(t.index)], t.index, bounds):
         s.fill(t.place, identity(t.monoid, t.place.buffer.dtype))
+
+
+def _joins(body: Block, row: Target) -> bool:
+    """Whether what makes a row, all of it and for this alone, can join each element with what is in memory."""
+    if sum(v is row.value for v in mentioned(body)) != 1:
+        return False
+    for let in body.lets:
+        if row.value in let.vars and isinstance(let.op, Comp):
+            d = let.op.destinations[let.vars.index(row.value)]
+            return isinstance(d, Keep) and d.into is None and d.monoid in ("set", row.monoid)
+    return False
 
 
 # ---- the order of the loops ------------------------------------------------------------------------------------------
@@ -154,9 +175,7 @@ def _order(s: Scheduler, op: Comp, targets: list[Target], span: Span | None) -> 
 
     Where a check may fail, the order stays, so that the first point that fails is the one reported.
     """
-    body: set[Var] = set()
-    for let in op.body.lets:
-        body.update(let.vars)
+    body = bound_in(op.body)
     for target in targets:
         target.data = any(a in body for entry in target.index for a in entry.atoms())
     positional = [t for t in targets if t.positional]
@@ -171,6 +190,11 @@ def _order(s: Scheduler, op: Comp, targets: list[Target], span: Span | None) -> 
     known = [place.at(read.index) for read, place in reads if place is not None]
     offsets = [o for o in known if not o.mentions(body)]
     return min(allowed, key=lambda order: _cost(order, offsets, targets))
+
+
+def bound_in(block: Block) -> set[Var]:
+    """What the lets of a block bind."""
+    return {var for let in block.lets for var in let.vars}
 
 
 def _is_allowed(order: Sequence[Axis]) -> bool:
@@ -217,6 +241,15 @@ def _cost(order: Sequence[Axis], offsets: Sequence[Size], targets: Sequence[Targ
     return cost
 
 
+def _moves_with(entry: Size, axis: Var, inside: set[Var]) -> bool:
+    """Whether an entry of an index differs wherever an axis does, whatever else varies."""
+    try:
+        step = entry.coefficient(axis)
+    except ValueError:
+        return False
+    return step.constant not in (None, 0) and not entry.without(axis).mentions(inside)
+
+
 # ---- emission --------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class _Nest:
@@ -224,6 +257,7 @@ class _Nest:
     op: Comp
     order: tuple[Axis, ...]
     targets: list[Target]
+    rows: list[Buffer] = field(default_factory=list)  # each of one point alone
 
     def level(self, depth: int) -> list[Contribution]:
         """Emits the loops from a depth on; gives what they contribute to targets that are not complete there."""
@@ -240,7 +274,7 @@ class _Nest:
                 for c, r in zip(inner, contributions, strict=True)
                 if isinstance(r.value, Var)
             ]
-            s.loop(axis.var, axis.lows, axis.highs, stmts, reductions)
+            s.loop(axis.var, axis.lows, axis.highs, without_addresses(stmts), reductions, self._apart(axis.var))
         open_ones = []
         for c in contributions:
             t = c.target
@@ -254,6 +288,16 @@ class _Nest:
                 open_ones.append(c)
         return open_ones
 
+    def _apart(self, axis: Var) -> tuple[Buffer, ...]:
+        """The buffers in which points join what is there, but those that differ in an axis never in one element."""
+        inside = {a.var for a in self.order if a.var is not axis} | bound_in(self.op.body)
+        found: dict[Buffer, bool] = {}
+        for t in self.targets:
+            if t.combine and t.place is not None:
+                apart = any(_moves_with(e, axis, inside) for e in t.index) if t.meets else axis in t.kept
+                found[t.place.buffer] = found.get(t.place.buffer, True) and apart
+        return (*self.rows, *(buffer for buffer, apart in found.items() if apart))
+
     def _complete(self, c: Contribution) -> Atom:
         """The value to keep: of a position, 0 where there was no point."""
         if c.rank is None:
@@ -266,9 +310,12 @@ class _Nest:
         s = self.s
         frame = Frame(last_uses(self.op.body), frozenset(free_vars(self.op.body)))
         with s.region(self.op.body):
-            results = s.inline(self.op.body, [None] * len(self.targets), frame)
+            scalars = iter(self._inside(frame))
         out = []
-        for t, value in zip(self.targets, results, strict=True):
+        for t in self.targets:
+            if t.row:
+                continue
+            value = next(scalars)
             assert isinstance(value, Lit | Var)
             rank: Atom | None = None
             if t.rank is not None:
@@ -277,6 +324,40 @@ class _Nest:
                 rank = position
             out.append(Contribution(t, value, rank))
         return out
+
+    def _inside(self, frame: Frame) -> list[Value]:
+        """Emits the body with its rows in their places; gives its scalars."""
+        s = self.s
+        wanted: list[Place | None] = []
+        for t in self.targets:
+            joined = bool(t.row) and t.combine and _joins(self.op.body, t)
+            place = self._row(t) if t.row and (joined or not t.combine) else None
+            if place is not None and t.place is not None and not t.combine:
+                self.rows += [place.buffer, t.place.buffer]
+            wanted.append(place)
+            if joined:
+                assert isinstance(t.value, Var)
+                s.joined[t.value] = t.monoid
+        results = iter(s.inline(self.op.body, wanted, frame))
+        scalars: list[Value] = []
+        for t, place in zip(self.targets, wanted, strict=True):
+            if place is not None:
+                continue
+            value = next(results)
+            if isinstance(value, Buffer):
+                s.combine(whole(value, t.row), self._row(t), t.monoid)
+                s.out.append(Free(value))
+            else:
+                scalars.append(value)
+        return scalars
+
+    def _row(self, t: Target) -> Place:
+        """Where the row of a target is at the point at hand."""
+        assert t.place is not None and t.place.start is not None
+        first = (*t.index, *[ZERO] * len(t.row))
+        row = self.s.slice(t.place.buffer, t.place.at(first))
+        self.s.memory.writable.add(row)
+        return whole(row, t.row)
 
     def _result(self, c: Contribution, outermost: bool) -> Contribution:
         """What a loop makes of a contribution: a new variable, the target's own if the loop is the last."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from dlang.codegen import lapack
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import (
     ArrayValue,
     Body,
+    Branch,
     CallC,
     Compute,
     Convert,
@@ -81,7 +83,35 @@ def library(s: Scheduler, let: Let, op: anf.Library) -> None:
             target = s.target(var)
             outs.append(ArrayValue(s.address(target), target.shape))
     results = tuple(v for v in let.vars if isinstance(v.type, Scalar))
-    s.out.append(Runtime("library", (op.name,), args, tuple(outs), results, let.span))
+
+    def host(to: Sequence[Var]) -> Runtime:
+        return Runtime("library", (op.name,), args, tuple(outs), tuple(to), let.span)
+
+    if not lapack.has(op.name):
+        s.out.append(host(results))
+        return
+    with s.collect() as stmts:
+        done = lapack.directly(s, op.name, args, outs)
+    direct = Body(tuple(stmts), done.scalars)
+    if done.asked is not None:  # a routine that found no workspace
+        direct = _or_host(s, direct, done.asked, host)
+    fits = lapack.fits(s, (*args, *outs))
+    if isinstance(fits, Lit) and fits.value:
+        s.out += direct.stmts
+        for var, value in zip(results, direct.results, strict=True):
+            assert isinstance(value, Var | Lit)
+            s.out.append(Convert(var, value))
+        return
+    others = [fresh(v.name, v.type) for v in results]
+    s.out.append(Branch(fits, direct, Body((host(others),), tuple(others)), results))
+
+
+def _or_host(s: Scheduler, body: Body, asked: Var, host: Callable[[Sequence[Var]], Runtime]) -> Body:
+    failed = fresh("failed", Scalar("bool"))
+    others, results = ([fresh("info", I64) for _ in body.results] for _ in range(2))
+    branch = Branch(failed, Body((host(others),), tuple(others)), Body((), body.results), tuple(results))
+    test = Compute(failed, "lt", (asked, Lit(lapack.NO_WORKSPACE, "i64")))
+    return Body((*body.stmts, test, branch), tuple(results))
 
 
 def effect(s: Scheduler, let: Let, op: anf.Effect) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.loops import Body, Branch, Compute, Evaluate, Matrix, Product
-from dlang.codegen.memory import I64, ZERO, Place, product
-from dlang.codegen.nests import comprehension
+from dlang.codegen.loops import Allocate, Body, Branch, Buffer, Compute, Evaluate, Free, Matrix, Product
+from dlang.codegen.memory import I64, ZERO, Place, product, row_major, whole
+from dlang.codegen.tiles import comprehension, gains
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
     Array,
@@ -29,7 +29,8 @@ from dlang.ir.anf import (
     poly,
 )
 
-WORTHWHILE = 1000  # multiplications from which a call of the library is faster than loops
+WORTHWHILE = 200  # multiplications from which a call of the library is faster than tiles for any sizes
+KNOWN = 4000  # the same for tiles made for sizes that are known
 LARGEST = 2**31 - 1  # the library counts in 32 bits
 
 
@@ -58,17 +59,18 @@ def as_comprehension(op: Contract) -> Comp:
 
 def contraction(s: Scheduler, op: Contract, var: Var, span: Span | None) -> None:
     """Emits a product."""
-    call = _library_call(s, op, var)
+    same = as_comprehension(op)
+    call = _library_call(s, op, var, gains(s, same))
     if call is None:
-        comprehension(s, as_comprehension(op), (var,), span)
+        comprehension(s, same, (var,), span)
         return
     place = s.place(var)
     with s.collect() as library:
         _emit_call(s, call)
-    with s.collect() as loops:
-        s.wanted[var] = place
-        comprehension(s, as_comprehension(op), (var,), span)
     condition = _condition(s, call)
+    with s.collect() as loops, s.little_code(not isinstance(condition, Lit) and _only_small(call)):
+        s.wanted[var] = place
+        comprehension(s, same, (var,), span)
     if isinstance(condition, Lit):
         s.out.extend(library if condition.value else loops)
     else:
@@ -77,15 +79,20 @@ def contraction(s: Scheduler, op: Contract, var: Var, span: Span | None) -> None
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One product of matrices for each point of the batch axes."""
+    """One product of matrices for each point of the batch. copies: of operands that are no matrices as they are."""
 
     batch: tuple[Var, ...]
     shape: tuple[Size, ...]
     product: Product
+    copies: tuple[tuple[Place, Buffer, tuple[Size, ...]], ...] = ()
 
 
-def _library_call(s: Scheduler, op: Contract, var: Var) -> _Call | None:
-    """The product as calls of the library, if each array is a matrix for it; the result then has its place."""
+def _library_call(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Call | None:
+    """The product as calls of the library, if each array is a matrix for it; the result then has its place.
+
+    Unless the product can be done in tiles, an operand that is no matrix, as a window that moves over an array, is
+    copied.
+    """
     assert isinstance(op.a.type, Array) and isinstance(op.b.type, Array)
     left, right, out = set(op.left), set(op.right), set(op.out)
     if op.a.type.dtype not in ("f64", "f32") or any(
@@ -100,13 +107,20 @@ def _library_call(s: Scheduler, op: Contract, var: Var) -> _Call | None:
     sizes: dict[int, Size] = dict(zip(op.left, op.a.type.shape, strict=True))
     sizes.update(zip(op.right, op.b.type.shape, strict=True))
     axes = {n: fresh("b", I64) for n in sizes}
-    count = product(tuple(sizes[n] for n in sizes))
-    if count.constant is not None and count.constant < WORTHWHILE:
+    count = product(tuple(sizes[n] for n in (*rows, *columns, *inner)))
+    if count.constant is not None and count.constant < KNOWN:
         return None
     a = _matrix(s.place(op.a), op.left, rows, inner, sizes, axes)
     b = _matrix(s.place(op.b), op.right, inner, columns, sizes, axes)
-    if a is None or b is None:
+    if tiled and (a is None or b is None):
         return None
+    copies = []
+    if a is None:
+        a, copy = _copied(s.place(op.a), op.left, batch, rows, inner, sizes, axes)
+        copies.append(copy)
+    if b is None:
+        b, copy = _copied(s.place(op.b), op.right, batch, inner, columns, sizes, axes)
+        copies.append(copy)
     target = s.target(var)
     c = _matrix(target, op.out, rows, columns, sizes, axes)
     m, n, k = (product(tuple(sizes[x] for x in group)) for group in (rows, columns, inner))
@@ -117,7 +131,7 @@ def _library_call(s: Scheduler, op: Contract, var: Var) -> _Call | None:
         s.wanted[var] = target
         return None
     call = Product(a, b, c, m, n, k)
-    return _Call(tuple(axes[x] for x in batch), tuple(sizes[x] for x in batch), call)
+    return _Call(tuple(axes[x] for x in batch), tuple(sizes[x] for x in batch), call, tuple(copies))
 
 
 def _turned(m: Matrix) -> Matrix:
@@ -152,14 +166,49 @@ def _matrix(
     return Matrix(place.buffer, start, across, True) if down == 1 else None
 
 
+def _copied(
+    place: Place,
+    names: Sequence[int],
+    batch: list[int],
+    rows: list[int],
+    columns: list[int],
+    sizes: dict[int, Size],
+    axes: dict[int, Var],
+) -> tuple[Matrix, tuple[Place, Buffer, tuple[Size, ...]]]:
+    """An array as a matrix in new memory for each point of the batch, and what is to be copied there."""
+    order = [*batch, *rows, *columns]
+    shape = tuple(sizes[n] for n in order)
+    buffer = Buffer("matrix", place.buffer.dtype)
+    entries = {n: fresh("i", I64) for n in order}
+    index = tuple(poly(entries[n]) for n in names)
+    source = place.seen_through(tuple(entries.values()), shape, index)
+    stride = product(tuple(sizes[n] for n in columns))
+    start = row_major(shape, tuple(poly(axes[n]) if n in batch else ZERO for n in order))
+    return Matrix(buffer, start, stride, False), (source, buffer, shape)
+
+
 def _emit_call(s: Scheduler, call: _Call) -> None:
+    for source, buffer, shape in call.copies:
+        s.out.append(Allocate(buffer, shape, 0, s.span))
+        s.copy(source, whole(buffer, shape))
     s.nest(call.batch, call.shape, [call.product])
+    s.out += [Free(buffer) for _, buffer, _ in call.copies]
+
+
+def _only_small(call: _Call) -> bool:
+    """Whether the loops have one small product, as the library takes all others that anybody has memory for."""
+    p = call.product
+    rows = (p.a, p.rows, p.inner), (p.b, p.inner, p.columns), (p.c, p.rows, p.columns)
+    return not call.batch and all(
+        (m.stride - (height if m.transposed else width)).constant is not None for m, height, width in rows
+    )
 
 
 def _condition(s: Scheduler, call: _Call) -> Var | Lit:
     """Whether the library is worth its while and takes these sizes: a stored row may not reach into the next."""
     p = call.product
-    tests: list[tuple[Size, int]] = [(p.rows * p.columns * p.inner, WORTHWHILE)]
+    count = p.rows * p.columns * p.inner
+    tests: list[tuple[Size, int]] = [(count, WORTHWHILE if count.constant is None else KNOWN)]
     for matrix, rows, columns in ((p.a, p.rows, p.inner), (p.b, p.inner, p.columns), (p.c, p.rows, p.columns)):
         length = rows if matrix.transposed else columns
         tests.append((matrix.stride - length, 0))

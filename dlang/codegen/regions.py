@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dlang.codegen.loops import Buffer
-from dlang.ir.anf import Array, Block, Call, Construct, Effect, Foreign, Function, Program, Token, Type, Var, is_handle
+from dlang.codegen.node_layout import holds_nodes
+from dlang.ir.anf import Array, Block, Call, Construct, Effect, Foreign, Function, Program, Var
 from dlang.ir.chains import Chains
 from dlang.ir.traverse import walk
 
@@ -29,11 +30,6 @@ class Nodes:
     def made_in(self, block: Block) -> bool:
         """Whether a block may make a node."""
         return bool(self.makers) and _makes(block, self.makers)
-
-
-def holds_nodes(type: Type) -> bool:
-    """Whether a value is a handle or an array of handles."""
-    return not isinstance(type, Token) and is_handle(type.dtype)
 
 
 def node_makers(program: Program) -> frozenset[str]:

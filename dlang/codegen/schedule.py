@@ -7,6 +7,7 @@ state of the walk, and each kind of operation a module of its own.
 from __future__ import annotations
 
 from dlang.codegen.blocks import OWNED, Scheduler, Wanted
+from dlang.codegen.bounds import bounds_of, check_sizes
 from dlang.codegen.control import branch, call, destination_known, repeat
 from dlang.codegen.data import construct, fields, tag
 from dlang.codegen.half import sum_in_f32
@@ -25,11 +26,13 @@ from dlang.codegen.loops import (
     Store,
 )
 from dlang.codegen.memory import Frame, whole
-from dlang.codegen.nests import comprehension
 from dlang.codegen.operations import compact, concat, effect, foreign, library, scan
+from dlang.codegen.parallel import in_pieces
 from dlang.codegen.products import contraction
+from dlang.codegen.profile import profiled
 from dlang.codegen.recursion import recursive_functions
 from dlang.codegen.regions import Nodes, held_arrays, node_makers
+from dlang.codegen.tiles import comprehension
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
 from dlang.ir.anf import Array, Let, Lit, Scalar, Token
@@ -37,19 +40,27 @@ from dlang.ir.chains import last_uses
 from dlang.ir.types import dtype_of
 
 
-def schedule(program: anf.Program, lanes: Lanes | None = None) -> Program:
-    """The loop nests of a program; `lanes` decides how many trips of a loop go at once (default: one)."""
+def schedule(
+    program: anf.Program, lanes: Lanes | None = None, grain: int = 0, places: bool = False, profile: bool = False
+) -> Program:
+    """The loop nests of a program; `lanes` decides how many trips of a loop go at once (default: one).
+
+    grain: the least work, in picoseconds, of a piece of a loop that is to run on several threads; 0 for no pieces.
+    places: says of the code outside of loops where it comes from. profile: has the program measure itself.
+    """
     recursive = recursive_functions(program)
     makers = node_makers(program)
     out = {}
     for name, function in program.functions.items():
-        out[name] = _function(program, lanes or Lanes(0), function, name in recursive, makers)
-    return Program(out)
+        out[name] = _function(program, lanes or Lanes(0), function, name in recursive, makers, places or profile)
+    return in_pieces(profiled(Program(out)) if profile else Program(out), grain)
 
 
-def _function(program: anf.Program, lanes: Lanes, f: anf.Function, recursive: bool, makers: frozenset[str]) -> Function:
+def _function(
+    program: anf.Program, lanes: Lanes, f: anf.Function, recursive: bool, makers: frozenset[str], places: bool
+) -> Function:
     f = sum_in_f32(f)
-    s = Scheduler(program, lanes, _let, f.span)
+    s = Scheduler(program, lanes, _let, f.span, places)
     s.chains.continues = {name: g.continues for name, g in program.functions.items() if g.continues}
     s.chains.add(f.body)
     if makers:
@@ -103,6 +114,8 @@ def _let(s: Scheduler, let: Let, level: int) -> None:
         case anf.Cast(_, arg):
             s.out.append(Convert(vars[0], arg))
         case anf.SizeOf(size):
+            if not s.looping:
+                check_sizes(s, (size,), let.span)
             s.out.append(Evaluate(vars[0], size))
         case anf.Read(array, index):
             place = s.place(array)
@@ -125,14 +138,23 @@ def _let(s: Scheduler, let: Let, level: int) -> None:
         case anf.Reshape(array, shape):
             s.memory.settle(vars[0], s.in_a_row(array).reshaped(shape))
         case anf.Comp():
+            if not s.copied.isdisjoint(vars):
+                op, vars = s.without_copies(op, vars)
+                if not vars:
+                    return
+            check_sizes(s, bounds_of(op), let.span)
+            around = s.places, s.looping
+            s.places, s.looping = False, True
             comprehension(s, op, vars, let.span)
+            s.places, s.looping = around
         case anf.Update(array, index, scalar):
             place = s.continued(vars[0], array)
             s.out.append(Store(place.buffer, place.at(index), scalar))
         case anf.Copy(array):
             s.copy(s.place(array), s.target(vars[0]))
         case anf.Empty():
-            s.target(vars[0])
+            if vars[0] not in s.memory.places:
+                s.target(vars[0])
         case anf.Scan(monoid, array):
             scan(s, monoid, s.place(array), s.target(vars[0]))
         case anf.Concat(arrays):
@@ -154,6 +176,10 @@ def _let(s: Scheduler, let: Let, level: int) -> None:
         case anf.Fields():
             fields(s, op, vars)
         case anf.For() | anf.While():
+            if isinstance(op, anf.For):
+                check_sizes(s, bounds_of(op), let.span)
+            looping, s.looping = s.looping, True
             repeat(s, op, vars)
+            s.looping = looping
         case anf.Vjp() | anf.Jvp() | anf.Record() | anf.Pull():
             raise AssertionError("derivatives are expanded before scheduling")

@@ -2,7 +2,8 @@
 
 A loop of independent trips can if its body is scalar code: every value of it is then a vector with one element for each
 trip. Loops inside may stay, if their bounds are the same for all trips; so the choice is between a loop and the ones
-inside it, and the one whose accesses are adjacent in memory wins.
+inside it, and the one whose accesses are adjacent in memory wins. A branch in it becomes a selection where that costs
+less than the lanes gain (`selections.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dlang.codegen.loops import Compute, Convert, Evaluate, Guard, Load, Loop, Stmt, Store
+from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Guard, Load, Loop, Stmt, Store
+from dlang.codegen.selections import selected
 from dlang.ir.anf import FLOATS, Atom, Scalar, Size, Var, is_handle
 
 BITS = {
@@ -24,6 +26,12 @@ HEAVY = frozenset(
         "threefry threefry_second"
     ).split()
 )
+DEAR = frozenset(("div", "sqrt"))
+WEIGHTS = {**dict.fromkeys(HEAVY, 27), **dict.fromkeys(DEAR, 8)}
+"""How many additions an operation is worth."""
+HALF = ("f16", "bf16")
+FEW = 3  # trips that are worth a vector with a mask
+LONG = 3  # so many heavy operations hide what a mask costs, and are better not there twice
 LIGHT = 6  # so few operations leave room for several vectors in flight
 
 
@@ -38,8 +46,9 @@ class Survey:
     combined: bool = False
     cost: int = 0
     operations: int = 0
-    heavy: bool = False
+    heavy: int = 0
     widest: int = 8
+    narrow: bool = False
     loops: list[Loop] = field(default_factory=list)
 
     @property
@@ -52,6 +61,11 @@ class Survey:
 
     def size(self, size: Size) -> bool:
         return size.mentions(self.varying)
+
+    @property
+    def maskable(self) -> bool:
+        """Whether a few trips are worth one with a mask: nothing is gathered or fails, memory has wide elements."""
+        return not (self.guarded or self.narrow or self.loops or self.cost)
 
     def bind(self, var: Var, varying: bool) -> None:
         if varying:
@@ -79,20 +93,23 @@ class Survey:
             case Compute(var, name, args):
                 self.operations += 1
                 if self.atoms(args):
-                    self.heavy = self.heavy or name in HEAVY
+                    self.heavy += name in HEAVY
                 self.bind(var, self.atoms(args))
             case Convert(var, arg):
                 self.bind(var, self.atoms((arg,)))
             case Evaluate(var, size):
                 self.bind(var, self.size(size))
-            case Load(var, _, offset):
+            case Load(var, buffer, offset):
+                self.narrow = self.narrow or BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
                 if self.size(offset):
                     self.operations += 1
                     self.cost += self.stride(offset) not in (1, -1)
                     self.bind(var, True)
             case Store(buffer, _, _, _) if is_handle(buffer.dtype):
                 self.possible = False
-            case Store(_, offset, _, monoid):
+            case Store(buffer, offset, _, monoid):
+                self.narrow = self.narrow or BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
+                self.widest = max(self.widest, BITS.get(buffer.dtype, 8))
                 stride = self.stride(offset) if self.size(offset) else None
                 if stride is None or (stride == 0 and monoid != "set"):
                     self.possible = False
@@ -130,9 +147,27 @@ def trips(loop: Loop) -> int | None:
     return None if count is None else int(count)
 
 
+def work(stmts: Sequence[Stmt]) -> int:
+    """About how many additions one trip of straight code takes at least: of a branch the cheaper arm."""
+    total = 0
+    for stmt in stmts:
+        match stmt:
+            case Compute(name=name):
+                total += WEIGHTS.get(name, 1)
+            case Branch(then=then, otherwise=otherwise):
+                total += min(work(then.stmts), work(otherwise.stmts))
+            case Load() | Store() | Convert():
+                total += 1
+            case _:
+                pass
+    return total
+
+
 def one_lane(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """Statements in which no loop has several lanes."""
-    return tuple(replace(s, lanes=1, stmts=one_lane(s.stmts)) if isinstance(s, Loop) else s for s in stmts)
+    return tuple(
+        replace(s, lanes=1, tail=0, masked=False, stmts=one_lane(s.stmts)) if isinstance(s, Loop) else s for s in stmts
+    )
 
 
 def lanes_inside(stmts: Sequence[Stmt]) -> bool:
@@ -149,6 +184,14 @@ class Lanes:
         """The loop, with lanes here or in the loops inside it. Those inside have been chosen already."""
         if not self.bits:
             return loop
+        flat = selected(loop.stmts)
+        if flat is None:
+            return self.with_lanes(loop)
+        found = self.with_lanes(replace(loop, stmts=flat))
+        gain = min(found.lanes, self.bits // 64) / 2  # an estimate on the safe side: accesses may be slower
+        return found if found.lanes > 1 and work(flat) <= gain * work(loop.stmts) else loop
+
+    def with_lanes(self, loop: Loop) -> Loop:
         found = survey(loop)
         if not found.vectorizable:
             return loop
@@ -159,17 +202,20 @@ class Lanes:
             inside = sum(survey(inner).cost for inner in found.loops if inner.lanes > 1)
             if found.cost >= inside:
                 return loop
-        return replace(loop, lanes=width, stmts=one_lane(loop.stmts))
+        native = max(self.bits // found.widest, 1)
+        tail = native if width > native and not found.loops else 0
+        masked = loop.short or (found.heavy >= LONG and self.bits > 128)
+        return replace(loop, lanes=width, tail=tail, masked=masked, stmts=one_lane(loop.stmts))
 
     def width(self, loop: Loop, found: Survey) -> int:
         """How many trips fill a register; several registers where little is computed, to hide latencies."""
         native = max(self.bits // found.widest, 1)
         count = trips(loop)
         if count is not None and count < native:
-            return 1
+            return 1 << (count - 1).bit_length() if count >= FEW and found.maskable and not loop.reductions else 1
         several = 1
         positional = any(r.position is not None for r in loop.reductions)
-        if found.operations <= LIGHT and not found.heavy and not positional and not found.loops:
+        if found.operations <= LIGHT and not (found.heavy or positional or found.loops or loop.short):
             several = 4 if any(_is_float(r.value) for r in loop.reductions) else 2
         while several > 1 and count is not None and native * several > count:
             several //= 2

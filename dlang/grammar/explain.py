@@ -142,13 +142,6 @@ def _kinds_after(stop: Stop) -> Sequence[str]:
     return [token.kind for token in stop.tokens[stop.at + 1 : stop.at + 2]]
 
 
-def _hole_as_value(stop: Stop) -> Explanation | None:
-    if stop.token.kind != "_" or not stop.expects_value:
-        return None
-    edit = stop.renamed("NAME", "")
-    return stop.says("E0101", "expected an expression, found `_`", "", "`_` stands in patterns and sizes", edit=edit)
-
-
 def _pattern_without_parentheses(stop: Stop) -> Explanation | None:
     """`let a, b = …`"""
     if stop.token.kind != "," or not (stop.is_kind(-2, "let") or stop.is_kind(-2, "var")):
@@ -205,7 +198,6 @@ _RULES: tuple[Callable[[Stop], Explanation | None], ...] = (
     _chained_comparison,
     _number,
     _name,
-    _hole_as_value,
     _pattern_without_parentheses,
     _operand,
     _missing_brace,

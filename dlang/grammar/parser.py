@@ -6,13 +6,10 @@ costs none of the others, and a declaration's tree depends on its own text alone
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import cast
 
+from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.brackets import match_brackets
@@ -20,6 +17,7 @@ from dlang.grammar.lexer import Token, tokenize
 from dlang.grammar.limits import STATEMENTS, deep_bracket, limited, too_long
 from dlang.grammar.machine import Machine, Method
 from dlang.grammar.newlines import CLOSERS, OPENERS, layout
+from dlang.grammar.parts import Parts
 from dlang.grammar.recovery import recover
 from dlang.grammar.tables import END, tables
 from dlang.grammar.tree import Builder, doc_line
@@ -30,17 +28,6 @@ _DECLARATION = re.compile(
 _TOP_COMMENTS = re.compile(r"(?:[ \t]*(?:#(?!#)[^\n]*)?\n)*((?:[ \t]*##[^\n]*(?:\n|$))+)")
 _WITH_BODY = ("fn", "struct", "enum", "test", "pullback", "pushforward")
 _DOCUMENTED = (s.Fn, s.Struct, s.Enum, s.Const, s.Extern)
-
-
-@dataclass(slots=True)
-class Parts:
-    """The declarations of files, by their path and text, to be taken over when a file is parsed again.
-
-    Each has a source of its own, which is moved to where the declaration stands now.
-    """
-
-    kept: dict[str, dict[str, list[tuple[Source, tuple[s.Item, ...]]]]] = field(default_factory=dict)
-    made: int = 0
 
 
 def parse(source: Source, parts: Parts | None = None) -> tuple[s.Module, list[Diagnostic]]:
@@ -83,18 +70,6 @@ def declarations(text: str) -> list[tuple[int, int]]:
         if start > starts[-1]:
             starts.append(start)
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Trees are made of many small objects and hold no cycles: collecting while they grow would double the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class _Parser:

@@ -175,7 +175,7 @@ class String(Node):
 
 @dataclass(frozen=True, slots=True)
 class Name(Node):
-    """A lower-case name or a constructor."""
+    """A lower-case name or a constructor; `_` where an assignment drops a part."""
 
     name: str
 

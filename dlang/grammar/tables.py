@@ -5,14 +5,14 @@ Only a machine whose cache is empty (or can't be written) pays for Lark: it is i
 
 from __future__ import annotations
 
-import hashlib
-import os
-import pickle
 import sys
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from dlang.cache.records import Unkept, dump, load
+from dlang.cache.store import digest, user_store
 
 GRAMMAR = Path(__file__).with_name("dl.lark")
 STARTS = ("item", "expr")
@@ -54,43 +54,19 @@ class Tables:
 def tables() -> Tables:
     """The tables, from the cache if they are there."""
     grammar = GRAMMAR.read_bytes()
-    made_by = Path(__file__).read_bytes() + repr(sys.version_info[:2]).encode()
-    digest = hashlib.sha256(grammar + made_by).hexdigest()[:20]
-    path = cache_directory() / f"grammar-{digest}.pickle"
-    try:
-        loaded = pickle.loads(path.read_bytes())
+    key = digest(grammar, Path(__file__).read_bytes(), repr(sys.version_info[:2]))
+    store = user_store()
+    kept = store.get("grammar", key)
+    if kept is not None:
+        try:
+            loaded, _ = load(kept)
+        except Unkept:
+            loaded = None
         if isinstance(loaded, Tables):
             return loaded
-    except Exception:  # absent, unreadable, or damaged: a cache may only ever cost time
-        pass
     made = compute(grammar.decode())
-    _store(path, pickle.dumps(made, protocol=pickle.HIGHEST_PROTOCOL))
+    store.put("grammar", key, dump(made)[0])
     return made
-
-
-def cache_directory() -> Path:
-    """Where the tables are kept: `$DLANG_CACHE`, else `dlang` in the user's cache directory."""
-    if named := os.environ.get("DLANG_CACHE"):
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    return (Path(base) if base else Path(os.path.expanduser("~")) / ".cache") / "dlang"
-
-
-def _store(path: Path, data: bytes) -> None:
-    """Write through a temporary file and a rename, so that another process sees all of it or nothing."""
-    import tempfile
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    except OSError:
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
 
 
 def compute(grammar: str) -> Tables:

@@ -408,6 +408,9 @@ class Builder:
             return s.Boolean(Span(self.source, start, end), written == "true")
         return s.Name(Span(self.source, start, end), c[0].text)
 
+    def blank(self, c: Children, start: int, end: int) -> s.Name:
+        return s.Name(Span(self.source, start, end), "_")
+
     def parentheses(self, c: Children, start: int, end: int) -> s.Expr:
         items = c[1]
         if items is not None and len(items) == 1:

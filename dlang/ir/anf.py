@@ -15,108 +15,66 @@ Everything is immutable; a variable is its identity. Blocks nest: an inner block
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import count
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Span
-from dlang.polynomials import Poly
+from dlang.ir.terms import (
+    DTYPES as DTYPES,
+)
+from dlang.ir.terms import (
+    FLOATS as FLOATS,
+)
+from dlang.ir.terms import (
+    INTEGERS as INTEGERS,
+)
+from dlang.ir.terms import (
+    SIGNED as SIGNED,
+)
+from dlang.ir.terms import (
+    UNSIGNED as UNSIGNED,
+)
+from dlang.ir.terms import (
+    Array as Array,
+)
+from dlang.ir.terms import (
+    Atom as Atom,
+)
+from dlang.ir.terms import (
+    Datatype as Datatype,
+)
+from dlang.ir.terms import (
+    Lit as Lit,
+)
+from dlang.ir.terms import (
+    Scalar as Scalar,
+)
+from dlang.ir.terms import (
+    Size as Size,
+)
+from dlang.ir.terms import (
+    Token as Token,
+)
+from dlang.ir.terms import (
+    Type as Type,
+)
+from dlang.ir.terms import (
+    Var as Var,
+)
+from dlang.ir.terms import (
+    Variant as Variant,
+)
+from dlang.ir.terms import (
+    fresh as fresh,
+)
+from dlang.ir.terms import (
+    is_handle as is_handle,
+)
+from dlang.ir.terms import (
+    poly as poly,
+)
 
 if TYPE_CHECKING:
     from dlang.runtime.foreign import PythonFunction
-
-FLOATS = ("f64", "f32", "f16", "bf16")
-SIGNED = ("i64", "i32", "i16", "i8")
-UNSIGNED = ("u64", "u32", "u16", "u8")
-INTEGERS = SIGNED + UNSIGNED
-DTYPES = (*FLOATS, *INTEGERS, "bool", "str")
-_BUILT_IN = frozenset(DTYPES)
-
-_serial = count(1)
-
-
-def is_handle(dtype: str) -> bool:
-    """Whether a dtype is the name of a datatype of the program."""
-    return dtype not in _BUILT_IN
-
-
-# ---- types -----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """One number, truth value, string (a handle to an interned text), or a handle to a node of a datatype."""
-
-    dtype: str
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """A row-major array of scalars; `shape` has at least one axis."""
-
-    dtype: str
-    shape: tuple[Size, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """The state of the world: orders effects, has no representation at run time."""
-
-
-Type = Scalar | Array | Token
-
-
-# ---- atoms -----------------------------------------------------------------------------------------------------------
-@dataclass(eq=False, slots=True, repr=False)
-class Var:
-    """A variable: compared by identity. `serial` makes it unique in print and orders it in polynomials."""
-
-    name: str
-    type: Type
-    serial: int = field(default_factory=lambda: next(_serial))
-
-    def __repr__(self) -> str:
-        return f"{self.name}.{self.serial}"
-
-
-@dataclass(frozen=True, slots=True)
-class Lit:
-    """A constant. A float may be NaN or infinite; compare with `==` and mind that `1 == True` in Python.
-
-    The only literal of a datatype is null, of value 0: it stands where no node is, and nothing may look into it.
-    """
-
-    value: int | float | bool | str
-    dtype: str
-
-    @property
-    def type(self) -> Scalar:
-        return Scalar(self.dtype)
-
-
-Atom = Var | Lit
-Size = Poly[Var]  # over variables of type i64: sizes, axes, loop indices, and any other i64 value
-
-
-# ---- datatypes -------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """One form that the nodes of a datatype have.
-
-    fields: formal variables, which name what a node holds in order. As in the parameters of a function, the sizes in
-    the type of a field are polynomials over earlier fields of type i64: every size is in the node.
-    """
-
-    datatype: str
-    tag: int
-    name: str
-    fields: tuple[Var, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Datatype:
-    """What may contain itself. The tag of a variant is its position. label: how a person calls the type."""
-
-    name: str
-    variants: tuple[Variant, ...]
-    label: str = ""
 
 
 # ---- operations ------------------------------------------------------------------------------------------------------
@@ -227,7 +185,8 @@ class Comp:
     """The one parallel construct: the body at every point of `axes`, outermost first.
 
     `body.results[k]` is the scalar that goes to `destinations[k]`; binds one variable per destination, an array of its
-    shape, or a scalar.
+    shape, or a scalar. Of a `Keep` it may be an array, of the destination's last sizes: the index is then that of the
+    axes before these. Such rows come from the last pass but one (`optimize/rows.py`).
     """
 
     axes: tuple[Axis, ...]
@@ -273,11 +232,12 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """A branch on a scalar; just one arm runs. Binds what the arms return."""
+    """A branch on a scalar; just one arm runs. Binds what the arms return. rare: `then` hardly ever runs."""
 
     condition: Atom
     then: Block
     otherwise: Block
+    rare: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,6 +505,11 @@ class Function:
     continues: tuple[tuple[int, int], ...] = ()
 
 
+def early_name(name: str) -> str:
+    """What the part of a function is called that runs when some of its parameters are known, once it has been split."""
+    return f"{name}.early"
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """python: the functions of Python that `Foreign` names."""
@@ -552,15 +517,3 @@ class Program:
     functions: dict[str, Function]
     datatypes: dict[str, Datatype] = field(default_factory=dict)
     python: dict[str, PythonFunction] = field(default_factory=dict)
-
-
-def fresh(name: str, type: Type) -> Var:
-    """A new variable."""
-    return Var(name, type)
-
-
-def poly(value: int | Atom | Size) -> Size:
-    """The polynomial of an integer, an i64 atom, or itself."""
-    if isinstance(value, Lit):
-        return Poly({(): int(value.value)})
-    return Poly.of(value)

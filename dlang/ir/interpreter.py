@@ -23,7 +23,7 @@ from dlang.ir import anf, operations
 from dlang.ir.anf import Array, Atom, Block, Function, Let, Program, Token, Var
 from dlang.ir.errors import IRError
 from dlang.ir.operations import Failed, Frame, Run, dtype_of, value_of
-from dlang.ir.points import Batch, box_of, points_of
+from dlang.ir.points import Batch, box_of, elements, points_of
 from dlang.ir.reduction import Sink
 from dlang.ir.traverse import op_blocks, walk
 from dlang.ir.values import (
@@ -250,7 +250,11 @@ class Interpreter(Run):
             raise Failed(int(batch.parent[failed.lane]), failed.error) from None
         for sink, destination, value in zip(sinks, op.destinations, results, strict=True):
             kept_apart = whole or bool(op.axes and 0 not in sink.reduced and not sink.by_data and not sink.scatter)
-            sink.accumulate(batch, value, [size_of(i, frame.env) for i in destination.index], kept_apart)
+            index = [size_of(i, frame.env) for i in destination.index]
+            if sink.row:
+                sink.accumulate(*elements(batch, value, index), kept_apart)
+            else:
+                sink.accumulate(batch, value, index, kept_apart)
 
     def _first_failing(self, block: Block, frame: Frame) -> list[Any]:
         """The body at all points; of several failing points the first one's refusal."""
@@ -270,15 +274,17 @@ class Interpreter(Run):
 
     def _sink(self, destination: anf.Destination, value: Atom, names: Mapping[Var, int], frame: Frame) -> Sink:
         mentioned = {v for entry in destination.index for v in entry.atoms()}
+        row = len(value.type.shape) if isinstance(value.type, Array) else 0
         return Sink(
             destination,
             dtype_of(value),
             [size_of(s, frame.env) for s in destination.shape],
             frame.n,
             None if destination.into is None else frame.env[destination.into],
-            len(names),
-            [names[v] for v in mentioned if v in names],
+            len(names) + row,
+            [*(names[v] for v in mentioned if v in names), *range(len(names), len(names) + row)],
             any(v not in names and v not in frame.env for v in mentioned),
+            row,
         )
 
     # ---- control -----------------------------------------------------------------------------------------------------
@@ -313,7 +319,8 @@ class Interpreter(Run):
     def _for(self, op: anf.For, let: Let, frame: Frame) -> list[Any]:
         env, params, body = frame.env, op.params, op.body
         state = [value_of(a, env) for a in op.init]
-        for i in range(size_of(op.low, env), size_of(op.high, env)):
+        low, high = np.int64(size_of(op.low, env)), np.int64(size_of(op.high, env))
+        for i in range(int(low), int(high)):
             if self._interrupted:
                 raise KeyboardInterrupt
             env[op.index] = np.int64(i)

@@ -15,13 +15,13 @@ from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Let, Op, Scalar, Size, Var
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import library_cost
+from dlang.ir.node import Node
 from dlang.ir.points import view_rows
 from dlang.ir.traverse import free_vars
 from dlang.ir.values import (
     FUNCTIONS,
     HALF,
     Lanes,
-    Node,
     Rows,
     Version,
     array_of,

@@ -27,6 +27,30 @@ class Batch:
     box: tuple[int, ...] | None
 
 
+def elements(batch: Batch, value: Any, index: Sequence[Any]) -> tuple[Batch, Lanes, list[Any]]:
+    """The elements of an array at each point as points of their own, and the indices at which they go.
+
+    index: where the array of each point goes; its own axes come after that.
+    """
+    rows = rows_of(value, batch.n)
+    sizes = np.ones(batch.n, np.int64)
+    for size in rows.shape:
+        sizes = sizes * size
+    point = np.repeat(np.arange(batch.n), sizes)
+    position = np.arange(len(point)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    data = rows.data[rows.base[point] + position]
+    within: list[Any] = []
+    for size in reversed(rows.shape):
+        extent = size if isinstance(size, int) else size[point]
+        within.insert(0, position % extent)
+        position = position // extent
+    at = [i[point] if isinstance(i, np.ndarray) else i for i in index]
+    uniform = [s for s in rows.shape if isinstance(s, int)]
+    box = None if batch.box is None or len(uniform) < len(rows.shape) else (*batch.box, *uniform)
+    parent = None if batch.parent is None else batch.parent[point]
+    return Batch(len(point), parent, box), Lanes(data), [*at, *within]
+
+
 def box_of(axes: Sequence[Axis], env: Env) -> Box | None:
     """The box of all points, or None if a bound differs from point to point."""
     inner = {axis.var for axis in axes}

@@ -19,6 +19,7 @@ from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Function, Let, Program, Token, Var, is_handle
 from dlang.ir.errors import IRError
 from dlang.ir.linear_algebra import OPERATIONS
+from dlang.ir.node import Node
 from dlang.ir.pointwise_values import (
     NoDerivative,
     Recording,
@@ -39,7 +40,7 @@ from dlang.ir.pointwise_values import (
 from dlang.ir.reduction import identity
 from dlang.ir.traced import ZERO, Dual, Recorded, Tape, Traced, apply, cast, primal, widened
 from dlang.ir.types import carries, dtype_of
-from dlang.ir.values import HALF, Node, accept, literal, numpy_dtype, size_of
+from dlang.ir.values import HALF, accept, literal, numpy_dtype, size_of
 from dlang.recursion import recursion
 from dlang.runtime import libraries
 from dlang.runtime.c_functions import call_c

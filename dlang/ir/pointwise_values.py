@@ -10,8 +10,9 @@ import numpy as np
 
 from dlang.ir import anf
 from dlang.ir.anf import Array, Scalar, Token, Type
+from dlang.ir.node import Node
 from dlang.ir.traced import ZERO, Dual, Tape, Traced, cast, primal
-from dlang.ir.values import NDArray, Node, numpy_dtype
+from dlang.ir.values import NDArray, numpy_dtype
 
 
 class NoDerivative(Exception):

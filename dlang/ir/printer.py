@@ -238,7 +238,7 @@ class _Printer:
                 self.block(op.body)
                 self.line("}")
             case If() as op:
-                self.line(f"{start}if {self.atom(op.condition)} {{", let.span)
+                self.line(f"{start}if {self.atom(op.condition)}{' rarely' if op.rare else ''} {{", let.span)
                 self.block(op.then)
                 self.line("} else {")
                 self.block(op.otherwise)

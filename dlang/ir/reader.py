@@ -396,9 +396,9 @@ class _Reader:
         return While(params, init, condition, self.block(), early)
 
     def op_if(self) -> Op:
-        condition, then = self.atom(), self.block()
+        condition, rare, then = self.atom(), self.accept("rarely"), self.block()
         self.expect("else")
-        return If(condition, then, self.block())
+        return If(condition, then, self.block(), rare=rare)
 
     def op_call(self) -> Op:
         return Call(self.name(), self.atoms())

@@ -45,7 +45,8 @@ def identity(monoid: str, dtype: str) -> Any:
 class Sink:
     """A destination being filled.
 
-    kept: the axes that its index mentions. by_data: its index mentions values of the body other than axes.
+    kept: the axes that its index mentions. by_data: its index mentions values of the body other than axes. row: how
+    many axes the values have, which are the last of `rank` and kept; what makes a row has counted its elements.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Sink:
         rank: int,
         kept: Sequence[int],
         by_data: bool,
+        row: int = 0,
     ) -> None:
         self.scatter = isinstance(destination, Add)
         self.monoid = "sum" if isinstance(destination, Add) else destination.monoid
@@ -67,6 +69,7 @@ class Sink:
         self.outer = outer
         self.reduced = [k for k in range(rank) if k not in kept]
         self.by_data = by_data
+        self.row = row
         self.fresh = into is None
         self.written = 0  # operations: elements read and written, values combined
         # sums and products of half precision are done in f32, and rounded at the end
@@ -84,7 +87,7 @@ class Sink:
         self.version: Version | None = None  # of `into`, where it is one array: updated in place
         if into is None:
             self.data = np.full(size, identity(self.monoid, kind), numpy_dtype(kind))
-            self.written += size if self.shape else 0
+            self.written += size if self.shape and not (row and self.monoid == "set") else 0
         elif outer is None and self.wide:
             self.data = array_of(into).reshape(-1).astype(np.float32)
         elif outer is None:
@@ -96,7 +99,7 @@ class Sink:
 
     def accumulate(self, batch: Batch, value: Any, index: Sequence[Any], whole: bool) -> None:
         """Takes the values of a batch. whole: no other batch has points that go to the same elements."""
-        if self.arg or (not self.scatter and self.monoid != "set" and self.reduced):
+        if not self.row and (self.arg or (not self.scatter and self.monoid != "set" and self.reduced)):
             self.written += batch.n
         values = value.data if type(value) is Lanes else np.full(batch.n, value, numpy_dtype(self.dtype))
         if self.wide:
@@ -113,7 +116,7 @@ class Sink:
             slots, values = self._boxed(batch, slots, values)
         if self.scatter:
             self.written += 3 * batch.n
-        elif not self.fresh:
+        elif not self.fresh and not self.row:
             self.written += len(slots) if self.monoid == "set" else 3 * len(slots)
         data = self.data if self.version is None else self.version.read().reshape(-1)
         if self.monoid != "set" and not (self.fresh and whole):

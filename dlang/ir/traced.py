@@ -124,12 +124,12 @@ def apply(name: str, args: Sequence[Any], dtype: str) -> Any:
     if slopes is None or dtype not in FLOATS:
         return result
     wide = [*map(widened, below), widened(result)]
-    terms = [
+    known = [
         (a, slope(*wide))
         for a, slope in zip(args, slopes, strict=True)
         if slope is not None and isinstance(a, Traced) and a.tag == tag
     ]
-    return followed(result, terms)
+    return followed(result, [(a, d) for a, d in known if d is not None])
 
 
 def followed(result: Any, terms: Sequence[tuple[Any, Any]]) -> Any:
@@ -232,7 +232,8 @@ def _square(x: Any) -> Any:
 
 
 Slope = Callable[..., Any]
-# For each argument the derivative as a function of all arguments and the result; None where it is zero everywhere.
+# For each argument the derivative as a function of all arguments and the result; None where it is zero everywhere, or
+# where another argument is chosen.
 SLOPES: Mapping[str, tuple[Slope | None, ...]] = {
     "add": (lambda x, y, r: ONE, lambda x, y, r: ONE),
     "sub": (lambda x, y, r: ONE, lambda x, y, r: -ONE),
@@ -245,12 +246,12 @@ SLOPES: Mapping[str, tuple[Slope | None, ...]] = {
     "pow": (_power_in_base, _power_in_exponent),
     "powi": (_power_in_base, None),
     "maximum": (
-        lambda x, y, r: ONE if primal(x) >= primal(y) else ZERO,
-        lambda x, y, r: ZERO if primal(x) >= primal(y) else ONE,
+        lambda x, y, r: ONE if primal(x) >= primal(y) else None,
+        lambda x, y, r: None if primal(x) >= primal(y) else ONE,
     ),
     "minimum": (
-        lambda x, y, r: ONE if primal(x) <= primal(y) else ZERO,
-        lambda x, y, r: ZERO if primal(x) <= primal(y) else ONE,
+        lambda x, y, r: ONE if primal(x) <= primal(y) else None,
+        lambda x, y, r: None if primal(x) <= primal(y) else ONE,
     ),
     "exp": (lambda x, r: f64("exp", x),),
     "expm1": (lambda x, r: f64("exp", x),),

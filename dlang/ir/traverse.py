@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from operator import is_
 from typing import NamedTuple, assert_never, overload
 
 from dlang.diagnostics import CallSite, Span
@@ -142,6 +143,10 @@ def parts(op: Op) -> Parts:
             assert_never(op)
 
 
+_NESTING = frozenset((Comp, If, For, While))
+"""The operations that have blocks."""
+
+
 def op_atoms(op: Op) -> tuple[Atom, ...]:
     """The operands of an operation, without those of nested blocks and without what its polynomials mention."""
     return parts(op).atoms
@@ -176,7 +181,8 @@ def walk(block: Block) -> Iterator[Let]:
             pending.pop()
             continue
         yield let
-        pending += [iter(inner.lets) for inner in reversed(parts(let.op).blocks)]
+        if type(let.op) in _NESTING:
+            pending += [iter(inner.lets) for inner in reversed(parts(let.op).blocks)]
 
 
 # ---- variables -------------------------------------------------------------------------------------------------------
@@ -186,6 +192,9 @@ def type_vars(type: Type) -> list[Var]:
 
 
 def _mentions(op: Op, used: list[Var], bound: list[Var]) -> None:
+    if isinstance(op, Prim):  # most operations are
+        used += [a for a in op.args if isinstance(a, Var)]
+        return
     p = parts(op)
     used += [a for a in p.atoms if isinstance(a, Var)]
     for size in p.sizes:
@@ -264,15 +273,27 @@ def rebuild(
     block: Callable[[Block], Block],
     bind: Callable[[Var], Var],
 ) -> Op:
-    """The operation with each of its parts mapped; what it binds is mapped before the parts that see it."""
-    if isinstance(op, Prim):  # most operations are
-        return Prim(op.name, tuple([atom(a) for a in op.args]))
+    """The operation with each of its parts mapped; what it binds is mapped before the parts that see it.
+
+    One without blocks is itself where nothing changes: most operations are of the three kinds that are looked at first.
+    """
+    match op:
+        case Prim(name, args):
+            new = tuple([atom(a) for a in args])
+            return op if all(map(is_, new, args)) else Prim(name, new)
+        case Read():
+            a, where = atom(op.array), tuple([size(x) for x in op.index])
+            if a is op.array and all(map(is_, where, op.index)):
+                return op
+            return Read(_array(a, op.array), where)
+        case Cast(dtype, arg):
+            a = atom(arg)
+            return op if a is arg else Cast(dtype, a)
+        case _:
+            pass
 
     def array(v: Var) -> Var:
-        new = atom(v)
-        if not isinstance(new, Var):
-            raise IRError(f"{new} stands where {v} is an array")
-        return new
+        return _array(atom(v), v)
 
     def atoms(xs: tuple[Atom, ...]) -> tuple[Atom, ...]:
         return tuple([atom(x) for x in xs])
@@ -284,10 +305,6 @@ def rebuild(
         return tuple([None if x is None else atom(x) for x in xs])
 
     match op:
-        case Read():
-            return Read(array(op.array), sizes(op.index))
-        case Cast(dtype, arg):
-            return Cast(dtype, atom(arg))
         case SizeOf(value):
             return SizeOf(size(value))
         case Format():
@@ -309,7 +326,7 @@ def rebuild(
                     destinations.append(Add(sizes(d.shape), sizes(d.index), into))
             return Comp(tuple(axes), body, tuple(destinations))
         case If():
-            return If(atom(op.condition), block(op.then), block(op.otherwise))
+            return If(atom(op.condition), block(op.then), block(op.otherwise), rare=op.rare)
         case Call():
             return Call(op.function, atoms(op.args))
         case Construct():
@@ -364,6 +381,12 @@ def rebuild(
             assert_never(op)
 
 
+def _array(new: Atom, old: Var) -> Var:
+    if not isinstance(new, Var):
+        raise IRError(f"{new} stands where {old} is an array")
+    return new
+
+
 def map_blocks(op: Op, f: Callable[[Block], Block]) -> Op:
     """The operation with `f` applied to each nested block; the operation itself if it has none or none changes."""
     match op:
@@ -373,7 +396,7 @@ def map_blocks(op: Op, f: Callable[[Block], Block]) -> Op:
         case If():
             then, otherwise = f(op.then), f(op.otherwise)
             same = then is op.then and otherwise is op.otherwise
-            return op if same else If(op.condition, then, otherwise)
+            return op if same else If(op.condition, then, otherwise, rare=op.rare)
         case For():
             body = f(op.body)
             return op if body is op.body else For(op.index, op.low, op.high, op.params, op.init, body, op.early)
@@ -455,7 +478,10 @@ class Renaming:
         span = let.span
         if self.site is not None and span is not None and not isinstance(op, _TOTAL):
             span = span.reached(self.site)
-        return Let(tuple([self.bind(v) for v in let.vars]), op, span)
+        vars = tuple([self.bind(v) for v in let.vars])
+        if op is let.op and span is let.span and all(map(is_, vars, let.vars)):
+            return let
+        return Let(vars, op, span)
 
     def block(self, block: Block) -> Block:
         lets = tuple([self.let(let) for let in block.lets])

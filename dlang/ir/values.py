@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Array, Lit, Scalar, Size, Token, Type, Var, is_handle
 from dlang.ir.errors import IRError
+from dlang.ir.terms import FLOATS, INTEGERS, UNSIGNED, Array, Lit, Scalar, Size, Token, Type, Var, is_handle
 from dlang.primitives import special
 from dlang.primitives.table import PRIMITIVES
 from dlang.primitives.threefry import threefry
@@ -55,14 +55,6 @@ class Lanes:
     """A scalar for each point."""
 
     data: NDArray
-
-
-@dataclass(slots=True, eq=False)
-class Node:
-    """A node of a datatype; null is None. What crosses the border makes it first and gives it its fields later."""
-
-    tag: int
-    fields: tuple[Any, ...]
 
 
 @dataclass(slots=True, eq=False)

@@ -26,6 +26,7 @@ from dlang.ir.anf import (
     Concat,
     Construct,
     Contract,
+    Destination,
     Effect,
     Empty,
     Fields,
@@ -35,6 +36,7 @@ from dlang.ir.anf import (
     Function,
     If,
     Jvp,
+    Keep,
     Let,
     Library,
     Op,
@@ -417,9 +419,7 @@ class _Verifier:
         axes = [axis.var for axis in op.axes]
         for value, destination in zip(op.body.results, op.destinations, strict=True):
             self.sizes(destination.index)
-            dtype = self.scalar(value)
-            if len(destination.index) != len(destination.shape):
-                raise IRError(f"an index of {len(destination.index)} entries for a shape of {len(destination.shape)}")
+            dtype = self.value(value, destination)
             monoid = "sum" if isinstance(destination, Add) else destination.monoid
             if monoid not in MONOIDS:
                 raise IRError(f"there is no monoid {monoid}")
@@ -435,6 +435,19 @@ class _Verifier:
                 if not self.same(destination.into.type, type_of(dtype, destination.shape)):
                     raise IRError(f"{destination.into} is not an array of the destination's type")
         self.visible = outer
+
+    def value(self, value: Atom, destination: Destination) -> str:
+        """The dtype of what goes to a destination: a scalar, or an array for its last axes."""
+        index, shape = destination.index, destination.shape
+        row: tuple[Size, ...] = ()
+        if isinstance(value.type, Array) and isinstance(destination, Keep):
+            row = value.type.shape
+            self.equal_sizes(shape[len(index) :], row, "the values are rows of other sizes")
+        else:
+            self.scalar(value)
+        if len(index) + len(row) != len(shape):
+            raise IRError(f"an index of {len(index)} entries for a shape of {len(shape)}")
+        return dtype_of(value)
 
     def kept(self, index: Sequence[Size], axes: Sequence[Var], monoid: str) -> None:
         """What can be seen of the promise that an index determines its axes."""

@@ -2,19 +2,21 @@
 
 For each result of a comprehension, on the part of the body that it needs: Σ c·a·b, or the sum of several such terms,
 where a and b are functions of different sets of axes that share a reduced one, and at least one of them has an axis of
-its own. A factor is used where it stands if it is a read by plain axes; a read by affine single axes becomes a view;
-any other is computed first, into an array over its axes, if each of its elements serves several times. Factors of kept
-axes alone multiply the product afterwards. Dot products and products of small literal sizes stay loops.
+its own. A factor is used where it stands if it is a read by plain axes; a read by entries that are linear in the axes
+becomes a view, so a convolution is a product with the windows of its input; any other is computed first, into an array
+over its axes, if each of its elements serves several times. Factors of kept axes alone multiply the product afterwards.
+Dot products and products of small literal sizes stay loops.
 
 In an adjoint a product `guard(c, d)` is 0 where c is 0, though d may be infinite. A product of arrays knows nothing of
-that, and gives NaN there: one pass over the result, which has fewer elements than there were products, finds out
-whether the comprehension has to run after all.
+that, and gives NaN there, which is found out (`unguarded.py`). A sum that stays a comprehension goes without its guards
+in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from dlang.ir.anf import (
     Array,
@@ -26,13 +28,13 @@ from dlang.ir.anf import (
     Contract,
     Destination,
     Function,
-    If,
     Keep,
     Let,
     Op,
     Prim,
     Program,
     Read,
+    Reshape,
     Scalar,
     Size,
     SizeOf,
@@ -43,8 +45,9 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.traverse import map_blocks, map_functions, mentioned, refresh, substitute
-from dlang.ir.types import BOOL, I64, dtype_of
+from dlang.ir.types import dtype_of
 from dlang.optimize.comps import extent, surely_total
+from dlang.optimize.unguarded import adds_many, checked
 
 SMALL = 4  # a literal number of points up to which a product is a loop
 
@@ -80,7 +83,7 @@ def _comp(let: Let, op: Comp) -> Iterator[Let]:
     for axis in op.axes:
         size = extent(axis)
         if size is None or size.mentions(extents):
-            yield let
+            yield from _sum(let, op)
             return
         extents[axis.var] = size
     slice = _Slice(op, extents)
@@ -90,16 +93,30 @@ def _comp(let: Let, op: Comp) -> Iterator[Let]:
         if products is None:
             rest.append(k)
         elif slice.guarded(op.body.results[k]):
-            yield from _guarded(products, slice, k, let)
+            plain = replace(products[0].destination, into=None)
+            without = [replace(p, destination=plain) for p in products]
+            slow = slice.code([op.body.results[k]])
+            yield from checked(let, op, k, slow, partial(_added, without, like=let))
         else:
             yield from _added(products, let.vars[k], let)
     if len(rest) == len(op.destinations):
-        yield let
+        yield from _sum(let, op)
     elif rest:
         body = Block(op.body.lets, tuple([op.body.results[k] for k in rest]))
         yield Let(
             tuple([let.vars[k] for k in rest]), Comp(op.axes, body, tuple([op.destinations[k] for k in rest])), let.span
         )
+
+
+def is_product(op: Comp) -> bool:
+    """Whether the only result of a comprehension is recognised as a product of arrays, or a sum of such."""
+    extents: dict[Var, Size] = {}
+    for axis in op.axes:
+        size = extent(axis)
+        if size is None or size.mentions(extents):
+            return False
+        extents[axis.var] = size
+    return _Slice(op, extents).products(op.body.results[0], op.destinations[0]) is not None
 
 
 def _added(products: list[_Product], result: Var, like: Let) -> Iterator[Let]:
@@ -110,6 +127,13 @@ def _added(products: list[_Product], result: Var, like: Let) -> Iterator[Let]:
         return
     slice, kept, destination = first.slice, first.kept, first.destination
     index = tuple([poly(a) for a in kept])
+    shape = tuple([slice.extents[axis] for axis in kept])
+    if shape != destination.shape:  # it has axes of one element: the products are added without them
+        flat = fresh(result.name, Array(dtype_of(result), shape) if shape else Scalar(dtype_of(result)))
+        without = replace(destination, shape=shape, index=index)
+        yield from _added([replace(p, destination=without) for p in products], flat, like)
+        yield Let((result,), Reshape(flat, destination.shape), like.span)
+        return
     code: list[Let] = []
     total: Atom | None = None
     for product in products:
@@ -130,38 +154,22 @@ def _added(products: list[_Product], result: Var, like: Let) -> Iterator[Let]:
     yield Let((result,), slice.over(kept, [total], code, into, "t").lets[0].op, like.span)
 
 
-def _guarded(products: list[_Product], slice: _Slice, k: int, let: Let) -> Iterator[Let]:
-    """The lets that bind a sum of products of which some are 0 where a factor is, whatever the other factor is.
-
-    Where the other factor is not finite the product of arrays is NaN. If any is, the comprehension is what counts.
-    """
-    op, result = slice.op, let.vars[k]
-    destination = products[0].destination
+def _sum(let: Let, op: Comp) -> Iterator[Let]:
+    """A comprehension that stays one: its guards are left out if it adds up more values than it gives."""
+    slice = _Slice(op, {axis.var: poly(0) for axis in op.axes})
+    first, destination = (op.body.results[0], op.destinations[0]) if len(op.destinations) == 1 else (None, None)
+    if first is None or first not in slice.pure or not slice.guarded(first) or not adds_many(op, destination):
+        yield let
+        return
+    assert isinstance(destination, Keep)
+    computed = {v for inner in op.body.lets for v in inner.vars}
+    if any(entry.mentions(computed) for entry in destination.index):  # which is not among the code of the value
+        yield let
+        return
     plain = replace(destination, into=None)
-    fast = fresh(result.name, result.type)
-    yield from _added([replace(p, destination=plain) for p in products], fast, let)
-    axes = tuple([Axis(fresh("i", I64), (poly(0),), (size,)) for size in destination.shape])
-    index = tuple([poly(a.var) for a in axes])
-    value, nan, wrong = fresh("t", Scalar(dtype_of(result))), fresh("nan", BOOL), fresh("wrong", BOOL)
-    test = Block((Let((value,), Read(fast, index)), Let((nan,), Prim("isnan", (value,)))), (nan,))
-    yield Let((wrong,), Comp(axes, test, (Keep((), (), "any"),)), let.span)
-    slow, copied = fresh(result.name, result.type), fresh(result.name, result.type)
-    made = Comp(op.axes, Block(tuple(slice.code([op.body.results[k]])), (op.body.results[k],)), (plain,))
-    body = refresh(Block((Let((slow,), made, let.span), _stored(slow, fast, copied)), (copied,)), {})
-    right = result if destination.into is None else fresh(result.name, result.type)
-    yield Let((right,), If(wrong, body, Block((), (fast,))), let.span)
-    if destination.into is not None:
-        yield _stored(right, destination.into, result, "sum")
-
-
-def _stored(array: Var, into: Var, result: Var, monoid: str = "set") -> Let:
-    """The let of an array combined into another, in its place."""
-    assert isinstance(array.type, Array)
-    axes = tuple([Axis(fresh("i", I64), (poly(0),), (size,)) for size in array.type.shape])
-    index = tuple([poly(a.var) for a in axes])
-    value = fresh("t", Scalar(array.type.dtype))
-    body = Block((Let((value,), Read(array, index)),), (value,))
-    return Let((result,), Comp(axes, body, (Keep(array.type.shape, index, monoid, into),)))
+    body = refresh(Block(tuple(slice.unguarded(first)), (first,)), {})
+    fast = Comp(op.axes, body, (plain,))
+    yield from checked(let, op, 0, slice.code([first]), lambda var: iter([Let((var,), fast, let.span)]))
 
 
 @dataclass(slots=True)
@@ -226,6 +234,24 @@ class _Slice:
             case _:
                 return False
 
+    def unguarded(self, atom: Atom) -> list[Let]:
+        """The code of a value without the guards of the products that it is made of."""
+        products: set[Var] = set()
+        open = [atom]
+        while open:
+            value = open.pop()
+            op = self.defined.get(value) if isinstance(value, Var) else None
+            if isinstance(op, Prim) and op.name in ("guard", "mul", "add", "sub", "neg"):
+                assert isinstance(value, Var)
+                products.add(value)
+                open += op.args
+        out = []
+        for let in self.code([atom]):
+            if isinstance(let.op, Prim) and let.op.name == "guard" and let.vars[0] in products:
+                let = Let(let.vars, Prim("mul", let.op.args), let.span)
+            out.append(let)
+        return out
+
     def terms(self, atom: Atom, negate: bool = False) -> Iterator[tuple[Atom, bool]]:
         """The terms of a value that is a sum, and whether each is to be negated."""
         match self.defined.get(atom) if isinstance(atom, Var) else None:
@@ -250,13 +276,16 @@ class _Slice:
         """The product that a result is, if it is a worthwhile one."""
         if not isinstance(destination, Keep) or destination.monoid != "sum" or value not in self.pure:
             return None
-        kept = [index.atom for index in destination.index]
-        if dtype_of(value) not in ("f32", "f64") or len(set(kept)) < len(kept):
-            return None
-        for axis, size in zip(kept, destination.shape, strict=True):
-            if axis is None or self.extents.get(axis) != size:
+        kept: list[Var] = []
+        for entry, size in zip(destination.index, destination.shape, strict=True):
+            axis = entry.atom
+            if axis is not None and axis not in kept and self.extents.get(axis) == size:
+                kept.append(axis)
+            elif entry != 0 or size != 1 or destination.into is not None:
                 return None
-        out_axes = tuple([axis for axis in kept if axis is not None])
+        if dtype_of(value) not in ("f32", "f64"):
+            return None
+        out_axes = tuple(kept)
         atoms: list[Atom] = []
         negate = self.factors(value, atoms)
         groups: dict[frozenset[Var], _Factor] = {}
@@ -335,18 +364,14 @@ class _Slice:
         return _Operand(op.array, named)
 
     def viewed(self, op: Read, axes: frozenset[Var]) -> _Operand | None:
-        """A view of what is read: every entry has at most one axis, to the first power, and every axis one entry."""
+        """A view of what is read: entries are linear in the axes, as those of a window that moves over an array are."""
         assert isinstance(op.array.type, Array)
-        order: list[Var] = []
         for entry in op.index:
-            inner = [a for a in dict.fromkeys(entry.atoms()) if a in self.depends]
-            if not inner:
-                continue
-            axis = inner[0]
-            if len(inner) > 1 or axis not in axes or axis in order or not _linear(entry, axis):
+            inner = {a for a in entry.atoms() if a in self.depends}
+            if not inner <= axes or not _linear(entry, inner):
                 return None
-            order.append(axis)
-        if set(order) != axes or not self.total(op, axes):
+        order = [axis.var for axis in self.op.axes if axis.var in axes]
+        if not all(any(entry.mentions((axis,)) for entry in op.index) for axis in order) or not self.total(op, axes):
             return None
         names = {axis: fresh(axis.name, axis.type) for axis in order}
         shape = tuple([self.extents[axis] for axis in order])
@@ -394,6 +419,15 @@ class _Product:
 
     def lets(self, result: Var, like: Let) -> Iterator[Let]:
         """The lets that bind the result."""
+        shape = tuple([self.slice.extents[axis] for axis in self.kept])
+        if shape == self.destination.shape:
+            yield from self._lets(result, like)
+            return
+        flat = fresh(result.name, Array(dtype_of(result), shape))  # without the axes of one element
+        yield from self._lets(flat, like)
+        yield Let((result,), Reshape(flat, self.destination.shape), like.span)
+
+    def _lets(self, result: Var, like: Let) -> Iterator[Let]:
         names = {axis: k for k, axis in enumerate(self.slice.extents)}
         for operand in (self.left, self.right):
             for let in operand.lets:
@@ -440,9 +474,9 @@ def _pair(factors: list[_Factor]) -> tuple[_Factor, _Factor] | None:
     return pair[0], pair[1]
 
 
-def _linear(entry: Size, axis: Var) -> bool:
-    """Whether an entry is a whole multiple of an axis, and what does not change."""
-    return all(axis not in m or len(m) == 1 for m in entry.terms)
+def _linear(entry: Size, axes: set[Var]) -> bool:
+    """Whether an entry is the sum of multiples of axes, and of what does not change."""
+    return all(len(m) == 1 or not any(a in axes for a in m) for m in entry.terms)
 
 
 def _multiplied(atoms: list[Atom], dtype: str, lets: list[Let]) -> Atom:

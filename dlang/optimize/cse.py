@@ -6,10 +6,11 @@ first stays. Results that a comprehension or branch gives twice become one.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from operator import is_
 
-from dlang.ir.anf import Array, Block, Comp, Copy, Effect, Empty, Function, If, Let, Op, Program, Var
-from dlang.ir.traverse import Renaming, map_functions, rebuild
+from dlang.ir.anf import Array, Block, Comp, Copy, Effect, Empty, For, Function, If, Let, Op, Program, Var, While
+from dlang.ir.traverse import Renaming, map_functions, op_blocks, rebuild
 from dlang.optimize.keys import Key, Keys
 
 
@@ -23,26 +24,49 @@ def _function(function: Function) -> Function:
     return replace(function, body=body)
 
 
+@dataclass(slots=True)
+class _Nest:
+    """An operation with blocks. Its key takes a walk, so it is made when there is another of the same outline."""
+
+    op: Op
+    vars: tuple[Var, ...]
+    made: Key | None = None
+
+    @property
+    def key(self) -> Key:
+        if self.made is None:
+            self.made = _key(self.op, self.vars)
+        return self.made
+
+
 class _Values:
-    """The values known at a point of the walk, and what replaces the variables that turned out to be equal to them."""
+    """The values known at a point of the walk, and what replaces the variables that turned out to be equal to them.
+
+    nests: those of operations with blocks, by their outlines.
+    """
 
     def __init__(self) -> None:
         self.known: dict[Key, tuple[Var, ...]] = {}
+        self.nests: dict[Key, list[_Nest]] = {}
         self.renaming = Renaming({})
 
     def block(self, block: Block) -> Block:
         added: list[Key] = []
+        nested: list[Key] = []
         lets = []
         for let in block.lets:
-            new = self.let(let, added)
+            new = self.let(let, added, nested)
             if new is not None:
                 lets.append(new)
         results = tuple([self.renaming.atom(r) for r in block.results])
         for key in added:
             del self.known[key]
+        for key in nested:
+            self.nests[key].pop()
         return Block(tuple(lets), results)
 
-    def let(self, let: Let, added: list[Key]) -> Let | None:
+    def let(self, let: Let, added: list[Key], nested: list[Key]) -> Let | None:
+        """What is left of a let. added, nested: what becomes known in its block."""
         renaming = self.renaming
         op = rebuild(let.op, atom=renaming.atom, size=renaming.size, block=self.block, bind=renaming.bind)
         if isinstance(op, Effect | Copy | Empty):
@@ -51,17 +75,30 @@ class _Values:
         if isinstance(op, Comp | If):
             op, vars = self.once(op, vars)
         vars = tuple([renaming.bind(v) for v in vars])
-        keys = Keys()
-        key = keys.op(op), _types(keys, vars)
-        found = self.known.get(key)
+        if isinstance(op, Comp | If | For | While):
+            found = self.nest(_Nest(op, vars), nested)
+        else:
+            key = _key(op, vars)
+            found = self.known.get(key)
+            if found is None:
+                self.known[key] = vars
+                added.append(key)
         if found is None:
-            self.known[key] = vars
-            added.append(key)
             self.resolve(let.vars)
-            return Let(vars, op, let.span)
+            return let if op is let.op and all(map(is_, vars, let.vars)) else Let(vars, op, let.span)
         renaming.env.update(zip(vars, found, strict=True))
         self.resolve(let.vars)
         return None
+
+    def nest(self, new: _Nest, nested: list[Key]) -> tuple[Var, ...] | None:
+        """What binds the results of an operation with blocks already; if nothing does, it is known from now on."""
+        outline = _outline(new.op, len(new.vars))
+        alike = self.nests.setdefault(outline, [])
+        found = next((n.vars for n in alike if n.key == new.key), None)
+        if found is None:
+            alike.append(new)
+            nested.append(outline)
+        return found
 
     def resolve(self, vars: tuple[Var, ...]) -> None:
         """Replacements are never themselves replaced: follows each to its end."""
@@ -101,7 +138,17 @@ class _Values:
             return Comp(op.axes, body, tuple([op.destinations[k] for k in keep])), kept
         then = Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
         otherwise = Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
-        return If(op.condition, then, otherwise), kept
+        return If(op.condition, then, otherwise, rare=op.rare), kept
+
+
+def _key(op: Op, vars: tuple[Var, ...]) -> Key:
+    keys = Keys()
+    return keys.op(op), _types(keys, vars)
+
+
+def _outline(op: Op, results: int) -> Key:
+    """What equal operations surely have in common, seen without looking into the blocks of their blocks."""
+    return type(op), results, tuple([tuple([type(let.op) for let in b.lets]) for b in op_blocks(op)])
 
 
 def _types(keys: Keys, vars: tuple[Var, ...]) -> Key:

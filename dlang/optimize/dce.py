@@ -28,7 +28,7 @@ from dlang.ir.anf import (
     Vjp,
     While,
 )  # fmt: skip
-from dlang.ir.traverse import map_functions, named_function, parts, type_vars
+from dlang.ir.traverse import map_functions, named_function, op_blocks, parts, type_vars
 from dlang.optimize.effects import effectful_functions
 
 
@@ -89,7 +89,8 @@ class _Marks:
                     self.state.update(zip(op.params, let.vars, strict=True))
                 case _:
                     pass
-            node.inner = tuple([self.register(b, node) for b in parts(op).blocks])
+            if isinstance(op, Comp | If | For | While):
+                node.inner = tuple([self.register(b, node) for b in op_blocks(op)])
         return nodes
 
     def atoms(self, atoms: tuple[Atom, ...]) -> None:
@@ -189,7 +190,7 @@ class _Marks:
             case If():
                 then = self.sweep(op.then, node.inner[0], keep)
                 otherwise = self.sweep(op.otherwise, node.inner[1], keep)
-                new = If(op.condition, then, otherwise)
+                new = If(op.condition, then, otherwise, rare=op.rare)
                 same = then is op.then and otherwise is op.otherwise
             case For():
                 body = self.sweep(op.body, node.inner[0], shifted)

@@ -70,7 +70,8 @@ class _Fuser:
         block = Block(tuple(lets), block.results)
         if sum(isinstance(let.op, Comp) for let in lets) < 2:
             return block
-        return merged(inlined_producers(merged(block, self.effectful)), self.effectful)
+        block = additions_apart(merged(block, self.effectful))
+        return merged(inlined_producers(block), self.effectful)
 
 
 # ---- comprehensions over the same points -----------------------------------------------------------------------------
@@ -180,6 +181,42 @@ class _PointReader:
             new = rebuild(op, atom=self.atom, size=self.size, block=self.block, bind=self.renaming.bind)
             lets.append(Let(tuple([self.renaming.bind(v) for v in let.vars]), new, let.span))
         return Block(tuple(lets), tuple([self.atom(r) for r in block.results]))
+
+
+# ---- sums that join an array -----------------------------------------------------------------------------------------
+def additions_apart(block: Block) -> Block:
+    """The block in which an array that is added to, point by point, and then read once is a sum of two elements.
+
+    What reads it can then compute it, and it is not changed in memory before.
+    """
+    if not any(isinstance(let.op, Comp) and any(d.into is not None for d in let.op.destinations) for let in block.lets):
+        return block
+    uses = _Uses(block)
+    lets = []
+    for let in block.lets:
+        op = let.op
+        if isinstance(op, Comp) and any(d.into is not None for d in op.destinations):
+            op = _with_sums(op, let.vars, uses)
+        lets.append(let if op is let.op else Let(let.vars, op, let.span))
+    return Block(tuple(lets), block.results)
+
+
+def _with_sums(op: Comp, vars: Sequence[Var], uses: _Uses) -> Comp:
+    lets = list(op.body.lets)
+    values = list(op.body.results)
+    destinations = list(op.destinations)
+    for k, (var, d) in enumerate(zip(vars, op.destinations, strict=True)):
+        reads = uses.reads.get(var, [])
+        if not isinstance(d, Keep) or d.into is None or d.monoid != "sum" or var in uses.otherwise or len(reads) != 1:
+            continue
+        plain = replace(op, destinations=(replace(d, into=None),), body=Block(op.body.lets, (values[k],)))
+        if point_of(plain, 0) is None or not _once(*reads[0]):
+            continue
+        old, both = fresh("t", values[k].type), fresh("t", values[k].type)
+        lets += [Let((old,), Read(d.into, d.index)), Let((both,), Prim("add", (old, values[k])))]
+        values[k] = both
+        destinations[k] = Keep(d.shape, d.index, "set")
+    return Comp(op.axes, Block(tuple(lets), tuple(values)), tuple(destinations))
 
 
 # ---- producers computed where they are read --------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def _operation(op: Op, around: tuple[Axis, ...]) -> tuple[list[Let], Op]:
             before, body = _split(body, {axis.var for axis in op.axes}, around, arrays=False)
             return before, Comp(op.axes, body, op.destinations)
         case If():
-            return [], If(op.condition, _block(op.then, around), _block(op.otherwise, around))
+            return [], If(op.condition, _block(op.then, around), _block(op.otherwise, around), rare=op.rare)
         case _:
             return [], op
 

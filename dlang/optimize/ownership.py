@@ -265,7 +265,7 @@ class _Owner:
             case If():
                 then = self.block(op.then, frame)
                 otherwise = self.block(op.otherwise, frame)
-                self.lets.append(Let(let.vars, If(op.condition, then, otherwise), let.span))
+                self.lets.append(Let(let.vars, If(op.condition, then, otherwise, rare=op.rare), let.span))
                 for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
                     if _is_array(var):
                         self.owned(var)  # whatever arose in an arm

@@ -1,32 +1,43 @@
 """The order of the passes: the one file of this folder that knows derivatives.
 
-normalise     inline · bounds · simplify · CSE · DCE · hoist · distribute, so that every comprehension is a perfect nest
+normalise     inline · bounds · guards · simplify · CSE · DCE · hoist · distribute, so that every
+              comprehension is a perfect nest
 derivatives   the innermost first, each result normalised again, until none is left
-afterwards    tail calls · contractions · hoist · fuse · simplify · CSE · DCE · hoist · ownership
+products      tail calls · defer · jacobians · guards · contractions · hoist; then functions that get
+              arguments early are split
+afterwards    fuse · simplify · CSE · DCE · hoist · rows · unroll · CSE · DCE · fills ·
+              ownership
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from dlang.ad.expand import expand_innermost
 from dlang.ad.savings import Savings
-from dlang.ir.anf import Program
+from dlang.ir.anf import Program, early_name
 from dlang.ir.verify import verify as verify_program
 from dlang.optimize.bounds import bounds
 from dlang.optimize.contractions import contractions
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
+from dlang.optimize.defer import defer
 from dlang.optimize.distribute import distribute
+from dlang.optimize.fills import fills
 from dlang.optimize.fuse import fuse
+from dlang.optimize.guards import guards
 from dlang.optimize.hoist import hoist
 from dlang.optimize.inline import inline
+from dlang.optimize.jacobians import jacobians
 from dlang.optimize.ownership import ownership
+from dlang.optimize.rows import rows
 from dlang.optimize.simplify import simplify
+from dlang.optimize.staging import staged
 from dlang.optimize.tailcalls import tail_calls_to_loops
+from dlang.optimize.unroll import unroll
 
-NORMAL, AFTER = "normal", "after"
+NORMAL, PRODUCTS, AFTER = "normal", "products", "after"
 STAGES = ("mono", "normal", "ad", "opt")
 DEEPEST = 64  # derivatives of derivatives; each round removes one
 
@@ -50,6 +61,7 @@ def _plain(name: str, function: Callable[[Program], Program], when: str) -> Pass
 PASSES: tuple[Pass, ...] = (
     Pass("inline", inline, NORMAL),
     _plain("bounds", bounds, NORMAL),
+    Pass("guards", guards, NORMAL),  # before a product with 1 is simplified: then it is a tangent without a factor
     _plain("simplify", simplify, NORMAL),
     _plain("cse", cse, NORMAL),
     _plain("dce", dce, NORMAL),
@@ -58,14 +70,22 @@ PASSES: tuple[Pass, ...] = (
     _plain("simplify", simplify, NORMAL),
     _plain("cse", cse, NORMAL),
     _plain("dce", dce, NORMAL),
-    _plain("tail calls", tail_calls_to_loops, AFTER),
-    _plain("contractions", contractions, AFTER),
-    _plain("hoist", hoist, AFTER),  # before fusion, which would take invariant arrays into the loop
+    _plain("tail calls", tail_calls_to_loops, PRODUCTS),
+    _plain("defer", defer, PRODUCTS),
+    _plain("jacobians", jacobians, PRODUCTS),
+    Pass("last guards", lambda program, entries: guards(program, entries, last=True), PRODUCTS),
+    _plain("contractions", contractions, PRODUCTS),
+    _plain("hoist", hoist, PRODUCTS),  # before fusion, which would take invariant arrays into the loop
     _plain("fuse", fuse, AFTER),
     _plain("simplify", simplify, AFTER),
     _plain("cse", cse, AFTER),
     _plain("dce", dce, AFTER),
     _plain("hoist", hoist, AFTER),
+    _plain("rows", rows, AFTER),
+    _plain("unroll", unroll, AFTER),
+    _plain("cse", cse, AFTER),
+    _plain("dce", dce, AFTER),
+    _plain("fills", fills, AFTER),
     Pass("ownership", ownership, AFTER),
 )
 
@@ -91,10 +111,12 @@ def optimise(
     verify: bool = False,
     observe: Observer | None = None,
     saw: Witness | None = None,
+    given: Mapping[str, Set[int]] | None = None,
 ) -> Program:
     """The program as the back ends want it; `entries` are the functions that are called from outside.
 
-    observe: called after each of `STAGES` with its name and the program. saw: with what each derivative saves.
+    observe: called after each of `STAGES` with its name and the program. saw: with what each derivative saves. given:
+    of entries that are to be split (`staging.py`), the positions of the parameters that are known early.
     """
     seen = observe or (lambda stage, program: None)
     seen("mono", program)
@@ -108,6 +130,10 @@ def optimise(
             verify_program(expanded)
         program = normalise(expanded, entries, verify)
     seen("ad", program)
+    program = run(program, entries, PRODUCTS, verify)
+    for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest
+        program = staged(program, name, positions)
+        entries = [*entries, early_name(name)]
     program = run(program, entries, AFTER, verify)
     seen("opt", program)
     return program

@@ -376,7 +376,7 @@ class _Walk:
                 otherwise = Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
                 if not then.lets and not otherwise.lets and not keep:
                     return None
-                return tuple([vars[k] for k in keep]), If(op.condition, then, otherwise)
+                return tuple([vars[k] for k in keep]), If(op.condition, then, otherwise, rare=op.rare)
             case _:
                 pass
         return vars, op

@@ -51,7 +51,7 @@ def _merged(first: Let, a: If, second: Let, b: If) -> Let | None:
         if known is None or not _is_small(b.then if known else b.otherwise):
             return None  # what is chosen where it is known would stand in both arms
     arms = _continued(first, a.then, second, b, then), _continued(first, a.otherwise, second, b, otherwise)
-    return Let((*first.vars, *second.vars), If(a.condition, *arms), first.span)
+    return Let((*first.vars, *second.vars), If(a.condition, *arms, rare=a.rare), first.span)
 
 
 def _value(condition: Atom, first: Let, a: If, arm: Block, taken: bool) -> bool | None:

@@ -4,7 +4,8 @@ Type: `domain` is the class of dtypes of the arguments (all of one dtype unless 
 `same` or a dtype. Derivative: for each argument the contribution to its cotangent, in the language's own terms, where
 x, y, z are the arguments, r the result and g the cotangent; None where there is no derivative. Each is linear in g, so
 forward mode uses the same text with g the tangent of that argument. `guard(c, d)` is the product of a cotangent with a
-local derivative that may not be finite: 0 where c is 0, else c·d. numpy: an expression over `np`, `special` and
+local derivative: 0 where c is 0, else c·d. Every product with g is one, so that it is known which factor is what;
+`optimize/guards.py` makes plain products of those that need no guard. numpy: an expression over `np`, `special` and
 `threefry`, x, y, z, w that works on arrays. llvm and cuda: names of routines in `codegen/`.
 """
 
@@ -73,9 +74,9 @@ _ROWS = (
     _two("div", FLOAT, "x / y", "guard(g, 1.0 / y)", "-guard(g, r / y)"),
     _two("guard", FLOAT, "np.where(x == 0, x, x * y)", "guard(g, y)", "guard(g, x)"),
     _two("floordiv", NUM, "np.floor_divide(x, y)", None, None),
-    _two("mod", NUM, "np.mod(x, y)", "g", "-g * floor(x / y)"),
+    _two("mod", NUM, "np.mod(x, y)", "g", "-guard(g, floor(x / y))"),
     _one("neg", NUM, "-x", "-g"),
-    _one("abs", NUM, "np.abs(x)", "g * sign(x)"),
+    _one("abs", NUM, "np.abs(x)", "guard(g, sign(x))"),
     _one("sign", NUM, "np.sign(x)", None),
     # `pow` of two floats as IEEE 754 `pow`; of integers with a non-negative exponent; `powi` has an i64 exponent.
     _two(
@@ -97,21 +98,21 @@ _ROWS = (
     _one("log", FLOAT, "np.log(x)", "guard(g, 1.0 / x)"),
     _one("log1p", FLOAT, "np.log1p(x)", "guard(g, 1.0 / (1.0 + x))"),
     _one("sqrt", FLOAT, "np.sqrt(x)", "guard(g, 0.5 / r)"),
-    _one("sin", FLOAT, "np.sin(x)", "g * cos(x)"),
-    _one("cos", FLOAT, "np.cos(x)", "-g * sin(x)"),
+    _one("sin", FLOAT, "np.sin(x)", "guard(g, cos(x))"),
+    _one("cos", FLOAT, "np.cos(x)", "-guard(g, sin(x))"),
     _one("tan", FLOAT, "np.tan(x)", "guard(g, 1.0 + r * r)"),
     _one("asin", FLOAT, "np.arcsin(x)", "guard(g, 1.0 / sqrt(1.0 - x * x))"),
     _one("acos", FLOAT, "np.arccos(x)", "-guard(g, 1.0 / sqrt(1.0 - x * x))"),
-    _one("atan", FLOAT, "np.arctan(x)", "g / (1.0 + x * x)"),
+    _one("atan", FLOAT, "np.arctan(x)", "guard(g, 1.0 / (1.0 + x * x))"),
     _two(
         "atan2", FLOAT, "np.arctan2(x, y)",
         "guard(g, y / (x * x + y * y))", "-guard(g, x / (x * x + y * y))",
     ),
     _one("sinh", FLOAT, "np.sinh(x)", "guard(g, cosh(x))"),
     _one("cosh", FLOAT, "np.cosh(x)", "guard(g, sinh(x))"),
-    _one("tanh", FLOAT, "np.tanh(x)", "g * (1.0 - r * r)"),
-    _one("erf", FLOAT, "special.erf(x)", "g * (1.1283791670955126 * exp(-x * x))"),
-    _one("erfc", FLOAT, "special.erfc(x)", "-g * (1.1283791670955126 * exp(-x * x))"),
+    _one("tanh", FLOAT, "np.tanh(x)", "guard(g, 1.0 - r * r)"),
+    _one("erf", FLOAT, "special.erf(x)", "guard(g, 1.1283791670955126 * exp(-x * x))"),
+    _one("erfc", FLOAT, "special.erfc(x)", "-guard(g, 1.1283791670955126 * exp(-x * x))"),
     _one("lgamma", FLOAT, "special.lgamma(x)", "guard(g, digamma(x))"),
     _one("digamma", FLOAT, "special.digamma(x)", f"guard(g, {_trigamma()})"),
     # rounding: no derivative

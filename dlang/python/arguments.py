@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlang.diagnostics import DlangError, error
-from dlang.ir import anf
-from dlang.ir.anf import Scalar, poly
+from dlang.ir import terms
+from dlang.ir.terms import Scalar, poly
 from dlang.polynomials import Poly
 from dlang.python.given import first, is_weak, turn, type_of, weight
 from dlang.python.indices import check_indices
 from dlang.runtime.values import NUMPY, as_array, describe, dtype_name, number, texts
-from dlang.specialize.frame import array_of, substituted
 from dlang.specialize.structs import field_names, is_a, variant_of
 from dlang.specialize.types import STATIC, Bindings, Bound, Mono, MonoArray, MonoName, MonoTuple
 from dlang.typecheck import types as ty
@@ -194,6 +193,8 @@ class Matcher:
             if variant is None:
                 raise self._wrong()
             by = dict(zip(t.decl.params, t.args, strict=True))
+            from dlang.specialize.frame import substituted
+
             types = [substituted(f, by) for _, f in variant.fields]
             self._fields[key] = list(zip(field_names(variant), types, strict=True))
         for name, f in self._fields[key]:
@@ -323,6 +324,8 @@ class Matcher:
             case TypeVar():
                 return MonoTuple(())
             case ty.TypeArray(element, shape):
+                from dlang.specialize.frame import array_of
+
                 return array_of(self.mono(element), self._known_shape(shape))
             case ty.TypeTuple(items):
                 return MonoTuple(tuple([self.mono(i) for i in items]))
@@ -336,10 +339,10 @@ class Matcher:
             return self._known_size(a)
         return self._known_shape(a) if isinstance(a, Shape) else self.mono(a)
 
-    def _known_size(self, size: Size) -> anf.Size:
+    def _known_size(self, size: Size) -> terms.Size:
         return poly(self._evaluated(size) or 0)
 
-    def _known_shape(self, shape: Shape) -> tuple[anf.Size, ...]:
+    def _known_shape(self, shape: Shape) -> tuple[terms.Size, ...]:
         s = ty.resolve_shape(shape)
         row = tuple(map(poly, self.rows[s.row].value)) if s.row in self.rows else ()
         return (*map(self._known_size, s.pre), *row, *map(self._known_size, s.post))
@@ -464,5 +467,5 @@ def mono_text(mono: Mono) -> str:
             return "a function"
 
 
-def _bound_text(b: Mono | anf.Size) -> str:
+def _bound_text(b: Mono | terms.Size) -> str:
     return str(b) if isinstance(b, Poly) else mono_text(b)

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Span, error
 from dlang.typecheck import core
-from dlang.typecheck.declarations import size_of_param
-from dlang.typecheck.foreign import PRIMITIVE, foreign_body, given_by
-from dlang.typecheck.program import Checked
-from dlang.typecheck.schemes import Scheme
 from dlang.typecheck.scope import FnEntry
+from dlang.typecheck.state import Scheme
 from dlang.typecheck.terms import copy, variables
 from dlang.typecheck.types import Type, TypeCon, TypeFn
+
+if TYPE_CHECKING:
+    from dlang.typecheck.program import Checked
 
 
 @dataclass
@@ -52,6 +52,8 @@ class Passed:
 
 def of_language(checked: Checked, expression: str, decl: core.FnDecl, settle: bool) -> Passed:
     """A function of a module, or a derivative of one."""
+    from dlang.typecheck.declarations import size_of_param
+
     own = checked.table.entries.get(expression)
     if isinstance(own, FnEntry):
         return Passed(own)
@@ -68,6 +70,8 @@ def of_language(checked: Checked, expression: str, decl: core.FnDecl, settle: bo
 
 def of_python(param: core.Param, arrow: TypeFn, known: Iterable[Type], handles: Handles, span: Span) -> Passed:
     """Foreign code of the type of a parameter. known: the types of the parameters that are no functions."""
+    from dlang.typecheck.foreign import PRIMITIVE, foreign_body, given_by
+
     settled = {*variables(*arrow.params, *known), *arrow.opened}
     if any(v not in settled for v in variables(arrow.result)):
         raise _untold(param, span)

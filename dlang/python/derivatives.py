@@ -2,39 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Sequence
+from typing import Any, overload
 
 from dlang.diagnostics import DlangError, error
-from dlang.python.function import Function, at_its_own_types, calling, reference
+from dlang.python.bound import Bound
+from dlang.python.function import Function
 from dlang.typecheck import core
-from dlang.typecheck.types import FLOATS, Type, TypeArray, TypeCon, TypeFn, TypeTuple, TypeVar, resolve, resolve_shape
+from dlang.typecheck.calling import at_its_own_types, calling, reference
+from dlang.typecheck.terms import of_var, substitute
+from dlang.typecheck.types import (
+    FLOATS,
+    SizeVar,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeFn,
+    TypeTuple,
+    TypeVar,
+    resolve,
+    resolve_shape,
+)
 
 Parameters = str | int | Sequence[str | int]
 
 
 # ---- functions of the arguments --------------------------------------------------------------------------------------
-def grad(f: Any, wrt: Parameters | None = None) -> Function:
+@overload
+def grad(f: Bound, wrt: Parameters | None = None) -> Bound: ...
+@overload
+def grad(f: Any, wrt: Parameters | None = None) -> Function: ...
+def grad(f: Any, wrt: Parameters | None = None) -> Function | Bound:
     """The gradient of a function that gives one float: in its first parameter, or in those that `wrt` names."""
-    return _derived("grad", f, wrt)
+    derived: Function | Bound = _derived("grad", f, wrt)
+    return derived
 
 
-def value_and_grad(f: Any, wrt: Parameters | None = None) -> Function:
+@overload
+def value_and_grad(f: Bound, wrt: Parameters | None = None) -> Bound: ...
+@overload
+def value_and_grad(f: Any, wrt: Parameters | None = None) -> Function: ...
+def value_and_grad(f: Any, wrt: Parameters | None = None) -> Function | Bound:
     """The value and the gradient, from one forward pass."""
-    return _derived("value_and_grad", f, wrt)
+    derived: Function | Bound = _derived("value_and_grad", f, wrt)
+    return derived
 
 
-def jacobian(f: Any, wrt: Parameters | None = None) -> Function:
+@overload
+def jacobian(f: Bound, wrt: Parameters | None = None) -> Bound: ...
+@overload
+def jacobian(f: Any, wrt: Parameters | None = None) -> Function: ...
+def jacobian(f: Any, wrt: Parameters | None = None) -> Function | Bound:
     """The matrix of all derivatives: the axes of the result, then those of the parameter."""
-    return _derived("jacobian", f, wrt)
+    derived: Function | Bound = _derived("jacobian", f, wrt)
+    return derived
 
 
-def hessian(f: Any, wrt: Parameters | None = None) -> Function:
+@overload
+def hessian(f: Bound, wrt: Parameters | None = None) -> Bound: ...
+@overload
+def hessian(f: Any, wrt: Parameters | None = None) -> Function: ...
+def hessian(f: Any, wrt: Parameters | None = None) -> Function | Bound:
     """The matrix of all second derivatives of a function that gives one float."""
-    return _derived("hessian", f, wrt)
+    derived: Function | Bound = _derived("hessian", f, wrt)
+    return derived
 
 
-def _derived(kind: str, f: Any, wrt: Parameters | None) -> Function:
+def _derived(kind: str, f: Any, wrt: Parameters | None) -> Any:
+    if isinstance(f, Bound):
+        return _derived(kind, f.function, _left(kind, f, wrt)).bind(**{p.local.name: v for p, v in f.values.items()})
     function = _of_language(kind, f)
     decl = function.decl
     single = wrt is None or isinstance(wrt, str | int)
@@ -44,7 +80,25 @@ def _derived(kind: str, f: Any, wrt: Parameters | None) -> Function:
     positions = tuple(_position(kind, decl, n) for n in names)
     if not positions or len(set(positions)) < len(positions):
         raise _refused(kind, decl, "`wrt` names a parameter twice, or none")
-    return _once(function, (kind, positions, single), lambda: _form(kind, function, positions, single))
+    return function.once((kind, positions, single), lambda: _form(kind, function, positions, single))
+
+
+def _left(kind: str, f: Bound, wrt: Parameters | None) -> Parameters:
+    """The parameters that are meant, by name, where some are bound: positions count those that are left."""
+    if not f.left:
+        raise _refused(kind, f.function.decl, "all its parameters are bound")
+    names = [p.local.name for p in f.left]
+
+    def name(which: str | int) -> str:
+        if isinstance(which, str):
+            return which
+        if not 0 <= which < len(names):
+            raise _refused(kind, f.function.decl, f"no parameter {which} is left")
+        return names[which]
+
+    if wrt is None or isinstance(wrt, str | int):
+        return name(0 if wrt is None else wrt)
+    return [name(w) for w in wrt]
 
 
 def _form(kind: str, f: Function, positions: tuple[int, ...], single: bool) -> Function:
@@ -79,14 +133,17 @@ def jvp(f: Any, arguments: Any, tangents: Any, *, seed: int | None = None) -> An
 
     seed: of a function that draws random numbers.
     """
-    function = _of_language("jvp", f)
-    n = len(function.decl.params)
+    function = _of_language("jvp", f.function if isinstance(f, Bound) else f)
+    left = f.left if isinstance(f, Bound) else function.decl.params
+    n = len(left)
     given = [(arguments,), (tangents,)] if n == 1 else [arguments, tangents]
     for values in given:
         if not isinstance(values, tuple | list) or len(values) != n:
-            raise function.misuse(f"has {n} parameters: `dlang.jvp` takes tuples of {n} arguments and {n} tangents")
-    derived = _once(function, "jvp", lambda: _pushed(function))
-    return derived(*given[0], *given[1], **_seeded(seed))
+            has = f"has {n} parameters{' left' if isinstance(f, Bound) else ''}"
+            raise function.misuse(f"{has}: `dlang.jvp` takes tuples of {n} arguments and {n} tangents")
+    derived = function.once(("jvp", left), lambda: _pushed(function, left))
+    call = f.once("jvp", lambda: derived.bind(**f.named)) if isinstance(f, Bound) else derived
+    return call(*given[0], *given[1], **_seeded(seed))
 
 
 def vjp(f: Any, *args: Any, seed: int | None = None) -> tuple[Any, Callable[[Any], Any]]:
@@ -95,61 +152,81 @@ def vjp(f: Any, *args: Any, seed: int | None = None) -> tuple[Any, Callable[[Any
     The pull gives a tuple of one for each parameter, bare if there is one. What the forward pass saved does not cross
     into Python, so every call of the pull runs the forward pass again. seed: of a function that draws random numbers.
     """
-    function = _of_language("vjp", f)
-    n = len(function.decl.params)
+    function = _of_language("vjp", f.function if isinstance(f, Bound) else f)
+    left = f.left if isinstance(f, Bound) else function.decl.params
+    n = len(left)
     if len(args) != n:
-        raise function.misuse(f"has {n} parameters: `dlang.vjp` takes {n} arguments after it, got {len(args)}")
-    value = function(*args, **_seeded(seed))
-    derived = _once(function, "vjp", lambda: _pulled(function))
-    return value, lambda cotangent: derived(*args, cotangent, **_seeded(seed))
+        has = f"has {n} parameters{' left' if isinstance(f, Bound) else ''}"
+        raise function.misuse(f"{has}: `dlang.vjp` takes {n} arguments after it, got {len(args)}")
+    value = f(*args, **_seeded(seed))
+    names = {p.local.name for p in left}
+    if function.decl.opened:
+        given = dict(zip(left, args, strict=True))
+        function = function.at([given[p] if p in given else f.values[p] for p in function.decl.params])
+    derived = function.once(("vjp", left), lambda: _pulled(function, names))
+    call = f.once(("vjp", function), lambda: derived.bind(**f.named)) if isinstance(f, Bound) else derived
+    return value, lambda cotangent: call(*args, cotangent, **_seeded(seed))
 
 
 def _seeded(seed: int | None) -> dict[str, int]:
     return {} if seed is None else {"seed": seed}
 
 
-def _pushed(f: Function) -> Function:
-    """`jvp` as a function of the arguments, then the tangents."""
-    decl, wrt, result = f.decl, _differentiable("jvp", f), f.decl.result
+def _pushed(f: Function, left: Sequence[core.Param]) -> Function:
+    """`jvp` as a function of the arguments, then the tangents. left: the parameters that have one."""
+    left_names = [p.local.name for p in left]
+    decl, wrt, result = f.decl, _differentiable("jvp", f, left_names), f.decl.result
     assert result is not None
     names = [p.local.name for p in decl.params]
-    own = _unused(names, names)
-    tangents = tuple(
-        core.Param(core.Local(n, p.local.type, span=p.local.span)) for n, p in zip(own, decl.params, strict=True)
-    )
-    params = decl.params + tangents
+    own = _unused(left_names, names)
+    tangents = {p: core.Param(core.Local(n, p.local.type, span=p.local.span)) for n, p in zip(own, left, strict=True)}
+    params = (*decl.params, *tangents.values())
     # A size that is known only when it runs is found by the checker, from the expression.
     value: Type = TypeVar(0, rigid=True) if decl.opened else TypeTuple((result, result))
-    t = TypeFn(tuple(p.local.type for p in params), value)
+    passed = (*decl.params, *[tangents.get(p, p) for p in decl.params])  # that of a bound one is not looked at
+    t = TypeFn(tuple(p.local.type for p in passed), value)
     form = core.Derivative(t, decl.span, "jvp", at_its_own_types(decl), wrt, len(wrt) == 1)
-    args = tuple(reference(p, decl.span) for p in params)
+    args = tuple(reference(p, decl.span) for p in passed)
     derived = calling(decl, f"jvp({decl.name})", params, form, args, value)
-    bare = len(names) == 1
-    given = [", ".join(x) if bare else f"({', '.join(x)})" for x in (names, own)]
-    expression = f"(|{', '.join([*names, *own])}| jvp({f.expression}, {given[0]}, {given[1]}))"
+    given = [x[0] if len(x) == 1 else f"({', '.join(x)})" for x in (left_names, own)]
+    expression = f"(|{', '.join([*names, *own])}| jvp({_of(f, left_names)}, {given[0]}, {given[1]}))"
     return Function(f.program, derived, expression, f.settle or bool(decl.opened))
 
 
-def _pulled(f: Function) -> Function:
-    """`vjp` as a function of the arguments and a cotangent."""
-    decl, wrt, result = f.decl, _differentiable("vjp", f), f.decl.result
+def _pulled(f: Function, left: Container[str]) -> Function:
+    """`vjp` as a function of the arguments and a cotangent. left: the names of the parameters that get one.
+
+    A size that is known only when it runs is another one in the cotangent, and compared with that of the value.
+    """
+    decl, wrt, result = f.decl, _differentiable("vjp", f, left), f.decl.result
     assert result is not None
-    if decl.opened:
-        raise _refused("vjp", decl, "the size of its result is known only when it runs, and a cotangent has that size")
     names = [p.local.name for p in decl.params]
     (own,) = _unused(["cotangent"], names)
-    cotangent = core.Param(core.Local(own, result, span=decl.span))
+    given = {v: SizeVar(0, v.name, rigid=True) for v in decl.opened}
+    in_place = substitute(result, {v: of_var(g) for v, g in given.items()})
+    cotangent = core.Param(core.Local(own, in_place, span=decl.span))
     slopes = [decl.params[k].local.type for k in wrt]
     value = slopes[0] if len(wrt) == 1 else TypeTuple(tuple(slopes))
     pull = TypeFn((result,), value)
     both = TypeTuple((result, pull))
     t = TypeFn(tuple(p.local.type for p in decl.params), both)
     form = core.Derivative(t, decl.span, "vjp", at_its_own_types(decl), wrt, len(wrt) == 1)
-    call = core.Call(both, decl.span, form, tuple(reference(p, decl.span) for p in decl.params))
-    second = core.Project(pull, decl.span, call, 1, "1")
-    args = (reference(cotangent, decl.span),)
-    derived = calling(decl, f"vjp({decl.name})", (*decl.params, cotangent), second, args, value)
-    expression = f"(|{', '.join([*names, own])}| vjp({f.expression}, {', '.join(names)}).1({own}))"
+    call = core.Call(both, decl.span, form, tuple(reference(p, decl.span) for p in decl.params), decl.opened)
+    second = core.Local("pull", pull)
+    let = core.Let(core.TuplePattern((core.Wildcard(), core.Bind(second))), call, (), decl.span)
+    bar: core.Expr = reference(cotangent, decl.span)
+    if given:
+        bar = core.As(result, decl.span, bar)
+    derived = calling(
+        decl, f"vjp({decl.name})", (*decl.params, cotangent), core.Ref(pull, decl.span, second), (bar,), value
+    )
+    assert derived.body is not None
+    derived.body = core.BlockExpr(value, decl.span, (let,), derived.body)
+    if given:
+        derived.variables = (*[v for v in decl.variables if v not in given], *given.values())
+        derived.opened = ()
+    taken = [n for n in names if n in left]
+    expression = f"(|{', '.join([*names, own])}| vjp({_of(f, taken)}, {', '.join(taken)}).1({own}))"
     return Function(f.program, derived, expression, f.settle)
 
 
@@ -163,8 +240,14 @@ def _unused(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     return made
 
 
-def _differentiable(kind: str, f: Function) -> tuple[int, ...]:
-    found = tuple(k for k, p in enumerate(f.decl.params) if not p.nodiff)
+def _of(f: Function, left: Sequence[str]) -> str:
+    """How the module would write a function of some parameters, where all of them have names."""
+    names = [p.local.name for p in f.decl.params]
+    return f.expression if len(left) == len(names) else f"(|{', '.join(left)}| {f.expression}({', '.join(names)}))"
+
+
+def _differentiable(kind: str, f: Function, left: Container[str]) -> tuple[int, ...]:
+    found = tuple(k for k, p in enumerate(f.decl.params) if not p.nodiff and p.local.name in left)
     if not found:
         raise _refused(kind, f.decl, "it has no parameter to differentiate in")
     return found
@@ -176,13 +259,6 @@ def _of_language(kind: str, f: Any) -> Function:
         message = f"`dlang.{kind}` differentiates functions of the language; this is {type(f).__name__}"
         raise error("E0962", message, None, help=("get one with `dlang.load`, `dlang.compile` or `import`",))
     return f
-
-
-def _once(f: Function, key: object, make: Callable[[], Function]) -> Function:
-    """Made when it is first asked for: what it compiles is kept with it."""
-    if key not in f.derived:
-        f.derived[key] = make()
-    return f.derived[key]
 
 
 def _axes(t: TypeArray) -> int:

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dlang.diagnostics import DlangError, Span, error
-from dlang.polynomials import Poly
+from dlang.diagnostics import DlangError, error
 from dlang.python.arguments import Matcher
 from dlang.python.callables import Passed, of_language, of_python
 from dlang.python.indices import asks_for_indices
 from dlang.python.instances import Prepared, Program
 from dlang.python.repeats import Conversion, conversions, converted, seen_before
+from dlang.runtime.platform.objects import callable_class
 from dlang.runtime.values import describe, number
 from dlang.typecheck import core
-from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeFn, TypeVar, resolve
+from dlang.typecheck.calling import at_its_own_types, calling, reference
+from dlang.typecheck.types import TypeFn, resolve
+
+if TYPE_CHECKING:
+    from dlang.python.bound import Bound
+    from dlang.runtime.direct import Record
+    from dlang.runtime.profile import Profile
 
 REMEMBERED = 512  # kinds of call that a function recognises without matching them again
+
+
+@dataclass(slots=True)
+class _Known:
+    """A kind of call. shortened: whether it has been tried to have such calls go to compiled code."""
+
+    prepared: Prepared
+    conversions: tuple[Conversion, ...]
+    shortened: bool
 
 
 class Function:
@@ -26,7 +42,15 @@ class Function:
 
     A function with the effect `random` also takes `seed=`, 0 unless given, on which the numbers that it draws depend;
     a parameter of that name comes first.
+
+    Calls that look like earlier ones go to compiled code at once, where the platform has such functions; what is here
+    is the way of the others, and says what all of them mean.
     """
+
+    def __new__(cls, *_: object) -> Function:
+        quick = callable_class(Function)
+        made: Function = object.__new__(cls if quick is None else quick.type)
+        return made
 
     def __init__(self, program: Program, decl: core.FnDecl, expression: str, settle: bool) -> None:
         """expression: how the module itself would write the function; settle: its scheme has constraints."""
@@ -37,37 +61,100 @@ class Function:
         self.derived: dict[object, Function] = {}  # what has been made of it by `dlang.grad` and its relatives
         self._partial: dict[tuple[core.Param, ...], core.FnDecl] = {}
         self._sizes = [p.local.size is not None for p in decl.params]
-        self._indices = asks_for_indices(decl)
+        self.asks_for_indices = asks_for_indices(decl)
         self._own_seed = any(p.local.name == "seed" for p in decl.params)
         self._takes_functions = any(isinstance(resolve(p.local.type), TypeFn) for p in decl.params)
         self._foreign: dict[core.Param, Passed] = {}
-        self._prepared: dict[tuple[object, ...], tuple[Prepared, tuple[Conversion, ...]]] = {}
+        self._prepared: dict[tuple[object, ...], _Known] = {}
+        self._record: Record | None = None
         self.__name__ = self.__qualname__ = decl.name
         self.__module__ = decl.module
         self.__doc__ = decl.doc or None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        seed = self._seed(named.pop("seed")) if "seed" in named and self._draws(args) else 0
+        seed = self.seed_of(named.pop("seed")) if "seed" in named and self.draws(args) else 0
         if self._takes_functions:
-            return self._with_functions(self._assigned(args, named), seed)
-        fits = not named and len(args) <= len(self._sizes) and not self._indices
+            return self._with_functions(self.assigned(args, named), seed)
+        fits = not named and len(args) <= len(self._sizes) and not self.asks_for_indices
         seen = seen_before(args, self._sizes) if fits else None
         known = self._prepared.get(seen.key) if seen is not None else None
         if seen is not None and known is not None:
-            ready = converted(seen.leaves, known[1])
+            ready = converted(seen.leaves, known.conversions)
             if ready is not None:
-                return known[0](ready, seed)
-        prepared, leaves = self._matched(self._assigned(args, named))
+                result = known.prepared(ready, seed)
+                if not known.shortened:
+                    known.shortened = True
+                    self._shorten(args, known.prepared)
+                return result
+        prepared, leaves = self.matched(self.assigned(args, named))
         how = conversions(seen.leaves, leaves) if seen is not None else None
         if seen is not None and how is not None:
             if len(self._prepared) >= REMEMBERED:
                 self._prepared.clear()
-            self._prepared[seen.key] = prepared, how
-        return prepared(leaves, seed)
+            self._prepared[seen.key] = _Known(prepared, how, shortened=False)
+        result = prepared(leaves, seed)
+        if fits or (self.asks_for_indices and not named):
+            shortened = self._shorten(args, prepared)
+            if seen is not None and (known := self._prepared.get(seen.key)) is not None:
+                known.shortened = shortened
+        return result
 
-    def ir(self, stage: str = "opt") -> str:
+    def _shorten(self, args: tuple[Any, ...], prepared: Prepared) -> bool:
+        """Has calls like this one go to compiled code from now on, if they can."""
+        if self.asks_for_indices and self.settle:  # the function of these types need not ask for them
+            return False
+        quick = callable_class(Function)
+        table = None if quick is None else prepared.instance.table(args, quick.word)
+        if quick is None or table is None:
+            return False
+        from dlang.runtime.direct import Record
+
+        if self._record is None:
+            self._record = Record(self._slowly, "seed" if self.draws() else None)
+        self._record.add(table, quick, self)
+        return True
+
+    def _slowly(self, *args: Any, **named: Any) -> Any:
+        return Function.__call__(self, *args, **named)
+
+    def bind(self, *args: Any, **named: Any) -> Bound:
+        """This function with some arguments given once and for all, by their order or their names.
+
+        What depends on these alone is computed at the first call, and kept. Arrays are copied, unless they own their
+        memory and can't be written to.
+        """
+        from dlang.python.bound import Bound
+
+        if self._takes_functions:
+            raise self.misuse("takes a function, so nothing of it can be bound")
+        return Bound(self, self.assigned(args, named, complete=False))
+
+    def profile(self, *args: Any, **named: Any) -> Profile:
+        """Calls the function as code that measures itself: where its time goes. `result` is what it gave.
+
+        What the call has to compile first is not in the times, but for functions that take functions.
+        """
+        from dlang.runtime.profile import recorded
+
+        twin = self.measured()
+        seed = twin.seed_of(named.pop("seed")) if "seed" in named and twin.draws(args) else 0
+        given = twin.assigned(args, named)
+        prepared, leaves = (None, []) if twin._takes_functions else twin.matched(given)
+        with recorded(twin.program.compiled) as profile:
+            if prepared is None:
+                profile.result = twin._with_functions(given, seed)
+            else:
+                profile.result = prepared(leaves, seed)
+        return profile
+
+    def measured(self) -> Function:
+        """The same as code that measures itself."""
+        return Function(self.program.measured(), self.decl, self.expression, self.settle)
+
+    def ir(self, stage: str = "opt", bound: Sequence[str] = ()) -> str:
         """The program of the function after a stage, as `dlc ir --stage` prints it: `mono`, `normal`, `ad`, `opt`,
-        `loops` or `llvm`. Of a derivative `ad` shows the forward and the backward program.
+        `loops` or `llvm`. Of a derivative `ad` shows the forward and the backward program. bound: the names of
+        parameters that are given early.
 
         Raises `ValueError` for another stage, and `DlangError` where a use has to decide a type.
         """
@@ -75,33 +162,40 @@ class Function:
 
         if stage not in STAGES:
             raise ValueError(f"`{stage}` is not a stage: {', '.join(STAGES)}")
-        return listing([self.decl], stage)
+        early = [k for k, p in enumerate(self.decl.params) if p.local.name in bound]
+        return listing([self.decl], stage, bound=early)
 
-    def _draws(self, args: Sequence[Any] = ()) -> bool:
+    def draws(self, args: Sequence[Any] = ()) -> bool:
         """Whether a call takes a seed; it may also be an argument that draws."""
         functions = [self, *[a for a in args if isinstance(a, Function)]]
         return not self._own_seed and any("random" in f.decl.effects for f in functions)
 
-    def _seed(self, value: Any) -> int:
+    def seed_of(self, value: Any) -> int:
         seed = number(value, "i64")
         if seed is None:
             raise self.misuse(f"takes an integer of 64 bits as `seed`, got {describe(value)}")
         return int(seed)
 
-    def _matched(self, given: Mapping[core.Param, Any]) -> tuple[Prepared, list[Any]]:
-        """Arguments compared with the declared types; raises a `DlangError` where one does not fit."""
+    def matched(
+        self, given: Mapping[core.Param, Any], bound: frozenset[str] = frozenset()
+    ) -> tuple[Prepared, list[Any]]:
+        """Arguments compared with the declared types; raises a `DlangError` where one does not fit.
+
+        bound: the names of those that are given early.
+        """
         matcher = Matcher(self.decl)
         matcher.match(given)
         if self.settle:
-            return self._settled(given, matcher)
+            return self._settled(given, matcher, bound=bound)
         decl = self.decl if len(given) == len(self.decl.params) else self._without_defaults(tuple(given))
-        return self._prepared_with(decl, matcher, given)
+        return self._prepared_with(decl, matcher, given, bound)
 
     def _prepared_with(
-        self, decl: core.FnDecl, matcher: Matcher, given: Mapping[core.Param, Any]
+        self, decl: core.FnDecl, matcher: Matcher, given: Mapping[core.Param, Any], bound: frozenset[str]
     ) -> tuple[Prepared, list[Any]]:
         bindings = {v: bound for v, bound in matcher.bindings().items() if v not in decl.opened}
-        prepared = self.program.prepare(decl, bindings)
+        early = tuple([k for k, p in enumerate(decl.params) if p.local.name in bound])
+        prepared = self.program.prepare(decl, bindings, early)
         leaves = prepared.leaves(list(given.values()))
         if leaves is None:
             Matcher(matcher.decl, thorough=True).match(given)
@@ -142,22 +236,43 @@ class Function:
         found: Matcher,
         functions: Mapping[str, Passed] | None = None,
         values: Mapping[str, Any] | None = None,
+        bound: frozenset[str] = frozenset(),
     ) -> tuple[Prepared, list[Any]]:
         """The call of a function that the checker infers for these dtypes and ranks.
 
         functions: arguments that are functions. values: what is passed, if that is not what is given.
         """
+        decl = self._inferred(given, found, functions)
+        matcher = Matcher(decl)
+        passed = dict(zip(decl.params, (given if values is None else values).values(), strict=True))
+        matcher.match(passed)
+        return self._prepared_with(decl, matcher, passed, bound)
+
+    def _inferred(
+        self, given: Mapping[core.Param, Any], found: Matcher, functions: Mapping[str, Passed] | None = None
+    ) -> core.FnDecl:
         names = [p.local.name for p in given]
         by_name = self.expression == self.decl.name
         if not by_name and len(given) < len(self.decl.params):
             missing = next(p.local.name for p in self.decl.params if p not in given)
             raise self.misuse(f"needs `{missing}`")
         types = [found.mono(p.local.type) for p in given]
-        decl = self.program.settled.at(self.decl, self.expression, names, types, by_name, functions)
-        matcher = Matcher(decl)
-        passed = dict(zip(decl.params, (given if values is None else values).values(), strict=True))
-        matcher.match(passed)
-        return self._prepared_with(decl, matcher, passed)
+        return self.program.settled.at(self.decl, self.expression, names, types, by_name, functions)
+
+    def at(self, args: Sequence[Any]) -> Function:
+        """The function with the types that it has for such arguments, if they are not written out."""
+        if not self.settle:
+            return self
+        given, found = self.assigned(args, {}), Matcher(self.decl)
+        found.match(given)
+        decl = self._inferred(given, found)
+        return self.once(decl, lambda: Function(self.program, decl, decl.name, False))
+
+    def once(self, key: object, make: Callable[[], Function]) -> Function:
+        """A function made of this one when it is first asked for: what it compiles is kept with it."""
+        if key not in self.derived:
+            self.derived[key] = make()
+        return self.derived[key]
 
     def __copy__(self) -> Function:
         return self
@@ -181,12 +296,12 @@ class Function:
             inspect.Parameter(p.local.name, kind, default=inspect.Parameter.empty if p.default is None else ...)
             for p in self.decl.params
         ]
-        if self._draws():
+        if self.draws():
             parameters.append(inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=0))
         return inspect.Signature(parameters)
 
-    def _assigned(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[core.Param, Any]:
-        """The value given for each parameter; those left to their defaults are missing."""
+    def assigned(self, args: Sequence[Any], named: Mapping[str, Any], complete: bool = True) -> dict[core.Param, Any]:
+        """The value given for each parameter; those left to their defaults are missing, or to later if not complete."""
         params = self.decl.params
         if len(args) > len(params):
             raise self.misuse(f"takes {_arguments(len(params))}, got {len(args)}")
@@ -199,12 +314,12 @@ class Function:
                 raise self.misuse(f"is given `{name}` twice")
             given[by_name[name]] = value
         missing = [f"`{p.local.name}`" for p in params if p not in given and p.default is None]
-        if missing:
+        if missing and complete:
             raise self.misuse(f"needs {' and '.join(missing)}")
         return {p: given[p] for p in params if p in given}
 
     def misuse(self, problem: str) -> DlangError:
-        names = ", ".join([*[p.local.name for p in self.decl.params], *(["seed = 0"] if self._draws() else [])])
+        names = ", ".join([*[p.local.name for p in self.decl.params], *(["seed = 0"] if self.draws() else [])])
         help = (f"it is `{self.decl.name}({names})`",)
         return error("E0961", f"`{self.decl.name}` {problem}", self.decl.span, help=help)
 
@@ -217,48 +332,6 @@ class Function:
             function = at_its_own_types(self.decl, sizes)
             self._partial[given] = calling(self.decl, self.decl.name, given, function, args, opened=sizes)
         return self._partial[given]
-
-
-def calling(
-    decl: core.FnDecl,
-    name: str,
-    params: tuple[core.Param, ...],
-    function: core.Expr,
-    args: tuple[core.Expr | None, ...],
-    result: Type | None = None,
-    opened: tuple[SizeVar, ...] = (),
-) -> core.FnDecl:
-    """A function with the scheme of `decl` that calls `function`. opened: sizes that are known when it has."""
-    wanted = result if result is not None else decl.result
-    assert wanted is not None
-    opened = (*decl.opened, *opened)
-    body = core.Call(wanted, decl.span, function, args, opened)
-    return core.FnDecl(
-        name, decl.module, decl.span, params, wanted, decl.variables, opened, body,
-        effects=decl.effects, kind="call", doc=decl.doc,
-    )  # fmt: skip
-
-
-def at_its_own_types(decl: core.FnDecl, left: tuple[SizeVar, ...] = ()) -> core.FnRef:
-    """A function where each variable of its scheme stands for itself, but for sizes that are left to defaults."""
-    assert decl.result is not None
-    t = TypeFn(tuple(p.local.type for p in decl.params), decl.result)
-    unknown = (*decl.opened, *left)
-    return core.FnRef(t, decl.span, decl, tuple((v, _itself(v)) for v in decl.variables if v not in unknown))
-
-
-def reference(param: core.Param, span: Span) -> core.Ref:
-    return core.Ref(param.local.type, span, param.local)
-
-
-def _itself(v: TypeVar | SizeVar | RowVar) -> Type | Size | Shape:
-    match v:
-        case TypeVar():
-            return v
-        case SizeVar():
-            return Size(Poly.of(v))
-        case RowVar():
-            return Shape((), v, ())
 
 
 def _arguments(n: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.polynomials import Poly
 from dlang.specialize.structs import field_names, variant_of
 from dlang.typecheck import types as ty
 from dlang.typecheck.core import FnDecl, Param
@@ -19,6 +20,25 @@ from dlang.typecheck.types import Below, DataDecl, Elements, Items, Refinement, 
 def asks_for_indices(decl: FnDecl) -> bool:
     """Whether an argument may be refused for what its integers are."""
     return any(p.local.refinement is not None or _holds(p.local.type, set()) for p in decl.params)
+
+
+def indices_asked(decl: FnDecl) -> list[tuple[int, Poly[Any]]] | None:
+    """The parameters that are an index or an array of indices, by position, and below what they are.
+
+    None if indices are inside of other arguments.
+    """
+    out: list[tuple[int, Poly[Any]]] = []
+    for k, p in enumerate(decl.params):
+        match ty.resolve(p.local.type), p.local.refinement:
+            case ty.TypeCon(), Below(size):
+                out.append((k, ty.resolve_size(size).poly))
+            case ty.TypeArray(element), Elements(Below(size)) if isinstance(ty.resolve(element), ty.TypeCon):
+                out.append((k, ty.resolve_size(size).poly))
+            case t, None if not _holds(t, set()):
+                pass
+            case _:
+                return None
+    return out
 
 
 def check_indices(decl: FnDecl, given: Mapping[Param, Any], value_of: Callable[[Size], int | None]) -> None:

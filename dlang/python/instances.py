@@ -7,24 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import error
-from dlang.driver import Backend, Request, Runner, call, load, lower
+from dlang.driver import Backend, Request, Runner, call, failure, ready, split
 from dlang.python.callables import Handles
+from dlang.python.indices import indices_asked
 from dlang.python.settling import Settled
 from dlang.runtime.crossing import holds_code
+from dlang.runtime.faces import Face, Terms
 from dlang.runtime.host import Host
 from dlang.runtime.inward import flattened
 from dlang.runtime.outward import built
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.types import Bindings, bindings_key
+from dlang.specialize.types import Bindings, bindings_key, entry_sizes, sizes_of_binding
 from dlang.typecheck.core import FnDecl
 from dlang.typecheck.program import Checked
+from dlang.typecheck.types import SizeVar
 
 if TYPE_CHECKING:
-    from dlang.specialize.specialize import Entry
+    from dlang.ir.terms import Var
+    from dlang.runtime.direct import DirectEntry, Table
+    from dlang.runtime.engine import CompiledProgram
 
 
 @dataclass
@@ -35,15 +41,53 @@ class Counter:
 
 
 COMPILATIONS = Counter()
+DIRECT_FROM = 2
+"""The call of an instance from which on it is worth while to compile what makes further ones quick."""
+
+
+@dataclass(slots=True)
+class Instance:
+    """A compiled function. terms: what calls without a detour have to know, or None if they need Python for indices.
+
+    calls: how many went through Python. direct: how it is called without a detour, once that has been asked.
+    """
+
+    runner: Runner
+    entry: Face
+    bound: tuple[int, ...]
+    terms: Terms | None
+    calls: int = 0
+    direct: DirectEntry | None = None
+
+    def table(self, arguments: Sequence[Any], word: int, passed: Sequence[Any] = ()) -> Table | None:
+        """What calls like this need to do without Python; None if they need it, or are too few for the trouble.
+
+        word: where what is called has the address of its record. passed: of a split function, all that is passed.
+        """
+        self.calls += 1
+        if self.calls == DIRECT_FROM:
+            self.direct = self._direct(word)
+        return None if self.direct is None else self.direct.table(arguments, passed)
+
+    def _direct(self, word: int) -> DirectEntry | None:
+        from dlang.runtime.direct import direct_entry
+        from dlang.runtime.engine import CompiledProgram
+
+        if not isinstance(self.runner, CompiledProgram) or self.terms is None:
+            return None
+        return direct_entry(self.runner, self.entry, self.terms, word, failure)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A compiled function with the sizes of a call: all that is left are the leaves of the arguments."""
 
-    runner: Runner
-    entry: Entry
+    instance: Instance
     sizes: tuple[int, ...]
+
+    @property
+    def entry(self) -> Face:
+        return self.instance.entry
 
     def leaves(self, values: Sequence[Any]) -> list[Any] | None:
         """The leaves of arguments that have been matched; None if one holds itself."""
@@ -52,49 +96,116 @@ class Prepared:
         sizes = [int(s.evaluate(known.__getitem__)) if set(s.atoms()) <= known.keys() else None for s in border.sizes]
         return flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
 
-    def __call__(self, leaves: Sequence[Any], seed: int = 0) -> Any:
+    def __call__(self, leaves: Sequence[Any], seed: int = 0, early: Sequence[Any] = ()) -> Any:
+        """early: of a split function, what it gives early."""
         border = self.entry.border
-        results = call(self.runner, self.entry, self.sizes, leaves, seed)
+        results = call(self.instance.runner, self.entry, self.sizes, [*leaves, *early], seed)
         return built((border.result,), iter(results), border.trees)[0]
+
+    def early(self, leaves: Sequence[Any]) -> list[Any]:
+        """What a split function gives early, from the leaves of its bound arguments among all; raises RunError."""
+        from dlang.ir.anf import early_name
+
+        known = self.entry.early(self.instance.bound)
+        passed = self.passed(leaves)
+        return list(self.instance.runner.run(early_name(self.entry.name), [passed[k] for k in known]))
+
+    def passed(self, leaves: Sequence[Any], seed: int = 0, early: Sequence[Any] = ()) -> list[Any]:
+        """All that is passed to the entry."""
+        return [*self.sizes, *([seed] if self.entry.seed else []), *leaves, *early]
 
 
 @dataclass
 class Program:
-    """A checked file with what has been compiled of it."""
+    """A checked file with what has been compiled of it. profile: as code that measures itself."""
 
     checked: Checked
     backend: Backend
     classes: StructClasses = field(default_factory=StructClasses)
     host: Host = field(default_factory=Host)
     handles: Handles = field(default_factory=Handles)
+    profile: bool = False
     settled: Settled = field(init=False)
-    _instances: dict[object, tuple[Runner, Entry]] = field(default_factory=dict)
+    _instances: dict[object, Instance] = field(default_factory=dict)
+    _twin: Program | None = None
     _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
         self.settled = Settled(self.checked)
 
-    def prepare(self, decl: FnDecl, bindings: Bindings) -> Prepared:
-        """A call where the variables of the function's scheme stand for `bindings`; compiles what is new."""
-        from dlang.specialize.specialize import entry_sizes
+    def measured(self) -> Program:
+        """The same as native code that measures itself."""
+        with self._lock:
+            if self._twin is None:
+                self._twin = Program(self.checked, "cpu", self.classes, self.host, self.handles, profile=True)
+            return self._twin
 
-        runner, entry = self._instance(decl, bindings)
-        sizes = tuple([int(s.constant or 0) for s in entry_sizes(decl, bindings)])
-        return Prepared(runner, entry, sizes)
+    def compiled(self) -> list[CompiledProgram]:
+        """What there is as machine code."""
+        from dlang.runtime.engine import CompiledProgram
 
-    def _instance(self, decl: FnDecl, bindings: Bindings) -> tuple[Runner, Entry]:
+        return [i.runner for i in self._instances.values() if isinstance(i.runner, CompiledProgram)]
+
+    def prepare(self, decl: FnDecl, bindings: Bindings, bound: tuple[int, ...] = ()) -> Prepared:
+        """A call where the variables of the function's scheme stand for `bindings`; compiles what is new.
+
+        bound: the parameters that are given early.
+        """
+        instance = self._instance(decl, bindings, bound)
+        sizes = tuple([int(s.constant or 0) for s in entry_sizes(decl.variables, bindings)])
+        return Prepared(instance, sizes)
+
+    def _instance(self, decl: FnDecl, bindings: Bindings, bound: tuple[int, ...]) -> Instance:
         ordered = {v: bindings[v] for v in decl.variables if v in bindings}
-        key = (decl, bindings_key(ordered, lambda _: None))
+        key = (decl, bindings_key(ordered, lambda _: None), bound)
         with self._lock:
             if key not in self._instances:
-                program, (entry,) = lower([Request(decl, ordered)], structs=self.classes)
-                _refuse_code(decl, entry)
-                self._instances[key] = load(program, [entry], self.backend, self.host), entry
+                request = Request(decl, ordered)
+                refuse = partial(_refuse_code, decl)
+                if bound:
+                    runner, entry = split(
+                        request,
+                        bound,
+                        self.backend,
+                        self.host,
+                        structs=self.classes,
+                        refuse=refuse,
+                        profile=self.profile,
+                    )
+                else:
+                    runner, entry = ready(
+                        self.checked,
+                        request,
+                        self.backend,
+                        self.host,
+                        structs=self.classes,
+                        refuse=refuse,
+                        profile=self.profile,
+                    )
+                self._instances[key] = Instance(runner, entry, bound, _terms(decl, ordered, entry, bound))
                 COMPILATIONS.total += 1
             return self._instances[key]
 
 
-def _refuse_code(decl: FnDecl, entry: Entry) -> None:
+def _terms(decl: FnDecl, bindings: Bindings, entry: Face, bound: tuple[int, ...]) -> Terms | None:
+    """What a caller has to know of a function; None where it asks for indices in structures."""
+    from dlang.ir.terms import poly
+
+    found: dict[object, Var] = {}
+    sizes = iter(entry.sizes)
+    for v, b in bindings.items():
+        own = [next(sizes) for _ in sizes_of_binding(b)]
+        if isinstance(v, SizeVar):
+            (found[v],) = own
+    asked = indices_asked(decl)
+    if asked is None or not all(found.keys() >= set(below.atoms()) for _, below in asked):
+        return None
+    indices = tuple([(k, below.substitute(lambda v: poly(found[v]))) for k, below in asked])
+    values = tuple([(k, found[p.local.size]) for k, p in enumerate(decl.params) if p.local.size in found])
+    return Terms(values, indices, bound)
+
+
+def _refuse_code(decl: FnDecl, entry: Face) -> None:
     """A function has no form in Python."""
     if holds_code(entry.border.result, entry.border.trees):
         help = ("return what the function needs, and pass it to a function of the module",)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import check, errors_of
-from dlang.typecheck import foreign
+
+if TYPE_CHECKING:
+    from dlang.typecheck import foreign
 
 
 class Primitive:
@@ -50,5 +52,7 @@ def declared(given: Primitive) -> foreign.Primitive:
     if not isinstance(given, Primitive):
         message = f"`primitives` are functions with a signature, not {type(given).__name__}"
         raise error("E0965", message, None, help=('decorate the function: `@dlang.primitive("fn f(x: f64) -> f64")`',))
+    from dlang.typecheck import foreign
+
     name = getattr(given.function, "__name__", "primitive")
     return foreign.Primitive(Source(f"<signature of {name}>", given.signature), given.function)

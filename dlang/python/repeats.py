@@ -27,6 +27,8 @@ def seen_before(args: tuple[Any, ...], sizes: Sequence[bool]) -> Seen | None:
         if not _walk(a, key, leaves):
             return None
         if size:
+            if type(a) not in _SCALARS:
+                return None
             key.append(a)
     return Seen(tuple(key), leaves)
 
@@ -55,12 +57,15 @@ Conversion = type | None  # the class that a leaf is converted to; None leaves i
 
 
 def conversions(seen: Sequence[Any], matched: Sequence[Any]) -> tuple[Conversion, ...] | None:
-    """What matching does to each leaf, and does at every call with the same key; None if that can't be said."""
+    """What matching does to each leaf, and does at every call with the same key; None if that can't be said.
+
+    An integer that becomes u64 is perhaps too large for i64, and a smaller one would be that.
+    """
     out: list[Conversion] = []
     for a, b in zip(seen, matched, strict=False):
         if a is b or (type(a) is type(b) and not isinstance(a, np.ndarray)):
             out.append(None)
-        elif isinstance(b, np.generic) and not isinstance(a, np.ndarray):
+        elif isinstance(b, np.generic) and not isinstance(a, np.ndarray) and not isinstance(b, np.uint64):
             out.append(type(b))
         else:
             return None
@@ -69,7 +74,10 @@ def conversions(seen: Sequence[Any], matched: Sequence[Any]) -> tuple[Conversion
 
 def converted(leaves: Sequence[Any], how: Sequence[Conversion]) -> list[Any] | None:
     """The leaves as matching makes them; None where a dtype does not hold an integer, of which matching will speak."""
+    if not any(how):
+        return list(leaves)
     try:
-        return [x if c is None else c(x) for x, c in zip(leaves, how, strict=True)]
+        with np.errstate(over="ignore"):
+            return [x if c is None else c(x) for x, c in zip(leaves, how, strict=True)]
     except OverflowError:
         return None

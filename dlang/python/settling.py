@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import DlangError, Note, Source, error
-from dlang.ir.anf import Scalar
+from dlang.ir.terms import Scalar
 from dlang.python.arguments import mono_text
 from dlang.python.callables import Passed, unwritten
 from dlang.specialize.types import Mono, MonoArray, MonoName, MonoTuple

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -33,7 +32,9 @@ def find_c(library: str, symbol: str, folder: Path) -> str:
             raise Missing(f"there is no library `{path}`", "a path is relative to the file of the program")
         place = str(path)
     elif library:
-        found = ctypes.util.find_library(library)
+        from ctypes.util import find_library
+
+        found = find_library(library)
         if found is None:
             raise Missing(
                 f"there is no C library `{library}`",

@@ -12,20 +12,16 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
-from dlang.codegen import loops
-from dlang.codegen.llvm import modules
 from dlang.codegen.llvm.sites import Signature, Site
-from dlang.codegen.recursion import recursive_functions
-from dlang.codegen.regions import node_makers, takes_nodes
-from dlang.codegen.schedule import schedule
-from dlang.codegen.vectorize import Lanes
+from dlang.collection import no_collection
 from dlang.diagnostics import Span
-from dlang.ir import anf
-from dlang.ir.anf import Array, Scalar, Size, Token, Var, is_handle
 from dlang.ir.errors import IRError
+from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_handle
+from dlang.runtime import observers
+from dlang.runtime.compiled import Compiled, EntryPoint, Header
 from dlang.runtime.errors import RunError
 from dlang.runtime.foreign import PythonFunction, call_python
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
@@ -33,6 +29,11 @@ from dlang.runtime.libraries import perform
 from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.text import format_parts
 from dlang.runtime.words import NUMPY, Strings, memory_dtype, scalar_class, scalar_of, word_of
+
+if TYPE_CHECKING:
+    from dlang.codegen.loops import Nest
+    from dlang.ir import anf
+    from dlang.runtime.platform.threads import Pool
 
 OUT_OF_MEMORY, STACK_EXHAUSTED = "E0806", "E0805"
 SHOWN = 4  # calls under way that an interruption mentions
@@ -50,6 +51,9 @@ class Engine:
     """Compiled programs share its strings and its memory. compilations: how many programs it has compiled.
 
     arena: the most bytes that the nodes of a run may take; 0 for as much as there is memory. stack: the same of calls.
+    grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
+    pool: the threads that help with them, or None for those of the process. profile: compiled code measures itself.
+    debug: it knows the lines of its sources, for debuggers and profilers of the system.
     """
 
     host: World
@@ -57,73 +61,69 @@ class Engine:
     compilations: int = 0
     arena: int = 0
     stack: int = 0
+    grain: int | None = None
+    pool: Pool | None = None
+    profile: bool = False
+    debug: bool = field(default_factory=observers.wants_lines)
     strings: Strings = field(default_factory=Strings)
     contexts: list[Any] = field(default_factory=list)
 
     def compile(self, program: anf.Program, entries: Sequence[str]) -> CompiledProgram:
-        """Machine code for the functions that the entries reach."""
-        from dlang.codegen.llvm import jit
+        """Machine code for the functions that the entries reach, loaded."""
+        return self.load(self.build(program, entries), program.python)
 
-        reached = reachable(program, entries)
-        nests = schedule(reached, Lanes(jit.vector_bits()))
-        text = modules.emit(nests, entries, self.strings.number)
-        loaded = jit.load(text, jit.compile_object(text.llvm, self.level), entries)
+    def build(self, program: anf.Program, entries: Sequence[str]) -> Compiled:
+        """Machine code for the functions that the entries reach."""
+        from dlang.runtime.build import build
+
         self.compilations += 1
+        with no_collection():
+            return build(program, entries, self.level, self.grain, self.profile, self.debug)
+
+    def load(self, compiled: Compiled, python: Mapping[str, PythonFunction]) -> CompiledProgram:
+        """Links machine code. python: the functions of Python that it calls, by their names in the program."""
+        from dlang.codegen.llvm import jit
+        from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
+
+        texts = [self.strings.number(text) for text in compiled.texts]
+        data = [PROFILE] if compiled.nests else []
+        loaded = jit.load(compiled.code, list(compiled.entries), compiled.imports, compiled.foreign, texts, data)
+        if loaded.entries:
+            name, address = next(iter(loaded.entries.items()))
+            observers.announce(compiled.code, entry_symbol(name), address)
         functions = {}
-        recursive = recursive_functions(reached)
-        for name in entries:
+        for name, point in compiled.entries.items():
             address = loaded.entries[name]
             call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
-            deep = bool(recursive) and not recursive.isdisjoint(reachable(reached, [name]).functions)
-            functions[name] = _Entry(call, address, program.functions[name], nests.functions[name], deep)
-        nodes = NodeMemory(reached.datatypes, self.strings)
-        needs_arena = bool(node_makers(reached)) or any(takes_nodes(reached.functions[name]) for name in entries)
-        return CompiledProgram(self, functions, text.sites, text.words, loaded, nodes, program.python, needs_arena)
+            functions[name] = _Entry(call, address, point)
+        nodes = NodeMemory(compiled.datatypes, self.strings)
+        arena = compiled.needs_arena
+        return CompiledProgram(
+            self, functions, compiled.sites, compiled.words, loaded, nodes, python, arena, compiled.nests
+        )
 
     def context(self, slots: int) -> Any:
         """A context that no run is using, with room for the values of a message."""
+        from dlang.codegen.llvm import support
         from dlang.runtime.memory import Context
+        from dlang.runtime.platform.threads import default_pool
 
         for k in range(len(self.contexts) - 1, -1, -1):
             try:
                 context = self.contexts.pop(k)
             except IndexError:
                 break
-            if len(context.words) >= slots + _slots():
+            if len(context.words) >= slots + support.SLOTS:
                 return context
             self.contexts.insert(0, context)
-        return Context(max(slots, 64))
-
-
-def _slots() -> int:
-    from dlang.codegen.llvm import support
-
-    return support.SLOTS
-
-
-def reachable(program: anf.Program, entries: Sequence[str]) -> anf.Program:
-    """The part of a program that some functions reach."""
-    from dlang.ir.traverse import walk
-
-    found: dict[str, anf.Function] = {}
-    open = list(entries)
-    while open:
-        name = open.pop()
-        if name not in found:
-            found[name] = program.functions[name]
-            open += [let.op.function for let in walk(found[name].body) if isinstance(let.op, anf.Call)]
-    return replace(program, functions={name: f for name, f in program.functions.items() if name in found})
+        return Context(max(slots, support.MESSAGE_ROOM), self.pool or default_pool())
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """recursive: whether it can reach a function that can reach itself."""
-
     call: Any
     address: int
-    function: anf.Function
-    nests: loops.Function
-    recursive: bool
+    point: EntryPoint
 
 
 @dataclass(slots=True)
@@ -138,25 +138,36 @@ class CompiledProgram:
     nodes: NodeMemory
     python: Mapping[str, PythonFunction] = field(default_factory=dict)
     needs_arena: bool = False
+    nests: tuple[Nest, ...] = ()
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Calls a function."""
         context = self.engine.context(self.words)
-        run = _Run(self, context)
+        run = Run(self, context)
         try:
             if self.needs_arena:
                 context.open_arena(self.engine.arena)
             return run.call(self.entries[name], args)
         except MemoryError:
-            raise out_of_memory(self.entries[name].function.span) from None
+            raise out_of_memory(self.entries[name].point.function.span) from None
         finally:
             context.close_arena()
             self.engine.contexts.append(context)
 
+    def words_of(self, name: str, args: Sequence[Any]) -> list[tuple[int, list[Any]]]:
+        """What compiled code gets for arguments, none of them nodes, each with the objects whose memory that is."""
+        env: dict[Var, int] = {}
+        out: list[tuple[int, list[Any]]] = []
+        params = [p for p in self.entries[name].point.function.params if not isinstance(p.type, Token)]
+        for p, a in zip(params, args, strict=True):
+            keep: list[Any] = []
+            out.append((Run(self, None).argument(p, a, env, keep), keep))
+        return out
+
 
 @dataclass(slots=True)
-class _Run:
-    """One call into compiled code."""
+class Run:
+    """One call into compiled code, or one after another."""
 
     program: CompiledProgram
     context: Any
@@ -166,7 +177,8 @@ class _Run:
         from dlang.codegen.llvm import support
         from dlang.runtime import memory
 
-        function, context = entry.function, self.context
+        point, context = entry.point, self.context
+        function = point.function
         params = [p for p in function.params if not isinstance(p.type, Token)]
         if len(args) != len(params):
             raise IRError(f"{function.name} takes {len(params)} arguments, not {len(args)}")
@@ -175,23 +187,22 @@ class _Run:
         keep: list[Any] = []
         words: list[int] = []
         for param, arg in zip(params, args, strict=True):
-            words.append(self._argument(param, arg, env, keep))
+            words.append(self.argument(param, arg, env, keep))
         outs = []
-        for out in entry.nests.outs:
+        for out in point.outs:
             extents = [value_of(s, env) for s in out.shape]
             try:
-                array = memory.fresh(context, extents, memory_dtype(out.buffer.dtype))
+                array = memory.fresh(context, extents, memory_dtype(out.dtype))
             except ValueError:  # more than NumPy counts
                 raise MemoryError from None
             outs.append(array)
             words.append(array.__array_interface__["data"][0])
-        results = entry.nests.body.results
-        slots = (ctypes.c_int64 * (len(words) + len(results)))(*words)
+        slots = (ctypes.c_int64 * (len(words) + point.raw))(*words)
         context.words[support.CALLS] = 0
         context.run = self
         try:
             if self._enter(entry, ctypes.addressof(slots)):
-                raise self._failure(function)
+                raise self.failure(function)
             return self._results(entry, outs, list(slots[len(words) :]), env)
         except BaseException:
             context.reclaim()
@@ -203,10 +214,10 @@ class _Run:
 
         from dlang.runtime import memory
 
-        function, context = entry.function, self.context
+        point, context = entry.point, self.context
         sizes: dict[Var, int] = dict(env)
         values: list[Any] = []
-        for formal, order in zip(function.results, entry.nests.order, strict=True):
+        for formal, order in zip(point.function.results, point.order, strict=True):
             if order is None:
                 continue
             kind_, position = order
@@ -230,7 +241,7 @@ class _Run:
 
         context = self.context
         context.prepare()
-        if not entry.recursive:
+        if not entry.point.recursive:
             return int(entry.call(context.address, slots))
         limit = self.program.engine.stack
         if stacks.can_switch():
@@ -251,7 +262,7 @@ class _Run:
         return stacks.call_on_thread(run, context.frame, limit, cancel)
 
     # ---- arguments ---------------------------------------------------------------------------------------------------
-    def _argument(self, param: Var, arg: Any, env: dict[Var, int], keep: list[Any]) -> int:
+    def argument(self, param: Var, arg: Any, env: dict[Var, int], keep: list[Any]) -> int:
         import numpy as np
 
         match param.type:
@@ -322,7 +333,8 @@ class _Run:
         return out
 
     # ---- failures ----------------------------------------------------------------------------------------------------
-    def _failure(self, function: anf.Function) -> BaseException:
+    def failure(self, function: Header) -> BaseException:
+        """What ended the run, to be raised."""
         from dlang.codegen.llvm import support
 
         words = self.context.words
@@ -365,6 +377,9 @@ class _Run:
         match number:
             case support.LOOK:  # by now Python has run the handlers of signals, unless one of them has ended the run
                 return self.error is None
+            case support.START:
+                self.context.pool.start()
+                return True
             case support.DEEPER:
                 return bool(self.context.deeper(pointer))
             case _:

@@ -32,7 +32,7 @@ class PythonFunction:
     Its leaves are `given` sizes, then those of the arguments; it gives `opened` sizes that only it knows, then the
     leaves of the result. A position below `given` in a shape is one of the former, the others follow. type: of the
     result, as a person wrote it; names: what the variables in it stand for, dtypes or the positions of sizes. trees:
-    the types in it that contain themselves.
+    the types in it that contain themselves. folder: of the program that names it, where its module may be.
     """
 
     label: str
@@ -44,6 +44,7 @@ class PythonFunction:
     type: str
     names: tuple[tuple[str, tuple[int, ...] | str], ...]
     trees: Trees = field(default_factory=dict, compare=False)
+    folder: str = field(default="", compare=False)
 
 
 def call_python(f: PythonFunction, leaves: Sequence[Any]) -> list[Any]:

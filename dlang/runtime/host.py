@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -72,6 +71,8 @@ class Host:
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 def _load(path: str) -> Any:
+    import zipfile
+
     import numpy as np
 
     try:
@@ -106,6 +107,8 @@ def _array(path: str) -> Array:
 
 
 def _decoded(read: Callable[[], Any], path: str) -> Array:
+    import zipfile
+
     import numpy as np
 
     try:
@@ -164,6 +167,8 @@ def _write(path: str, save: Callable[[IO[bytes]], object]) -> None:
 
 def _save_members(out: IO[bytes], members: dict[str, Any]) -> None:
     """As `numpy.savez`, which would keep some names for its own parameters."""
+    import zipfile
+
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for name, value in members.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.values import Node
+from dlang.ir.node import Node
 from dlang.runtime.crossing import (
     NONE,
     Branch,

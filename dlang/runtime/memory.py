@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import weakref
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from platform import machine
 from threading import get_ident, main_thread
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.codegen.llvm import jit, support
 from dlang.runtime.platform.arena import Reservation, reserve
 from dlang.runtime.platform.stack import Stack, new_stack
+from dlang.runtime.platform.threads import Pool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,15 +28,26 @@ KEPT = 64 << 20  # bytes of an arena that stay from one run to the next
 LARGE = 1 << 16  # bytes from which an array comes from the free lists, whose pages are there already
 
 
+CONTEXTS: weakref.WeakSet[Context] = weakref.WeakSet()
+"""All of this process."""
+WATCHES: list[Callable[[Context], None]] = []
+"""What is called with one that ends."""
+
+
 class Context:
     """What one run at a time works with: its free lists, its arena, its failure, its callback.
 
-    peak: the most bytes of its arena that runs have touched.
+    peak: the most bytes of its arena that runs have touched. take_back: of one that serves calls which go to compiled
+    code at once, takes what their arrays gave back; whether none is under way.
     """
 
-    __slots__ = ("words", "address", "returned", "callback", "run", "arena", "peak", "stack", "_release", "__weakref__")
+    __slots__ = (
+        "words", "address", "returned", "callback", "run", "arena", "peak", "stack", "take_back", "hand_back", "pool",
+        "_release",
+        "__weakref__",
+    )  # fmt: skip
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, pool: Pool) -> None:
         self.words = (ctypes.c_int64 * (support.SLOTS + slots + 8))()
         self.address = ctypes.addressof(self.words)
         self.returned: deque[int] = deque()
@@ -42,10 +55,15 @@ class Context:
         self.stack: Stack | None = None
         # a method of a C type: Python can't put an exception of its own between compiled code and what serves it
         self.callback = _SERVICE(_service(weakref.ref(self)).send)
+        self.pool = pool
+        self.words[support.POOL] = pool.address
         self.words[support.CALLBACK] = ctypes.cast(self.callback, ctypes.c_void_p).value or 0
         self.arena: Reservation | None = None
         self.peak = 0
+        self.take_back: Callable[[], bool] | None = None
+        self.hand_back: Callable[[int], None] = self.returned.append
         self._release = _functions.get("dl_release", None, ctypes.c_void_p)
+        CONTEXTS.add(self)
 
     def take(self, bytes: int) -> int:
         """Room in memory, outside of the chain of a run; 0 if there is none."""
@@ -123,8 +141,12 @@ class Context:
                 self.arena.give_back(KEPT)
                 self.words[support.ARENA_LIMIT] = self.arena.address + KEPT
 
-    def __del__(self) -> None:
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if ending():  # the process takes its memory with it, and what this would need may be gone
+            return
         if hasattr(self, "_release"):  # it was made to its end
+            for watch in WATCHES:
+                watch(self)
             self.absorb()
             self._release(self.address)
 
@@ -132,6 +154,23 @@ class Context:
     def taken(self) -> int:
         """How many bytes it has ever asked the system for."""
         return int(self.words[support.TAKEN])
+
+    def forget_peak(self) -> int:
+        """Begins to look anew for the most that runs hold; gives how many bytes arrays hold now."""
+        self.absorb()
+        idle = self.run is None if self.take_back is None else self.take_back()
+        held = self.words[support.PEAK] = self.words[support.IN_USE]
+        if idle:
+            self.peak = 0
+            if self.arena is not None:
+                self.words[support.ARENA_LIMIT] = self.arena.address
+        return int(held)
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """The most bytes that arrays have held at once, and nodes, since `forget_peak`."""
+        touched = 0 if self.arena is None else self.words[support.ARENA_LIMIT] - self.arena.address
+        return int(self.words[support.PEAK]), max(self.peak, touched)
 
     @property
     def in_use(self) -> int:
@@ -239,8 +278,9 @@ class Lease:
             "shape": tuple(shape), "typestr": typestr, "data": (address, False), "version": 3,
         }  # fmt: skip
 
-    def __del__(self) -> None:
-        self._context.returned.append(self._address)
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ending():
+            self._context.hand_back(self._address)
 
 
 def adopted(context: Context, address: int, shape: Sequence[int], dtype: Any) -> Array:

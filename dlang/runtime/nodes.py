@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dlang.codegen.data import words
 from dlang.codegen.llvm import collector, jit, support
-from dlang.ir.anf import Array, Datatype, Size, Var, Variant, is_handle
-from dlang.ir.values import Node
+from dlang.codegen.node_layout import is_reference, words
+from dlang.ir.node import Node
+from dlang.ir.terms import Array, Datatype, Size, Var, Variant, is_handle
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.words import Strings, memory_dtype, scalar_class, scalar_of, word_of
 
@@ -172,7 +172,7 @@ def _places(variant: Variant) -> Iterator[Place]:
     for var, word in zip(variant.fields, words(variant), strict=True):
         t: Any = var.type
         shape = t.shape if isinstance(t, Array) else None
-        yield Place(var, t.dtype, word, shape, shape is not None or is_handle(t.dtype))
+        yield Place(var, t.dtype, word, shape, is_reference(var))
 
 
 def _array(address: int, shape: Sequence[int], dtype: str) -> Any:

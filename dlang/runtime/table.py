@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,8 @@ def read(path: str, header: bool, dtype: str, rank: str) -> list[Any]:
 
     A table has two axes, or one if it has one column. An empty cell is NaN where floats are wanted.
     """
+    import csv
+
     import numpy as np
 
     if int(rank) not in (1, 2):

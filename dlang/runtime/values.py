@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import FLOATS, INTEGERS
 from dlang.ir.rounding import rounded
+from dlang.ir.terms import FLOATS, INTEGERS
 
 NUMPY = {
     ours: np.dtype(numpy)
@@ -77,7 +77,7 @@ def as_array(value: Any, dtype: str | None) -> Any:
     NumPy can see. A masked array is none, for its mask would be lost.
     """
     value = _exported(value)
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         return None
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
@@ -98,6 +98,11 @@ def as_array(value: Any, dtype: str | None) -> Any:
         return array
     converted = _converted(array, dtype)
     return converted if dtype in FLOATS or np.array_equal(converted, array) else array
+
+
+def _is_masked(value: Any) -> bool:
+    """Whether an array has a mask. That NumPy has such arrays it only loads for those that may be one."""
+    return type(value) is not np.ndarray and isinstance(value, np.ndarray) and isinstance(value, np.ma.MaskedArray)
 
 
 def _exported(value: Any) -> Any:
@@ -143,7 +148,7 @@ def bfloat16() -> Any:
 def describe(value: Any) -> str:
     """What a Python value is, in the words of the language."""
     exported = _exported(value)
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         return f"a masked array of {value.dtype}"
     if exported is not value:
         return f"an object of class {type(value).__name__} that is {describe(exported)}"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from dlang.ir.anf import FLOATS
 from dlang.ir.rounding import rounded
+from dlang.ir.terms import FLOATS
 
 NUMPY = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dlang.ir import anf
 from dlang.ir.anf import Size, poly
 from dlang.runtime.crossing import Branch, Choice, Code, Fields, Items, Leaf, Part, Rows, Tree
+from dlang.runtime.faces import Border
 from dlang.specialize.frame import Frame
 from dlang.specialize.structs import field_names, is_none
 from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoNode, MonoTuple
@@ -15,16 +16,6 @@ from dlang.specialize.values import mono_of
 from dlang.typecheck.types import DataDecl, Variant
 
 Axes = Callable[[tuple[Size, ...]], tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Border:
-    """What a function takes and gives. sizes: what the positions in the shapes of the parameters stand for."""
-
-    params: tuple[Part, ...]
-    result: Part
-    sizes: tuple[Size, ...]
-    trees: dict[str, tuple[Branch, ...]]
 
 
 @dataclass(frozen=True, slots=True)

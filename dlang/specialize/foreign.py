@@ -148,6 +148,7 @@ def _described(
         text,
         tuple([(n, b if isinstance(b, str) else tuple([position[s] for s in _several(b)])) for n, b in known]),
         describer.trees,
+        str(Path(e.span.source.path).parent),
     )
     return described, list(given)
 

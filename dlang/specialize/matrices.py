@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Lit, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Lit, Size, Var, fresh, is_handle, poly
 from dlang.specialize.arith import elementwise
+from dlang.specialize.arrangement import repeated
 from dlang.specialize.derivatives import Differentiated, differentiated, pulled, pushed, recorded
-from dlang.specialize.elements import collect
+from dlang.specialize.elements import collect, gathered
 from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.joins import choice
@@ -136,20 +137,48 @@ def columns_of(f: Frame, d: DerivativeV, call: Differentiated, result: Value) ->
 def rows_of(f: Frame, d: DerivativeV, call: Differentiated) -> Value:
     """Reverse mode: one forward pass, then for each element of the result the cotangents, a row of every matrix."""
     value, pull = recorded(f, replace(d, single=False), call)
-    own, ins = units(value), inputs_of(call)
-    if not all(map(is_plain, own)):
-        raise unsupported(f"a `{d.kind}` of a function that has effects and gives structures", d.span)
-    made: list[list[Value]] = []
-    for k, y in enumerate(own):
+    flat, ins = list(map(alone, leaves(value))), inputs_of(call)
+    if any(is_handle(dtype_of(y)) for y in flat):
+        raise unsupported(f"a `{d.kind}` of a function that has effects and gives data that contains itself", d.span)
 
-        def cotangent(index: Shape, k: int = k) -> list[Value]:
-            seeds = [one_hot(f, u, index) if n == k else nothing(f, u) for n, u in enumerate(own)]
+    def slopes(k: int) -> list[Value]:
+        def cotangent(index: Shape) -> list[Value]:
+            seeds = [one_hot(f, y, index) if n == k else unmoved(f, y) for n, y in enumerate(flat)]
             found = pulled(f, pull, [rebuild(value, iter(seeds))])
             return [sized(f, u, like) for u, like in zip(units(found), ins, strict=True)]
 
-        rows = at_every(f, shape_of(y), cotangent)
-        made.append([in_dtype(f, v, dtype_of(y)) for v in rows])
+        return [in_dtype(f, v, dtype_of(flat[k])) for v in at_every(f, shape_of(flat[k]), cotangent)]
+
+    found = [slopes(k) if dtype_of(y) in anf.FLOATS else None for k, y in enumerate(flat)]
+    made: list[list[Value]] = []
+    first = 0
+    for y in units(value):
+        count = len(list(leaves(y)))
+        own = slice(first, first + count)
+        first += count
+        whole = found[own.start]
+        if whole is not None and is_plain(y):
+            made.append(whole)
+            continue
+        columns = [[None if rows is None else rows[j] for rows in found[own]] for j in range(len(ins))]
+        made.append([as_columns(f, y, x, flat[own], column) for x, column in zip(ins, columns, strict=True)])
     return structured(d, call, value, made)
+
+
+def as_columns(f: Frame, y: Value, x: Value, flat: Sequence[Value], rows: Sequence[Value | None]) -> Value:
+    """For each element of a parameter the tangent of a structure, from the rows for each of its floats.
+
+    flat: the leaves of the structure; one that is no float has no rows, and is what it is.
+    """
+    shape = shape_of(x)
+    atoms: list[Atom] = []
+    for own, row in zip(flat, rows, strict=True):
+        if row is not None:
+            atoms += leaves(turned(f, row, len(shape_of(own))))
+        else:
+            (a,) = leaves(own)
+            atoms.append(repeated(f, shape, a) if shape else a)
+    return gathered(y, [a for a in atoms if isinstance(a, Var)], shape) if shape else rebuild(y, iter(atoms))
 
 
 def at_every(f: Frame, shape: Shape, function: Callable[[Shape], list[Value]]) -> list[Value]:
@@ -192,8 +221,17 @@ def one_hot(f: Frame, like: Value, index: Shape) -> Atom:
     return e.comp(axes, lets, (x,), (keep,), (dtype,), "seed")[0]
 
 
-def nothing(f: Frame, like: Value) -> Atom:
+def unmoved(f: Frame, like: Value) -> Atom:
+    """A cotangent that is 0; what is no float is what it is."""
+    if dtype_of(like) not in anf.FLOATS:
+        (a,) = leaves(like)
+        return a
     return zeros(f, shape_of(like), dtype_of(like)) if shape_of(like) else Lit(0.0, dtype_of(like))
+
+
+def alone(a: Atom) -> Value:
+    """A leaf as a value."""
+    return ArrayV(a) if isinstance(a, Var) and isinstance(a.type, anf.Array) else ScalarV(a)
 
 
 def dtype_of(v: Value) -> str:

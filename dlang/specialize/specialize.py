@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
 from dlang.polynomials import Poly
-from dlang.specialize.borders import Border, border_of
+from dlang.runtime.faces import Border, Face
+from dlang.specialize.borders import border_of
 from dlang.specialize.dispatch import complete
 from dlang.specialize.effects import RANDOM, WORLD, effects_of
 from dlang.specialize.emitter import Emitter
@@ -18,7 +19,7 @@ from dlang.specialize.functions import apply
 from dlang.specialize.instances import Instances, named_leaf
 from dlang.specialize.randomness import seeded
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.types import Bindings, map_bindings, sizes_of_binding
+from dlang.specialize.types import Bindings, map_bindings
 from dlang.specialize.values import ClosureV, DerivativeV, Value, formal, leaves, mono_of, sizes_of, template
 from dlang.typecheck import core
 
@@ -27,7 +28,7 @@ from dlang.typecheck import core
 class Entry:
     """A function of the IR that the outside calls.
 
-    Arguments: one i64 for each of `sizes` (the sizes of the bindings given: see `entry_sizes`), then the leaves of
+    Arguments: one i64 for each of `sizes` (the sizes of the bindings given: `types.entry_sizes`), then the leaves of
     `params`. Results: `extra` sizes, then the leaves of `result`. The sizes in `params` and `result` are over the
     formal variables of the function; `border` says how leaves are made of Python's values. With `token` the function
     has one too, which back ends supply and drop. With `seed` it takes an i64 before the leaves: the function draws
@@ -42,6 +43,11 @@ class Entry:
     extra: tuple[Var, ...]
     result: Value
     border: Border
+
+    @property
+    def face(self) -> Face:
+        """What a caller needs of it."""
+        return Face(self.name, self.sizes, self.seed, self.extra, self.border)
 
 
 @dataclass(slots=True)
@@ -132,11 +138,6 @@ class Specializer:
         border = border_of(frame, [mono_of(p) for p in params], mono_of(result))
         complete(self.instances)
         return Entry(name, tuple(sizes), with_token, with_seed, params, tuple(inside.values()), result, border)
-
-
-def entry_sizes(decl: core.FnDecl, bindings: Bindings) -> list[Size]:
-    """The sizes in bindings, in the order in which an entry takes them."""
-    return [s for v in decl.variables if v in bindings for s in sizes_of_binding(bindings[v])]
 
 
 def _var(a: Atom) -> Var:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dlang.ir import anf
-from dlang.ir.anf import Size
+from dlang.ir import terms
+from dlang.ir.terms import Size
 from dlang.polynomials import Poly
 from dlang.typecheck.types import DataDecl, RowVar, SizeVar, TypeVar
 
@@ -81,7 +81,7 @@ class MonoFn:
     dtype: str
 
 
-Mono = anf.Scalar | MonoArray | MonoTuple | MonoData | MonoEnum | MonoName | MonoNode | MonoFn
+Mono = terms.Scalar | MonoArray | MonoTuple | MonoData | MonoEnum | MonoName | MonoNode | MonoFn
 Bound = Mono | Size | tuple[Size, ...]
 Bindings = dict[TypeVar | SizeVar | RowVar, Bound]
 
@@ -138,6 +138,11 @@ def sizes_of_binding(b: Bound) -> Iterator[Size]:
         yield b
     else:
         yield from sizes_of_mono(b)
+
+
+def entry_sizes(variables: Sequence[TypeVar | SizeVar | RowVar], bindings: Bindings) -> list[Size]:
+    """The sizes in bindings of a function's variables, in the order in which its entry takes them."""
+    return [s for v in variables if v in bindings for s in sizes_of_binding(bindings[v])]
 
 
 def sizes_of_mono(m: Mono) -> Iterator[Size]:

@@ -45,3 +45,37 @@ class Parser(argparse.ArgumentParser):
 def _asked(found: str, known: list[str]) -> str:
     close = closest(found, known)
     return "" if close is None else f"; did you mean `{close}`?"
+
+
+# ---- threads ---------------------------------------------------------------------------------------------------------
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """The option that says how many threads there are."""
+    help = "how many threads work on a large loop; one for each processor unless this or DLANG_THREADS says otherwise"
+    parser.add_argument("--threads", type=_threads, metavar="N", help=help)
+
+
+def use_threads(count: int | None) -> None:
+    """Does as the option says, if it was given."""
+    if count is not None:
+        from dlang.runtime.platform.threads import default_pool
+
+        default_pool().limit(count)
+
+
+def _threads(text: str) -> int:
+    from dlang.runtime.platform.threads import MOST
+
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of threads from 1 to {MOST}")
+    return int(text)
+
+
+# ---- what is to be measured ------------------------------------------------------------------------------------------
+def add_measures(parser: argparse.ArgumentParser, taken: frozenset[str] = frozenset()) -> None:
+    """The options of `dlc run` that ask for it, but those whose names are taken."""
+    if "memory" not in taken:
+        parser.add_argument("--memory", action="store_true", help="print how much memory the run needed")
+    if "profile" not in taken:
+        parser.add_argument("--profile", action="store_true", help="print where the time of the run went")
+    if "profile_out" not in taken:
+        parser.add_argument("--profile-out", metavar="FILE", help="write it for chrome://tracing or ui.perfetto.dev")

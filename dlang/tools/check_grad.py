@@ -7,53 +7,67 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error
-from dlang.driver import check, errors_of, failure, read_source
-from dlang.listings import open_variable, request
+from dlang.driver import Request, check, errors_of, failure, read_source
+from dlang.listings import open_variable
 from dlang.tools.ir import unknown
 from dlang.tools.report import report
 from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
 if TYPE_CHECKING:
-    from dlang.tools.gradients import Gradients, Slopes
+    from dlang.specialize.types import Bindings
+    from dlang.tools.comparison import Comparison, Row
+    from dlang.tools.drawing import Kind
     from dlang.typecheck.program import Checked
 
-WAYS = ("reverse", "forward", "reference", "differences")
-COARSE = 100.0  # how much farther differences may be from the others than these from one another
+SECONDS = 20.0
+KINDS: tuple[Kind, ...] = ("normal", "positive", "fractions")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """The element of an argument in which the ways differ most. error: 1 is just acceptable."""
+class Options:
+    """What the command is asked for. sizes: of variables by name; size: of all others."""
 
+    only: str | None
+    every: bool
+    seed: int
+    size: int
+    sizes: dict[str, int]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A size that is to be chosen: the variable that it is, or of which the type that it stands for has it."""
+
+    variable: ty.Var
     name: str
-    slopes: dict[str, float]
-    error: float
-
-    @property
-    def relative(self) -> float:
-        values = list(self.slopes.values())
-        spread, size = max(values) - min(values), max(map(abs, values))
-        return spread / size if size else 0.0
+    text: str  # how the choice is said
 
 
-def check_gradients(path: str, only: str | None, seed: int, sizes: Sequence[str], as_json: bool) -> int:
-    """0 if all derivatives agree; 1 if some do not, or the program is wrong."""
+def check_gradients(
+    path: str, only: str | None, every: bool, seed: int, sizes: Sequence[str], seconds: float, as_json: bool
+) -> int:  # fmt: skip
+    """0 if all derivatives agree; 1 if some do not, or could not be computed, or the program is wrong."""
     try:
-        default, named = _sizes(sizes)
+        options = Options(only, every, seed, *_sizes(sizes), seconds)
         checked = check(read_source(path))
         if report(checked.diagnostics, as_json) or errors_of(checked):
             return 1
-        chosen = _chosen(checked, only)
+        chosen = _chosen(checked, options)
         if not chosen:
             help = ("name a function with `--fn`", "a function is found by itself if it gives one float")
             raise error("E0957", f"`{path}` has no function whose derivatives could be checked", None, help=help)
-        wrong = 0
-        for decl in chosen:
-            wrong += not _agrees(decl, seed, default, named, as_json)
     except DlangError as e:
         report(e.diagnostics, as_json)
         return 1
+    wrong = 0
+    for decl in chosen:
+        try:
+            wrong += not _agrees(decl, options)
+        except DlangError as e:
+            report(e.diagnostics, as_json)
+            wrong += 1
     return 1 if wrong else 0
 
 
@@ -72,18 +86,25 @@ def _sizes(given: Sequence[str]) -> tuple[int, dict[str, int]]:
 
 
 # ---- which functions -------------------------------------------------------------------------------------------------
-def _chosen(checked: Checked, only: str | None) -> list[core.FnDecl]:
+def _chosen(checked: Checked, options: Options) -> list[core.FnDecl]:
     functions = [d for d in checked.module.functions.values() if d.body is not None and d.kind == "fn"]
+    only = options.only
     if only is not None:
         found = [d for d in functions if d.name == only]
         if not found:
             raise unknown(only, checked.module.path, [d.name for d in functions])
-        if not (_drawable(found[0]) and found[0].result is not None and _holds_float(found[0].result)):
+        if not _differentiable(found[0]):
             help = ("the derivatives are of the floats that it gives, in those that it takes",)
-            message = f"`{only}` has no derivatives to check: it takes or gives no float, or takes a function"
+            message = f"`{only}` has no derivatives to check: it takes or gives no float"
             raise error("E0957", message, found[0].span, help=help)
         return found
-    return [d for d in functions if open_variable(d) is None and (d.rules or _gives_one_float(d)) and _drawable(d)]
+    return [
+        d
+        for d in functions
+        if (options.every or d.rules or _gives_one_float(d))
+        and _differentiable(d)
+        and not (d.constraints and open_variable(d))
+    ]
 
 
 def _gives_one_float(decl: core.FnDecl) -> bool:
@@ -97,9 +118,9 @@ def _is_float(t: ty.Type) -> bool:
     return isinstance(t, ty.TypeCon) and t.name in ty.FLOATS
 
 
-def _drawable(decl: core.FnDecl) -> bool:
-    types = [p.local.type for p in decl.params]
-    return any(map(_holds_float, types)) and not any(isinstance(ty.resolve(t), ty.TypeFn) for t in types)
+def _differentiable(decl: core.FnDecl) -> bool:
+    taken = any(_holds_float(p.local.type) for p in decl.params if not p.nodiff)
+    return taken and decl.result is not None and _holds_float(decl.result)
 
 
 def _holds_float(t: ty.Type) -> bool:
@@ -109,98 +130,111 @@ def _holds_float(t: ty.Type) -> bool:
             return _holds_float(t.element)
         case ty.TypeTuple():
             return any(map(_holds_float, t.items))
-        case ty.TypeData():
+        case ty.TypeData() | ty.TypeFn():
             return True
+        case ty.TypeVar():
+            return not t.classes & {"Int", "Bits"}
         case _:
             return _is_float(t)
 
 
 # ---- one function ----------------------------------------------------------------------------------------------------
-def _agrees(decl: core.FnDecl, seed: int, default: int, named: dict[str, int], as_json: bool) -> bool:
+def _agrees(decl: core.FnDecl, options: Options) -> bool:
     """Prints the derivatives of a function; whether they agree."""
-    import numpy as np
-
     from dlang.runtime.errors import RunError
+    from dlang.tools.comparison import compare
+    from dlang.tools.deadline import TooLong
     from dlang.tools.drawing import drawn, leaves_of
     from dlang.tools.gradients import gradients
+    from dlang.tools.stand_ins import with_stand_ins
 
-    wanted = request(decl)
-    variables = [v for v in decl.variables if v in wanted.bindings and not isinstance(v, ty.TypeVar)]
-    sizes = [named.get(v.name or "", default) for v in variables]
+    drawable, replaced = with_stand_ins(decl)
+    wanted, slots = _request(drawable)
     made, entry = gradients(wanted)
-    leaves = leaves_of(decl, entry, variables)
-    args = drawn(entry, leaves, sizes, seed, variables)
-    head = len(args) - len(leaves)
-    try:
-        value = made.value(args)
-        found, notes = _slopes(made, args)
-    except RunError as e:
-        raise failure(e) from e.__cause__
-    at = ", ".join([*[f"{v.name or '_'} = {s}" for v, s in zip(variables, sizes, strict=True)], f"seed {seed}"])
-    names = [leaves[k - head].name for k in made.wrt]
-    rows = _rows(names, found, [made.dtype(k) for k in made.wrt], value)
-    wrong = [r for r in rows if r.error > 1]
-    elements = sum(int(np.size(s)) for s in found["reverse"])
-    print(f"`{decl.name}` at {at}: {value:.9g}")
-    for note in notes:
-        print(f"  {note}")
-    _table(rows, list(found))
-    if not np.isfinite(value):
-        print("  the value is not finite: try another `--seed`")
-    for r in wrong:
-        print(f"  `{r.name}`: {_verdict(r)}")
-    if not wrong:
-        print(f"  all {elements} derivatives agree")
-    return not wrong
-
-
-def _slopes(made: Gradients, args: list[object]) -> tuple[dict[str, Slopes], list[str]]:
-    from dlang.ir.pointwise_values import NoDerivative
-
-    found: dict[str, Slopes] = {}
-    notes = []
-    for way in WAYS:
+    if not made.wrt:
+        help = ("what it gives is not differentiated in parameters that are `nodiff`",)
+        raise error("E0957", f"`{decl.name}` has no derivatives to check: it takes no float", decl.span, help=help)
+    variables = [s.variable for s in slots]
+    sizes = [options.sizes.get(s.name, options.size) for s in slots]
+    leaves = leaves_of(drawable, entry, variables)
+    refused: list[DlangError] = []
+    compared: Comparison | None = None
+    for kind in KINDS:
+        args = drawn(entry, leaves, sizes, options.seed, variables, kind)
+        names = [leaves[k - len(args) + len(leaves)].name for k in made.wrt]
         try:
-            found[way] = getattr(made, way)(args)
-        except NoDerivative as e:
-            notes.append(f"no reference: it can't differentiate {e}")
-    return found, notes
+            compared = compare(made, args, names, options.seconds, options.seed)
+        except RunError as e:
+            refused.append(failure(e))
+            continue
+        except TooLong:
+            help = ("give smaller sizes, such as `--size 1`, or more time: `--seconds 100`",)
+            message = f"a gradient of `{decl.name}` takes more than {options.seconds:g} s"
+            raise error("E0957", message, decl.span, help=help) from None
+        if abs(compared.value) < float("inf"):
+            break
+    if compared is None:
+        raise refused[0]
+    at = [s.text.format(size) for s, size in zip(slots, sizes, strict=True)]
+    _print(decl.name, ", ".join([*at, f"seed {options.seed}"]), kind, replaced, compared, options.seconds)
+    return not compared.wrong
 
 
-def _rows(names: list[str], found: dict[str, Slopes], dtypes: list[str], value: float) -> list[Row]:
-    """For each argument the element that is worst, of those that are not empty."""
-    import numpy as np
+def _request(decl: core.FnDecl) -> tuple[Request, list[Slot]]:
+    """A function at types: what is open is f64, or a vector of them; and the sizes that are to be chosen."""
+    from dlang.ir import anf
+    from dlang.specialize.types import MonoArray
 
-    rows = []
-    for k, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
-        worst: Row | None = None
-        for at in np.ndindex(found["reverse"][k].shape):
-            slopes = {way: float(s[k][at]) for way, s in found.items()}
-            label = name + (f"[{', '.join(map(str, at))}]" if at else "")
-            row = Row(label, slopes, _error(slopes, dtype, value))
-            if worst is None or row.error > worst.error:
-                worst = row
-        if worst is not None:
-            rows.append(worst)
-    return rows
-
-
-def _error(slopes: dict[str, float], dtype: str, value: float) -> float:
-    """The largest distance between two ways, in units of what is acceptable between them."""
-    from dlang.tools.gradients import TOLERANCES, distance
-
-    worst = 0.0
-    finite = abs(value) < float("inf")
-    ways = [way for way in slopes if finite or way != "differences"]  # infinite values have no differences
-    scale = abs(value) if finite else 0.0
-    for k, one in enumerate(ways):
-        for other in ways[:k]:
-            tolerance = TOLERANCES[dtype] * (COARSE if "differences" in (one, other) else 1.0)
-            worst = max(worst, distance(slopes[other], slopes[one], tolerance, scale))
-    return worst
+    if decl.constraints and (name := open_variable(decl)) is not None:
+        help = ("check a function that uses it",)
+        raise error(
+            "E0956", f"`{decl.name}` has no derivative of its own: a use of it decides `{name}`", decl.span, help=help
+        )
+    bindings: Bindings = {}
+    slots = []
+    for v in decl.variables:
+        name = v.name or "_"
+        match v:
+            case ty.TypeVar() if "Vector" in v.classes:
+                bindings[v] = MonoArray(anf.Scalar("f64"), (anf.poly(0),))
+                slots.append(Slot(v, name, f"{name} = f64[{{}}]"))
+            case ty.TypeVar():
+                bindings[v] = anf.Scalar("i64" if v.classes & {"Int", "Bits"} else "f64")
+            case ty.RowVar():
+                bindings[v] = (anf.poly(0),)
+                slots.append(Slot(v, name, f"..{name} = {{}}"))
+            case ty.SizeVar() if v not in decl.opened:
+                bindings[v] = anf.poly(0)
+                slots.append(Slot(v, name, f"{name} = {{}}"))
+    return Request(decl, bindings), slots
 
 
-def _table(rows: list[Row], ways: list[str]) -> None:
+# ---- what is shown ---------------------------------------------------------------------------------------------------
+def _print(name: str, at: str, kind: Kind, replaced: Sequence[str], compared: Comparison, seconds: float) -> None:
+    print(f"`{name}` at {at}: {compared.value:.9g}")
+    if replaced:
+        print(f"  drawn by weights: {', '.join([f'`{r}`' for r in replaced])}")
+    if kind != "normal":
+        print(f"  floats are drawn {_KINDS[kind]}: others it refuses, or its value is not finite")
+    for note in compared.notes:
+        print(f"  {note}")
+    _table(compared.rows)
+    if not abs(compared.value) < float("inf"):
+        print("  the value is not finite: try another `--seed`")
+    for r in compared.wrong:
+        print(f"  `{r.name}`: {_verdict(r)}")
+    if compared.compared < compared.of:
+        print(
+            f"  {compared.compared} of {compared.of} were compared in {seconds:g} s, and all together along a direction"
+        )
+    if not compared.wrong:
+        print(f"  all {compared.compared} derivatives agree")
+
+
+def _table(rows: Sequence[Row]) -> None:
+    if not rows:
+        return
+    ways = list(rows[0].slopes)
     width = max([8, *[len(r.name) for r in rows]])
     print("  " + " ".join(["element".ljust(width), *[w.rjust(16) for w in ways], "difference".rjust(11)]))
     for r in rows:
@@ -218,6 +252,7 @@ def _verdict(r: Row) -> str:
     return "the derivatives disagree; at a kink they may: try another `--seed`"
 
 
+_KINDS = {"positive": "positive", "fractions": "between 0 and 1"}
 _NAMES = {
     "reverse": "reverse mode",
     "forward": "forward mode",

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from dlang import __version__
-from dlang.tools.arguments import Parser
+from dlang.tools.arguments import Parser, add_measures, add_threads, use_threads
 
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 FINE, USER_ERROR, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 70, 130
@@ -50,12 +50,15 @@ def _parser() -> argparse.ArgumentParser:
     backend.add_argument(
         "--backend", choices=("cpu", "interp"), default="cpu", help="native code, or the reference interpreter"
     )
+    add_threads(backend)
     json = Parser(add_help=False)
     json.add_argument("--json", action="store_true", help="messages as JSON on the standard output, one a line")
 
     run = commands.add_parser(
         "run", parents=[backend, json], help="run a program", description="Calls `main`, or runs a file of statements."
     )
+    add_measures(run)
+    run.add_argument("--debug-info", action="store_true", help="compile with lines of the source, for gdb and perf")
     run.add_argument("file", metavar="FILE")
     run.add_argument("options", nargs=argparse.REMAINDER, metavar="--option value", help="the parameters of `main`")
 
@@ -82,10 +85,12 @@ def _parser() -> argparse.ArgumentParser:
         parents=[json],
         help="compare the derivatives of functions, computed in four ways",
         description="Differentiates functions at random arguments: compiled in reverse and forward mode, by the "
-        "reference, and by differences. Without --fn: those that give one float, and those with rules.",
+        "reference, and by differences. Without --fn or --all: those that give one float, and those with rules.",
     )
     gradients.add_argument("file", metavar="FILE")
-    gradients.add_argument("--fn", metavar="NAME", help="only this function")
+    which = gradients.add_mutually_exclusive_group()
+    which.add_argument("--fn", metavar="NAME", help="only this function")
+    which.add_argument("--all", action="store_true", help="every function that takes and gives floats")
     gradients.add_argument("--seed", type=int, default=0, help="of the arguments, 0 unless given")
     gradients.add_argument(
         "--size",
@@ -94,8 +99,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="[NAME=]SIZE",
         help="of all size variables, or of one; 3 if not given",
     )
+    gradients.add_argument("--seconds", type=float, default=20.0, help="for each function; 20 if not given")
 
     commands.add_parser("repl", parents=[backend], help="a conversation: declarations, statements, expressions")
+
+    cache = commands.add_parser(
+        "cache",
+        help="what is kept between runs: how much, where, and to remove it",
+        description="Checked modules and machine code are kept in $DLANG_CACHE, or else in the user's cache directory, "
+        "up to $DLANG_CACHE_SIZE (1G unless set; 0 keeps nothing).",
+    )
+    cache.add_argument("action", nargs="?", choices=("info", "clear", "path"), default="info")
 
     explain = commands.add_parser("explain", help="what a code such as E0301 means, with an example")
     explain.add_argument("code", metavar="CODE")
@@ -103,11 +117,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _dispatch(args: argparse.Namespace) -> int:
+    use_threads(getattr(args, "threads", None))
     match args.command:
         case "run":
+            if args.debug_info:
+                os.environ["DLANG_DEBUG_INFO"] = "1"
+            from dlang.tools.measuring import measures
             from dlang.tools.run import run_file
 
-            return run_file(args.file, args.options, args.backend, args.json)
+            return run_file(args.file, args.options, args.backend, args.json, measures(args))
         case "check":
             from dlang.tools.check import check_files
 
@@ -127,11 +145,15 @@ def _dispatch(args: argparse.Namespace) -> int:
         case "check-grad":
             from dlang.tools.check_grad import check_gradients
 
-            return check_gradients(args.file, args.fn, args.seed, args.size, args.json)
+            return check_gradients(args.file, args.fn, args.all, args.seed, args.size, args.seconds, args.json)
         case "repl":
             from dlang.tools.repl import repl
 
             return repl(args.backend)
+        case "cache":
+            from dlang.tools.cache import manage_cache
+
+            return manage_cache(args.action)
         case _:
             from dlang.tools.explain import explain
 

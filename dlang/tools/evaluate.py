@@ -20,7 +20,7 @@ def evaluate(expression: str, backend: Backend, as_json: bool) -> int:
         if decl is None or errors_of(checked) or any(d.severity == "error" for d in found):
             report([*checked.diagnostics, *found], as_json)
             return 1
-        run(printed(decl), backend)
+        run(checked, printed(decl), backend)
     except DlangError as e:
         report(e.diagnostics, as_json)
         return 1

@@ -10,7 +10,7 @@ weight of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from io import StringIO
@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from dlang.driver import Request, Runner, lower
-from dlang.ir.anf import FLOATS, Array, Atom, Function, Lit, Program, Scalar, Size, Token, Var, poly
+from dlang.ir.anf import FLOATS, Array, Atom, Function, Lit, Program, Scalar, Size, Stop, Token, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.pointwise import Pointwise
-from dlang.ir.traverse import refresh_vars
+from dlang.ir.traverse import named_function, refresh_vars, walk
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
+from dlang.specialize.values import leaves
 
 NDArray = np.ndarray[Any, Any]
 Slopes = list[NDArray]  # for each float argument the gradient, of its shape, as f64
@@ -39,14 +40,37 @@ class Gradients:
     """A function of the IR that gives a float, compiled with its derivatives.
 
     mono: the program as specialised, with derivatives that are not expanded. wrt: the float arguments, among those that
-    are given.
+    are given. fixed: parameters that are `nodiff`.
     """
 
     mono: Program
     function: Function
     wrt: tuple[int, ...]
-    call: Callable[[str, Sequence[Any]], Sequence[Any]]
+    compiled: Callable[[], Runner]
     host: Host
+    fixed: frozenset[Atom] = frozenset()
+
+    def prepare(self) -> None:
+        """Compiles it, if it is not."""
+        self.compiled()
+
+    def call(self, name: str, args: Sequence[Any]) -> Sequence[Any]:
+        return self.compiled().run(name, args)
+
+    def stops(self) -> bool:
+        """Whether a derivative is stopped somewhere in the function (`stop_gradient`)."""
+        names, open, fixed = {self.function.name}, [self.function], set(self.fixed)
+        while open:
+            for let in walk(open.pop().body):
+                if isinstance(let.op, Stop):
+                    if let.op.arg not in fixed:
+                        return True
+                    fixed.update(let.vars)
+                callee = named_function(let.op)
+                if callee is not None and callee not in names:
+                    names.add(callee)
+                    open.append(self.mono.functions[callee])
+        return False
 
     def value(self, args: Sequence[Any]) -> float:
         return float(self.call(self.function.name, _copies(args))[-1])
@@ -66,18 +90,35 @@ class Gradients:
         return self.slopes(Pointwise(self.mono, self.host).run(REVERSE, _copies(args)))
 
     def forward(self, args: Sequence[Any]) -> Slopes:
-        """An element at a time."""
-        return self.each(args, lambda k, at: self.along(args, self.unit(args, k, at)))
+        return self.each(args, lambda k, at: self.forward_at(args, k, at))
+
+    def forward_at(self, args: Sequence[Any], k: int, at: tuple[int, ...]) -> float:
+        """The derivative in an element of argument k."""
+        return self.along(args, self.unit(args, k, at))
 
     def differences(self, args: Sequence[Any]) -> Slopes:
+        return self.each(args, lambda k, at: self.difference_at(args, k, at))
+
+    def difference_at(self, args: Sequence[Any], k: int, at: tuple[int, ...]) -> float:
         """Central differences extrapolated once (Richardson): the error is of fourth order in the step."""
+        step = STEPS[self.dtype(k)]
+        near, far = [self._moved(args, k, at, s) for s in (step, 2 * step)]
+        return (4 * near - far) / 3
 
-        def slope(k: int, at: tuple[int, ...]) -> float:
-            step = STEPS[self.dtype(k)]
-            near, far = [self._moved(args, k, at, s) for s in (step, 2 * step)]
-            return (4 * near - far) / 3
+    def difference_along(self, args: Sequence[Any], direction: Slopes) -> float:
+        """The same along a direction."""
+        step = max([STEPS[self.dtype(k)] for k in self.wrt])
+        near, far = [
+            (self._stepped(args, direction, s) - self._stepped(args, direction, -s)) / (2 * s) for s in (step, 2 * step)
+        ]
+        return (4 * near - far) / 3
 
-        return self.each(args, slope)
+    def _stepped(self, args: Sequence[Any], direction: Slopes, step: float) -> float:
+        moved = list(_copies(args))
+        for k, d in zip(self.wrt, direction, strict=True):
+            there = np.asarray(moved[k], np.float64) + step * d
+            moved[k] = self.typed([there], [k])[0]
+        return self.value(moved)
 
     def _moved(self, args: Sequence[Any], k: int, at: tuple[int, ...], step: float) -> float:
         ends, values = [], []
@@ -107,10 +148,10 @@ class Gradients:
     def slopes(self, results: Sequence[Any]) -> Slopes:
         return [np.asarray(r, np.float64) for r in list(results)[len(results) - len(self.wrt) :]]
 
-    def typed(self, slopes: Slopes) -> list[Any]:
+    def typed(self, slopes: Slopes, wrt: Sequence[int] | None = None) -> list[Any]:
         """Tangents in the dtypes of their arguments."""
         kinds = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
-        out = [s.astype(kinds[self.dtype(k)]) for k, s in zip(self.wrt, slopes, strict=True)]
+        out = [s.astype(kinds[self.dtype(k)]) for k, s in zip(self.wrt if wrt is None else wrt, slopes, strict=True)]
         return [s if s.shape else s[()] for s in out]
 
     def dtype(self, k: int) -> str:
@@ -129,37 +170,50 @@ def given(function: Function) -> tuple[Var, ...]:
 
 
 def gradients(request: Request, verify: bool = False) -> tuple[Gradients, Entry]:
-    """A function that has float parameters and gives some float, with its derivatives in all of them.
+    """A function that has float parameters and gives some float, with its derivatives in all that are not `nodiff`.
 
     It is compiled when it is first called. What it prints is not shown.
     """
     host = Host(StringIO())
     kept: list[tuple[Program, Function]] = []
+    fixed: set[int] = set()
+    held: set[Atom] = set()
 
     def extend(program: Program, entries: Sequence[Entry]) -> tuple[Program, list[str]]:
-        kept.append(with_derivatives(program, program.functions[entries[0].name]))
+        (entry,) = entries
+        function = program.functions[entry.name]
+        pairs = zip(request.decl.params, entry.params, strict=True)
+        held.update(a for p, v in pairs if p.nodiff for a in leaves(v))
+        fixed.update(k for k, p in enumerate(function.params) if p in held)
+        kept.append(with_derivatives(program, function, fixed))
         return kept[0][0], [kept[0][1].name, REVERSE, FORWARD]
 
     program, (entry,) = lower([request], verify=verify, extend=extend)
     mono, function = kept[0]
-    wrt = tuple([k for k, p in enumerate(given(function)) if _float(p)])
+    tokens = sum(isinstance(p.type, Token) for p in function.params)
+    wrt = tuple([k for k, p in enumerate(given(function)) if _float(p) and k + tokens not in fixed])
 
     @cache
     def compiled() -> Runner:
         return Engine(host).compile(program, [function.name, REVERSE, FORWARD])
 
-    return Gradients(mono, function, wrt, lambda name, args: compiled().run(name, args), host), entry
+    return Gradients(mono, function, wrt, compiled, host, frozenset(held)), entry
 
 
-def with_derivatives(program: Program, function: Function) -> tuple[Program, Function]:
-    """The program with the functions `REVERSE` and `FORWARD`, and the function with one float that they are of."""
+def with_derivatives(
+    program: Program, function: Function, fixed: Container[int] = ()
+) -> tuple[Program, Function]:  # fmt: skip
+    """The program with the functions `REVERSE` and `FORWARD`, and the function with one float that they are of.
+
+    fixed: the parameters in which it is not differentiated.
+    """
     made = dict(program.functions)
     floats = [r for r in function.results if _float(r)]
     if len(floats) != 1 or not isinstance(floats[0].type, Scalar) or function.results[-1] is not floats[0]:
         function = made[WEIGHTED] = _weighted(program, function)
     *_, result = function.results
     assert isinstance(result.type, Scalar)
-    wrt = [k for k, p in enumerate(function.params) if _float(p)]
+    wrt = [k for k, p in enumerate(function.params) if _float(p) and k not in fixed]
     b, params = _opened(made, function)
     seeds = [*[None] * (len(function.results) - 1), Lit(1.0, result.type.dtype)]
     made[REVERSE] = b.function(REVERSE, b.vjp(function.name, params, wrt, seeds))

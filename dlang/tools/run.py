@@ -5,19 +5,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, Span, error
-from dlang.driver import Backend, Request, call, check, errors_of, load, lower, nowhere, read_source
+from dlang.driver import Backend, Request, call, check, errors_of, lower, nowhere, read_source, ready
 from dlang.polynomials import Poly
-from dlang.tools.arguments import Parser
+from dlang.tools.arguments import Parser, add_measures, add_threads, use_threads
+from dlang.tools.measuring import Measures, measures, not_by_the_interpreter, show_memory, show_profile
 from dlang.tools.report import report
 from dlang.typecheck import core
 from dlang.typecheck.refinements import substituted
 from dlang.typecheck.types import FLOATS, UNIT, Below, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
 
+if TYPE_CHECKING:
+    from dlang.runtime.profile import Profile
+    from dlang.typecheck.program import Checked
 
-def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool) -> int:
-    """0 if the program ran to its end; 1 if it is wrong or failed."""
+
+def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool, wanted: Measures | None = None) -> int:
+    """0 if the program ran to its end; 1 if it is wrong or failed. wanted: what is to be measured."""
     try:
         checked = check(read_source(path))
         if errors_of(checked):
@@ -25,7 +31,7 @@ def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool)
             return 1
         report(checked.diagnostics, as_json)
         main = checked.module.functions.get("main")
-        options, backend, seed = _own_options(options, main or checked.module.script, backend)
+        options, backend, seed, more = _own_options(options, main or checked.module.script, backend)
         if main is not None and main.kind == "fn":
             start = call_of_main(path, main, options)
         elif checked.module.script is not None:
@@ -34,19 +40,52 @@ def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool)
         else:
             help = ("add `fn main() { … }`; the command `dlc test` runs its `test` blocks",)
             raise error("E0953", f"`{path}` has no `main` and no statements to run", None, help=help)
-        run(printed(start), backend, seed)
+        measured(checked, printed(start), backend, seed, more if wanted is None else wanted.joined(more))
     except DlangError as e:
         report(e.diagnostics, as_json)
         return 1
     return 0
 
 
-def run(start: core.FnDecl, backend: Backend, seed: int = 0) -> None:
+def run(checked: Checked, start: core.FnDecl, backend: Backend, seed: int = 0) -> None:
     """Compiles and calls a function without parameters; random numbers that it draws depend on the seed."""
     from dlang.runtime.host import Host
 
+    runner, face = ready(checked, Request(start), backend, Host())
+    call(runner, face, seed=seed)
+
+
+def measured(checked: Checked, start: core.FnDecl, backend: Backend, seed: int, wanted: Measures) -> None:
+    """Does as `run`, and prints what was to be measured."""
+    if wanted.of_nests:
+        if backend == "interp":
+            raise not_by_the_interpreter()
+        _profiled(start, seed, wanted)
+    elif wanted.memory:
+        from dlang.runtime.usage import memory_use
+
+        with memory_use() as used:
+            run(checked, start, backend, seed)
+        show_memory(used)
+    else:
+        run(checked, start, backend, seed)
+
+
+def _profiled(start: core.FnDecl, seed: int, wanted: Measures) -> None:
+    """A run as code that measures itself; one that is interrupted or fails is shown as far as it went."""
+    from dlang.runtime.engine import Engine
+    from dlang.runtime.host import Host
+    from dlang.runtime.profile import recorded
+
     program, (entry,) = lower([Request(start)])
-    call(load(program, [entry], backend, Host()), entry, seed=seed)
+    runner = Engine(Host(), profile=True).compile(program, [entry.name])
+    profile: Profile | None = None
+    try:
+        with recorded(lambda: [runner]) as profile:
+            call(runner, entry, seed=seed)
+    finally:
+        if profile is not None:
+            show_profile(profile, wanted)
 
 
 def printed(decl: core.FnDecl) -> core.FnDecl:
@@ -62,8 +101,11 @@ def printed(decl: core.FnDecl) -> core.FnDecl:
     return replace(decl, result=UNIT, body=body, effects=effects, variables=(), opened=())
 
 
-def _own_options(options: Sequence[str], start: core.FnDecl | None, backend: Backend) -> tuple[list[str], Backend, int]:
-    """Options that may stand behind the file and are no parameters: `--backend`, and `--seed` of what draws.
+def _own_options(
+    options: Sequence[str], start: core.FnDecl | None, backend: Backend
+) -> tuple[list[str], Backend, int, Measures]:
+    """Options that may stand behind the file and are no parameters: `--backend`, `--threads`, `--seed` of what draws,
+    and those of what is to be measured.
 
     A parameter of `main` with such a name takes the option.
     """
@@ -71,10 +113,15 @@ def _own_options(options: Sequence[str], start: core.FnDecl | None, backend: Bac
     parser = Parser(add_help=False, prog="dlc run")
     if "backend" not in taken:
         parser.add_argument("--backend", choices=("cpu", "interp"))
+    if "threads" not in taken:
+        add_threads(parser)
+    add_measures(parser, frozenset(taken))
     if "seed" not in taken and start is not None and "random" in start.effects:
         parser.add_argument("--seed", type=_integer("i64"))
     known, rest = parser.parse_known_args(options)
-    return rest, getattr(known, "backend", None) or backend, getattr(known, "seed", None) or 0
+    use_threads(getattr(known, "threads", None))
+    seed = getattr(known, "seed", None) or 0
+    return rest, getattr(known, "backend", None) or backend, seed, measures(known)
 
 
 # ---- options are the parameters of main ------------------------------------------------------------------------------

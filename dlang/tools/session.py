@@ -8,7 +8,7 @@ themselves, are kept as the expressions that they come from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,13 +107,10 @@ class Session:
     # ---- declarations ------------------------------------------------------------------------------------------------
     def _parsed(self, source: Source) -> s.Module:
         module, problems = parse(source)
-        if problems and LAST in self.values:
-            again, others = parse(Source(source.path, _with_last(source.text)))
-            if not others:
-                return again
         if problems:
             raise DlangError(problems)
-        return module
+        blanks = list(_blanks(module)) if LAST in self.values else []
+        return parse(Source(source.path, _with_last(source.text, blanks)))[0] if blanks else module
 
     def _module(self) -> Checked:
         if self._checked is None:
@@ -274,12 +271,19 @@ def _key(item: _Declaration) -> tuple[str, str]:
             return "import", ".".join(item.path) + f" {item.alias or ''} {bool(item.names)}"
 
 
-def _with_last(text: str) -> str:
-    """The text in which every `_` that is a word is the name of the last value."""
+def _blanks(module: s.Module) -> Iterator[int]:
+    """Where `_` stands as a value; on the left of `=` it drops a part."""
+    targets = {n for a in walk(*module.items) if isinstance(a, s.Assign) for n in walk(a.target)}
+    for n in walk(*module.items):
+        if isinstance(n, s.Name) and n.name == "_" and n not in targets:
+            yield n.span.start
+
+
+def _with_last(text: str, places: Iterable[int]) -> str:
+    """The text in which `_` at some places is the name of the last value."""
     out = list(text)
-    for token in tokenize(text):
-        if token.kind == "_":
-            out[token.start] = LAST
+    for place in places:
+        out[place] = LAST
     return "".join(out)
 
 

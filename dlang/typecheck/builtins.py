@@ -13,10 +13,10 @@ from dlang.typecheck import expressions as expr
 from dlang.typecheck.context import Checker
 from dlang.typecheck.operators import float_leaves, scalar_of, split
 from dlang.typecheck.printing import show
-from dlang.typecheck.schemes import Instantiated, Scheme, instantiate
+from dlang.typecheck.schemes import Instantiated, instantiate
 from dlang.typecheck.scope import FnEntry, Scope
 from dlang.typecheck.sizes import product
-from dlang.typecheck.state import Reason
+from dlang.typecheck.state import Reason, Scheme
 from dlang.typecheck.terms import BOOL, F64, STR, array, number
 from dlang.typecheck.types import (
     DTYPES,

@@ -8,16 +8,11 @@ mention the declaration as it is now.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from dlang.diagnostics import Diagnostic
-from dlang.grammar import syntax as s
-from dlang.grammar.parser import Parts
+from dlang.grammar.parts import Parts
 from dlang.typecheck import core
-from dlang.typecheck.groups import mentioned, reached
-from dlang.typecheck.interfaces import interface
 from dlang.typecheck.scope import FnEntry, ModuleTable, TypeEntry
 from dlang.typecheck.stored import Modules
 from dlang.typecheck.types import DataDecl, Variant
@@ -86,60 +81,3 @@ class Cache:
         for table in (self.groups, self.blocks, self.types):
             for key in [k for k in table if k not in self.used]:
                 del table[key]
-
-
-class Keys:
-    """The digests of the parts of one module."""
-
-    def __init__(self, module: s.Module, outside: str) -> None:
-        types = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias | s.Import)]
-        functions = {i.name: i for i in module.items if isinstance(i, s.Fn | s.Const | s.Extern)}
-        sizes = reached({n for t in types for n in mentioned(functions, t)}, functions)
-        self.types = combined([outside, *map(text_of, types), *[text_of(functions[n]) for n in sorted(sizes)]])
-        self.interfaces: dict[str, str] = {}
-
-    def group(self, table: ModuleTable, group: list[str]) -> str:
-        """The digest of a group; the interfaces of those before it are known, others count by their text alone."""
-        parts = [self.types]
-        for name in group:
-            parts += self.of_item(table, table.functions[name])
-        return combined(parts)
-
-    def checked(self, table: ModuleTable, group: list[str]) -> None:
-        """The interfaces of a group are known from now on."""
-        for name in group:
-            entry = table.entries.get(name)
-            if isinstance(entry, FnEntry):
-                self.interfaces[name] = combined([interface(entry, table.integers.get(name))])
-
-    def block(self, table: ModuleTable, item: s.Test) -> str:
-        return combined([self.types, *self.of_item(table, item)])
-
-    def of_item(self, table: ModuleTable, item: s.Item) -> list[str]:
-        used = sorted(mentioned(table.functions, item))
-        return [text_of(item), *(self.dependency(table, n) for n in used)]
-
-    def dependency(self, table: ModuleTable, name: str) -> str:
-        known = self.interfaces.get(name)
-        return known if known is not None else text_of(table.functions[name])
-
-
-def uses_of(table: ModuleTable, items: Iterable[s.Item]) -> Uses:
-    """What items mention of the functions of their module, as far as these have been checked."""
-    names = {n for item in items for n in mentioned(table.functions, item)}
-    return {n: e.decl for n in names if isinstance(e := table.entries.get(n), FnEntry)}
-
-
-def moved(uses: Uses, now: Uses) -> dict[core.FnDecl, core.FnDecl]:
-    """The declarations that have been checked again since, and what they are now."""
-    return {old: now[n] for n, old in uses.items() if n in now and now[n] is not old}
-
-
-def text_of(item: s.Item) -> str:
-    """The text of an item, and which source it has: the same text elsewhere has other spans."""
-    source, start, end, _ = item.span
-    return f"{source.path} {source.number} {start} {source.text[start:end]}"
-
-
-def combined(parts: list[str]) -> str:
-    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -11,9 +11,9 @@ from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.patterns import data_type
 from dlang.typecheck.printing import show
-from dlang.typecheck.schemes import Instantiated, Scheme, instantiate
+from dlang.typecheck.schemes import Instantiated, instantiate
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, Scope
-from dlang.typecheck.state import Term
+from dlang.typecheck.state import Scheme, Term
 from dlang.typecheck.terms import I64, of_var, opened_in, substitute, substitute_size
 from dlang.typecheck.types import (
     MISTAKE,

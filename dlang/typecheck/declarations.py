@@ -18,9 +18,9 @@ from dlang.typecheck.finish import finished
 from dlang.typecheck.foreign import foreign_body, problems
 from dlang.typecheck.functions import Body, Signature
 from dlang.typecheck.indices import prove_indices
-from dlang.typecheck.schemes import Member, Scheme, default_rest, generalise
+from dlang.typecheck.schemes import Member, default_rest, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, LocalEntry, ModuleTable, Scope
-from dlang.typecheck.state import Inference
+from dlang.typecheck.state import Inference, Scheme
 from dlang.typecheck.terms import of_var, variable_of, variables
 from dlang.typecheck.types import MISTAKE, UNIT, Below, RowVar, Size, Type, TypeCon, TypeFn, TypeTuple, TypeVar
 

@@ -27,6 +27,7 @@ from dlang.typecheck.joins import Join
 from dlang.typecheck.limits import within_axes
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.operators import COMPARISONS, has_axes
+from dlang.typecheck.parameters import apart_from_sizes, named_once
 from dlang.typecheck.printing import show
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope
 from dlang.typecheck.state import Reason, Term
@@ -119,7 +120,14 @@ def hole(cx: Checker, scope: Scope, e: s.Hole) -> core.Expr:
     return core.Fail(MISTAKE, e.span, core.Literal(STR, e.span, "a syntax error"))
 
 
+def no_value(span: Span) -> DlangError:
+    help = ("`_` stands in patterns and sizes, and where an assignment drops a part: `(x, _) = e`",)
+    return error("E0101", "expected an expression, found `_`", span, help=help)
+
+
 def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
+    if e.name == "_":
+        raise no_value(e.span)
     if e.name[0].isupper():
         return calls.constructor_value(cx, e)
     entry = cx.find(scope, e.name) if (found := scope.find(e.name)) is None else found
@@ -365,20 +373,26 @@ def lambda_parts(
     annotator = Annotator(cx, scope, rigid=False, what="a parameter of this function")
     params: list[core.Local] = []
     lets: list[core.Statement] = []
+    written: list[Type] = []
+    named_once(e.parameters)
     known = given if len(given) == len(e.parameters) else (None,) * len(e.parameters)
     for p, from_around in zip(e.parameters, known, strict=True):
         if p.default is not None:
             help = ("a local `fn` may have defaults",)
             raise error("E0307", "a parameter of a lambda has no default", p.default.span, help=help)
         t, asked = (from_around or cx.st.type_var(), None) if p.type is None else annotator.refined_type(p.type)
+        if p.type is not None:
+            written.append(t)
         local, let = patterns.parameter(cx, inner, p, t)
         local.refinement = asked
         params.append(local)
         lets += let
+    apart_from_sizes(e.parameters, variables(*written), is_lambda=True)
     inner.types.update(annotator.names)
     if e.result is not None:
         annotator.unknown = {}
         want = annotator.type(e.result)
+        apart_from_sizes(e.parameters, variables(want), is_lambda=True)
         unknown = tuple(annotator.unknown.values())
         inner.function.result, inner.function.unknown = want, unknown
         body = check(cx, inner, e.body, want, unknown, "the result: ")

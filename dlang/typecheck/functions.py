@@ -12,8 +12,10 @@ from dlang.typecheck import expressions as expr
 from dlang.typecheck.annotations import Annotator, check_class, known_effects
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean
-from dlang.typecheck.schemes import Member, Scheme, generalise
+from dlang.typecheck.parameters import apart_from_sizes, is_size_type, named_once
+from dlang.typecheck.schemes import Member, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, Scope
+from dlang.typecheck.state import Scheme
 from dlang.typecheck.terms import free, of_var, variable_of, variables
 from dlang.typecheck.types import DTYPES, Refinement, Size, SizeVar, Type, TypeFn, TypeVar, Var
 
@@ -38,10 +40,6 @@ class Signature:
     promised: Refinement | None = None
 
 
-def is_size_type(t: s.TypeExpr | None) -> bool:
-    return isinstance(t, s.TypeName) and t.name == "size" and not t.arguments
-
-
 def signature(
     cx: Checker,
     scope: Scope,
@@ -60,15 +58,12 @@ def signature(
             classes = check_class(b.cls, b.span)
             v = TypeVar(st.level, b.name, rigid=True, classes=classes, atomic=bool(classes - {"Vector"}))
             annotator.names[b.name] = v
-        seen: set[str] = set()
+        named_once(parameters)
         for p in parameters:
             if isinstance(p.pattern, s.PatternName):
                 if p.pattern.name in DTYPES and isinstance(p.type, s.TypeName):
                     help = (f"write `{p.type.name}: {p.pattern.name}`",)
                     raise error("E0115", "a parameter is written with its name in front of its type", p.span, help=help)
-                if p.pattern.name in seen:
-                    raise error("E0202", f"two parameters are named `{p.pattern.name}`", p.pattern.span)
-                seen.add(p.pattern.name)
                 if is_size_type(p.type):
                     origin = Note(f"the parameter `{p.pattern.name}: size` of `{name}`", p.span)
                     annotator.names[p.pattern.name] = SizeVar(st.level, p.pattern.name, rigid=True, origin=origin)
@@ -90,6 +85,7 @@ def signature(
         known = variables(*types, *(x for x in sizes if x is not None))
         for p, refinement in zip(parameters, asked, strict=True):
             determined(refinement, known, st.level, p.span)
+        apart_from_sizes(parameters, known)
         unknown: dict[str, SizeVar] = {}
         effects: tuple[str, ...] | None = None
         out: Type

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import dlang
 from dlang.diagnostics import Span, error
-from dlang.typecheck import elsewhere
-from dlang.typecheck.messages import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,9 @@ class Finder:
 
     def instead_of(self, path: tuple[str, ...], importing: Path) -> tuple[str, ...]:
         """What to write for a module that isn't there."""
+        from dlang.typecheck import elsewhere
+        from dlang.typecheck.messages import did_you_mean
+
         name = ".".join(path)
         other = elsewhere.of_module(name)
         if other is not None:

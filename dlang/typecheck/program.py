@@ -5,36 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
-from dlang.grammar import syntax as s
-from dlang.grammar.parser import no_collection, parse, parse_expression, parse_signature
-from dlang.typecheck import builtins, core, datatypes, declarations
-from dlang.typecheck.cache import (
-    Cache,
-    CachedBlock,
-    CachedGroup,
-    CachedModule,
-    CachedTypes,
-    Keys,
-    combined,
-    moved,
-    uses_of,
-)
-from dlang.typecheck.cascades import bind_missing, of_mistakes, outside_of_script, without_cascades
-from dlang.typecheck.foreign import PRIMITIVE, Primitive, given_by
-from dlang.typecheck.groups import dependency_groups
+from dlang.collection import no_collection
+from dlang.diagnostics import Diagnostic, Source, Span, error
+from dlang.typecheck import core
+from dlang.typecheck.cache import Cache, CachedModule
 from dlang.typecheck.limits import room
-from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.modules import Finder, read
-from dlang.typecheck.relink import relinked, relinked_block
-from dlang.typecheck.schemes import Scheme
-from dlang.typecheck.schemes import scheme_text as text_of_scheme
-from dlang.typecheck.scope import BuiltinEntry, Entry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
+from dlang.typecheck.scope import BuiltinEntry, Entry, FnEntry, ModuleTable, TypeEntry
+from dlang.typecheck.state import Scheme
 from dlang.typecheck.stored import keep, recall
-from dlang.typecheck.types import UNIT, DataDecl, SizeVar, Variant
+from dlang.typecheck.types import UNIT, DataDecl, Variant
 
-_STATEMENTS = (s.Let, s.Var, s.Assign, s.While, s.For, s.Break, s.Continue, s.Return, s.Assert)
+if TYPE_CHECKING:
+    from dlang.grammar import syntax as s
+    from dlang.typecheck.foreign import Primitive
+    from dlang.typecheck.keys import Keys
 
 
 @dataclass(slots=True)
@@ -66,6 +53,8 @@ class Program:
 
     # ---- names -------------------------------------------------------------------------------------------------------
     def value(self, table: ModuleTable, name: str) -> Entry | None:
+        from dlang.typecheck import builtins
+
         found = table.entries.get(name)
         if found is not None:
             return found
@@ -92,7 +81,9 @@ class Program:
 
     def constant(self, table: ModuleTable, name: str) -> FnEntry | None:
         """The entry of a `const`."""
-        if isinstance(table.functions.get(name), s.Const) or name in table.entries:
+        from dlang.grammar.syntax import Const
+
+        if isinstance(table.functions.get(name), Const) or name in table.entries:
             found = self.value(table, name)
             if isinstance(found, FnEntry) and found.decl.kind == "const":
                 return found
@@ -104,6 +95,8 @@ class Program:
         return self.cache.builtins[name]
 
     def value_names(self, table: ModuleTable) -> list[str]:
+        from dlang.typecheck import builtins
+
         return [*table.functions, *table.entries, *self.the_prelude().functions, *builtins.names()]
 
     def type_names(self, table: ModuleTable) -> list[str]:
@@ -133,13 +126,23 @@ class Program:
             if (found := recall(self, source.path, "prelude", text)) is not None:
                 self.prelude = self.cache.prelude = found
                 return found
+            from dlang.grammar.parser import parse
+            from dlang.typecheck.checking import declare
+
             module, problems = parse(source, self.cache.parts)
             self.diagnostics += problems
             self.prelude = ModuleTable("prelude", source.path, core.CoreModule("prelude", source.path), key=text)
             self.tables["prelude"] = self.cache.prelude = self.prelude
-            self.declare(self.prelude, module)
+            declare(self, self.prelude, module)
             self.checked.append((self.prelude, module))
         return self.prelude
+
+    def check_group(self, table: ModuleTable, name: str) -> None:
+        """Checks the functions of a group, unless that is done."""
+        if (table, name) not in self.done:
+            from dlang.typecheck.checking import check_group
+
+            check_group(self, table, name)
 
     # ---- modules -----------------------------------------------------------------------------------------------------
     def load(self, path: Path, name: str, at: Span) -> ModuleTable:
@@ -163,7 +166,7 @@ class Program:
             self.diagnostics += kept.diagnostics
             return kept.table
         before = len(self.diagnostics)
-        table = recall(self, key, name, text) or self.check_module(Source(key, text), name)
+        table = recall(self, key, name, text) or _check_module(self, Source(key, text), name, {})
         own = [d for d in self.diagnostics[before:] if d.span is not None and d.span.source.path == key]
         self.cache.modules[key] = CachedModule(text, table.imports, table, own)
         return table
@@ -182,227 +185,6 @@ class Program:
                 self.group_of[(table, name)] = group
                 if name in table.core.functions:
                     self.done.add((table, name))
-
-    def check_module(self, source: Source, name: str, given: Mapping[str, FnEntry] | None = None) -> ModuleTable:
-        """The module of a text; `given`: names that it has beside its own."""
-        module, problems = parse(source, self.cache.parts)
-        return self.check_items(module, problems, name, given or {})
-
-    def check_items(
-        self, module: s.Module, problems: list[Diagnostic], name: str, given: Mapping[str, Entry]
-    ) -> ModuleTable:
-        self.the_prelude()
-        source = module.source
-        self.diagnostics += problems
-        if name in self.tables:
-            name = f"{name}.{len(self.tables)}"  # another file with the same name
-        table = ModuleTable(name, source.path, core.CoreModule(name, source.path), broken=bool(problems))
-        table.entries.update(given)
-        self.tables[name] = table
-        self.loading.append(source.path)
-        try:
-            self.declare(table, module)
-            for group in table.groups:
-                self.check_group(table, group[0])
-            self.check_rest(table, module)
-            self.diagnostics = without_cascades(self.diagnostics, module, problems)
-            self.checked.append((table, module))
-        finally:
-            self.loading.pop()
-        return table
-
-    def primitives(self, given: Sequence[Primitive]) -> dict[str, FnEntry]:
-        """The names of functions of Python; a mistake in a signature is a diagnostic with a place in it."""
-        found: dict[str, FnEntry] = {}
-        for primitive in given:
-            module, problems = parse_signature(primitive.signature, PRIMITIVE)
-            table = self.check_items(module, problems, "primitives", {})
-            for name, entry in table.entries.items():
-                if not isinstance(entry, FnEntry) or entry.decl.kind != "extern" or entry.decl.body is None:
-                    continue
-                if name in found:
-                    self.twice(name, entry.decl.span, found[name].decl.span)
-                given_by(entry.decl, primitive.function)
-                found[name] = entry
-        return found
-
-    def twice(self, name: str, span: Span, first: Span) -> None:
-        """Reports a second definition."""
-        notes = (Note("the first definition is here", first),)
-        message = f"`{name}` is defined twice"
-        self.diagnostics.append(Diagnostic("E0202", message, span, "defined again here", notes))
-
-    def declare(self, table: ModuleTable, module: s.Module) -> None:
-        """Imports, the names of functions, and types; these may mention constants, which are checked before them."""
-        cx = declarations.checker(self, table)
-        for item in module.items:
-            if isinstance(item, s.Import) and all(item.path) and item.path:
-                try:
-                    self.imported(table, item)
-                except DlangError as problem:
-                    self.diagnostics += problem.diagnostics
-                    bind_missing(table, item)
-        prelude = self.the_prelude()
-        outside = combined([prelude.key, table.name, *(key for _, _, key in table.imports)])
-        keys = self.keys[table] = Keys(module, outside)
-        if table is not prelude:
-            table.key = combined([outside, module.source.text])
-        for item in module.items:
-            if isinstance(item, s.Fn | s.Const | s.Extern):
-                if item.name in table.functions:
-                    self.twice(item.name, item.name_span, table.functions[item.name].name_span)
-                    continue
-                table.functions[item.name] = item
-                table.entries.pop(item.name, None)
-        table.groups = dependency_groups(table.functions)
-        for group in table.groups:
-            for name in group:
-                self.group_of[(table, name)] = group
-        kept = self.cache.types.get(keys.types)
-        if kept is None:
-            written = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias)]
-            kinds = {n: kinds_of(t) for n, t in ({} if table is prelude else prelude.types | table.types).items()}
-            for name, circle in datatypes.circular(table, written):
-                cx.report(circle)
-                span = table.functions[name].name_span
-                declarations.register(table, name, declarations.any_entry(name, table.name, span, None))
-                table.integers[name] = 1  # any number will do: the program has been refused
-                self.done.add((table, name))
-            for name, entry in table.entries.items():
-                if isinstance(entry, ModuleEntry):
-                    kinds |= {f"{name}.{n}": kinds_of(t) for n, t in entry.table.types.items()}
-            datatypes.declare(cx, table, written, kinds)
-            kept = CachedTypes(table.types, table.constructors, table.core.types, cx.st.diagnostics)
-            self.cache.types[keys.types] = kept
-        else:
-            self.cache.hits += 1
-            table.types, table.constructors, table.core.types = kept.types, kept.constructors, kept.declared
-        self.cache.used.add(keys.types)
-        self.diagnostics += kept.diagnostics
-
-    def imported(self, table: ModuleTable, item: s.Import) -> None:
-        name = ".".join(item.path)
-        path = self.finder.find(item.path, Path(table.path))
-        if path is None:
-            raise error(
-                "E0203",
-                f"there is no module `{name}`",
-                item.span,
-                notes=tuple(Note(f"looked for {p}") for p in self.finder.places(item.path, Path(table.path))),
-                help=self.finder.instead_of(item.path, Path(table.path)),
-            )
-        other = self.load(path, name, item.span)
-        table.imports = (*table.imports, (other.path, other.name, other.key))
-        if other.is_script:
-            raise error("E0203", f"`{name}` is a script of statements and can't be imported", item.span)
-        if item.names is None:
-            table.entries[item.alias or item.path[-1]] = ModuleEntry(other, item.span)
-            return
-        for n in item.names:
-            if not isinstance(n, s.Name):  # a syntax error that has been reported
-                continue
-            if n.name.startswith("_"):
-                raise error("E0205", f"`{n.name}` is private to the module `{name}`", n.span)
-            self.import_name(table, other, n)
-
-    def import_name(self, table: ModuleTable, other: ModuleTable, n: s.Name) -> None:
-        if n.name[0].isupper():
-            if n.name not in other.types and n.name not in other.constructors:
-                raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
-                            help=did_you_mean(n.name, list(other.types)))  # fmt: skip
-            if n.name in other.types:
-                entry = other.types[n.name]
-                table.types[n.name] = entry
-                if isinstance(entry, DataDecl):
-                    for v in entry.variants:
-                        table.constructors[v.name] = (entry, v)
-            if n.name in other.constructors:
-                table.constructors[n.name] = other.constructors[n.name]
-            return
-        if n.name not in other.functions:
-            raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
-                        help=did_you_mean(n.name, [f for f in other.functions if not f.startswith("_")]))  # fmt: skip
-        found = self.value(other, n.name)
-        if found is not None:
-            table.entries[n.name] = found
-
-    # ---- groups ------------------------------------------------------------------------------------------------------
-    def check_group(self, table: ModuleTable, name: str) -> None:
-        if (table, name) in self.done:
-            return
-        group = self.group_of[(table, name)]
-        self.done.update((table, n) for n in group)
-        keys = self.keys.get(table)
-        items = [table.functions[n] for n in group]
-        key = keys.group(table, group) if keys is not None else ""
-        kept = self.cache.groups.get(key)
-        if kept is None:
-            self.cache.checked += group
-            problems = declarations.check_functions(self, table, group)
-            entries = {n: e for n in group if isinstance(e := table.entries.get(n), FnEntry)}
-            integers = {n: table.integers[n] for n in group if n in table.integers}
-            kept = CachedGroup(entries, integers, problems, uses_of(table, items))
-            if key and not problems:  # what a message suggests may depend on any name
-                self.cache.groups[key] = kept
-        else:
-            self.cache.hits += 1
-            now = uses_of(table, items)
-            if to := moved(kept.uses, now):
-                kept = replace(kept, entries=relinked(kept.entries, to), uses=now)
-                self.cache.groups[key] = kept
-            for n, entry in kept.entries.items():
-                declarations.register(table, n, entry)
-            table.integers.update(kept.integers)
-        if keys is not None:
-            keys.checked(table, group)
-        self.cache.used.add(key)
-        self.diagnostics += kept.diagnostics
-
-    def check_rest(self, table: ModuleTable, module: s.Module) -> None:
-        """Rules, tests and the script."""
-        statements: list[s.Statement] = []
-        for decl in table.core.functions.values():
-            decl.rules.clear()  # of the check before
-        for item in module.items:
-            match item:
-                case s.Rule():
-                    self.diagnostics += declarations.check_rule(self, table, item)
-                case s.Test():
-                    decl, problems = self.check_test(table, item)
-                    table.core.tests.append(decl)
-                    self.diagnostics += problems
-                case s.Fn() | s.Struct() | s.Enum() | s.Alias() | s.Const() | s.Import() | s.Extern():
-                    pass
-                case _:
-                    statements.append(item)
-        if statements:
-            table.is_script = True
-            patterns = [d.pattern for d in statements if isinstance(d, s.Let | s.Var)]
-            variables = {p.name for p in patterns if isinstance(p, s.PatternName)}
-            self.diagnostics = [outside_of_script(d, variables) for d in self.diagnostics]
-            span = statements[0].span.to(statements[-1].span)
-            block = s.Block(span, tuple(statements))
-            table.core.script, problems = declarations.check_block(self, table, "script", "script", block, span)
-            self.diagnostics += problems
-
-    def check_test(self, table: ModuleTable, item: s.Test) -> tuple[core.FnDecl, list[Diagnostic]]:
-        key = self.keys[table].block(table, item)
-        self.cache.used.add(key)
-        uses = uses_of(table, [item])
-        kept = self.cache.blocks.get(key)
-        if kept is None:
-            self.cache.checked.append(item.name)
-            kept = CachedBlock(*declarations.check_block(self, table, item.name, "test", item.body, item.span), uses)
-        else:
-            self.cache.hits += 1
-            if to := moved(kept.uses, uses):
-                kept = CachedBlock(relinked_block(kept.decl, to), kept.diagnostics, uses)
-        self.cache.blocks[key] = kept
-        return kept.decl, kept.diagnostics
-
-
-def kinds_of(t: TypeEntry) -> list[str]:
-    return ["size" if isinstance(p, SizeVar) else "type" for p in t.params]
 
 
 # ---- public ----------------------------------------------------------------------------------------------------------
@@ -423,19 +205,37 @@ def check_source(
     cache = cache if cache is not None else Cache()
     cache.begin()
     program = Program(Finder(tuple(Path(p) for p in search_path)), cache, backwards)
-    given = program.primitives(primitives)
+    given: Mapping[str, FnEntry] = {}
+    if primitives:
+        from dlang.typecheck.checking import primitives_of
+
+        given = primitives_of(program, primitives)
     name = name or Path(source.path).stem
     with room(), no_collection():
         kept = recall(program, source.path, name, source.text) if alone else None
-        table = kept or program.check_module(source, name, given)
+        table = kept or _check_module(program, source, name, given)
         keep(program, [c for c in program.checked if alone or c[0] is not table])
     for own in given.keys() & table.functions.keys():
-        program.twice(own, table.functions[own].name_span, given[own].decl.span)
+        from dlang.typecheck.checking import twice
+
+        twice(program, own, table.functions[own].name_span, given[own].decl.span)
     cache.end()
-    found = [d for d in dict.fromkeys(program.diagnostics) if not of_mistakes(d)]
+    found = _worth_saying(program.diagnostics) if program.diagnostics else []
     order = sorted(found, key=lambda d: position(d, source))
     modules = {t.name: t.core for t in program.tables.values()}
     return Checked(table.core, modules, order, program, table)
+
+
+def _check_module(program: Program, source: Source, name: str, given: Mapping[str, FnEntry]) -> ModuleTable:
+    from dlang.typecheck.checking import check_module  # what is kept needs no checker
+
+    return check_module(program, source, name, given)
+
+
+def _worth_saying(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    from dlang.typecheck.cascades import of_mistakes
+
+    return [d for d in dict.fromkeys(diagnostics) if not of_mistakes(d)]
 
 
 def position(d: Diagnostic, main: Source) -> tuple[bool, str, int]:
@@ -451,6 +251,9 @@ def check_file(path: Path | str, search_path: Sequence[Path | str] = (), *, cach
 
 def check_expression(checked: Checked, source: Source) -> tuple[core.FnDecl | None, list[Diagnostic]]:
     """An expression in the scope of a checked module, as a function without parameters."""
+    from dlang.grammar.parser import parse_expression
+    from dlang.typecheck import declarations
+
     e, problems = parse_expression(source)
     if e is None or problems:
         return None, problems
@@ -467,8 +270,11 @@ def check_function(
     types, values: more structs and functions that it may name. trusted: its arguments have been found to be the
     indices that functions of the module ask for.
     """
+    from dlang.grammar.parser import parse
+    from dlang.grammar.syntax import Fn
+
     module, problems = parse(source)
-    if problems or len(module.items) != 1 or not isinstance(module.items[0], s.Fn):
+    if problems or len(module.items) != 1 or not isinstance(module.items[0], Fn):
         return None, problems
     return check_item(checked, module.items[0], types, values, trusted=trusted)
 
@@ -478,6 +284,8 @@ def check_item(
     *, trusted: bool = False,
 ) -> tuple[core.FnDecl | None, list[Diagnostic]]:  # fmt: skip
     """As `check_function`, of a function that is parsed already."""
+    from dlang.typecheck.declarations import check_functions
+
     table = checked.table
     scratch = replace(
         table,
@@ -487,16 +295,19 @@ def check_item(
         types=table.types | {t.name: t for t in types},
     )
     with room():
-        found = declarations.check_functions(checked.program, scratch, [item.name], trusted=trusted)
+        found = check_functions(checked.program, scratch, [item.name], trusted=trusted)
     entry = scratch.entries[item.name]
     return (entry.decl if isinstance(entry, FnEntry) and not found else None), found
 
 
 def scheme_text(decl: core.FnDecl, *, constraints: bool = False) -> str:
     """The type of a function, as hover texts show it; with `constraints` also what is still pending."""
-    sizes = tuple(declarations.size_of_param(p.local) for p in decl.params)
+    from dlang.typecheck import schemes
+    from dlang.typecheck.declarations import size_of_param
+
+    sizes = tuple(size_of_param(p.local) for p in decl.params)
     params = tuple(p.local.type for p in decl.params)
     result = decl.result if decl.result is not None else UNIT
     asked = tuple(p.local.refinement for p in decl.params)
     scheme = Scheme(params, result, sizes, decl.variables, decl.opened, decl.constraints, asked, decl.refinement)
-    return text_of_scheme(scheme, constraints=constraints, effects=decl.effects)
+    return schemes.scheme_text(scheme, constraints=constraints, effects=decl.effects)

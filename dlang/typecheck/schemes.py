@@ -10,7 +10,7 @@ from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import written
 from dlang.typecheck.sizes import unify_size
-from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Term
+from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Scheme, Term
 from dlang.typecheck.terms import (
     F64,
     I64,
@@ -24,7 +24,6 @@ from dlang.typecheck.terms import (
 )
 from dlang.typecheck.types import (
     UNIT,
-    Refinement,
     RowVar,
     Shape,
     Size,
@@ -42,27 +41,6 @@ from dlang.typecheck.types import (
 from dlang.typecheck.unify import unify
 
 Instance = tuple[tuple[Var, Term], ...]
-
-
-@dataclass(slots=True)
-class Scheme:
-    """For all `variables` with `constraints`: a function from `params` to `result`.
-
-    sizes: for each parameter of type `size` the size that it stands for. opened: fresh at every use. asked, promised:
-    what `Idx` says of the parameters and of the result, for hover texts.
-    """
-
-    params: tuple[Type, ...]
-    result: Type
-    sizes: tuple[Size | None, ...] = ()
-    variables: tuple[Var, ...] = ()
-    opened: tuple[SizeVar, ...] = ()
-    constraints: tuple[Constraint, ...] = ()
-    asked: tuple[Refinement | None, ...] = ()
-    promised: Refinement | None = None
-
-    def size_of(self, position: int) -> Size | None:
-        return self.sizes[position] if position < len(self.sizes) else None
 
 
 @dataclass(slots=True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Span
-from dlang.grammar import syntax
 from dlang.typecheck import core
-from dlang.typecheck.schemes import Scheme
+from dlang.typecheck.state import Scheme
 from dlang.typecheck.types import DataDecl, Refinement, Size, SizeVar, Type, Var, Variant
+
+if TYPE_CHECKING:
+    from dlang.grammar import syntax
 
 
 @dataclass(eq=False, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.polynomials import Poly
-from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeVar, Var
+from dlang.typecheck.types import Refinement, RowVar, Shape, Size, SizeVar, Type, TypeVar, Var
 
 Term = Type | Size | Shape
 
@@ -42,6 +42,27 @@ class Constraint:
 
 EACH_CALL = "each call gives a size of its own"
 NO_OPERAND = "a function is no operand"
+
+
+@dataclass(slots=True)
+class Scheme:
+    """For all `variables` with `constraints`: a function from `params` to `result`.
+
+    sizes: for each parameter of type `size` the size that it stands for. opened: fresh at every use. asked, promised:
+    what `Idx` says of the parameters and of the result, for hover texts.
+    """
+
+    params: tuple[Type, ...]
+    result: Type
+    sizes: tuple[Size | None, ...] = ()
+    variables: tuple[Var, ...] = ()
+    opened: tuple[SizeVar, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    asked: tuple[Refinement | None, ...] = ()
+    promised: Refinement | None = None
+
+    def size_of(self, position: int) -> Size | None:
+        return self.sizes[position] if position < len(self.sizes) else None
 
 
 class Mismatch(Exception):

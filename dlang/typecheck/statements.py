@@ -238,8 +238,10 @@ def declare(cx: Checker, scope: Scope, e: s.Var) -> core.Statement:
 
 # ---- assignment ------------------------------------------------------------------------------------------------------
 def assign(cx: Checker, scope: Scope, e: s.Assign) -> list[core.Statement]:
+    if e.operator is None and is_blank(e.target):
+        return [core.Let(core.Wildcard(), expr.infer(cx, scope, e.value), (), e.span)]
     if isinstance(e.target, s.Tuple):
-        if e.operator is not None or any(isinstance(t, s.Tuple) for t in e.target.items):
+        if e.operator is not None or any(isinstance(t, s.Tuple) or is_blank(t) for t in e.target.items):
             return assign_parts(cx, scope, e)
         targets = [place(cx, scope, t) for t in e.target.items]
         value = expr.infer(cx, scope, e.value)
@@ -288,6 +290,8 @@ def assign_part(
         cx.expect(TypeTuple(types), t, e.value.span, "the assignment: ")
         made = [assign_part(cx, scope, i, e, resolve(x)) for i, x in zip(target.items, types, strict=True)]
         return core.TuplePattern(tuple([p for p, _ in made])), [x for _, some in made for x in some]
+    if e.operator is None and is_blank(target):
+        return core.Wildcard(), []
     to = place(cx, scope, target)
     local = given or core.Local("part", t, False, None, e.value.span)
     if e.operator is None:
@@ -299,6 +303,11 @@ def assign_part(
     return core.Bind(local), [core.Assign(to, e.operator, core.Ref(t, e.value.span, local), e.span)]
 
 
+def is_blank(target: s.Expr) -> bool:
+    """Whether what would be assigned here is dropped."""
+    return isinstance(target, s.Name) and target.name == "_"
+
+
 def unknown_sizes(scope: Scope, target: core.Place) -> tuple[SizeVar, ...]:
     """The sizes `?` of a `var` that is assigned as a whole: each assignment gives them anew."""
     entry = scope.find(target.local.name)
@@ -308,6 +317,8 @@ def unknown_sizes(scope: Scope, target: core.Place) -> tuple[SizeVar, ...]:
 def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
     """The part of a `var` that an assignment changes."""
     match e:
+        case s.Name(span, "_"):
+            raise expr.no_value(span)
         case s.Name(span, name):
             entry = scope.find(name)
             if not isinstance(entry, LocalEntry):

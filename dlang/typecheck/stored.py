@@ -9,19 +9,19 @@ import of it finds now.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dlang.cache.compiler import identity, is_unchanged
 from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import Store, digest, user_store
 from dlang.diagnostics import DlangError, Source, Span
-from dlang.grammar import syntax as s
 from dlang.typecheck.scope import ModuleTable
 from dlang.typecheck.types import Floor, RowVar, SizeVar, TypeVar, intern_floor, serials
 
 if TYPE_CHECKING:
+    from dlang.grammar import syntax as s
     from dlang.typecheck.program import Program
 
 KIND = "module"
@@ -100,9 +100,13 @@ class Modules:
         for record, objects in self.objects.items():
             known |= {id(o): Elsewhere(record, n) for n, o in enumerate(objects)}
         try:
-            data, objects = dump(table, lambda o: known.get(id(o)))
+            kept = replace(
+                table, functions=cast(Any, dict.fromkeys(table.functions))
+            )  # what is checked is not read again
+            data, objects = dump(kept, lambda o: known.get(id(o)))
         except Unkept:
             return
+        objects[objects.index(kept)] = table
         if not is_unchanged():
             return
         self.keys[table] = key
@@ -144,8 +148,10 @@ def recall(program: Program, path: str, name: str, text: str) -> ModuleTable | N
 def keep(program: Program, modules: Sequence[tuple[ModuleTable, s.Module]]) -> None:
     """Keeps modules that have been checked and have no message; those that they import come first."""
     stored = program.cache.stored
-    if program.backwards:
+    if program.backwards or not modules:
         return
+    from dlang.grammar.syntax import Import as Written
+
     marked = {d.span.source.path for d in program.diagnostics if d.span is not None}
     for table, module in modules:
         prelude = None if table is program.prelude else program.prelude
@@ -154,7 +160,7 @@ def keep(program: Program, modules: Sequence[tuple[ModuleTable, s.Module]]) -> N
             continue
         if prelude is None:
             _check_all(program, table)
-        imports = [_import(program, table, i) for i in module.items if isinstance(i, s.Import)]
+        imports = [_import(program, table, i) for i in module.items if isinstance(i, Written)]
         if all(i.record for i in imports):
             stored.write(key, table, imports)
 

@@ -47,6 +47,8 @@ LAYERS = {
     "squares and a bias": "sum(b * b + (u @ x))",
     "one mean of a row": "mean([u @ x + b, y], axis = 1)[0]",
     "a sum of sums": "sum(sum(u * x, axis = 1) * y)",
+    "squares of a matrix and a row": "sum(u * u + x)",
+    "a linear layer of many rows, scaled": "sum(sin([u[i] * b[i] for i] @ transpose(u) * y[0]))",
 }
 
 
@@ -133,6 +135,31 @@ INDEXING: dict[str, Case] = {
             rng.normal(size=(2, 2, 3)),
             rng.normal(size=(2, 2, 2)),
         ],
+    ),
+    "joined, stacked and reversed along any axis": (
+        (
+            f"{WEIGHTED}fn f(a: f64[2, 2, 1], b: f64[2, 2, 2], c: f64[2, 2, 3], d: f64[2, 2, 2]) -> f64 {{ "
+            "let wide = concat(a, b, c, d, axis = 2); let high = concat(b, d, b, axis = 1); "
+            "let long = reverse(stack(b, d, axis = 3), axis = 2); "
+            "let last = reverse(stack(b * d, d, axis = -1), axis = 0); "
+            "sum(sin(wide[i, j, l]) * w(i + 2 * j + 4 * l) for i, j, l) "
+            "+ sum(high[i, j, l] ** 2 * w(i + 3 * j - l) for i, j, l) "
+            "+ sum(long[i, j, l, p] ** 3 * last[j, i, p, l] * w(i * j + l + 2 * p) for i, j, l, p) }"
+        ),
+        [
+            rng.normal(size=(2, 2, 1)),
+            rng.normal(size=(2, 2, 2)),
+            rng.normal(size=(2, 2, 3)),
+            rng.normal(size=(2, 2, 2)),
+        ],
+    ),
+    "running sums and sorting along any axis": (
+        (
+            f"{WEIGHTED}fn f(m: f64[n, k]) -> f64 {{ let a = cumsum(m, axis = 0); let b = cumsum(m * m, axis = 1); "
+            "let c = sort(m, axis = 0); let d = sort(sin(m), axis = 1); "
+            "sum(a[i, j] ** 2 * w(i - j) + b[i, j] * c[i, j] * w(i + 2 * j) + d[i, j] ** 3 * w(j) for i, j) }"
+        ),
+        [3, 4, M],
     ),
     "split in parts of 4, 3 and 2, and in chunks with a rest": (
         (
@@ -354,6 +381,15 @@ MODELS: dict[str, Case] = {
             "var s = 0.0; for i < n { p = p @ x[i]; s += sum(tanh(p)) }; s }"
         ),
         [3, np.stack([A, A.T + 0.2, A @ A - 0.5])],
+    ),
+    "running products of matrices of 3 by 3 and of 4 by 4": (
+        (
+            "fn one(n: size) -> f64[n, n] = [if i == j { 1.0 } else { 0.0 } for i < n, j < n]\n"
+            "fn f(x: f64[n, 3, 3], y: f64[n, 4, 4]) -> f64 { let (p, ps) = scan(|a, b| (a @ b, a @ b), one(3), x); "
+            "let (_, qs) = scan(|a, b| (a @ b, a), one(4), y); "
+            "sum(p) * sum(tanh(ps)) + sum(sin(qs[i, j, k]) * y[i, k, j] for i, j, k) }"
+        ),
+        [3, rng.normal(size=(3, 3, 3)), np.stack([A, A.T + 0.2, A @ A - 0.5])],
     ),
     "a reduction of matrices of 3 by 3": (
         (

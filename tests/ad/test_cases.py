@@ -49,6 +49,13 @@ CASES: dict[str, tuple[str, list[Any]]] = {
         "fn f(x: f64, y: f64) -> f64 = grad(|a: f64| jvp(|b: f64| grad(|c: f64| sin(a * b * c) * x)(a), y, x).1)(x)",
         [0.7, 0.4],
     ),
+    "a value that the backward pass needs is overwritten": (
+        (
+            "fn f(x: f64[n]) -> f64 { var u = x * x; let y = u[0] * u[1] * x[2]; u[0] = y * y; "
+            "let z = sin(u[0]) * u[1]; u[1] = z * u[0]; u[0] = u[1] * z; sum(u * x) + y * z }"
+        ),
+        [5, X],
+    ),
     "a value that the backward pass needs is overwritten in a branch": (
         (
             "fn f(x: f64[n]) -> f64 { var u = x; var s = 0.0; for i < n { s += u[i] ** 3; "

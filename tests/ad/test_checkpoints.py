@@ -127,6 +127,48 @@ def test_a_loop_that_changes_elements_is_saved_trip_by_trip() -> None:
     assert many <= 17 * few
 
 
+RING = """
+fn f(x: f64[m], n: i64) -> f64 {
+  var a = x
+  for i < n { a[i % m] = 0.5 * sin(a[(i + 1) % m]) + 0.9 * a[i % m] }
+  sum(a)
+}
+fn plain(x: f64[m], n: i64) -> f64[m] = grad(f)(x, n)
+fn again(x: f64[m], n: i64) -> f64[m] = grad(|y: f64[m]| checkpoint(f)(y, n))(x)
+"""
+NESTED = """
+fn f(x: f64, n: i64, m: i64) -> f64 {
+  var s = x
+  for k < n {
+    var v = 0.1 * s
+    for j < m { v = sin(v) * x + 0.1 * s }
+    s = 0.5 * s + v
+  }
+  s
+}
+fn value(x: f64, n: i64, m: i64) -> f64 = f(x, n, m)
+fn plain(x: f64, n: i64, m: i64) -> f64 = grad(f)(x, n, m)
+fn again(x: f64, n: i64, m: i64) -> f64 = grad(|y: f64| checkpoint(f)(y, n, m))(x)
+"""
+
+
+def test_many_changes_of_few_elements_take_memory_like_their_root() -> None:
+    x = np.array([0.2, 0.5, -0.3, 0.8])
+    for n in (0, 1, 7, 150):
+        close(counted(RING, "again", 4, x, n)[0][0], counted(RING, "plain", 4, x, n)[0][0], 1e-12)
+    few, many = (memory(RING, "again", 4, x, n) for n in (10_000, 1_000_000))
+    assert many <= 15 * few and many < 400_000
+
+
+def test_loops_in_loops_are_taken_apart_too() -> None:
+    """Each level runs its body once more, and the memory is that of the roots of both numbers of trips."""
+    for n, m in ((0, 3), (3, 0), (1, 1), (5, 40), (30, 7)):
+        close(counted(NESTED, "again", 0.7, n, m)[0][0], counted(NESTED, "plain", 0.7, n, m)[0][0], 1e-12)
+    (_, value), (_, plain), (_, again) = (counted(NESTED, f, 0.7, 60, 60) for f in ("value", "plain", "again"))
+    assert again <= plain + 3.3 * value
+    assert memory(NESTED, "again", 0.7, 1000, 1000) < 100_000 < 0.02 * memory(NESTED, "plain", 0.7, 1000, 1000)
+
+
 def test_what_is_computed_again_is_not_found_to_be_known() -> None:
     text = """
 fn f(x: f64[n]) -> f64[n] = exp(sin(cos(tanh(x)))) * sqrt(1.0 + exp(x)) + sin(exp(x))

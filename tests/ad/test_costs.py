@@ -120,6 +120,12 @@ fn f(x: f64, n: i64) -> f64 {
 fn slope(x: f64, n: i64) -> f64 = grad(f)(x, n)
 fn down(x: f64, n: i64) -> f64 = if n == 0 { x } else { down(0.999 * sin(x) + 1e-6, n - 1) }
 fn slope_of_down(x: f64, n: i64) -> f64 = grad(down)(x, n)
+fn power(x: f64, n: i64) -> f64 {
+  var acc = 1.0
+  for k < n { acc = acc * x }
+  acc
+}
+fn slope_of_power(x: f64, n: i64) -> f64 = grad(power)(x, n)
 """
 
 
@@ -130,6 +136,14 @@ def test_a_million_trips_take_a_number_or_two_each(name: str) -> None:
     (found,) = compiled.run(entry, [0.7, 1_000_000])
     context = compiled.engine.contexts[-1]
     assert np.isfinite(found) and context.taken + context.peak <= (80 if name == "slope_of_down" else 20) * 1_000_000
+
+
+def test_the_gradient_of_a_million_multiplications_by_one_is_a_million() -> None:
+    p, entry = program(LONG, "slope_of_power")
+    compiled = Engine(Host(io.StringIO())).compile(p, [entry])
+    assert compiled.run(entry, [1.0, 1_000_000])[0] == 1_000_000.0
+    context = compiled.engine.contexts[-1]
+    assert context.taken + context.peak <= 10 * 1_000_000
 
 
 # ---- what is saved ---------------------------------------------------------------------------------------------------
@@ -159,10 +173,11 @@ def saved(name: str) -> list[str]:
 
 
 def test_what_a_loop_saves_is_reported_for_each_trip_and_in_all() -> None:
-    head, loop, whole = saved("slope")
+    head, loop, once, whole = saved("slope")
     assert head == "# the derivative of test.f(n.0: i64, n.1: i64, w.2: f64[n.0, n.0], xs.3: f64[n.1, n.0]) saves"
-    assert loop.startswith("#   16*n.0 bytes in each of n.1 trips of a loop  # test.dl:4:3")
-    assert whole == "#   16*n.0*n.1 bytes in all"
+    assert loop.startswith("#   8*n.0 bytes in each of n.1 trips of a loop  # test.dl:4:3")
+    assert once == "#   8*n.0 bytes outside of loops"  # the state before the first trip
+    assert whole == "#   8*n.0*n.1 + 8*n.0 bytes in all"
 
 
 def test_a_checkpoint_is_reported_by_segments() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from dlang.diagnostics import Source
@@ -11,6 +12,7 @@ from dlang.driver import Request, check, errors_of, lower
 from dlang.ir.anf import Add, Block, Comp, Contract, For, Function, Op, poly
 from dlang.ir.printer import print_function
 from dlang.tools.gradients import FORWARD, REVERSE, with_derivatives
+from tests.ad.four_ways import four_ways
 
 # name: the program, the contractions of its value and gradient, the axes of the largest comprehension.
 PROGRAMS = {
@@ -80,3 +82,15 @@ def test_the_gradient_of_a_product_is_products(name: str) -> None:
     assert sum(isinstance(op, Contract) for op in ops) == contractions, print_function(function)
     assert max(len(op.axes) for op in comps if not is_zero(op)) <= axes, print_function(function)
     assert not any(isinstance(d, Add) for op in comps for d in op.destinations)
+
+
+def test_a_matrix_on_both_sides_of_a_product_and_beside_it_has_the_sum_of_all_cotangents() -> None:
+    text = """
+    fn f(b: f64[n, m], v: f64[n], w: f64[n, n]) -> f64 {
+      let slope = v @ b
+      let bend = transpose(b) @ w @ b
+      sum((bend @ slope)[i] * cos(f64(i)) for i)
+    }
+    """
+    rng = np.random.default_rng(2)
+    four_ways(text, [4, 3, rng.normal(size=(4, 3)), rng.normal(size=4), rng.normal(size=(4, 4))])

@@ -15,8 +15,8 @@ from benchmarks.tools import NotInstalled, calls, disagreement, has, leaves
 SMALL = {
     "elementwise": "1001", "logistic": "1000", "pairwise": "17", "black_scholes": "101", "softmax": "5x33",
     "layer_norm": "6x19", "digits_step": "32", "mlp": "3", "lstm": "4x3x5", "lenet": "2", "trees": "lstm",
-    "gmm": "3x4x20", "bundle": "3x7x21", "diagonal_lstm": "2x6x5", "rosenbrock": "10", "products": "3x7",
-    "cholesky": "9",
+    "gmm": "3x4x20", "bundle": "3x7x21", "diagonal_lstm": "2x6x5", "rosenbrock": "10", "one_line": "7x3",
+    "products": "3x7", "cholesky": "9",
 }  # fmt: skip
 REFERENCE = ("numpy", "c")
 ELSEWHERE = {"gmm", "bundle", "diagonal_lstm", "digits_step"}  # whose values have tests of their own

@@ -45,6 +45,10 @@ def _odd_tail(function: Callable[[mpmath.mpf], mpmath.mpf]) -> Callable[[mpmath.
     return tail
 
 
+def _cosine_tail(z: mpmath.mpf) -> mpmath.mpf:
+    return (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2
+
+
 def _erfc(q: mpmath.mpf) -> mpmath.mpf:
     x = 4 * (1 + q) / (1 - q)
     return (1 + 2 * x) * mpmath.exp(x * x) * mpmath.erfc(x)
@@ -76,11 +80,17 @@ FITS = {
     "ATANH": Fit(_atanh_tail, (2, 3), ("0", "0.02945"), {"f64": 7}),
     "ATANH_TAIL": Fit(lambda z: (_atanh_tail(z) - mpmath.mpf(2) / 3) / z, (2, 5), ("0", "0.02945"), {"f64": 7}),
     "LOG1P": Fit(lambda f: (mpmath.log1p(f) - f + f * f / 2) / f**3, (1, 3), ("-0.2929", "0.4143"), {"f32": 9}),
-    "SIN": Fit(_odd_tail(mpmath.sin), (-1, 6), ("0", "2.4675"), {"f64": 8, "f32": 5}),
+    "LOG1P_POW": Fit(lambda f: (mpmath.log1p(f) - f) / f**2, (-1, 2), ("-0.2929", "0.4143"), {"f64": 14}),
+    "EXP_POW": Fit(lambda r: (mpmath.expm1(r) - r) / r**2, (1, 2), ("-0.34675", "0.34675"), {"f64": 6}),
+    "SIN": Fit(_odd_tail(mpmath.sin), (-1, 6), ("0", "2.4675"), {"f64": 8}),
+    "SIN_SHORT": Fit(_odd_tail(mpmath.sin), (-1, 6), ("0", "0.6171"), {"f64": 6, "f32": 3}),
+    "COS_SHORT": Fit(_cosine_tail, (1, 24), ("0", "0.6171"), {"f64": 6, "f32": 3}),
     "TAN": Fit(_odd_tail(mpmath.tan), (1, 3), ("0", "0.6171"), {"f64": 15, "f32": 7}),
     "ASIN": Fit(_odd_tail(mpmath.asin), (1, 6), ("0", "0.25"), {"f64": 13, "f32": 6}),
     "ATAN": Fit(_odd_tail(mpmath.atan), (-1, 3), ("0", "0.1716"), {"f64": 11, "f32": 5}),
-    "ERF": Fit(lambda z: mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1, None, ("0", "0.25"), {"f64": 9, "f32": 5}),
+    "ERF": Fit(lambda z: mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1, None, ("0", "0.25"), {"f64": 9}),
+    "ERF_WIDE": Fit(lambda z: mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1, None, ("0", "0.88"), {"f32": 6}),
+    "ERF_TAIL": Fit(lambda t: mpmath.log(mpmath.erfc(t)) / t + 1, None, ("0.9", "3.95"), {"f32": 7}),
     "ERFC": Fit(_erfc, None, ("-0.7778", "0.75"), {"f64": 24, "f32": 15}),
     "LGAMMA": Fit(lambda t: mpmath.loggamma(2 + t) / t, None, ("-0.625", "0.5"), {"f64": 22}),
     "STIRLING": Fit(_stirling, None, ("0", "0.0494"), {"f64": 9}),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.codegen.data import words
-from dlang.codegen.loops import print_program
+from dlang.codegen.node_layout import words
+from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.reader import read_program

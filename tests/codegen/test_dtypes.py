@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dlang
-from dlang.driver import BACKENDS
+from dlang.driver import BACKENDS, Backend
 from dlang.ir.rounding import rounded
 from dlang.ir.values import convert, to_bf16
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
@@ -73,7 +73,7 @@ def samples(dtype: str) -> Any:
 
 
 @cache
-def conversions(backend: str) -> ModuleType:
+def conversions(backend: Backend) -> ModuleType:
     functions = []
     for source in DTYPES:
         for target in DTYPES:
@@ -82,7 +82,7 @@ def conversions(backend: str) -> ModuleType:
             outer = f"f32({outer})" if target == "bf16" else outer
             x, y = OUTSIDE[source], OUTSIDE[target]
             functions.append(f"fn {source}_to_{target}(x: {x}[n]) -> {y}[n] = [{outer} for i]")
-    return dlang.compile("\n".join(functions), backend=backend)  # type: ignore[arg-type]
+    return dlang.compile("\n".join(functions), backend=backend)
 
 
 def zero(dtype: str) -> str:
@@ -135,7 +135,7 @@ PRIMITIVES = {
 
 
 @cache
-def arithmetic(backend: str) -> ModuleType:
+def arithmetic(backend: Backend) -> ModuleType:
     functions = []
     for dtype in ("f16", "bf16"):
         for name, text in PRIMITIVES.items():
@@ -145,7 +145,7 @@ def arithmetic(backend: str) -> ModuleType:
             functions.append(f"fn {dtype}_{name}_of(x: {out}, y: {out}) -> {out} {{\n{make}  {inner}\n}}")
             element = f"{dtype}_{name}_of(x[i], y[i])"
             functions.append(f"fn {dtype}_{name}(x: {out}[n], y: {out}[n]) -> {out}[n] = [{element} for i]")
-    return dlang.compile("\n".join(functions), backend=backend)  # type: ignore[arg-type]
+    return dlang.compile("\n".join(functions), backend=backend)
 
 
 def pairs(dtype: str) -> tuple[Any, Any]:
@@ -231,12 +231,12 @@ fn shown(x: f16[n]) -> str = "{x} {x[0]:.3f} {bf16(0.3)}"
 
 
 @cache
-def sums(backend: str) -> ModuleType:
-    return dlang.compile(SUMS, backend=backend)  # type: ignore[arg-type]
+def sums(backend: Backend) -> ModuleType:
+    return dlang.compile(SUMS, backend=backend)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_sums_of_half_precision_are_done_in_f32(backend: str) -> None:
+def test_sums_of_half_precision_are_done_in_f32(backend: Backend) -> None:
     m = sums(backend)
     many = np.ones(5000, np.float16)  # in f16 a sum of ones stops at 2048
     assert m.total(many) == 5000
@@ -272,9 +272,9 @@ PYTHON = "fn scaled(x: bf16[n], k: bf16) -> bf16[n] = [k * v for v in x]\nfn fir
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_bf16_is_that_of_ml_dtypes_where_it_is_installed(backend: str) -> None:
+def test_bf16_is_that_of_ml_dtypes_where_it_is_installed(backend: Backend) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
-    m = dlang.compile(PYTHON, backend=backend)  # type: ignore[arg-type]
+    m = dlang.compile(PYTHON, backend=backend)
     x = np.linspace(0, 3, 7).astype(ml_dtypes.bfloat16)
     k = ml_dtypes.bfloat16(0.3)
     for _ in range(2):

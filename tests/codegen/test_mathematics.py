@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from itertools import product
 
@@ -11,6 +12,10 @@ import pytest
 
 from dlang.codegen.llvm.coefficients import LN2, PI, POLYNOMIALS
 from dlang.codegen.llvm.mathematics import FUNCTIONS, routine
+from dlang.codegen.llvm.modules import print_llvm
+from dlang.ir.reader import read_program
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
 from tests.codegen.approximation import CONSTANTS, FITS, coefficients, parts
 from tests.codegen.kernels import DTYPES, Floats, Kernels, compiled
 
@@ -343,3 +348,33 @@ def test_the_constants_are_sums_of_nearest_parts() -> None:
     for name, table in (("LN2", LN2), ("PI", PI)):
         value, count = CONSTANTS[name]
         assert table == {dtype: parts(value, dtype, count) for dtype in DTYPES}
+
+
+# ---- sine and cosine of one angle ------------------------------------------------------------------------------------
+BOTH = """
+fn f(n.0: i64, x.1: f64[n.0]) -> (s.2: f64[n.0], c.3: f64[n.0]) {
+  s.4: f64[n.0], c.5: f64[n.0] = comp i.6 in 0..n.0 {
+    x.7: f64 = read x.1[i.6]
+    s.8: f64 = sin(x.7)
+    c.9: f64 = cos(x.7)
+    yield s.8, c.9
+  } to keep [n.0] [i.6] set, keep [n.0] [i.6] set
+  yield s.4, c.5
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sine_and_cosine_of_one_angle_are_one_routine_with_the_same_bits(dtype: str) -> None:
+    both = read_program(BOTH.replace("f64", dtype))
+    text = print_llvm(both, ["f"])
+    assert "@dl_sincos_" in text and "@dl_sin_" not in text and "@dl_cos_" not in text
+    (x,) = _samples("sin", dtype)
+    compiled = Engine(Host(io.StringIO())).compile(both, ["f"])
+    found = compiled.run("f", [x.size, x])
+    for name, values in zip(("sin", "cos"), found, strict=True):
+        other = "cos" if name == "sin" else "sin"
+        alone = read_program(BOTH.replace("f64", dtype).replace(f"{other}(x.7)", "neg(x.7)"))
+        assert f"@dl_{name}_" in print_llvm(alone, ["f"])
+        expected = Engine(Host(io.StringIO())).compile(alone, ["f"]).run("f", [x.size, x])
+        np.testing.assert_array_equal(values, expected[name == "cos"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dlang.codegen.llvm.modules import print_llvm
-from dlang.codegen.loops import print_program
+from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.anf import Program

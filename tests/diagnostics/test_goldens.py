@@ -169,6 +169,10 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert dlc(capsys, "check-grad", "e.dl").splitlines()[0] == (
         "error[E0957]: `e.dl` has no function whose derivatives could be checked"
     )
+    (folder / "p.dl").write_text("print(1)\n")
+    assert dlc(capsys, "run", "p.dl", "--profile", "--backend", "interp") == (
+        "error[E0958]: only native code can be profiled\n  = help: leave `--backend interp` out"
+    )
 
 
 def test_the_session() -> None:
@@ -192,6 +196,9 @@ def test_python() -> None:
     with pytest.raises(DlangError) as e:
         module.f()
     assert shown(e).startswith("error[E0961]: ")
+    with pytest.raises(DlangError) as e:
+        dlang.set_threads(0)
+    assert shown(e).startswith("error[E0972]: ")
     with pytest.raises(DlangError) as e:
         dlang.grad(len)
     assert shown(e).startswith("error[E0962]: ")

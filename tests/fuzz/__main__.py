@@ -2,6 +2,8 @@
 
 python -m tests.fuzz --programs 10000 --seed 0
 python -m tests.fuzz --derivatives …       functions of one float, differentiated in four ways
+python -m tests.fuzz --threads …           every loop in pieces, on 1, 2 and 5 threads, which may not change a bit
+python -m tests.fuzz --calls …         called from Python, also directly and with some arguments bound
 python -m tests.fuzz --show 4711           the text of one program, and what is wrong with it
 """
 
@@ -14,12 +16,15 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from random import Random
 
+from dlang.runtime.platform.threads import Pool, new_pool
+from tests.fuzz.bound import differing_calls
 from tests.fuzz.compare import Disagreement, disagreement
 from tests.fuzz.derivatives import wrong_derivative
 from tests.fuzz.programs import differentiable, program
+from tests.fuzz.threads import different_bits, gradient_of
 
 AT_ONCE = 50  # programs of one process
 PATIENCE = 20.0  # seconds for each program, on average
@@ -32,17 +37,19 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--show", type=int, metavar="SEED")
     parser.add_argument("--derivatives", action="store_true", help="differentiate the programs")
+    parser.add_argument("--threads", action="store_true", help="compare numbers of threads")
+    parser.add_argument("--calls", action="store_true", help="compare ways to call from Python")
     parser.add_argument("--only", action="store_true", help="in this process")
     options = parser.parse_args()
     if options.show is not None:
-        text, found = compared(options.show, options.derivatives)
+        text, found = compared(options.show, options.derivatives, options.threads, options.calls)
         print(text)
         print(found or "all ways to run it agree")
         return 0
     seeds = range(options.seed, options.seed + options.programs)
     if options.only:
         for seed in seeds:
-            _, found = compared(seed, options.derivatives)
+            _, found = compared(seed, options.derivatives, options.threads, options.calls)
             if found is not None:
                 print(f"{seed}: {' '.join(str(found).split())}", flush=True)
         return 0
@@ -50,7 +57,7 @@ def main() -> int:
     count = 0
     pieces = [seeds[k : k + AT_ONCE] for k in range(0, len(seeds), AT_ONCE)]
     with ThreadPoolExecutor(options.jobs) as pool:
-        for lines in pool.map(partial(outcome, derivatives=options.derivatives), pieces):
+        for lines in pool.map(partial(outcome, options=options), pieces):
             for line in lines:
                 count += 1
                 print(line, flush=True)
@@ -58,8 +65,15 @@ def main() -> int:
     return 1 if count else 0
 
 
-def compared(seed: int, derivatives: bool) -> tuple[str, Disagreement | None]:
+def compared(seed: int, derivatives: bool, threads: bool, calls: bool) -> tuple[str, Disagreement | None]:
     """A program, and what is wrong with it."""
+    if calls:
+        text = differentiable(Random(seed)) if derivatives else program(Random(seed))
+        text = gradient_of(text) if derivatives else text
+        return text, differing_calls(text, seed)
+    if threads:
+        text = differentiable(Random(seed)) if derivatives else program(Random(seed))
+        return text, different_bits(gradient_of(text) if derivatives else text, pools())
     if derivatives:
         text = differentiable(Random(seed))
         return text, wrong_derivative(text, verify=seed % 4 == 0)
@@ -67,10 +81,16 @@ def compared(seed: int, derivatives: bool) -> tuple[str, Disagreement | None]:
     return text, disagreement(text)
 
 
-def outcome(seeds: range, derivatives: bool) -> list[str]:
+@cache
+def pools() -> list[Pool]:
+    return [new_pool(threads) for threads in (1, 2, 5)]
+
+
+def outcome(seeds: range, options: argparse.Namespace) -> list[str]:
     """A line for each program on which something is wrong; a crash or a hang is found by running them one by one."""
     command = [sys.executable, "-m", "tests.fuzz", "--only", "--seed", str(seeds[0]), "--programs", str(len(seeds))]
-    command += ["--derivatives"] if derivatives else []
+    for mode in ("derivatives", "threads", "calls"):
+        command += [f"--{mode}"] if getattr(options, mode) else []
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE * len(seeds))
         if done.returncode == 0:
@@ -80,12 +100,12 @@ def outcome(seeds: range, derivatives: bool) -> list[str]:
         what = f"no result after {PATIENCE * len(seeds):.0f} s"
     if len(seeds) == 1:
         return [f"{seeds[0]}: {what}"]
-    return list(one_by_one(seeds, derivatives))
+    return list(one_by_one(seeds, options))
 
 
-def one_by_one(seeds: range, derivatives: bool) -> Iterator[str]:
+def one_by_one(seeds: range, options: argparse.Namespace) -> Iterator[str]:
     for seed in seeds:
-        yield from outcome(range(seed, seed + 1), derivatives)
+        yield from outcome(range(seed, seed + 1), options)
 
 
 if __name__ == "__main__":

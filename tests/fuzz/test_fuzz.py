@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
+from tests.fuzz.bound import differing_calls
 from tests.fuzz.compare import disagreement
 from tests.fuzz.derivatives import wrong_derivative
 from tests.fuzz.programs import FEATURES, differentiable, program
@@ -100,6 +101,13 @@ def test_all_ways_to_differentiate_a_program_agree(batch: int) -> None:
     for seed in range(6 * batch, 6 * batch + 6):
         text = differentiable(Random(seed))
         found = wrong_derivative(text)
+        assert found is None, f"seed {seed}: {found}\n{text}"
+
+
+def test_all_ways_to_call_a_program_agree() -> None:
+    for seed in range(100, 104):
+        text = program(Random(seed))
+        found = differing_calls(text, seed)
         assert found is None, f"seed {seed}: {found}\n{text}"
 
 

@@ -51,7 +51,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
 def test_processes_may_fill_the_cache_at_the_same_time(tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as pool:
         assert len(list(pool.map(run, [tmp_path] * 3))) == 3
-    assert [p.suffix for p in tmp_path.iterdir()] == [".pickle"]
+    assert [p.suffix for p in tmp_path.iterdir()] == [".kept"]
 
 
 def test_the_grammar_has_the_one_conflict_that_it_declares(caplog: pytest.LogCaptureFixture) -> None:

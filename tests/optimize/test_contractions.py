@@ -7,9 +7,26 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Array, Atom, Comp, Contract, Keep, Prim, Program, Size, Var, View, poly
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Axis,
+    Comp,
+    Contract,
+    If,
+    Keep,
+    Prim,
+    Program,
+    Reshape,
+    Size,
+    Var,
+    View,
+    fresh,
+    poly,
+)
 from dlang.ir.builder import Builder, f64
 from dlang.ir.printer import print_program
+from dlang.ir.traverse import walk
 from dlang.optimize.contractions import contractions
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
@@ -253,3 +270,72 @@ def test_a_product_that_is_guarded_is_zero_where_its_first_factor_is_and_the_oth
     (wanted,) = run(p, args)
     assert np.isfinite(wanted[1]).all() and np.isnan(wanted[0, 4])
     np.testing.assert_allclose(run(after, args)[0], wanted, rtol=1e-12)
+
+
+def convolution(windows_end: bool) -> Program:
+    """out[i, o] = Σ guard(x[i + p, c], w[p, c, o]), or where `windows_end` with x[i - p, c] as far as there is one."""
+    b = Builder()
+    n = b.param("n", I64)
+    x = b.param("x", Array("f64", (poly(n) + 2, poly(3))))
+    w = b.param("w", Array("f64", (poly(5), poly(3), poly(6))))
+    i, p, c, o = (fresh(name, I64) for name in "ipco")
+    low = (poly(0), poly(i) - (poly(n) + 1)) if windows_end else (poly(0),)
+    high = (poly(5), poly(i) + 1) if windows_end else (poly(5),)
+    size = poly(n) + 6 if windows_end else poly(n) - 2
+    axes = [
+        Axis(i, (poly(0),), (size,)),
+        Axis(p, low, high),
+        Axis(c, (poly(0),), (poly(3),)),
+        Axis(o, (poly(0),), (poly(6),)),
+    ]
+    at = poly(i) - poly(p) if windows_end else poly(i) + poly(p)
+    (out,) = b.comp(
+        axes,
+        lambda *_: b.prim("guard", b.read(x, [at, c]), b.read(w, [p, c, o])),
+        lambda *_: [Keep((size, poly(1), poly(6)), (poly(i), poly(0), poly(o)), "sum")],
+    )
+    return Program({"f": b.function("f", [out])})
+
+
+@pytest.mark.parametrize("infinite", [False, True])
+@pytest.mark.parametrize(
+    ("windows_end", "kinds"), [(False, {Contract: 1, View: 1, Reshape: 1}), (True, {Contract: 0, View: 0})]
+)
+def test_a_convolution_is_a_product_of_windows_and_loses_its_guards(
+    windows_end: bool, kinds: dict[type, int], infinite: bool
+) -> None:
+    p = convolution(windows_end)
+    after = through(p, contractions, dce)
+    assert {kind: count(after, kind) for kind in kinds} == kinds, print_program(after)
+    top = [let.op for let in after.functions["f"].body.lets]
+    assert sum(isinstance(op, If) for op in top) == 1
+    guards = [let for let in walk(after.functions["f"].body) if isinstance(let.op, Prim) and let.op.name == "guard"]
+    assert len(guards) == 1 and not any(isinstance(op, Comp) and guards[0] in op.body.lets for op in top)
+    rng = np.random.default_rng(3)
+    x, w = rng.normal(size=(11, 3)), rng.normal(size=(5, 3, 6))
+    if infinite:
+        w[1, 2, 3], x[4:, 2] = np.inf, 0.0
+    with np.errstate(all="ignore"):
+        (found,) = run(after, [9, x, w])
+        assert_same(run(p, [9, x, w]), [found], exact=False)
+    assert not np.isnan(found).any()
+
+
+def test_a_sum_of_products_with_an_axis_of_one_element_is_products_too() -> None:
+    """The tangent of a layer with one output."""
+    b = Builder()
+    n = b.param("n", I64)
+    a, da = [b.param(name, Array("f64", (poly(n), poly(20)))) for name in ("a", "da")]
+    w, dw = [b.param(name, Array("f64", (poly(1), poly(20)))) for name in ("w", "dw")]
+
+    def element(i: Var, p: Var) -> Atom:
+        left = b.mul(b.read(da, [i, p]), b.read(w, [0, p]))
+        return b.prim("sub", left, b.mul(b.read(dw, [0, p]), b.read(a, [i, p])))
+
+    keep = lambda i, p: [Keep((poly(n), poly(1)), (poly(i), poly(0)), "sum")]  # noqa: E731
+    p = Program({"f": b.function("f", list(b.comp([n, 20], element, keep)))})
+    after = through(p, contractions, cse)
+    assert count(after, Contract) == 2
+    rng = np.random.default_rng(4)
+    args = [7, *[rng.normal(size=(k, 20)) for k in (7, 7, 1, 1)]]
+    assert_same(run(p, args), run(after, args), exact=False)

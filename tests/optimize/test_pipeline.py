@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from dlang.ir.anf import Array, Call, Comp, Contract, Jvp, Keep, Program, Vjp, poly
 from dlang.ir.builder import Builder, f64
 from dlang.ir.printer import print_program
-from dlang.optimize.pipeline import AFTER, NORMAL, PASSES, STAGES, normalise, optimise
+from dlang.optimize.pipeline import AFTER, NORMAL, PASSES, PRODUCTS, STAGES, normalise, optimise
 from tests.optimize.programs import F64, I64, arguments, assert_same, count, programs, run
 
 
 def test_every_pass_belongs_to_a_phase_and_ownership_is_the_last() -> None:
-    assert {p.when for p in PASSES} == {NORMAL, AFTER}
+    assert {p.when for p in PASSES} == {NORMAL, PRODUCTS, AFTER}
     assert PASSES[-1].name == "ownership"
     assert [p.name for p in PASSES if p.name == "ownership"] == ["ownership"]
 

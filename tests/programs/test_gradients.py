@@ -36,6 +36,10 @@ PROGRAMS = {
         "let t = transpose(m) @ m; sum(reshape(t, n * n) ** 2) }"
     ),
     "quadratic form": "fn f(x: f64[n]) -> f64 { let h = [[f64(i + j) for j < n] for i < n]; 0.5 * sum(x * (h @ x)) }",
+    "on both sides of a product and beside it": (
+        "fn f(x: f64[n]) -> f64 { let b = [[sin(x[i] * f64(j + 1)) for j < 3] for i]; "
+        "let w = [[x[i] * x[j] for j] for i]; sum((transpose(b) @ w @ b) @ (x @ b)) }"
+    ),
     "fold": "fn f(x: f64[n]) -> f64 = fold(|a, v| a * v + sin(v), 1.0, x)",
     "scan": "fn f(x: f64[n]) -> f64 { let (s, ys) = scan(|a, v| (a * v, a + v), 1.0, x); s + sum(ys ** 2) }",
     "loop of updates": "fn f(x: f64[n]) -> f64 { var u = x; for i in 1..n { u[i] += u[i - 1] * x[i] }; sum(u ** 2) }",

@@ -154,6 +154,33 @@ def test_a_result_whose_size_is_known_only_when_it_runs(p):
     value, change = dlang.jvp(p.positive, x, np.ones(3))
     assert value.tolist() == [1.0, 9.0] and change.tolist() == [2.0, 6.0]
     assert dlang.jacobian(p.positive)(x).tolist() == [[2.0, 0.0, 0.0], [0.0, 0.0, 6.0]]
+    value, pull = dlang.vjp(p.positive, x)
+    assert value.tolist() == [1.0, 9.0] and pull(np.array([1.0, 10.0])).tolist() == [2.0, 0.0, 60.0]
+
+
+def test_a_cotangent_has_the_sizes_that_the_run_gave():
+    m = dlang.compile(
+        """
+        import random
+        fn kept(x: f64[n], a: f64) -> (f64[?k], f64[?k], f64) {
+          let y: f64[k] = [v * v for v in x if v > 0.0]
+          (y, a * y, sum(y))
+        }
+        fn open(x) = [v * v for v in x if v > 0.0]
+        fn drawn(x: f64[n]) -> f64[?] ! random = [v * random.normal() for v in x if v > 0.0]
+        """
+    )
+    x = np.array([1.0, -2.0, 3.0])
+    _, pull = dlang.vjp(m.kept, x, 2.0)
+    slopes, slope = pull((np.ones(2), np.array([1.0, 0.0]), 1.0))
+    assert slopes.tolist() == [8.0, 0.0, 12.0] and slope == 1.0
+    with pytest.raises(dlang.DlangError, match="E0960"):
+        pull((np.ones(2), np.ones(3), 1.0))
+    for size in (1, 3):  # the types are found at the first call, and hold for every size
+        value, pull = dlang.vjp(m.open, x[:size])
+        assert pull(np.ones(len(value))).tolist() == [2.0, 0.0, 6.0][:size]
+    value, pull = dlang.vjp(m.drawn, x, seed=3)
+    assert np.allclose(pull(np.ones(2))[[0, 2]], value / x[[0, 2]])
 
 
 def test_functions_whose_types_are_not_written_out(p):
@@ -182,7 +209,7 @@ def test_the_same_derivative_is_the_same_function(p):
         (lambda p: dlang.jvp(abs, 1.0, 2.0), ["functions of the language"]),
         (lambda p: dlang.hessian(p.square), ["`square`", "one float"]),
         (lambda p: dlang.grad(p.nothing), ["`nothing`", "no parameter"]),
-        (lambda p: dlang.vjp(p.positive, np.ones(2)), ["`positive`", "known only when it runs"]),
+        (lambda p: dlang.vjp(p.positive, np.ones(2))[1](np.ones(3)), ["E0807", "size 3, expected 2"]),
         (lambda p: dlang.vjp(p.square, np.ones(2))[1](np.ones(3)), ["`cotangent`", "3"]),
     ],
 )
@@ -209,6 +236,11 @@ fn root(x: f64) -> f64 {
 fn line(x: f64, k: i64) -> f64 = 5.0 * x + 3.0 * f64(k)
 fn dot(x: f64[n], y: f64[n]) -> f64 = sum(x * y)
 fn both(x: f64) -> (f64, f64) = (x, x * x)
+fn doubled(x: f64, n: i64) -> f64 {
+  var y = x
+  for k < n { y = 2.0 * y }
+  y
+}
 fn several(x: f64[n], n_trips: i64) -> f64 {
   var y = x
   for k < n_trips { y = if y[0] > 1.0 { sin(y) } else { y * x + 1.0 } }
@@ -243,6 +275,14 @@ def test_misuse_and_failures_are_reported(w, call, words):
     with pytest.raises(dlang.DlangError) as caught:
         call(w)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_another_number_of_trips_is_no_other_gradient(w):
+    slope = dlang.grad(w.doubled)
+    assert slope(1.5, 1) == 2.0
+    before = dlang.compilations()
+    assert [slope(1.5, n) for n in (2, 3, 0, 10, 1)] == [4.0, 8.0, 1.0, 1024.0, 2.0]
+    assert dlang.compilations() == before
 
 
 def test_an_integer_is_taken_for_a_float(w):

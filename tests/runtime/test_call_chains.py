@@ -6,7 +6,7 @@ import pytest
 
 import dlang
 from dlang.diagnostics import DlangError, Source, Span, render
-from dlang.driver import BACKENDS, Request, check, lower
+from dlang.driver import BACKENDS, Backend, Request, check, lower
 from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import Engine
 from dlang.runtime.errors import RunError
@@ -54,8 +54,8 @@ note: in `<text>.twice`, called here
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_message_shows_every_call(backend: str) -> None:
-    module = dlang.compile(SOURCE, backend=backend)  # type: ignore[arg-type]
+def test_the_message_shows_every_call(backend: Backend) -> None:
+    module = dlang.compile(SOURCE, backend=backend)
     with pytest.raises(DlangError) as found:
         module.twice([1.0, 2.0, 0.5])
     assert render(found.value.diagnostics[0]) == MESSAGE

@@ -93,7 +93,9 @@ def test_what_cannot_be_checked_is_said(check):
     assert code == 1 and "E0957" in err
     code, _, err = check("fn f(x: i64) -> i64 = x")
     assert code == 1 and "E0957" in err
-    code, _, err = check("fn f(x: List<f64>) -> f64 = 1.0", "--fn", "f")
+    code, _, err = check("fn f<p: Vector>(make: () -> p) -> p = make()", "--fn", "f")
+    assert code == 1 and "what `make` is made of is a `p`" in err
+    code, _, err = check("fn f(nodiff x: f64) -> f64 = x", "--fn", "f")
     assert code == 1 and "E0957" in err
     code, _, err = check("fn f(x: f64) -> f64 = x", "--fn", "g")
     assert code == 1 and "E0955" in err
@@ -126,3 +128,82 @@ def test_the_page_shows_what_the_command_prints(check):
 def test_where_the_value_is_infinite_there_are_no_differences_to_compare(check):
     code, out, _ = check("fn f(x: f64) -> f64 = if x < 1e9 { 1.0 / 0.0 } else { x }")
     assert code == 0 and "the value is not finite" in out and "derivatives agree" in out
+
+
+def test_functions_are_drawn_and_differentiated_in_what_they_capture(check):
+    code, out, err = check(
+        """
+        struct Net<n> { w: f64[n], act: f64 -> f64 }
+        fn total(f: f64 -> f64, x: f64[n]) -> f64 = sum(map(f, x))
+        fn vectors(f: f64[n] -> f64[n, 2], g: i64 -> f64, x: f64[n]) -> f64 = sum(f(x)) * g(3)
+        fn twice(f: f64 -> f64 -> f64, x: f64) -> f64 = f(x)(x)
+        fn run(net: Net<n>, x: f64[n]) -> f64 = net.act(net.w @ x)
+        fn kept(f: f64 -> bool, x: f64[n]) -> f64 = sum(v for v in x if f(v))
+        fn chosen(f: f64 -> Option<f64>, x: f64) -> f64 = match f(x) { Some(y) => y * y, None => x }
+        fn sized(f: i64 -> f64[?], x: f64) -> f64 = sum(f(3)) * x
+        fn made<p: Vector>(make: () -> p, like: p) -> f64 = sum_floats(make() + like)
+        """
+    )
+    assert (code, err) == (0, "") and out.count("derivatives agree") == 8
+    assert "drawn by weights: `f`, `g`" in out and "f's weights[" in out and "net's weights[" in out
+
+
+def test_a_wrong_rule_of_a_function_of_functions_is_found(check):
+    code, out, _ = check(
+        """
+        fn twice(f: f64 -> f64, x: f64) -> f64 = f(f(x))
+        pullback twice(f, x) -> y = |g| {
+          let (_, pull) = vjp(|x: f64| f(f(x)), x)
+          (f, 1.01 * pull(g))
+        }
+        """
+    )
+    assert code == 1 and "`x`: reverse mode gives" in out
+
+
+def test_data_that_contains_itself_is_drawn(check):
+    code, out, _ = check(
+        """
+        enum Tree { Leaf(f64), Node(Tree, f64[2], Tree) }
+        fn value(t: Tree) -> f64 = match t { Leaf(x) => x * x, Node(a, v, b) => value(a) * v[0] + sin(value(b) * v[1]) }
+        fn product(l: List<f64>) -> f64 = match l { Nil => 1.0, Cons(x, r) => x * product(r) }
+        """
+    )
+    assert code == 0 and "all 7 derivatives agree" in out and "l's weights[1]" in out
+
+
+def test_open_types_are_chosen_where_every_function_is_checked(check):
+    text = """
+        fn step<y: Vector>(f: (f64, y) -> y, t: f64, state: y) -> y = state + 0.1 * f(t, state)
+        fn rows(x: f64[..s, n]) -> f64[..s] = sum(x * x, axis = -1)
+    """
+    code, out, _ = check(text, "--all", "--size", "y=2", "--size", "s=4")
+    assert code == 0 and "`step` at y = f64[2], seed 0" in out and "`rows` at ..s = 4, n = 3, seed 0" in out
+    assert check(text)[0] == 1  # neither gives one float
+
+
+def test_arguments_that_are_refused_are_drawn_otherwise(check):
+    code, out, _ = check("fn f(x: f64[n], scale: f64 = 2.0) -> f64 { assert all(x > 0.0); scale * sum(log(x)) }")
+    assert code == 0 and "floats are drawn positive" in out and "scale" in out
+
+
+def test_a_default_is_the_argument(check):
+    _, out, _ = check("fn f(x: f64, power: i64 = 5, scale: f64 = -2.0) -> f64 = scale * (x / x) ** power")
+    assert "`f` at seed 0: -2\n" in out and "scale" in out
+
+
+def test_differences_say_nothing_where_a_derivative_is_stopped(check):
+    code, out, _ = check("fn f(x: f64[n]) -> f64 = sum(x * stop_gradient(x))")
+    assert code == 0 and "it stops derivatives, so differences are others" in out
+    code, out, _ = check("fn g(x: f64, nodiff tol: f64) -> f64 = x * tol\nfn f(x: f64) -> f64 = g(x, 2.0 * x)", "--all")
+    assert code == 0 and out.count("it stops derivatives") == 1
+
+
+def test_time_is_bounded_and_what_was_compared_is_said(check):
+    text = "fn f(w: f64[n, n], x: f64[n]) -> f64 { var h = x; for k < 40 { h = sin(0.05 * w @ h) }; sum(h) }"
+    code, out, _ = check(text, "--size", "100", "--seconds", "0.3")
+    assert code == 0 and "no reference: it takes more than 0.15 s" in out and "a direction" in out
+    assert "of 10100 were compared in 0.3 s, and all together along a direction" in out
+    endless = "fn f(x: f64) -> f64 { var y = x; while y < 1e300 { y = 0.5 * y }; y }"
+    code, _, err = check(endless, "--seconds", "0.2")
+    assert code == 1 and "a gradient of `f` takes more than 0.2 s" in err

@@ -93,12 +93,10 @@ def byte_count(w: Writer, dtype: str, shape: Sequence[Size]) -> str:
     for size in shape:
         if size.constant is not None:
             continue
-        w.module.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64", "i64")
-        pair = w.emit(f"call {{ i64, i1 }} @llvm.umul.with.overflow.i64(i64 {size_value(w, size)}, i64 {total})")
-        over = w.emit(f"extractvalue {{ i64, i1 }} {pair}, 1")
+        value = size_value(w, size)
         if size.atom is None:
-            over = w.emit(f"or i1 {over}, {_is_too_large(w, size)}")
-        total = w.emit(f"select i1 {over}, i64 -1, i64 {w.emit(f'extractvalue {{ i64, i1 }} {pair}, 0')}")
+            value = w.emit(f"select i1 {_is_too_large(w, size)}, i64 -1, i64 {value}")
+        total = w.emit(f"call i64 @dl_times(i64 {value}, i64 {total})")
     return total
 
 

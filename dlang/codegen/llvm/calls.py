@@ -13,6 +13,9 @@ from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer, slot_type
 from dlang.ir.anf import Size
 
+LINEAR_ALGEBRA = "scipy_"
+"""How the symbols of BLAS and LAPACK begin."""
+
 
 def symbol(name: str) -> str:
     """The name of a function in LLVM, quoted: any text is one."""
@@ -66,8 +69,12 @@ def invoke(w: Writer, stmt: loops.Invoke) -> None:
 
 def call_c(w: Writer, stmt: loops.CallC) -> None:
     """A C function by the conventions of C: narrow integers are extended, as its caller has to."""
-    name = foreign_symbol(stmt.target)
-    w.module.foreign[name] = stmt.target
+    if stmt.target.startswith(LINEAR_ALGEBRA):
+        name = stmt.target
+        w.module.imports.add(name)
+    else:
+        name = foreign_symbol(stmt.target)
+        w.module.foreign[name] = stmt.target
     types = [_c_type(a) for a in stmt.args]
     # attributes of a result stand before its type
     result = "void" if stmt.result is None else " ".join(reversed(_c_type(stmt.result).split(" ")))

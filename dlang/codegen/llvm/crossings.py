@@ -8,7 +8,7 @@ from dlang.codegen import loops
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
-from dlang.codegen.llvm.sites import Signature, Site, signatures
+from dlang.codegen.llvm.sites import Signature, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import ArrayValue, Buffer, Operand, scalar_dtype
 from dlang.ir.anf import SIGNED, is_handle
@@ -51,7 +51,7 @@ def guard(w: Writer, stmt: loops.Guard) -> None:
         _bail_unless(w, condition)
         return
     values = stmt.values
-    site = new_site(w, Site("check", stmt.code, stmt.parts, signatures(values), span=stmt.span))
+    site = new_site(w, Site("check", stmt.code, stmt.parts, _signatures(values), span=stmt.span))
     leave_if(w, w.emit(f"xor i1 {condition}, true"), site, values)
 
 
@@ -69,7 +69,7 @@ def runtime(w: Writer, stmt: loops.Runtime) -> None:
         Signature(r.dtype, 1) if isinstance(r, Buffer) else Signature(scalar_dtype(r), 0) for r in stmt.results
     )
     number = new_site(
-        w, Site("runtime", stmt.name, stmt.static, signatures(stmt.args), signatures(stmt.outs), results, stmt.span)
+        w, Site("runtime", stmt.name, stmt.static, _signatures(stmt.args), _signatures(stmt.outs), results, stmt.span)
     )
     word = 0
     for operand in (*stmt.args, *stmt.outs):
@@ -131,3 +131,10 @@ def from_word(w: Writer, word: str, dtype: str) -> str:
             return word
         case _:
             return w.emit(f"trunc i64 {word} to {LLVM[dtype]}")
+
+
+def _signatures(values: Sequence[Operand]) -> tuple[Signature, ...]:
+    return tuple(
+        Signature(v.buffer.dtype, len(v.shape)) if isinstance(v, ArrayValue) else Signature(scalar_dtype(v), 0)
+        for v in values
+    )

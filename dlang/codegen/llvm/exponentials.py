@@ -48,6 +48,13 @@ def exp(e: Emitter, x: str, low: Operand = 0.0) -> str:
     return e.mul(e.fma(first, p, first), second)
 
 
+def exp_of_negative(e: Emitter, x: str) -> str:
+    """2^k (1 + p) for an x so little below zero, or NaN, that the result is a normal number. Error < 1 ulp."""
+    p, bits = _reduced_exp(e, x)
+    scale = e.power_of_two(bits)  # the rounder's bits are shifted out
+    return e.fma(scale, p, scale)
+
+
 def expm1(e: Emitter, x: str) -> str:
     """2 (2^(k-1) p + (2^(k-1) - 1/2)): the factor 2 keeps 2^(k-1) finite at the largest k.
 
@@ -204,10 +211,28 @@ _LN2_SHORT = (0.6931471805598903, 5.497923018708371e-14)
 _TWO_THIRDS_REST = 3.700743415417188e-17
 
 
+def _pow_in_f64(e: Emitter, x: str, y: str) -> str:
+    """x^y to within 2^-28, for what were f32 numbers, x >= 0: each finite one and each result is a normal number here.
+
+    log x = k ln 2 + f + f^2 P(f), to 2^-36 relative for the k and f of an x away from 1, and beside it as well, as f
+    is then exact and the rest small. It is at most 104 where it counts, so e^(y log x) is right to 2^-29.
+    """
+    k, f = _split(e, x, denormals=False)
+    series = e.fma(e.mul(f, f), e.polynomial(f, POLYNOMIALS["LOG1P_POW", "f64"]), f)
+    logarithm = log_limits(e, x, e.fma(k, math.log(2.0), series))
+    product = e.clamp(e.mul(logarithm, y), -200.0, 200.0)
+    r_k, bits = e.round_to_integer(product, 1.0 / math.log(2.0))
+    r = e.fnma(r_k, math.log(2.0), product)
+    p = e.fma(e.mul(r, r), e.polynomial(r, POLYNOMIALS["EXP_POW", "f64"]), r)
+    scale = e.power_of_two(bits)
+    return e.fma(scale, p, scale)
+
+
 def pow(e: Emitter, x: str, y: str) -> str:
     """|x|^y = e^(y log |x|), then the sign and the special cases of IEEE 754's pow. Error < 2 ulp.
 
-    f64: y log |x| reaches 745, so it needs 2^-64 relative to be within u / 2: twice the precision. f32: in f64.
+    f64: y log |x| reaches 745, so it needs 2^-64 relative to be within u / 2: twice the precision. f32: in f64, where
+    polynomials good for 2^-35 are enough.
     """
     magnitude = e.abs(x)
     if e.format.bits == 64:
@@ -220,7 +245,7 @@ def pow(e: Emitter, x: str, y: str) -> str:
     else:
         wide = Emitter("f64", e.width, e.lines)
         base, exponent = (e.instruction(f"fpext {e.type} {a} to {wide.type}") for a in (magnitude, y))
-        power = exp(wide, wide.mul(log(wide, base), exponent))
+        power = _pow_in_f64(wide, base, exponent)
         power = e.instruction(f"fptrunc {wide.type} {power} to {e.type}")
     power = e.select(e.compare("oeq", magnitude, 1.0), 1.0, power)
 

@@ -8,13 +8,15 @@ instructions.
 from __future__ import annotations
 
 from dlang.codegen import loops
+from dlang.codegen.llvm import profiling
 from dlang.codegen.llvm.accesses import allocate, element_address, load, move, store
 from dlang.codegen.llvm.calls import call_c, check_stack, invoke, product, result_type, symbol
 from dlang.codegen.llvm.control import branch, for_, while_
 from dlang.codegen.llvm.crossings import guard, runtime
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
 from dlang.codegen.llvm.nodes import arena_top, collect, load_field, load_tag, node, release, room
-from dlang.codegen.llvm.scalars import Module
+from dlang.codegen.llvm.parallel import parallel, pieces
+from dlang.codegen.llvm.scalars import Module, Scalars
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.trips import loop
 from dlang.codegen.llvm.writer import Writer, slot_type
@@ -26,6 +28,9 @@ def function_text(module: Module, program: loops.Program, f: loops.Function, sit
     """The definition of a function; adds the places where it leaves compiled code to `sites`."""
     module.expansions = 0
     w = Writer(module, program, sites, statement)
+    if module.lines is not None and f.span is not None:
+        w.function = module.lines.function(f.label or f.name, f.span, f.name)
+        w.start = w.span = f.span
     params = ["ptr %ctx"]
     for slot in (*f.params, *(out.buffer for out in f.outs)):
         name = w.name("p")
@@ -40,9 +45,8 @@ def function_text(module: Module, program: loops.Program, f: loops.Function, sit
         value = w.emit(f"insertvalue {type} {value}, {slot_type(result)} {operand}, {k + 1}")
     w.code.append(f"  ret {type} {value}")
     w.code += ["fail:", f"  %failed = insertvalue {type} zeroinitializer, i1 true, 0", f"  ret {type} %failed"]
-    head = f"define internal {type} @{symbol(f.name)}({', '.join(params)}) nounwind {{\nentry:"
-    room = [f"  %slots = alloca [{w.slots} x i64], align 8"] if w.slots else []
-    return "\n".join([head, *room, *w.code, *w.cold, "}"]) + "\n"
+    definition = w.definition(f"define internal {type} @{symbol(f.name)}({', '.join(params)}) nounwind")
+    return "\n".join([definition, *w.outlined])
 
 
 def statement(w: Writer, stmt: Stmt) -> None:
@@ -94,8 +98,20 @@ def statement(w: Writer, stmt: Stmt) -> None:
             release(w, mark)
         case loops.Collect():
             collect(w, stmt)
+        case loops.At(span):
+            w.place(span)
+        case loops.Enter():
+            profiling.enter(w, stmt)
+        case loops.Leave():
+            profiling.leave(w, stmt)
+        case loops.Count():
+            profiling.count(w, stmt)
         case loops.Loop():
             loop(w, stmt)
+        case loops.Pieces():
+            pieces(w, stmt)
+        case loops.Parallel():
+            parallel(w, stmt)
         case loops.For():
             for_(w, stmt)
         case loops.While():
@@ -113,10 +129,27 @@ def _compute(w: Writer, var: Var, name: str, args: tuple[Atom, ...]) -> None:
     if any(w.varies(a) for a in args):
         assert w.lane is not None
         operands = [w.vector(a) for a in args]
-        w.lane.vectors[var] = w.ops(width=w.lane.width).primitive(name, dtypes, operands, power)
+        ops = w.ops(width=w.lane.width)
+        w.lane.vectors[var] = _turn(w, ops, name, args, operands) or ops.primitive(name, dtypes, operands, power)
         return
     depth = w.depth_of(args)
-    w.bind(var, w.ops(depth).primitive(name, dtypes, [w.scalar(a) for a in args], power), depth)
+    operands, ops = [w.scalar(a) for a in args], w.ops(depth)
+    w.bind(var, _turn(w, ops, name, args, operands) or ops.primitive(name, dtypes, operands, power), depth)
+
+
+def _turn(w: Writer, ops: Scalars, name: str, args: tuple[Atom, ...], operands: list[str]) -> str | None:
+    """The sine or cosine of an angle of which both are computed; the first gives the other too. None if not such."""
+    if name not in ("sin", "cos") or not isinstance(args[0], Var) or args[0] not in w.angles:
+        return None
+    waiting = w.turns.pop((name, args[0]), None)
+    if waiting is not None:
+        return waiting
+    both = ops.sine_and_cosine(scalar_dtype(args[0]), operands[0])
+    if both is None:
+        return None
+    mine, other = both if name == "sin" else both[::-1]
+    w.turns["cos" if name == "sin" else "sin", args[0]] = other
+    return mine
 
 
 def _convert(w: Writer, var: Var, arg: Atom) -> None:

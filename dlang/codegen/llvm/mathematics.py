@@ -107,6 +107,22 @@ def routine(name: str, dtype: str, width: int) -> tuple[str, str] | None:
     return symbol, f"{head} {{\nentry:\n{body}\n  ret {e.type} {result}\n}}\n"
 
 
+@cache
+def circle(dtype: str, width: int) -> tuple[str, str, str] | None:
+    """The symbol, result type and text of a function that gives sine and cosine of an angle; None if not offered."""
+    if dtype not in FORMATS:
+        return None
+    e = Emitter(dtype, width)
+    sine, cosine = trigonometry.sine_and_cosine(e, "%x")
+    symbol = f"dl_sincos_{dtype}" + ("" if width == 1 else f"_v{width}")
+    pair = f"{{ {e.type}, {e.type} }}"
+    one = e.instruction(f"insertvalue {pair} poison, {e.type} {sine}, 0")
+    both = e.instruction(f"insertvalue {pair} {one}, {e.type} {cosine}, 1")
+    body = "\n".join(e.lines)
+    head = f"define internal {pair} @{symbol}({e.type} %x) alwaysinline {_ATTRIBUTES}"
+    return symbol, pair, f"{head} {{\nentry:\n{body}\n  ret {pair} {both}\n}}\n"
+
+
 _CALL = re.compile(r"call (?P<result>[^@]+) @(?P<name>llvm\.[\w.]+|(?:sin|cos|tan)f?)\((?P<args>[^\n]*)\)")
 
 

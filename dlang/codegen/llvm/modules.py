@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import support
+from dlang.codegen.llvm import pool, profiling, support
 from dlang.codegen.llvm.calls import result_type, symbol
 from dlang.codegen.llvm.crossings import from_word, put, to_word
 from dlang.codegen.llvm.functions import function_text, statement
+from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.scalars import Module
 from dlang.codegen.llvm.sites import Site
+from dlang.codegen.llvm.symbols import entry_symbol
 from dlang.codegen.llvm.writer import Writer, slot_type
 from dlang.codegen.loops import scalar_dtype
+from dlang.codegen.parallel import GRAIN
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
@@ -27,21 +30,12 @@ class Text:
     sites: tuple[Site, ...]
     imports: tuple[str, ...]
     foreign: tuple[tuple[str, str], ...] = ()  # a symbol, and the C function that it stands for
-
-    @property
-    def words(self) -> int:
-        """The room that the values of its messages take in a context."""
-        return max((s.words for s in self.sites), default=0)
+    texts: tuple[str, ...] = ()  # those in the program, by the numbers of their symbols
 
 
-def entry_symbol(name: str) -> str:
-    """What the wrapper of a function is called, in characters that any linker takes."""
-    return "entry." + name.encode().hex()
-
-
-def emit(program: loops.Program, entries: Sequence[str], intern: Callable[[str], int]) -> Text:
-    """The text of a program. `intern` gives the number that stands for a string."""
-    module = Module(intern=intern)
+def emit(program: loops.Program, entries: Sequence[str], debug: bool = False) -> Text:
+    """The text of a program. debug: with the places that its statements say that they come from."""
+    module = Module(lines=Lines() if debug else None)
     sites = [Site("memory", "E0806"), Site("stack", "E0805"), Site("interrupt", "")]
     parts = []
     for function in program.functions.values():
@@ -49,16 +43,20 @@ def emit(program: loops.Program, entries: Sequence[str], intern: Callable[[str],
     for name in entries:
         parts.append(_entry(module, program, program.functions[name], sites))
     branches = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{!"branch_weights", i32 100000, i32 1}\n'
-    text = module.text() + support.DECLARATIONS + "\n" + "\n".join(parts) + branches
-    return Text(text, tuple(sites), tuple(sorted(module.imports)), tuple(module.foreign.items()))
+    if program.nests:
+        parts.append(profiling.definitions(len(program.nests)))
+    text = module.text() + support.DECLARATIONS + pool.DECLARATIONS + "\n" + "\n".join(parts) + branches
+    if module.lines is not None:
+        text += module.lines.text()
+    return Text(text, tuple(sites), tuple(sorted(module.imports)), tuple(module.foreign.items()), tuple(module.texts))
 
 
 def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:
     """The text of a program of the core IR, for this processor; by default of all its functions."""
-    from dlang.codegen.llvm.jit import vector_bits
+    from dlang.codegen.llvm.objects import vector_bits
 
-    nests = schedule(program, Lanes(vector_bits()))
-    return emit(nests, entries or list(program.functions), lambda text: 0).llvm
+    nests = schedule(program, Lanes(vector_bits()), GRAIN)
+    return emit(nests, entries or list(program.functions)).llvm
 
 
 def _entry(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:

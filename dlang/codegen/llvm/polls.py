@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import (
+    At,
     Branch,
     Compute,
     Convert,
+    Count,
     Evaluate,
     Free,
     Guard,
@@ -26,7 +28,7 @@ from dlang.codegen.loops import (
 
 SHORT = 1 << 14  # trips of straight code between two looks
 LONG = 1 << 6  # trips with loops, calls or work of the host in them
-_STRAIGHT = (Compute, Convert, Evaluate, Load, Store, Slice, Free, Guard)
+_STRAIGHT = (At, Compute, Convert, Count, Evaluate, Load, Store, Slice, Free, Guard)
 
 
 def chunk(stmts: Sequence[Stmt]) -> int:
@@ -65,10 +67,10 @@ def count(loop: Loop) -> int | None:
     return None if trips is None else int(trips)
 
 
-def look_every(w: Writer, index: str, trips: int) -> None:
-    """Looks in one of so many trips, a power of two."""
+def look_every(w: Writer, index: str, trips: int, step: int = 1) -> None:
+    """Looks in one of so many trips, a power of two, as is the step of the index from one time to the next."""
     low = w.emit(f"and i64 {index}, {trips - 1}")
-    look_if(w, w.emit(f"icmp eq i64 {low}, {trips - 1}"), support.FUEL_OF_TRIPS)
+    look_if(w, w.emit(f"icmp uge i64 {low}, {trips - step}"), support.FUEL_OF_TRIPS)
 
 
 def look_if(w: Writer, due: str, fuel: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen.llvm.half import register_dtype
-from dlang.codegen.llvm.scalars import LLVM, Scalars, constant, register_type
+from dlang.codegen.llvm.scalars import LLVM, constant, register_type
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Reduction, scalar_dtype
 from dlang.codegen.nests import identity
@@ -76,11 +76,43 @@ def finish(
         merged = []
         for type, first, total in zip(accumulator_types(w, reductions), start, totals, strict=True):
             merged.append(w.emit(f"phi {type} [ {first}, %{entering} ], [ {total}, %{leaving} ]"))
-    values = iter(merged)
+    bind_results(w, reductions, merged)
+
+
+def bind_results(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]) -> None:
+    """Names the totals."""
+    values = iter(totals)
     for r in reductions:
         _bind_result(w, r.result, next(values))
         if r.position is not None:
             _bind_result(w, r.position, next(values))
+
+
+def accumulator_dtypes(reductions: Sequence[Reduction]) -> list[str]:
+    """What accumulators hold: for each reduction its values, for a position ranks too."""
+    out: list[str] = []
+    for r in reductions:
+        out += [scalar_dtype(r.result)] if r.position is None else [scalar_dtype(r.result), "i64"]
+    return out
+
+
+def combine_in_order(
+    w: Writer, reductions: Sequence[Reduction], totals: Sequence[str], parts: Sequence[str]
+) -> list[str]:
+    """Totals and what is to be added to them, each of one lane."""
+    ops = w.ops()
+    out: list[str] = []
+    olds, news = iter(totals), iter(parts)
+    for r in reductions:
+        dtype = scalar_dtype(r.result)
+        old, new = next(olds), next(news)
+        if r.position is None:
+            out.append(ops.combine(r.monoid, dtype, old, new))
+            continue
+        best, rank = next(olds), next(news)
+        wins = ops.better(r.monoid, dtype, new, rank, old, best)
+        out += [ops.select(wins, dtype, new, old), ops.select(wins, "i64", rank, best)]
+    return out
 
 
 def _bind_result(w: Writer, var: Var, value: str) -> None:
@@ -91,6 +123,25 @@ def _bind_result(w: Writer, var: Var, value: str) -> None:
 
 
 # ---- across lanes ----------------------------------------------------------------------------------------------------
+def folded(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str], width: int) -> list[str]:
+    """The accumulators of all lanes as those of fewer, a power of two; of no positions."""
+    assert w.lane is not None
+    ops = w.ops(width=width)
+    out: list[str] = []
+    for r, total in zip(reductions, totals, strict=True):
+        dtype = scalar_dtype(r.result)
+        type = register_type(dtype, w.lane.width)
+        parts = []
+        for first in range(0, w.lane.width, width):
+            order = ", ".join(f"i32 {k}" for k in range(first, first + width))
+            parts.append(w.emit(f"shufflevector {type} {total}, {type} poison, <{width} x i32> <{order}>"))
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [ops.combine(r.monoid, dtype, a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
+        out += parts
+    return out
+
+
 def horizontal(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]) -> list[str]:
     """The accumulators of all lanes as one."""
     assert w.lane is not None
@@ -102,36 +153,44 @@ def horizontal(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]
         total = next(values)
         if r.position is not None:
             out += _horizontal_position(w, r.monoid, dtype, total, next(values))
-            continue
-        type = f"<{width} x {LLVM[dtype]}>"
-        kind = register_dtype(dtype) if dtype in FLOATS else LLVM[dtype]
-        if dtype in FLOATS and r.monoid in ("sum", "prod"):
-            name = f"llvm.vector.reduce.{'fadd' if r.monoid == 'sum' else 'fmul'}.v{width}{kind}"
-            w.module.declare(name, LLVM[dtype], LLVM[dtype], type)
-            neutral = constant(-0.0 if r.monoid == "sum" else 1.0, dtype)
-            out.append(w.emit(f"call reassoc {LLVM[dtype]} @{name}({LLVM[dtype]} {neutral}, {type} {total})"))
-            continue
-        if dtype in FLOATS:
-            stem = "fmaximum" if r.monoid == "max" else "fminimum"
         else:
-            sign = "s" if dtype in SIGNED else "u"
-            stem = {"sum": "add", "prod": "mul", "any": "or", "all": "and"}.get(r.monoid) or sign + r.monoid
-        name = f"llvm.vector.reduce.{stem}.v{width}{kind}"
-        w.module.declare(name, LLVM[dtype], type)
-        out.append(w.emit(f"call {LLVM[dtype]} @{name}({type} {total})"))
+            out.append(_of_all_lanes(w, r.monoid, dtype, total, width))
     return out
 
 
+def _of_all_lanes(w: Writer, monoid: str, dtype: str, total: str, width: int) -> str:
+    """The lanes of a vector, combined."""
+    type = f"<{width} x {LLVM[dtype]}>"
+    kind = register_dtype(dtype) if dtype in FLOATS else LLVM[dtype]
+    if dtype in FLOATS and monoid in ("sum", "prod"):
+        name = f"llvm.vector.reduce.{'fadd' if monoid == 'sum' else 'fmul'}.v{width}{kind}"
+        w.module.declare(name, LLVM[dtype], LLVM[dtype], type)
+        neutral = constant(-0.0 if monoid == "sum" else 1.0, dtype)
+        return w.emit(f"call reassoc {LLVM[dtype]} @{name}({LLVM[dtype]} {neutral}, {type} {total})")
+    if dtype in FLOATS:
+        stem = "fmaximum" if monoid == "max" else "fminimum"
+    else:
+        sign = "s" if dtype in SIGNED else "u"
+        stem = {"sum": "add", "prod": "mul", "any": "or", "all": "and"}.get(monoid) or sign + monoid
+    name = f"llvm.vector.reduce.{stem}.v{width}{kind}"
+    w.module.declare(name, LLVM[dtype], type)
+    return w.emit(f"call {LLVM[dtype]} @{name}({type} {total})")
+
+
 def _horizontal_position(w: Writer, monoid: str, dtype: str, values: str, ranks: str) -> list[str]:
+    """The extremum, NaN if there is any, and the lowest rank among the lanes that have it; -1 if no lane has a rank.
+
+    A lane without a rank has the identity.
+    """
     assert w.lane is not None
     width = w.lane.width
-    ops = Scalars(w.module, w.code)
-    best = rank = ""
-    for lane in range(width):
-        value = w.emit(f"extractelement <{width} x {LLVM[dtype]}> {values}, i64 {lane}")
-        place = w.emit(f"extractelement <{width} x i64> {ranks}, i64 {lane}")
-        if lane:
-            wins = ops.better(monoid, dtype, value, place, best, rank)
-            value, place = ops.select(wins, dtype, value, best), ops.select(wins, "i64", place, rank)
-        best, rank = value, place
-    return [best, rank]
+    ops = w.ops(width=width)
+    best = _of_all_lanes(w, monoid.removeprefix("arg"), dtype, values, width)
+    every = w.splat(best, LLVM[dtype], w.depth)
+    if dtype in FLOATS:
+        nan = ops.compare("uno", dtype, values, values)
+        found = ops.binary("or", "bool", ops.compare("oeq", dtype, values, every), nan)
+    else:
+        found = ops.compare("eq", dtype, values, every)
+    candidates = ops.select(found, "i64", ranks, ops.constant(-1, "i64"))
+    return [best, _of_all_lanes(w, "min", "u64", candidates, width)]  # -1 is the largest of all without a sign

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dlang.codegen.llvm import half, threefry
 from dlang.codegen.llvm.half import HALF, register_dtype
-from dlang.codegen.llvm.mathematics import declarations, routine
+from dlang.codegen.llvm.lines import Lines
+from dlang.codegen.llvm.mathematics import circle, declarations, routine
+from dlang.codegen.llvm.symbols import text_symbol
 from dlang.ir.anf import FLOATS, SIGNED, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
 from dlang.primitives.table import result_dtype
@@ -97,17 +98,20 @@ def constant(value: int | float | bool, dtype: str, width: int = 1) -> str:
 class Module:
     """What a module of LLVM needs beside its functions: declarations, helpers, and interned strings.
 
-    foreign: the targets of C functions, by the symbols that stand for them.
-    expansions: the calls of mathematics so far in the function under way.
+    foreign: the targets of C functions, by the symbols that stand for them. texts: those in the program, in the order
+    in which they were met; a text is the address of a symbol less 1, since each process numbers texts in its own way.
+    expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that
+    is to be known.
     """
 
     declared: dict[str, str] = field(default_factory=dict)
     helpers: dict[str, str] = field(default_factory=dict)
-    intern: Callable[[str], int] = hash
+    texts: dict[str, int] = field(default_factory=dict)
     imports: set[str] = field(default_factory=set)
     foreign: dict[str, str] = field(default_factory=dict)
     expansions: int = 0
     names: int = 0
+    lines: Lines | None = None
 
     def declare(self, name: str, result: str, *args: str, attributes: str = "") -> None:
         if name not in self.declared:
@@ -115,12 +119,14 @@ class Module:
 
     def literal(self, lit: Lit) -> str:
         if isinstance(lit.value, str):
-            return str(self.intern(lit.value))
+            k = self.texts.setdefault(lit.value, len(self.texts))
+            return f"sub (i64 ptrtoint (ptr @{text_symbol(k)} to i64), i64 1)"
         return constant(lit.value, lit.dtype)
 
     def text(self) -> str:
         """Declarations and helpers."""
         own = dict(self.declared)
+        own |= {text_symbol(k): f"@{text_symbol(k)} = external global i8" for k in self.texts.values()}
         for line in declarations(*self.helpers.values()).splitlines():
             own.setdefault(line.partition("@")[2].partition("(")[0], line)
         return "\n".join([*own.values(), *self.helpers.values()]) + "\n"
@@ -348,6 +354,18 @@ class Scalars:
         self.module.imports.add(symbol)
         return self.by_lane(symbol, [(a, dtype) for a in args], dtype)
 
+    def sine_and_cosine(self, dtype: str, angle: str) -> tuple[str, str] | None:
+        """Both of an angle at once; None if each has to be computed alone."""
+        found = circle(dtype, self.width)
+        if found is None:
+            return None
+        symbol, pair, text = found
+        self.module.helpers[symbol] = text
+        self.module.expansions += 1
+        kept = " noinline" if self.module.expansions > EXPANDED else ""
+        both = self.emit(f"call {pair} @{symbol}({self.type(dtype)} {angle}){kept}")
+        return self.emit(f"extractvalue {pair} {both}, 0"), self.emit(f"extractvalue {pair} {both}, 1")
+
     def by_lane(self, symbol: str, args: list[tuple[str, str]], dtype: str) -> str:
         """A call of a scalar function for each lane."""
         result = LLVM[dtype]
@@ -417,24 +435,22 @@ class Scalars:
                 return self.extremum(monoid == "max", dtype, x, y)
 
     def better(self, monoid: str, dtype: str, new: str, rank: str, best: str, best_rank: str) -> str:
-        """Whether a value is the extremum before another one: larger (or NaN, which counts as largest), or first."""
+        """Whether a value is the extremum before another one: larger (or NaN, which counts as largest), or first.
+
+        What has no rank has -1, which without a sign is after all others, and the identity, which is before no value.
+        """
         largest = monoid == "argmax"
-        zero = self.constant(0, "i64")
-        first = self.compare("slt", "i64", rank, best_rank)
+        first = self.compare("ult", "i64", rank, best_rank)
         if dtype in FLOATS:
-            beats = self.compare("ogt" if largest else "olt", dtype, new, best)
-            nan, old = self.compare("uno", dtype, new, new), self.compare("uno", dtype, best, best)
-            only = self.binary("and", "bool", nan, self.binary("xor", "bool", old, self.constant(True, "bool")))
-            beats = self.binary("or", "bool", beats, only)
-            both = self.binary("and", "bool", nan, old)
-            same = self.binary("or", "bool", self.compare("oeq", dtype, new, best), both)
+            beats = self.compare("ugt" if largest else "ult", dtype, new, best)
+            beats = self.binary("and", "bool", beats, self.compare("ord", dtype, best, best))
+            level = self.compare("oge" if largest else "ole", dtype, new, best)
+            level = self.binary("or", "bool", level, self.compare("uno", dtype, new, new))
         else:
             sign = "s" if dtype in SIGNED else "u"
             beats = self.compare(sign + ("gt" if largest else "lt"), dtype, new, best)
-            same = self.compare("eq", dtype, new, best)
-        wins = self.binary("or", "bool", beats, self.binary("and", "bool", same, first))
-        wins = self.binary("or", "bool", wins, self.compare("slt", "i64", best_rank, zero))
-        return self.binary("and", "bool", wins, self.compare("sge", "i64", rank, zero))
+            level = self.compare(sign + ("ge" if largest else "le"), dtype, new, best)
+        return self.binary("or", "bool", beats, self.binary("and", "bool", level, first))
 
 
 POWER = """define internal i64 @dl_powi(i64 %x, i64 %y) nounwind willreturn memory(none) {

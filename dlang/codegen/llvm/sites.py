@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlang.codegen.loops import ArrayValue, Operand, scalar_dtype
 from dlang.diagnostics import Span
 
 
@@ -36,10 +34,3 @@ class Site:
     @property
     def words(self) -> int:
         return sum(s.words for s in (*self.args, *self.outs, *self.results))
-
-
-def signatures(values: Sequence[Operand]) -> tuple[Signature, ...]:
-    return tuple(
-        Signature(v.buffer.dtype, len(v.shape)) if isinstance(v, ArrayValue) else Signature(scalar_dtype(v), 0)
-        for v in values
-    )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from dlang.codegen.llvm.coefficients import DIGAMMA_ROOT, LGAMMA_REST, PI, POLYNOMIALS
 from dlang.codegen.llvm.emitter import Emitter
-from dlang.codegen.llvm.exponentials import exp, log, log_double
+from dlang.codegen.llvm.exponentials import exp, exp_of_negative, log, log_double
 
 Function = Callable[[Emitter, str], str]
 
@@ -22,10 +22,20 @@ _NAN = math.nan
 
 # ---- error functions -------------------------------------------------------------------------------------------------
 def erf(e: Emitter, x: str) -> str:
-    """x + x E(x^2) for |x| < 1/2, beyond 1 - erfc |x| with the sign of x. Error < 2 ulp."""
+    """Near zero x + x E(x^2), beyond 1 - erfc |x| with the sign of x, of an |x| up to where that is 1. Error < 2 ulp.
+
+    f64: see `_complement`, from 1/2 on. f32: erfc |x| = e^(x (T(x) - 1)) from 0.9277 on, where an error of the exponent
+    counts for less than a quarter.
+    """
     magnitude = e.abs(x)
-    large = e.copysign(e.sub(1.0, _complement(e, magnitude)), x)
-    return e.select(e.compare("olt", magnitude, 0.5), _near_zero(e, x), large)
+    if e.format.bits == 64:
+        bounded = e.select(e.compare("ogt", magnitude, 6.0), 6.0, magnitude)
+        large = e.copysign(e.sub(1.0, _complement(e, bounded)), x)
+        return e.select(e.compare("olt", magnitude, 0.5), _near_zero(e, x, "ERF"), large)
+    bounded = e.select(e.compare("ogt", magnitude, 3.95), 3.95, magnitude)
+    exponent = e.fma(bounded, e.polynomial(bounded, POLYNOMIALS["ERF_TAIL", "f32"]), e.neg(bounded))
+    large = e.copysign(e.sub(1.0, exp_of_negative(e, exponent)), x)
+    return e.select(e.compare("olt", magnitude, 0.927734375), _near_zero(e, x, "ERF_WIDE"), large)
 
 
 def erfc(e: Emitter, x: str) -> str:
@@ -33,12 +43,13 @@ def erfc(e: Emitter, x: str) -> str:
     magnitude = e.abs(x)
     tail = _complement(e, magnitude)
     large = e.select(e.compare("olt", x, 0.0), e.sub(2.0, tail), tail)
-    return e.select(e.compare("olt", magnitude, 0.5), e.sub(1.0, _near_zero(e, x)), large)
+    near = _near_zero(e, x, "ERF" if e.format.bits == 64 else "ERF_WIDE")
+    return e.select(e.compare("olt", magnitude, 0.5), e.sub(1.0, near), large)
 
 
-def _near_zero(e: Emitter, x: str) -> str:
-    """erf x = x + x E(x^2) for |x| < 1/2; E is at most 0.13, so its error hardly counts."""
-    return e.fma(x, e.polynomial(e.mul(x, x), POLYNOMIALS["ERF", e.dtype]), x)
+def _near_zero(e: Emitter, x: str, name: str) -> str:
+    """erf x = x + x E(x^2) near zero; E is at most 0.13, so its error hardly counts."""
+    return e.fma(x, e.polynomial(e.mul(x, x), POLYNOMIALS[name, e.dtype]), x)
 
 
 def _complement(e: Emitter, x: str) -> str:

@@ -8,14 +8,18 @@ be taken back after a failure. A function that fails returns true as its status,
 from __future__ import annotations
 
 # words of 8 bytes in a context
-SITE, STACK_LIMIT, CALLBACK, LIVE, CALLS, IN_USE, TAKEN = range(7)
+SITE, STACK_LIMIT, CALLBACK, LIVE, CALLS, IN_USE, TAKEN, PEAK = range(8)
 ARENA_TOP, ARENA_LIMIT, ARENA_END = range(8, 11)
 HOME, FUEL, DEADLINE, INTERVAL = range(11, 15)
-FREE_LISTS = 16
+POOL, REGION, PIECE = range(15, 18)
+MEASURED = 18  # ticks that nests have taken, where a program measures itself
+FREE_LISTS = 24
 CLASSES = 64 * 8 + 16
 TRACE = FREE_LISTS + CLASSES
 TRACE_LENGTH = 64
 SLOTS = TRACE + TRACE_LENGTH
+MESSAGE_ROOM = 64
+"""The words of a message that every context has room for."""
 
 # words of a block's header: next and the address of what points here, while it is in use; its class; its bytes
 NEXT, BACK, CLASS, SIZE = range(4)
@@ -27,11 +31,14 @@ OUT_OF_MEMORY, STACK_EXHAUSTED, INTERRUPTED = 0, 1, 2
 
 NAMES = (
     "dl_alloc", "dl_free", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_trace", "dl_frame", "dl_release",
-    "dl_enter", "dl_callback", "dl_poll", "dl_deeper",
+    "dl_enter", "dl_callback", "dl_poll", "dl_deeper", "dl_ticks",
+    "dl_times",
 )  # fmt: skip
 
-LOOK, DEEPER = -1, -2
-"""What the host is asked besides the work of sites: to see whether the run should end, and for more stack."""
+LOOK, DEEPER, START = -1, -2, -3
+"""What the host is asked besides the work of sites: to see whether the run should end, for more stack, for threads."""
+STOPPED = -4
+"""The failure of a piece of a loop that ended because one before it had failed."""
 
 FUEL_OF_A_CALL, FUEL_OF_TRIPS, FULL = 1, 512, 1024
 """What recursive calls and chunks of trips use up until the clock is read."""
@@ -43,6 +50,7 @@ DECLARATIONS = """
 declare i32 @dl_callback(ptr, i64, ptr)
 declare i1 @dl_poll(ptr, i64)
 declare i1 @dl_deeper(ptr, ptr)
+declare i64 @dl_times(i64, i64) nounwind willreturn memory(none)
 declare ptr @dl_alloc(ptr, i64)
 declare void @dl_free(ptr, ptr)
 declare void @dl_trace(ptr, i64)
@@ -53,13 +61,43 @@ declare ptr @aligned_alloc(i64, i64)
 declare i32 @madvise(ptr, i64, i32)
 declare void @free(ptr)
 declare i64 @llvm.ctlz.i64(i64, i1 immarg)
+declare i64 @llvm.smax.i64(i64, i64)
+declare {{ i64, i1 }} @llvm.umul.with.overflow.i64(i64, i64)
 declare ptr @llvm.frameaddress.p0(i32 immarg)
 declare i64 @llvm.readcyclecounter()
+
+; the processor's clock
+define i64 @dl_ticks() nounwind {{
+  %ticks = call i64 @llvm.readcyclecounter()
+  ret i64 %ticks
+}}
+
+; a product of sizes; -1 if it can't be counted
+define i64 @dl_times(i64 %x, i64 %y) nounwind {{
+  %pair = call {{ i64, i1 }} @llvm.umul.with.overflow.i64(i64 %x, i64 %y)
+  %over = extractvalue {{ i64, i1 }} %pair, 1
+  %product = extractvalue {{ i64, i1 }} %pair, 0
+  %result = select i1 %over, i64 -1, i64 %product
+  ret i64 %result
+}}
 
 ; where the stack is now
 define ptr @dl_frame() nounwind {{
   %p = call ptr @llvm.frameaddress.p0(i32 0)
   ret ptr %p
+}}
+
+; `bytes` more are in use
+define internal void @count(ptr %ctx, i64 %bytes) alwaysinline nounwind {{
+  %usedp = getelementptr i64, ptr %ctx, i64 {IN_USE}
+  %used = load i64, ptr %usedp
+  %more = add i64 %used, %bytes
+  store i64 %more, ptr %usedp
+  %peakp = getelementptr i64, ptr %ctx, i64 {PEAK}
+  %peak = load i64, ptr %peakp
+  %higher = call i64 @llvm.smax.i64(i64 %peak, i64 %more)
+  store i64 %higher, ptr %peakp
+  ret void
 }}
 
 ; room for `bytes`, not chained; null if there is none
@@ -92,6 +130,7 @@ round:
 reuse:
   %next = load ptr, ptr %head
   store ptr %next, ptr %list
+  call void @count(ptr %ctx, i64 %room)
   %data = getelementptr i8, ptr %head, i64 {HEADER}
   ret ptr %data
 fresh:
@@ -123,6 +162,7 @@ made:
   %taken = load i64, ptr %takenp
   %taken2 = add i64 %taken, %room
   store i64 %taken2, ptr %takenp
+  call void @count(ptr %ctx, i64 %room)
   %fine = getelementptr i8, ptr %block, i64 {HEADER}
   ret ptr %fine
 }}
@@ -132,6 +172,12 @@ define void @dl_give(ptr %ctx, ptr %data) nounwind {{
   %block = getelementptr i8, ptr %data, i64 -{HEADER}
   %classp = getelementptr i64, ptr %block, i64 {CLASS}
   %class = load i64, ptr %classp
+  %sizep = getelementptr i64, ptr %block, i64 {SIZE}
+  %size = load i64, ptr %sizep
+  %usedp = getelementptr i64, ptr %ctx, i64 {IN_USE}
+  %used = load i64, ptr %usedp
+  %fewer = sub i64 %used, %size
+  store i64 %fewer, ptr %usedp
   %word = add i64 %class, {FREE_LISTS}
   %list = getelementptr i64, ptr %ctx, i64 %word
   %head = load ptr, ptr %list
@@ -283,6 +329,11 @@ fine:
   ret i1 false
 look:
   store i64 {FULL}, ptr %fuelp
+  %stopped = call i1 @dl_stopped(ptr %ctx)
+  br i1 %stopped, label %over, label %clock
+over:
+  ret i1 true
+clock:
   %intervalp = getelementptr i64, ptr %ctx, i64 {INTERVAL}
   %deadlinep = getelementptr i64, ptr %ctx, i64 {DEADLINE}
   %deadline = load i64, ptr %deadlinep

@@ -1,8 +1,9 @@
 """Loops of independent trips: one by one, or several lanes at once.
 
-A loop of lanes is a main loop of whole vectors, then what is left: one more trip with a mask, or a loop of single trips
-where a mask would be dear, or where a guard may fail: the main loop then leaves before the trips in which it does, and
-the loop of single trips reports the first.
+A loop of lanes is a main loop of whole vectors, then what is left: trips with a mask, or a loop of single trips where a
+mask would be dear, or where a guard may fail: the main loop then leaves before the trips in which it does, and the loop
+of single trips reports the first. Where two copies of the body would be long, or the loop is to be short, all trips
+have a mask.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from collections.abc import Sequence
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import polls
+from dlang.codegen.llvm.accesses import element_address
 from dlang.codegen.llvm.indices import bounds
 from dlang.codegen.llvm.mathematics import FUNCTIONS
 from dlang.codegen.llvm.polls import chunk, look, look_every
-from dlang.codegen.llvm.reductions import accumulate, accumulator_types, finish, first_totals, horizontal
-from dlang.codegen.llvm.scalars import BITS, LIBM, iota
+from dlang.codegen.llvm.reductions import accumulate, accumulator_types, finish, first_totals, folded, horizontal
+from dlang.codegen.llvm.scalars import BITS, LIBM, bits, iota
 from dlang.codegen.llvm.writer import LaneContext, Writer
 from dlang.codegen.loops import Loop, Stmt
-from dlang.ir.anf import Var
+from dlang.ir.anf import Lit, Var, poly
 
 LANES_PER_TRIP = 4  # vectors go so much faster
 
@@ -36,7 +38,12 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     outer = w.code
     with w.scope(loads=True) as scope:
         w.code = []
-        if stmt.lanes > 1 and w.lane is None:
+        cleared = _cleared(stmt) if w.lane is None else None
+        if cleared is not None:
+            totals = _clear(w, stmt, cleared, low, high)
+        elif stmt.lanes > 1 and w.lane is None and stmt.masked and _can_mask(stmt.stmts):
+            totals = _masked_loop(w, stmt, low, high, pre)
+        elif stmt.lanes > 1 and w.lane is None and not stmt.short:
             totals = _vector_loop(w, stmt, low, high, start, pre)
         else:
             totals = _trips(w, stmt, low, high, start, pre)
@@ -48,6 +55,26 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     w.jump(done)
     w.begin(done)
     finish(w, stmt.reductions, start, "" if certain else entering, totals, leaving)
+
+
+def _cleared(stmt: Loop) -> loops.Store | None:
+    """What a loop does if it only stores zeros side by side."""
+    match stmt.stmts:
+        case (loops.Store(_, offset, Lit(value), "set") as store,) if not stmt.reductions:
+            zero = not isinstance(value, str) and value == 0 and not str(value).startswith("-")
+            return store if zero and not (offset - poly(stmt.var)).mentions((stmt.var,)) else None
+        case _:
+            return None
+
+
+def _clear(w: Writer, stmt: Loop, store: loops.Store, low: str, high: str) -> list[str]:
+    """Stores the zeros of all trips."""
+    w.bind(stmt.var, low)
+    address = element_address(w, store.buffer, store.offset)
+    bytes = w.emit(f"mul i64 {w.emit(f'sub i64 {high}, {low}')}, {bits(store.buffer.dtype) // 8}")
+    w.module.declare("llvm.memset.p0.i64", "void", "ptr", "i8", "i64", "i1 immarg")
+    w.code.append(f"  call void @llvm.memset.p0.i64(ptr {address}, i8 0, i64 {bytes}, i1 false)")
+    return []
 
 
 def _trips(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
@@ -82,13 +109,20 @@ def _trips(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str
 def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
     """Writes the loop, which has at least one trip; gives the totals of its reductions."""
     width = stmt.lanes
+    known = polls.count(stmt)
+    if known is not None and known < width and _can_mask(stmt.stmts):
+        return _one_partial(w, stmt, low, known)
+    exact = known is not None and known > 0 and known % width == 0 and not _may_bail(stmt.stmts)
     head, latch, rest, bail = (w.label(s) for s in ("vector", "latch", "rest", "bail"))
     count = w.emit(f"sub i64 {high}, {low}")
     main = w.emit(f"and i64 {count}, {-width}")
     middle = w.emit(f"add i64 {low}, {main}")
     span = 0 if _few(stmt, chunk(stmt.stmts)) else chunk(stmt.stmts) * LANES_PER_TRIP
     begin = _chunk_end(w, low, span, middle) if span else middle
-    w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, rest)
+    if exact:
+        w.jump(head)
+    else:
+        w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, rest)
 
     context = LaneContext(stmt.var, width, None, bail, {})
     w.lane = context
@@ -122,6 +156,12 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
         w.cold += [f"{head}:", *look(w, again)]
         w.begin(turn)
     more = w.emit(f"icmp slt i64 {following}, {middle}")
+    if exact:
+        w.fork(more, head, rest)
+        w.begin(rest)
+        totals = horizontal(w, stmt.reductions, totals)
+        w.lane = None
+        return totals
     if not context.bailed and _mask_is_cheap(stmt.stmts):
         w.fork(more, head, rest)
         return _masked_rest(w, stmt, low, high, middle, entering, rest, latch, types, first, totals)
@@ -151,6 +191,86 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     for type, before, value in zip(accumulator_types(w, stmt.reductions), merged[1:], last, strict=True):
         out.append(w.emit(f"phi {type} [ {before}, %{rest} ], [ {value}, %{after} ]"))
     return out
+
+
+def _one_partial(w: Writer, stmt: Loop, low: str, count: int) -> list[str]:
+    """All trips of a loop that has fewer than there are lanes."""
+    width = stmt.lanes
+    partial = w.label("partial")
+    w.jump(partial)
+    w.begin(partial)
+    mask = ", ".join(f"i1 {'true' if k < count else 'false'}" for k in range(width))
+    w.lane = LaneContext(stmt.var, width, f"<{mask}>", "", {})
+    first = first_totals(w, stmt.reductions)
+    _bind_lanes(w, stmt.var, low)
+    w.statements(stmt.stmts)
+    totals = horizontal(w, stmt.reductions, accumulate(w, stmt.reductions, first, masked=True))
+    w.lane = None
+    return totals
+
+
+def _masked_loop(w: Writer, stmt: Loop, low: str, high: str, entering: str) -> list[str]:
+    """All trips of a loop of lanes, at least one, each with a mask unless whole vectors are known to be enough."""
+    known = polls.count(stmt)
+    if known is not None and known < stmt.lanes:
+        return _one_partial(w, stmt, low, known)
+    w.lane = LaneContext(stmt.var, stmt.lanes, None, "", {})
+    masked = known is None or known % stmt.lanes > 0
+    totals = _lane_trips(w, stmt, low, high, entering, first_totals(w, stmt.reductions), masked, chunk(stmt.stmts))
+    totals = horizontal(w, stmt.reductions, totals)
+    w.lane = None
+    return totals
+
+
+def _lane_trips(
+    w: Writer, stmt: Loop, low: str, high: str, entering: str, start: Sequence[str], masked: bool, looks: int = 0
+) -> list[str]:
+    """A loop of lanes, as many as the context says, with at least one trip; gives the accumulators.
+
+    looks: looks up once in so many times the lanes, unless it is 0 or the loop is over before.
+    """
+    assert w.lane is not None
+    width = w.lane.width
+    head, latch, after = w.label("head"), w.label("latch"), w.label("after")
+    index, following = w.name("i"), w.name("i")
+    types = accumulator_types(w, stmt.reductions)
+    names = [w.name("a") for _ in types]
+    w.jump(head)
+    w.begin(head)
+    position = len(w.code)
+    _bind_lanes(w, stmt.var, index)
+    if masked:
+        _mask_from(w, index, high)
+    w.statements(stmt.stmts)
+    totals = accumulate(w, stmt.reductions, names, masked=True)
+    carried = [("i64", index, low, following), *zip(types, names, start, totals, strict=True)]
+    w.code[position:position] = [
+        f"  {name} = phi {type} [ {first}, %{entering} ], [ {total}, %{latch} ]" for type, name, first, total in carried
+    ]
+    if looks and not _few(stmt, looks):
+        look_every(w, index, looks * width, width)
+    w.jump(latch)
+    w.begin(latch)
+    w.code.append(f"  {following} = add nsw i64 {index}, {width}")
+    w.fork(w.emit(f"icmp slt i64 {following}, {high}"), head, after)
+    w.begin(after)
+    return totals
+
+
+def _mask_from(w: Writer, index: str, high: str) -> None:
+    """From here on only the lanes below a bound are in use."""
+    assert w.lane is not None
+    width = w.lane.width
+    limit = w.splat(w.emit(f"sub i64 {high}, {index}"), "i64", w.depth)
+    w.lane.mask = w.emit(f"icmp slt <{width} x i64> {iota(width)}, {limit}")
+
+
+def _can_mask(stmts: Sequence[Stmt]) -> bool:
+    return _mask_is_cheap(stmts) and not _may_bail(stmts)
+
+
+def _may_bail(stmts: Sequence[Stmt]) -> bool:
+    return any(isinstance(s, loops.Guard) or (isinstance(s, Loop) and _may_bail(s.stmts)) for s in stmts)
 
 
 def _few(stmt: Loop, trips: int) -> bool:
@@ -188,23 +308,28 @@ def _masked_rest(
     first: Sequence[str],
     totals: Sequence[str],
 ) -> list[str]:
-    """The trips that do not fill a vector, as one with a mask."""
+    """The trips that do not fill a vector, with a mask: one, or several if fewer lanes than before go at once."""
     assert w.lane is not None
-    width = w.lane.width
     partial, over = w.label("partial"), w.label("over")
     w.begin(rest)
     index = w.emit(f"phi i64 [ {low}, %{entering} ], [ {middle}, %{latch} ]")
     before = []
     for type, x, total in zip(types, first, totals, strict=True):
         before.append(w.emit(f"phi {type} [ {x}, %{entering} ], [ {total}, %{latch} ]"))
+    fewer = 0 < stmt.tail < w.lane.width
+    if fewer:
+        before = folded(w, stmt.reductions, before, stmt.tail)
+        w.lane = LaneContext(stmt.var, stmt.tail, None, "", {})
+        types = accumulator_types(w, stmt.reductions)
     w.fork(w.emit(f"icmp slt i64 {index}, {high}"), partial, over)
     w.begin(partial)
-    _bind_lanes(w, stmt.var, index)
-    left = w.emit(f"sub i64 {high}, {index}")
-    limit = w.splat(left, "i64", w.depth)
-    w.lane.mask = w.emit(f"icmp slt <{width} x i64> {iota(width)}, {limit}")
-    w.statements(stmt.stmts)
-    after = accumulate(w, stmt.reductions, before, masked=True)
+    if fewer:
+        after = _lane_trips(w, stmt, index, high, partial, before, masked=True)
+    else:
+        _bind_lanes(w, stmt.var, index)
+        _mask_from(w, index, high)
+        w.statements(stmt.stmts)
+        after = accumulate(w, stmt.reductions, before, masked=True)
     leaving = w.block
     w.jump(over)
     w.begin(over)

@@ -13,6 +13,7 @@ from dlang.codegen import loops
 from dlang.codegen.llvm.scalars import Module, Scalars, constant, llvm_type
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.loops import Buffer, Slot, Stmt, Value, scalar_dtype
+from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Lit, Var
 
 
@@ -43,9 +44,23 @@ def slot_type(value: Value) -> str:
     return "ptr" if isinstance(value, Buffer) else llvm_type(scalar_dtype(value))
 
 
+def _angles(stmts: Sequence[Stmt]) -> frozenset[Var]:
+    """The variables of which statements compute both the sine and the cosine."""
+    found: dict[str, set[Var]] = {"sin": set(), "cos": set()}
+    for stmt in stmts:
+        if isinstance(stmt, loops.Compute) and stmt.name in found and isinstance(stmt.args[0], Var):
+            found[stmt.name].add(stmt.args[0])
+    return frozenset(found["sin"] & found["cos"])
+
+
 @dataclass(slots=True)
 class Writer:
-    """The function under way. statement: writes a statement, and through this the statements inside it."""
+    """The function under way. statement: writes a statement, and through this the statements inside it.
+
+    function: its number among metadata, if instructions are to say where they come from; start: where the first
+    do; span: where those now do. angles: of which the statements at hand compute both sine and cosine; turns: the one
+    of these that is still to be bound.
+    """
 
     module: Module
     program: loops.Program
@@ -58,8 +73,17 @@ class Writer:
     scopes: list[Scope] = field(default_factory=list)
     conditional: int = 0
     lane: LaneContext | None = None
+    angles: frozenset[Var] = frozenset()
+    turns: dict[tuple[str, Var], str] = field(default_factory=dict)
     block: str = "entry"
     slots: int = 0
+    clocks: dict[int, tuple[str, str]] = field(default_factory=dict)
+    captured: int = 0
+    partial: int = 0
+    outlined: list[str] = field(default_factory=list)
+    function: int | None = None
+    start: Span | None = None
+    span: Span | None = None
 
     # ---- names and blocks --------------------------------------------------------------------------------------------
     def name(self, stem: str) -> str:
@@ -82,8 +106,45 @@ class Writer:
     def jump(self, label: str) -> None:
         self.code.append(f"  br label %{label}")
 
-    def fork(self, condition: str, then: str, otherwise: str) -> None:
-        self.code.append(f"  br i1 {condition}, label %{then}, label %{otherwise}")
+    def fork(self, condition: str, then: str, otherwise: str, rare: bool = False) -> None:
+        """rare: whether `then` hardly ever runs."""
+        weights = ", !prof !0" if rare else ""
+        self.code.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{weights}")
+
+    # ---- functions ---------------------------------------------------------------------------------------------------
+    def outline(self, write: Callable[[Writer, str], str]) -> str:
+        """Writes a function that is part of this one; gives its name. `write` gives its definition."""
+        self.module.names += 1
+        name = f"piece.{self.module.names}"
+        expansions, self.module.expansions = self.module.expansions, 0
+        inner = Writer(self.module, self.program, self.sites, self.statement)
+        if self.module.lines is not None and self.span is not None:
+            inner.start = inner.span = self.span._replace(via=None)
+            inner.function = self.module.lines.function(name, inner.span, name)
+        self.outlined += [write(inner, name), *inner.outlined]
+        self.module.expansions = expansions
+        return name
+
+    def place(self, span: Span) -> None:
+        """What follows comes from there."""
+        if self.module.lines is not None:
+            self.span = span
+            mark = self.module.lines.mark(span)
+            for lines in (self.code, self.cold, *(scope.pre for scope in self.scopes)):
+                lines.append(mark)
+
+    def definition(self, head: str) -> str:
+        """The function that has been written, with room on the stack for what it has to hand out."""
+        room = [
+            f"  %{name} = alloca [{words} x i64], align 8"
+            for name, words in (("slots", self.slots), ("captured", self.captured), ("partial", self.partial))
+            if words
+        ]
+        lines = [*room, *self.code, *self.cold]
+        if self.module.lines is not None and self.function is not None and self.start is not None:
+            lines = self.module.lines.attached(lines, self.function, self.start)
+            head += f" !dbg !{self.function}"
+        return "\n".join([f"{head} {{\nentry:", *lines, "}"]) + "\n"
 
     # ---- statements --------------------------------------------------------------------------------------------------
     def body(self, body: loops.Body) -> list[str]:
@@ -92,8 +153,10 @@ class Writer:
         return [self.scalar(r) for r in body.results]
 
     def statements(self, stmts: Sequence[Stmt]) -> None:
+        around, self.angles = self.angles, _angles(stmts)
         for stmt in stmts:
             self.statement(self, stmt)
+        self.angles = around
 
     @contextmanager
     def scope(self, loads: bool) -> Iterator[Scope]:
@@ -144,7 +207,7 @@ class Writer:
         width = self.lane.width
         if isinstance(x, Lit):
             if isinstance(x.value, str):
-                return constant(int(self.module.literal(x)), "i64", width)
+                return self.module.literal(x) if width == 1 else f"splat (i64 {self.module.literal(x)})"
             return constant(x.value, x.dtype, width)
         found = self.lane.vectors.get(x)
         return found if found is not None else self.splat(self.values[x], llvm_type(scalar_dtype(x)), self.depths[x])

@@ -1,0 +1,77 @@
+"""What the first call of a program takes: from source to the first result, with and without what a tool has kept.
+
+Each time is that of a new process, once the tool itself is imported. *cold*: the tool has kept nothing; *warm*: the
+same again, in another process, where it finds what it has kept of this program.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from benchmarks.tools import ROOT, has
+from benchmarks.workers import start
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A program whose derivative is called for the first time."""
+
+    title: str
+    workload: str
+    size: str
+    dtype: str
+
+
+CASES = (
+    Case("gradient of one line", "one_line", "100x10", "f64"),
+    Case("MLP", "mlp", "128", "f32"),
+    Case("LSTM", "lstm", "100x64x256", "f32"),
+    Case("GMM", "gmm", "10x25x1000", "f64"),
+    Case("Jacobian of BA", "bundle", "49x7776x31843", "f64"),
+)
+COMPILERS = ("dlang", "jax", "torch-compile", "enzyme", "numba")
+CACHES = ("DLANG_CACHE", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "NUMBA_CACHE_DIR")
+
+
+def first_calls(
+    case: Case, tools: Sequence[str], python_of: Callable[[str], str], cores: Sequence[int]
+) -> list[dict[str, Any]]:
+    """A row for each tool that compiles; printed, too."""
+    workload = import_module(f"benchmarks.workloads.{case.workload}")
+    rows = []
+    for tool in tools:
+        if tool not in COMPILERS or not has(workload, tool):
+            continue
+        with tempfile.TemporaryDirectory(prefix="benchmark-cache-") as folder:
+            caches = {name: os.path.join(folder, name.lower()) for name in CACHES}
+            if tool == "dlang":
+                _prime(caches)
+            cold = _first(case, tool, python_of(tool), cores, caches)
+            warm = _first(case, tool, python_of(tool), cores, caches)
+        if cold is None or warm is None:
+            continue
+        print(f"  {case.title:<22}{tool:<14}{cold:8.2f} s cold {warm:8.2f} s warm", flush=True)
+        rows.append({"case": case.title, "tool": tool, "cold_s": cold, "warm_s": warm})
+    return rows
+
+
+def _prime(caches: dict[str, str]) -> None:
+    """Lets the compiler make the tables of its grammar, as it does once for all programs."""
+    program = "import dlang; dlang.compile('fn f(x: f64) -> f64 = x')"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={**os.environ, **caches}, check=True)
+
+
+def _first(case: Case, tool: str, python: str, cores: Sequence[int], caches: dict[str, str]) -> float | None:
+    worker = start(
+        tool, python, (case.workload, case.size, case.dtype), cores, ["--call", "gradient"], environment=caches
+    )
+    worker.prepare()
+    worker.close()
+    return None if worker.problem is not None else worker.prepare_s + worker.first_s["gradient"]

@@ -1,0 +1,175 @@
+"""Files that are kept between processes, by kind and key.
+
+An entry is written to a file of its own that is then renamed, so another process sees all of it or nothing, and a
+crash leaves at most a file that nobody reads. Its head says how long it is and what it digests to: one that is damaged
+is as good as absent. When there are more bytes than allowed, the entries used least recently are removed.
+
+Whoever can write here can make others run code, since what is kept is machine code among other things. So a directory
+that someone else owns or may write to is not used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+MAGIC = b"dlang 1\n"
+HEAD = len(MAGIC) + 16
+DEFAULT_LIMIT = 1 << 30  # bytes
+FRESH = 3600  # seconds: how exactly it is known when an entry was last used, and how long a file may be in the making
+SWEEP_EVERY = 64  # entries written between two looks at the size of it all
+_ENTRY = re.compile(r"([a-z]+)-([0-9a-f]+)\.kept")
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An entry as the directory lists it. used: seconds since the epoch."""
+
+    path: Path
+    kind: str
+    bytes: int
+    used: float
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A directory of entries of at most `limit` bytes; with a limit of 0 nothing is kept."""
+
+    directory: Path
+    limit: int = DEFAULT_LIMIT
+
+    def get(self, kind: str, key: str) -> bytes | None:
+        """What was kept; None if nothing was, or if it is damaged or can't be read."""
+        path = self._path(kind, key)
+        try:
+            with open(path, "rb") as file:
+                if not _is_ours(os.fstat(file.fileno())):
+                    return None
+                data = file.read()
+        except OSError:
+            return None
+        content = data[HEAD:]
+        if data[:HEAD] != _head(content):
+            return None
+        try:
+            if os.stat(path).st_mtime < time.time() - FRESH:
+                os.utime(path)  # the time of the last use: not every system keeps that of the last read
+        except OSError:
+            pass
+        return content
+
+    def put(self, kind: str, key: str, content: bytes) -> None:
+        """Keeps an entry, in the place of one with its key. What can't be written is not kept."""
+        import tempfile
+
+        if self.limit <= 0:
+            return
+        temporary = ""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_ours(os.stat(self.directory)):
+                return
+            handle, temporary = tempfile.mkstemp(dir=self.directory, suffix=".new")
+            with os.fdopen(handle, "wb") as file:
+                file.write(_head(content) + content)
+            os.replace(temporary, self._path(kind, key))
+        except OSError:
+            if temporary:
+                Path(temporary).unlink(missing_ok=True)
+            return
+        if int(key[:8], 16) % SWEEP_EVERY == 0 or len(content) > self.limit // SWEEP_EVERY:
+            self.sweep()
+
+    def entries(self) -> Iterator[Kept]:
+        """All entries, in no order; files that are not entries are passed over."""
+        for file in self._files():
+            if match := _ENTRY.fullmatch(file.name):
+                try:
+                    status = file.stat()
+                except OSError:  # removed by another process
+                    continue
+                yield Kept(Path(file.path), match[1], status.st_size, status.st_mtime)
+
+    def sweep(self) -> None:
+        """Removes the entries used least recently until the rest fits, and what crashed processes left."""
+        self._remove_unfinished(time.time() - FRESH)
+        found = sorted(self.entries(), key=lambda e: e.used)
+        total = sum(e.bytes for e in found)
+        for entry in found:
+            if total <= self.limit:
+                break
+            entry.path.unlink(missing_ok=True)
+            total -= entry.bytes
+
+    def clear(self) -> int:
+        """Removes every entry; gives their number."""
+        self._remove_unfinished(float("inf"))
+        found = list(self.entries())
+        for entry in found:
+            entry.path.unlink(missing_ok=True)
+        return len(found)
+
+    def _path(self, kind: str, key: str) -> Path:
+        return self.directory / f"{kind}-{key}.kept"
+
+    def _files(self) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(self.directory) as files:
+                return list(files)
+        except OSError:
+            return []
+
+    def _remove_unfinished(self, before: float) -> None:
+        for file in self._files():
+            try:
+                if file.name.endswith(".new") and file.stat().st_mtime < before:
+                    os.unlink(file.path)
+            except OSError:
+                continue
+
+
+def user_store() -> Store:
+    """The store of this user: in `$DLANG_CACHE`, of at most `$DLANG_CACHE_SIZE` bytes (`500M`; `0` keeps nothing)."""
+    return Store(directory(), limit_of(os.environ.get("DLANG_CACHE_SIZE", "")))
+
+
+def directory() -> Path:
+    """`$DLANG_CACHE`, else `dlang` in the user's cache directory."""
+    if named := os.environ.get("DLANG_CACHE"):
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    return (Path(base) if base else Path(os.path.expanduser("~")) / ".cache") / "dlang"
+
+
+def limit_of(text: str) -> int:
+    """The bytes that a text such as `500M` says; what says nothing is the default."""
+    match = re.fullmatch(r"\s*(\d+)\s*([KMG]?)B?\s*", text.upper())
+    return int(match[1]) * _SIZES[match[2]] if match else DEFAULT_LIMIT
+
+
+def digest(*parts: str | bytes) -> str:
+    """A key made of texts: other texts, or other borders between them, give another key."""
+    made = blake2b(digest_size=20)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        made.update(len(data).to_bytes(8, "little"))
+        made.update(data)
+    return made.hexdigest()
+
+
+def _head(content: bytes) -> bytes:
+    return MAGIC + blake2b(content, digest_size=16).digest()
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether nobody but this user and the administrator can have written it; Windows has other means for that."""
+    if sys.platform == "win32":
+        return True
+    return status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022

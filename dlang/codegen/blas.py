@@ -1,0 +1,211 @@
+"""Calls of BLAS and LAPACK from compiled code, and the loops around them, on matrices of f64 or f32 in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from dlang.codegen.blocks import Scheduler
+from dlang.codegen.loops import (
+    Allocate,
+    Body,
+    Branch,
+    Buffer,
+    CallC,
+    Compute,
+    Convert,
+    Evaluate,
+    Free,
+    Load,
+    Reduction,
+    Slice,
+    Store,
+    Value,
+)
+from dlang.codegen.memory import I64, ZERO
+from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
+
+BY_ROWS, BY_COLUMNS = Lit(101, "i32"), Lit(102, "i32")
+PLAIN, TRANSPOSED = Lit(111, "i32"), Lit(112, "i32")
+UPPER, LOWER = Lit(121, "i32"), Lit(122, "i32")
+ANY_DIAGONAL, UNIT = Lit(131, "i32"), Lit(132, "i32")
+LEFT, RIGHT = Lit(141, "i32"), Lit(142, "i32")
+"""What CBLAS calls these."""
+
+BOOL = Scalar("bool")
+
+
+def letter(text: str) -> Lit:
+    """A letter, as LAPACK takes them."""
+    return Lit(ord(text), "i8")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a matrix: element i, j is buffer[offset + i · stride + j]."""
+
+    buffer: Buffer
+    offset: Size
+    stride: Size
+
+    def at(self, i: Size | int, j: Size | int) -> Size:
+        return self.offset + poly(i) * self.stride + poly(j)
+
+    def part(self, i: Size | int, j: Size | int) -> Block:
+        """The block that begins at an element."""
+        return Block(self.buffer, self.at(i, j), self.stride)
+
+
+@dataclass(slots=True)
+class Routines:
+    """Emits calls and loops at the end of the innermost open body. dtype: of the matrices."""
+
+    s: Scheduler
+    dtype: str
+    scratch: list[Buffer] = field(default_factory=list)
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+    def int32(self, size: Size) -> Atom:
+        """A size as the libraries take it."""
+        if size.constant is not None:
+            return Lit(int(size.constant), "i32")
+        value = size.atom
+        if value is None:
+            value = fresh("size", I64)
+            self.s.out.append(Evaluate(value, size))
+        short = fresh("size", Scalar("i32"))
+        self.s.out.append(Convert(short, value))
+        return short
+
+    def leading(self, size: Size) -> Atom:
+        """The distance of columns, of which LAPACK wants at least 1."""
+        if size.constant is not None:
+            return Lit(max(int(size.constant), 1), "i32")
+        least = fresh("stride", Scalar("i32"))
+        self.s.out.append(Compute(least, "maximum", (self.int32(size), Lit(1, "i32"))))
+        return least
+
+    def pointer(self, block: Block) -> Buffer:
+        if not block.offset.terms:
+            return block.buffer
+        part = Buffer(block.buffer.name, block.buffer.dtype)
+        self.s.out.append(Slice(part, block.buffer, block.offset))
+        return part
+
+    def lapack(self, name: str, *args: Value) -> Var:
+        """A routine on matrices by columns; gives its info."""
+        short, info = fresh("info", Scalar("i32")), fresh("info", I64)
+        target = f"scipy_LAPACKE_{'d' if self.dtype == 'f64' else 's'}{name}"
+        self.s.out += [CallC(target, (BY_COLUMNS, *args), short), Convert(info, short)]
+        return info
+
+    def blas(self, name: str, *args: Value) -> None:
+        """A routine on matrices by rows."""
+        self.s.out.append(CallC(f"scipy_cblas_{'d' if self.dtype == 'f64' else 's'}{name}", (BY_ROWS, *args), None))
+
+    def product(
+        self,
+        c: Block,
+        a: Block,
+        b: Block,
+        sizes: tuple[Size, Size, Size],
+        scale: float,
+        keep: float,
+        turn_a: bool = False,
+    ) -> None:
+        """c = scale · a · b + keep · c, where c is m by n and the sizes are m, n, k."""
+        turn = TRANSPOSED if turn_a else PLAIN
+        m, n, k = map(self.int32, sizes)
+        args = (self.pointer(a), self.leading(a.stride), self.pointer(b), self.leading(b.stride), self.real(keep))
+        self.blas("gemm", turn, PLAIN, m, n, k, self.real(scale), *args, self.pointer(c), self.leading(c.stride))
+
+    def real(self, value: float) -> Lit:
+        return Lit(value, self.dtype)
+
+    # ---- control -----------------------------------------------------------------------------------------------------
+    def loop(self, low: Size | int, high: Size | int, body: Callable[[Var], None]) -> None:
+        """A loop of independent trips."""
+        index = fresh("i", I64)
+        with self.s.collect() as stmts:
+            body(index)
+        self.s.loop(index, (poly(low),), (poly(high),), stmts)
+
+    def when(self, condition: Atom, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None) -> None:
+        bodies = []
+        for emit in (then, otherwise):
+            with self.s.collect() as stmts:
+                emit()
+            bodies.append(Body(tuple(stmts), ()))
+        self.s.out.append(Branch(condition, bodies[0], bodies[1], ()))
+
+    def choose(self, condition: Atom, then: Callable[[], Atom], otherwise: Callable[[], Atom]) -> Var:
+        """A number of one arm or the other."""
+        bodies = []
+        for emit in (then, otherwise):
+            with self.s.collect() as stmts:
+                value = emit()
+            bodies.append(Body(tuple(stmts), (value,)))
+        result = fresh("info", I64)
+        self.s.out.append(Branch(condition, bodies[0], bodies[1], (result,)))
+        return result
+
+    def compute(self, name: str, *args: Atom, type: Scalar | None = None) -> Var:
+        result = fresh(
+            "t",
+            type
+            or (BOOL if name in ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "isfinite") else args[0].type),
+        )
+        self.s.out.append(Compute(result, name, args))
+        return result
+
+    def first(self, size: Size, wrong: Callable[[Var], Atom]) -> Var:
+        """The first of the numbers from 1 where something is wrong, 0 if nowhere."""
+        i, found, result = fresh("i", I64), fresh("first", I64), fresh("info", I64)
+        none = self.evaluate(size + 1)
+        with self.s.collect() as stmts:
+            number = self.evaluate(poly(i) + 1)
+            value = self.compute("select", wrong(i), number, none, type=I64)
+        self.s.loop(i, (ZERO,), (size,), stmts, [Reduction("min", found, value)])
+        over = self.compute("gt", found, self.evaluate(size))
+        self.s.out.append(Compute(result, "select", (over, Lit(0, "i64"), found)))
+        return result
+
+    def evaluate(self, size: Size) -> Var:
+        result = fresh("n", I64)
+        self.s.out.append(Evaluate(result, size))
+        return result
+
+    # ---- elements ----------------------------------------------------------------------------------------------------
+    def load(self, block: Block, i: Size | int, j: Size | int) -> Var:
+        x = fresh("x", Scalar(block.buffer.dtype))
+        self.s.out.append(Load(x, block.buffer, block.at(i, j)))
+        return x
+
+    def store(self, block: Block, i: Size | int, j: Size | int, value: Atom) -> None:
+        self.s.out.append(Store(block.buffer, block.at(i, j), value))
+
+    def room(self, name: str, shape: Sequence[Size], dtype: str = "") -> Buffer:
+        """Memory that is free again after `done`."""
+        buffer = Buffer(name, dtype or self.dtype)
+        self.s.out.append(Allocate(buffer, tuple(shape), 0, self.s.span))
+        self.scratch.append(buffer)
+        return buffer
+
+    def done(self) -> None:
+        """Frees what `room` gave."""
+        self.s.out += [Free(buffer) for buffer in self.scratch]
+        self.scratch.clear()
+
+    def matrix(self, name: str, rows: Size, columns: Size) -> Block:
+        return Block(self.room(name, (rows, columns)), ZERO, columns)
+
+    def map(self, rows: Size, columns: Size, element: Callable[[Var, Var], Atom], out: Block) -> None:
+        """out[i, j] = element(i, j)."""
+        self.loop(0, rows, lambda i: self.loop(0, columns, lambda j: self.store(out, poly(i), poly(j), element(i, j))))
+
+    def transposed(self, out: Block, source: Block, rows: Size, columns: Size) -> None:
+        """out[i, j] = source[j, i]."""
+        self.map(rows, columns, lambda i, j: self.load(source, poly(j), poly(i)), out)
+
+    def fill(self, out: Block, rows: Size, columns: Size, value: float) -> None:
+        self.map(rows, columns, lambda i, j: self.real(value), out)

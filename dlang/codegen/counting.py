@@ -1,0 +1,312 @@
+"""Counts of what code moves and computes, written into it.
+
+Operations are those of floating-point numbers: one for an addition, subtraction, multiplication, division, root, or
+maximum; for `exp` and its like, those of the polynomials that stand for them; 2·m·n·k for a product of matrices. What
+does not depend on an inner loop runs, and counts, outside of it.
+
+Bytes are what a nest has to read and write at least: an access counts once for each trip of the loops that its index
+depends on, so an element that is used again in a loop which does not choose it counts once; reads of an array whose
+indices differ by a constant count together.
+
+A count is written once in front of a block, as polynomials over the trips of the loops in it, unless their bounds are
+not known there: what such a loop costs is counted right in front of it, each time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from dlang.codegen.llvm.mathematics import routine
+from dlang.codegen.llvm.scalars import bits
+from dlang.codegen.loops import (
+    ArrayValue,
+    Body,
+    Branch,
+    Buffer,
+    Compute,
+    Convert,
+    Count,
+    Evaluate,
+    For,
+    Invoke,
+    Load,
+    LoadField,
+    LoadTag,
+    Loop,
+    Move,
+    Node,
+    Operand,
+    Product,
+    Reduction,
+    Runtime,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+    Value,
+    While,
+    scalar_dtype,
+)
+from dlang.codegen.memory import I64, ZERO, product
+from dlang.ir.anf import FLOATS, Atom, Lit, Size, Var, fresh, poly
+from dlang.polynomials import Poly
+
+SINGLE = frozenset(("add", "sub", "mul", "guard", "div", "floordiv", "mod", "sqrt", "maximum", "minimum"))
+REDUCED = frozenset(("sum", "prod", "max", "min", "argmax", "argmin"))
+_FLOAT_INSTRUCTION = re.compile(r"= (?:f(?:add|sub|mul|div)\b|call \S+(?: x \S+)? @llvm\.(?P<fma>fma|fmuladd)\.)")
+
+Callee = Callable[[Invoke, Atom], Invoke]
+
+
+def operations(name: str, args: Sequence[Atom]) -> int:
+    """How many operations of floating-point numbers a primitive is."""
+    dtype = scalar_dtype(args[-1] if name == "select" else args[0])
+    if dtype not in FLOATS:
+        return 0
+    if name in SINGLE:
+        return 1
+    exponent = args[1].value if name in ("pow", "powi") and isinstance(args[1], Lit) else None
+    if exponent is not None and float(exponent).is_integer():
+        n = abs(int(exponent))
+        return max(n.bit_length() + n.bit_count() - 2, 0) + (int(exponent) < 0)
+    return _of_routine(name, "f64" if dtype == "f64" else "f32")
+
+
+@cache
+def _of_routine(name: str, dtype: str) -> int:
+    """The operations of a function, counted in its text."""
+    found = routine(name, dtype, 1)
+    if found is None:
+        return 0
+    return sum(2 if match["fma"] else 1 for match in _FLOAT_INSTRUCTION.finditer(found[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """A loop between the point where counts are written and the code at hand: its trips."""
+
+    trips: Size
+
+
+@dataclass(slots=True)
+class Counter:
+    """Writes counts for a nest into code. callee: what a call becomes.
+
+    front: what computes the counts of the block at hand, in front of it. bound: what is not known there. depends: for
+    what is bound in loops since then, on which of them it depends, by their depth from 0.
+    """
+
+    nest: Atom
+    callee: Callee
+    front: list[Stmt] = field(default_factory=list)
+    bytes: Size = ZERO
+    operations: Size = ZERO
+    around: list[_Around] = field(default_factory=list)
+    bound: set[Slot] = field(default_factory=set)
+    depends: dict[Slot, frozenset[int]] = field(default_factory=dict)
+    known: dict[Var, Size] = field(default_factory=dict)
+    seen: set[tuple[Buffer, Size]] = field(default_factory=set)
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+    def body(self, body: Body) -> Body:
+        return Body(self.statements(body.stmts), body.results)
+
+    def statements(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        """A block with its count in front of it."""
+        inner = Counter(self.nest, self.callee)
+        out = inner.walk(stmts)
+        return (*inner.front, *inner.count(), *out)
+
+    def count(self) -> tuple[Stmt, ...]:
+        if not self.bytes.terms and not self.operations.terms:
+            return ()
+        return (Count(self.nest, self.bytes, self.operations),)
+
+    def walk(self, stmts: Iterable[Stmt]) -> tuple[Stmt, ...]:
+        return tuple(made for stmt in stmts for made in self.statement(stmt))
+
+    # ---- amounts -----------------------------------------------------------------------------------------------------
+    def all_around(self) -> frozenset[int]:
+        return frozenset(range(len(self.around)))
+
+    def of(self, values: Iterable[object]) -> frozenset[int]:
+        """The loops that values depend on."""
+        found: frozenset[int] = frozenset()
+        for value in values:
+            if isinstance(value, Var | Buffer):
+                found |= self.depends.get(value, frozenset())
+        return found
+
+    def bind(self, slots: Iterable[Slot], depends: frozenset[int]) -> None:
+        for slot in slots:
+            self.bound.add(slot)
+            self.depends[slot] = depends
+
+    def trips(self, loops: frozenset[int]) -> Size:
+        return product(tuple(self.around[k].trips for k in sorted(loops)))
+
+    def computes(self, count: int, depends: frozenset[int]) -> None:
+        """Operations that run in the innermost loop on which they depend."""
+        if count:
+            self.operations = self.operations + self.trips(frozenset(range(max(depends, default=-1) + 1))) * count
+
+    def moves(self, bytes: int, loops: frozenset[int]) -> None:
+        self.bytes = self.bytes + self.trips(loops) * bytes
+
+    def resolved(self, size: Size) -> Size | None:
+        """A size in terms of what is known in front of the block; None if it is not."""
+        size = size.substitute(self.known.get)
+        return None if any(v in self.bound for v in size.atoms()) else size
+
+    def here(self, stmt: Stmt, bytes: Size, operations: Size) -> tuple[Stmt, ...]:
+        """A statement that moves and computes so much; counted in front of it where sizes are known only there."""
+        moved, computed = self.resolved(bytes), self.resolved(operations)
+        if moved is None or computed is None:
+            return (Count(self.nest, bytes, operations), stmt)
+        times = self.trips(self.all_around())
+        self.bytes, self.operations = self.bytes + moved * times, self.operations + computed * times
+        return (stmt,)
+
+    # ---- statements --------------------------------------------------------------------------------------------------
+    def statement(self, stmt: Stmt) -> tuple[Stmt, ...]:
+        match stmt:
+            case Compute(var, name, args):
+                depends = self.of(args)
+                self.bind((var,), depends)
+                self.computes(operations(name, args), depends)
+            case Convert(var, arg):
+                self.bind((var,), self.of((arg,)))
+            case Evaluate(var, size):
+                self.bind((var,), self.of(size.atoms()))
+                if (resolved := self.resolved(size)) is not None:
+                    self.known[var] = resolved
+            case Load(var, buffer, offset):
+                depends = self.of((buffer, *offset.atoms()))
+                self.bind((var,), depends)
+                place = buffer, offset - poly(int(offset.terms.get((), 0)))
+                if place not in self.seen:
+                    self.seen.add(place)
+                    self.moves(_bytes(buffer.dtype), depends)
+            case Store(buffer, offset, _, monoid):
+                combines = monoid != "set"
+                depends = self.of((buffer, *offset.atoms()))
+                self.moves(_bytes(buffer.dtype) * (2 if combines else 1), depends)
+                if combines and buffer.dtype in FLOATS:
+                    self.computes(1, self.all_around())
+            case Move(target, _, count):
+                return self.here(stmt, count * (2 * _bytes(target.dtype)), ZERO)
+            case Product(_, _, c, rows, columns, inner):
+                elements = rows * inner + inner * columns + rows * columns
+                return self.here(stmt, elements * _bytes(c.buffer.dtype), rows * columns * inner * 2)
+            case Runtime(_, _, args, outs, results):
+                self.bind(results, self.all_around())
+                return self.here(stmt, _of_arrays((*args, *outs)), ZERO)
+            case Invoke(_, _, _, results):
+                self.bind(results, self.all_around())
+                return (self.callee(stmt, self.nest),)
+            case Node(var, _, references, scalars):
+                self.bind((var,), self.all_around())
+                self.moves(8 * (1 + len(references) + len(scalars)), self.all_around())
+            case LoadTag(var, node):
+                self.bind((var,), self.of((node,)))
+                self.moves(8, self.of((node,)))
+            case LoadField(slot, node, _):
+                self.bind((slot,), self.of((node,)))
+                self.moves(8, self.of((node,)))
+            case Slice(result, source, offset):
+                self.bind((result,), self.of((source, *offset.atoms())))
+            case Loop() | For():
+                return self.loop(stmt)
+            case While():
+                self.bind((*stmt.params, *stmt.results), self.all_around())
+                return (replace(stmt, condition=self.block(stmt.condition), body=self.block(stmt.body)),)
+            case Branch():
+                self.bind(stmt.results, self.all_around())
+                return (replace(stmt, then=self.block(stmt.then), otherwise=self.block(stmt.otherwise)),)
+            case _:
+                self.bind(_bound_by(stmt), self.all_around())
+        return (stmt,)
+
+    def block(self, body: Body) -> Body:
+        """A block that does not run as often as this one."""
+        return Counter(self.nest, self.callee).body(body)
+
+    # ---- loops -------------------------------------------------------------------------------------------------------
+    def loop(self, stmt: Loop | For) -> tuple[Stmt, ...]:
+        lows, highs = (stmt.lows, stmt.highs) if isinstance(stmt, Loop) else ((stmt.low,), (stmt.high,))
+        bounds = [self.resolved(size) for size in (*lows, *highs)]
+        known = [size for size in bounds if size is not None]
+        if isinstance(stmt, For) and stmt.early:
+            self.bind((stmt.index, *stmt.params, *stmt.results), self.all_around())
+            return (replace(stmt, body=self.block(stmt.body)),)
+        if len(known) < len(bounds):  # its trips are known here and not in front of the block
+            inner = Counter(self.nest, self.callee)
+            made = inner.loop(stmt)
+            self.bind(_bound_by(stmt), self.all_around())
+            return (*inner.front, *inner.count(), *made)
+        trips = self.trips_of(known[: len(lows)], known[len(lows) :])
+        depth = len(self.around)
+        self.around.append(_Around(trips))
+        everything = self.all_around()
+        if isinstance(stmt, Loop):
+            self.bind((stmt.var,), frozenset((depth,)))
+            stmts = self.walk(stmt.stmts)
+            for r in stmt.reductions:
+                if r.monoid in REDUCED and scalar_dtype(r.result) in FLOATS:
+                    self.computes(1, everything)
+            made_loop: Stmt = replace(stmt, stmts=stmts)
+        else:
+            self.bind((stmt.index,), frozenset((depth,)))
+            self.bind(stmt.params, everything)
+            made_loop = replace(stmt, body=Body(self.walk(stmt.body.stmts), stmt.body.results))
+        self.around.pop()
+        for slot, loops in self.depends.items():
+            self.depends[slot] = loops - {depth}
+        self.bind(_bound_by(stmt), self.all_around())
+        return (made_loop,)
+
+    def trips_of(self, lows: Sequence[Size], highs: Sequence[Size]) -> Size:
+        """How many trips a loop has; computed in front of the block where that is no constant."""
+        if len(lows) == len(highs) == 1 and (count := (highs[0] - lows[0]).constant) is not None:
+            return poly(max(int(count), 0))
+        low, high = self.extremum("maximum", lows), self.extremum("minimum", highs)
+        difference, trips = fresh("trips", I64), fresh("trips", I64)
+        self.front += [Evaluate(difference, high - low), Compute(trips, "maximum", (difference, Lit(0, "i64")))]
+        return poly(trips)
+
+    def extremum(self, name: str, sizes: Sequence[Size]) -> Size:
+        found = sizes[0]
+        for size in sizes[1:]:
+            a, b, most = (fresh("bound", I64) for _ in range(3))
+            self.front += [Evaluate(a, found), Evaluate(b, size), Compute(most, name, (a, b))]
+            found = poly(most)
+        return found
+
+
+def _bytes(dtype: str) -> int:
+    return bits(dtype) // 8
+
+
+def _of_arrays(operands: Iterable[Operand]) -> Size:
+    total: Size = Poly({})
+    for x in operands:
+        if isinstance(x, ArrayValue):
+            total = total + product(x.shape) * _bytes(x.buffer.dtype)
+    return total
+
+
+def _bound_by(stmt: Stmt) -> tuple[Slot, ...]:
+    """What a statement binds for those behind it."""
+    found: list[Slot] = []
+    for name in ("var", "buffer", "result", "results", "following"):
+        value: Value | Sequence[Value] | None = getattr(stmt, name, None)
+        for slot in value if isinstance(value, tuple) else (value,):
+            if isinstance(slot, Var | Buffer):
+                found.append(slot)
+    for r in getattr(stmt, "reductions", ()):
+        assert isinstance(r, Reduction)
+        found += [r.result] if r.position is None else [r.result, r.position]
+    return tuple(found)

@@ -1,0 +1,20 @@
+"""What machine code and the process that loads it call things, in characters that any linker takes."""
+
+from __future__ import annotations
+
+PROFILE = "dl.profile"  # the words in which a program that measures itself counts
+
+
+def entry_symbol(name: str) -> str:
+    """The wrapper of a function, which is called from outside."""
+    return "entry." + name.encode().hex()
+
+
+def caller_symbol(name: str) -> str:
+    """What Python calls in the place of a function, without a detour."""
+    return "call." + name.encode().hex()
+
+
+def text_symbol(k: int) -> str:
+    """The symbol whose address stands for a text of a module."""
+    return f"dlang.text.{k}"

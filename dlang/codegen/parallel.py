@@ -1,0 +1,324 @@
+"""Loops that run in pieces, on several threads where there are any.
+
+The outermost loops of a function whose trips are independent and large enough are cut into pieces of consecutive trips.
+How many is decided by their sizes alone, and reductions combine what the pieces give in order: so a result has the same
+bits with any number of threads. What has an order of its own stays in it: effects, functions of Python and C, nodes,
+recursion, and results that several trips change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dlang.codegen.captures import captures
+from dlang.codegen.costs import Costs, poly_of, whole
+from dlang.codegen.loops import (
+    Allocate,
+    ArrayValue,
+    Body,
+    Branch,
+    Buffer,
+    Compute,
+    Convert,
+    Evaluate,
+    For,
+    Free,
+    Function,
+    Guard,
+    Invoke,
+    Load,
+    LoadField,
+    LoadTag,
+    Loop,
+    Matrix,
+    Move,
+    Parallel,
+    Partial,
+    Pieces,
+    Product,
+    Program,
+    Reduction,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+    While,
+)
+from dlang.codegen.memory import I64, ZERO, product
+from dlang.codegen.partials import ELEMENT, partials_of, split
+from dlang.codegen.vectorize import trips as trips_of
+from dlang.ir.anf import Lit, Scalar, Size, Var, fresh, poly
+
+GRAIN = 40_000_000  # picoseconds of work in a piece, at least; half of that which is worth a second thread
+FEW = 8  # trips; the loops inside so few are cut instead
+BLOCK = 128  # rows or columns of a product of matrices in a piece; fewer would copy the other matrix too often
+MESSAGE = 64  # words of the values of a message that a thread has room for
+
+_ANYWHERE = (
+    Compute, Convert, Evaluate, Load, LoadTag, LoadField, Store, Move, Slice, Allocate, Free, Product, Loop, For, While,
+    Branch,
+)  # fmt: skip
+
+
+def in_pieces(program: Program, grain: int = GRAIN) -> Program:
+    """The program with its large loops in pieces; as it is if the grain, the least work of a piece, is 0."""
+    if not grain:
+        return program
+    costs, callable = Costs(program), dict[str, bool]()
+    functions = {}
+    for name, f in program.functions.items():
+        cutter = _Cutter(program, grain, sizes_of_buffers(f), costs, callable)
+        functions[name] = f if f.recursive else replace(f, body=cutter.body(f.body))
+    return replace(program, functions=functions)
+
+
+@dataclass(slots=True)
+class _Cutter:
+    """The walk over a function. sizes: of its buffers. callable: the functions that several threads may run at once."""
+
+    program: Program
+    grain: int
+    sizes: dict[Buffer, Size]
+    costs: Costs
+    callable: dict[str, bool]
+
+    # ---- where -------------------------------------------------------------------------------------------------------
+    def body(self, body: Body) -> Body:
+        return Body(self.statements(body.stmts), body.results)
+
+    def statements(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for stmt in stmts:
+            match stmt:
+                case Loop():
+                    out += self.loop(stmt)
+                case Product():
+                    out += self.product(stmt)
+                case For():
+                    out.append(replace(stmt, body=self.body(stmt.body)))
+                case While():
+                    out.append(replace(stmt, condition=self.body(stmt.condition), body=self.body(stmt.body)))
+                case Branch(_, then, otherwise) if has_product(then) and not has_product(otherwise):
+                    # the other arm is the same product where it is small
+                    out.append(replace(stmt, then=self.body(then)))
+                case Branch():
+                    out.append(replace(stmt, then=self.body(stmt.then), otherwise=self.body(stmt.otherwise)))
+                case _:
+                    out.append(stmt)
+        return tuple(out)
+
+    def loop(self, loop: Loop) -> list[Stmt]:
+        if loop.short:
+            return [loop]
+        count = trips_of(loop)
+        inside = loop.lanes == 1 and any(isinstance(s, Loop | For | While | Branch | Product) for s in loop.stmts)
+        cut = None
+        if count is None or count >= FEW or not inside:
+            cut = self.cut(loop)
+        if cut is not None:
+            return cut
+        if inside and not self.small(self.costs.of_loop(loop)):
+            return [replace(loop, stmts=self.statements(loop.stmts))]
+        return [loop]
+
+    def small(self, work: Size) -> bool:
+        """Whether work is known to be too little for two pieces."""
+        return work.constant is not None and work.constant < 2 * self.grain
+
+    # ---- loops -------------------------------------------------------------------------------------------------------
+    def cut(self, loop: Loop) -> list[Stmt] | None:
+        """A loop in pieces, if it can be."""
+        work = self.costs.of_loop(loop)
+        if self.small(work):
+            return None
+        inside = list(walk(loop.stmts))
+        own = made_in(inside)
+        partials = partials_of(inside, loop.apart, own, self.sizes)
+        if partials is None or not all(map(self.can_run, inside)):
+            return None
+        stmts = split(loop.stmts, partials)
+        if stmts is None:
+            return None
+        piece = _Piece.new()
+        inner: list[Reduction] = []
+        outer: list[Reduction] = []
+        for r in loop.reductions:
+            part = fresh(r.result.name, r.result.type)
+            rank = None if r.position is None else fresh("rank", I64)
+            inner.append(Reduction(r.monoid, part, r.value, rank, r.rank))
+            outer.append(Reduction(r.monoid, r.result, part, r.position, rank))
+        bounds = (poly(piece.first),), (poly(piece.last),)
+        trips = replace(loop, lows=bounds[0], highs=bounds[1], stmts=stmts, reductions=tuple(inner))
+        return self.parallel(piece, loop.lows, loop.highs, work, loop.lanes, (trips,), tuple(outer), partials)
+
+    def parallel(
+        self,
+        piece: _Piece,
+        lows: tuple[Size, ...],
+        highs: tuple[Size, ...],
+        work: Size,
+        align: int,
+        stmts: tuple[Stmt, ...],
+        reductions: tuple[Reduction, ...] = (),
+        partials: tuple[Partial, ...] = (),
+    ) -> list[Stmt]:
+        bound: list[Slot] = [*piece.bounds, *[p.own for p in partials]]
+        grain = poly_of(self.grain)
+        for p in partials:
+            grain = grain + p.size * ELEMENT
+        return [
+            Pieces(piece.length, lows, highs, whole(work), grain, align),
+            Parallel(*piece.bounds, lows, highs, piece.length, captures(stmts, bound), stmts, reductions, partials),
+        ]
+
+    def can_call(self, function: Function) -> bool:
+        """Whether several threads may run a function at once."""
+        if function.name not in self.callable:
+            self.callable[function.name] = False
+            self.callable[function.name] = not function.recursive and all(map(self.can_run, walk(function.body.stmts)))
+        return self.callable[function.name]
+
+    def can_run(self, stmt: Stmt) -> bool:
+        """Whether several threads may run a statement at once. No message shows an array, which may be gone by then."""
+        match stmt:
+            case Invoke(name):
+                return self.can_call(self.program.functions[name])
+            case Guard(_, _, _, values):
+                return len(values) <= MESSAGE and not any(isinstance(v, ArrayValue) for v in values)
+            case _:
+                return isinstance(stmt, _ANYWHERE)
+
+    # ---- products of matrices ----------------------------------------------------------------------------------------
+    def product(self, p: Product) -> list[Stmt]:
+        """A product in blocks of its rows or of its columns, whichever are more."""
+        work = self.costs.of((p,))
+        if self.small(work):
+            return [p]
+        piece = _Piece.new()
+        more = p.rows - p.columns
+        if more.constant is not None:
+            by_rows = more.constant >= 0
+            part = _rows(p, piece) if by_rows else _columns(p, piece)
+            return self.parallel(piece, (ZERO,), (p.rows if by_rows else p.columns,), work, BLOCK, (part,))
+        difference, tall, most = fresh("more", I64), fresh("tall", Scalar("bool")), fresh("most", I64)
+        rows, columns = fresh("rows", I64), fresh("columns", I64)
+        test: list[Stmt] = [
+            Evaluate(difference, more),
+            Compute(tall, "ge", (difference, Lit(0, "i64"))),
+            Evaluate(rows, p.rows),
+            Evaluate(columns, p.columns),
+            Compute(most, "maximum", (rows, columns)),
+        ]
+        return [
+            *test,
+            *self.parallel(piece, (ZERO,), (poly(most),), work, BLOCK, _either(p, piece, tall, rows, columns)),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """The variables of a piece: its number, the range of its trips, and how many a piece has."""
+
+    number: Var
+    first: Var
+    last: Var
+    length: Var
+
+    @property
+    def bounds(self) -> tuple[Var, Var, Var]:
+        return self.number, self.first, self.last
+
+    @staticmethod
+    def new() -> _Piece:
+        return _Piece(*[fresh(name, I64) for name in ("piece", "first", "last", "length")])
+
+
+def has_product(body: Body) -> bool:
+    """Whether there is a product of matrices by a library in a body."""
+    return any(isinstance(s, Product) for s in walk(body.stmts))
+
+
+def made_in(stmts: Iterable[Stmt]) -> set[Buffer]:
+    """The buffers that statements make, and parts of them."""
+    own: set[Buffer] = set()
+    for stmt in stmts:
+        match stmt:
+            case Allocate(buffer):
+                own.add(buffer)
+            case Slice(result, source) if source in own:
+                own.add(result)
+            case _:
+                pass
+    return own
+
+
+def sizes_of_buffers(function: Function) -> dict[Buffer, Size]:
+    """How many elements the buffers of a function have, where that is known."""
+    found = {out.buffer: product(out.shape) for out in function.outs}
+    for stmt in walk(function.body.stmts):
+        match stmt:
+            case Allocate(buffer, shape, 0):
+                found[buffer] = product(shape)
+            case For() | While():
+                for param, init, result in zip(stmt.params, stmt.init, stmt.results, strict=True):
+                    if isinstance(init, Buffer) and init in found:
+                        assert isinstance(param, Buffer) and isinstance(result, Buffer)
+                        found[param] = found[result] = found[init]
+            case _:
+                pass
+    return found
+
+
+def _rows(p: Product, piece: _Piece) -> Product:
+    """The rows of a piece."""
+    first = poly(piece.first)
+    return replace(p, a=_from_row(p.a, first), c=_from_row(p.c, first), rows=poly(piece.last) - first)
+
+
+def _columns(p: Product, piece: _Piece) -> Product:
+    first = poly(piece.first)
+    return replace(p, b=_from_column(p.b, first), c=_from_column(p.c, first), columns=poly(piece.last) - first)
+
+
+def _either(p: Product, piece: _Piece, by_rows: Var, rows: Var, columns: Var) -> tuple[Stmt, ...]:
+    """The rows of a piece, or its columns."""
+    row, column, count, height, width = (fresh(n, I64) for n in ("row", "column", "count", "rows", "columns"))
+    zero = Lit(0, "i64")
+    part = replace(p, a=_from_row(p.a, poly(row)), b=_from_column(p.b, poly(column)), rows=poly(height))
+    c = _from_column(_from_row(p.c, poly(row)), poly(column))
+    return (
+        Evaluate(count, poly(piece.last) - poly(piece.first)),
+        Compute(row, "select", (by_rows, piece.first, zero)),
+        Compute(column, "select", (by_rows, zero, piece.first)),
+        Compute(height, "select", (by_rows, count, rows)),
+        Compute(width, "select", (by_rows, columns, count)),
+        replace(part, c=c, columns=poly(width)),
+    )
+
+
+def _from_row(m: Matrix, row: Size) -> Matrix:
+    return replace(m, offset=m.offset + (row if m.transposed else row * m.stride))
+
+
+def _from_column(m: Matrix, column: Size) -> Matrix:
+    return replace(m, offset=m.offset + (column * m.stride if m.transposed else column))
+
+
+def walk(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
+    """Statements and those inside them, in order."""
+    for stmt in stmts:
+        yield stmt
+        match stmt:
+            case Loop() | Parallel():
+                yield from walk(stmt.stmts)
+            case For():
+                yield from walk(stmt.body.stmts)
+            case While():
+                yield from walk(stmt.condition.stmts)
+                yield from walk(stmt.body.stmts)
+            case Branch():
+                yield from walk(stmt.then.stmts)
+                yield from walk(stmt.otherwise.stmts)
+            case _:
+                pass

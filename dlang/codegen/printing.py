@@ -1,0 +1,183 @@
+"""The loop-nest IR as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dlang.codegen.loops import (
+    Allocate,
+    ArrayValue,
+    At,
+    Body,
+    Branch,
+    CallC,
+    Collect,
+    Compute,
+    Convert,
+    Count,
+    Enter,
+    Evaluate,
+    For,
+    Free,
+    Function,
+    Guard,
+    Invoke,
+    Leave,
+    Load,
+    LoadField,
+    LoadTag,
+    Loop,
+    Mark,
+    Matrix,
+    Move,
+    Node,
+    Parallel,
+    Pieces,
+    Product,
+    Program,
+    Reduction,
+    Release,
+    Room,
+    Runtime,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+    Value,
+    While,
+    scalar_dtype,
+)
+from dlang.ir.anf import Lit, Size
+
+
+def _list(xs: tuple[object, ...]) -> str:
+    return ", ".join(map(_text, xs))
+
+
+def _text(x: object) -> str:
+    match x:
+        case Lit(value, dtype):
+            return f'"{value}"' if dtype == "str" else f"{value}{'' if dtype in ('i64', 'bool') else dtype}"
+        case ArrayValue(buffer, shape):
+            return f"{buffer}[{_list(shape)}]"
+        case Matrix(buffer, offset, stride, transposed):
+            return f"{buffer}[{offset}, stride {stride}]{'ᵀ' if transposed else ''}"
+        case _:
+            return str(x)
+
+
+def _bound(word: str, sizes: tuple[Size, ...]) -> str:
+    return str(sizes[0]) if len(sizes) == 1 else f"{word}({_list(sizes)})"
+
+
+def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
+    inner = pad + "  "
+    for stmt in stmts:
+        match stmt:
+            case Compute(var, name, args):
+                out.append(f"{pad}{var} = {name}({_list(args)})")
+            case Convert(var, arg):
+                out.append(f"{pad}{var} = {scalar_dtype(var)}({_text(arg)})")
+            case Evaluate(var, size):
+                out.append(f"{pad}{var} = {size}")
+            case Load(var, buffer, offset):
+                out.append(f"{pad}{var} = {buffer}[{offset}]")
+            case Store(buffer, offset, value, monoid):
+                out.append(f"{pad}{buffer}[{offset}] {'' if monoid == 'set' else monoid}= {_text(value)}")
+            case Move(target, source, size):
+                out.append(f"{pad}move {target} <- {source}, {size}")
+            case Slice(result, source, offset):
+                out.append(f"{pad}{result} = address {source}[{offset}]")
+            case Allocate(buffer, shape, extra):
+                out.append(f"{pad}{buffer} = allocate {buffer.dtype}[{_list(shape)}]{f' + {extra}' if extra else ''}")
+            case Free(buffer):
+                out.append(f"{pad}free {buffer}")
+            case Guard(condition, code, _, values):
+                out.append(f"{pad}guard {_text(condition)} else {code}({_list(values)})")
+            case Runtime(name, _, args, outs, results):
+                out.append(f"{pad}{_list(results)} = runtime {name}({_list(args)}) -> ({_list(outs)})")
+            case Invoke(function, arguments, targets, bound):
+                out.append(f"{pad}{_list(bound)} = call {function}({_list(arguments)}) -> ({_list(targets)})")
+            case CallC(target, arguments, result):
+                out.append(f"{pad}{f'{result} = ' if result is not None else ''}{target}({_list(arguments)})")
+            case Product(a, b, c, rows, columns, k):
+                out.append(f"{pad}{_text(c)} = {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}")
+            case Node(var, tag, references, scalars):
+                out.append(f"{pad}{var} = node {tag} ({_list(references)}) ({_list(scalars)})")
+            case LoadTag(var, node):
+                out.append(f"{pad}{var} = tag {_text(node)}")
+            case LoadField(slot, node, word):
+                out.append(f"{pad}{slot} = word {word} of {_text(node)}")
+            case Room(buffer, shape):
+                out.append(f"{pad}{buffer} = room {buffer.dtype}[{_list(shape)}]")
+            case Mark(var):
+                out.append(f"{pad}{var} = mark")
+            case Release(var):
+                out.append(f"{pad}release {var}")
+            case Collect(mark, trigger, handles, arrays, results, following):
+                given, made = _list((*handles, *arrays)), _list((*results, following))
+                out.append(f"{pad}{made} = collect {mark} at {trigger} ({given})")
+            case At(span):
+                out.append(f"{pad}# {span!r}")
+            case Enter(nest) | Leave(nest):
+                out.append(f"{pad}{type(stmt).__name__.lower()} nest {nest}")
+            case Count(nest, bytes, operations):
+                out.append(f"{pad}count of nest {_text(nest)}: {bytes} bytes, {operations} operations")
+            case Loop():
+                lanes = f" by {stmt.lanes}" if stmt.lanes > 1 else ""
+                lanes += ", short" if stmt.short else ""
+                out.append(f"{pad}loop {stmt.var} in {_bound('max', stmt.lows)}..{_bound('min', stmt.highs)}{lanes}")
+                _lines(stmt.stmts, out, inner)
+                out.extend(_reductions(stmt.reductions, inner))
+            case Pieces(length, lows, highs, cost, grain):
+                trips = f"{_bound('max', lows)}..{_bound('min', highs)}"
+                out.append(f"{pad}{length} = pieces of {trips}, work {cost}, each {grain}")
+            case Parallel():
+                trips = f"{_bound('max', stmt.lows)}..{_bound('min', stmt.highs)} by {stmt.length}"
+                partials = "".join(f", {p.own} for {p.whole}[{p.size}]" for p in stmt.partials)
+                out.append(f"{pad}parallel {stmt.first}..{stmt.last} of {trips}{partials}")
+                _lines(stmt.stmts, out, inner)
+                out.extend(_reductions(stmt.reductions, inner))
+            case For():
+                out.append(f"{pad}for {stmt.index} in {stmt.low}..{stmt.high} {_carried(stmt.params, stmt.init)}")
+                _body(stmt.body, out, inner)
+                out.append(f"{pad}=> {_list(stmt.results)}")
+            case While():
+                out.append(f"{pad}while {_carried(stmt.params, stmt.init)}")
+                _body(stmt.condition, out, inner)
+                out.append(f"{pad}do")
+                _body(stmt.body, out, inner)
+                out.append(f"{pad}=> {_list(stmt.results)}")
+            case Branch():
+                out.append(f"{pad}if {_text(stmt.condition)}{', rarely' if stmt.rare else ''}")
+                _body(stmt.then, out, inner)
+                out.append(f"{pad}else")
+                _body(stmt.otherwise, out, inner)
+                out.append(f"{pad}=> {_list(stmt.results)}")
+
+
+def _reductions(reductions: tuple[Reduction, ...], pad: str) -> Iterator[str]:
+    for r in reductions:
+        place = f" at {r.position} = {_text(r.rank)}" if r.position is not None else ""
+        yield f"{pad}{r.result} {r.monoid}= {_text(r.value)}{place}"
+
+
+def _carried(params: tuple[Slot, ...], init: tuple[Value, ...]) -> str:
+    return "(" + ", ".join(f"{p} = {_text(i)}" for p, i in zip(params, init, strict=True)) + ")"
+
+
+def _body(body: Body, out: list[str], pad: str) -> None:
+    _lines(body.stmts, out, pad)
+    out.append(f"{pad}-> {_list(body.results)}")
+
+
+def print_function(function: Function) -> str:
+    """A function of the loop-nest IR as text."""
+    out = [f"fn {function.name}({_list(function.params)}) -> ({_list(function.outs)})"]
+    _body(function.body, out, "  ")
+    return "\n".join(out) + "\n"
+
+
+def print_program(program: Program) -> str:
+    """A program of the loop-nest IR as text."""
+    return "\n".join(print_function(f) for f in program.functions.values())

@@ -1,0 +1,321 @@
+"""Reductions in register tiles: several rows of a result by a vector of its columns, all of their terms in one loop.
+
+    c[i, j] = Σ a[i, k] · b[k, j]        for i by 8, j by 16:    eight accumulators of 16 lanes, and a loop over k
+
+Each element of `b` that is loaded serves all rows of a tile, and each of `a` all columns; so a product of matrices, and
+a convolution likewise, runs at the speed of the arithmetic and not of the loads. The last rows are a tile that overlaps
+the one before; fewer rows than a tile has go one by one, and columns that fill no vector go with a mask. An operand
+whose columns are not adjacent in memory is copied first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dlang.codegen import nests
+from dlang.codegen.blocks import Scheduler
+from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Load, Loop, Reduction, Stmt, Store
+from dlang.codegen.memory import I64, ZERO, Place, covers, fresh_axes, row_major
+from dlang.codegen.tiling import Plan, bounded_by, count, plan_of
+from dlang.diagnostics import Span
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Axis,
+    Comp,
+    Keep,
+    Lit,
+    Read,
+    Scalar,
+    Size,
+    Var,
+    fresh,
+    poly,
+)
+
+UNROLLED = 24  # so few terms of all rows need no loop
+
+
+def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) -> None:
+    """Emits the loop nest of a comprehension: in tiles if it is a reduction that gains by them."""
+    plan = None if any(v in s.joined for v in vars) else plan_of(s, op)
+    if plan is None or (s.short and plan.packed):
+        nests.comprehension(s, op, vars, span)
+    else:
+        _emit(s, op, vars, plan)
+
+
+def gains(s: Scheduler, op: Comp) -> bool:
+    """Whether a comprehension would be done in tiles."""
+    return plan_of(s, op) is not None
+
+
+# ---- emission --------------------------------------------------------------------------------------------------------
+def _emit(s: Scheduler, op: Comp, vars: Sequence[Var], plan: Plan) -> None:
+    packed = [_pack(s, op, plan, var, dimension) for var, dimension in plan.packed.items()]
+    _order_terms(plan)
+    places = []
+    bounds = {axis.var: (axis.lows, axis.highs) for axis in op.axes}
+    for var, destination in zip(vars, op.destinations, strict=True):
+        assert isinstance(destination, Keep)
+        place = s.target(var)
+        if not covers(destination.shape, destination.index, bounds):
+            s.fill(place, nests.identity(destination.monoid, place.buffer.dtype))
+        places.append(place)
+    low, size = plan.row.lows[0], plan.row.highs[0] - plan.row.lows[0]
+    stmts: list[Stmt]
+    if plan.rows == 1:
+        row = fresh("i", I64)
+        stmts = [Loop(row, (ZERO,), (size,), tuple(_kernel(op, plan, places, 1, low + poly(row))), short=plan.short)]
+    elif size.constant is not None:
+        height = int(size.constant)
+        tiles = -(-height // plan.rows)
+        tile = fresh("tile", I64)
+        if tiles == 1:
+            body = _kernel(op, plan, places, plan.rows, low)
+        elif height % plan.rows:
+            start = fresh("i", I64)
+            first: list[Stmt] = [
+                Evaluate(each := fresh("i", I64), poly(tile) * plan.rows),
+                Compute(start, "minimum", (each, Lit(height - plan.rows, "i64"))),
+            ]
+            body = [*first, *_kernel(op, plan, places, plan.rows, low + poly(start))]
+        else:
+            body = _kernel(op, plan, places, plan.rows, low + poly(tile) * plan.rows)
+        stmts = body if tiles == 1 else [Loop(tile, (ZERO,), (poly(tiles),), tuple(body))]
+    else:
+        stmts = _unknown_rows(s, op, plan, places, low, size)
+    for axis in reversed(plan.outer):
+        stmts = [Loop(axis.var, axis.lows, axis.highs, tuple(stmts), short=plan.short)]
+    s.out += stmts
+    s.out += [Free(buffer) for buffer in packed]
+
+
+def _order_terms(plan: Plan) -> None:
+    """Brings the reduced axes to an order in which the loop inside is long, two of them made one where they can be."""
+    inside = {axis.var for axis in plan.reduced}
+    plan.reduced.sort(key=lambda axis: not _at_border(axis, inside))
+    k = len(plan.reduced) - 1
+    while k > 0:
+        outer, inner = plan.reduced[k - 1 : k + 1]
+        joined = None if bounded_by(outer, inside) or bounded_by(inner, inside) else _joined(plan, outer, inner)
+        if joined is not None:
+            plan.reduced[k - 1 : k + 1] = [joined]
+        k -= 1
+
+
+def _at_border(axis: Axis, reduced: set[Var]) -> bool:
+    """Whether an axis has several bounds, of which few trips may be left, and none of these moves in the loop."""
+    bounds = (*axis.lows, *axis.highs)
+    return len(bounds) > 2 and not any(b.mentions(reduced) for b in bounds)
+
+
+def _joined(plan: Plan, outer: Axis, inner: Axis) -> Axis | None:
+    """One axis for two, if a step of the outer one goes as far as all of the inner one."""
+    size = inner.highs[0]
+    if inner.lows[0] != 0 or outer.lows[0] != 0:
+        return None
+    for stmt in plan.stmts:
+        match stmt:
+            case Load(_, _, offset):
+                try:
+                    if offset.coefficient(outer.var) != offset.coefficient(inner.var) * size:
+                        return None
+                except ValueError:
+                    return None
+            case Evaluate(_, value) if value.mentions((outer.var, inner.var)):
+                return None
+            case _:
+                pass
+    both = fresh(inner.var.name, I64)
+    env = {outer.var: ZERO, inner.var: poly(both)}
+    plan.stmts = [replace(t, offset=t.offset.substitute(env.get)) if isinstance(t, Load) else t for t in plan.stmts]
+    return Axis(both, (ZERO,), (outer.highs[0] * size,))
+
+
+def _unknown_rows(s: Scheduler, op: Comp, plan: Plan, places: list[Place], low: Size, size: Size) -> list[Stmt]:
+    """Tiles, the last of which overlaps the one before; or row after row where there is no full tile."""
+    rows = plan.rows
+    height, enough, up, some, tiles, singles = (
+        fresh(name, Scalar("bool") if name == "enough" else I64)
+        for name in ("rows", "enough", "up", "tiles", "tiles", "rows")
+    )
+    s.out += [
+        Evaluate(height, size),
+        Compute(enough, "ge", (height, Lit(rows, "i64"))),
+        Evaluate(up, size + (rows - 1)),
+        Compute(some, "floordiv", (up, Lit(rows, "i64"))),
+        Compute(tiles, "select", (enough, some, Lit(0, "i64"))),
+        Compute(singles, "select", (enough, Lit(0, "i64"), height)),
+    ]
+    tile, each, last, start, single = (fresh(name, I64) for name in ("tile", "i", "last", "i", "i"))
+    begin: list[Stmt] = [
+        Evaluate(each, poly(tile) * rows),
+        Evaluate(last, size - rows),
+        Compute(start, "minimum", (each, last)),
+    ]
+    return [
+        Loop(tile, (ZERO,), (poly(tiles),), (*begin, *_kernel(op, plan, places, rows, low + poly(start)))),
+        Loop(single, (ZERO,), (poly(singles),), tuple(_kernel(op, plan, places, 1, low + poly(single)))),
+    ]
+
+
+def _kernel(op: Comp, plan: Plan, places: list[Place], rows: int, first: Size) -> list[Stmt]:
+    """The columns of some rows from the first on."""
+    env: dict[Var, Size] = {}
+    reduced = [_renewed(axis, env) for axis in plan.reduced]
+    column = _renewed(plan.column, env)
+    copies = _Copies(plan.stmts, plan.row.var, [first + r for r in range(rows)], env)
+    monoids = [d.monoid for d in op.destinations if isinstance(d, Keep)]
+    monoids = [m for m in monoids for _ in range(rows)]
+    counts = [count(axis) for axis in reduced]
+    total = 1
+    for n in counts:
+        total *= n if n is not None else UNROLLED + 1
+    if not plan.short and 0 < total * rows <= UNROLLED and all(axis.lows[0].constant is not None for axis in reduced):
+        stmts, values = _unrolled(copies, plan.values, reduced, monoids)
+    else:
+        stmts, values = copies.stmts({}, plan.values)
+        for axis in reversed(reduced):
+            results = [fresh("sum", v.type) for v in values]
+            sums = [Reduction(m, r, v) for m, r, v in zip(monoids, results, values, strict=True)]
+            loop = Loop(axis.var, axis.lows, axis.highs, tuple(stmts), tuple(sums), short=plan.short)
+            stmts, values = [loop], list(results)
+    stores = []
+    for k, place in enumerate(places):
+        for r in range(rows):
+            env[plan.row.var] = first + r
+            index = tuple([entry.substitute(env.get) for entry in plan.index])
+            stores.append(Store(place.buffer, place.at(index), values[k * rows + r]))
+    stmts += stores
+    short = plan.short
+    return [Loop(column.var, column.lows, column.highs, tuple(stmts), (), plan.lanes, masked=short, short=short)]
+
+
+def _renewed(axis: Axis, env: dict[Var, Size]) -> Axis:
+    """An axis with a new variable, which the environment then knows."""
+    lows = tuple([b.substitute(env.get) for b in axis.lows])
+    highs = tuple([b.substitute(env.get) for b in axis.highs])
+    var = fresh(axis.var.name, I64)
+    env[axis.var] = poly(var)
+    return Axis(var, lows, highs)
+
+
+def _unrolled(
+    copies: _Copies, values: tuple[Atom, ...], reduced: list[Axis], monoids: list[str]
+) -> tuple[list[Stmt], list[Atom]]:
+    """All terms one after another."""
+    names = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+    stmts: list[Stmt] = []
+    totals: list[Atom] = []
+    for point in _points(reduced):
+        more, terms = copies.stmts(point, values)
+        stmts += more
+        if not totals:
+            totals = terms
+            continue
+        for k, (total, term) in enumerate(zip(totals, terms, strict=True)):
+            new = fresh("sum", total.type)
+            stmts.append(Compute(new, names[monoids[k]], (total, term)))
+            totals[k] = new
+    return stmts, totals
+
+
+def _points(axes: Sequence[Axis]) -> Iterator[dict[Var, Size]]:
+    if not axes:
+        yield {}
+        return
+    for k in range(count(axes[0]) or 0):
+        for rest in _points(axes[1:]):
+            yield {axes[0].var: axes[0].lows[0] + k, **rest}
+
+
+@dataclass(slots=True)
+class _Copies:
+    """Code of a body for several rows: what does not depend on the row is there once."""
+
+    body: list[Stmt]
+    row: Var
+    at: list[Size]
+    env: dict[Var, Size]
+
+    def stmts(self, point: dict[Var, Size], results: tuple[Atom, ...]) -> tuple[list[Stmt], list[Atom]]:
+        """The code at a point of axes, and the results: all rows of the first, all of the second…"""
+        out: list[Stmt] = []
+        names: list[dict[Var, Atom]] = [{} for _ in self.at]
+        varying: set[Var] = {self.row}
+        for stmt in self.body:
+            each = self._mentioned(stmt) & varying
+            if each:
+                varying.add(stmt.var)  # type: ignore[union-attr]
+            for r in range(len(self.at) if each else 1):
+                copy = self._copy(stmt, r, names[r], point)
+                out.append(copy)
+                for other in names if not each else [names[r]]:
+                    other[stmt.var] = copy.var  # type: ignore[union-attr]
+        values: list[Atom] = []
+        for result in results:
+            values += [env.get(result, result) if isinstance(result, Var) else result for env in names]
+        return out, values
+
+    def _mentioned(self, stmt: Stmt) -> set[Var]:
+        match stmt:
+            case Load(_, _, offset):
+                return set(offset.atoms())
+            case Evaluate(_, size):
+                return set(size.atoms())
+            case Compute(_, _, args):
+                return {a for a in args if isinstance(a, Var)}
+            case Convert(_, arg):
+                return {arg} if isinstance(arg, Var) else set()
+            case _:
+                raise AssertionError("no statement of a tile")
+
+    def _copy(
+        self, stmt: Stmt, r: int, names: dict[Var, Atom], point: dict[Var, Size]
+    ) -> Load | Evaluate | Compute | Convert:
+        def size(x: Size) -> Size:
+            return x.substitute(lambda v: self._at(v, r, names)).substitute(point.get)
+
+        def atom(x: Atom) -> Atom:
+            return names.get(x, x) if isinstance(x, Var) else x
+
+        match stmt:
+            case Load(var, buffer, offset):
+                return Load(fresh(var.name, var.type), buffer, size(offset))
+            case Evaluate(var, value):
+                return Evaluate(fresh(var.name, var.type), size(value))
+            case Compute(var, name, args):
+                return Compute(fresh(var.name, var.type), name, tuple([atom(a) for a in args]))
+            case Convert(var, arg):
+                return Convert(fresh(var.name, var.type), atom(arg))
+            case _:
+                raise AssertionError("no statement of a tile")
+
+    def _at(self, var: Var, r: int, names: dict[Var, Atom]) -> Size | None:
+        if var is self.row:
+            return self.at[r]
+        if var in names:
+            return poly(names[var])
+        return self.env.get(var)
+
+
+def _pack(s: Scheduler, op: Comp, plan: Plan, var: Var, dimension: int) -> Buffer:
+    """Copies an array with one dimension last, for the loads of a variable."""
+    read = next(let.op for let in op.body.lets if var in let.vars)
+    assert isinstance(read, Read) and isinstance(read.array.type, Array)
+    place = s.place(read.array)
+    order = [d for d in range(len(place.shape)) if d != dimension] + [dimension]
+    shape = tuple([place.shape[d] for d in order])
+    buffer = s.allocate("packed", Array(place.buffer.dtype, shape), own=False)
+    axes = fresh_axes(len(shape))
+    index = tuple([poly(axes[order.index(d)]) for d in range(len(shape))])
+    x = fresh("x", Scalar(place.buffer.dtype))
+    target = row_major(shape, tuple(map(poly, axes)))
+    s.nest(axes, shape, [Load(x, place.buffer, place.at(index)), Store(buffer, target, x)])
+    offset = row_major(shape, tuple([read.index[d] for d in order]))
+    plan.stmts = [
+        replace(t, buffer=buffer, offset=offset) if isinstance(t, Load) and t.var is var else t for t in plan.stmts
+    ]
+    return buffer

@@ -1,0 +1,297 @@
+"""Products that a loop adds up are done at once when it has ended.
+
+    for t { …; w̄ += x[t]ᵀ ȳ }        becomes        for t { …; ȳs[t] = ȳ };  w̄ += xsᵀ ȳs
+
+In each trip of a recurrent network the gradient of its weights gets a product of what is saved of the trip and the
+cotangent there. Such products are small, or of rank one, and each goes over all of the weights. Kept until the end the
+cotangents take the memory of what is saved, and one product has as many terms as all of them.
+
+A sum is taken out of a loop if nothing else in the loop looks at it, if it is recognised as a product, and if some
+factor has a part for each trip already: then memory grows by as much at most as there is of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dlang.ad.stores import stored
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Cast,
+    Comp,
+    Destination,
+    Empty,
+    For,
+    Function,
+    Keep,
+    Let,
+    Lit,
+    Prim,
+    Program,
+    Read,
+    Size,
+    SizeOf,
+    Var,
+    fresh,
+    poly,
+)  # fmt: skip
+from dlang.ir.builder import Builder
+from dlang.ir.traverse import Renaming, count_uses, map_blocks, map_functions, type_vars
+from dlang.ir.types import I64, dtype_of
+from dlang.optimize.contractions import is_product
+from dlang.polynomials import Poly
+
+
+def defer(program: Program) -> Program:
+    """The program with products in the place of loops that add up products."""
+    return map_functions(program, _function)
+
+
+def _function(function: Function) -> Function:
+    sizes = {v for p in function.params for v in type_vars(p.type)}
+    body = _block(function.body, sizes)
+    return function if body is function.body else replace(function, body=body)
+
+
+def _block(block: Block, sizes: set[Var]) -> Block:
+    lets: list[Let] = []
+    zeros: set[Var] = set()
+    for let in block.lets:
+        op = map_blocks(let.op, lambda inner: _block(inner, sizes))
+        let = let if op is let.op else Let(let.vars, op, let.span)
+        if isinstance(op, For) and not op.early:
+            lets += _loop(let, op, sizes, zeros)
+        else:
+            lets.append(let)
+        if isinstance(op, Comp) and len(let.vars) == 1 and _is_zero(op):
+            zeros.add(let.vars[0])
+    if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
+        return block
+    return Block(tuple(lets), block.results)
+
+
+def _is_zero(op: Comp) -> bool:
+    value = op.body.results[0]
+    return isinstance(value, Lit) and value.value == 0 and op.destinations[0].into is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A state of a loop that a comprehension adds to. code: of the value added. kept: the arrays of a trip in it."""
+
+    state: int
+    at: int
+    result: int
+    code: tuple[Let, ...]
+    kept: tuple[Var, ...]
+
+
+def _loop(let: Let, op: For, sizes: set[Var], zeros: set[Var]) -> list[Let]:
+    """The lets in the place of a loop."""
+    found = _Finder(op).sums()
+    if not found:
+        return [let]
+    b = Builder({}, let.span)
+    with b.scope() as before:
+        trips = op.high - op.low
+        if trips.atom is None or trips.atom not in sizes:
+            trips = poly(b.prim("maximum", b.size(trips), Lit(0, "i64"), name="trips"))
+    made = _Deferred(let, op, trips, found, zeros)
+    after = made.products()
+    if after is None:
+        return [let]
+    loop = made.loop()
+    return [*before, *made.before, loop, *after]
+
+
+class _Finder:
+    """Looks for sums in a loop."""
+
+    def __init__(self, op: For) -> None:
+        self.op = op
+        self.uses = count_uses(op.body)
+        self.inside = {op.index, *op.params} | {v for let in op.body.lets for v in let.vars}
+        self.fixed = {v: let.op.size for let in op.body.lets for v in let.vars if isinstance(let.op, SizeOf)}
+
+    def sums(self) -> list[_Sum]:
+        found = []
+        for state, (param, result) in enumerate(zip(self.op.params, self.op.body.results, strict=True)):
+            if isinstance(param.type, Array) and self.uses.get(param) == 1 and isinstance(result, Var):
+                found += self.sum(state, param, result)
+        return found
+
+    def sum(self, state: int, param: Var, result: Var) -> list[_Sum]:
+        if self.uses[result] != 1:
+            return []
+        for at, let in enumerate(self.op.body.lets):
+            if result not in let.vars or not isinstance(let.op, Comp):
+                continue
+            k = let.vars.index(result)
+            d = let.op.destinations[k]
+            if isinstance(d, Keep) and d.monoid == "sum" and d.into is param:
+                code = _code(let.op, k)
+                kept = self.kept(let.op, code, d)
+                if kept is not None:
+                    return [_Sum(state, at, k, code, kept)]
+        return []
+
+    def kept(self, op: Comp, code: Sequence[Let], d: Destination) -> tuple[Var, ...] | None:
+        """The arrays of a trip that the code reads; None if it needs anything else of the trip."""
+        names = {a.var for a in op.axes} | {v for let in code for v in let.vars}
+        found: dict[Var, None] = {}
+        growing = False
+        axis_sizes = [s for a in op.axes for s in (*a.lows, *a.highs)]
+        if not all(self.is_outside(s, names) for s in (*axis_sizes, *d.shape, *d.index)):
+            return None
+        for let in code:
+            match let.op:
+                case Read(array, index):
+                    if not all(self.is_outside(i, names, {self.op.index}) for i in index):
+                        return None
+                    if array not in self.inside:
+                        growing |= any(self.opened(i).mentions((self.op.index,)) for i in index)
+                    elif self.op.index in {v for i in index for v in self.opened(i).atoms()}:
+                        return None
+                    else:
+                        assert isinstance(array.type, Array)
+                        if array in self.op.params or not all(self.is_outside(s, set()) for s in array.type.shape):
+                            return None
+                        found[array] = None
+                case Prim() | Cast():
+                    pass
+                case _:
+                    return None
+            atoms = let.op.args if isinstance(let.op, Prim) else (let.op.arg,) if isinstance(let.op, Cast) else ()
+            if any(a in self.inside for a in atoms if isinstance(a, Var)):
+                return None
+        return tuple(found) if growing and found else None
+
+    def opened(self, size: Size) -> Size:
+        return size.substitute(self.fixed.get)
+
+    def is_outside(self, size: Size, names: set[Var], also: set[Var] | None = None) -> bool:
+        """Whether it mentions nothing of a trip but `names`, and `also`."""
+        return not any(a in self.inside and a not in names and a not in (also or ()) for a in self.opened(size).atoms())
+
+
+def _code(op: Comp, k: int) -> tuple[Let, ...]:
+    """The lets of the body of a comprehension that one of its values needs."""
+    value = op.body.results[k]
+    needed = {value} | {a for e in op.destinations[k].index for a in e.atoms()}
+    kept = []
+    for let in reversed(op.body.lets):
+        if any(v in needed for v in let.vars):
+            needed.update(count_uses(let.op))
+            kept.append(let)
+    return tuple(kept[::-1])
+
+
+class _Deferred:
+    """A loop and the products after it."""
+
+    def __init__(self, let: Let, op: For, trips: Size, sums: Sequence[_Sum], zeros: set[Var]) -> None:
+        self.let, self.op, self.trips, self.zeros = let, op, trips, zeros
+        self.sums = list(sums)
+        self.fixed = {v: inner.op.size for inner in op.body.lets for v in inner.vars if isinstance(inner.op, SizeOf)}
+        self.before: list[Let] = []
+        self.arrays: dict[Var, Var] = {}  # what is kept of the trips, after the loop
+        self.backwards = any(self._falls(s) for s in sums)
+
+    def _falls(self, s: _Sum) -> bool:
+        """Whether the last trip reads the first part of what has a part for each trip."""
+        entries = [i.substitute(self.fixed.get) for let in s.code if isinstance(let.op, Read) for i in let.op.index]
+        return any(e.terms.get((self.op.index,), 0) < 0 for e in entries)
+
+    def row(self, index: Size) -> Size:
+        """Where the part of a trip stands: in the order of what it is multiplied with."""
+        at = index - self.op.low
+        return self.trips - 1 - at if self.backwards else at
+
+    def products(self) -> list[Let] | None:
+        """The sums over all trips at once; None if none of them is a product."""
+        made = []
+        for s in list(self.sums):
+            product = self.product(s)
+            if product is None:
+                self.sums.remove(s)
+            else:
+                made.append(product)
+        return made or None
+
+    def product(self, s: _Sum) -> Let | None:
+        comp = self.op.body.lets[s.at].op
+        assert isinstance(comp, Comp)
+        d = comp.destinations[s.result]
+        assert isinstance(d, Keep)
+        t = fresh(self.op.index.name, I64)
+        trip = self.op.low + (self.trips - 1 - poly(t) if self.backwards else poly(t))
+        renaming = Renaming({self.op.index: trip}, fresh=True)
+        axes = [Axis(t, (Poly({}),), (self.trips,))]
+        for a in comp.axes:
+            lows, highs = tuple(map(renaming.size, a.lows)), tuple(map(renaming.size, a.highs))
+            axes.append(Axis(renaming.bind(a.var), lows, highs))
+        lets = []
+        for let in s.code:
+            op = let.op
+            if isinstance(op, Read):
+                index = tuple([renaming.size(i.substitute(self.fixed.get)) for i in op.index])
+                op = Read(self.array(op.array), (poly(t), *index)) if op.array in s.kept else Read(op.array, index)
+            else:
+                op = renaming.op(op)
+            lets.append(Let(tuple([renaming.bind(v) for v in let.vars]), op, let.span))
+        value = renaming.atom(comp.body.results[s.result])
+        start = self.op.init[s.state]
+        assert isinstance(start, Var)
+        keep = Keep(d.shape, tuple(map(renaming.size, d.index)), "sum", None if start in self.zeros else start)
+        whole = Comp(tuple(axes), Block(tuple(lets), (value,)), (keep,))
+        if not is_product(whole):
+            return None
+        return Let((self.let.vars[s.state],), whole, self.op.body.lets[s.at].span)
+
+    def array(self, var: Var) -> Var:
+        if var not in self.arrays:
+            assert isinstance(var.type, Array)
+            self.arrays[var] = fresh(f"{var.name}s", Array(var.type.dtype, (self.trips, *var.type.shape)))
+        return self.arrays[var]
+
+    def loop(self) -> Let:
+        """The loop without the sums, which keeps what these need."""
+        op, gone = self.op, {s.state: s for s in self.sums}
+        stay = [k for k in range(len(op.params)) if k not in gone]
+        params = [op.params[k] for k in stay]
+        init: list[Atom] = [op.init[k] for k in stay]
+        results = [op.body.results[k] for k in stay]
+        vars = [self.let.vars[k] for k in stay]
+        lets = list(op.body.lets)
+        for s in sorted(gone.values(), key=lambda s: -s.at):
+            lets[s.at : s.at + 1] = _without(lets[s.at], op.body.results[s.state])
+        row = self.row(poly(op.index))
+        kept = [v for v in self.arrays if any(v in s.kept for s in self.sums)]
+        for v in kept:
+            after = self.arrays[v]
+            assert isinstance(after.type, Array)
+            empty, param = fresh(after.name, after.type), fresh(after.name, after.type)
+            self.before.append(Let((empty,), Empty(dtype_of(v), after.type.shape), self.let.span))
+            lets, end = stored(lets, v, param, lambda shape, index: (row, *index), results)
+            params.append(param)
+            init.append(empty)
+            results.append(end)
+            vars.append(after)
+        new = For(op.index, op.low, op.high, tuple(params), tuple(init), Block(tuple(lets), tuple(results)))
+        return Let(tuple(vars), new, self.let.span)
+
+
+def _without(let: Let, result: Atom) -> list[Let]:
+    """A comprehension without one of its results."""
+    op = let.op
+    assert isinstance(op, Comp)
+    rest = [k for k, v in enumerate(let.vars) if v is not result]
+    if not rest:
+        return []
+    body = Block(op.body.lets, tuple([op.body.results[k] for k in rest]))
+    comp = Comp(op.axes, body, tuple([op.destinations[k] for k in rest]))
+    return [Let(tuple([let.vars[k] for k in rest]), comp, let.span)]

@@ -1,0 +1,118 @@
+"""Arrays that are made of one value and then overwritten slice by slice, as a stack is, need not be filled first."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+
+from dlang.ir.anf import (
+    Array,
+    Block,
+    Comp,
+    Destination,
+    Empty,
+    Function,
+    Keep,
+    Let,
+    Program,
+    Var,
+    fresh,
+    is_handle,
+)  # fmt: skip
+from dlang.ir.traverse import count_uses, map_blocks, map_functions
+from dlang.optimize.comps import extent, point_of
+
+SLICES = 1024
+
+Step = tuple[Comp, int, Var]  # a comprehension, which of its destinations goes on from an array, and what that gives
+Following = dict[Var, list[Step]]
+
+
+def fills(program: Program) -> Program:
+    """The program with arrays left empty whose every element is set before anything reads it."""
+
+    def function(f: Function) -> Function:
+        body = _block(f.body)
+        return f if body is f.body else replace(f, body=body)
+
+    return map_functions(program, function)
+
+
+def _block(block: Block) -> Block:
+    following: Following = {}
+    filled: list[Var] = []
+    lets = []
+    for let in block.lets:
+        op = map_blocks(let.op, _block)
+        lets.append(let if op is let.op else Let(let.vars, op, let.span))
+        if isinstance(op, Comp):
+            for k, d in enumerate(op.destinations):
+                if d.into is not None:
+                    following.setdefault(d.into, []).append((op, k, let.vars[k]))
+            if len(let.vars) == 1 and not op.body.lets and point_of(op, 0) is not None:
+                filled.append(let.vars[0])
+    if any(a is not b for a, b in zip(lets, block.lets, strict=True)):
+        block = Block(tuple(lets), block.results)
+    candidates = [var for var in filled if var in following]
+    if not candidates:
+        return block
+    uses = count_uses(block)
+    empty = {var for var in candidates if _is_overwritten(var, following, uses)}
+    return _without_fills(block, empty, following) if empty else block
+
+
+def _without_fills(block: Block, empty: Set[Var], following: Following) -> Block:
+    """An empty array for each of those that go on from one that was filled."""
+    rooms: dict[Var, list[Var]] = {}
+    lets: list[Let] = []
+    for let in block.lets:
+        op = let.op
+        if empty.isdisjoint(let.vars):
+            if isinstance(op, Comp) and any(d.into in empty for d in op.destinations):
+                destinations = tuple([_into(d, rooms) for d in op.destinations])
+                let = Let(let.vars, replace(op, destinations=destinations), let.span)
+            lets.append(let)
+            continue
+        (var,) = let.vars
+        assert isinstance(var.type, Array)
+        rooms[var] = [var, *[fresh(var.name, var.type) for _ in following[var][1:]]]
+        lets += [Let((room,), Empty(var.type.dtype, var.type.shape), let.span) for room in rooms[var]]
+    return Block(tuple(lets), block.results)
+
+
+def _into(d: Destination, rooms: dict[Var, list[Var]]) -> Destination:
+    return replace(d, into=rooms[d.into].pop()) if d.into in rooms else d
+
+
+def _is_overwritten(var: Var, following: Following, uses: dict[Var, int]) -> bool:
+    """Whether comprehensions that continue an array, one after another, set all of its slices; all such, if several."""
+    assert isinstance(var.type, Array)
+    count = var.type.shape[0].constant
+    if count is None or count > SLICES or var.type.dtype == "str" or is_handle(var.type.dtype):
+        return False
+    if uses[var] != len(following[var]):
+        return False
+    return all(_is_complete(step, int(count), following, uses) for step in following[var])
+
+
+def _is_complete(step: Step, count: int, following: Following, uses: dict[Var, int]) -> bool:
+    """Whether all slices are set by a comprehension and those that go on from what it gives."""
+    slices: set[int] = set()
+    while True:
+        op, k, var = step
+        d = op.destinations[k]
+        if len(d.index) != len(d.shape):
+            return False
+        slice = d.index[0].constant
+        rest = {i.atom for i in d.index[1:]}
+        if not isinstance(d, Keep) or d.monoid != "set" or slice is None or rest != {a.var for a in op.axes}:
+            return False
+        sizes = {axis.var: extent(axis) for axis in op.axes}
+        if any(sizes[a] != s for i, s in zip(d.index[1:], d.shape[1:], strict=True) for a in i.atoms() if a in sizes):
+            return False
+        slices.add(int(slice))
+        if len(slices) == count:
+            return True
+        if uses.get(var) != 1 or len(following.get(var, ())) != 1:
+            return False
+        (step,) = following[var]

@@ -1,0 +1,319 @@
+"""Guards that are not needed: `guard(c, d)` becomes a plain product where that gives the same number.
+
+A guard is 0 where c is, though d may be infinite or NaN. A plain product does as well
+
+- where c is a literal other than 0, or
+- where d is bounded (`ranges.py`) and c is no *chosen* zero.
+
+A cotangent or a tangent is a chosen zero where no path leads to it: of an arm that was not taken, an element that was
+not selected, a seed that is 0, what starts as zero. There d may be NaN, where data are missing, and the program's value
+a number. A zero that is computed, as x · ẋ at x = 0, lies on a path that is taken: where d is NaN there, the value is.
+
+The analysis asks of each float whether it may be a chosen zero, for the whole program at once. Cotangents are linear in
+their seeds, so only linear operations hand one on; a sum is one only if all of its terms are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Block,
+    Call,
+    Cast,
+    Check,
+    Comp,
+    Concat,
+    Contract,
+    Copy,
+    Destination,
+    Effect,
+    Fields,
+    For,
+    Foreign,
+    Function,
+    If,
+    Jvp,
+    Keep,
+    Let,
+    Library,
+    Lit,
+    Prim,
+    Program,
+    Pull,
+    Read,
+    Record,
+    Reshape,
+    Scan,
+    Size,
+    Stop,
+    Update,
+    Var,
+    View,
+    Vjp,
+    While,
+    poly,
+)  # fmt: skip
+from dlang.ir.traverse import map_blocks, map_functions, parts, type_vars, walk
+from dlang.ir.types import is_float
+from dlang.optimize.comps import ZERO, extent
+from dlang.optimize.jacobians import carries_scalars
+from dlang.optimize.ranges import Ranges
+
+
+def guards(program: Program, entries: Sequence[str], last: bool = False) -> Program:
+    """The program with the guards that it needs; `entries` may be called with zeros that are chosen.
+
+    In loops that carry scalars guards stay until `jacobians.py` has seen them, unless this is after that.
+    """
+    functions = program.functions
+    lets = [let for f in functions.values() for let in walk(f.body)]
+    if not any(map(_waits if last else _is_guard, lets)):
+        return program
+    sizes = {v for f in functions.values() for p in f.params for v in type_vars(p.type)}
+    zeros, ranges = _Zeros(functions, sizes), Ranges(functions)
+    called = {let.op.function for let in lets if isinstance(let.op, Call | Vjp | Jvp | Record)}
+    rules = {
+        name
+        for f in functions.values()
+        if f.rules is not None
+        for name in (f.rules.pullback, f.rules.pushforward)
+        if name
+    }
+    zeros.find({name for name in functions if name in entries or name in rules or name not in called})
+    if any(_is_guard(let) and not zeros.may_be(_factor(let)) for let in lets):
+        ranges.find(set(entries), rules, called)
+
+    def needless(c: Atom, d: Atom) -> bool:
+        return not zeros.may_be(c) and (isinstance(c, Lit) or ranges.bounded(d))
+
+    def block(b: Block, reciprocals: Mapping[Var, Atom], waits: bool = False) -> Block:
+        lets: list[Let] = []
+        for let in b.lets:
+            op = let.op
+            match op:
+                case Prim("guard", (c, d)) if not waits and needless(c, d):
+                    divisor = reciprocals.get(d) if isinstance(d, Var) else None
+                    plain = Prim("mul", (c, d)) if divisor is None else Prim("div", (c, divisor))
+                    lets.append(Let(let.vars, plain, let.span))
+                case _:
+                    waits_inside = not last and _waits(let)
+                    new = map_blocks(op, partial(block, reciprocals=reciprocals, waits=waits_inside))
+                    lets.append(let if new is op else Let(let.vars, new, let.span))
+        return b if all(x is y for x, y in zip(lets, b.lets, strict=True)) else Block(tuple(lets), b.results)
+
+    def function(f: Function) -> Function:
+        if not any(_is_guard(let) for let in walk(f.body)):
+            return f
+        return replace(f, body=block(f.body, _reciprocals(f.body)))
+
+    return map_functions(program, function)
+
+
+def _is_guard(let: Let) -> bool:
+    return isinstance(let.op, Prim) and let.op.name == "guard"
+
+
+def _waits(let: Let) -> bool:
+    """Whether this is a loop in which guards have stayed until the end."""
+    return isinstance(let.op, For | While) and carries_scalars(let.op) and any(map(_is_guard, let.op.body.lets))
+
+
+def _factor(let: Let) -> Atom:
+    """The cotangent in a guard."""
+    assert isinstance(let.op, Prim)
+    return let.op.args[0]
+
+
+def _reciprocals(body: Block) -> dict[Var, Atom]:
+    """d for each 1 / d that is used once: a product with it is a quotient."""
+    used = Counter(a for let in walk(body) for a in parts(let.op).atoms if isinstance(a, Var))
+    found: dict[Var, Atom] = {}
+    for let in walk(body):
+        match let.op:
+            case Prim("div", (Lit(value), d)) if value == 1 and used[let.vars[0]] == 1:
+                found[let.vars[0]] = d
+            case _:
+                pass
+    return found
+
+
+@dataclass(slots=True)
+class _Zeros:
+    """found: the floats that may be chosen zeros, or arrays with such elements. It grows until nothing changes.
+
+    sizes: of the arrays that functions are given. parts: of an array that may hold some, the ranges of an axis in which
+    there are none.
+    """
+
+    functions: dict[str, Function]
+    sizes: set[Var]
+    found: set[Var] = field(default_factory=set)
+    parts: dict[Var, list[tuple[int, Size, Size]]] = field(default_factory=dict)
+
+    def find(self, given: Set[str]) -> None:
+        """given: the functions that may be called with zeros that are chosen."""
+        for name in given:
+            self.mark(self.functions[name].params)
+        while True:
+            before = len(self.found)
+            for f in self.functions.values():
+                self.block(f.body)
+            if len(self.found) == before:
+                return
+
+    def may_be(self, atom: Atom) -> bool:
+        if isinstance(atom, Lit):
+            return atom.value == 0
+        return atom in self.found
+
+    def any(self, atoms: Iterable[Atom]) -> bool:
+        return any(map(self.may_be, atoms))
+
+    def mark(self, vars: Iterable[Var], value: bool = True) -> None:
+        if value:
+            self.found.update(v for v in vars if is_float(v.type))
+
+    def block(self, block: Block) -> None:
+        for let in block.lets:
+            self.let(let)
+
+    def let(self, let: Let) -> None:
+        op, vars = let.op, let.vars
+        match op:
+            case Prim(name, args):
+                if is_float(vars[0].type):
+                    self.mark(vars, self.primitive(name, args))
+            case Cast(arg=arg):
+                self.mark(vars, self.may_be(arg) if is_float(arg.type) else True)
+            case Read(array=array) | View(array=array) | Reshape(array=array) | Copy(array=array) | Scan(array=array):
+                self.mark(vars, self.may_be(array))
+            case Stop(arg=arg):
+                self.mark(vars, self.may_be(arg))
+            case Update(array=array, index=index, value=value):
+                whole = not self.may_be(value) and self.covers_one(vars[0], array, index)
+                self.mark(vars, not whole and self.any((array, value)))
+            case Concat(arrays=arrays):
+                self.mark(vars, self.any(arrays))
+            case Contract(a=a, b=b):
+                self.mark(vars, self.any((a, b)))
+            case Check(subjects=subjects):
+                self.each(vars, subjects)
+            case Comp():
+                self.block(op.body)
+                for k, var in enumerate(vars):
+                    self.mark((var,), self.destination(var, op, op.destinations[k], op.body.results[k]))
+            case If():
+                self.block(op.then)
+                self.block(op.otherwise)
+                self.each(vars, op.then.results)
+                self.each(vars, op.otherwise.results)
+            case For() | While():
+                self.loop(let, op)
+            case Call(function=name, args=args):
+                self.each(self.functions[name].params, args)
+                self.each(vars, self.functions[name].body.results)
+            case Vjp(function=name, args=args) | Jvp(function=name, args=args) | Record(function=name, args=args):
+                self.each(self.functions[name].params, args)
+                self.mark(vars)
+            case Pull() | Library() | Fields() | Foreign() | Effect():
+                self.mark(vars)
+            case _:
+                pass  # what binds no float; or memory each element of which is written before it is read
+
+    def each(self, vars: Sequence[Var], atoms: Sequence[Atom]) -> None:
+        for var, atom in zip(vars, atoms, strict=True):
+            self.mark((var,), self.may_be(atom))
+
+    def primitive(self, name: str, args: Sequence[Atom]) -> bool:
+        """Whether what a primitive gives may be a chosen zero."""
+        match name:
+            case "guard" | "div" | "neg" | "abs":
+                return self.may_be(args[0])
+            case "add" | "sub":
+                return all(map(self.may_be, args))
+            case "mul" | "maximum" | "minimum":
+                return self.any(args)
+            case "select":
+                return self.any(args[1:])
+            case _:
+                return False
+
+    def destination(self, var: Var, op: Comp, d: Destination, value: Atom) -> bool:
+        """Whether the result of a destination may be, or hold, a chosen zero."""
+        chosen = self.may_be(value)
+        if not chosen and self.covers(var, op, d):
+            return False
+        if d.into is None:
+            return True
+        if not isinstance(d, Keep) or d.monoid == "sum":
+            return self.may_be(d.into)
+        return chosen or self.may_be(d.into)
+
+    def loop(self, let: Let, op: For | While) -> None:
+        results = op.body.results[1:] if op.early else op.body.results
+        self.each(op.params, op.init)
+        while True:
+            before = len(self.found)
+            self.block(op.body)
+            self.each(op.params, results)
+            if len(self.found) == before:
+                break
+        self.each(let.vars, op.init)
+        self.each(let.vars, results)
+
+    def covers(self, var: Var, op: Comp, d: Destination) -> bool:
+        """Whether every element gets the value of some point, here or where the older array was made."""
+        if not isinstance(d, Keep):
+            return False
+        extents = {axis.var: extent(axis) for axis in op.axes}
+        free = dict(extents)
+        parts: list[tuple[int, Size, Size]] = []
+        for k, (size, index) in enumerate(zip(d.shape, d.index, strict=True)):
+            inner = [v for v in free if index.mentions((v,))]
+            length = free.pop(inner[0]) if len(inner) == 1 else None
+            low = index - poly(inner[0]) if len(inner) == 1 else index
+            if (length is None and inner) or low.mentions(extents):
+                return False
+            if length is None:
+                length = poly(1)
+            if low != ZERO or length != size:
+                parts.append((k, low, low + length))
+        if len(parts) > 1 or not all(self.has_points(n) for n in free.values()):
+            return False
+        if not parts:
+            return True
+        self.parts[var] = [*parts, *(self.parts.get(d.into, ()) if d.into is not None else ())]
+        axis = parts[0][0]
+        return _tiled([(low, high) for k, low, high in self.parts[var] if k == axis], d.shape[axis])
+
+    def covers_one(self, var: Var, array: Var, index: Sequence[Size]) -> bool:
+        """Whether the elements of a vector are surely not chosen zeros, now that this one is not."""
+        assert isinstance(array.type, Array)
+        if len(index) > 1:
+            return False
+        self.parts[var] = [(0, index[0], index[0] + 1), *self.parts.get(array, ())]
+        return _tiled([(low, high) for _, low, high in self.parts[var]], array.type.shape[0])
+
+    def has_points(self, size: Size | None) -> bool:
+        """Whether an axis has points if no array that is given is empty, as it may be that its length is 0 anyhow."""
+        if size is None or not size.terms:
+            return False
+        return all(c > 0 and self.sizes.issuperset(m) for m, c in size.terms.items())
+
+
+def _tiled(parts: list[tuple[Size, Size]], size: Size) -> bool:
+    """Whether ranges, one after another, go from 0 to a size."""
+    at = ZERO
+    while at != size:
+        found = next((high for low, high in parts if low == at and high != at), None)
+        if found is None:
+            return False
+        parts = [p for p in parts if p[0] != at]
+        at = found
+    return True

@@ -1,0 +1,321 @@
+"""Local Jacobians: what a trip of a loop does to a tangent or cotangent is found before it is applied.
+
+A scalar that a loop carries and that only linear operations touch waits for its last value, and each operation on it
+makes the next trip wait longer. What it is multiplied with waits for nothing:
+
+    (x̄ · a) · b - x̄ · c     becomes     x̄ · (a · b - c)
+
+Each value that is linear in such scalars is written as a sum of them, each times an entry of a Jacobian, and of a rest.
+That is done where it takes no more operations than there were. Only products marked as those of derivatives (`guard`)
+are changed: a program's own arithmetic stays in the order in which it is written.
+
+The products that come out have no guards. What these would have kept out is infinite or NaN, and sums and products hand
+that on to the end of the loop, where it is found: then the loop runs again as it was. So this is for loops with a state
+of scalars, in which what depends on such products meets nothing but sums, products and choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from dlang.ir.anf import (
+    Atom,
+    Block,
+    Cast,
+    Comp,
+    Effect,
+    For,
+    Foreign,
+    If,
+    Let,
+    Lit,
+    Prim,
+    Program,
+    Scalar,
+    Var,
+    While,
+    fresh,
+    is_handle,
+)
+from dlang.ir.traverse import free_vars, map_blocks, map_functions, refresh, walk
+from dlang.ir.types import BOOL, dtype_of, is_float
+
+
+def jacobians(program: Program) -> Program:
+    """The program with the linear parts of its loops in terms of local Jacobians."""
+
+    def needed(block: Block) -> bool:
+        return any(isinstance(let.op, Prim) and let.op.name == "guard" for let in walk(block))
+
+    return map_functions(program, lambda f: replace(f, body=_block(f.body)) if needed(f.body) else f)
+
+
+def _block(block: Block) -> Block:
+    lets: list[Let] = []
+    for let in block.lets:
+        # In a comprehension many loops run at a time, so that none of them waits; and a branch would keep them apart.
+        op = let.op if isinstance(let.op, Comp) else map_blocks(let.op, _block)
+        quick = _quick(let.op) if isinstance(let.op, For | While) else None
+        if quick is not None:
+            assert isinstance(let.op, For | While)
+            lets += _tried(let, let.op, *quick)
+        else:
+            lets.append(let if op is let.op else Let(let.vars, op, let.span))
+    if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
+        return block
+    return Block(tuple(lets), block.results)
+
+
+def carries_scalars(op: For | While) -> bool:
+    """Whether the state of a loop is numbers alone: then this pass wants to see the guards in its body."""
+    return all(isinstance(p.type, Scalar) and not is_handle(p.type.dtype) for p in op.params)
+
+
+def _quick(op: For | While) -> tuple[Block, list[bool]] | None:
+    """The body of a loop without the guards of what it carries, and which of its results depend on that.
+
+    None if there are none, or if it could go unnoticed that they were needed.
+    """
+    if not carries_scalars(op):
+        return None
+    results = op.body.results[1:] if op.early else op.body.results
+    multiplied = _multiplied(op.body)
+    derivatives = _derivatives(op.body)
+    state = [p for p, r in zip(op.params, results, strict=True) if p in multiplied and r in derivatives]
+    if not state:
+        return None
+    if any(isinstance(let.op, Effect | Foreign) for let in walk(op.body)):
+        return None
+    dependent = _dependent(op, state)
+    if dependent is None:
+        return None
+    return _accumulated(op.body, state), [p in dependent for p in op.params]
+
+
+def _dependent(op: For | While, state: list[Var]) -> set[Var] | None:
+    """What depends on scalars of the state, if an infinity or NaN in these remains one in all of that."""
+    found = set(state)
+    results = op.body.results[1:] if op.early else op.body.results
+    while True:
+        for let in op.body.lets:
+            if found.isdisjoint(free_vars(let.op)):
+                continue
+            match let.op:
+                case Prim("add" | "sub" | "neg" | "mul" | "guard"):
+                    found.add(let.vars[0])
+                case Prim("select", (condition, *_)) if condition not in found:
+                    found.add(let.vars[0])
+                case Cast() if is_float(let.vars[0].type):
+                    found.add(let.vars[0])
+                case _:
+                    return None
+        handed_on = {p for p, r in zip(op.params, results, strict=True) if r in found} - found
+        if not handed_on:
+            break
+        found |= handed_on
+    if isinstance(op, While) and not found.isdisjoint(free_vars(op.condition)):
+        return None
+    return None if op.early and op.body.results[0] in found else found
+
+
+def _tried(let: Let, op: For | While, body: Block, dependent: list[bool]) -> Iterator[Let]:
+    """The loop with another body, and the loop itself where a result that may be wrong is not finite."""
+    fast = refresh(Block((Let(let.vars, replace(op, body=body), let.span),), let.vars), {})
+    yield from fast.lets
+    right: Atom | None = None
+    for result, concerned in zip(fast.results, dependent, strict=True):
+        if concerned:
+            finite = fresh("finite", BOOL)
+            yield Let((finite,), Prim("isfinite", (result,)))
+            if right is not None:
+                both = fresh("finite", BOOL)
+                yield Let((both,), Prim("and", (right, finite)))
+                finite = both
+            right = finite
+    assert right is not None
+    wrong = fresh("wrong", BOOL)
+    yield Let((wrong,), Prim("not", (right,)))
+    vars = tuple([fresh(v.name, v.type) for v in let.vars])
+    slow = Block((Let(vars, op, let.span),), vars)
+    yield Let(let.vars, If(wrong, slow, Block((), fast.results), rare=True), let.span)
+
+
+@dataclass(frozen=True, slots=True)
+class _Signed:
+    """A factor or a term and its sign. An atom that is None is 1."""
+
+    atom: Atom | None
+    negative: bool = False
+
+
+@dataclass(slots=True)
+class _Form:
+    """Σ scalar · entry + rest. A rest that is None is 0."""
+
+    entries: dict[Var, _Signed]
+    rest: _Signed | None = None
+
+
+def _accumulated(body: Block, state: list[Var]) -> Block:
+    """The body of a loop without guards of what is linear in the state, in terms of Jacobians if that is shorter."""
+    found = _Linear({p: _Form({p: _Signed(None)}) for p in state})
+    plain = []
+    for let in body.lets:
+        found.let(let)
+        if isinstance(let.op, Prim) and let.op.name == "guard" and found.form(let.op.args[0]) is not None:
+            let = Let(let.vars, Prim("mul", let.op.args), let.span)
+        plain.append(let)
+    for result in body.results:
+        found.build(result)
+    new = _pruned(Block(tuple(found.lets), body.results))
+    return new if found.composed and _cost(new) <= _cost(_pruned(body)) else Block(tuple(plain), body.results)
+
+
+def _multiplied(body: Block) -> set[Var]:
+    """The tangents and cotangents that products of derivatives are linear in."""
+    found: set[Var] = set()
+    for let in reversed(body.lets):
+        match let.op:
+            case Prim("guard", (c, _)):
+                found |= {c} if isinstance(c, Var) else set()
+            case Prim("add" | "sub" | "neg", args) if let.vars[0] in found:
+                found.update(a for a in args if isinstance(a, Var))
+            case _:
+                pass
+    return found
+
+
+def _derivatives(body: Block) -> set[Var]:
+    """The tangents and cotangents that are sums of products of derivatives."""
+    found: set[Var] = set()
+    for let in body.lets:
+        match let.op:
+            case Prim("guard"):
+                found.add(let.vars[0])
+            case Prim("add" | "sub" | "neg", args) if any(a in found for a in args if isinstance(a, Var)):
+                found.add(let.vars[0])
+            case _:
+                pass
+    return found
+
+
+def _cost(block: Block) -> int:
+    """The operations of a block; a sign becomes part of the sum that it is in."""
+    return sum(isinstance(let.op, Prim) and let.op.name != "neg" for let in block.lets)
+
+
+def _pruned(block: Block) -> Block:
+    """Without primitives that nothing needs."""
+    needed = {r for r in block.results if isinstance(r, Var)}
+    kept = []
+    for let in reversed(block.lets):
+        if not isinstance(let.op, Prim) or let.vars[0] in needed:
+            kept.append(let)
+            needed.update(free_vars(let.op))
+    return Block(tuple(kept[::-1]), block.results)
+
+
+@dataclass(slots=True)
+class _Linear:
+    """One walk over the body of a loop.
+
+    built: what has a value, not just a form. composite: entries of two factors or more; composed: whether one is used.
+    """
+
+    forms: dict[Var, _Form]
+    lets: list[Let] = field(default_factory=list)
+    built: set[Var] = field(default_factory=set)
+    composite: set[Atom | None] = field(default_factory=set)
+    composed: bool = False
+
+    def form(self, atom: Atom) -> _Form | None:
+        return self.forms.get(atom) if isinstance(atom, Var) else None
+
+    def let(self, let: Let) -> None:
+        form = self.linear(let) if isinstance(let.op, Prim) and is_float(let.vars[0].type) else None
+        if form is not None:
+            self.forms[let.vars[0]] = form
+            return
+        for v in free_vars(let.op):
+            self.build(v)
+        self.lets.append(let)
+
+    def linear(self, let: Let) -> _Form | None:
+        """The form of what a primitive gives, if it is linear in the state."""
+        match let.op:
+            case Prim("guard", (c, d)) if (form := self.form(c)) is not None and self.form(d) is None:
+                rest = form.rest
+                if rest is not None:
+                    assert rest.atom is not None
+                    rest = _Signed(self.emit("mul", rest.atom, d), rest.negative)
+                return _Form({v: self.times(e, d) for v, e in form.entries.items()}, rest)
+            case Prim("neg", (c,)) if (form := self.form(c)) is not None:
+                return _negated(form)
+            case Prim("add" | "sub" as name, (x, y)) if not (self.form(x) is self.form(y) is None):
+                left, right = self.form(x) or _Form({}, _Signed(x)), self.form(y) or _Form({}, _Signed(y))
+                if name == "sub":
+                    right = _negated(right)
+                entries = dict(left.entries)
+                for v, e in right.entries.items():
+                    entries[v] = self.sum(entries[v], e, dtype_of(x)) if v in entries else e
+                if left.rest is not None and right.rest is not None:
+                    return _Form(entries, self.sum(left.rest, right.rest, dtype_of(x)))
+                return _Form(entries, left.rest or right.rest)
+            case _:
+                return None
+
+    def times(self, entry: _Signed, d: Atom) -> _Signed:
+        if entry.atom is None:
+            return _Signed(d, entry.negative)
+        made = self.emit("mul", entry.atom, d)
+        self.composite.add(made)
+        return _Signed(made, entry.negative)
+
+    def sum(self, x: _Signed, y: _Signed, dtype: str) -> _Signed:
+        """x + y, whose sign is that of x unless only y is positive."""
+        if x.negative and not y.negative:
+            x, y = y, x
+        one = Lit(1.0, dtype)
+        made = self.emit("add" if x.negative == y.negative else "sub", x.atom or one, y.atom or one)
+        self.composite.add(made)
+        return _Signed(made, x.negative)
+
+    def emit(self, name: str, *args: Atom) -> Var:
+        var = fresh("t", Scalar(dtype_of(args[0])))
+        self.lets.append(Let((var,), Prim(name, args)))
+        return var
+
+    def build(self, atom: Atom) -> None:
+        """Computes a value that has a form, unless it is there."""
+        form = self.form(atom)
+        if form is None or not isinstance(atom, Var) or atom in self.built:
+            return
+        self.built.add(atom)
+        if atom in form.entries and form.entries == {atom: _Signed(None)}:
+            return  # it is of the state
+        terms = [] if form.rest is None else [form.rest]
+        for v, e in form.entries.items():
+            self.composed |= e.atom in self.composite
+            terms.append(_Signed(v if e.atom is None else self.emit("mul", v, e.atom), e.negative))
+        terms.sort(key=lambda t: t.negative)
+        first, *others = terms
+        assert first.atom is not None
+        total = first.atom
+        for t in others:
+            assert t.atom is not None
+            total = self.emit("sub" if t.negative != first.negative else "add", total, t.atom)
+        if first.negative:
+            total = self.emit("neg", total)
+        # The last operation is that of the value itself.
+        if isinstance(total, Var) and self.lets and self.lets[-1].vars == (total,):
+            self.lets[-1] = Let((atom,), self.lets[-1].op)
+        else:
+            self.lets.append(Let((atom,), Prim("neg", (self.emit("neg", total),))))
+
+
+def _negated(form: _Form) -> _Form:
+    def turned(x: _Signed) -> _Signed:
+        return _Signed(x.atom, not x.negative)
+
+    return _Form({v: turned(e) for v, e in form.entries.items()}, None if form.rest is None else turned(form.rest))

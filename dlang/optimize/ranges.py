@@ -1,0 +1,235 @@
+"""How large the floats of a program may be: which of them are finite wherever the program's value is a number.
+
+A float is *bounded* if it is no infinity, and NaN only where something that the program computes with it is NaN, too.
+Given data are taken to be finite, and sums of a few of them, or of an array, not to overflow. Products may overflow, so
+they are not bounded unless a factor is at most 1; nor is what grows from trip to trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, field
+from math import isfinite
+
+from dlang.ir.anf import (
+    Atom,
+    Block,
+    Call,
+    Cast,
+    Check,
+    Comp,
+    Concat,
+    Contract,
+    Copy,
+    Empty,
+    For,
+    Function,
+    If,
+    Jvp,
+    Keep,
+    Let,
+    Lit,
+    Prim,
+    Read,
+    Record,
+    Reshape,
+    Scan,
+    Stop,
+    Update,
+    Var,
+    View,
+    Vjp,
+    While,
+)  # fmt: skip
+from dlang.ir.types import dtype_of, is_float
+
+# At most 1; finite; finite if it is what it was a trip (or a call) earlier; anything. NaN excepted.
+UNIT, FINITE, CARRIED, WILD = range(4)
+
+MODERATE = 1e6  # a product with such a literal is like a sum of a few
+NARROW = ("f16", "bf16")  # in which a sum of moderate numbers overflows
+BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16}
+OF_ONE = {"sin": UNIT, "cos": UNIT, "tanh": UNIT, "erf": UNIT, "sign": UNIT, "erfc": FINITE, "atan": FINITE}
+OF_ONE |= {"asin": FINITE, "acos": FINITE, "atan2": FINITE}
+
+
+@dataclass(slots=True)
+class Ranges:
+    """found: how large each float may be, or the elements of each array; it grows until nothing changes.
+
+    whole: floats that are converted integers. inside: how many loops are around, a function that is called being one.
+    """
+
+    functions: dict[str, Function]
+    found: dict[Var, int] = field(default_factory=dict)
+    whole: set[Var] = field(default_factory=set)
+    inside: int = 0
+    changed: bool = False
+
+    def find(self, entries: Set[str], rules: Set[str], called: Set[str]) -> None:
+        """entries: functions that are given data; rules: those that are given anything."""
+        for name, f in self.functions.items():
+            if name in rules:
+                self.mark(f.params, WILD)
+            elif name in entries:
+                self.mark(f.params, FINITE)
+            elif name not in called:
+                self.mark(f.params, WILD)
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            for name, f in self.functions.items():
+                self.inside = int(name in called)
+                self.block(f.body)
+
+    def bounded(self, atom: Atom) -> bool:
+        return self.of(atom) < WILD
+
+    def of(self, atom: Atom) -> int:
+        if isinstance(atom, Lit):
+            x = WILD if isinstance(atom.value, str) else float(atom.value)
+            return UNIT if abs(x) <= 1 else FINITE if isfinite(x) else WILD
+        return self.found.get(atom, UNIT)
+
+    def largest(self, atoms: Iterable[Atom]) -> int:
+        return max(map(self.of, atoms), default=UNIT)
+
+    def mark(self, vars: Iterable[Var], size: int) -> None:
+        for v in vars:
+            if is_float(v.type) and size > self.found.get(v, UNIT):
+                self.found[v] = size
+                self.changed = True
+
+    def each(self, vars: Sequence[Var], atoms: Sequence[Atom]) -> None:
+        for var, atom in zip(vars, atoms, strict=True):
+            self.mark((var,), self.of(atom))
+
+    def again(self, vars: Sequence[Var], atoms: Sequence[Atom]) -> None:
+        """What a trip or a call gets from the one before: a sum with that may grow."""
+        for var, atom in zip(vars, atoms, strict=True):
+            size = self.of(atom)
+            self.mark((var,), max(size, CARRIED) if size > UNIT else UNIT)
+
+    def after(self, vars: Sequence[Var], atoms: Sequence[Atom]) -> None:
+        """What comes out of a loop or a call: finite, if it has not grown, for what is not in another."""
+        for var, atom in zip(vars, atoms, strict=True):
+            size = self.of(atom)
+            self.mark((var,), FINITE if size == CARRIED and not self.inside else size)
+
+    def block(self, block: Block) -> None:
+        for let in block.lets:
+            self.let(let)
+
+    def let(self, let: Let) -> None:
+        op, vars = let.op, let.vars
+        match op:
+            case Prim(name, args):
+                if is_float(vars[0].type):
+                    self.mark(vars, self.primitive(name, args, dtype_of(vars[0])))
+            case Cast(dtype=dtype, arg=arg):
+                self.mark(vars, self.converted(vars[0], dtype, arg))
+            case Read(array=array) | View(array=array) | Reshape(array=array) | Copy(array=array):
+                self.mark(vars, self.of(array))
+            case Stop(arg=arg):
+                self.mark(vars, self.of(arg))
+            case Update(array=array, value=value):
+                self.mark(vars, self.largest((array, value)))
+            case Concat(arrays=arrays):
+                self.mark(vars, self.largest(arrays))
+            case Scan(monoid=monoid, array=array):
+                self.mark(vars, self.reduced(monoid, self.of(array), dtype_of(array)))
+            case Contract(a=a, b=b):
+                self.mark(vars, self.reduced("sum", _product(self.of(a), self.of(b)), dtype_of(a)))
+            case Check(subjects=subjects):
+                self.each(vars, subjects)
+            case Comp():
+                self.block(op.body)
+                for var, d, value in zip(vars, op.destinations, op.body.results, strict=True):
+                    size = self.of(value)
+                    monoid = d.monoid if isinstance(d, Keep) else "sum"
+                    if is_float(var.type):
+                        size = self.reduced(monoid, size, dtype_of(var))
+                        if d.into is not None:
+                            size = self.reduced(monoid, max(size, self.of(d.into)), dtype_of(var))
+                    self.mark((var,), size)
+            case If():
+                self.block(op.then)
+                self.block(op.otherwise)
+                self.each(vars, op.then.results)
+                self.each(vars, op.otherwise.results)
+            case For() | While():
+                self.loop(let, op)
+            case Call(function=name, args=args):
+                self.again(self.functions[name].params, args)
+                (self.again if self.inside else self.after)(vars, self.functions[name].body.results)
+            case Vjp(function=name) | Jvp(function=name) | Record(function=name):
+                self.mark(self.functions[name].params, WILD)
+                self.mark(vars, WILD)
+            case Empty():
+                pass  # each element is written before it is read
+            case _:
+                self.mark(vars, WILD)
+
+    def loop(self, let: Let, op: For | While) -> None:
+        results = op.body.results[1:] if op.early else op.body.results
+        self.again(op.params, op.init)
+        self.inside += 1
+        self.block(op.body)
+        self.inside -= 1
+        self.again(op.params, results)
+        self.after(let.vars, op.init)
+        self.after(let.vars, results)
+
+    def primitive(self, name: str, args: Sequence[Atom], dtype: str) -> int:
+        """How large what a primitive gives may be."""
+        match name:
+            case "add" | "sub":
+                return self.reduced("sum", self.largest(args), dtype)
+            case "neg" | "abs" | "maximum" | "minimum" | "floor" | "ceil" | "round":
+                return self.largest(args)
+            case "mod":
+                return self.of(args[1])
+            case "select":
+                return self.largest(args[1:])
+            case "mul" | "guard":
+                x, y = args
+                if isinstance(x, Lit):
+                    x, y = y, x
+                if isinstance(y, Lit) and 1 < abs(float(y.value)) <= MODERATE:
+                    return self.reduced("sum", self.of(x), dtype)
+                return _product(self.of(x), self.of(y))
+            case "div":
+                x, y = args
+                if y in self.whole or (isinstance(y, Lit) and abs(float(y.value)) >= 1):
+                    return self.of(x)  # where the divisor is 0 nothing has a derivative
+                if isinstance(y, Lit) and abs(float(y.value)) >= 1 / MODERATE:
+                    return self.reduced("sum", self.of(x), dtype)
+                return WILD
+            case "sqrt":
+                return self.of(args[0])
+            case "powi" if isinstance(args[1], Lit) and int(args[1].value) >= 0:
+                return self.of(args[0]) if args[1].value == 1 or self.of(args[0]) == UNIT else WILD
+            case _:
+                return OF_ONE.get(name, WILD)
+
+    def reduced(self, monoid: str, size: int, dtype: str) -> int:
+        """How large a sum or another reduction of numbers may be."""
+        if monoid == "sum":
+            return FINITE if size == UNIT else FINITE if size == FINITE and dtype not in NARROW else WILD
+        if monoid == "prod":
+            return UNIT if size == UNIT else WILD
+        return size
+
+    def converted(self, var: Var, dtype: str, arg: Atom) -> int:
+        source = dtype_of(arg)
+        if source == "bool":
+            return UNIT
+        if source not in BITS:
+            self.whole.add(var)
+            return WILD if dtype in NARROW else FINITE
+        size = self.of(arg)
+        return size if size == UNIT or (BITS[source] <= BITS.get(dtype, 64) and dtype not in NARROW) else WILD
+
+
+def _product(x: int, y: int) -> int:
+    return max(x, y) if UNIT in (x, y) else WILD

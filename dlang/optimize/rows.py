@@ -1,0 +1,430 @@
+"""Rows: comprehensions that follow one another along a shared outer axis become one, which does a row at a time.
+
+    r = comp i, j { … x[i, j] … } to keep [n] [i] max          y = comp i {
+    e = comp i, j { … x[i, j] … r[i] … } to keep [n, m] …   →    r = comp j { … } to keep [] [] max
+    y = comp i, j { … e[i, j] … } to keep [n, m] …               e = comp j { … } to keep [m] [j] set
+                                                                 y = comp j { … } to keep [m] [j] set
+                                                               } to keep [n, m] [i] set
+
+What lies between them is then as large as a row, or a scalar, and a row is still in the cache when it is read again.
+A reduction over the outer axis, like the sums of columns, takes the rows as they come. The body of the result is
+treated in the same way. This comes after fusion, which makes one comprehension of those over the same points, and last
+before ownership: no other pass expects arrays among the values of a comprehension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.ir.anf import (
+    Add,
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Cast,
+    Comp,
+    Destination,
+    For,
+    Function,
+    If,
+    Keep,
+    Let,
+    Op,
+    Prim,
+    Program,
+    Read,
+    Scalar,
+    Size,
+    SizeOf,
+    Stop,
+    Type,
+    Var,
+    While,
+    fresh,
+    is_handle,
+    poly,
+)  # fmt: skip
+from dlang.ir.traverse import Renaming, count_uses, map_blocks, map_functions, mentioned, rebuild, walk
+from dlang.ir.types import comp_types
+from dlang.optimize.comps import extent
+from dlang.optimize.effects import effectful_functions, is_effectful
+from dlang.optimize.fusion_order import Items
+from dlang.optimize.unguarded import adds_many
+from dlang.optimize.unroll import is_narrow
+
+_PLAIN = (Prim, Cast, Read, SizeOf, Stop, If, For, While)
+_HALF = ("f16", "bf16")  # whose sums are done in f32, an array at a time
+
+
+def rows(program: Program) -> Program:
+    """The program with comprehensions that share an outer axis done a row at a time."""
+    effectful = effectful_functions(program)
+
+    def function(f: Function) -> Function:
+        body = _Blocks(effectful).block(f.body)
+        return f if body is f.body else replace(f, body=body)
+
+    return map_functions(program, function)
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A comprehension that can be done a row at a time.
+
+    shared: the arrays of which it reads the row at hand; changed: those of which it changes some elements in place, so
+    that their rows have to be made with this one.
+    """
+
+    let: Let
+    op: Comp
+    axis: Axis
+    shared: frozenset[Var]
+    changed: frozenset[Var]
+
+    @property
+    def inner(self) -> tuple[Axis, ...]:
+        return tuple([a for a in self.op.axes if a is not self.axis])
+
+
+@dataclass(slots=True)
+class _Group:
+    """Members in order. made: their results, of which `rows` have a row for each value of the axis.
+
+    mentioned: by their bodies; consumed: what they continue. partial: results that continue an array from outside,
+    which the rows lack.
+    """
+
+    members: list[_Member] = field(default_factory=list)
+    made: set[Var] = field(default_factory=set)
+    rows: set[Var] = field(default_factory=set)
+    shared: set[Var] = field(default_factory=set)
+    mentioned: set[Var] = field(default_factory=set)
+    consumed: set[Var] = field(default_factory=set)
+    partial: set[Var] = field(default_factory=set)
+
+    def add(self, m: _Member) -> None:
+        self.members.append(m)
+        for var, d in zip(m.let.vars, m.op.destinations, strict=True):
+            if d.into is not None and d.into not in self.made:
+                self.partial.add(var)
+        self.made.update(m.let.vars)
+        for var, d in zip(m.let.vars, m.op.destinations, strict=True):
+            if _row_of(d, m.axis.var) is not None:
+                self.rows.add(var)
+        self.shared |= m.shared
+        self.mentioned.update(mentioned(m.op.body))
+        self.consumed.update(d.into for d in m.op.destinations if d.into is not None)
+
+    def takes(self, m: _Member) -> bool:
+        """Whether a comprehension may join: it needs only rows of what the others make, and shares some array."""
+        body = set(mentioned(m.op.body))
+        intos = [d.into for d in m.op.destinations if d.into is not None]
+        needed = self.made & {*mentioned(m.op)}
+        if not needed and self.shared.isdisjoint(m.shared):
+            return False
+        if not self.consumed.isdisjoint(body) or not self.consumed.isdisjoint(intos) or self.partial & needed:
+            return False
+        if any(v not in self.made and v in self.mentioned for v in intos):
+            return False
+        return needed <= self.rows and m.changed <= self.rows and _by_rows(m, needed)
+
+
+def _by_rows(m: _Member, made: set[Var]) -> bool:
+    """Whether a comprehension mentions these arrays only to read the row at hand, or to continue it."""
+    row = m.axis.var
+    reads = [let.op for let in walk(m.op.body) if isinstance(let.op, Read) and let.op.array in made]
+    intos = [d for d in m.op.destinations if d.into in made]
+    if any(r.index[0].atom is not row for r in reads):
+        return False
+    if any(_row_of(d, row) is None or (_is_scalar(d.shape[1:]) and not _is_sum(d)) for d in intos):
+        return False
+    return len(reads) + len(intos) == sum(v in made for v in mentioned(m.op))
+
+
+def _is_sum(d: Destination) -> bool:
+    return isinstance(d, Add) or d.monoid == "sum"
+
+
+def _row_of(d: Destination, row: Var) -> tuple[Size, ...] | None:
+    """The index within the row, where a destination has a row for each value of an axis."""
+    if d.index and d.index[0].atom is row and not any(i.mentions((row,)) for i in d.index[1:]):
+        return d.index[1:]
+    return None
+
+
+def _is_product(op: Comp) -> bool:
+    """Whether a comprehension adds up many terms, with an operand that serves several rows: it does these together."""
+    for d in op.destinations:
+        if not isinstance(d, Keep) or d.monoid != "sum" or not adds_many(op, d):
+            continue
+        kept = [a.var for a in op.axes if any(i.mentions((a.var,)) for i in d.index)]
+        reduced = [a.var for a in op.axes if a.var not in kept]
+        for let in op.body.lets:
+            if isinstance(let.op, Read) and any(i.mentions(reduced) for i in let.op.index):
+                found = [any(i.mentions((axis,)) for i in let.op.index) for axis in kept]
+                if any(found) and not all(found):
+                    return True
+    return False
+
+
+# ---- what can be done by rows ----------------------------------------------------------------------------------------
+def _members(let: Let) -> list[_Member]:
+    """The ways in which a let can be done a row at a time."""
+    op = let.op
+    if not isinstance(op, Comp) or not all(isinstance(inner.op, _PLAIN) for inner in walk(op.body)):
+        return []
+    if any(_awkward(v.type) for v in let.vars) or _is_product(op):
+        return []
+    out = []
+    for axis in op.axes:
+        size = extent(axis)
+        others = {a.var for a in op.axes if a is not axis}
+        if size is None or size.mentions(others) or not all(_fits(d, axis, size, op) for d in op.destinations):
+            continue
+        accesses = [inner.op.index for inner in walk(op.body) if isinstance(inner.op, Read)]
+        accesses += [d.index for d in op.destinations]
+        if others and any(_across(index, axis.var, others) for index in accesses):
+            continue
+        read = [inner.op for inner in walk(op.body) if isinstance(inner.op, Read)]
+        shared = frozenset(r.array for r in read if r.index[0].atom is axis.var)
+        out.append(_Member(let, op, axis, shared, frozenset(_changed(op, axis.var))))
+    return out
+
+
+def _changed(op: Comp, row: Var) -> Iterator[Var]:
+    inner = {a.var: extent(a) for a in op.axes if a.var is not row}
+    for d in op.destinations:
+        within = _row_of(d, row)
+        if d.into is not None and within is not None and not _dense(within, d.shape[1:], inner):
+            yield d.into
+
+
+def _awkward(type: Type) -> bool:
+    return isinstance(type, Array | Scalar) and (type.dtype in _HALF or is_handle(type.dtype))
+
+
+def _across(index: Sequence[Size], row: Var, others: set[Var]) -> bool:
+    """Whether neighbours of an access lie along the outer axis, so that the loops inside would jump."""
+    return bool(index) and index[-1].mentions((row,)) and any(i.mentions(others) for i in index)
+
+
+def _fits(d: Destination, axis: Axis, size: Size, op: Comp) -> bool:
+    """Whether a destination takes a row for each value of the axis, or reduces rows of its own shape."""
+    row = axis.var
+    inner = {a.var: extent(a) for a in op.axes if a is not axis}
+    if any(i.mentions((row,)) for i in d.index):
+        within = _row_of(d, row)
+        return within is not None and d.shape[0] == size
+    if isinstance(d, Add) or d.monoid in ("argmax", "argmin", "set"):
+        return False
+    return _dense(d.index, d.shape, inner)
+
+
+def _dense(index: Sequence[Size], shape: Sequence[Size], axes: dict[Var, Size | None]) -> bool:
+    """Whether an index runs over all of a shape, an axis for each entry."""
+    names = [i.atom for i in index]
+    if len(set(names)) != len(names):
+        return False
+    return all(isinstance(n, Var) and n in axes and axes[n] == s for n, s in zip(names, shape, strict=True))
+
+
+def _is_scalar(shape: Sequence[Size]) -> bool:
+    """Whether a row is one element."""
+    return all(s == 1 for s in shape)
+
+
+# ---- grouping --------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Blocks:
+    effectful: frozenset[str]
+
+    def block(self, block: Block) -> Block:
+        lets = []
+        for let in block.lets:
+            op = map_blocks(let.op, self.block)
+            lets.append(let if op is let.op else Let(let.vars, op, let.span))
+        if any(a is not b for a, b in zip(lets, block.lets, strict=True)):
+            block = Block(tuple(lets), block.results)
+        if sum(isinstance(let.op, Comp) for let in lets) < 2:
+            return block
+        parts = self.grouped(block.lets)
+        if not any(isinstance(part, list) for part in parts):
+            return block
+        uses = count_uses(block)
+        out = [part if isinstance(part, Let) else self.joined(part, uses) for part in parts]
+        return Block(tuple(out), block.results)
+
+    def grouped(self, lets: Sequence[Let]) -> list[Let | list[_Member]]:
+        """The lets, with those that are to be joined as one."""
+        items = Items()
+        groups: dict[int, _Group] = {}
+        open_ones: dict[Size, list[int]] = {}
+        for let in lets:
+            effects = is_effectful(let.op, self.effectful)
+            ways = [] if effects else _members(let)
+            for way, k in [(w, k) for w in ways for k in reversed(open_ones.get(w.axis.highs[0], []))]:
+                if groups[k].takes(way) and items.may_join(k, let):
+                    groups[k].add(way)
+                    items.join(k, let, items.lets[k])
+                    break
+            else:
+                k = items.append(let, effects)
+                if ways and not ways[0].changed:
+                    groups[k] = _Group()
+                    groups[k].add(ways[0])
+                    open_ones.setdefault(ways[0].axis.highs[0], []).append(k)
+        wholes = {id(items.lets[k]): g.members for k, g in groups.items()}
+        out: list[Let | list[_Member]] = []
+        for let in items.ordered():
+            members = wholes.get(id(let), [])
+            before, row, after = _peeled(members)
+            if len(members) > 1 and _useful(row):
+                out += [*(m.let for m in before), row, *(m.let for m in after)]
+            else:
+                out += [m.let for m in members] or [let]
+        return out
+
+    def joined(self, members: list[_Member], uses: dict[Var, int]) -> Let:
+        """One comprehension over the shared axis; it gives what is used elsewhere."""
+        inside: dict[Var, int] = {}
+        for m in members:
+            for var, count in count_uses(m.op).items():
+                inside[var] = inside.get(var, 0) + count
+        axis = members[0].axis
+        row = _Row(axis.var)
+        vars: list[Var] = []
+        results: list[Atom] = []
+        destinations: list[Destination] = []
+        for m in members:
+            values = row.add(m)
+            for var, value, d in zip(m.let.vars, values, m.op.destinations, strict=True):
+                if uses.get(var, 0) > inside.get(var, 0):
+                    vars.append(var)
+                    results.append(value)
+                    destinations.append(row.destination(d, m.axis.var))
+        body = self.block(Block(tuple(row.lets), tuple(results)))
+        return Let(tuple(vars), Comp((axis,), body, tuple(destinations)), members[0].let.span)
+
+
+def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], list[_Member]]:
+    """Members of the shared axis alone that can stand before or after the others, where several are done at once."""
+    needs: list[set[int]] = []
+    home: dict[Var, int] = {}
+    users: dict[Var, set[int]] = {}
+    for k, m in enumerate(members):
+        found = {home[v] for v in mentioned(m.op) if v in home}
+        for d in m.op.destinations:
+            found |= users.get(d.into, set()) if d.into is not None else set()
+        needs.append(found.union(*(needs[j] for j in found)))
+        home.update(dict.fromkeys(m.let.vars, k))
+        for v in mentioned(m.op):
+            users.setdefault(v, set()).add(k)
+    wide = {k for k, m in enumerate(members) if m.inner}
+    if _narrow(members):
+        return [], list(members), []
+    before = {k for k in range(len(members)) if k not in wide and not needs[k] & wide}
+    needed = wide.union(*(needs[k] for k in wide))
+    made = {v for k in wide for v in members[k].let.vars}
+    needed |= {k for k, m in enumerate(members) if any(d.into in made for d in m.op.destinations)}
+    needed = needed.union(*(needs[k] for k in needed))
+    after = {k for k in range(len(members)) if k not in needed and k not in before}
+    row = [m for k, m in enumerate(members) if k not in before and k not in after]
+    return [members[k] for k in sorted(before)], row, [members[k] for k in sorted(after)]
+
+
+def _narrow(members: Sequence[_Member]) -> bool:
+    """Whether all rows are so short that they become scalars, of which several are done at once anyhow."""
+    return any(m.inner for m in members) and all(is_narrow(a) for m in members for a in m.inner)
+
+
+def _useful(members: Sequence[_Member]) -> bool:
+    """Whether some array of rows is then read while its row is at hand."""
+    if _narrow(members):
+        return True
+    seen: set[Var] = set()
+    for m in members:
+        used = {*m.shared, *(d.into for d in m.op.destinations if d.into is not None)}
+        if any(isinstance(v.type, Array) and len(v.type.shape) > 1 and v in seen for v in used):
+            return True
+        if m.inner:
+            seen |= m.shared | set(m.let.vars)
+    return False
+
+
+# ---- the comprehension of a row --------------------------------------------------------------------------------------
+class _Row:
+    """The body of a comprehension over an axis, under way. made: the row, or the scalar, of an array."""
+
+    def __init__(self, axis: Var) -> None:
+        self.axis = axis
+        self.lets: list[Let] = []
+        self.made: dict[Var, Atom] = {}
+        self.renaming = Renaming({})
+
+    def add(self, m: _Member) -> list[Atom]:
+        """The code of a member at one value of the axis; gives its values: rows, or scalars."""
+        self.renaming.env[m.axis.var] = self.axis
+        body = self.block(m.op.body)
+        inner: list[Destination] = []
+        for d in m.op.destinations:
+            within = _row_of(d, m.axis.var)
+            shape, index = (d.shape, d.index) if within is None else (d.shape[1:], within)
+            if _is_scalar(shape) and (d.into is None or d.into in self.made):
+                shape = index = ()
+            index = tuple([self.renaming.size(i) for i in index])
+            into = self.made.get(d.into) if d.into is not None and shape else None
+            assert into is None or isinstance(into, Var)
+            if isinstance(d, Add) and shape:
+                inner.append(Add(shape, index, into))
+            else:
+                inner.append(Keep(shape, index, "sum" if isinstance(d, Add) else d.monoid, into))
+        values: list[Atom]
+        if m.inner or any(d.shape for d in inner):
+            op = Comp(tuple([self.bounds(a) for a in m.inner]), body, tuple(inner))
+            made = [fresh(v.name, t) for v, t in zip(m.let.vars, comp_types(op), strict=True)]
+            self.lets.append(Let(tuple(made), op, m.let.span))
+            values = list(made)
+        else:
+            self.lets += body.lets
+            values = list(body.results)
+        for k, (d, made_here) in enumerate(zip(m.op.destinations, inner, strict=True)):
+            if d.into in self.made and not made_here.shape:
+                both = fresh("t", values[k].type)
+                self.lets.append(Let((both,), Prim("add", (self.made[d.into], values[k])), m.let.span))
+                values[k] = both
+        self.made.update(zip(m.let.vars, values, strict=True))
+        return values
+
+    def bounds(self, axis: Axis) -> Axis:
+        """An inner axis, whose range may depend on the row."""
+        lows, highs = (tuple([self.renaming.size(s) for s in sizes]) for sizes in (axis.lows, axis.highs))
+        return Axis(axis.var, lows, highs)
+
+    def destination(self, d: Destination, axis: Var) -> Destination:
+        """Where a value goes from the row."""
+        into = None if d.into in self.made else d.into
+        if _row_of(d, axis) is None:
+            assert isinstance(d, Keep)
+            return Keep(d.shape, (), d.monoid, into)
+        monoid = "set" if into is None else d.monoid if isinstance(d, Keep) else "sum"
+        rest = d.index[1:] if into is None and _is_scalar(d.shape[1:]) else ()
+        return Keep(d.shape, (poly(self.axis), *rest), monoid, into)
+
+    def block(self, block: Block) -> Block:
+        lets = []
+        r = self.renaming
+        for let in block.lets:
+            if isinstance(let.op, Read) and let.op.array in self.made:
+                value = self.made[let.op.array]
+                index = tuple([r.size(i) for i in let.op.index[1:]])
+                if isinstance(value.type, Scalar):
+                    r.env[let.vars[0]] = value
+                    continue
+                assert isinstance(value, Var)
+                op: Op = Read(value, index)
+            else:
+                op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
+            lets.append(Let(tuple([r.bind(v) for v in let.vars]), op, let.span))
+        return Block(tuple(lets), tuple([r.atom(a) for a in block.results]))

@@ -1,0 +1,207 @@
+"""Splits a function by when its parameters are known: what depends on those that are given early becomes a function of
+its own, and its results further parameters of the rest.
+
+    f(x, w) = body        f.early(x) = values            f(x, w, values) = rest of the body
+
+This is data specialisation (Knoblock and Ruf 1996): what is computed early is data, and no code is made for it. What is
+as cheap as reading it again (views, constants) stays in the rest. What a comprehension of the rest computes at its
+points from early data alone becomes an array, if it is dear and there is no more of it than of the data.
+
+Checks may move too: if the early function fails, its caller runs the whole instead, so what fails first is what always
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from dlang.ir.anf import (
+    Array,
+    Block,
+    Cast,
+    Comp,
+    Effect,
+    Empty,
+    Function,
+    Keep,
+    Let,
+    Prim,
+    Program,
+    Read,
+    Reshape,
+    Scalar,
+    SizeOf,
+    Token,
+    Type,
+    Var,
+    View,
+    early_name,
+    fresh,
+    is_handle,
+    poly,
+)
+from dlang.ir.traverse import Renaming, free_vars, type_vars, walk
+from dlang.optimize.comps import extent, surely_total
+
+DEAR = frozenset("exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow div sqrt".split())
+"""Operations that take longer than to read what they gave."""
+FEW = 4
+"""Operations of a comprehension that reads nothing and is computed again."""
+
+
+def staged(program: Program, name: str, given: Set[int]) -> Program:
+    """The program with a function split. given: the positions of the parameters that are known early.
+
+    A parameter whose type mentions a size that is not given counts as not given.
+    """
+    f = program.functions[name]
+    params: list[Var] = []
+    for k, p in enumerate(f.params):
+        if k in given and set(type_vars(p.type)) <= set(params):
+            params.append(p)
+    early, late = _split(f.body, set(params))
+    crossing, again = _crossing(early, late, f.body.results)
+    rest = Block((*[let for let in early if let in again], *late), f.body.results)
+    values = tuple([v for let in early for v in let.vars if v in crossing])
+    first = _early(f, params, early, values)
+    second = replace(f, params=(*f.params, *values), body=rest)
+    return replace(program, functions={**program.functions, name: second, first.name: first})
+
+
+def _split(body: Block, known: set[Var]) -> tuple[list[Let], list[Let]]:
+    """What depends on known variables alone, in order, and the rest."""
+    early: list[Let] = []
+    late: list[Let] = []
+    for whole in body.lets:
+        arrays, let = _apart(whole, known) if isinstance(whole.op, Comp) else ([], whole)
+        early += arrays
+        known.update(v for new in arrays for v in new.vars)
+        used = [*free_vars(let.op), *[v for var in let.vars for v in type_vars(var.type)]]
+        if known.issuperset(v for v in used if v not in let.vars) and _may_move(let):
+            early.append(let)
+            known.update(let.vars)
+        else:
+            late.append(let)
+    return early, late
+
+
+def _apart(let: Let, known: Set[Var]) -> tuple[list[Let], Let]:
+    """What a comprehension computes at its points from known data alone, as arrays, and the comprehension with them."""
+    comp = let.op
+    assert isinstance(comp, Comp)
+    extents = {axis.var: extent(axis) for axis in comp.axes}
+    used = {v for axis in comp.axes for bound in (*axis.lows, *axis.highs) for v in bound.atoms()}
+    if None in extents.values() or not used <= known:
+        return [], let
+    cones: dict[Var, _Cone] = {}
+    for inner in comp.body.lets:
+        mentions = free_vars(inner.op)
+        early = all(v in known or v in extents or v in cones for v in mentions)
+        if early and isinstance(inner.op, Prim | Cast | SizeOf | Read):
+            cones[inner.vars[0]] = _cone(inner, mentions, extents, cones)
+    others = [inner for inner in comp.body.lets if not cones.keys() >= set(inner.vars) or not inner.vars]
+    if not others:
+        return [], let  # it moves as it is
+    late = [v for inner in others for v in free_vars(inner.op)]
+    wanted = {v for v in (*late, *comp.body.results) if isinstance(v, Var) and v in cones and cones[v].is_worth_it}
+    new: list[Let] = []
+    reads: dict[Var, Read] = {}
+    for v in [v for v in cones if v in wanted]:
+        cone = cones[v]
+        axes = tuple([axis for axis in comp.axes if axis.var in cone.axes])
+        if len(axes) < len(comp.axes) and not all(surely_total(inner.op, axes) for inner in cone.lets):
+            continue  # other axes may be empty, and then it does not run now
+        shape = tuple([axis.highs[0] for axis in axes])
+        index = tuple([poly(axis.var) for axis in axes])
+        assert isinstance(v.type, Scalar)
+        array = fresh(v.name, Array(v.type.dtype, shape))
+        made = Comp(axes, Block(cone.lets, (v,)), (Keep(shape, index, "set"),))
+        new.append(Let((array,), Renaming({}, fresh=True).op(made), let.span))
+        reads[v] = Read(array, index)
+    lets = [replace(x, op=reads[x.vars[0]]) if reads.keys() & set(x.vars) else x for x in comp.body.lets]
+    body = replace(comp.body, lets=tuple(lets))
+    return new, replace(let, op=replace(comp, body=body)) if new else let
+
+
+@dataclass(frozen=True, slots=True)
+class _Cone:
+    """Scalar code that leads to a value: its operations, the axes that it depends on, and the largest rank of the
+    arrays that it reads."""
+
+    lets: tuple[Let, ...]
+    axes: frozenset[Var]
+    rank: int
+    dear: bool
+
+    @property
+    def is_worth_it(self) -> bool:
+        return self.dear and 0 < len(self.axes) <= self.rank
+
+
+def _cone(let: Let, mentions: Sequence[Var], axes: Collection[Var], cones: Mapping[Var, _Cone]) -> _Cone:
+    below = [cones[v] for v in mentions if v in cones]
+    lets = (*dict.fromkeys([x for c in below for x in c.lets]), let)
+    own = frozenset(v for v in mentions if v in axes).union(*[c.axes for c in below])
+    ranks = [len(v.type.shape) for v in mentions if isinstance(v.type, Array)] + [c.rank for c in below]
+    dear = isinstance(let.op, Prim) and let.op.name in DEAR
+    return _Cone(lets, own, max(ranks, default=0), dear or any(c.dear for c in below))
+
+
+def _may_move(let: Let) -> bool:
+    """Whether the world does not see it, and what it gives outlives a run, as nodes do not."""
+    lasting = all(not isinstance(v.type, Token) and not _is_node(v.type) for v in let.vars)
+    return lasting and not isinstance(let.op, Effect)
+
+
+def _is_node(type: Type) -> bool:
+    return isinstance(type, Scalar | Array) and is_handle(type.dtype)
+
+
+def _crossing(early: list[Let], late: list[Let], results: tuple[object, ...]) -> tuple[set[Var], set[Let]]:
+    """What the rest is given, and what it computes again."""
+    of = {v: let for let in early for v in let.vars}
+    wanted = [v for v in results if isinstance(v, Var)]
+    wanted += [v for let in late for v in (*free_vars(let.op), *[s for x in let.vars for s in type_vars(x.type)])]
+    sizes: set[Var] = set()  # which the types of values mention, so that they are values too
+    while True:
+        crossing: set[Var] = set()
+        again: set[Let] = set()
+        work = [v for v in wanted if v in of]
+        while work:
+            v = work.pop()
+            let = of[v]
+            if let in again or v in crossing:
+                continue
+            if _is_cheap(let) and not sizes.intersection(let.vars):
+                again.add(let)
+                work += [u for u in free_vars(let.op) if u in of]
+                work += [u for x in let.vars for u in type_vars(x.type) if u in of]
+            else:
+                crossing.add(v)
+                work += [u for u in type_vars(v.type) if u in of]
+        mentioned = {u for v in crossing for u in type_vars(v.type) if u in of}
+        if mentioned <= sizes:
+            return crossing, again
+        sizes |= mentioned
+
+
+def _is_cheap(let: Let) -> bool:
+    """Whether computing it again costs no more than reading what it gave."""
+    match let.op:
+        case View() | Reshape() | SizeOf() | Empty():
+            return True
+        case Comp():
+            plain = all(isinstance(inner.op, Prim | Cast | SizeOf) for inner in walk(let.op.body))
+            return plain and len(let.op.body.lets) <= FEW
+        case _:
+            return False
+
+
+def _early(f: Function, params: list[Var], lets: list[Let], values: tuple[Var, ...]) -> Function:
+    renaming = Renaming({}, fresh=True)
+    own = tuple([renaming.bind(p) for p in params])
+    body = renaming.block(Block(tuple(lets), values))
+    formal = Renaming({}, fresh=True)
+    results = tuple([formal.bind(v) for v in body.results if isinstance(v, Var)])
+    return Function(early_name(f.name), own, results, body, f.label, f.span)

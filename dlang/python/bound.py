@@ -1,0 +1,184 @@
+"""A function with some arguments given once and for all: what depends on them alone is computed once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dlang.python.function import Function
+from dlang.python.instances import Instance, Prepared
+from dlang.runtime.errors import RunError
+from dlang.runtime.platform.objects import callable_class
+from dlang.typecheck import core
+
+if TYPE_CHECKING:
+    from dlang.runtime.direct import Record
+    from dlang.runtime.profile import Profile
+
+
+class Bound:
+    """Takes the arguments that are left, in their order or by name; gives what the function gives for all of them, but
+    for rounding: what is computed once is no longer fused with the rest.
+
+    `early_runs` counts how often the part that depends on the bound arguments alone has run: once for each combination
+    of dtypes and ranks of the others.
+    """
+
+    def __new__(cls, *_: object) -> Bound:
+        quick = callable_class(Bound)
+        made: Bound = object.__new__(cls if quick is None else quick.type)
+        return made
+
+    def __init__(self, function: Function, values: Mapping[core.Param, Any]) -> None:
+        self.function = function
+        self.values = {p: _own(v) for p, v in values.items()}
+        self.left = tuple([p for p in function.decl.params if p not in self.values])
+        self.early_runs = 0
+        self._derived: dict[object, Bound] = {}  # what has been made of it by `dlang.jvp` and `dlang.vjp`
+        self._names = frozenset(p.local.name for p in self.values)
+        self._early: dict[int, tuple[Instance, list[Any] | None]] = {}
+        self._record: Record | None = None
+        self.__name__ = self.__qualname__ = function.decl.name
+        self.__module__ = function.decl.module
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        f = self.function
+        seed = f.seed_of(named.pop("seed")) if "seed" in named and f.draws() else 0
+        given = self._assigned(args, named)
+        prepared, leaves = f.matched(given, self._names)
+        early = self._early_of(prepared, leaves)
+        if early is None:
+            prepared, leaves = f.matched(given)
+            return prepared(leaves, seed)
+        result = prepared(leaves, seed, early)
+        if not named and len(args) == len(prepared.entry.border.params) - len(prepared.instance.bound):
+            self._shorten(args, prepared, prepared.passed(leaves, seed, early))
+        return result
+
+    def bind(self, *args: Any, **named: Any) -> Bound:
+        """With more arguments bound."""
+        return Bound(self.function, self._assigned(args, named, complete=False))
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The bound values by the names of their parameters."""
+        return {p.local.name: v for p, v in self.values.items()}
+
+    def once(self, key: object, make: Callable[[], Bound]) -> Bound:
+        """What is made of it when it is first asked for: what depends on bound arguments is computed once in it too."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
+
+    def profile(self, *args: Any, **named: Any) -> Profile:
+        """Calls the function as code that measures itself, as `Function.profile` does.
+
+        What depends on the bound arguments alone has been computed before, and is not in the times.
+        """
+        from dlang.runtime.profile import recorded
+
+        twin = Bound(self.function.measured(), self.values)
+        f = twin.function
+        seed = f.seed_of(named.pop("seed")) if "seed" in named and f.draws() else 0
+        prepared, leaves = f.matched(given := twin._assigned(args, named), twin._names)
+        early = twin._early_of(prepared, leaves)
+        if early is None:
+            prepared, leaves = f.matched(given)
+        with recorded(f.program.compiled) as profile:
+            profile.result = prepared(leaves, seed, early or ())
+        return profile
+
+    def ir(self, stage: str = "opt") -> str:
+        """The program after a stage, as of a function: one function for what runs once, one for the rest."""
+        return self.function.ir(stage, tuple(self._names))
+
+    def _assigned(
+        self, args: tuple[Any, ...], named: Mapping[str, Any], complete: bool = True
+    ) -> dict[core.Param, Any]:
+        """The value of each parameter, in order."""
+        f = self.function
+        if len(args) > len(self.left):
+            names = ", ".join(f"`{p.local.name}`" for p in self.left)
+            raise f.misuse(f"has {names or 'nothing'} left to be given, got {len(args)} arguments")
+        for name in named:
+            if name in self._names:
+                raise f.misuse(f"is given `{name}` twice")
+        by_name = {p.local.name: v for p, v in (*self.values.items(), *zip(self.left, args, strict=False))}
+        for name in named:
+            if name in by_name:
+                raise f.misuse(f"is given `{name}` twice")
+        return f.assigned((), {**by_name, **named}, complete)
+
+    def _early_of(self, prepared: Prepared, leaves: list[Any]) -> list[Any] | None:
+        """What the bound arguments give; None if that fails, as then the whole says what fails first."""
+        if not prepared.instance.bound:
+            return []
+        key = id(prepared.instance)
+        if key not in self._early:
+            early: list[Any] | None = None
+            self.early_runs += 1
+            with suppress(RunError):
+                early = prepared.early(leaves)
+            self._early[key] = prepared.instance, early
+        return self._early[key][1]
+
+    def _shorten(self, args: tuple[Any, ...], prepared: Prepared, passed: list[Any]) -> None:
+        """Has calls like this one go to compiled code from now on, if they can."""
+        if self.function.settle and self.function.asks_for_indices:
+            return
+        quick = callable_class(Bound)
+        table = None if quick is None else prepared.instance.table(args, quick.word, passed)
+        if quick is None or table is None:
+            return
+        from dlang.runtime.direct import Record
+
+        if self._record is None:
+            self._record = Record(self._slowly, "seed" if self.function.draws() else None)
+        self._record.add(table, quick, self)
+
+    def _slowly(self, *args: Any, **named: Any) -> Any:
+        return Bound.__call__(self, *args, **named)
+
+    def __copy__(self) -> Bound:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Bound:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _bound, (self.function, self.named)
+
+    def __repr__(self) -> str:
+        return f"{self.function!r} with {', '.join(f'`{p.local.name}`' for p in self.values)} bound"
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        whole = inspect.signature(self.function)
+        return whole.replace(parameters=[p for n, p in whole.parameters.items() if n not in self._names])
+
+
+def _bound(function: Function, values: Mapping[str, Any]) -> Bound:
+    return function.bind(**values)
+
+
+def _own(value: Any) -> Any:
+    """A value that nobody else changes."""
+    if isinstance(value, np.ndarray):
+        if value.flags.owndata and not value.flags.writeable:
+            return value
+        copy = value.copy()
+        copy.flags.writeable = False
+        return copy
+    if isinstance(value, tuple):
+        return tuple(map(_own, value))
+    if isinstance(value, list):
+        return list(map(_own, value))
+    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+        return type(value)(*[_own(getattr(value, name)) for name in value.__dataclass_fields__])
+    return value

@@ -1,0 +1,7 @@
+"""How much memory runs need: `with dlang.memory_use() as used: …`, then `used.peak`."""
+
+from __future__ import annotations
+
+from dlang.runtime.usage import Usage, memory_use
+
+__all__ = ["Usage", "memory_use"]

@@ -1,0 +1,124 @@
+"""What an earlier process has compiled, found again by the source: without checking, specialising or optimising it.
+
+The key of a compiled function is made of its module with all that this imports, of what the function is (a declaration,
+or a derivative of one), of the dtypes and ranks that it is compiled for, of the processor and of the compiler. What is
+kept is its machine code with its signature, the places that messages speak of, and how values cross the border.
+
+Functions of Python that it calls by their names are looked for again; one that has none is known to its process alone,
+and what calls it is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from dlang.cache.compiler import is_unchanged
+from dlang.cache.records import Elsewhere, Unkept, dump, load
+from dlang.cache.store import digest
+from dlang.specialize.structs import StructClasses
+from dlang.specialize.types import Bindings, bound_key
+from dlang.typecheck.core import FnDecl
+from dlang.typecheck.fingerprint import Unnamed, fingerprint
+from dlang.typecheck.program import Checked
+from dlang.typecheck.types import DataDecl
+
+if TYPE_CHECKING:
+    from dlang.runtime.compiled import Compiled
+    from dlang.runtime.faces import Face
+    from dlang.runtime.foreign import PythonFunction
+
+KIND = "function"
+STRUCT = -1  # the number of the class of a struct; those of the variants of an enum have their tags
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a compiled function is kept, for one program."""
+
+    checked: Checked
+    classes: StructClasses
+    key: str
+
+    def find(self) -> tuple[Compiled, Face, dict[str, PythonFunction]] | None:
+        """What was kept, and the functions of Python that it calls; None if nothing was."""
+        from dlang.runtime.compiled import Compiled
+        from dlang.runtime.faces import Face
+        from dlang.runtime.foreign import Missing
+
+        record = self.checked.program.cache.stored.store.get(KIND, self.key)
+        if record is None:
+            return None
+        try:
+            compiled, face, called = load(record, self._class)[0]
+            python = {name: _found(name, f) for name, f in called.items()}
+        except (Unkept, Missing, ValueError, TypeError):
+            return None
+        if not isinstance(compiled, Compiled) or not isinstance(face, Face):
+            return None
+        return compiled, face, python
+
+    def keep(self, compiled: Compiled, face: Face, python: Mapping[str, PythonFunction]) -> None:
+        """Keeps a compiled function; what has no form in a record is not kept."""
+        called = {name: replace(f, function=cast(Any, None)) for name, f in python.items()}
+        try:
+            record, _ = dump((compiled, face, called), _name_of_class)
+        except Unkept:
+            return
+        if is_unchanged():
+            self.checked.program.cache.stored.store.put(KIND, self.key, record)
+
+    def _class(self, place: Elsewhere) -> type:
+        for decl in _datatypes(self.checked):
+            if f"{decl.module} {decl.name}" == place.record:
+                if place.number == STRUCT:
+                    return self.classes.of(decl)
+                return self.classes.variant(decl, decl.variants[place.number])
+        raise Unkept(f"no type {place.record}")
+
+
+def place_of(checked: Checked, decl: FnDecl, bindings: Bindings, classes: StructClasses, options: str) -> Place | None:
+    """Where a function is kept at what its variables stand for; None for one that can't be.
+
+    options: what else its code depends on.
+    """
+    from dlang.codegen.llvm.objects import processor
+
+    record = checked.program.cache.stored.keys.get(checked.table)
+    if record is None:
+        return None
+    bound = [None if v not in bindings else bound_key(bindings[v], lambda _: None) for v in decl.variables]
+    tables = list(checked.program.tables.values())
+    try:
+        what = fingerprint((decl, bound), tables)
+    except Unnamed:
+        return None
+    return Place(checked, classes, digest(record, checked.table.key, what, processor(), options))
+
+
+def _found(name: str, f: PythonFunction) -> PythonFunction:
+    """A function of Python, looked for by its name in the program: its target, perhaps with a number."""
+    from dlang.runtime.python_modules import find_python
+
+    target = name.removeprefix("python:").partition("#")[0]
+    return replace(f, function=find_python(target, Path(f.folder)))
+
+
+def _name_of_class(value: Any) -> Elsewhere | None:
+    """The classes that Python has for structs and enums are made anew in each process."""
+    if not isinstance(value, type):
+        return None
+    decl = getattr(value, "__dlang__", None)
+    if isinstance(decl, DataDecl):
+        return Elsewhere(f"{decl.module} {decl.name}", STRUCT)
+    variant = getattr(value, "__dlang_variant__", None)
+    if isinstance(variant, tuple):
+        return Elsewhere(f"{variant[0].module} {variant[0].name}", variant[1].tag)
+    return None
+
+
+def _datatypes(checked: Checked) -> Iterator[DataDecl]:
+    for table in checked.program.tables.values():
+        yield from table.core.types.values()

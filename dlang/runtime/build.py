@@ -1,0 +1,66 @@
+"""From a program of the core IR to machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dlang.codegen import loops
+from dlang.codegen.llvm import modules, objects
+from dlang.codegen.parallel import GRAIN
+from dlang.codegen.recursion import recursive_functions
+from dlang.codegen.regions import node_makers, takes_nodes
+from dlang.codegen.schedule import schedule
+from dlang.codegen.vectorize import Lanes
+from dlang.codegen.work import work
+from dlang.ir import anf
+from dlang.ir.traverse import walk
+from dlang.runtime.compiled import Compiled, EntryPoint, Header, Out
+
+
+def build(
+    program: anf.Program,
+    entries: Sequence[str],
+    level: int = 2,
+    grain: int | None = None,
+    profile: bool = False,
+    debug: bool = False,
+) -> Compiled:
+    """Machine code for the functions that the entries reach. level: of LLVM's code generator, from 0 to 3.
+
+    grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
+    profile: has the code measure itself. debug: has it know the lines of its sources.
+    """
+    reached = reachable(program, entries)
+    lanes = Lanes(objects.vector_bits())
+    nests = schedule(reached, lanes, GRAIN if grain is None else grain, places=debug, profile=profile)
+    text = modules.emit(nests, entries, debug)
+    recursive = recursive_functions(reached)
+    points = {}
+    for name in entries:
+        deep = bool(recursive) and not recursive.isdisjoint(reachable(reached, [name]).functions)
+        points[name] = _point(program.functions[name], nests, deep)
+    arena = bool(node_makers(reached)) or any(takes_nodes(reached.functions[name]) for name in entries)
+    code = objects.compile_object(text.llvm, level)
+    return Compiled(
+        code, points, text.sites, text.imports, text.foreign, text.texts, dict(reached.datatypes), arena, nests.nests
+    )
+
+
+def _point(function: anf.Function, program: loops.Program, recursive: bool) -> EntryPoint:
+    nests = program.functions[function.name]
+    header = Header(function.name, function.params, function.results, function.label, function.span)
+    outs = tuple([Out(out.buffer.dtype, out.shape) for out in nests.outs])
+    return EntryPoint(header, outs, nests.order, len(nests.body.results), recursive, work(program, nests))
+
+
+def reachable(program: anf.Program, entries: Sequence[str]) -> anf.Program:
+    """The part of a program that some functions reach."""
+    found: dict[str, anf.Function] = {}
+    open = list(entries)
+    while open:
+        name = open.pop()
+        if name not in found:
+            found[name] = program.functions[name]
+            open += [let.op.function for let in walk(found[name].body) if isinstance(let.op, anf.Call)]
+    return replace(program, functions={name: f for name, f in program.functions.items() if name in found})

@@ -1,0 +1,76 @@
+"""What a compiler leaves behind: machine code, and all that is needed to load it, to call it and to explain a failure.
+
+Nothing in it depends on the process that made it, so it can be kept in a cache and loaded by another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dlang.codegen.llvm.sites import Site
+from dlang.diagnostics import Span
+from dlang.ir.terms import Datatype, Size, Var
+
+if TYPE_CHECKING:
+    from dlang.codegen.loops import Nest
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """An array that the caller makes for a result; its sizes are over the parameters."""
+
+    dtype: str
+    shape: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A function of the IR without what it does: what it takes and gives, its place, and what a person calls it."""
+
+    name: str
+    params: tuple[Var, ...]
+    results: tuple[Var, ...]
+    label: str
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """How a function is called.
+
+    order: for each result ("out" | "result", position), or None for a token. raw: how many results come in words.
+    recursive: whether it can reach a function that can reach itself. work: about how much it does, over the parameters;
+    None if that isn't known before.
+    """
+
+    function: Header
+    outs: tuple[Out, ...]
+    order: tuple[tuple[str, int] | None, ...]
+    raw: int
+    recursive: bool
+    work: Size | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program as machine code. What the code refers to from outside: functions of libraries (`imports`), functions of
+    C (`foreign`: a symbol, and what it stands for), and texts, which the process that loads it numbers.
+
+    nests: what it measures of itself, if it was made for that.
+    """
+
+    code: bytes
+    entries: dict[str, EntryPoint]
+    sites: tuple[Site, ...]
+    imports: tuple[str, ...]
+    foreign: tuple[tuple[str, str], ...]
+    texts: tuple[str, ...]
+    datatypes: dict[str, Datatype]
+    needs_arena: bool
+    nests: tuple[Nest, ...] = ()
+
+    @property
+    def words(self) -> int:
+        """The room that the values of its messages take in a context."""
+        return max((s.words for s in self.sites), default=0)

@@ -1,0 +1,266 @@
+"""Calls from Python to compiled code without a detour: what the functions of `codegen/llvm/callers.py` work with.
+
+    entry = direct_entry(compiled, "f", interface)     once for a compiled function
+    table = entry.table(arguments)                     once for each kind of arguments
+    caller.add(entry, table)                           from now on calls like this go to compiled code
+
+A call that fits no table goes through Python, as does one while another run of the same entry is under way: each entry
+has one context of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import main_thread
+from typing import Any
+
+import numpy as np
+
+from dlang.codegen.llvm import capi, jit, objects, support
+from dlang.codegen.llvm.callers import Caller, Class, Dtype, Given, Number, caller
+from dlang.runtime.crossing import Fields, Items, Leaf, Part
+from dlang.runtime.engine import CompiledProgram, Run
+from dlang.runtime.errors import RunError
+from dlang.runtime.faces import Face, Terms
+from dlang.runtime.inward import same_class
+from dlang.runtime.memory import INTERVAL, KEPT, NEVER, Context
+from dlang.runtime.platform import objects as python
+from dlang.runtime.platform.stack import can_switch
+from dlang.runtime.values import NUMPY
+
+_MAIN = (ctypes.c_int64 * 3)(0, INTERVAL, NEVER)
+"""The number of the main thread, how often a run on it looks up, and how often one on another does."""
+
+
+def _note_main_thread() -> None:
+    _MAIN[0] = main_thread().ident or 0
+
+
+_note_main_thread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_main_thread)
+
+
+# ---- the memory of an entry ------------------------------------------------------------------------------------------
+class Owner:
+    """The state of an entry, with its context; arrays in its memory keep it alive."""
+
+    __slots__ = ("context", "state", "_absorb", "__weakref__")
+
+    def __init__(self, context: Context, word: int) -> None:
+        absorb = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(jit.capi_address("dl_absorb", word))
+        give = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(jit.capi_address("dl_return", word))
+        self.context = context
+        self.state = (ctypes.c_int64 * capi.STATE)()
+        self.state[capi.CONTEXT] = context.address
+        self.state[capi.OWNER] = id(self)
+        self.state[capi.MAIN] = ctypes.addressof(_MAIN)
+        self._absorb = absorb
+        here, state = weakref.ref(self), self.state  # which arrays of runs before this one keep through the context
+        context.hand_back = lambda data: give(ctypes.addressof(state), data)
+        context.absorb()
+        context.take_back = lambda: (owner := here()) is not None and owner.take_back()
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.state)
+
+    def take_back(self) -> bool:
+        """Takes back what arrays gave; whether no run is under way."""
+        if not self.state[capi.BUSY]:
+            self._absorb(self.address)
+        return not self.state[capi.BUSY]
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if ending():  # the process takes its memory with it, and what this would need may be gone
+            return
+        self.context.hand_back = self.context.returned.append
+        self._absorb(self.address)
+
+
+# ---- entries ---------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class DirectEntry:
+    """An entry that Python can call. params: what it takes, without what is bound."""
+
+    params: tuple[Part, ...]
+    program: CompiledProgram
+    name: str
+    caller: Caller
+    address: int
+    owner: Owner
+    kept: Any
+
+    def table(self, arguments: Sequence[Any], passed: Sequence[Any] = ()) -> Table | None:
+        """What calls with arguments of the same kinds need; None if some kind of them goes through Python.
+
+        passed: if some parameters are bound, all that is passed to the entry in this call.
+        """
+        kinds = _Kinds()
+        if len(arguments) != len(self.params) or not all(map(kinds.walk, self.params, arguments)):
+            return None
+        bound = self.program.words_of(self.name, passed) if passed else []
+        numbers, classes = iter(kinds.numbers), iter(kinds.classes)
+        words = [self.owner.address]
+        kept: list[Any] = [self]
+        for need in self.caller.needs:
+            match need:
+                case Number():
+                    kind, how = next(numbers)
+                    words += [id(kind), how]
+                case Dtype(dtype):
+                    kept.append(NUMPY[dtype])
+                    words.append(id(NUMPY[dtype]))
+                case Given(position):
+                    word, lasting = bound[position]
+                    words.append(word)
+                    kept += lasting
+                case Class(made):
+                    kind = made or next(classes)
+                    kept.append(kind)
+                    words.append(id(kind))
+        return Table(self.address, (ctypes.c_int64 * len(words))(*words), tuple(kept), kinds.key())
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The words of a table, what keeps them valid, and what kinds of arguments they are for."""
+
+    function: int
+    words: Any
+    kept: tuple[Any, ...]
+    key: tuple[object, ...]
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.words)
+
+
+@dataclass(slots=True)
+class _Kinds:
+    """What kinds of arguments are given, in the order in which a caller asks."""
+
+    numbers: list[tuple[type, int]] = field(default_factory=list)
+    classes: list[type] = field(default_factory=list)
+
+    def key(self) -> tuple[object, ...]:
+        return (*self.numbers, *self.classes)
+
+    def walk(self, part: Part, value: Any) -> bool:
+        kind = type(value)
+        match part:
+            case Leaf(dtype, ()):
+                how = _reading(kind, dtype)
+                self.numbers.append((kind, how or 0))
+                return how is not None
+            case Leaf(dtype, shape):
+                return kind is np.ndarray and value.dtype is NUMPY.get(dtype) and value.ndim == len(shape)
+            case Items(()):
+                return value is None
+            case Items(items):
+                fits = kind is tuple and len(value) == len(items)
+                return fits and all(map(self.walk, items, value))
+            case Fields(struct, items):
+                if not same_class(kind, struct) or python.slots_of(kind) != python.slots_of(struct):
+                    return False
+                self.classes.append(kind)
+                fields = [getattr(value, name) for name in value.__dataclass_fields__]
+                return all(map(self.walk, items, fields))
+            case _:
+                return False
+
+
+def _reading(kind: type, dtype: str) -> int | None:
+    """How a number of a class is read; None if that is left to Python."""
+    if kind is float:
+        return capi.FLOAT if dtype in ("f64", "f32") else None
+    if kind is int:
+        # an integer of more than 63 bits can be what makes a parameter u64
+        return capi.INTEGER if dtype not in ("u64", "bool") else None
+    if kind is bool:
+        return capi.TRUTH if dtype == "bool" else None
+    plain = issubclass(kind, np.generic) and NUMPY[dtype].type is kind
+    return capi.FOUND if plain and python.holds_value(kind) else None
+
+
+def direct_entry(
+    program: CompiledProgram,
+    face: Face,
+    terms: Terms,
+    word: int,
+    explain: Callable[[RunError], BaseException],
+) -> DirectEntry | None:
+    """An entry made ready to be called from Python; None where that is not possible.
+
+    word: where an object that is called has the address of its record. explain: makes what is raised after a failure.
+    """
+    name = face.name
+    entry = program.entries[name]
+    if not python.can_call() or (entry.point.recursive and not can_switch()):
+        return None
+    text = caller(face, entry.point, terms)
+    if text is None:
+        return None
+    loaded = jit.load_caller(objects.compile_object(text.llvm, level=0), name, entry.address, word)
+    context = program.engine.context(program.words)
+    run = context.run = Run(program, context)
+    owner = Owner(context, word)
+    state = owner.state
+    try:
+        if program.needs_arena:
+            context.open_arena(program.engine.arena)
+            state[capi.ARENA] = context.words[support.ARENA_TOP]
+            state[capi.KEPT] = state[capi.ARENA] + KEPT
+        if entry.point.recursive:
+            stack = context.open_stack(program.engine.stack)
+            state[capi.STACK], state[capi.LIMIT] = stack.top, stack.limit
+    except MemoryError:
+        return None
+
+    def failed() -> None:
+        try:
+            error = run.failure(entry.point.function)
+        finally:
+            run.error = None
+            tidy()
+        if isinstance(error, RunError):
+            raise explain(error) from error.__cause__
+        raise error
+
+    def tidy() -> None:
+        context.close_stack()
+        context.close_arena()
+
+    state[capi.FAILED], state[capi.TIDY] = id(failed), id(tidy)
+    params = tuple([p for k, p in enumerate(face.border.params) if k not in terms.bound])
+    return DirectEntry(params, program, name, text, loaded.entries[name], owner, (loaded, failed, tidy))
+
+
+# ---- what is called --------------------------------------------------------------------------------------------------
+class Record:
+    """The tables of something that Python calls. slowly: what is called where none fits."""
+
+    __slots__ = ("words", "slowly", "seed", "tables")
+
+    def __init__(self, slowly: Callable[..., Any], seed: str | None) -> None:
+        self.slowly, self.seed = slowly, None if seed is None else sys.intern(seed)
+        self.words = (ctypes.c_int64 * capi.RECORD)()
+        self.words[capi.SLOWLY] = id(slowly)
+        self.words[capi.SEED] = 0 if seed is None else id(self.seed)
+        self.tables: list[Table] = []
+
+    def add(self, table: Table, quick: python.CallableClass, callee: object) -> None:
+        """From now on calls of an object that the table fits go to compiled code, unless there are too many others."""
+        k = len(self.tables)
+        known = any(t.function == table.function and t.key == table.key for t in self.tables)
+        if known or k == capi.MOST:
+            return
+        self.tables.append(table)
+        self.words[capi.CALLERS + 2 * k], self.words[capi.CALLERS + 2 * k + 1] = table.function, table.address
+        self.words[capi.COUNT] = k + 1
+        quick.connect(callee, jit.capi_address("dl_call", quick.word), ctypes.addressof(self.words))

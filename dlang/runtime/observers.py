@@ -1,0 +1,29 @@
+"""Whether debuggers and profilers of the system want to know of compiled code; `debugger.py` is how they are told.
+
+`DLANG_DEBUG_INFO=1`: code knows the lines of its sources, and GDB is told where it is. `DLANG_PERF_MAP=1`: perf is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+LINES, MAP = "DLANG_DEBUG_INFO", "DLANG_PERF_MAP"
+
+
+def wants_lines() -> bool:
+    """Whether code is to know the lines of its sources."""
+    return os.environ.get(LINES, "") not in ("", "0")
+
+
+def announce(code: bytes, entry: str, address: int) -> None:
+    """Tells those who want to know of an object in memory. entry: a function of it, which is at the address."""
+    wants_map = os.environ.get(MAP, "") not in ("", "0")
+    if sys.platform != "linux" or code[:4] != b"\x7fELF" or not (wants_map or wants_lines()):
+        return
+    from dlang.runtime.debugger import tell_gdb, write_map
+
+    if wants_map:
+        write_map(code, entry, address)
+    if wants_lines():
+        tell_gdb(code, entry, address)

@@ -1,0 +1,147 @@
+"""Compares the derivatives of a function at a point, computed in four ways, in as many elements as time allows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dlang.ir.pointwise_values import NoDerivative
+from dlang.tools.deadline import TooLong, within
+from dlang.tools.gradients import TOLERANCES, Gradients, Slopes, distance
+
+WAYS = ("reverse", "forward", "reference", "differences")
+COARSE = 100.0  # how much farther differences may be from the others than these from one another
+ROUNDING, COARSE_ROUNDING = 1e-9, 1e-5  # numbers that a function adds up, at least: what is lost of them is no mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One derivative in all ways. error: 1 is just acceptable."""
+
+    name: str
+    slopes: dict[str, float]
+    error: float
+
+    @property
+    def relative(self) -> float:
+        values = list(self.slopes.values())
+        spread, size = max(values) - min(values), max(map(abs, values))
+        return spread / size if size else 0.0
+
+
+@dataclass(slots=True)
+class Comparison:
+    """rows: of each argument the element in which the ways differ most. of: how many elements there are.
+
+    notes: what could not be computed.
+    """
+
+    value: float
+    rows: list[Row] = field(default_factory=list)
+    compared: int = 0
+    of: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> list[Row]:
+        return [r for r in self.rows if r.error > 1]
+
+
+def compare(made: Gradients, args: Sequence[Any], names: Sequence[str], seconds: float, seed: int) -> Comparison:
+    """Raises RunError where the program refuses, TooLong if one gradient takes longer than there is time.
+
+    names: of the float arguments. seconds: for all of it, compiling excepted. seed: of the order of the elements.
+    """
+    made.prepare()
+    start = time.monotonic()
+    with within(seconds):
+        value = made.value(args)
+        reverse = made.reverse(args)
+    out = Comparison(value, of=sum(s.size for s in reverse))
+    stopped = made.stops()
+    if stopped:
+        out.notes.append("it stops derivatives, so differences are others")
+    reference = _reference(made, args, seconds / 2, out.notes)
+    found: dict[int, Row] = {}
+    rng = np.random.default_rng(seed)
+    for k, at in _places([s.shape for s in reverse], rng):
+        late = time.monotonic() - start > seconds
+        if late and out.compared >= len(names):
+            break
+        slopes = {"reverse": float(reverse[k][at]), "forward": made.forward_at(args, made.wrt[k], at)}
+        if reference is not None:
+            slopes["reference"] = float(reference[k][at])
+        slopes["differences"] = made.difference_at(args, made.wrt[k], at)
+        label = names[k] + (f"[{', '.join(map(str, at))}]" if at else "")
+        row = Row(label, slopes, error(slopes, made.dtype(made.wrt[k]), value, stopped))
+        if k not in found or row.error > found[k].error:
+            found[k] = row
+        out.compared += 1
+    out.rows = [found[k] for k in sorted(found)]
+    if out.compared < out.of:
+        direction = [rng.standard_normal(s.shape) / np.sqrt(out.of) for s in reverse]
+        out.rows.append(_along(made, args, direction, reverse, reference, value, stopped))
+    return out
+
+
+def _reference(made: Gradients, args: Sequence[Any], seconds: float, notes: list[str]) -> Slopes | None:
+    try:
+        with within(seconds):
+            return made.reference(args)
+    except NoDerivative as e:
+        notes.append(f"no reference: it can't differentiate {e}")
+    except TooLong:
+        notes.append(f"no reference: it takes more than {seconds:g} s")
+    return None
+
+
+def _places(shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """All elements of arrays in random order, one of each array after another."""
+    orders = [rng.permutation(int(np.prod(shape))) for shape in shapes]
+    for n in range(max([len(order) for order in orders], default=0)):
+        for k, order in enumerate(orders):
+            if n < len(order):
+                yield k, tuple([int(i) for i in np.unravel_index(order[n], shapes[k])])
+
+
+def _along(
+    made: Gradients,
+    args: Sequence[Any],
+    direction: Slopes,
+    reverse: Slopes,
+    reference: Slopes | None,
+    value: float,
+    stopped: bool,
+) -> Row:
+    """The derivative along a direction, which all elements have a part in."""
+
+    def sum_of(slopes: Slopes) -> float:
+        return sum([float(np.sum(s * d)) for s, d in zip(slopes, direction, strict=True)])
+
+    slopes = {"reverse": sum_of(reverse), "forward": made.along(args, direction)}
+    if reference is not None:
+        slopes["reference"] = sum_of(reference)
+    slopes["differences"] = made.difference_along(args, direction)
+    widest = max([made.dtype(k) for k in made.wrt], key=TOLERANCES.__getitem__)
+    return Row("a direction", slopes, error(slopes, widest, value, stopped))
+
+
+def error(slopes: dict[str, float], dtype: str, value: float, stopped: bool) -> float:
+    """The largest distance between two ways, in units of what is acceptable between them.
+
+    stopped: whether the function has derivatives that are stopped, of which differences know nothing.
+    """
+    worst = 0.0
+    finite = abs(value) < float("inf")
+    ways = [way for way in slopes if way != "differences" or (finite and not stopped)]  # infinity has no differences
+    scale = abs(value) if finite else 0.0
+    for k, one in enumerate(ways):
+        for other in ways[:k]:
+            factor, lost = (COARSE, COARSE_ROUNDING) if "differences" in (one, other) else (1.0, ROUNDING)
+            found = distance(slopes[other], slopes[one], factor * TOLERANCES[dtype], scale + lost)
+            worst = max(worst, found)
+    return worst

@@ -1,0 +1,32 @@
+"""An end for what may take too long: compiled code, and Python."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class TooLong(Exception):
+    """The time that there was is over."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raises `TooLong` if the body takes more time; only in the main thread, where the system has such a clock."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(number: int, frame: FrameType | None) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

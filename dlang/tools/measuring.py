@@ -1,0 +1,62 @@
+"""What `dlc run` measures beside running: memory, and where time goes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import error
+
+if TYPE_CHECKING:
+    from dlang.runtime.profile import Profile
+    from dlang.runtime.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """memory, profile: whether to print them; trace: the file for the calls of nests, if they are wanted."""
+
+    memory: bool = False
+    profile: bool = False
+    trace: str | None = None
+
+    @property
+    def of_nests(self) -> bool:
+        """Whether the program has to measure itself."""
+        return self.profile or self.trace is not None
+
+    def joined(self, other: Measures) -> Measures:
+        return Measures(self.memory or other.memory, self.profile or other.profile, other.trace or self.trace)
+
+
+def measures(given: argparse.Namespace) -> Measures:
+    """What options ask for."""
+    memory, profile = (bool(getattr(given, name, False)) for name in ("memory", "profile"))
+    return Measures(memory, profile, getattr(given, "profile_out", None))
+
+
+def show_memory(used: Usage) -> None:
+    """Prints it where errors go."""
+    print(f"memory: {used}", file=sys.stderr)
+
+
+def show_profile(profile: Profile, wanted: Measures) -> None:
+    """Prints and writes what was asked for."""
+    if wanted.profile:
+        print(profile.table(), file=sys.stderr)
+    elif wanted.memory:
+        show_memory(profile.memory)
+    if wanted.trace is not None:
+        try:
+            with open(wanted.trace, "w", encoding="utf-8") as file:
+                json.dump(profile.trace(), file)
+        except OSError as e:
+            raise error("E0822", f"cannot write `{wanted.trace}`: {e.strerror}", None) from None
+
+
+def not_by_the_interpreter() -> Exception:
+    help = ("leave `--backend interp` out",)
+    return error("E0958", "only native code can be profiled", None, help=help)

@@ -1,0 +1,256 @@
+"""Checking one module: its imports, its types, its functions by groups, then rules, tests and the script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
+from dlang.grammar import syntax as s
+from dlang.grammar.parser import parse, parse_signature
+from dlang.typecheck import core, datatypes, declarations
+from dlang.typecheck.cache import CachedBlock, CachedGroup, CachedTypes
+from dlang.typecheck.cascades import bind_missing, outside_of_script, without_cascades
+from dlang.typecheck.foreign import PRIMITIVE, Primitive, given_by
+from dlang.typecheck.groups import dependency_groups
+from dlang.typecheck.keys import Keys, combined, moved, uses_of
+from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.relink import relinked, relinked_block
+from dlang.typecheck.scope import Entry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
+from dlang.typecheck.types import DataDecl, SizeVar
+
+if TYPE_CHECKING:
+    from dlang.typecheck.program import Program
+
+
+def check_module(program: Program, source: Source, name: str, given: Mapping[str, FnEntry]) -> ModuleTable:
+    """The module of a text; `given`: names that it has beside its own."""
+    module, problems = parse(source, program.cache.parts)
+    return check_items(program, module, problems, name, given)
+
+
+def check_items(
+    program: Program, module: s.Module, problems: list[Diagnostic], name: str, given: Mapping[str, Entry]
+) -> ModuleTable:
+    program.the_prelude()
+    source = module.source
+    program.diagnostics += problems
+    if name in program.tables:
+        name = f"{name}.{len(program.tables)}"  # another file with the same name
+    table = ModuleTable(name, source.path, core.CoreModule(name, source.path), broken=bool(problems))
+    table.entries.update(given)
+    program.tables[name] = table
+    program.loading.append(source.path)
+    try:
+        declare(program, table, module)
+        for group in table.groups:
+            check_group(program, table, group[0])
+        check_rest(program, table, module)
+        program.diagnostics = without_cascades(program.diagnostics, module, problems)
+        program.checked.append((table, module))
+    finally:
+        program.loading.pop()
+    return table
+
+
+def primitives_of(program: Program, given: Sequence[Primitive]) -> dict[str, FnEntry]:
+    """The names of functions of Python; a mistake in a signature is a diagnostic with a place in it."""
+    found: dict[str, FnEntry] = {}
+    for primitive in given:
+        module, problems = parse_signature(primitive.signature, PRIMITIVE)
+        table = check_items(program, module, problems, "primitives", {})
+        for name, entry in table.entries.items():
+            if not isinstance(entry, FnEntry) or entry.decl.kind != "extern" or entry.decl.body is None:
+                continue
+            if name in found:
+                twice(program, name, entry.decl.span, found[name].decl.span)
+            given_by(entry.decl, primitive.function)
+            found[name] = entry
+    return found
+
+
+def twice(program: Program, name: str, span: Span, first: Span) -> None:
+    """Reports a second definition."""
+    notes = (Note("the first definition is here", first),)
+    message = f"`{name}` is defined twice"
+    program.diagnostics.append(Diagnostic("E0202", message, span, "defined again here", notes))
+
+
+def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
+    """Imports, the names of functions, and types; these may mention constants, which are checked before them."""
+    cx = declarations.checker(program, table)
+    for item in module.items:
+        if isinstance(item, s.Import) and all(item.path) and item.path:
+            try:
+                imported(program, table, item)
+            except DlangError as problem:
+                program.diagnostics += problem.diagnostics
+                bind_missing(table, item)
+    prelude = program.the_prelude()
+    outside = combined([prelude.key, table.name, *(key for _, _, key in table.imports)])
+    keys = program.keys[table] = Keys(module, outside)
+    if table is not prelude:
+        table.key = combined([outside, module.source.text])
+    for item in module.items:
+        if isinstance(item, s.Fn | s.Const | s.Extern):
+            if item.name in table.functions:
+                twice(program, item.name, item.name_span, table.functions[item.name].name_span)
+                continue
+            table.functions[item.name] = item
+            table.entries.pop(item.name, None)
+    table.groups = dependency_groups(table.functions)
+    for group in table.groups:
+        for name in group:
+            program.group_of[(table, name)] = group
+    kept = program.cache.types.get(keys.types)
+    if kept is None:
+        written = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias)]
+        kinds = {n: kinds_of(t) for n, t in ({} if table is prelude else prelude.types | table.types).items()}
+        for name, circle in datatypes.circular(table, written):
+            cx.report(circle)
+            span = table.functions[name].name_span
+            declarations.register(table, name, declarations.any_entry(name, table.name, span, None))
+            table.integers[name] = 1  # any number will do: the program has been refused
+            program.done.add((table, name))
+        for name, entry in table.entries.items():
+            if isinstance(entry, ModuleEntry):
+                kinds |= {f"{name}.{n}": kinds_of(t) for n, t in entry.table.types.items()}
+        datatypes.declare(cx, table, written, kinds)
+        kept = CachedTypes(table.types, table.constructors, table.core.types, cx.st.diagnostics)
+        program.cache.types[keys.types] = kept
+    else:
+        program.cache.hits += 1
+        table.types, table.constructors, table.core.types = kept.types, kept.constructors, kept.declared
+    program.cache.used.add(keys.types)
+    program.diagnostics += kept.diagnostics
+
+
+def imported(program: Program, table: ModuleTable, item: s.Import) -> None:
+    name = ".".join(item.path)
+    path = program.finder.find(item.path, Path(table.path))
+    if path is None:
+        raise error(
+            "E0203",
+            f"there is no module `{name}`",
+            item.span,
+            notes=tuple(Note(f"looked for {p}") for p in program.finder.places(item.path, Path(table.path))),
+            help=program.finder.instead_of(item.path, Path(table.path)),
+        )
+    other = program.load(path, name, item.span)
+    table.imports = (*table.imports, (other.path, other.name, other.key))
+    if other.is_script:
+        raise error("E0203", f"`{name}` is a script of statements and can't be imported", item.span)
+    if item.names is None:
+        table.entries[item.alias or item.path[-1]] = ModuleEntry(other, item.span)
+        return
+    for n in item.names:
+        if not isinstance(n, s.Name):  # a syntax error that has been reported
+            continue
+        if n.name.startswith("_"):
+            raise error("E0205", f"`{n.name}` is private to the module `{name}`", n.span)
+        import_name(program, table, other, n)
+
+
+def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.Name) -> None:
+    if n.name[0].isupper():
+        if n.name not in other.types and n.name not in other.constructors:
+            raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
+                        help=did_you_mean(n.name, list(other.types)))  # fmt: skip
+        if n.name in other.types:
+            entry = other.types[n.name]
+            table.types[n.name] = entry
+            if isinstance(entry, DataDecl):
+                for v in entry.variants:
+                    table.constructors[v.name] = (entry, v)
+        if n.name in other.constructors:
+            table.constructors[n.name] = other.constructors[n.name]
+        return
+    if n.name not in other.functions:
+        raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
+                    help=did_you_mean(n.name, [f for f in other.functions if not f.startswith("_")]))  # fmt: skip
+    found = program.value(other, n.name)
+    if found is not None:
+        table.entries[n.name] = found
+
+
+# ---- groups ----------------------------------------------------------------------------------------------------------
+def check_group(program: Program, table: ModuleTable, name: str) -> None:
+    if (table, name) in program.done:
+        return
+    group = program.group_of[(table, name)]
+    program.done.update((table, n) for n in group)
+    keys = program.keys.get(table)
+    items = [table.functions[n] for n in group]
+    key = keys.group(table, group) if keys is not None else ""
+    kept = program.cache.groups.get(key)
+    if kept is None:
+        program.cache.checked += group
+        problems = declarations.check_functions(program, table, group)
+        entries = {n: e for n in group if isinstance(e := table.entries.get(n), FnEntry)}
+        integers = {n: table.integers[n] for n in group if n in table.integers}
+        kept = CachedGroup(entries, integers, problems, uses_of(table, items))
+        if key and not problems:  # what a message suggests may depend on any name
+            program.cache.groups[key] = kept
+    else:
+        program.cache.hits += 1
+        now = uses_of(table, items)
+        if to := moved(kept.uses, now):
+            kept = replace(kept, entries=relinked(kept.entries, to), uses=now)
+            program.cache.groups[key] = kept
+        for n, entry in kept.entries.items():
+            declarations.register(table, n, entry)
+        table.integers.update(kept.integers)
+    if keys is not None:
+        keys.checked(table, group)
+    program.cache.used.add(key)
+    program.diagnostics += kept.diagnostics
+
+
+def check_rest(program: Program, table: ModuleTable, module: s.Module) -> None:
+    """Rules, tests and the script."""
+    statements: list[s.Statement] = []
+    for decl in table.core.functions.values():
+        decl.rules.clear()  # of the check before
+    for item in module.items:
+        match item:
+            case s.Rule():
+                program.diagnostics += declarations.check_rule(program, table, item)
+            case s.Test():
+                decl, problems = check_test(program, table, item)
+                table.core.tests.append(decl)
+                program.diagnostics += problems
+            case s.Fn() | s.Struct() | s.Enum() | s.Alias() | s.Const() | s.Import() | s.Extern():
+                pass
+            case _:
+                statements.append(item)
+    if statements:
+        table.is_script = True
+        patterns = [d.pattern for d in statements if isinstance(d, s.Let | s.Var)]
+        variables = {p.name for p in patterns if isinstance(p, s.PatternName)}
+        program.diagnostics = [outside_of_script(d, variables) for d in program.diagnostics]
+        span = statements[0].span.to(statements[-1].span)
+        block = s.Block(span, tuple(statements))
+        table.core.script, problems = declarations.check_block(program, table, "script", "script", block, span)
+        program.diagnostics += problems
+
+
+def check_test(program: Program, table: ModuleTable, item: s.Test) -> tuple[core.FnDecl, list[Diagnostic]]:
+    key = program.keys[table].block(table, item)
+    program.cache.used.add(key)
+    uses = uses_of(table, [item])
+    kept = program.cache.blocks.get(key)
+    if kept is None:
+        program.cache.checked.append(item.name)
+        kept = CachedBlock(*declarations.check_block(program, table, item.name, "test", item.body, item.span), uses)
+    else:
+        program.cache.hits += 1
+        if to := moved(kept.uses, uses):
+            kept = CachedBlock(relinked_block(kept.decl, to), kept.diagnostics, uses)
+    program.cache.blocks[key] = kept
+    return kept.decl, kept.diagnostics
+
+
+def kinds_of(t: TypeEntry) -> list[str]:
+    return ["size" if isinstance(p, SizeVar) else "type" for p in t.params]

@@ -1,0 +1,32 @@
+"""Another compiler is another cache."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from dlang.cache import compiler
+
+
+def test_any_change_of_a_file_is_another_compiler(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    file = tmp_path / "inner" / "pass.py"
+    file.write_text("x = 1\n")
+    seen = {compiler.stamp(tmp_path)[0]}
+    os.utime(file, (1, 1))
+    seen.add(compiler.stamp(tmp_path)[0])
+    file.write_text("x = 12\n")
+    seen.add(compiler.stamp(tmp_path)[0])
+    (tmp_path / "other.py").write_text("")
+    seen.add(compiler.stamp(tmp_path)[0])
+    (tmp_path / "notes.txt").write_text("")
+    assert compiler.stamp(tmp_path)[0] in seen and len(seen) == 4
+
+
+def test_it_is_known_when_the_last_file_changed(tmp_path: Path) -> None:
+    file = tmp_path / "pass.py"
+    file.write_text("")
+    later = time.time() + 100
+    os.utime(file, (later, later))
+    assert compiler.stamp(tmp_path)[1] > compiler.BEGAN

@@ -1,0 +1,111 @@
+"""What is kept is read whole or not at all, and never grows beyond its limit."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from dlang.cache.store import DEFAULT_LIMIT, FRESH, Store, digest, limit_of
+
+KEY, OTHER = digest("one"), digest("other")
+
+
+def test_what_is_put_is_got(tmp_path: Path) -> None:
+    store = Store(tmp_path / "new" / "folder")
+    assert store.get("object", KEY) is None
+    store.put("object", KEY, b"content")
+    assert store.get("object", KEY) == b"content"
+    assert store.get("module", KEY) is None and store.get("object", OTHER) is None
+
+
+def test_a_key_says_where_one_text_ends_and_the_next_begins() -> None:
+    assert digest("ab", "c") != digest("a", "bc")
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:10], lambda b: b"", lambda b: b[:-1] + b"\0"])
+def test_a_damaged_entry_is_absent_and_can_be_put_again(tmp_path: Path, damage: object) -> None:
+    store = Store(tmp_path)
+    store.put("object", KEY, b"content")
+    (file,) = tmp_path.iterdir()
+    assert callable(damage)
+    file.write_bytes(damage(file.read_bytes()))
+    assert store.get("object", KEY) is None
+    store.put("object", KEY, b"content")
+    assert store.get("object", KEY) == b"content"
+
+
+def test_many_may_write_the_same_entry_at_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: store.put("object", KEY, b"x" * 100_000), range(40)))
+    assert store.get("object", KEY) == b"x" * 100_000
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def used(path: Path, seconds_ago: float) -> None:
+    then = time.time() - seconds_ago
+    os.utime(path, (then, then))
+
+
+def test_the_entries_used_least_recently_go_first(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for k in range(4):
+        store.put("object", digest(str(k)), b"x" * 76)  # 100 bytes in all
+        used(tmp_path / f"object-{digest(str(k))}.kept", (4 - k) * 10 * FRESH)
+    assert store.get("object", digest("0")) is not None  # used now
+    Store(tmp_path, limit=350).sweep()
+    assert [store.get("object", digest(str(k))) is not None for k in range(4)] == [True, False, True, True]
+
+
+def test_what_a_crash_left_is_removed_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.new", tmp_path / "young.new"
+    old.write_bytes(b"")
+    new.write_bytes(b"")
+    used(old, 2 * FRESH)
+    Store(tmp_path).sweep()
+    assert [p.name for p in tmp_path.iterdir()] == ["young.new"]
+
+
+def test_clearing_removes_entries_and_no_other_file(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put("object", KEY, b"1")
+    store.put("module", KEY, b"2")
+    (tmp_path / "notes.txt").write_text("mine")
+    assert store.clear() == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_with_a_limit_of_0_nothing_is_kept(tmp_path: Path) -> None:
+    Store(tmp_path, limit=0).put("object", KEY, b"1")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_can_not_be_made_is_done_without(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = Store(tmp_path / "file" / "cache")
+    store.put("object", KEY, b"1")
+    assert store.get("object", KEY) is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
+def test_what_others_may_write_is_neither_read_nor_written(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cache")
+    store.put("object", KEY, b"1")
+    (file,) = store.directory.iterdir()
+    file.chmod(0o666)
+    assert store.get("object", KEY) is None
+    store.directory.chmod(0o777)
+    store.put("object", OTHER, b"1")
+    assert len(list(store.directory.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"), [("500M", 500 << 20), ("2g", 2 << 30), ("64 KB", 64 << 10), ("0", 0), ("", DEFAULT_LIMIT)]
+)
+def test_a_limit_is_a_number_and_a_unit(text: str, limit: int) -> None:
+    assert limit_of(text) == limit

@@ -1,0 +1,77 @@
+"""Machine code from LLVM's text: made once for each text, and the same in every process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dlang.codegen.llvm import objects
+from dlang.diagnostics import Source
+from dlang.driver import Request, call, check, lower
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
+
+TEXT = """define i64 @f(i64 %x) {
+  %y = add i64 %x, 1
+  ret i64 %y
+}
+"""
+ROWS = """define void @g(ptr %x, i1 %c) {
+entry:
+  %left = sub i64 16, 16
+  %more = icmp slt i64 0, %left
+  br i1 %more, label %partial, label %over
+partial:
+  store i64 1, ptr %x
+  br label %over
+over:
+  ret void
+}
+"""
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that LLVM has been given."""
+    given: list[str] = []
+    prepared = objects.prepared
+
+    def counted(text: str, level: int = 2, optimize: int = 0) -> object:
+        given.append(text)
+        return prepared(text, level, optimize)
+
+    monkeypatch.setenv("DLANG_CACHE", str(tmp_path))
+    monkeypatch.setattr(objects, "prepared", counted)
+    return given
+
+
+def test_a_text_is_compiled_once_at_each_level(runs: list[str]) -> None:
+    first = objects.compile_object(TEXT)
+    assert objects.compile_object(TEXT) == first and len(runs) == 1
+    objects.compile_object(TEXT, level=0)
+    objects.compile_object(TEXT.replace("1", "2"))
+    assert len(runs) == 3
+
+
+def test_code_for_another_processor_is_not_taken(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    objects.compile_object(TEXT)
+    monkeypatch.setattr(objects, "processor", lambda: "another")
+    objects.compile_object(TEXT)
+    assert len(runs) == 2
+
+
+def test_what_known_sizes_decide_is_decided_before_code_is_made() -> None:
+    assert "store" not in str(objects.prepared(ROWS))
+
+
+def test_texts_have_the_numbers_of_the_engine_that_loads_the_code() -> None:
+    checked = check(Source("<text>", 'fn f(a: bool) -> str = if a { "yes" } else { "no" }\n'))
+    program, (entry,) = lower([Request(checked.module.functions["f"])])
+    first, second = Engine(Host()), Engine(Host())
+    for text in ("others", "no", "are"):
+        second.strings.number(text)
+    compiled = first.build(program, [entry.name])
+    for engine in (first, second):
+        loaded = engine.load(compiled, {})
+        assert [call(loaded, entry, leaves=[a]) for a in (True, False)] == [["yes"], ["no"]]

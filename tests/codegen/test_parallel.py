@@ -1,0 +1,234 @@
+"""Large loops in pieces: which loops, and the same bits with any number of threads."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlang.codegen.loops import Branch, For, Invoke, Loop, Node, Parallel, Product, Program, Runtime, Stmt
+from dlang.codegen.parallel import GRAIN, walk
+from dlang.codegen.schedule import schedule
+from dlang.codegen.vectorize import Lanes
+from dlang.diagnostics import Source
+from dlang.driver import Request, check, errors_of, lower
+from dlang.ir.anf import poly
+from dlang.runtime.engine import CompiledProgram, Engine
+from dlang.runtime.host import Host
+from dlang.runtime.platform.threads import Pool, new_pool
+from tests.codegen.cases import CASES, Case
+from tests.fuzz.programs import program as random_program
+from tests.fuzz.threads import different_bits, outcome
+
+THREADS = (1, 2, 3, 7)
+TINY = 2_000  # picoseconds: every loop of a few trips is in pieces
+
+
+@pytest.fixture(scope="module")
+def pools() -> Iterator[list[Pool]]:
+    made = [new_pool(n) for n in THREADS]
+    yield made
+    for pool in made:
+        pool.close()
+
+
+def lowered(text: str) -> tuple[Any, str]:
+    checked = check(Source("program.dl", text))
+    assert not errors_of(checked)
+    decl = checked.module.functions["main"]
+    program, (entry,) = lower([Request(decl, dict.fromkeys(decl.variables, poly(0)))])
+    return program, entry.name
+
+
+def compiled(text: str, pool: Pool, grain: int = TINY) -> tuple[CompiledProgram, str]:
+    program, name = lowered(text)
+    return Engine(Host(io.StringIO()), grain=grain, pool=pool).compile(program, [name]), name
+
+
+PROGRAMS = {
+    "elementwise": "fn main(x: f64[n], y: f64[n]) -> f64[n] = sin(x) * y + exp(y)",
+    "sums": "fn main(x: f64[n], y: f64[n]) -> (f64, f64) = (sum(x * y), prod(1.0 + 0.001 * x))",
+    "extrema": "fn main(x: f64[n], y: f64[n]) -> (f64, f64, i64, i64) = (max(x), min(y), argmax(x), argmin(y))",
+    "single": "fn main(x: f64[n], y: f64[n]) -> f32 = sum(f32(x) * f32(y))",
+    "half": "fn main(x: f64[n], y: f64[n]) -> f16 = sum(f16(0.01 * x[i] * y[i]) for i < n)",
+    "integers": "fn main(x: f64[n], y: f64[n]) -> (i64, bool) = (sum(i64(100.0 * x)), all(x < y))",
+    "rows": """fn main(x: f64[n], y: f64[n]) -> f64[n] {
+  let m = [x[i] * y[j] + x[j] for i < n, j < n]
+  [sum(m[i]) / max(m[i]) for i < n]
+}""",
+    "columns": "fn main(x: f64[n], y: f64[n]) -> f64[n] = sum([x[i] * y[j] + x[j] for i < n, j < n], axis = 0)",
+    "product": "fn main(x: f64[n], y: f64[n]) -> f64[n, n] { let m = [x[i] * y[j] for i < n, j < n]; m @ m }",
+    "triangle": "fn main(x: f64[n], y: f64[n]) -> f64[n] = [sum(x[j] * y[j] for j < i + 1) for i < n]",
+    "gradient": """fn loss(x: f64[n], y: f64[n]) -> f64 = sum(exp(sin(x[i]) * y[i]) for i < n) + sum(x * x) * sum(y)
+fn main(x: f64[n], y: f64[n]) -> (f64[n], f64[n]) = grad(loss, wrt = (x, y))(x, y)""",
+    "scatter": """fn loss(x: f64[n], y: f64[n]) -> f64 = sum(x[(i * 7) % n] * y[i] for i < n)
+fn main(x: f64[n], y: f64[n]) -> f64[n] = grad(loss)(x, y)""",
+    "calls": """fn newton(a: f64) -> f64 { var r = a; while abs(r * r - a) > 1e-9 { r = 0.5 * (r + a / r) }; r }
+fn table(a: f64) -> f64 { let t = [a * f64(k) for k < 9]; var s = 0.0; for v in t { s += newton(1.0 + abs(v)) }; s }
+fn main(x: f64[n], y: f64[n]) -> f64[n] = [table(x[i] + y[i]) for i < n]""",
+    "steps": """fn main(x: f64[n], y: f64[n]) -> f64[n] {
+  var s = x
+  for k < 5 { s = [0.5 * (s[i] + y[i] * sum(s)) for i < n] }
+  s
+}""",
+    "draws": """import random
+fn main(x: f64[n], y: f64[n]) -> f64 = random.run(3, || sum(x[i] * random.normal() for i < n) + y[0])""",
+}
+SIZES = (1, 63, 300, 1500)
+
+
+# ---- the same bits ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_has_the_same_bits_with_any_number_of_threads(name: str, pools: list[Pool]) -> None:
+    rng = np.random.default_rng(5)
+    args = [[n, rng.standard_normal(n), rng.standard_normal(n)] for n in SIZES]
+    assert any(isinstance(s, Parallel) for s in all_statements(nests(PROGRAMS[name], TINY)))
+    programs = [compiled(PROGRAMS[name], pool) for pool in pools]
+    outcomes = [[outcome(program, entry, x) for x in args] for program, entry in programs]
+    assert all(o == outcomes[0] for o in outcomes)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_pieces_change_a_result_by_rounding_alone(name: str, pools: list[Pool]) -> None:
+    rng = np.random.default_rng(6)
+    pieces, entry = compiled(PROGRAMS[name], pools[1])
+    whole, _ = compiled(PROGRAMS[name], pools[0], grain=0)
+    tolerance = 1e-2 if name in ("single", "half") else 1e-9
+    for n in SIZES:
+        x = [n, rng.standard_normal(n), rng.standard_normal(n)]
+        for a, b in zip(pieces.run(entry, x), whole.run(entry, x), strict=True):
+            np.testing.assert_allclose(np.asarray(a, np.float64), np.asarray(b, np.float64), tolerance, tolerance)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_every_case_has_the_same_bits_with_any_number_of_threads(case: Case, pools: list[Pool]) -> None:
+    rng = np.random.default_rng(3)
+    args = [case.arguments(rng, n) for n in case.sizes]
+    outcomes = []
+    for pool in pools:
+        engine = Engine(Host(io.StringIO()), grain=1, pool=pool)
+        program = engine.compile(case.program, ["f"])
+        outcomes.append([outcome(program, "f", x) for x in args])
+        assert all(context.in_use == 0 for context in engine.contexts)
+    assert all(o == outcomes[0] for o in outcomes)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_random_program_has_the_same_bits_with_any_number_of_threads(seed: int, pools: list[Pool]) -> None:
+    assert different_bits(random_program(Random(seed)), pools) is None
+
+
+def nests(text: str, grain: int = GRAIN) -> Program:
+    program, _ = lowered(text)
+    return schedule(program, Lanes(256), grain)
+
+
+def all_statements(program: Program) -> Iterator[Stmt]:
+    for function in program.functions.values():
+        yield from walk(function.body.stmts)
+
+
+# ---- which loops -----------------------------------------------------------------------------------------------------
+def outermost(text: str, grain: int = GRAIN) -> list[str]:
+    """What the outermost loops of `main` are: in pieces, with how many arrays that they add to; or not."""
+    found = []
+    main = next(f for name, f in nests(text, grain).functions.items() if name.startswith("main"))
+
+    def look(stmts: Iterable[Stmt]) -> None:
+        for stmt in stmts:
+            match stmt:
+                case Parallel():
+                    found.append("pieces" + f" adding to {len(stmt.partials)}" * bool(stmt.partials))
+                case Loop():
+                    found.append("loop")
+                case For():
+                    found.append("for")
+                    look(stmt.body.stmts)
+                case Branch():
+                    look(stmt.then.stmts)
+                    look(stmt.otherwise.stmts)
+                case _:
+                    pass
+
+    look(main.body.stmts)
+    return found
+
+
+SCATTERED = """
+fn f(x: f64[n], k: i64[m]) -> f64 = sum(x[k[j]] * x[k[j]] for j < m)
+fn main(x: f64[n], k: i64[m]) -> f64[n] = grad(f)(x, k)
+"""
+RECURSIVE = """
+fn fib(k: i64) -> i64 = if k < 2 { k } else { fib(k - 1) + fib(k - 2) }
+fn main(k: i64[n]) -> i64[n] = [fib(j) for j in k]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "loops"),
+    [
+        ("fn main(x: f64[n]) -> f64[n] = sin(x)", ["pieces"]),
+        ("fn main(x: f64[n]) -> f64 = sum(x * x)", ["pieces"]),
+        ("fn main(x: f64[n, m]) -> f64[m] = sum(x, axis = 0)", ["pieces", "pieces adding to 1"]),
+        ("fn main(x: f64[n, m]) -> f64[n] = [sum(x[i]) for i < n]", ["pieces"]),
+        ("fn main(x: f64[100]) -> f64[100] = sin(x)", ["loop"]),
+        ("fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]", ["loop"]),
+        ("fn main(x: f64[n]) -> f64[n] = cumsum(x)", ["for"]),
+        (
+            "fn main(x: f64[n], k: i64) -> f64[n] { var s = x; for t < k { s = [0.5 * v for v in s] }; s }",
+            ["for", "pieces"],
+        ),
+        (SCATTERED, ["pieces", "pieces", "pieces adding to 1"]),
+    ],
+)
+def test_large_loops_of_independent_trips_are_in_pieces(text: str, loops: list[str]) -> None:
+    assert outermost(text) == loops
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'fn main(x: f64[n]) { let y = [{ print("{v}"); sin(v) } for v in x] }',
+        'extern "python:math.cbrt" fn cbrt(x: f64) -> f64\nfn main(x: f64[n]) -> f64[n] = [cbrt(sin(v)) for v in x]',
+        RECURSIVE,
+        "enum List { Nil, Cons(f64, List) }\nfn main(x: f64[n]) -> List[n] = [Cons(sin(v), Nil) for v in x]",
+    ],
+    ids=["effects", "functions of Python", "recursion", "nodes"],
+)
+def test_what_has_an_order_of_its_own_stays_in_it(text: str) -> None:
+    program = nests(text, 1)
+    main = next(f for name, f in program.functions.items() if name.startswith("main"))
+    for stmt in walk(main.body.stmts):
+        if isinstance(stmt, Parallel):
+            assert not any(isinstance(s, Invoke | Runtime | Node) for s in walk(stmt.stmts))
+
+
+def test_a_large_product_is_in_blocks_and_a_small_one_is_not() -> None:
+    large = nests("fn main(a: f64[1000, 500], b: f64[500, 300]) -> f64[1000, 300] = a @ b")
+    (pieces,) = [s for s in all_statements(large) if isinstance(s, Parallel)]
+    (part,) = pieces.stmts
+    assert isinstance(part, Product) and part.rows == poly(pieces.last) - poly(pieces.first)
+    wide = nests("fn main(a: f64[300, 500], b: f64[500, 1000]) -> f64[300, 1000] = a @ b")
+    (pieces,) = [s for s in all_statements(wide) if isinstance(s, Parallel)]
+    (part,) = pieces.stmts
+    assert isinstance(part, Product) and part.columns == poly(pieces.last) - poly(pieces.first)
+    small = nests("fn main(a: f64[50, 60], b: f64[60, 70]) -> f64[50, 70] = a @ b")
+    assert not any(isinstance(s, Parallel) for s in all_statements(small))
+
+
+def test_sizes_alone_decide_how_many_pieces_there_are() -> None:
+    from dlang.codegen.llvm import jit
+
+    length = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(jit.support_address("dl_length"))
+    for trips, work, grain, align in [(1000, 10**9, 10**7, 1), (1000, 10**9, 10**8, 8), (10**9, 10**15, 10**7, 32)]:
+        each = length(trips, work, grain, align)
+        count = -(-trips // each)
+        assert each % align == 0 and count <= 64 and count <= work // grain
+        assert count == min(64, work // grain) or each * count - trips < align * count
+    assert length(1000, 10**7, 10**7, 1) == 1000
+    assert length(1000, -1, 10**7, 1) == 1000

@@ -1,0 +1,230 @@
+"""What is done a row at a time: passes over memory, what lies between them, and that nothing else changes."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+from dlang.codegen.loops import Loop, Stmt
+from dlang.codegen.parallel import walk as walk_loops
+from dlang.codegen.printing import print_program
+from dlang.codegen.schedule import schedule
+from dlang.codegen.vectorize import Lanes
+from dlang.ir.anf import Array, Comp, Program
+from dlang.ir.interpreter import Interpreter
+from dlang.ir.printer import print_program as print_ir
+from dlang.ir.reader import read_program
+from dlang.ir.verify import verify
+from dlang.optimize.ownership import ownership
+from dlang.optimize.pipeline import optimise
+from dlang.optimize.rows import rows
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
+from tests.optimize.programs import assert_same, cost, count, program, run
+from tests.specialize.support import lowered
+
+SOFTMAX = """
+fn value(x: f64[n, m]) -> f64[n, m] {
+  let e = [exp(x[i, j] - max(x[i])) for i, j]
+  [e[i, j] / sum(e[i]) for i, j]
+}
+
+fn gradient(x: f64[n, m], seed: f64[n, m]) -> (f64[n, m], f64[n, m]) {
+  let (y, pull) = vjp(value, x)
+  (y, pull(seed))
+}
+"""
+
+LAYER_NORM = """
+import nn { Affine, layer_norm }
+
+fn value(scale: f64[m], shift: f64[m], x: f64[n, m]) -> f64[n, m] = layer_norm(Affine(scale, shift), x)
+
+fn gradient(
+  scale: f64[m], shift: f64[m], x: f64[n, m], seed: f64[n, m]
+) -> (f64[n, m], (f64[m], f64[m], f64[n, m])) {
+  let (y, pull) = vjp(value, scale, shift, x)
+  (y, pull(seed))
+}
+"""
+
+LOG_SUM_EXP = """
+fn value(x: f64[n, m]) -> f64 = sum([log(sum([exp(x[i, j] - max(x[i])) for j])) + max(x[i]) for i in 0..n])
+fn gradient(x: f64[n, m]) -> f64[n, m] = grad(value)(x)
+"""
+
+ENGINE = Engine(Host())
+
+
+@cache
+def optimised(text: str, entry: str = "gradient") -> Program:
+    made = lowered(text, entry)
+    return optimise(made.program, [made.entry.name], verify=True)
+
+
+def name(p: Program) -> str:
+    (found,) = [f for f in p.functions if f.endswith("entry")] or list(p.functions)
+    return found
+
+
+def nests(p: Program) -> list[Loop]:
+    """The outermost loops of the entry, without those that only fill an array."""
+    stmts = schedule(p, Lanes(512)).functions[name(p)].body.stmts
+    return [s for s in stmts if isinstance(s, Loop) and any(isinstance(inner, Loop) for inner in s.stmts)]
+
+
+def matrices(p: Program) -> list[str]:
+    """The arrays of more than one axis for which there is memory, results aside."""
+    text = print_program(schedule(p, Lanes(512)))
+    return re.findall(r"allocate \w+\[[^\]]*,[^\]]*\]", text)
+
+
+@pytest.mark.parametrize("text", [SOFTMAX, LAYER_NORM, LOG_SUM_EXP])
+def test_a_value_by_rows_and_its_derivative_are_one_pass_over_memory_each(text: str) -> None:
+    for entry in ("value", "gradient"):
+        p = optimised(text, entry)
+        assert len(nests(p)) == 1, print_program(schedule(p, Lanes(512)))
+        assert not matrices(p), matrices(p)
+
+
+def inner_loops(stmts: tuple[Stmt, ...]) -> int:
+    return sum(isinstance(s, Loop) for s in walk_loops(stmts))
+
+
+def test_a_row_of_softmax_and_its_derivative_is_read_four_times_while_it_is_near() -> None:
+    (nest,) = nests(optimised(SOFTMAX))
+    assert inner_loops(nest.stmts) == 4
+
+
+@pytest.mark.parametrize("text", [SOFTMAX, LAYER_NORM, LOG_SUM_EXP])
+def test_rows_are_done_in_pieces_at_once(text: str) -> None:
+    pieces = print_program(schedule(optimised(text), Lanes(512), 1_000_000)).splitlines()
+    rows = [line for line in pieces if line.startswith("  parallel") and " by length" in line]
+    assert rows and not any(line.startswith("      ") and "parallel" in line for line in pieces)
+
+
+def test_sums_of_columns_take_the_rows_as_they_come_without_an_array_between() -> None:
+    p = optimised(LAYER_NORM)
+    text = print_program(schedule(p, Lanes(512)))
+    assert len(re.findall(r"allocate", text)) == 1  # a row of the cotangent
+    assert len(re.findall(r"sum= t", text)) >= 4
+
+
+@pytest.mark.parametrize("text", [SOFTMAX, LAYER_NORM, LOG_SUM_EXP])
+@pytest.mark.parametrize("shape", [(3, 5), (1, 1), (0, 3), (2, 33)])
+def test_compiled_code_by_rows_gives_what_the_interpreter_gives(text: str, shape: tuple[int, int]) -> None:
+    p = optimised(text)
+    rng = np.random.default_rng(1)
+    _, m = shape
+    args: list[object] = []
+    for param in p.functions[name(p)].params:
+        if isinstance(param.type, Array):
+            args.append(rng.normal(size=shape if len(param.type.shape) == 2 else (m,)))
+        else:
+            args.append(None)
+    order = [v for f in p.functions[name(p)].params if isinstance(f.type, Array) and len(f.type.shape) == 2
+             for s in f.type.shape for v in s.atoms()][:2]  # fmt: skip
+    of = dict(zip(order, shape, strict=True))
+    args = [of[q] if a is None else a for q, a in zip(p.functions[name(p)].params, args, strict=True)]
+    assert_same(ENGINE.compile(p, [name(p)]).run(name(p), args), run(p, args, name(p)), exact=False)
+
+
+CHAIN = """
+fn f(n.0: i64, m.1: i64, x.2: f64[n.0, m.1], y.3: f64[n.0]) -> (out.4: f64[n.0, m.1], total.5: f64) {
+  top.6: f64[n.0] = comp i.7 in 0..n.0, j.8 in 0..m.1 {
+    t.9: f64 = read x.2[i.7, j.8]
+    yield t.9
+  } to keep [n.0] [i.7] max
+  half.10: f64[n.0] = comp i.11 in 0..n.0 {
+    t.12: f64 = read top.6[i.11]
+    u.13: f64 = read y.3[i.11]
+    v.14: f64 = mul(t.12, u.13)
+    yield v.14
+  } to keep [n.0] [i.11] set
+  e.15: f64[n.0, m.1], s.16: f64 = comp i.17 in 0..n.0, j.18 in 0..m.1 {
+    t.19: f64 = read x.2[i.17, j.18]
+    u.20: f64 = read half.10[i.17]
+    v.21: f64 = sub(t.19, u.20)
+    yield v.21, v.21
+  } to keep [n.0, m.1] [i.17, j.18] set, keep [] [] sum
+  yield e.15, s.16
+}
+"""
+
+
+def test_a_scalar_of_a_row_is_no_array_and_costs_nothing_more() -> None:
+    before = program(CHAIN)
+    after = rows(before)
+    verify(after)
+    outer = [let.op for let in after.functions["f"].body.lets]
+    assert len(outer) == 1 and count(after, Comp) == 3, print_ir(after)
+    verify(ownership(after), ownership=True)
+    args = [3, 4, np.arange(12.0).reshape(3, 4), np.ones(3)]
+    assert_same(run(before, args), run(after, args))
+    assert cost(after, args) < cost(before, args)
+    assert print_ir(read_program(print_ir(after))) == print_ir(after)
+
+
+STEPS = """
+fn f(n.0: i64, x.1: f64[n.0, n.0]) -> (r.2: f64[n.0, n.0]) {
+  c.3: f64[n.0] = comp i.4 in 0..n.0, j.5 in 0..n.0 {
+    t.6: f64 = read x.1[i.4, j.5]
+    yield t.6
+  } to keep [n.0] [j.5] sum
+  r.7: f64[n.0, n.0] = comp i.8 in 0..n.0, j.9 in 0..n.0 {
+    t.10: f64 = read x.1[i.8, j.9]
+    u.11: f64 = read c.3[WHICH]
+    v.12: f64 = mul(t.10, u.11)
+    yield v.12
+  } to keep [n.0, n.0] [i.8, j.9] set
+  yield r.7
+}
+"""
+
+
+@pytest.mark.parametrize("which", ["i.8", "j.9"])
+def test_what_needs_all_rows_waits_for_them(which: str) -> None:
+    before = program(STEPS.replace("WHICH", which))
+    after = rows(before)
+    assert count(after, Comp) == 2
+    assert_same(run(before, [3, np.arange(9.0).reshape(3, 3)]), run(after, [3, np.arange(9.0).reshape(3, 3)]))
+
+
+def test_the_length_of_a_row_may_depend_on_where_it_is() -> None:
+    before = program(
+        CHAIN.replace("j.8 in 0..m.1", "j.8 in 0..i.7 + 1").replace("j.18 in 0..m.1", "j.18 in 0..i.17 + 1")
+    )
+    after = rows(before)
+    verify(after)
+    assert count(after, Comp) == 3
+    args = [3, 4, np.arange(12.0).reshape(3, 4), np.ones(3)]
+    assert_same(run(before, args), run(after, args))
+    assert_same(ENGINE.compile(ownership(after), ["f"]).run("f", args), run(before, args))
+
+
+def test_an_array_read_at_another_row_stays_whole() -> None:
+    text = """
+fn f(n.0: i64, m.1: i64, x.2: f64[n.0, m.1]) -> (r.3: f64[n.0, m.1]) {
+  y.4: f64[n.0, m.1] = comp i.5 in 0..n.0, j.6 in 0..m.1 {
+    t.7: f64 = read x.2[i.5, j.6]
+    u.8: f64 = exp(t.7)
+    yield u.8
+  } to keep [n.0, m.1] [i.5, j.6] set
+  r.9: f64[n.0, m.1] = comp i.10 in 0..n.0, j.11 in 0..m.1 {
+    t.12: f64 = read y.4[n.0 - i.10 - 1, j.11]
+    u.13: f64 = read x.2[i.10, j.11]
+    v.14: f64 = add(t.12, u.13)
+    yield v.14
+  } to keep [n.0, m.1] [i.10, j.11] set
+  yield r.9
+}
+"""
+    before = program(text)
+    after = rows(before)
+    assert count(after, Comp) == 2
+    args = [3, 2, np.arange(6.0).reshape(3, 2)]
+    assert_same(run(before, args), run(after, args))
+    assert Interpreter(after).run("f", args)[0].shape == (3, 2)

@@ -1,0 +1,159 @@
+"""Compiled functions that are kept between processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+PROGRAM = """
+import random
+struct Point { x: f64, y: f64[3] }
+enum Shape { Circle(f64), Square(side: f64) }
+
+fn grow(p: Point, k: f64) -> Point = Point(k * p.x, p.y + k)
+fn area(s: Shape) -> f64 = match s { Circle(r) => 3.0 * r * r, Square(a) => a * a }
+fn loss(w: f64[n], x: f64[m, n]) -> f64 = sum(tanh(x @ w) ** 2)
+fn squares(x) = x * x
+fn pick(x: f64[n], i: i64) -> f64 = x[i]
+fn noise(n: size) -> f64[n] ! random = [random.normal() for _ < n]
+fn say(x: f64) -> str = "x = {x:.2f}"
+fn shifted(x: f64, k: f64 = 2.0) -> f64 = x + k
+"""
+
+USES = """
+import numpy as np, dlang, sys
+m = dlang.load("program.dl")
+x = np.arange(6.0).reshape(2, 3) / 10
+p = m.grow(m.Point(1.0, np.ones(3)), 2.0)
+print(p.x, p.y, type(p) is m.Point, m.area(m.Square(3.0)), m.area(m.Circle(1.0)))
+print(m.loss(np.ones(3), x), dlang.grad(m.loss)(np.ones(3), x), dlang.hessian(m.loss)(np.ones(3), x)[0])
+print(dlang.jvp(m.loss, (np.ones(3), x), (np.ones(3), x)), m.squares(x), m.squares(3), m.shifted(1.0))
+print(m.noise(3, seed=5), m.say(1.5))
+try:
+    m.pick(np.ones(3), 7)
+except dlang.DlangError as e:
+    print(e)
+"""
+STATE = """
+print(dlang.compilations(), *[x for x in ("lark", "dlang.ad.expand", "dlang.typecheck.calls") if x in sys.modules],
+      file=sys.stderr)
+"""
+
+
+NEEDED_BY_A_CALL = {
+    *("dlang.codegen.node_layout", "dlang.codegen.llvm"),
+    *(f"dlang.codegen.llvm.{x}" for x in ("capi", "collector", "jit", "objects", "pieces", "pool", "sites", "support",
+                                          "symbols", "waiting")),
+    *("dlang.grammar.parts", "dlang.ir.errors", "dlang.ir.node", "dlang.ir.rounding", "dlang.ir.terms"),
+    *("dlang.specialize.structs", "dlang.specialize.types"),
+    *(f"dlang.typecheck.{x}" for x in ("cache", "calling", "core", "fingerprint", "limits", "modules", "printing",
+                                       "program", "refinements", "scope", "state", "stored", "terms", "types")),
+}  # fmt: skip
+"""What there is of the compiler where nothing is compiled: what it keeps, and what the kept is made of."""
+
+
+def run(folder: Path, program: str, **environment: str) -> tuple[str, str]:
+    """What a process prints, and what it says about itself."""
+    known = {k: v for k, v in os.environ.items() if not k.startswith("DLANG")}
+    path = {"PYTHONPATH": str(ROOT), "DLANG_CACHE": str(folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", program + STATE], cwd=folder, env={**known, **path, **environment},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr.strip()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "program.dl").write_text(PROGRAM)
+    return tmp_path
+
+
+def kept(folder: Path, kind: str) -> int:
+    return sum(p.name.startswith(kind) for p in (folder / "cache").iterdir())
+
+
+def test_a_second_process_gives_the_same_and_compiles_nothing(folder: Path) -> None:
+    first, state = run(folder, USES)
+    assert state == "12 lark dlang.ad.expand dlang.typecheck.calls"
+    assert kept(folder, "function") == 12
+    second, state = run(folder, USES)
+    assert second == first and "out of range" in second
+    # two of the functions have no types of their own, so the checker finds them at those of the arguments
+    assert state == "12 dlang.typecheck.calls"
+    assert kept(folder, "function") == 12
+
+
+def test_loading_a_module_again_needs_neither_parser_nor_checker_nor_llvm(folder: Path) -> None:
+    program = "import sys, dlang\nm = dlang.load('program.dl')\n"
+    more = "print([x for x in ('lark', 'llvmlite', 'dlang.grammar.syntax', 'dlang.ad') if x in sys.modules])\n"
+    run(folder, program)
+    assert run(folder, program + more) == ("[]\n", "0")
+
+
+def test_a_call_of_what_was_compiled_earlier_loads_no_compiler(folder: Path) -> None:
+    program = "import sys, dlang, numpy as np\nm = dlang.load('program.dl')\nm.loss(np.ones(3), np.ones((2, 3)))\n"
+    more = """
+made = ("dlang.ad", "dlang.codegen", "dlang.grammar", "dlang.ir", "dlang.optimize", "dlang.specialize",
+        "dlang.typecheck")
+needless = ("lark", "numpy.ma", "csv", "ctypes.util", "subprocess")
+print(*sorted(x for x in sys.modules if x.startswith(made) and x.count(".") > 1))
+print(*[x for x in needless if x in sys.modules])
+"""
+    run(folder, program)
+    found, state = run(folder, program + more)
+    assert state == "1"
+    loaded, needless = found.split("\n")[:2]
+    assert set(loaded.split()) == NEEDED_BY_A_CALL and needless == ""
+
+
+def test_an_edit_of_an_imported_module_is_seen(folder: Path) -> None:
+    (folder / "base.dl").write_text("fn scale(x: f64) -> f64 = 2.0 * x\n")
+    (folder / "program.dl").write_text("import base\nfn f(x: f64) -> f64 = base.scale(x)\n")
+    program = "import dlang, sys\nprint(dlang.load('program.dl').f(1.0))\n"
+    assert [run(folder, program)[0] for _ in range(2)] == ["2.0\n", "2.0\n"]
+    (folder / "base.dl").write_text("fn scale(x: f64) -> f64 = 3.0 * x\n")
+    assert run(folder, program)[0] == "3.0\n"
+
+
+def test_functions_of_python_are_looked_for_again(folder: Path) -> None:
+    (folder / "helper.py").write_text("def half(x):\n    return x / 2\n")
+    (folder / "program.dl").write_text(
+        'extern "python:helper.half" fn half(x: f64) -> f64\nfn f(x: f64) -> f64 = half(x)\n'
+    )
+    program = "import dlang, sys\nprint(dlang.load('program.dl').f(1.0))\n"
+    assert [run(folder, program)[0] for _ in range(2)] == ["0.5\n", "0.5\n"]
+    assert kept(folder, "function") == 1
+    (folder / "helper.py").write_text("def half(x):\n    return x / 4\n")
+    assert run(folder, program) == ("0.25\n", "1")
+
+
+def test_what_calls_a_function_without_a_name_is_not_kept(folder: Path) -> None:
+    (folder / "program.dl").write_text("fn f(g: (f64) -> f64, x: f64) -> f64 = g(x)\n")
+    program = "import dlang, sys\nprint(dlang.load('program.dl').f(lambda x: x + K, 1.0))\n"
+    assert run(folder, program.replace("K", "1"))[0] == "2.0\n"
+    assert run(folder, program.replace("K", "2"))[0] == "3.0\n"
+    assert kept(folder, "function") == 0
+
+
+def test_a_damaged_entry_is_compiled_again(folder: Path) -> None:
+    program = "import dlang, sys\nprint(dlang.load('program.dl').shifted(1.0))\n"
+    run(folder, program)
+    for file in (folder / "cache").iterdir():
+        data = file.read_bytes()
+        file.write_bytes(data[: len(data) // 2])
+    assert run(folder, program) == ("3.0\n", "1 lark dlang.ad.expand dlang.typecheck.calls")
+    assert run(folder, program) == ("3.0\n", "1")
+
+
+def test_nothing_is_kept_where_nothing_is_allowed(folder: Path) -> None:
+    program = "import dlang, sys\nprint(dlang.load('program.dl').area)\n"
+    run(folder, program, DLANG_CACHE_SIZE="0")
+    assert not (folder / "cache").exists()

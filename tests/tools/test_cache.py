@@ -1,0 +1,43 @@
+"""`dlc cache`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dlang.cache.store import Store, digest
+from dlang.tools.cache import size
+from dlang.tools.dlc import main
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("DLANG_CACHE", str(tmp_path))
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "2M")
+    store = Store(tmp_path)
+    store.put("object", digest("a"), b"x" * 2000)
+    store.put("module", digest("a"), b"x" * 500)
+    return store
+
+
+def test_info_says_what_there_is_of_each_kind(own_cache: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache"]) == 0
+    assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
+        str(own_cache.directory),
+        "checked modules 1 524 B",
+        "machine code 1 2.0 KiB",
+        "all 2 2.5 KiB of 2.0 MiB allowed",
+    ]
+
+
+def test_path_and_clear(own_cache: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "path"]) == 0 and main(["cache", "clear"]) == 0 and main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        str(own_cache.directory), "removed 2 entries", "removed 0 entries",
+    ]  # fmt: skip
+    assert not list(own_cache.entries())
+
+
+def test_sizes_are_for_people() -> None:
+    assert [size(n) for n in (0, 1023, 1536, 5 << 20, 3 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3.0 GiB"]
