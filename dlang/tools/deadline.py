@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from types import FrameType
 
 
+AGAIN = 0.1  # seconds
+
+
 class TooLong(Exception):
     """The time that there was is over."""
 
@@ -24,7 +27,8 @@ def within(seconds: float) -> Iterator[None]:
         raise TooLong
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+    # Again and again, because an exception is lost where Python runs a callback that may not raise.
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01), AGAIN)
     try:
         yield
     finally:
