@@ -50,7 +50,7 @@ def main() -> None:
         answer(missing=str(e))
         return
     first, peak, results = {}, {}, {}
-    value = next(iter(prepared))
+    value = next(iter(prepared), None)  # a tool may have no program for this size
     for name, call in prepared.items():
         if options.call not in (None, name):
             continue
