@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-
 AGAIN = 0.1  # seconds
 
 
