@@ -128,6 +128,8 @@ fn main(m: i64) -> f64 = sum(row(i) for i < m)
         with dlang.memory_use() as both:
             while time.monotonic() < until and not pool.held:
                 run(entry.name, [64])
+        held = pool.held
     finally:
         pool.close()
-    assert alone.arrays < both.arrays <= 2 * alone.arrays
+    # A helper that is quick may do all of a loop, so what the caller holds is no lower bound.
+    assert 0 < held <= both.arrays <= 2 * alone.arrays
