@@ -29,8 +29,9 @@ from benchmarks.tools import TOOLS, disagreement, has
 from benchmarks.workers import Worker, all_cores, cpu_model, idle_core, ratio, run_in_turn, start
 
 NAMES = (
-    "elementwise", "logistic", "pairwise", "black_scholes", "softmax", "layer_norm", "digits_step", "mlp", "lstm",
-    "lenet", "trees", "gmm", "bundle", "diagonal_lstm", "rosenbrock", "one_line", "products", "cholesky",
+    "elementwise", "logistic", "pairwise", "black_scholes", "softmax", "layer_norm", "attention", "digits_step",
+    "mlp", "lstm", "lenet", "convolutions", "trees", "gmm", "bundle", "diagonal_lstm", "rosenbrock", "one_line",
+    "products", "cholesky", "factorisations",
 )  # fmt: skip
 
 PARTS = {"one": "one core", "all": "all cores", "compile": "first calls", "busy": "beside another process"}

@@ -75,7 +75,7 @@ def stages(case: Case, round: int) -> dict[str, float]:
         )
         nests = schedule(reachable(program, [entry.name]), Lanes(objects.vector_bits()), GRAIN)
         mark("loops")
-        text = modules.emit(nests, [entry.name])
+        text = modules.emit(nests, [entry.name], fuses=objects.has_fma())
         mark("text")
     code = bytes(objects.machine().emit_object(objects.prepared(text.llvm)))
     mark("LLVM")

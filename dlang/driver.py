@@ -21,6 +21,8 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
 if TYPE_CHECKING:
     from dlang.ir import anf
     from dlang.optimize.pipeline import Witness
+    from dlang.reuse import Place
+    from dlang.runtime.engine import CompiledProgram
     from dlang.runtime.errors import RunError
     from dlang.runtime.faces import Face
     from dlang.runtime.host import Host
@@ -189,13 +191,18 @@ def ready(
     kept = place.find() if place is not None else None
     if kept is not None:
         compiled, face, python = kept
-        return engine.load(compiled, python), face
+        return _shelved(engine.load(compiled, python), place), face
     program, (entry,) = lower([request], structs=classes)
     refuse(entry.face)
     compiled = engine.build(program, [entry.name])
     if place is not None:
         place.keep(compiled, entry.face, program.python)
-    return engine.load(compiled, program.python), entry.face
+    return _shelved(engine.load(compiled, program.python), place), entry.face
+
+
+def _shelved(program: CompiledProgram, place: Place | None) -> CompiledProgram:
+    program.shelf = place
+    return program
 
 
 def call(

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object  # what it has beside these methods takes longer to import than a program to run
 
 
 class DlangLoader(Loader):
@@ -24,13 +29,16 @@ class DlangLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        from dlang.driver import read_source
-        from dlang.python.module import populate
+        from dlang.collection import no_collection
+
+        with no_collection():  # making classes makes many objects, all of which stay
+            from dlang.driver import read_source
+            from dlang.python.module import populate
 
         populate(module, read_source(self.path), "cpu")
 
 
-class DlangFinder(MetaPathFinder):
+class DlangFinder:
     """Finds `.dl` files on `sys.path`, or on the path of a package."""
 
     def find_spec(

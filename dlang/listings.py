@@ -52,7 +52,7 @@ def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
     from dlang.runtime.build import reachable
 
     nests = schedule(reachable(program, entries), Lanes(objects.vector_bits()), GRAIN)
-    return print_program(nests) if stage == "loops" else modules.emit(nests, entries).llvm
+    return print_program(nests) if stage == "loops" else modules.emit(nests, entries, fuses=objects.has_fma()).llvm
 
 
 def open_variable(decl: core.FnDecl) -> str | None:

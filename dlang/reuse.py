@@ -20,8 +20,8 @@ from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import digest
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bindings, bound_key
-from dlang.typecheck.core import FnDecl
 from dlang.typecheck.fingerprint import Unnamed, fingerprint
+from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked
 from dlang.typecheck.types import DataDecl
 
@@ -70,6 +70,23 @@ class Place:
         if is_unchanged():
             self.checked.program.cache.stored.store.put(KIND, self.key, record)
 
+    def get(self, kind: str) -> Any | None:
+        """What was kept beside the function; None if nothing was."""
+        record = self.checked.program.cache.stored.store.get(kind, self.key)
+        try:
+            return None if record is None else load(record, self._class)[0]
+        except Unkept:
+            return None
+
+    def put(self, kind: str, value: Any) -> None:
+        """Keeps something beside the function; what has no form in a record is not kept."""
+        try:
+            record, _ = dump(value, _name_of_class)
+        except Unkept:
+            return
+        if is_unchanged():
+            self.checked.program.cache.stored.store.put(kind, self.key, record)
+
     def _class(self, place: Elsewhere) -> type:
         for decl in _datatypes(self.checked):
             if f"{decl.module} {decl.name}" == place.record:
@@ -86,7 +103,7 @@ def place_of(checked: Checked, decl: FnDecl, bindings: Bindings, classes: Struct
     """
     from dlang.codegen.llvm.objects import processor
 
-    record = checked.program.cache.stored.keys.get(checked.table)
+    record = checked.program.cache.stored.names.get(checked.table)
     if record is None:
         return None
     bound = [None if v not in bindings else bound_key(bindings[v], lambda _: None) for v in decl.variables]

@@ -48,11 +48,13 @@ print(dlang.compilations(), *[x for x in ("lark", "dlang.ad.expand", "dlang.type
 
 NEEDED_BY_A_CALL = {
     *("dlang.codegen.node_layout", "dlang.codegen.llvm"),
-    *(f"dlang.codegen.llvm.{x}" for x in ("capi", "collector", "jit", "objects", "pieces", "pool", "sites", "support",
-                                          "symbols", "waiting")),
+    *(f"dlang.codegen.llvm.{x}" for x in (
+        "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels", "pieces",
+        "pool", "sites", "support", "symbols", "waiting",
+    )),
     *("dlang.grammar.parts", "dlang.ir.errors", "dlang.ir.node", "dlang.ir.rounding", "dlang.ir.terms"),
     *("dlang.specialize.structs", "dlang.specialize.types"),
-    *(f"dlang.typecheck.{x}" for x in ("cache", "calling", "core", "fingerprint", "limits", "modules", "printing",
+    *(f"dlang.typecheck.{x}" for x in ("cache", "fingerprint", "headers", "limits", "modules", "printing",
                                        "program", "refinements", "scope", "state", "stored", "terms", "types")),
 }  # fmt: skip
 """What there is of the compiler where nothing is compiled: what it keeps, and what the kept is made of."""
@@ -103,7 +105,7 @@ def test_a_call_of_what_was_compiled_earlier_loads_no_compiler(folder: Path) -> 
     more = """
 made = ("dlang.ad", "dlang.codegen", "dlang.grammar", "dlang.ir", "dlang.optimize", "dlang.specialize",
         "dlang.typecheck")
-needless = ("lark", "numpy.ma", "csv", "ctypes.util", "subprocess")
+needless = ("lark", "llvmlite", "numpy.ma", "csv", "ctypes.util", "subprocess", "tempfile", "hashlib", "sysconfig")
 print(*sorted(x for x in sys.modules if x.startswith(made) and x.count(".") > 1))
 print(*[x for x in needless if x in sys.modules])
 """
@@ -157,3 +159,44 @@ def test_nothing_is_kept_where_nothing_is_allowed(folder: Path) -> None:
     program = "import dlang, sys\nprint(dlang.load('program.dl').area)\n"
     run(folder, program, DLANG_CACHE_SIZE="0")
     assert not (folder / "cache").exists()
+
+
+def test_importing_and_calling_what_is_kept_loads_neither_lark_nor_llvm(folder: Path) -> None:
+    use = "import sys, numpy as np, dlang.importer\nsys.path.insert(0, '.')\nimport program\n"
+    calls = "".join(["program.loss(np.ones(3), np.ones((2, 3)))\n"] * 3)  # the third goes to compiled code at once
+    show = (
+        "print([x for x in ('lark', 'llvmlite', 'dlang.typecheck.core', 'dlang.codegen.loops') if x in sys.modules])\n"
+    )
+    run(folder, use + calls)
+    assert kept(folder, "caller") == 1
+    assert run(folder, use + calls + show) == ("[]\n", "1")
+
+
+def test_another_linker_gives_the_same(folder: Path) -> None:
+    program = "import sys, dlang, numpy as np\nm = dlang.load('program.dl')\n"
+    program += "print(m.loss(np.linspace(0.1, 0.7, 3), np.linspace(1.0, 2.0, 6).reshape(2, 3)).hex())\n"
+    first, _ = run(folder, program)
+    assert run(folder, program, DLANG_PORTABLE="1")[0] == run(folder, program)[0] == first
+
+
+def test_a_body_is_read_when_something_is_compiled_of_it(folder: Path) -> None:
+    program = "import sys, dlang\nm = dlang.load('program.dl')\n"
+    run(folder, program)
+    program += "before = 'dlang.typecheck.core' in sys.modules\nprint(m.area(m.Square(2.0)))\n"
+    program += "print(before, *[x in sys.modules for x in ('dlang.typecheck.core', 'dlang.typecheck.checking')])\n"
+    assert run(folder, program)[0] == "4.0\nFalse True False\n"
+
+
+@pytest.mark.parametrize("kind", ["function", "module", "caller", "object"])
+def test_what_is_damaged_is_made_anew(folder: Path, kind: str) -> None:
+    program = "import sys, dlang, numpy as np\nm = dlang.load('program.dl')\n"
+    program += "for _ in range(3): x = m.loss(np.ones(3), np.ones((2, 3)))\nprint(x)\n"
+    first, _ = run(folder, program)
+    for k, path in enumerate(sorted((folder / "cache").glob(f"{kind}-*"))):
+        data = bytearray(path.read_bytes())
+        if k % 2:
+            del data[len(data) // 2 :]
+        else:
+            data[len(data) // 2] ^= 16
+        path.write_bytes(data)
+    assert run(folder, program)[0] == first

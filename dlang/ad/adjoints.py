@@ -13,8 +13,9 @@ from dlang.ad.halves import Walked, split
 from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ad.reverse import pull_block
 from dlang.ad.savings import Savings, savings
-from dlang.ad.scope import Scope, pruned_block
+from dlang.ad.scope import Scope
 from dlang.ad.signatures import Cotangents, Fused, Halves, Key
+from dlang.ad.slices import pruned_block
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
     Array,
@@ -212,5 +213,7 @@ class Adjoints:
         block = Block(tuple(backward), tuple(found))
         if self.saw is not None:
             label = source.label or source.name
-            self.saw(savings(label, params, forward, pruned_block(block), self.datatypes))
-        return Walked(params, outs, forward, body.results, block, tuple(more), self._bars(key, params), cotangents)
+            self.saw(savings(label, params, forward, pruned_block(block), self.datatypes, scope.again))
+        return Walked(
+            params, outs, forward, body.results, block, tuple(more), self._bars(key, params), cotangents, scope.again
+        )

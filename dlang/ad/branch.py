@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, numeric, pruned_block, with_cheap, with_sizes
+from dlang.ad.recompute import recomputed
+from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, numeric
+from dlang.ad.slices import pruned_block, taken
 from dlang.ir.anf import Array, Atom, Block, If, Let, Scalar, Var
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, bound_vars, free_vars, refresh
@@ -49,7 +51,7 @@ def pull_if(let: Let, op: If, scope: Scope) -> list[Let]:
         # A contribution to an array outside is one more result, 0 from the other arm.
         more = tuple(c.g if s is a.sink else dummy(b, c.g.type) for s, c in wanted)
         blocks.append(pruned_block(Block(tuple(a.lets), (*a.bars, *more))))
-    forward, saved, (then, otherwise) = _save(b, let, op, arms, blocks)
+    forward, saved, (then, otherwise) = _save(scope, let, op, arms, blocks)
     bars = b.emit(If(op.condition, then, otherwise))
     for v, bar in zip(outer, bars, strict=False):
         scope.add(v, bar)
@@ -77,9 +79,11 @@ def _arm(
 
 
 def _save(
-    b: Builder, let: Let, op: If, arms: Sequence[_Arm], blocks: Sequence[Block]
+    scope: Scope, let: Let, op: If, arms: Sequence[_Arm], blocks: Sequence[Block]
 ) -> tuple[If, list[Var], tuple[Block, Block]]:
     """The branch with what its adjoint needs as further results, the variables of these, and the adjoint's arms."""
+    b = scope.b
+    in_memory = scope.sink is None or scope.sink.private  # at a point of a comprehension it stays in a register
     saved: list[list[Var]] = []
     sizes: list[dict[Var, int]] = []  # scalars that an arm returns already, and their positions among its results
     outside: list[Var] = []
@@ -95,9 +99,9 @@ def _save(
         sizes.append(positions)
         returned = {r: let.vars[k] for r, k in positions.items()}
         bound = inside - returned.keys()
-        block = with_cheap(block, a.forward, bound)
+        block = recomputed(block, a.forward, bound, scope.again, let.span, in_memory=in_memory)
         renaming = Renaming(returned, fresh=True)
-        mine = with_sizes([v for v in free_vars(block) if v in bound], bound)
+        mine, block = taken(block, bound)
         for v in mine:
             outside.append(renaming.bind(v))
         saved.append(mine)

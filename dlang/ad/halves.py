@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dlang.ad.scope import defined_sizes, pruned_block, with_cheap
+from dlang.ad.recompute import Again, recomputed
 from dlang.ad.signatures import Cotangents, Halves
+from dlang.ad.slices import defined_sizes, pruned_block
 from dlang.ir.anf import (
     Array,
     Atom,
@@ -32,6 +33,7 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, bound_vars, free_vars, type_vars
+from dlang.ir.types import I64
 
 MOST_VARIANTS = 8
 MOST_SHARED = 30  # lets of a backward half that stand in the arm of every variant
@@ -49,6 +51,7 @@ class Walked:
     more: tuple[Var, ...]  # parameters for sizes, cotangents, cotangents to add to
     bars: tuple[Var, ...]  # formal, of the parameters
     cotangents: Cotangents
+    again: list[Again]
 
 
 def split(
@@ -125,7 +128,9 @@ class _Split:
         passed = {self.w.params[k] for k in self.halves.params}
         bound = {v for let in lets for v in let.vars}
         sizes = defined_sizes(lets)
-        block = with_cheap(block, lets, bound)
+        given = {p for p in self.w.params if p.type != I64}
+        wanting = bound | (given - passed)
+        block = recomputed(block, lets, wanting, self.w.again, self.source.span, in_memory=not self.local)
         again = [Let((v,), SizeOf(sizes[v])) for v in free_vars(block) if v in sizes]
         block = Block((*again, *block.lets), block.results)
         outside = (bound | set(self.w.params)) - passed

@@ -20,7 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dlang.ad.scope import AGAIN, Contribution, Scope, Unplaceable, pruned
+from dlang.ad.recompute import SIMPLE
+from dlang.ad.scope import Contribution, Scope, Unplaceable
+from dlang.ad.slices import pruned
 from dlang.ir.affine import (
     Box,
     Change,
@@ -286,7 +288,7 @@ def _summed(p: _Placement, over: set[Var], g: Atom) -> tuple[Change, Sequence[Le
 
 def _dear(lets: Sequence[Let]) -> bool:
     """Whether code takes so long that it is better to store and read sums of what it gives."""
-    weights = [1 if let.op.name in AGAIN else 4 for let in lets if isinstance(let.op, Prim) and let.op.name != "guard"]
+    weights = [1 if let.op.name in SIMPLE else 4 for let in lets if isinstance(let.op, Prim) and let.op.name != "guard"]
     return sum(weights) > DEAR
 
 

@@ -31,7 +31,7 @@ def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom,
 
     None if the derivative is zero everywhere.
     """
-    text = PRIMITIVES[primitive].derivative[position]
+    text = _texts(primitive, args)[position]
     if text is None or dtype_of(args[position]) not in FLOATS:
         return None
     names: dict[str, Atom] = {"r": result, "g": g, **dict(zip("xyz", args, strict=False))}
@@ -40,7 +40,7 @@ def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom,
 
 def tangent(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, dots: Sequence[Atom | None]) -> Atom | None:
     """The tangent of `result = primitive(args)` from those of the arguments; None is zero."""
-    texts = PRIMITIVES[primitive].derivative
+    texts = _texts(primitive, args)
     given = [(text, dot) for text, dot in zip(texts, dots, strict=True) if text is not None and dot is not None]
     if not given:
         return None
@@ -66,6 +66,14 @@ def tangent(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, dots
                 value = emit.atom(parsed)
                 total = value if total is None else scalar(b, "add", total, value)
     return total
+
+
+def _texts(primitive: str, args: Sequence[Atom]) -> tuple[str | None, ...]:
+    """What the table has; that of a reciprocal r = 1 / y is -r², no second quotient, and of the same range."""
+    texts = PRIMITIVES[primitive].derivative
+    if primitive == "div" and isinstance(args[0], Lit) and args[0].value == 1:
+        return texts[0], "-guard(g, r * r)"
+    return texts
 
 
 def _choice(e: ast.expr) -> tuple[ast.expr, bool] | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlang.ad.scope import defined_sizes
+from dlang.ad.recompute import Again, bytes_of, sum_of
+from dlang.ad.slices import defined_sizes
 from dlang.ad.trips import TRIP
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
-    Array,
     Atom,
     Block,
     Comp,
@@ -30,15 +30,11 @@ from dlang.ir.anf import (
     Update,
     Var,
     While,
-    is_handle,
     poly,
 )
 from dlang.ir.printer import written_sizes
 from dlang.ir.traverse import free_vars, walk
 from dlang.polynomials import Poly
-
-WIDTHS = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
-WIDTHS |= {"i8": 1, "u8": 1, "bool": 1, "str": 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,8 @@ class Saved:
 class Savings:
     """What the derivative of a function saves: in loops, and once. params: of the function, for the names of sizes.
 
-    again: what its backward pass makes anew where a loop was taken apart, at one time.
+    again: what its backward pass makes anew where a loop was taken apart, at one time. recomputed: what is not saved
+    because it is cheaper to compute it again.
     """
 
     label: str
@@ -65,6 +62,7 @@ class Savings:
     loops: tuple[Saved, ...]
     once: Size
     again: Size
+    recomputed: tuple[Again, ...]
 
 
 def savings(
@@ -73,6 +71,7 @@ def savings(
     forward: Sequence[Let],
     backward: Block,
     datatypes: Mapping[str, Datatype],
+    recomputed: Iterable[Again],
 ) -> Savings:
     """What the lets of a forward pass leave for a backward pass."""
     made = {v: let for let in forward for v in let.vars}
@@ -87,7 +86,7 @@ def savings(
         if isinstance(let.op, For | While) and _is_list(v.type, datatypes):
             assert isinstance(v.type, Scalar)
             fields = datatypes[v.type.dtype].variants[TRIP].fields
-            nodes.append(Saved(_sum(bytes_of(f.type) for f in fields), let.span))
+            nodes.append(Saved(sum_of(bytes_of(f.type) for f in fields), let.span))
         elif isinstance(let.op, For) and _is_tape(let, v, made):
             loops.setdefault(let.vars[0], []).append(bytes_of(v.type).substitute(sizes.get))
         else:
@@ -97,11 +96,12 @@ def savings(
         let = made[first]
         assert isinstance(let.op, For)
         trips = (let.op.high - let.op.low).substitute(sizes.get)
-        each, rest = _by_trip(_sum(parts), trips, let.span)
+        each, rest = _by_trip(sum_of(parts), trips, let.span)
         found.append(each)
         once = once + rest
-    again = _sum(bytes_of(let.vars[0].type) for let in walk(backward) if isinstance(let.op, Empty))
-    return Savings(label, tuple(params), (*found, *nodes), once, again)
+    again = sum_of(bytes_of(let.vars[0].type) for let in walk(backward) if isinstance(let.op, Empty))
+    less = [Again(a.bytes.substitute(sizes.get), a.operations.substitute(sizes.get), a.span) for a in recomputed]
+    return Savings(label, tuple(params), (*found, *nodes), once, again, tuple(less))
 
 
 def written(s: Savings) -> str:
@@ -117,29 +117,16 @@ def written(s: Savings) -> str:
             lines.append(f"#   {amount} in each of {size(each.trips)} trips of a loop{at}")
     if s.once.terms:
         lines.append(f"#   {size(s.once)} bytes outside of loops")
+    for less in s.recomputed:
+        at = f"  # {less.span!r}" if less.span is not None else ""
+        operations = f"{size(less.operations)} operations compute them again"
+        lines.append(f"#   not {size(less.bytes)} bytes more: {operations}{at}")
     if s.again.terms:
         lines.append(f"#   {size(s.again)} bytes at one time where a loop runs again")
     counted = [e.bytes * e.trips for e in s.loops if e.trips is not None]
     more = " and these nodes" if len(counted) < len(s.loops) else ""
-    lines.append(f"#   {size(_sum([s.once, *counted]))} bytes in all{more}")
+    lines.append(f"#   {size(sum_of([s.once, *counted]))} bytes in all{more}")
     return "\n".join(lines)
-
-
-def bytes_of(type: Type) -> Size:
-    """The memory of a value; a node is the word that refers to it."""
-    if isinstance(type, Token):
-        return Poly({})
-    out: Size = poly(8 if is_handle(type.dtype) else WIDTHS[type.dtype])
-    for size in type.shape if isinstance(type, Array) else ():
-        out = out * size
-    return out
-
-
-def _sum(sizes: Iterable[Size]) -> Size:
-    out: Size = Poly({})
-    for size in sizes:
-        out = out + size
-    return out
 
 
 def _by_trip(total: Size, trips: Size, span: Span | None) -> tuple[Saved, Size]:

@@ -7,10 +7,11 @@ are put in later where something else still holds one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ad.conversions import Conversions, retyped
+from dlang.ad.recompute import Again
 from dlang.ad.signatures import Derivatives
 from dlang.diagnostics import Span
 from dlang.ir.affine import Knowledge
@@ -18,30 +19,20 @@ from dlang.ir.anf import (
     FLOATS,
     Array,
     Atom,
-    Block,
-    Cast,
     Check,
     Let,
     Lit,
-    Prim,
     Read,
-    Reshape,
     Size,
-    SizeOf,
     Token,
     Type,
     Var,
-    View,
     is_handle,
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, free_vars, parts, type_vars
-from dlang.ir.types import I64, is_float
-
-# Primitives that are computed again in the backward pass if what they need is there.
-AGAIN = {"add", "sub", "mul", "neg", "abs", "select", "maximum", "minimum"}
-AGAIN |= {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"}
+from dlang.ir.traverse import Renaming
+from dlang.ir.types import is_float
 
 
 class Unplaceable(Exception):
@@ -82,6 +73,7 @@ class Scope:
     nodes: Conversions
     derivatives: Derivatives
     bars: dict[Var, list[Atom]] = field(default_factory=dict)
+    again: list[Again] = field(default_factory=list)  # what is computed again of all blocks so far
     sink: Sink | None = None
     segments: bool = False  # of a checkpointed function: its loops are taken apart
     parts: frozenset[Var] = frozenset()  # the indices of loops that are parts already
@@ -167,111 +159,6 @@ def dummy(b: Builder, type: Type) -> Atom:
 def numeric(type: Type) -> bool:
     """Whether it is of numbers, so that memory for it may hold anything before it is written."""
     return not isinstance(type, Token) and type.dtype != "str" and not is_handle(type.dtype)
-
-
-# ---- slices of blocks ------------------------------------------------------------------------------------------------
-def pruned(lets: Sequence[Let], atoms: Iterable[Atom], sizes: Iterable[Size] = ()) -> list[Let]:
-    """The lets that compute what is mentioned; all of them are pure."""
-    wanted = {a for a in atoms if isinstance(a, Var)} | {a for s in sizes for a in s.atoms()}
-    out = []
-    for let in reversed(lets):
-        if any(v in wanted for v in let.vars):
-            out.append(let)
-            wanted |= set(free_vars(let.op))
-            for v in let.vars:
-                wanted |= set(type_vars(v.type))
-    return out[::-1]
-
-
-def pruned_block(block: Block) -> Block:
-    """A pure block without the lets that its results do not need."""
-    return Block(tuple(pruned(block.lets, block.results)), block.results)
-
-
-def with_sizes(vars: Sequence[Var], bound: set[Var]) -> list[Var]:
-    """Variables, each after those of `bound` that its type mentions."""
-    out: dict[Var, None] = {}
-    for v in vars:
-        for size in type_vars(v.type):
-            if size in bound:
-                out[size] = None
-        out[v] = None
-    return list(out)
-
-
-def defined_sizes(lets: Sequence[Let]) -> dict[Var, Size]:
-    """The i64 variables that are polynomials of others: what the types of saved arrays are written in."""
-    found: dict[Var, Size] = {}
-
-    def of(atom: Atom) -> Size:
-        return poly(atom).substitute(found.get)
-
-    for let in lets:
-        match let.op:
-            case SizeOf(size):
-                found[let.vars[0]] = size.substitute(found.get)
-            case Prim("add", (x, y)) if let.vars[0].type == I64:
-                found[let.vars[0]] = of(x) + of(y)
-            case Prim("sub", (x, y)) if let.vars[0].type == I64:
-                found[let.vars[0]] = of(x) - of(y)
-            case Prim("mul", (x, y)) if let.vars[0].type == I64:
-                found[let.vars[0]] = of(x) * of(y)
-            case Prim("neg", (x,)) if let.vars[0].type == I64:
-                found[let.vars[0]] = -of(x)
-            case Check(subjects=subjects):
-                found.update((v, of(s)) for v, s in zip(let.vars, subjects, strict=True) if v.type == I64)
-            case _:
-                pass
-    return found
-
-
-def with_cheap(block: Block, lets: Sequence[Let], bound: set[Var]) -> Block:
-    """The block with those of `lets` in front that are better computed again than saved.
-
-    They are integer arithmetic, views and reads of arrays from outside, of operands that are outside or cheap
-    themselves, and one primitive of what is there anyhow, and of one read at most, as it takes two operations to save a
-    value. `bound` is what is not outside.
-    """
-    defined = {v: let for let in lets for v in let.vars if v in bound}
-    verdict: dict[Var, bool] = {}
-
-    def is_cheap(v: Var) -> bool:
-        if v not in defined:
-            return v not in bound
-        if v not in verdict:
-            verdict[v] = False
-            op = defined[v].op
-            whole = isinstance(op, Prim | Cast) and not any(is_float(a.type) for a in (v, *parts(op).atoms))
-            free = isinstance(op, SizeOf | Read | View | Reshape)
-            verdict[v] = (whole or free) and all(is_cheap(a) for a in free_vars(op))
-        return verdict[v]
-
-    used = set(free_vars(block))
-    wanted = {v for v in used if v in defined and is_cheap(v)}
-    there = used | set(_behind(wanted, defined))
-    for v, op in [(v, let.op) for let in lets for v in let.vars if v in used - wanted]:
-        if isinstance(op, Prim) and op.name in AGAIN and v.type != I64:  # the types of arrays mention saved sizes
-            lacking = [a for a in free_vars(op) if a in bound and a not in there]
-            behind = _behind(lacking, defined)
-            reads = [a for a in behind if a not in there and isinstance(defined[a].op, Read)]
-            if len(reads) <= 1 and all(a in defined and is_cheap(a) for a in lacking):
-                wanted.add(v)
-                verdict[v] = True
-                there.update(behind)
-    again = pruned([let for let in lets if all(verdict.get(v, False) for v in let.vars)], wanted)
-    return Block((*again, *block.lets), block.results)
-
-
-def _behind(vars: Iterable[Var], defined: dict[Var, Let]) -> list[Var]:
-    """Variables and those that they are computed from, as far as these are defined there."""
-    found: dict[Var, None] = {}
-    work = list(vars)
-    while work:
-        v = work.pop()
-        if v in defined and v not in found:
-            found[v] = None
-            work += free_vars(defined[v].op)
-    return list(found)
 
 
 def copied(active: set[Var], lets: Sequence[Let], renaming: Renaming) -> list[Let]:

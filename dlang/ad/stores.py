@@ -25,11 +25,10 @@ def stored(lets: Sequence[Let], var: Var, tape: Var, where: Where, used: Sequenc
     used: what else needs the values of the block.
     """
     if isinstance(var.type, Array):
-        uses = _uses(Block(tuple(lets), tuple(used)))
         made = next((k for k, let in enumerate(lets) if var in let.vars), None)
-        if made is not None and uses.get(var, 0) == 0:
-            found = _where_made(lets, made, var, tape, where, uses)
-            if found is not None:
+        if made is not None and isinstance(lets[made].op, Empty | For | If):
+            uses = _uses(Block(tuple(lets), tuple(used)))
+            if uses.get(var, 0) == 0 and (found := _where_made(lets, made, var, tape, where, uses)) is not None:
                 return found
     b = Builder({}, lets[-1].span if lets else None)
     with b.scope() as more:

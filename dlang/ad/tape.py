@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dlang.ad.scope import Scope, dummy, numeric, pruned_block, with_cheap, with_sizes
+from dlang.ad.recompute import recomputed
+from dlang.ad.scope import Scope, dummy, numeric
+from dlang.ad.slices import pruned_block, taken
 from dlang.ad.stores import Where, stored, written
 from dlang.ir.affine import span
 from dlang.ir.anf import (
@@ -32,7 +34,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, free_vars
+from dlang.ir.traverse import Renaming
 from dlang.ir.types import I64, array_type, dtype_of
 from dlang.polynomials import Poly
 
@@ -55,8 +57,9 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
     """The forward loop with its tapes, the backward body that reads them, and the index of the backward loop."""
     b = scope.b
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
-    body = with_cheap(body, forward, bound)
-    needed = with_sizes([v for v in free_vars(body) if v in bound], bound)
+    alone = scope.loop is None or op.index in scope.parts  # the tape of a loop in a loop is part of another
+    body = recomputed(body, forward, bound, scope.again, let.span, _alike(op) if alone else {})
+    needed, body = taken(body, bound)
     at = poly(op.index) - op.low
     state: list[Var] = list(op.params)
     init: list[Atom] = list(op.init)
@@ -69,7 +72,6 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
         totals = _totals(let, op, forward, ragged, scope) if ragged else {}
         offsets = {v: fresh(f"{v.name}_at", I64) for v in ragged}
 
-        alone = scope.loop is None or op.index in scope.parts  # the tape of a loop in a loop is part of another
         before_and_after = _handed_on(op, shapes) if alone else {}
         shared = dict(before_and_after.values())
 
@@ -117,6 +119,12 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
     copy = renaming.block(body)
     backward = pruned_block(Block((*start, *copy.lets), copy.results))
     return [*before, Let(vars, loop, let.span)], backward, j
+
+
+def _alike(op: For) -> dict[Var, Var]:
+    """The states of which one tape may hold the values before and after a trip."""
+    pairs = zip(op.params, op.body.results, strict=True)
+    return {p: after for p, after in pairs if isinstance(after, Var) and p.type == after.type}
 
 
 def _handed_on(op: For, shapes: Mapping[Var, tuple[Size, ...] | None]) -> dict[Var, tuple[Var, Atom]]:

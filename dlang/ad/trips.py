@@ -15,7 +15,9 @@ from dataclasses import replace
 from dlang.ad.activity import next_state
 from dlang.ad.conversions import retyped
 from dlang.ad.inlining import unused
-from dlang.ad.scope import Scope, Sink, Unplaceable, defined_sizes, pruned_block, with_cheap
+from dlang.ad.recompute import recomputed
+from dlang.ad.scope import Scope, Sink, Unplaceable
+from dlang.ad.slices import defined_sizes, pruned_block
 from dlang.ir.anf import (
     Array,
     Block,
@@ -107,7 +109,7 @@ def _save(
     if isinstance(op, For):
         bound.add(op.index)
     defined = defined_sizes(forward)
-    body = with_cheap(body, forward, bound)
+    body = recomputed(body, forward, bound, scope.again, let.span)
     again = [Let((v,), SizeOf(defined[v])) for v in free_vars(body) if v in defined]
     body = Block((*again, *body.lets), body.results)
     opened = Renaming(dict(defined))

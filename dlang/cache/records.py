@@ -8,7 +8,7 @@ are compared by identity, and classes, can stand for what is elsewhere: in anoth
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from functools import cache
@@ -20,9 +20,10 @@ from dlang.polynomials import Poly
 
 MODULES = frozenset({
     "dlang.diagnostics", "dlang.polynomials", "dlang.grammar.tables", "dlang.grammar.syntax", "dlang.typecheck.types",
-    "dlang.typecheck.core", "dlang.typecheck.scope", "dlang.typecheck.schemes", "dlang.typecheck.state",
-    "dlang.typecheck.stored", "dlang.ir.terms", "dlang.runtime.crossing", "dlang.runtime.compiled",
-    "dlang.runtime.faces", "dlang.runtime.foreign", "dlang.codegen.llvm.sites",
+    "dlang.typecheck.core", "dlang.typecheck.headers", "dlang.typecheck.scope", "dlang.typecheck.schemes",
+    "dlang.typecheck.state", "dlang.typecheck.stored", "dlang.ir.terms", "dlang.runtime.crossing",
+    "dlang.runtime.compiled", "dlang.runtime.faces", "dlang.runtime.foreign", "dlang.codegen.llvm.sites",
+    "dlang.codegen.llvm.call_needs",
 })  # fmt: skip
 _PYTHON = {("builtins", "set"): set, ("builtins", "frozenset"): frozenset, ("fractions", "Fraction"): Fraction}
 
@@ -42,13 +43,16 @@ Outside = Callable[[Any], Elsewhere | None]
 Inside = Callable[[Elsewhere], Any]
 
 
-def dump(value: Any, outside: Outside | None = None) -> tuple[bytes, list[Any]]:
+def dump(
+    value: Any, outside: Outside | None = None, apart: Mapping[int, Elsewhere] | None = None
+) -> tuple[bytes, list[Any]]:
     """The record of a value, and the objects in it that are compared by identity, by number.
 
-    outside: says which objects are in other records. Raises Unkept.
+    outside: says which objects are in other records. apart: parts of any kind that are elsewhere, by their `id`.
+    Raises Unkept.
     """
     stream = BytesIO()
-    pickler = _Pickler(stream, outside)
+    pickler = _Pickler(stream, outside, apart or {})
     try:
         pickler.dump((value, pickler.objects))
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as e:
@@ -68,12 +72,14 @@ def load(record: bytes, inside: Inside | None = None) -> tuple[Any, list[Any]]:
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, stream: BytesIO, outside: Outside | None) -> None:
+    def __init__(self, stream: BytesIO, outside: Outside | None, apart: Mapping[int, Elsewhere]) -> None:
         super().__init__(stream, protocol=5)
         self.objects: list[Any] = []
-        self.outside = outside
+        self.outside, self.apart = outside, apart
 
     def persistent_id(self, value: Any) -> tuple[str, int] | None:
+        if (place := self.apart.get(id(value))) is not None:
+            return place.record, place.number
         if self.outside is None or not (_is_object(value.__class__) or isinstance(value, type)):
             return None
         found = self.outside(value)

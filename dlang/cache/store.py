@@ -16,8 +16,16 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hashlib import blake2b
+else:
+    try:
+        from _blake2 import blake2b  # all of `hashlib` loads OpenSSL
+    except ImportError:
+        from hashlib import blake2b
 
 MAGIC = b"dlang 1\n"
 HEAD = len(MAGIC) + 16

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+from dlang.codegen.invariants import Outside
 from dlang.codegen.loops import (
     Allocate,
     ArrayValue,
@@ -54,8 +55,11 @@ class Scheduler:
     let: schedules a let in a block that is so many blocks deep. span: of the let at hand. places: whether the code says
     where it comes from, which that of comprehensions says as a whole.
     wanted: where arrays are to be; joined: those whose elements are combined with what is there, and by which monoid.
+    shared: those of which other points of a comprehension use the memory too, so that nothing else is made there.
     parts: those that are made in slices of others; copied: what has such a slice already, with nothing to be done.
     looping: whether the code is inside of a loop. short: whether its loops are to be little code.
+    at: the block under way and the position of the let at hand; finished: what lets after it make, done already.
+    outside: of the loops in order under way, the innermost last.
     """
 
     program: anf.Program
@@ -67,11 +71,15 @@ class Scheduler:
     chains: Chains = field(default_factory=Chains)
     wanted: dict[Var, Place] = field(default_factory=dict)
     joined: dict[Var, str] = field(default_factory=dict)
+    shared: set[Var] = field(default_factory=set)
     parts: dict[Var, Part] = field(default_factory=dict)
     copied: set[Var] = field(default_factory=set)
     nodes: Nodes = field(default_factory=Nodes)
     looping: bool = False
     short: bool = False
+    at: tuple[Block, int] = (Block((), ()), 0)
+    finished: set[Var] = field(default_factory=set)
+    outside: list[Outside] = field(default_factory=list)
     out: list[Stmt] = field(default_factory=list)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
@@ -119,16 +127,17 @@ class Scheduler:
         self._direct(block, wanted, level)
         self.parts.update(parts_of(block))
         self.memory.frames.append(frame)
-        around = self.span
+        around, at = self.span, self.at
         for position, let in enumerate(block.lets):
             frame.position = position
+            self.at = block, position
             self.span = let.span or around
             if self.places and let.span is not None:
                 self.out.append(At(let.span))
             self.let(self, let, level)
             for buffer in self.memory.dead():
                 self.out.append(Free(buffer))
-        self.span = around
+        self.span, self.at = around, at
         frame.position = len(block.lets)
         results = self._results(block, wanted, frame)
         self.memory.frames.pop()
@@ -142,7 +151,8 @@ class Scheduler:
             if isinstance(place, Place) and isinstance(result, Var) and result in bound:
                 if result not in self.wanted:
                     self.wanted[result] = place
-                    direct.append((self.chains.root(result, level), place))
+                    if result not in self.shared:
+                        direct.append((self.chains.root(result, level), place))
         for root, place in direct:
             if isinstance(root, Var) and root in bound and root not in self.wanted:
                 self.wanted[root] = place
@@ -242,16 +252,23 @@ class Scheduler:
         self.nodes.arrays.add(buffer)
         return buffer
 
-    def continued(self, var: Var, array: Var) -> Place:
-        """The place of an array that is about to be changed into `var`: its own, or that of a copy."""
+    def continued(self, var: Var, array: Var, overwritten: bool = False) -> Place:
+        """The place of an array that is about to be changed into `var`: its own, or that of a copy.
+
+        overwritten: whether all of it is, so that there is nothing to copy; then it may as well be somewhere else.
+        """
         place = self.memory.consumable(array)
         wanted = self.wanted.get(var)
         if place is not None and (wanted is None or wanted.buffer is place.buffer):
-            self.wanted.pop(var, None)
-            self.memory.settle(var, place)
-            return place
+            if not (overwritten and wanted is None and var in self.parts):
+                self.wanted.pop(var, None)
+                self.memory.settle(var, place)
+                return place
         target = self.target(var)
-        self.copy(self.place(array), target)
+        if not overwritten:
+            self.copy(self.place(array), target)
+        else:
+            assert target.buffer is not self.place(array).buffer
         return target
 
     def own_result(self, var: Var, results: list[Slot]) -> None:
@@ -326,9 +343,10 @@ class Scheduler:
         stmts: Sequence[Stmt],
         reductions: Sequence[Reduction] = (),
         apart: tuple[Buffer, ...] = (),
+        few: bool = False,
     ) -> None:
         """Emits a loop of independent trips."""
-        loop = Loop(var, lows, highs, tuple(stmts), tuple(reductions), apart=apart, short=self.short)
+        loop = Loop(var, lows, highs, tuple(stmts), tuple(reductions), apart=apart, short=self.short, few=few)
         self.out.append(self.lanes.chosen(loop))
 
     def nest(self, axes: Sequence[Var], shape: Sequence[Size], stmts: Sequence[Stmt]) -> None:

@@ -25,6 +25,10 @@ from dlang.codegen.loops import (
     Matrix,
     Move,
     Operand,
+    Pack,
+    Panels,
+    Parallel,
+    Pieces,
     Product,
     Reduction,
     Slice,
@@ -61,9 +65,9 @@ class _Uses:
             else:
                 self.values((operand,))
 
-    def matrix(self, matrix: Matrix) -> None:
+    def matrix(self, matrix: Matrix | Panels) -> None:
         self.values((matrix.buffer,))
-        self.sizes((matrix.offset, matrix.stride))
+        self.sizes((matrix.offset,) if isinstance(matrix, Panels) else (matrix.offset, matrix.stride))
 
     def body(self, body: Body) -> None:
         self.statements(body.stmts)
@@ -119,10 +123,23 @@ class _Uses:
             case Product(a, b, c, rows, columns, inner):
                 for matrix in (a, b, c):
                     self.matrix(matrix)
+                if stmt.room is not None:
+                    self.values((stmt.room,))
                 self.sizes((rows, columns, inner))
+            case Pack(target, source, rows, columns):
+                self.matrix(target)
+                self.matrix(source)
+                self.sizes((rows, columns))
             case Count(nest, bytes, operations):
                 self.values((nest,))
                 self.sizes((bytes, operations))
+            case Pieces():
+                self.sizes((*stmt.lows, *stmt.highs, stmt.work, stmt.grain))
+                bound = (stmt.length,)
+            case Parallel():
+                self.values((*stmt.captures, *[p.whole for p in stmt.partials], stmt.length))
+                self.sizes((*stmt.lows, *stmt.highs, *[p.size for p in stmt.partials]))
+                bound = [s for r in stmt.reductions for s in (r.result, r.position) if s is not None]
             case LoadTag(var, node):
                 self.values((node,))
                 bound = (var,)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dlang.codegen.blocks import OWNED, Scheduler, Wanted
 from dlang.codegen.data import collected, collecting
+from dlang.codegen.invariants import Outside
 from dlang.codegen.loops import Branch, Buffer, For, Invoke, Slot, Value, While
 from dlang.codegen.memory import Frame, Place, whole
 from dlang.diagnostics import Span
@@ -119,7 +120,11 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
     if isinstance(op, anf.While):
         pinned = Frame(last_uses(op.condition), pinned=True)
         condition = s.block(op.condition, [None] * len(op.condition.results), pinned, region=True)
-    body = s.block(op.body, wanted, Frame(last_uses(op.body), repeated, owned=owned), region=True)
+    frame = Frame(last_uses(op.body), repeated, owned=owned)
+    s.outside.append(Outside(repeated, frame, s.memory.frames[-1]))
+    body = s.block(op.body, wanted, frame, region=True)
+    outside = s.outside.pop()
+    s.out += outside.before
     for var, place in settled:
         s.memory.settle(var, place)
     if collector is not None:
@@ -128,6 +133,7 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
         s.out.append(While(*slots, condition, body, tuple(results), op.early))
     else:
         s.out.append(For(op.index, op.low, op.high, *slots, body, tuple(results), op.early))
+    s.out += outside.after
 
 
 def _mentioned_inside(op: anf.For | anf.While) -> frozenset[Var]:

@@ -31,6 +31,7 @@ from dlang.codegen.loops import (
     LoadTag,
     Loop,
     Move,
+    Pack,
     Product,
     Program,
     Stmt,
@@ -48,11 +49,11 @@ LOAD, STORE = 250, 400
 TRIP = 500  # of a loop of one lane
 ROOM = 20_000  # memory taken and given back
 CALL = 3_000
-PRODUCT = {"f64": 50, "f32": 25}  # a multiplication and addition in a product of matrices
-PRODUCT_CALL = 200_000
+PRODUCT = {"f64": 30, "f32": 15}  # a multiplication and addition in a product of matrices
+PRODUCT_CALL = 40_000
 MOVED = 300
 GUESS = 16  # trips of which nothing is known
-DEAR = frozenset(("div", "sqrt"))
+DEAR = frozenset(("div", "sqrt", "rsqrt"))
 REGISTER = 256  # bits
 
 ZERO: Size = Poly({})
@@ -138,6 +139,17 @@ class _Walk:
 
     def statement(self, stmt: Stmt) -> Size:
         match stmt:
+            case Compute(var, "minimum" as name, (_, Lit(int(most)))):
+                self.estimates[var] = poly_of(most)
+                return poly_of(self.operation(var, name))
+            case Compute(var, "minimum" as name, (Var() as first, _)):  # the length of a block, but for the last one
+                self.estimates[var] = self.estimates.get(first, poly(first))
+                return poly_of(self.operation(var, name))
+            case Compute(var, "floordiv" as name, (Var() as first, Lit(int(part)))) if part > 0:  # how many blocks
+                count = self.estimates.get(first, poly(first))
+                share: Size = Poly({m: c * Fraction(1, part) for m, c in count.terms.items() if m})
+                self.estimates[var] = share if share.terms else poly_of(GUESS)
+                return poly_of(self.operation(var, name))
             case Compute(var, name, _):
                 self.guess((var,))
                 return poly_of(self.operation(var, name))
@@ -165,6 +177,8 @@ class _Walk:
             case Product(_, _, c, rows, columns, inner):
                 count = self.size(rows) * self.size(columns) * self.size(inner)
                 return count * PRODUCT[c.buffer.dtype] + PRODUCT_CALL
+            case Pack(_, _, rows, columns):
+                return self.size(rows) * self.size(columns) * MOVED
             case Invoke(name, args, _, results):
                 self.guess(results)
                 return self.call(self.costs.program.functions[name], args)
@@ -186,6 +200,9 @@ class _Walk:
                 return poly_of(CALL)
 
     def loop(self, stmt: Loop) -> Size:
+        if stmt.short:  # it hardly ever runs
+            self.guess([s for r in stmt.reductions for s in (r.result, r.position)])
+            return poly_of(TRIP)
         trips = self.trips(stmt.lows[0], stmt.highs[0], stmt.var)
         outside, self.lanes = self.lanes, max(self.lanes, stmt.lanes)
         cost = self.statements(stmt.stmts)

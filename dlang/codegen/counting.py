@@ -39,6 +39,7 @@ from dlang.codegen.loops import (
     Move,
     Node,
     Operand,
+    Pack,
     Product,
     Reduction,
     Runtime,
@@ -54,7 +55,7 @@ from dlang.codegen.memory import I64, ZERO, product
 from dlang.ir.anf import FLOATS, Atom, Lit, Size, Var, fresh, poly
 from dlang.polynomials import Poly
 
-SINGLE = frozenset(("add", "sub", "mul", "guard", "div", "floordiv", "mod", "sqrt", "maximum", "minimum"))
+SINGLE = frozenset(("add", "sub", "mul", "guard", "div", "floordiv", "mod", "sqrt", "rsqrt", "maximum", "minimum"))
 REDUCED = frozenset(("sum", "prod", "max", "min", "argmax", "argmin"))
 _FLOAT_INSTRUCTION = re.compile(r"= (?:f(?:add|sub|mul|div)\b|call \S+(?: x \S+)? @llvm\.(?P<fma>fma|fmuladd)\.)")
 
@@ -201,6 +202,8 @@ class Counter:
             case Product(_, _, c, rows, columns, inner):
                 elements = rows * inner + inner * columns + rows * columns
                 return self.here(stmt, elements * _bytes(c.buffer.dtype), rows * columns * inner * 2)
+            case Pack(target, _, rows, columns):
+                return self.here(stmt, rows * columns * (2 * _bytes(target.buffer.dtype)), ZERO)
             case Runtime(_, _, args, outs, results):
                 self.bind(results, self.all_around())
                 return self.here(stmt, _of_arrays((*args, *outs)), ZERO)

@@ -15,6 +15,7 @@ from dlang.codegen.blas import (
     LEFT,
     LOWER,
     PLAIN,
+    RIGHT,
     TRANSPOSED,
     UNIT,
     UPPER,
@@ -24,11 +25,29 @@ from dlang.codegen.blas import (
 )
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.cholesky import cholesky_pullback
-from dlang.codegen.loops import ArrayValue, Body, Buffer, Convert, For, Load, Move, Operand, Reduction, Store
+from dlang.codegen.factors import cholesky_factor
+from dlang.codegen.loops import (
+    Allocate,
+    ArrayValue,
+    Body,
+    Buffer,
+    Convert,
+    For,
+    Free,
+    Load,
+    Move,
+    Operand,
+    Reduction,
+    Store,
+)
 from dlang.codegen.memory import ZERO, product
-from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
+from dlang.codegen.sorting import KEYS, argsort
+from dlang.codegen.substitution import Triangle, substitute
+from dlang.ir.anf import Array, Atom, Lit, Scalar, Size, Var, fresh, poly
 
 LARGEST = 2**31 - 1
+IN_BLOCKS = 48  # rows from which products of our own are faster than LAPACK's
+SEVERAL = 8  # right-hand sides, the same
 NO_WORKSPACE = -1000  # LAPACKE's own codes lie below
 NOT_FINITE = Lit(-1, "i64")
 NAN = float("nan")
@@ -47,9 +66,9 @@ class Done:
 Direct = Callable[[Routines, Sequence[Operand], Sequence[ArrayValue]], Done]
 
 
-def has(name: str) -> bool:
-    """Whether compiled code does an operation itself."""
-    return name in _OPERATIONS
+def has(name: str, dtype: str) -> bool:
+    """Whether compiled code does an operation itself, for a first argument of a dtype."""
+    return name in _OPERATIONS and (name != "argsort" or dtype in KEYS)
 
 
 def directly(s: Scheduler, name: str, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
@@ -60,10 +79,12 @@ def directly(s: Scheduler, name: str, args: Sequence[Operand], outs: Sequence[Ar
     return done
 
 
-def fits(s: Scheduler, args: Sequence[Operand]) -> Atom:
-    """Whether the arrays have few enough elements for LAPACK."""
+def fits(s: Scheduler, name: str, args: Sequence[Operand]) -> Atom:
+    """Whether the arrays have few enough elements for LAPACK, if an operation needs it."""
     r = Routines(s, "")
     result: Atom = Lit(True, "bool")
+    if name == "argsort":
+        return result
     for size in {product(a.shape) for a in args if isinstance(a, ArrayValue)}:
         if size.constant is not None:
             if size.constant > LARGEST:
@@ -111,7 +132,12 @@ def _cholesky(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) 
         r.loop(poly(i) + 1, n, lambda j: r.store(l, poly(i), poly(j), r.real(0.0)))
 
     r.loop(0, n, row)
-    found = r.lapack("potrf_work", letter("U"), r.int32(n), l.buffer, r.leading(n))
+    large = r.compute("ge", r.evaluate(n), Lit(IN_BLOCKS, "i64"))
+    found = r.choose(
+        large,
+        lambda: cholesky_factor(r, n, l),
+        lambda: r.lapack("potrf_work", letter("U"), r.int32(n), l.buffer, r.leading(n)),
+    )
 
     def broken(i: Var) -> Atom:
         pivot = r.load(l, poly(i), poly(i))
@@ -144,10 +170,28 @@ def _triangular_solve(r: Routines, args: Sequence[Operand], outs: Sequence[Array
     if columns == 1:
         r.blas("trsv", *flags, size, a.buffer, stride, x.buffer, Lit(1, "i32"))
     else:
-        across = r.int32(columns)
-        r.blas("trsm", LEFT, *flags, size, across, r.real(1.0), a.buffer, stride, x.buffer, r.leading(columns))
+
+        def library() -> None:
+            across = r.int32(columns)
+            r.blas("trsm", LEFT, *flags, size, across, r.real(1.0), a.buffer, stride, x.buffer, r.leading(columns))
+
+        if all(isinstance(flag, Lit) for flag in (lower, transposed, unit)):
+            turned = transposed == Lit(True, "bool")
+            forward = (lower == Lit(True, "bool")) != turned
+            triangle = Triangle(
+                n, lambda i, j: r.load(a, j, i) if turned else r.load(a, i, j), forward, unit == Lit(True, "bool")
+            )
+            r.when(_many(r, n, columns), lambda: substitute(r, triangle, x, columns), library)
+        else:
+            library()
     _unless(r, info, outs)
     return Done((info,))
+
+
+def _many(r: Routines, n: Size, columns: Size) -> Atom:
+    """Whether products of our own are faster than the library's substitution."""
+    enough = r.compute("ge", r.evaluate(n), Lit(IN_BLOCKS, "i64"))
+    return r.compute("and", enough, r.compute("ge", r.evaluate(columns), Lit(SEVERAL, "i64")))
 
 
 def _flag(value: Operand) -> Atom:
@@ -227,23 +271,55 @@ def _solve(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> 
     b, out = _array(args[1]), _matrix(outs[0])
     n, columns = b.shape
     found = _factored(r, args[0])
-    if columns == 1:
-        x = out.buffer
-        _copied(r, b, x)
-    else:
-        x = r.room("x", (columns, n))
-        r.transposed(Block(x, ZERO, n), _matrix(b), columns, n)
 
-    def substitute() -> None:
-        stride = r.leading(n)
-        factors = found.packed.buffer, stride, found.pivots
-        r.lapack("getrs_work", letter("N"), r.int32(n), r.int32(columns), *factors, x, stride)
+    def solved() -> None:
+        if columns == 1:
+            _library_solve(r, found, b, out)
+        else:
+            r.when(_many(r, n, columns), lambda: _own_solve(r, found, b, out), lambda: _library_solve(r, found, b, out))
 
-    r.when(r.compute("eq", found.info, Lit(0, "i64")), substitute)
-    if columns != 1:
-        r.transposed(out, Block(x, ZERO, n), n, columns)
+    r.when(r.compute("eq", found.info, Lit(0, "i64")), solved)
     _unless(r, found.info, outs)
     return Done((found.info,))
+
+
+def _library_solve(r: Routines, found: _Factored, b: ArrayValue, out: Block) -> None:
+    """The solution for a matrix that has been factored, by LAPACK."""
+    n, columns = b.shape
+    stride = r.leading(n)
+    factors = found.packed.buffer, stride, found.pivots
+    if columns == 1:
+        _copied(r, b, out.buffer)
+        r.lapack("getrs_work", letter("N"), r.int32(n), r.int32(columns), *factors, out.buffer, stride)
+        return
+    x = Buffer("x", r.dtype)
+    r.s.out.append(Allocate(x, (columns, n), 0, r.s.span))
+    r.transposed(Block(x, ZERO, n), _matrix(b), columns, n)
+    r.lapack("getrs_work", letter("N"), r.int32(n), r.int32(columns), *factors, x, stride)
+    r.transposed(out, Block(x, ZERO, n), n, columns)
+    r.s.out.append(Free(x))
+
+
+def _own_solve(r: Routines, found: _Factored, b: ArrayValue, out: Block) -> None:
+    """The same in blocks, where the right-hand sides lie."""
+    n, columns = b.shape
+    _copied(r, b, out.buffer)
+    k, other = fresh("k", I64), fresh("row", I64)
+    with r.s.collect() as stmts:
+        pivot = r.load(Block(found.pivots, ZERO, n), 0, poly(k))
+        r.s.out.append(Convert(other, pivot))
+        there = poly(other) - 1
+
+        def exchange(j: Var) -> None:
+            x, y = r.load(out, poly(k), poly(j)), r.load(out, there, poly(j))
+            r.store(out, poly(k), poly(j), y)
+            r.store(out, there, poly(j), x)
+
+        r.when(r.compute("ne", r.evaluate(there), k), lambda: r.loop(0, columns, exchange))
+    r.s.out.append(For(k, ZERO, n, (), (), Body(tuple(stmts), ()), ()))
+    for forward in (True, False):
+        triangle = Triangle(n, lambda i, j: r.load(found.packed, j, i), forward, unit=forward)
+        substitute(r, triangle, out, columns)
 
 
 # ---- orthogonal factors ----------------------------------------------------------------------------------------------
@@ -317,15 +393,54 @@ def _finite(r: Routines, rows: Size, columns: Callable[[Var], Size], a: Block) -
     return all
 
 
+def _argsort(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+    x = _array(args[0])
+    argsort(r, x.buffer, x.shape[0], outs[0].buffer)
+    return Done(())
+
+
 def _cholesky_pullback(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
     n = outs[0].shape[0]
     cholesky_pullback(r, n, _matrix(args[0]), _matrix(args[1]), _matrix(outs[0]))
     return Done(())
 
 
+def _cholesky_pushforward(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+    """l Φ(l⁻¹ ȧ l⁻ᵀ), where Φ takes the lower triangle and half of the diagonal."""
+    l, x, n = _matrix(args[0]), _matrix(outs[0]), outs[0].shape[0]
+    _copied(r, _array(args[1]), x.buffer)
+    size, stride, half = r.int32(n), r.leading(n), r.real(0.5)
+    both = size, size, r.real(1.0), l.buffer, stride, x.buffer, stride
+
+    def own() -> None:
+        triangle = Triangle(n, lambda i, j: r.load(l, i, j), forward=True, unit=False)
+        turned = r.s.allocate("turned", Array(r.dtype, (n, n)), own=False)
+        substitute(r, triangle, x, n)
+        r.transposed(Block(turned, ZERO, n), x, n, n)
+        r.s.out.append(Move(x.buffer, turned, n * n))
+        substitute(r, triangle, x, n)  # what comes out is symmetric
+        r.s.out.append(Free(turned))
+
+    def library() -> None:
+        r.blas("trsm", LEFT, LOWER, PLAIN, ANY_DIAGONAL, *both)
+        r.blas("trsm", RIGHT, LOWER, TRANSPOSED, ANY_DIAGONAL, *both)
+
+    r.when(_many(r, n, n), own, library)
+
+    def row(i: Var) -> None:
+        r.store(x, poly(i), poly(i), r.compute("mul", r.load(x, poly(i), poly(i)), half))
+        r.loop(poly(i) + 1, n, lambda j: r.store(x, poly(i), poly(j), r.real(0.0)))
+
+    r.loop(0, n, row)
+    r.blas("trmm", LEFT, LOWER, PLAIN, ANY_DIAGONAL, *both)
+    return Done(())
+
+
 _OPERATIONS: dict[str, Direct] = {
+    "argsort": _argsort,
     "cholesky": _cholesky,
     "cholesky_pullback": _cholesky_pullback,
+    "cholesky_pushforward": _cholesky_pushforward,
     "triangular_solve": _triangular_solve,
     "lu": _lu,
     "det": _det,

@@ -1,8 +1,8 @@
 """The loop-nest IR: programs after scheduling, where arrays are memory and comprehensions are loops.
 
 Scalars keep the variables and polynomials of the core IR; an array is a `Buffer`, a pointer to elements in row-major
-order. Control is structured, and what a loop or branch carries or binds is explicit, so a back end emits it without an
-analysis of its own: a `Slot` is a scalar variable or a buffer, and each is bound once.
+order. Control is structured, and what it carries or binds is explicit, so a back end emits it without an analysis of
+its own: a `Slot` is a scalar variable or a buffer, and each is bound once.
 """
 
 from __future__ import annotations
@@ -185,15 +185,41 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
+class Panels:
+    """A matrix as `Pack` leaves it, from an element of the buffer on: panel after panel of `width` columns."""
+
+    buffer: Buffer
+    offset: Size
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """target = a matrix (rows × columns) in panels, in each its rows one after another; the last ends with zeros."""
+
+    target: Panels
+    source: Matrix
+    rows: Size
+    columns: Size
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
-    """c (rows × columns) = a (rows × inner) · b (inner × columns), by a library."""
+    """c (rows × columns) = a (rows × inner) · b (inner × columns), or is increased by that. c is not transposed.
+
+    room: where a part of b is put in panels at a time, as much as `packing.room_for` says; small products do without,
+    and those by panels. bits: of the vectors that are made for it.
+    """
 
     a: Matrix
-    b: Matrix
+    b: Matrix | Panels
     c: Matrix
     rows: Size
     columns: Size
     inner: Size
+    bits: int
+    room: Buffer | None = None
+    adds: bool = False
 
 
 # ---- nodes of datatypes ----------------------------------------------------------------------------------------------
@@ -253,8 +279,7 @@ class Release:
 class Collect:
     """If the arena ends beyond `trigger`: drops what was made since the mark and is not reached from here.
 
-    What stays moves, so `results` are the handles afterwards; arrays of handles change in place. following: the next
-    trigger.
+    What stays moves: `results` are the handles afterwards, arrays of handles change in place. following: next trigger.
     """
 
     mark: Var
@@ -319,12 +344,13 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Independent trips, max(lows) <= var < min(highs). `lanes` trips at once if more than 1, else one by one.
+    """Independent trips, max(lows) <= var < min(highs). `lanes` at once if more than 1, else one by one.
 
     No trip reads what another one stores, and no two store to one element, except where a `Store` combines or both
     store the same; such a loop has one lane. apart: buffers in which they do not even there, nor in parts of them.
-    tail: how many of what the lanes leave go at once; as many as there are lanes if 0. masked: the lanes have a mask in
-    all trips, where they can. short: the loop is to be little code, as it runs hardly ever or few trips.
+    tail: how many of what the lanes leave go at once; all if 0. masked: the lanes have a mask in all trips, where they
+    can. short: little code, as it hardly ever runs. few: trips may be few, with much work in each. rooms: memory that
+    trips use one after another, each for values of its own.
     """
 
     var: Var
@@ -337,6 +363,8 @@ class Loop:
     tail: int = 0
     masked: bool = False
     short: bool = False
+    few: bool = False
+    rooms: tuple[Allocate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +453,7 @@ class Branch:
 
 Stmt = (
     Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Guard | Runtime | Invoke | CallC
-    | Product | Node | LoadTag | LoadField | Room | Mark | Release | Collect | At | Enter | Leave | Count | Loop
+    | Product | Pack | Node | LoadTag | LoadField | Room | Mark | Release | Collect | At | Enter | Leave | Count | Loop
     | Pieces | Parallel | For | While | Branch
 )  # fmt: skip
 

@@ -27,6 +27,7 @@ from dlang.ir.anf import (
     Call,
     Check,
     Comp,
+    Contract,
     Foreign,
     Keep,
     Lit,
@@ -38,6 +39,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.chains import last_uses
+from dlang.ir.own_points import is_replaced
 from dlang.ir.traverse import free_vars, mentioned, walk
 
 STRIDED = 6  # how much dearer an access is whose neighbours are not adjacent in memory
@@ -48,7 +50,8 @@ class Target:
     """A destination: where it goes, and after which loops (counted from outside) its value is complete.
 
     meets: points may meet in an element. data: the index mentions values of the body, known only there.
-    combine: the value joins what is in memory already. row: the sizes of the value, if it is an array.
+    combine: the value joins what is in memory already. row: the sizes of the value, if it is an array; of several rows
+    if it is a block.
     """
 
     var: Var
@@ -63,6 +66,7 @@ class Target:
     combine: bool = False
     rank: Size | None = None
     row: tuple[Size, ...] = ()
+    is_block: bool = False
 
     @property
     def positional(self) -> bool:
@@ -109,8 +113,11 @@ def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None
         _target(var, value, d, axes, span) for var, value, d in zip(vars, op.body.results, op.destinations, strict=True)
     ]
     order = _order(s, op, targets, span)
-    for target, destination in zip(targets, op.destinations, strict=True):
-        _settle(s, target, destination.into, destination.shape, axes, order)
+    for k, (target, destination) in enumerate(zip(targets, op.destinations, strict=True)):
+        if isinstance(destination, Keep) and destination.after is not None:
+            _go_on(s, target, targets[destination.after], order)
+        else:
+            _settle(s, target, destination.into, destination.shape, axes, order, is_replaced(op, k))
     _Nest(s, op, order, targets).level(0)
 
 
@@ -121,6 +128,7 @@ def _target(var: Var, value: Atom, destination: Keep | Add, axes: dict[Var, Axis
     target = Target(var, monoid, value, destination.index, kept, isinstance(destination, Add))
     if isinstance(value.type, Array):
         target.row = value.type.shape
+        target.is_block = len(target.row) + len(destination.index) > len(destination.shape)
     if target.positional:
         target.rank = ZERO
         for axis in axes.values():
@@ -132,7 +140,13 @@ def _target(var: Var, value: Atom, destination: Keep | Add, axes: dict[Var, Axis
 
 
 def _settle(
-    s: Scheduler, t: Target, into: Var | None, shape: tuple[Size, ...], axes: dict[Var, Axis], order: tuple[Axis, ...]
+    s: Scheduler,
+    t: Target,
+    into: Var | None,
+    shape: tuple[Size, ...],
+    axes: dict[Var, Axis],
+    order: tuple[Axis, ...],
+    replaced: bool,
 ) -> None:
     """Finds the target's depth and its memory, and brings that to its first state."""
     positions = {axis.var: k for k, axis in enumerate(order)}
@@ -143,19 +157,28 @@ def _settle(
             raise AssertionError("a scalar result has no index")
         return
     scattered = t.monoid != "set" and not t.positional
-    if into is not None:
-        t.place = s.continued(t.var, into)
+    joined = s.joined.pop(t.var, None)
+    if into is not None and joined is None:
+        t.place = s.continued(t.var, into, replaced)
         t.combine = t.meets or scattered
         return
     t.place = s.target(t.var)
-    joined = s.joined.pop(t.var, None)
     if joined is not None:
         t.monoid, t.combine = joined, True
         return
     bounds = {axis.var: (axis.lows, axis.highs) for axis in axes.values()}
     t.combine = t.meets or (reduced_outside and scattered)
-    if t.combine or t.data or not covers(shape[: len(t.index)], t.index, bounds):
+    if t.combine or t.data or not (t.is_block or covers(shape[: len(t.index)], t.index, bounds)):
         s.fill(t.place, identity(t.monoid, t.place.buffer.dtype))
+
+
+def _go_on(s: Scheduler, t: Target, earlier: Target, order: tuple[Axis, ...]) -> None:
+    """Gives a target the memory of an earlier one, in which it has other elements."""
+    positions = {axis.var: k for k, axis in enumerate(order)}
+    t.depth = 1 + max((positions[a] for a in t.kept), default=-1)
+    t.place = s.continued(t.var, earlier.var)
+    assert earlier.place is not None and t.place.buffer is earlier.place.buffer
+    t.combine = t.monoid != "set"
 
 
 def _joins(body: Block, row: Target) -> bool:
@@ -164,8 +187,10 @@ def _joins(body: Block, row: Target) -> bool:
         return False
     for let in body.lets:
         if row.value in let.vars and isinstance(let.op, Comp):
-            d = let.op.destinations[let.vars.index(row.value)]
-            return isinstance(d, Keep) and d.into is None and d.monoid in ("set", row.monoid)
+            k = let.vars.index(row.value)
+            d = let.op.destinations[k]
+            made = d.into is None or is_replaced(let.op, k)
+            return isinstance(d, Keep) and made and d.monoid in ("set", row.monoid)
     return False
 
 
@@ -274,7 +299,8 @@ class _Nest:
                 for c, r in zip(inner, contributions, strict=True)
                 if isinstance(r.value, Var)
             ]
-            s.loop(axis.var, axis.lows, axis.highs, without_addresses(stmts), reductions, self._apart(axis.var))
+            few = any(isinstance(let.op, Contract) for let in self.op.body.lets)
+            s.loop(axis.var, axis.lows, axis.highs, without_addresses(stmts), reductions, self._apart(axis.var), few)
         open_ones = []
         for c in contributions:
             t = c.target
@@ -335,9 +361,11 @@ class _Nest:
             if place is not None and t.place is not None and not t.combine:
                 self.rows += [place.buffer, t.place.buffer]
             wanted.append(place)
-            if joined:
-                assert isinstance(t.value, Var)
-                s.joined[t.value] = t.monoid
+            if place is not None and isinstance(t.value, Var):
+                if joined or any(axis.var not in t.kept for axis in self.order):
+                    s.shared.add(t.value)
+                if joined:
+                    s.joined[t.value] = t.monoid
         results = iter(s.inline(self.op.body, wanted, frame))
         scalars: list[Value] = []
         for t, place in zip(self.targets, wanted, strict=True):
@@ -352,9 +380,9 @@ class _Nest:
         return scalars
 
     def _row(self, t: Target) -> Place:
-        """Where the row of a target is at the point at hand."""
+        """Where the row, or the block of rows, of a target is at the point at hand."""
         assert t.place is not None and t.place.start is not None
-        first = (*t.index, *[ZERO] * len(t.row))
+        first = (*t.index, *[ZERO] * (len(t.row) - t.is_block))
         row = self.s.slice(t.place.buffer, t.place.at(first))
         self.s.memory.writable.add(row)
         return whole(row, t.row)

@@ -25,6 +25,7 @@ from dlang.codegen.memory import I64, ZERO, Place, product, whole
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Array, Atom, Let, Lit, Scalar, Var, fresh, poly
+from dlang.ir.types import dtype_of
 
 
 def scan(s: Scheduler, monoid: str, source: Place, target: Place) -> None:
@@ -87,7 +88,7 @@ def library(s: Scheduler, let: Let, op: anf.Library) -> None:
     def host(to: Sequence[Var]) -> Runtime:
         return Runtime("library", (op.name,), args, tuple(outs), tuple(to), let.span)
 
-    if not lapack.has(op.name):
+    if not lapack.has(op.name, dtype_of(op.args[0])):
         s.out.append(host(results))
         return
     with s.collect() as stmts:
@@ -95,7 +96,7 @@ def library(s: Scheduler, let: Let, op: anf.Library) -> None:
     direct = Body(tuple(stmts), done.scalars)
     if done.asked is not None:  # a routine that found no workspace
         direct = _or_host(s, direct, done.asked, host)
-    fits = lapack.fits(s, (*args, *outs))
+    fits = lapack.fits(s, op.name, (*args, *outs))
     if isinstance(fits, Lit) and fits.value:
         s.out += direct.stmts
         for var, value in zip(results, direct.results, strict=True):

@@ -31,8 +31,8 @@ from dlang.codegen.loops import (
     LoadField,
     LoadTag,
     Loop,
-    Matrix,
     Move,
+    Pack,
     Parallel,
     Partial,
     Pieces,
@@ -45,19 +45,20 @@ from dlang.codegen.loops import (
     Store,
     While,
 )
-from dlang.codegen.memory import I64, ZERO, product
+from dlang.codegen.memory import I64, product
 from dlang.codegen.partials import ELEMENT, partials_of, split
+from dlang.codegen.vectorize import in_flight
 from dlang.codegen.vectorize import trips as trips_of
-from dlang.ir.anf import Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Size, Var, fresh, poly
 
 GRAIN = 40_000_000  # picoseconds of work in a piece, at least; half of that which is worth a second thread
 FEW = 8  # trips; the loops inside so few are cut instead
-BLOCK = 128  # rows or columns of a product of matrices in a piece; fewer would copy the other matrix too often
+BLOCKS = 4  # times that work for an element of the arrays of a piece, where trips are blocks, to need less memory
 MESSAGE = 64  # words of the values of a message that a thread has room for
 
 _ANYWHERE = (
-    Compute, Convert, Evaluate, Load, LoadTag, LoadField, Store, Move, Slice, Allocate, Free, Product, Loop, For, While,
-    Branch,
+    Compute, Convert, Evaluate, Load, LoadTag, LoadField, Store, Move, Slice, Allocate, Free, Product, Pack, Loop, For,
+    While, Branch,
 )  # fmt: skip
 
 
@@ -93,8 +94,6 @@ class _Cutter:
             match stmt:
                 case Loop():
                     out += self.loop(stmt)
-                case Product():
-                    out += self.product(stmt)
                 case For():
                     out.append(replace(stmt, body=self.body(stmt.body)))
                 case While():
@@ -132,6 +131,7 @@ class _Cutter:
         work = self.costs.of_loop(loop)
         if self.small(work):
             return None
+        loop = in_flight(loop)
         inside = list(walk(loop.stmts))
         own = made_in(inside)
         partials = partials_of(inside, loop.apart, own, self.sizes)
@@ -148,9 +148,12 @@ class _Cutter:
             rank = None if r.position is None else fresh("rank", I64)
             inner.append(Reduction(r.monoid, part, r.value, rank, r.rank))
             outer.append(Reduction(r.monoid, r.result, part, r.position, rank))
+        if loop.few:  # where there is one piece, the loops in it are cut; inside of several they run in one thread
+            stmts = self.statements(stmts)
         bounds = (poly(piece.first),), (poly(piece.last),)
         trips = replace(loop, lows=bounds[0], highs=bounds[1], stmts=stmts, reductions=tuple(inner))
-        return self.parallel(piece, loop.lows, loop.highs, work, loop.lanes, (trips,), tuple(outer), partials)
+        rooms = ELEMENT * (BLOCKS if loop.few else 1)
+        return self.parallel(piece, loop.lows, loop.highs, work, loop.lanes, (trips,), tuple(outer), partials, rooms)
 
     def parallel(
         self,
@@ -162,11 +165,12 @@ class _Cutter:
         stmts: tuple[Stmt, ...],
         reductions: tuple[Reduction, ...] = (),
         partials: tuple[Partial, ...] = (),
+        element: int = ELEMENT,
     ) -> list[Stmt]:
         bound: list[Slot] = [*piece.bounds, *[p.own for p in partials]]
         grain = poly_of(self.grain)
         for p in partials:
-            grain = grain + p.size * ELEMENT
+            grain = grain + p.size * element
         return [
             Pieces(piece.length, lows, highs, whole(work), grain, align),
             Parallel(*piece.bounds, lows, highs, piece.length, captures(stmts, bound), stmts, reductions, partials),
@@ -188,32 +192,6 @@ class _Cutter:
                 return len(values) <= MESSAGE and not any(isinstance(v, ArrayValue) for v in values)
             case _:
                 return isinstance(stmt, _ANYWHERE)
-
-    # ---- products of matrices ----------------------------------------------------------------------------------------
-    def product(self, p: Product) -> list[Stmt]:
-        """A product in blocks of its rows or of its columns, whichever are more."""
-        work = self.costs.of((p,))
-        if self.small(work):
-            return [p]
-        piece = _Piece.new()
-        more = p.rows - p.columns
-        if more.constant is not None:
-            by_rows = more.constant >= 0
-            part = _rows(p, piece) if by_rows else _columns(p, piece)
-            return self.parallel(piece, (ZERO,), (p.rows if by_rows else p.columns,), work, BLOCK, (part,))
-        difference, tall, most = fresh("more", I64), fresh("tall", Scalar("bool")), fresh("most", I64)
-        rows, columns = fresh("rows", I64), fresh("columns", I64)
-        test: list[Stmt] = [
-            Evaluate(difference, more),
-            Compute(tall, "ge", (difference, Lit(0, "i64"))),
-            Evaluate(rows, p.rows),
-            Evaluate(columns, p.columns),
-            Compute(most, "maximum", (rows, columns)),
-        ]
-        return [
-            *test,
-            *self.parallel(piece, (ZERO,), (poly(most),), work, BLOCK, _either(p, piece, tall, rows, columns)),
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,41 +246,6 @@ def sizes_of_buffers(function: Function) -> dict[Buffer, Size]:
             case _:
                 pass
     return found
-
-
-def _rows(p: Product, piece: _Piece) -> Product:
-    """The rows of a piece."""
-    first = poly(piece.first)
-    return replace(p, a=_from_row(p.a, first), c=_from_row(p.c, first), rows=poly(piece.last) - first)
-
-
-def _columns(p: Product, piece: _Piece) -> Product:
-    first = poly(piece.first)
-    return replace(p, b=_from_column(p.b, first), c=_from_column(p.c, first), columns=poly(piece.last) - first)
-
-
-def _either(p: Product, piece: _Piece, by_rows: Var, rows: Var, columns: Var) -> tuple[Stmt, ...]:
-    """The rows of a piece, or its columns."""
-    row, column, count, height, width = (fresh(n, I64) for n in ("row", "column", "count", "rows", "columns"))
-    zero = Lit(0, "i64")
-    part = replace(p, a=_from_row(p.a, poly(row)), b=_from_column(p.b, poly(column)), rows=poly(height))
-    c = _from_column(_from_row(p.c, poly(row)), poly(column))
-    return (
-        Evaluate(count, poly(piece.last) - poly(piece.first)),
-        Compute(row, "select", (by_rows, piece.first, zero)),
-        Compute(column, "select", (by_rows, zero, piece.first)),
-        Compute(height, "select", (by_rows, count, rows)),
-        Compute(width, "select", (by_rows, columns, count)),
-        replace(part, c=c, columns=poly(width)),
-    )
-
-
-def _from_row(m: Matrix, row: Size) -> Matrix:
-    return replace(m, offset=m.offset + (row if m.transposed else row * m.stride))
-
-
-def _from_column(m: Matrix, column: Size) -> Matrix:
-    return replace(m, offset=m.offset + (column * m.stride if m.transposed else column))
 
 
 def walk(stmts: Iterable[Stmt]) -> Iterator[Stmt]:

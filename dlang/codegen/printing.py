@@ -31,6 +31,8 @@ from dlang.codegen.loops import (
     Matrix,
     Move,
     Node,
+    Pack,
+    Panels,
     Parallel,
     Pieces,
     Product,
@@ -62,6 +64,8 @@ def _text(x: object) -> str:
             return f"{buffer}[{_list(shape)}]"
         case Matrix(buffer, offset, stride, transposed):
             return f"{buffer}[{offset}, stride {stride}]{'ᵀ' if transposed else ''}"
+        case Panels(buffer, offset, width):
+            return f"{buffer}[{offset}, panels of {width}]"
         case _:
             return str(x)
 
@@ -100,8 +104,11 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
                 out.append(f"{pad}{_list(bound)} = call {function}({_list(arguments)}) -> ({_list(targets)})")
             case CallC(target, arguments, result):
                 out.append(f"{pad}{f'{result} = ' if result is not None else ''}{target}({_list(arguments)})")
-            case Product(a, b, c, rows, columns, k):
-                out.append(f"{pad}{_text(c)} = {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}")
+            case Product(a, b, c, rows, columns, k, adds=adds):
+                sign = "+=" if adds else "="
+                out.append(f"{pad}{_text(c)} {sign} {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}")
+            case Pack(target, source, rows, columns):
+                out.append(f"{pad}{_text(target)} = pack {_text(source)}  # {rows} × {columns}")
             case Node(var, tag, references, scalars):
                 out.append(f"{pad}{var} = node {tag} ({_list(references)}) ({_list(scalars)})")
             case LoadTag(var, node):
@@ -126,6 +133,7 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
             case Loop():
                 lanes = f" by {stmt.lanes}" if stmt.lanes > 1 else ""
                 lanes += ", short" if stmt.short else ""
+                lanes += "".join(f", room {r.buffer} {r.buffer.dtype}[{_list(r.shape)}]" for r in stmt.rooms)
                 out.append(f"{pad}loop {stmt.var} in {_bound('max', stmt.lows)}..{_bound('min', stmt.highs)}{lanes}")
                 _lines(stmt.stmts, out, inner)
                 out.extend(_reductions(stmt.reductions, inner))

@@ -1,4 +1,4 @@
-"""Contractions: a library's matrix product where it pays, loops otherwise."""
+"""Contractions: packed products of matrices where they pay, loops otherwise."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.loops import Allocate, Body, Branch, Buffer, Compute, Evaluate, Free, Matrix, Product
+from dlang.codegen.epilogues import Epilogue, epilogue_of
+from dlang.codegen.loops import Allocate, Body, Branch, Buffer, Compute, Evaluate, Free, Matrix
 from dlang.codegen.memory import I64, ZERO, Place, product, row_major, whole
+from dlang.codegen.packing import SMALL, SMALL_OF_MANY, matrix_product
 from dlang.codegen.tiles import comprehension, gains
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
@@ -31,7 +33,6 @@ from dlang.ir.anf import (
 
 WORTHWHILE = 200  # multiplications from which a call of the library is faster than tiles for any sizes
 KNOWN = 4000  # the same for tiles made for sizes that are known
-LARGEST = 2**31 - 1  # the library counts in 32 bits
 
 
 def as_comprehension(op: Contract) -> Comp:
@@ -60,31 +61,42 @@ def as_comprehension(op: Contract) -> Comp:
 def contraction(s: Scheduler, op: Contract, var: Var, span: Span | None) -> None:
     """Emits a product."""
     same = as_comprehension(op)
-    call = _library_call(s, op, var, gains(s, same))
+    tiled = gains(s, same)
+    call = _library_call(s, op, var, tiled)
     if call is None:
         comprehension(s, same, (var,), span)
         return
-    place = s.place(var)
-    with s.collect() as library:
+    if not call.batch or all(size.constant is not None for size in call.sizes):
         _emit_call(s, call)
-    condition = _condition(s, call)
-    with s.collect() as loops, s.little_code(not isinstance(condition, Lit) and _only_small(call)):
+        return
+    place = s.place(var)
+    with s.collect() as packed:
+        _emit_call(s, call)
+    with s.collect() as loops:
         s.wanted[var] = place
         comprehension(s, same, (var,), span)
-    if isinstance(condition, Lit):
-        s.out.extend(library if condition.value else loops)
-    else:
-        s.out.append(Branch(condition, Body(tuple(library), ()), Body(tuple(loops), ()), ()))
+    m, n, k = call.sizes
+    count, many = fresh("size", I64), fresh("many", Scalar("bool"))
+    s.out += [Evaluate(count, m * n * k), Compute(many, "ge", (count, Lit(WORTHWHILE, "i64")))]
+    s.out.append(Branch(many, Body(tuple(packed), ()), Body(tuple(loops), ()), ()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One product of matrices for each point of the batch. copies: of operands that are no matrices as they are."""
+    """One product of matrices for each point of the batch. copies: of operands that are no matrices.
+
+    name: the array that b is.
+    """
 
     batch: tuple[Var, ...]
     shape: tuple[Size, ...]
-    product: Product
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    sizes: tuple[Size, Size, Size]
     copies: tuple[tuple[Place, Buffer, tuple[Size, ...]], ...] = ()
+    epilogue: Epilogue | None = None
+    name: Var | None = None
 
 
 def _library_call(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Call | None:
@@ -121,17 +133,22 @@ def _library_call(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Call | 
     if b is None:
         b, copy = _copied(s.place(op.b), op.right, batch, inner, columns, sizes, axes)
         copies.append(copy)
+    epilogue = None
+    if len(op.out) == 2 and not batch and (var not in s.wanted or s.wanted[var].start is not None):
+        epilogue = epilogue_of(s, var)
     target = s.target(var)
     c = _matrix(target, op.out, rows, columns, sizes, axes)
     m, n, k = (product(tuple(sizes[x] for x in group)) for group in (rows, columns, inner))
+    name = None if batch or copies else op.b if isinstance(op.b, Var) else None
     if c is not None and c.transposed:  # the transpose of the result is the product of the transposes
         a, b, c = _turned(b), _turned(a), _turned(c)
-        m, n = n, m
+        m, n, name = n, m, None
     if c is None:
+        assert epilogue is None
         s.wanted[var] = target
         return None
-    call = Product(a, b, c, m, n, k)
-    return _Call(tuple(axes[x] for x in batch), tuple(sizes[x] for x in batch), call, tuple(copies))
+    points, shape = tuple(axes[x] for x in batch), tuple(sizes[x] for x in batch)
+    return _Call(points, shape, a, b, c, (m, n, k), tuple(copies), epilogue, name)
 
 
 def _turned(m: Matrix) -> Matrix:
@@ -191,41 +208,8 @@ def _emit_call(s: Scheduler, call: _Call) -> None:
     for source, buffer, shape in call.copies:
         s.out.append(Allocate(buffer, shape, 0, s.span))
         s.copy(source, whole(buffer, shape))
-    s.nest(call.batch, call.shape, [call.product])
+    most = SMALL_OF_MANY if call.batch else SMALL
+    with s.collect() as stmts:
+        matrix_product(s, call.a, call.b, call.c, call.sizes, call.epilogue, name=call.name, most=most)
+    s.nest(call.batch, call.shape, stmts)
     s.out += [Free(buffer) for _, buffer, _ in call.copies]
-
-
-def _only_small(call: _Call) -> bool:
-    """Whether the loops have one small product, as the library takes all others that anybody has memory for."""
-    p = call.product
-    rows = (p.a, p.rows, p.inner), (p.b, p.inner, p.columns), (p.c, p.rows, p.columns)
-    return not call.batch and all(
-        (m.stride - (height if m.transposed else width)).constant is not None for m, height, width in rows
-    )
-
-
-def _condition(s: Scheduler, call: _Call) -> Var | Lit:
-    """Whether the library is worth its while and takes these sizes: a stored row may not reach into the next."""
-    p = call.product
-    count = p.rows * p.columns * p.inner
-    tests: list[tuple[Size, int]] = [(count, WORTHWHILE if count.constant is None else KNOWN)]
-    for matrix, rows, columns in ((p.a, p.rows, p.inner), (p.b, p.inner, p.columns), (p.c, p.rows, p.columns)):
-        length = rows if matrix.transposed else columns
-        tests.append((matrix.stride - length, 0))
-        tests.append((LARGEST - matrix.stride, 0))
-        tests.append((LARGEST - (columns if matrix.transposed else rows), 0))
-    result: Var | None = None
-    for size, least in dict.fromkeys(tests):
-        if size.constant is not None:
-            if size.constant < least:
-                return Lit(False, "bool")
-            continue
-        value, test = fresh("size", I64), fresh("fits", Scalar("bool"))
-        s.out += [Evaluate(value, size), Compute(test, "ge", (value, Lit(least, "i64")))]
-        if result is None:
-            result = test
-        else:
-            both = fresh("fits", Scalar("bool"))
-            s.out.append(Compute(both, "and", (result, test)))
-            result = both
-    return Lit(True, "bool") if result is None else result

@@ -26,6 +26,7 @@ from dlang.codegen.loops import (
     Loop,
     Move,
     Nest,
+    Pack,
     Product,
     Program,
     Runtime,
@@ -38,8 +39,8 @@ from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Lit, fresh
 
 _KINDS: tuple[tuple[type, str], ...] = (
-    (Loop, "loop"), (Product, "product"), (Move, "copy"), (Runtime, "host"), (CallC, "C"), (For, "loop"),
-    (While, "loop"),
+    (Loop, "loop"), (Product, "product"), (Pack, "copy"), (Move, "copy"), (Runtime, "host"), (CallC, "C"),
+    (For, "loop"), (While, "loop"),
 )  # fmt: skip
 
 
@@ -138,7 +139,7 @@ class _Measuring:
                 case At(span):
                     self.span = span
                     plain.append(stmt)
-                case Loop() | Product() | Move() | Runtime() | CallC():
+                case Loop() | Product() | Pack() | Move() | Runtime() | CallC():
                     flush()
                     out += self.nest(stmt)
                 case For() if self.has_nests(stmt):

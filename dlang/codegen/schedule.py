@@ -32,6 +32,7 @@ from dlang.codegen.products import contraction
 from dlang.codegen.profile import profiled
 from dlang.codegen.recursion import recursive_functions
 from dlang.codegen.regions import Nodes, held_arrays, node_makers
+from dlang.codegen.rooms import with_rooms
 from dlang.codegen.tiles import comprehension
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
@@ -53,7 +54,7 @@ def schedule(
     out = {}
     for name, function in program.functions.items():
         out[name] = _function(program, lanes or Lanes(0), function, name in recursive, makers, places or profile)
-    return in_pieces(profiled(Program(out)) if profile else Program(out), grain)
+    return with_rooms(in_pieces(profiled(Program(out)) if profile else Program(out), grain))
 
 
 def _function(
@@ -137,6 +138,8 @@ def _let(s: Scheduler, let: Let, level: int) -> None:
             s.memory.settle(vars[0], s.place(array).seen_through(axes, shape, index))
         case anf.Reshape(array, shape):
             s.memory.settle(vars[0], s.in_a_row(array).reshaped(shape))
+        case anf.Comp() if vars and vars[0] in s.finished:
+            pass
         case anf.Comp():
             if not s.copied.isdisjoint(vars):
                 op, vars = s.without_copies(op, vars)

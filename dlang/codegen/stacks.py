@@ -12,7 +12,8 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from dlang.codegen.memory import ONE, ZERO
-from dlang.ir.anf import Array, Block, Comp, Empty, Keep, Read, Size, Var
+from dlang.ir.anf import Array, Block, Comp, Destination, Empty, Keep, Read, Size, Var
+from dlang.ir.own_points import is_replaced
 from dlang.ir.traverse import count_uses, type_vars
 
 
@@ -41,14 +42,19 @@ def parts_of(block: Block) -> dict[Var, Part]:
         if not isinstance(let.op, Comp):
             continue
         for position, (var, d) in enumerate(zip(let.vars, let.op.destinations, strict=True)):
-            if d.into is None:
+            if isinstance(d, Keep) and d.after is not None:
+                if let.vars[d.after] in root:
+                    whole = root[var] = root[let.vars[d.after]]
+                    written[whole, _slice(d.index)] += 1
+            elif d.into is None or (d.into not in root and is_replaced(let.op, position)):
                 made[var] = k
             elif d.into in root and uses[d.into] == 1:
                 whole = root[var] = root[d.into]
                 slice = _slice(d.index)
                 written[whole, slice] += 1
                 source = _copied(let.op, position)
-                if slice is not None and source in made and uses[source] == 1:
+                last = not any(isinstance(o, Keep) and o.after == position for o in let.op.destinations)
+                if slice is not None and last and source in made and uses[source] == 1:
                     found[source] = Part(whole, slice, var)
     return {
         source: part
@@ -91,8 +97,13 @@ def without_copies(op: Comp, vars: Sequence[Var], copies: Set[Var]) -> tuple[Com
     gone = {r for k, r in enumerate(op.body.results) if k not in kept}
     uses = count_uses(Block(op.body.lets, results))
     lets = tuple([let for let in op.body.lets if not (gone.issuperset(let.vars) and let.vars[0] not in uses)])
-    destinations = tuple([op.destinations[k] for k in kept])
-    return replace(op, body=Block(lets, results), destinations=destinations), tuple([vars[k] for k in kept])
+    destinations: list[Destination] = []
+    for k in kept:
+        d = op.destinations[k]
+        if isinstance(d, Keep) and d.after is not None:
+            d = replace(d, after=kept.index(d.after))
+        destinations.append(d)
+    return replace(op, body=Block(lets, results), destinations=tuple(destinations)), tuple([vars[k] for k in kept])
 
 
 def offset(part: Part) -> Size:

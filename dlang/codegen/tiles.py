@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dlang.codegen import nests
+from dlang.codegen import gathered, nests
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Load, Loop, Reduction, Stmt, Store
 from dlang.codegen.memory import I64, ZERO, Place, covers, fresh_axes, row_major
@@ -38,7 +38,14 @@ UNROLLED = 24  # so few terms of all rows need no loop
 
 
 def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) -> None:
-    """Emits the loop nest of a comprehension: in tiles if it is a reduction that gains by them."""
+    """Emits the loop nest of a comprehension: in blocks or in tiles if it is a reduction that gains by them."""
+    if len(vars) == 1 and vars[0] not in s.joined:
+        if gathered.comprehension(s, op, vars[0], lambda: _in_tiles(s, op, vars, span)):
+            return
+    _in_tiles(s, op, vars, span)
+
+
+def _in_tiles(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) -> None:
     plan = None if any(v in s.joined for v in vars) else plan_of(s, op)
     if plan is None or (s.short and plan.packed):
         nests.comprehension(s, op, vars, span)
@@ -47,8 +54,8 @@ def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None
 
 
 def gains(s: Scheduler, op: Comp) -> bool:
-    """Whether a comprehension would be done in tiles."""
-    return plan_of(s, op) is not None
+    """Whether a comprehension would be done in blocks or in tiles."""
+    return gathered.gains(s, op) or plan_of(s, op) is not None
 
 
 # ---- emission --------------------------------------------------------------------------------------------------------

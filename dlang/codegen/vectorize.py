@@ -22,16 +22,17 @@ BITS = {
 """The width of a value in a register."""
 HEAVY = frozenset(
     (
-        "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow powi floordiv mod div "
-        "threefry threefry_second"
+        "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh erf erfc lgamma digamma pow powi floordiv "
+        "mod div threefry threefry_second"
     ).split()
 )
-DEAR = frozenset(("div", "sqrt"))
+DEAR = frozenset(("div", "sqrt", "rsqrt"))
 WEIGHTS = {**dict.fromkeys(HEAVY, 27), **dict.fromkeys(DEAR, 8)}
 """How many additions an operation is worth."""
 HALF = ("f16", "bf16")
 FEW = 3  # trips that are worth a vector with a mask
 LONG = 3  # so many heavy operations hide what a mask costs, and are better not there twice
+WIDE = 8  # lanes of the widest registers that are worth two at a time
 LIGHT = 6  # so few operations leave room for several vectors in flight
 
 
@@ -75,14 +76,14 @@ class Survey:
             self.widest = max(self.widest, BITS.get(var.type.dtype, 8))
 
     def stride(self, offset: Size) -> int | None:
-        """The step of an offset from trip to trip: 1, -1, 0 for another fixed one, None if it is irregular."""
+        """The step of an offset from trip to trip: 0 for one that is not known now, None if it is irregular."""
         if any(a in self.varying and a is not self.var for a in offset.atoms()):
             return None
         try:
             step = offset.coefficient(self.var)
         except ValueError:
             return None
-        return int(step.constant) if step.constant in (1, -1) else 0
+        return int(step.constant) if step.constant is not None else 0
 
     def walk(self, stmts: Sequence[Stmt]) -> None:
         for stmt in stmts:
@@ -113,7 +114,7 @@ class Survey:
                 stride = self.stride(offset) if self.size(offset) else None
                 if stride is None or (stride == 0 and monoid != "set"):
                     self.possible = False
-                self.cost += stride == 0
+                self.cost += stride not in (1, -1)
                 self.combined = self.combined or monoid != "set"
             case Guard():
                 self.guarded = True
@@ -168,6 +169,18 @@ def one_lane(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
     return tuple(
         replace(s, lanes=1, tail=0, masked=False, stmts=one_lane(s.stmts)) if isinstance(s, Loop) else s for s in stmts
     )
+
+
+def in_flight(loop: Loop) -> Loop:
+    """A long loop of heavy operations, two registers at a time: each is a long chain, and two of them overlap.
+
+    Lanes of 32 bits are many as it is.
+    """
+    inner = any(isinstance(s, Loop) for s in loop.stmts)
+    count = trips(loop)
+    if not loop.masked or loop.short or inner or loop.lanes > WIDE or (count is not None and count < 4 * loop.lanes):
+        return loop
+    return replace(loop, lanes=2 * loop.lanes)
 
 
 def lanes_inside(stmts: Sequence[Stmt]) -> bool:

@@ -22,6 +22,7 @@ from dlang.codegen.loops import (
     LoadTag,
     Loop,
     Move,
+    Pack,
     Parallel,
     Pieces,
     Product,
@@ -82,6 +83,8 @@ class _Walk:
             case Product():
                 each = PRODUCT[s.c.buffer.dtype]
                 return self.over(s.rows * s.columns * s.inner * poly_of(each) + PRODUCT_CALL)
+            case Pack():
+                return self.over(s.rows * s.columns * poly_of(MOVED))
             case Move():
                 return self.over(s.count * poly_of(MOVED))
             case Allocate() | Free():

@@ -156,12 +156,17 @@ class Keep:
     Axes absent from `index` are reduced by `monoid`; elements that no point reaches are its identity, or those of
     `into`, an array that is consumed and to which the values are added (combined by the monoid). With shape () the
     result is a scalar. The index may mention axes, sizes, and i64 variables of the body.
+
+    after: the position of an earlier destination of the comprehension with whose array this one goes on, in place of
+    `into`: the two never meet in an element, and nothing else uses what the earlier one binds. Such segments of one
+    array come from the last passes (`optimize/segments.py`).
     """
 
     shape: tuple[Size, ...]
     index: tuple[Size, ...]
     monoid: str = "sum"
     into: Var | None = None
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +191,9 @@ class Comp:
 
     `body.results[k]` is the scalar that goes to `destinations[k]`; binds one variable per destination, an array of its
     shape, or a scalar. Of a `Keep` it may be an array, of the destination's last sizes: the index is then that of the
-    axes before these. Such rows come from the last pass but one (`optimize/rows.py`).
+    axes before these. Such rows come from the last passes (`optimize/rows.py`). With `set` it may also be several rows,
+    an array with one more axis: the index says where the first of them goes. Such blocks (`optimize/blocking.py`) leave
+    no row of the destination out.
     """
 
     axes: tuple[Axis, ...]
@@ -464,10 +471,16 @@ class Let:
     span: Span | None = None
 
 
+Mentions = tuple[tuple[Var, ...], tuple[Var, ...]]  # of variables in a block, and what is bound there
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
+    """Lets in order, and what the block gives. `mentions` is kept by `traverse.py`: what its walks look up."""
+
     lets: tuple[Let, ...]
     results: tuple[Atom, ...]
+    mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Which array continues which: operations that consume an array give it another value in the same memory.
 
-A branch continues an array if both arms do. It does too if one arm does and the other makes an array of its own while
+A branch continues an array if both arms do. It does too if one arm does and the other makes an array of its own when
 nothing looks at the old one any more, so that a loop that hands an array on in one arm need not copy it. An array whose
 sizes the branch or the loop itself gives continues nothing.
 """
@@ -10,7 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import Array, Atom, Block, Call, Check, Comp, For, If, Let, Reshape, Stop, Update, Var, View, While
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Block,
+    Call,
+    Check,
+    Comp,
+    Contract,
+    Empty,
+    For,
+    If,
+    Keep,
+    Let,
+    Reshape,
+    Stop,
+    Update,
+    Var,
+    View,
+    While,
+)
 from dlang.ir.traverse import free_vars, mentioned
 
 
@@ -62,6 +81,8 @@ class Chains:
                 for var, destination in zip(let.vars, destinations, strict=True):
                     if destination.into is not None:
                         self.step[var] = destination.into
+                    elif isinstance(destination, Keep) and destination.after is not None:
+                        self.step[var] = let.vars[destination.after]
             case If(then=then, otherwise=otherwise):
                 self.add(then, level + 1)
                 self.add(otherwise, level + 1)
@@ -90,15 +111,16 @@ class Chains:
             if not isinstance(root, Var) or self.level.get(root, -1) > level:
                 continue
             end = self.root(b, level + 1)
-            if end is root or (isinstance(end, Var) and self.level.get(end, -1) > level and self._done_with(root, arm)):
+            made = isinstance(end, Var) and self.level.get(end, -1) > level
+            if end is root or (isinstance(end, Var) and made and self._done_with(root, _from(arm, end))):
                 self.step[var] = root
                 return
 
-    def _done_with(self, root: Var, arm: Block) -> bool:
-        """Whether neither an arm of the branch at hand nor anything after it looks at the memory of an array."""
+    def _done_with(self, root: Var, rest: Block) -> bool:
+        """Whether neither the rest of an arm of the branch at hand nor anything after it looks at an array's memory."""
         memory = self._memory(root)
         later = [var for last, at in self.uses for var, use in last.items() if use > at]
-        return all(self._memory(var) is not memory for var in (*mentioned(arm), *later))
+        return all(self._memory(var) is not memory for var in (*mentioned(rest), *later))
 
     def _memory(self, var: Var) -> Var:
         """The array whose memory a variable has."""
@@ -110,6 +132,21 @@ class Chains:
         for var, arg in zip(vars, args, strict=True):
             if _is_array(var) and isinstance(arg, Var):
                 self.step[var] = arg
+
+
+def _from(arm: Block, array: Var) -> Block:
+    """An arm from where an array in it may first be written to: a comprehension may run with products that it reads."""
+    start = next((k for k, let in enumerate(arm.lets) if array in let.vars), 0)
+    match arm.lets[start].op if arm.lets else None:
+        case Comp() as comp:
+            read = set(mentioned(comp))
+            products = [k for k, let in enumerate(arm.lets) if isinstance(let.op, Contract) and let.vars[0] in read]
+            start = min([start, *products])
+        case Empty():  # its parts may be made before it
+            start = 0
+        case _:
+            pass
+    return Block(arm.lets[start:], arm.results)
 
 
 def last_uses(block: Block) -> dict[Var, int]:

@@ -213,7 +213,11 @@ class Interpreter(Run):
             end = min(size_of(s, frame.env) for s in axes[0].highs)
         else:
             low, end = 0, 1
-        sinks = [self._sink(d, value, names, frame) for d, value in zip(op.destinations, op.body.results, strict=True)]
+        sinks: list[Sink] = []
+        for d, value in zip(op.destinations, op.body.results, strict=True):
+            sinks.append(self._sink(d, value, names, frame))
+            if isinstance(d, anf.Keep) and d.after is not None:
+                sinks[-1].goes_on(sinks[d.after])
         crowded = any(isinstance(inner.op, anf.Call) or op_blocks(inner.op) for inner in op.body.lets)
         limit = _POINTS_OF_BLOCKS if crowded else _POINTS
         if frame.n is None and any(s.arg and 0 in s.reduced for s in sinks):
@@ -252,7 +256,7 @@ class Interpreter(Run):
             kept_apart = whole or bool(op.axes and 0 not in sink.reduced and not sink.by_data and not sink.scatter)
             index = [size_of(i, frame.env) for i in destination.index]
             if sink.row:
-                sink.accumulate(*elements(batch, value, index), kept_apart)
+                sink.accumulate(*elements(batch, value, index, len(sink.shape)), kept_apart)
             else:
                 sink.accumulate(batch, value, index, kept_apart)
 

@@ -29,6 +29,7 @@ from dlang.ir.anf import (
     While,
 )
 from dlang.ir.errors import IRError
+from dlang.ir.own_points import reads_its_place
 from dlang.ir.printer import print_let
 from dlang.ir.traverse import bound_vars, mentioned, parts
 
@@ -117,14 +118,19 @@ class _Checker:
 
     def comprehension(self, op: Comp, mine: Set[Var]) -> None:
         read = set(mentioned(op.body)) if self.ownership else set()
-        for destination in op.destinations:
+        consumed: list[Var] = []
+        for position, destination in enumerate(op.destinations):
             into = destination.into
             if into is None:
                 continue
-            if self.ownership and any(self.roots_of(into) & self.roots_of(v) for v in read):
-                raise IRError(f"{into} is read in the comprehension that consumes it")
-            self.consume(into, mine, "a comprehension")
+            if self.ownership:
+                others = read - {into} if reads_its_place(op, position) else read
+                if any(self.roots_of(into) & self.roots_of(v) for v in (*others, *consumed)):
+                    raise IRError(f"{into} is read in the comprehension that consumes it")
+            consumed.append(into)
         self.block(op.body, frozenset(axis.var for axis in op.axes))
+        for into in consumed:
+            self.consume(into, mine, "a comprehension")
 
     def branch(self, op: If, let: Let, mine: Set[Var]) -> None:
         before = dict(self.spent)

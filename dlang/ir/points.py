@@ -27,10 +27,11 @@ class Batch:
     box: tuple[int, ...] | None
 
 
-def elements(batch: Batch, value: Any, index: Sequence[Any]) -> tuple[Batch, Lanes, list[Any]]:
+def elements(batch: Batch, value: Any, index: Sequence[Any], rank: int) -> tuple[Batch, Lanes, list[Any]]:
     """The elements of an array at each point as points of their own, and the indices at which they go.
 
-    index: where the array of each point goes; its own axes come after that.
+    index: where the array of each point goes; its own axes come after that. Where that makes more than `rank`, its
+    first axis runs on from the last entry.
     """
     rows = rows_of(value, batch.n)
     sizes = np.ones(batch.n, np.int64)
@@ -48,6 +49,8 @@ def elements(batch: Batch, value: Any, index: Sequence[Any]) -> tuple[Batch, Lan
     uniform = [s for s in rows.shape if isinstance(s, int)]
     box = None if batch.box is None or len(uniform) < len(rows.shape) else (*batch.box, *uniform)
     parent = None if batch.parent is None else batch.parent[point]
+    if len(at) + len(within) > rank:
+        at[-1:], within = [at[-1] + within[0]], within[1:]
     return Batch(len(point), parent, box), Lanes(data), [*at, *within]
 
 

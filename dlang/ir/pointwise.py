@@ -202,6 +202,9 @@ class Pointwise:
     # ---- comprehensions ----------------------------------------------------------------------------------------------
     def _comp(self, op: anf.Comp, let: Let, env: Env) -> list[Any]:
         sums = [_Sum(d, dtype_of(value), d.shape, self, env) for d, value in zip(op.destinations, op.body.results)]
+        for total in sums:
+            if isinstance(total.destination, anf.Keep) and total.destination.after is not None:
+                total.data = sums[total.destination.after].data
         for rank in self._points(op.axes, env, ()):
             for total, value in zip(sums, self._block(op.body, env), strict=True):
                 total.take(self._index(total.destination.index, total.data.shape, env), value, rank)

@@ -199,7 +199,8 @@ class _Printer:
         kind = "keep" if isinstance(d, Keep) else "add"
         monoid = f" {d.monoid}" if isinstance(d, Keep) else ""
         into = f" into {self.var(d.into)}" if d.into is not None else ""
-        return f"{kind} {self.sizes(d.shape)} {self.sizes(d.index)}{monoid}{into}"
+        after = f" after {d.after}" if isinstance(d, Keep) and d.after is not None else ""
+        return f"{kind} {self.sizes(d.shape)} {self.sizes(d.index)}{monoid}{into}{after}"
 
     def state(self, params: tuple[Var, ...], init: tuple[Atom, ...]) -> str:
         first = [self.atom(a) for a in init]

@@ -278,7 +278,8 @@ class _Reader:
         shape, index = self.sizes(), self.sizes()
         monoid = self.take("word") if kind == "keep" else ""
         into = self.var() if self.accept("into") else None
-        return Keep(shape, index, monoid, into) if kind == "keep" else Add(shape, index, into)
+        after = int(self.take("number")) if self.accept("after") else None
+        return Keep(shape, index, monoid, into, after) if kind == "keep" else Add(shape, index, into)
 
     def state(self) -> tuple[tuple[Var, ...], tuple[Atom, ...]]:
         def one() -> tuple[Var, Atom]:

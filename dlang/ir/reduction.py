@@ -97,6 +97,14 @@ class Sink:
             self.data = _spread(into, outer, sizes)
             self.data = self.data.astype(np.float32) if self.wide else self.data
 
+    def goes_on(self, earlier: Sink) -> None:
+        """Fills other elements of the array that another is filling."""
+        if self.fresh and self.shape:
+            self.written = 0
+        if earlier.version is not None:
+            earlier.data, earlier.version = earlier.version.read().reshape(-1).copy(), None
+        self.data, self.fresh = earlier.data, False
+
     def accumulate(self, batch: Batch, value: Any, index: Sequence[Any], whole: bool) -> None:
         """Takes the values of a batch. whole: no other batch has points that go to the same elements."""
         if not self.row and (self.arg or (not self.scatter and self.monoid != "set" and self.reduced)):

@@ -258,6 +258,7 @@ SLOPES: Mapping[str, tuple[Slope | None, ...]] = {
     "log": (lambda x, r: ONE / x,),
     "log1p": (lambda x, r: ONE / (ONE + x),),
     "sqrt": (lambda x, r: np.float64(0.5) / f64("sqrt", x),),
+    "rsqrt": (lambda x, r: np.float64(-0.5) / (x * f64("sqrt", x)),),
     "sin": (lambda x, r: f64("cos", x),),
     "cos": (lambda x, r: -f64("sin", x),),
     "tan": (lambda x, r: ONE / _square(f64("cos", x)),),

@@ -7,10 +7,10 @@ walk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
-from typing import NamedTuple, assert_never, overload
+from typing import Any, NamedTuple, assert_never, overload
 
 from dlang.diagnostics import CallSite, Span
 from dlang.ir.anf import (
@@ -82,68 +82,59 @@ class Parts(NamedTuple):
 
 def parts(op: Op) -> Parts:
     """The parts of an operation, without looking into its blocks; atoms in the order of evaluation."""
-    match op:
-        case Prim(args=args) | Call(args=args) | Library(args=args) | Format(args=args) | Construct(args=args):
-            return Parts(args)
-        case Foreign(args=args):
-            return Parts(args)
-        case Read():
-            return Parts((op.array,), op.index)
-        case Cast(arg=arg) | Stop(arg=arg) | Tag(node=arg) | Fields(node=arg):
-            return Parts((arg,))
-        case SizeOf():
-            return Parts((), (op.size,))
-        case Check():
-            return Parts((op.condition, *op.values, *op.subjects))
-        case Comp():
-            sizes: list[Size] = []
-            for axis in op.axes:
-                sizes += axis.lows
-                sizes += axis.highs
-            into = []
-            for destination in op.destinations:
-                sizes += destination.shape
-                sizes += destination.index
-                if destination.into is not None:
-                    into.append(destination.into)
-            return Parts(tuple(into), tuple(sizes), (op.body,), tuple(axis.var for axis in op.axes))
-        case If():
-            return Parts((op.condition,), (), (op.then, op.otherwise))
-        case For():
-            return Parts(op.init, (op.low, op.high), (op.body,), (op.index, *op.params))
-        case While():
-            return Parts(op.init, (), (op.condition, op.body), op.params)
-        case View():
-            return Parts((op.array,), (*op.shape, *op.index), (), op.axes)
-        case Reshape():
-            return Parts((op.array,), op.shape)
-        case Scan(array=array) | Copy(array=array):
-            return Parts((array,))
-        case Empty():
-            return Parts((), op.shape)
-        case Concat():
-            return Parts(op.arrays)
-        case Compact():
-            return Parts((op.mask,))
-        case Update():
-            return Parts((op.array, op.value), op.index)
-        case Contract():
-            return Parts((op.a, op.b))
-        case Vjp():
-            return Parts((*op.args, *(c for c in op.cotangents if c is not None)))
-        case Jvp():
-            return Parts((*op.args, *(t for t in op.tangents if t is not None)))
-        case Record(args=args):
-            return Parts(args)
-        case Pull():
-            return Parts((op.tape, *op.sizes, *(c for c in op.cotangents if c is not None)))
-        case Effect():
-            return Parts((op.token, *op.args))
-        case _:
-            assert_never(op)
+    return _PARTS[type(op)](op)
 
 
-_NESTING = frozenset((Comp, If, For, While))
+def _comp_parts(op: Comp) -> Parts:
+    sizes: list[Size] = []
+    for axis in op.axes:
+        sizes += axis.lows
+        sizes += axis.highs
+    into = []
+    for destination in op.destinations:
+        sizes += destination.shape
+        sizes += destination.index
+        if destination.into is not None:
+            into.append(destination.into)
+    return Parts(tuple(into), tuple(sizes), (op.body,), tuple([axis.var for axis in op.axes]))
+
+
+def _given(xs: tuple[Atom | None, ...]) -> tuple[Atom, ...]:
+    return tuple([x for x in xs if x is not None])
+
+
+_PARTS: dict[type[Op], Callable[[Any], Parts]] = {
+    **dict.fromkeys((Prim, Call, Library, Format, Construct, Foreign, Record), lambda op: Parts(op.args)),
+    **dict.fromkeys((Cast, Stop), lambda op: Parts((op.arg,))),
+    **dict.fromkeys((Tag, Fields), lambda op: Parts((op.node,))),
+    **dict.fromkeys((Scan, Copy), lambda op: Parts((op.array,))),
+    Read: lambda op: Parts((op.array,), op.index),
+    SizeOf: lambda op: Parts((), (op.size,)),
+    Check: lambda op: Parts((op.condition, *op.values, *op.subjects)),
+    Comp: _comp_parts,
+    If: lambda op: Parts((op.condition,), (), (op.then, op.otherwise)),
+    For: lambda op: Parts(op.init, (op.low, op.high), (op.body,), (op.index, *op.params)),
+    While: lambda op: Parts(op.init, (), (op.condition, op.body), op.params),
+    View: lambda op: Parts((op.array,), (*op.shape, *op.index), (), op.axes),
+    Reshape: lambda op: Parts((op.array,), op.shape),
+    Empty: lambda op: Parts((), op.shape),
+    Concat: lambda op: Parts(op.arrays),
+    Compact: lambda op: Parts((op.mask,)),
+    Update: lambda op: Parts((op.array, op.value), op.index),
+    Contract: lambda op: Parts((op.a, op.b)),
+    Vjp: lambda op: Parts((*op.args, *_given(op.cotangents))),
+    Jvp: lambda op: Parts((*op.args, *_given(op.tangents))),
+    Pull: lambda op: Parts((op.tape, *op.sizes, *_given(op.cotangents))),
+    Effect: lambda op: Parts((op.token, *op.args)),
+}
+"""One function for each operation: a `match` would ask for one class after another."""
+
+
+_BLOCKS: dict[type[Op], Callable[[Any], tuple[Block, ...]]] = {
+    **dict.fromkeys((Comp, For), lambda op: (op.body,)),
+    If: lambda op: (op.then, op.otherwise),
+    While: lambda op: (op.condition, op.body),
+}
 """The operations that have blocks."""
 
 
@@ -159,7 +150,8 @@ def op_sizes(op: Op) -> tuple[Size, ...]:
 
 def op_blocks(op: Op) -> tuple[Block, ...]:
     """The nested blocks of an operation, in the order of evaluation."""
-    return parts(op).blocks
+    blocks = _BLOCKS.get(type(op))
+    return blocks(op) if blocks is not None else ()
 
 
 def op_binds(op: Op) -> tuple[Var, ...]:
@@ -181,8 +173,9 @@ def walk(block: Block) -> Iterator[Let]:
             pending.pop()
             continue
         yield let
-        if type(let.op) in _NESTING:
-            pending += [iter(inner.lets) for inner in reversed(parts(let.op).blocks)]
+        blocks = _BLOCKS.get(type(let.op))
+        if blocks is not None:
+            pending += [iter(inner.lets) for inner in reversed(blocks(let.op))]
 
 
 # ---- variables -------------------------------------------------------------------------------------------------------
@@ -193,15 +186,21 @@ def type_vars(type: Type) -> list[Var]:
 
 def _mentions(op: Op, used: list[Var], bound: list[Var]) -> None:
     if isinstance(op, Prim):  # most operations are
-        used += [a for a in op.args if isinstance(a, Var)]
+        used += [a for a in op.args if type(a) is Var]
         return
-    p = parts(op)
-    used += [a for a in p.atoms if isinstance(a, Var)]
+    if isinstance(op, Read):  # and most others
+        used.append(op.array)
+        for size in op.index:
+            for m in size.terms:
+                used += m
+        return
+    p = _PARTS[type(op)](op)
+    used += [a for a in p.atoms if type(a) is Var]
     for size in p.sizes:
         for m in size.terms:
             used += m
     for var in p.binds:
-        if isinstance(var.type, Array):
+        if type(var.type) is Array:
             used += type_vars(var.type)
     bound += p.binds
     for block in p.blocks:
@@ -209,13 +208,27 @@ def _mentions(op: Op, used: list[Var], bound: list[Var]) -> None:
 
 
 def _block_mentions(block: Block, used: list[Var], bound: list[Var]) -> None:
+    """Adds what a block mentions and binds; it is found once, as most blocks go through many passes unchanged."""
+    mentions = block.mentions
+    if mentions is None:
+        inner: tuple[list[Var], list[Var]] = [], []
+        _walk_mentions(block, *inner)
+        mentions = tuple(inner[0]), tuple(inner[1])
+        object.__setattr__(block, "mentions", mentions)
+    used += mentions[0]
+    bound += mentions[1]
+
+
+def _walk_mentions(block: Block, used: list[Var], bound: list[Var]) -> None:
     for let in block.lets:
         _mentions(let.op, used, bound)
         bound += let.vars
         for var in let.vars:
-            if isinstance(var.type, Array):
-                used += type_vars(var.type)
-    used += [a for a in block.results if isinstance(a, Var)]
+            if type(var.type) is Array:
+                for size in var.type.shape:
+                    for m in size.terms:
+                        used += m
+    used += [a for a in block.results if type(a) is Var]
 
 
 def mentioned(x: Op | Block) -> list[Var]:
@@ -275,7 +288,7 @@ def rebuild(
 ) -> Op:
     """The operation with each of its parts mapped; what it binds is mapped before the parts that see it.
 
-    One without blocks is itself where nothing changes: most operations are of the three kinds that are looked at first.
+    It is itself where nothing changes. Most operations are of the three kinds that are looked at first.
     """
     match op:
         case Prim(name, args):
@@ -292,93 +305,127 @@ def rebuild(
         case _:
             pass
 
+    same = True
+
+    def operand(x: Atom) -> Atom:
+        nonlocal same
+        new = atom(x)
+        same = same and new is x
+        return new
+
     def array(v: Var) -> Var:
-        return _array(atom(v), v)
+        return _array(operand(v), v)
 
     def atoms(xs: tuple[Atom, ...]) -> tuple[Atom, ...]:
-        return tuple([atom(x) for x in xs])
+        nonlocal same
+        new = tuple([atom(x) for x in xs])
+        same = same and all(map(is_, new, xs))
+        return new
+
+    def entry(x: Size) -> Size:
+        nonlocal same
+        new = size(x)
+        same = same and new is x
+        return new
 
     def sizes(xs: tuple[Size, ...]) -> tuple[Size, ...]:
-        return tuple([size(x) for x in xs])
+        nonlocal same
+        new = tuple([size(x) for x in xs])
+        same = same and all(map(is_, new, xs))
+        return new
 
     def optional(xs: tuple[Atom | None, ...]) -> tuple[Atom | None, ...]:
-        return tuple([None if x is None else atom(x) for x in xs])
+        return tuple([None if x is None else operand(x) for x in xs])
 
+    def nested(b: Block) -> Block:
+        nonlocal same
+        new = block(b)
+        same = same and new is b
+        return new
+
+    def binder(v: Var) -> Var:
+        nonlocal same
+        new = bind(v)
+        same = same and new is v
+        return new
+
+    built: Op
     match op:
         case SizeOf(value):
-            return SizeOf(size(value))
+            built = SizeOf(entry(value))
         case Format():
-            return Format(op.parts, atoms(op.args))
+            built = Format(op.parts, atoms(op.args))
         case Check():
-            return Check(atom(op.condition), op.code, op.parts, atoms(op.values), atoms(op.subjects))
+            built = Check(operand(op.condition), op.code, op.parts, atoms(op.values), atoms(op.subjects))
         case Comp():
             axes = []
             for axis in op.axes:
                 lows, highs = sizes(axis.lows), sizes(axis.highs)
-                axes.append(Axis(bind(axis.var), lows, highs))
-            body = block(op.body)
+                axes.append(Axis(binder(axis.var), lows, highs))
+            body = nested(op.body)
             destinations: list[Destination] = []
             for d in op.destinations:
                 into = None if d.into is None else array(d.into)
                 if isinstance(d, Keep):
-                    destinations.append(Keep(sizes(d.shape), sizes(d.index), d.monoid, into))
+                    destinations.append(Keep(sizes(d.shape), sizes(d.index), d.monoid, into, d.after))
                 else:
                     destinations.append(Add(sizes(d.shape), sizes(d.index), into))
-            return Comp(tuple(axes), body, tuple(destinations))
+            built = Comp(tuple(axes), body, tuple(destinations))
         case If():
-            return If(atom(op.condition), block(op.then), block(op.otherwise), rare=op.rare)
+            built = If(operand(op.condition), nested(op.then), nested(op.otherwise), rare=op.rare)
         case Call():
-            return Call(op.function, atoms(op.args))
+            built = Call(op.function, atoms(op.args))
         case Construct():
-            return Construct(op.variant, atoms(op.args))
+            built = Construct(op.variant, atoms(op.args))
         case Tag(node):
-            return Tag(atom(node))
+            built = Tag(operand(node))
         case Fields(variant, node):
-            return Fields(variant, atom(node))
+            built = Fields(variant, operand(node))
         case For():
-            low, high, init = size(op.low), size(op.high), atoms(op.init)
-            index, params = bind(op.index), tuple([bind(p) for p in op.params])
-            return For(index, low, high, params, init, block(op.body), op.early)
+            low, high, init = entry(op.low), entry(op.high), atoms(op.init)
+            index, params = binder(op.index), tuple([binder(p) for p in op.params])
+            built = For(index, low, high, params, init, nested(op.body), op.early)
         case While():
-            init, params = atoms(op.init), tuple([bind(p) for p in op.params])
-            return While(params, init, block(op.condition), block(op.body), op.early)
+            init, params = atoms(op.init), tuple([binder(p) for p in op.params])
+            built = While(params, init, nested(op.condition), nested(op.body), op.early)
         case View():
-            view_axes = tuple([bind(a) for a in op.axes])
-            return View(array(op.array), view_axes, sizes(op.shape), sizes(op.index))
+            view_axes = tuple([binder(a) for a in op.axes])
+            built = View(array(op.array), view_axes, sizes(op.shape), sizes(op.index))
         case Reshape():
-            return Reshape(array(op.array), sizes(op.shape))
+            built = Reshape(array(op.array), sizes(op.shape))
         case Scan():
-            return Scan(op.monoid, array(op.array))
+            built = Scan(op.monoid, array(op.array))
         case Concat():
-            return Concat(tuple([array(a) for a in op.arrays]))
+            built = Concat(tuple([array(a) for a in op.arrays]))
         case Compact():
-            return Compact(array(op.mask))
+            built = Compact(array(op.mask))
         case Update():
-            return Update(array(op.array), sizes(op.index), atom(op.value))
+            built = Update(array(op.array), sizes(op.index), operand(op.value))
         case Copy():
-            return Copy(array(op.array))
+            built = Copy(array(op.array))
         case Empty():
-            return Empty(op.dtype, sizes(op.shape))
+            built = Empty(op.dtype, sizes(op.shape))
         case Contract():
-            return Contract(array(op.a), array(op.b), op.left, op.right, op.out)
+            built = Contract(array(op.a), array(op.b), op.left, op.right, op.out)
         case Library():
-            return Library(op.name, atoms(op.args))
+            built = Library(op.name, atoms(op.args))
         case Foreign():
-            return Foreign(op.target, atoms(op.args))
+            built = Foreign(op.target, atoms(op.args))
         case Stop():
-            return Stop(atom(op.arg))
+            built = Stop(operand(op.arg))
         case Vjp():
-            return Vjp(op.function, atoms(op.args), op.wrt, optional(op.cotangents))
+            built = Vjp(op.function, atoms(op.args), op.wrt, optional(op.cotangents))
         case Jvp():
-            return Jvp(op.function, atoms(op.args), optional(op.tangents))
+            built = Jvp(op.function, atoms(op.args), optional(op.tangents))
         case Record():
-            return Record(op.function, atoms(op.args), op.wrt, op.seeded, op.tape)
+            built = Record(op.function, atoms(op.args), op.wrt, op.seeded, op.tape)
         case Pull():
-            return Pull(op.function, op.wrt, op.seeded, atom(op.tape), atoms(op.sizes), optional(op.cotangents))
+            built = Pull(op.function, op.wrt, op.seeded, operand(op.tape), atoms(op.sizes), optional(op.cotangents))
         case Effect():
-            return Effect(op.name, atom(op.token), atoms(op.args), op.static)
+            built = Effect(op.name, operand(op.token), atoms(op.args), op.static)
         case _:
             assert_never(op)
+    return op if same else built
 
 
 def _array(new: Atom, old: Var) -> Var:
@@ -406,6 +453,23 @@ def map_blocks(op: Op, f: Callable[[Block], Block]) -> Op:
             return op if same else While(op.params, op.init, condition, body, op.early)
         case _:
             return op
+
+
+def with_lets(block: Block, lets: Sequence[Let], results: Sequence[Atom]) -> Block:
+    """A block of these lets and results: the one given if it has just them."""
+    if len(lets) == len(block.lets) and all(map(is_, lets, block.lets)) and all(map(is_, results, block.results)):
+        return block
+    return Block(tuple(lets), tuple(results))
+
+
+def with_op(let: Let, vars: tuple[Var, ...], op: Op) -> Let:
+    """A let of these variables and this operation: the one given if it has just them."""
+    return let if op is let.op and all(map(is_, vars, let.vars)) else Let(vars, op, let.span)
+
+
+def with_body(function: Function, body: Block) -> Function:
+    """The function with another body: itself if it is the same one."""
+    return function if body is function.body else replace(function, body=body)
 
 
 def map_functions(program: Program, f: Callable[[Function], Function]) -> Program:
@@ -449,7 +513,7 @@ class Renaming:
         for m in size.terms:
             for a in m:
                 if a in env:
-                    return size.substitute(self._poly)
+                    return poly(env[a]) if size.atom is a else size.substitute(self._poly)
         return size
 
     def _poly(self, var: Var) -> Size | None:
@@ -463,10 +527,12 @@ class Renaming:
         return type if all(a is b for a, b in zip(shape, type.shape, strict=True)) else Array(type.dtype, shape)
 
     def bind(self, var: Var) -> Var:
-        type = self.type(var.type)
-        if type is var.type and not self.fresh:
+        if not self.fresh and type(var.type) is not Array:
             return var
-        new = fresh(var.name, type)
+        new_type = self.type(var.type)
+        if new_type is var.type and not self.fresh:
+            return var
+        new = fresh(var.name, new_type)
         self.env[var] = new
         return new
 
@@ -484,8 +550,10 @@ class Renaming:
         return Let(vars, op, span)
 
     def block(self, block: Block) -> Block:
-        lets = tuple([self.let(let) for let in block.lets])
-        return Block(lets, tuple([self.atom(r) for r in block.results]))
+        if not self.fresh and self.site is None and self.env.keys().isdisjoint(mentioned(block)):
+            return block
+        lets = [self.let(let) for let in block.lets]
+        return with_lets(block, lets, [self.atom(r) for r in block.results])
 
 
 @overload

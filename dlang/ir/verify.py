@@ -417,7 +417,9 @@ class _Verifier:
         if len(op.body.results) != len(op.destinations):
             raise IRError(f"{len(op.body.results)} values for {len(op.destinations)} destinations")
         axes = [axis.var for axis in op.axes]
-        for value, destination in zip(op.body.results, op.destinations, strict=True):
+        for k, (value, destination) in enumerate(zip(op.body.results, op.destinations, strict=True)):
+            if isinstance(destination, Keep) and destination.after is not None:
+                self.segment(op, k, destination.after)
             self.sizes(destination.index)
             dtype = self.value(value, destination)
             monoid = "sum" if isinstance(destination, Add) else destination.monoid
@@ -436,12 +438,26 @@ class _Verifier:
                     raise IRError(f"{destination.into} is not an array of the destination's type")
         self.visible = outer
 
+    def segment(self, op: Comp, k: int, after: int) -> None:
+        """A destination that goes on with the array of an earlier one."""
+        d = op.destinations[k]
+        if not 0 <= after < k or d.into is not None:
+            raise IRError(f"destination {k} goes on with that of no earlier one")
+        earlier = op.destinations[after]
+        if any(isinstance(o, Keep) and o.after == after for o in op.destinations[:k]):
+            raise IRError(f"two destinations go on with that of destination {after}")
+        if not isinstance(earlier, Keep) or dtype_of(op.body.results[k]) != dtype_of(op.body.results[after]):
+            raise IRError(f"destination {k} is not of the type of the one that it goes on with")
+        self.equal_sizes(d.shape, earlier.shape, "segments are of arrays of other sizes")
+
     def value(self, value: Atom, destination: Destination) -> str:
-        """The dtype of what goes to a destination: a scalar, or an array for its last axes."""
+        """The dtype of what goes to a destination: a scalar, or an array for its last axes, or several such rows."""
         index, shape = destination.index, destination.shape
         row: tuple[Size, ...] = ()
         if isinstance(value.type, Array) and isinstance(destination, Keep):
             row = value.type.shape
+            if index and destination.monoid == "set" and len(index) + len(row) == len(shape) + 1:
+                row = row[1:]
             self.equal_sizes(shape[len(index) :], row, "the values are rows of other sizes")
         else:
             self.scalar(value)

@@ -109,7 +109,11 @@ def _div(ctx: Context, x: Atom, y: Atom) -> Simpler:
         reciprocal = _exact_reciprocal(float(y.value), y.dtype)
         if reciprocal is not None:
             return Prim("mul", (x, Lit(reciprocal, y.dtype)))
-    return None
+    match ctx.definition(y):
+        case Prim("sqrt", (z,)) if is_number(x, 1) and dtype_of(z) in ("f64", "f32"):
+            return Prim("rsqrt", (z,))
+        case _:
+            return None
 
 
 def _exact_reciprocal(y: float, dtype: str) -> float | None:

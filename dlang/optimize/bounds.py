@@ -6,8 +6,6 @@ axis that ends at n. What is left reads by the axis itself, so it can be fused, 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
     Atom,
@@ -26,7 +24,7 @@ from dlang.ir.anf import (
     Var,
     poly,
 )
-from dlang.ir.traverse import Renaming, map_functions, rebuild
+from dlang.ir.traverse import Renaming, map_functions, rebuild, with_body, with_lets, with_op
 from dlang.ir.types import I64
 from dlang.polynomials import Poly
 
@@ -41,7 +39,7 @@ def bounds(program: Program) -> Program:
 def _function(function: Function) -> Function:
     known = Knowledge()
     known.saw(p.type for p in function.params)
-    return replace(function, body=_Walk().block(function.body, known))
+    return with_body(function, _Walk().block(function.body, known))
 
 
 class _Walk:
@@ -57,7 +55,8 @@ class _Walk:
             if outcome is not None:
                 self.renaming.env[let.vars[0]] = Lit(outcome, "bool")
                 continue
-            match self.arithmetic(let.op, known):
+            arithmetic = self.arithmetic(let.op, known)
+            match arithmetic:
                 case SizeOf(size):
                     self.sizes[let.vars[0]] = size.substitute(self.sizes.get)
                 case Check(subjects=subjects):
@@ -66,11 +65,11 @@ class _Walk:
                             self.sizes[v] = self.polynomial(s)
                 case _:
                     pass
-            op = self.op(self.arithmetic(let.op, known), known)
+            op = self.op(arithmetic, known)
             vars = tuple([self.renaming.bind(v) for v in let.vars])
             known.saw(v.type for v in vars)
-            lets.append(Let(vars, op, let.span))
-        return Block(tuple(lets), tuple([self.renaming.atom(a) for a in block.results]))
+            lets.append(with_op(let, vars, op))
+        return with_lets(block, lets, [self.renaming.atom(a) for a in block.results])
 
     def op(self, op: Op, known: Knowledge) -> Op:
         match op:

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import FLOATS, Array, Axis, Cast, Comp, Keep, Lit, Op, Prim, Read, Size, SizeOf, Var, poly
+from dlang.ir.anf import FLOATS, Array, Axis, Cast, Comp, For, Lit, Op, Prim, Read, Size, SizeOf, Var, poly
+from dlang.ir.own_points import is_replaced, own_elements
 from dlang.ir.types import dtype_of
 
 ZERO: Size = poly(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """The loops around some code: their indices, which are within their bounds there, and their states."""
+
+    indices: tuple[Axis, ...] = ()
+    states: frozenset[Var] = frozenset()
+
+    def inside(self, loop: For) -> Loops:
+        """Those around the body of a loop."""
+        return Loops((*self.indices, Axis(loop.index, (loop.low,), (loop.high,))), self.states | set(loop.params))
 
 
 def extent(axis: Axis) -> Size | None:
@@ -24,22 +38,16 @@ def point_of(comp: Comp, k: int) -> tuple[Var | None, ...] | None:
     None in place of an axis: the only index along an axis of size 1. None for the whole: it is another kind of result,
     reduced, combined with an older array, or with elements that no point reaches.
     """
-    d = comp.destinations[k]
-    if not isinstance(d, Keep) or d.into is not None or not d.shape:
-        return None
-    extents = {axis.var: extent(axis) for axis in comp.axes}
-    entries: list[Var | None] = []
-    for size, index in zip(d.shape, d.index, strict=True):
-        axis = index.atom
-        if axis is not None and axis in extents and axis not in entries:
-            if extents[axis] != size:
-                return None
-            entries.append(axis)
-        elif index == ZERO and size == poly(1):
-            entries.append(None)
-        else:
-            return None
-    return tuple(entries) if len(entries) - entries.count(None) == len(comp.axes) else None
+    return own_elements(comp, k) if comp.destinations[k].into is None else None
+
+
+def without_replaced(comp: Comp) -> Comp:
+    """A comprehension that goes on from no array of which it leaves nothing."""
+    replaced = [is_replaced(comp, k) for k in range(len(comp.destinations))]
+    if not any(replaced):
+        return comp
+    pairs = zip(comp.destinations, replaced, strict=True)
+    return replace(comp, destinations=tuple([replace(d, into=None) if gone else d for d, gone in pairs]))
 
 
 def surely_total(op: Op, axes: Iterable[Axis]) -> bool:

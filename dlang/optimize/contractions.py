@@ -27,6 +27,7 @@ from dlang.ir.anf import (
     Comp,
     Contract,
     Destination,
+    For,
     Function,
     Keep,
     Let,
@@ -46,7 +47,7 @@ from dlang.ir.anf import (
 )  # fmt: skip
 from dlang.ir.traverse import map_blocks, map_functions, mentioned, refresh, substitute
 from dlang.ir.types import dtype_of
-from dlang.optimize.comps import extent, surely_total
+from dlang.optimize.comps import Loops, extent, surely_total
 from dlang.optimize.unguarded import adds_many, checked
 
 SMALL = 4  # a literal number of points up to which a product is a loop
@@ -58,26 +59,27 @@ def contractions(program: Program) -> Program:
 
 
 def _function(function: Function) -> Function:
-    body = _block(function.body)
+    body = _block(function.body, Loops())
     if body is function.body:
         return function
     return replace(function, body=body)
 
 
-def _block(block: Block) -> Block:
+def _block(block: Block, around: Loops) -> Block:
     lets: list[Let] = []
     for let in block.lets:
         if isinstance(let.op, Comp):
-            lets += _comp(let, let.op)
+            lets += _comp(let, let.op, around)
         else:
-            op = map_blocks(let.op, _block)
+            inner = around.inside(let.op) if isinstance(let.op, For) else around
+            op = map_blocks(let.op, partial(_block, around=inner))
             lets.append(let if op is let.op else Let(let.vars, op, let.span))
     if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
         return block
     return Block(tuple(lets), block.results)
 
 
-def _comp(let: Let, op: Comp) -> Iterator[Let]:
+def _comp(let: Let, op: Comp, around: Loops) -> Iterator[Let]:
     """The comprehension without the results that are products, and these."""
     extents: dict[Var, Size] = {}
     for axis in op.axes:
@@ -86,7 +88,7 @@ def _comp(let: Let, op: Comp) -> Iterator[Let]:
             yield from _sum(let, op)
             return
         extents[axis.var] = size
-    slice = _Slice(op, extents)
+    slice = _Slice(op, extents, around)
     rest = []
     for k, destination in enumerate(op.destinations):
         products = slice.products(op.body.results[k], destination)
@@ -192,8 +194,9 @@ class _Operand:
 class _Slice:
     """The body of a comprehension, seen as expressions of its axes."""
 
-    def __init__(self, op: Comp, extents: dict[Var, Size]) -> None:
+    def __init__(self, op: Comp, extents: dict[Var, Size], around: Loops | None = None) -> None:
         self.op = op
+        self.around = around or Loops()
         self.extents = extents
         self.defined: dict[Var, Op] = {}
         self.depends: dict[Var, frozenset[Var]] = {axis: frozenset((axis,)) for axis in extents}
@@ -303,9 +306,14 @@ class _Slice:
             return None
         left = self.operand(a, reused=bool(b.axes - a.axes))
         right = self.operand(b, reused=bool(a.axes - b.axes))
-        if left is None or right is None or not self.movable(after):
+        if left is None or right is None or not self.movable(after) or self.passed(left, right):
             return None
         return _Product(self, destination, out_axes, left, right, after, negate)
+
+    def passed(self, left: _Operand, right: _Operand) -> bool:
+        """Whether it is a pass over the state of a loop, with a slice of another array: others may share the pass."""
+        matrix, vector = sorted((left, right), key=lambda x: -len(x.axes))
+        return matrix.array in self.around.states and len(vector.axes) == 1 and bool(vector.lets)
 
     def worthwhile(self, a: frozenset[Var], b: frozenset[Var], kept: frozenset[Var]) -> bool:
         reduced = set(self.extents) - kept
@@ -329,7 +337,7 @@ class _Slice:
         return all(self.total(let.op, self.axes_of(a)) for a in atoms for let in self.code([a]))
 
     def total(self, op: Op, axes: frozenset[Var]) -> bool:
-        return surely_total(op, [a for a in self.op.axes if a.var in axes])
+        return surely_total(op, [*self.around.indices, *[a for a in self.op.axes if a.var in axes]])
 
     def code(self, atoms: list[Atom]) -> list[Let]:
         """The lets of the body that these values need."""

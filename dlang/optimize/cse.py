@@ -6,11 +6,27 @@ first stays. Results that a comprehension or branch gives twice become one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from operator import is_
+from dataclasses import dataclass
 
-from dlang.ir.anf import Array, Block, Comp, Copy, Effect, Empty, For, Function, If, Let, Op, Program, Var, While
-from dlang.ir.traverse import Renaming, map_functions, op_blocks, rebuild
+from dlang.ir.anf import (
+    Array,
+    Block,
+    Comp,
+    Copy,
+    Effect,
+    Empty,
+    For,
+    Function,
+    If,
+    Let,
+    Op,
+    Prim,
+    Program,
+    Read,
+    Var,
+    While,
+)
+from dlang.ir.traverse import Renaming, map_functions, op_blocks, rebuild, with_body, with_lets, with_op
 from dlang.optimize.keys import Key, Keys
 
 
@@ -20,8 +36,7 @@ def cse(program: Program) -> Program:
 
 
 def _function(function: Function) -> Function:
-    body = _Values().block(function.body)
-    return replace(function, body=body)
+    return with_body(function, _Values().block(function.body))
 
 
 @dataclass(slots=True)
@@ -58,19 +73,19 @@ class _Values:
             new = self.let(let, added, nested)
             if new is not None:
                 lets.append(new)
-        results = tuple([self.renaming.atom(r) for r in block.results])
+        results = [self.renaming.atom(r) for r in block.results]
         for key in added:
             del self.known[key]
         for key in nested:
             self.nests[key].pop()
-        return Block(tuple(lets), results)
+        return with_lets(block, lets, results)
 
     def let(self, let: Let, added: list[Key], nested: list[Key]) -> Let | None:
         """What is left of a let. added, nested: what becomes known in its block."""
         renaming = self.renaming
         op = rebuild(let.op, atom=renaming.atom, size=renaming.size, block=self.block, bind=renaming.bind)
         if isinstance(op, Effect | Copy | Empty):
-            return Let(tuple([renaming.bind(v) for v in let.vars]), op, let.span)
+            return with_op(let, tuple([renaming.bind(v) for v in let.vars]), op)
         vars = let.vars
         if isinstance(op, Comp | If):
             op, vars = self.once(op, vars)
@@ -85,7 +100,7 @@ class _Values:
                 added.append(key)
         if found is None:
             self.resolve(let.vars)
-            return let if op is let.op and all(map(is_, vars, let.vars)) else Let(vars, op, let.span)
+            return with_op(let, vars, op)
         renaming.env.update(zip(vars, found, strict=True))
         self.resolve(let.vars)
         return None
@@ -148,7 +163,17 @@ def _key(op: Op, vars: tuple[Var, ...]) -> Key:
 
 def _outline(op: Op, results: int) -> Key:
     """What equal operations surely have in common, seen without looking into the blocks of their blocks."""
-    return type(op), results, tuple([tuple([type(let.op) for let in b.lets]) for b in op_blocks(op)])
+    code = tuple([tuple([_outlined(let.op) for let in b.lets]) for b in op_blocks(op)])
+    if not isinstance(op, Comp):
+        return type(op), results, code
+    first = op.body.lets[0].op if op.body.lets else None  # a comprehension binds no arrays before it
+    array = first.array if isinstance(first, Read) else None
+    extent = (frozenset(op.axes[0].lows), frozenset(op.axes[0].highs)) if op.axes else None
+    return Comp, results, code, array, len(op.axes), extent
+
+
+def _outlined(op: Op) -> str:
+    return op.name if isinstance(op, Prim) else type(op).__name__
 
 
 def _types(keys: Keys, vars: tuple[Var, ...]) -> Key:

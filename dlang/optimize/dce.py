@@ -10,6 +10,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from dlang.ir.anf import (
+    Array,
     Atom,
     Block,
     Call,
@@ -152,11 +153,15 @@ class _Marks:
             if var in self.needed:
                 continue
             self.needed.add(var)
-            self.work += type_vars(var.type)
-            if var in self.home:
-                node, k = self.home[var]
-                self.live(node)
-                self.component(node.let.op, k)
+            if isinstance(var.type, Array):
+                self.work += type_vars(var.type)
+            home = self.home.get(var)
+            if home is not None:
+                node, k = home
+                if not node.live:
+                    self.live(node)
+                if node.inner:
+                    self.component(node.let.op, k)
 
     # ---- what is left
     def sweep(self, block: Block, nodes: list[_Node], results: tuple[int, ...]) -> Block:

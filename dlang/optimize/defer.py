@@ -1,13 +1,14 @@
 """Products that a loop adds up are done at once when it has ended.
 
-    for t { …; w̄ += x[t]ᵀ ȳ }        becomes        for t { …; ȳs[t] = ȳ };  w̄ += xsᵀ ȳs
+    for t { …; w̄ += x[t]ᵀ ȳ; x̄[t] += ȳ wᵀ }        becomes        for t { …; ȳs[t] = ȳ };  w̄ += xsᵀ ȳs;  x̄ += ȳs wᵀ
 
 In each trip of a recurrent network the gradient of its weights gets a product of what is saved of the trip and the
-cotangent there. Such products are small, or of rank one, and each goes over all of the weights. Kept until the end the
-cotangents take the memory of what is saved, and one product has as many terms as all of them.
+cotangent there, and that of its inputs one of the cotangent and the weights. Such products are small, or of rank one,
+and each goes over all of the weights. Kept until the end the cotangents take the memory of what is saved, and one
+product has as many terms as all of them. Where a slice of an array has them already, that is used.
 
 A sum is taken out of a loop if nothing else in the loop looks at it, if it is recognised as a product, and if some
-factor has a part for each trip already: then memory grows by as much at most as there is of that.
+factor, or the sum, has a part for each trip already: then memory grows by as much as there is of that.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ from dlang.ir.anf import (
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import Renaming, count_uses, map_blocks, map_functions, type_vars
 from dlang.ir.types import I64, dtype_of
+from dlang.optimize.comps import extent
 from dlang.optimize.contractions import is_product
+from dlang.optimize.slices import is_zero, sizes_named, slope
 from dlang.polynomials import Poly
 
 
@@ -67,16 +70,11 @@ def _block(block: Block, sizes: set[Var]) -> Block:
             lets += _loop(let, op, sizes, zeros)
         else:
             lets.append(let)
-        if isinstance(op, Comp) and len(let.vars) == 1 and _is_zero(op):
+        if isinstance(op, Comp) and len(let.vars) == 1 and is_zero(op):
             zeros.add(let.vars[0])
     if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
         return block
     return Block(tuple(lets), block.results)
-
-
-def _is_zero(op: Comp) -> bool:
-    value = op.body.results[0]
-    return isinstance(value, Lit) and value.value == 0 and op.destinations[0].into is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +143,12 @@ class _Finder:
         found: dict[Var, None] = {}
         growing = False
         axis_sizes = [s for a in op.axes for s in (*a.lows, *a.highs)]
-        if not all(self.is_outside(s, names) for s in (*axis_sizes, *d.shape, *d.index)):
+        if not all(self.is_outside(s, names) for s in (*axis_sizes, *d.shape)):
             return None
+        for entry in d.index:
+            if not self.is_outside(entry, names, {self.op.index}):
+                return None
+            growing |= slope(self.opened(entry), self.op.index) in (1, -1)  # a slice for each trip
         for let in code:
             match let.op:
                 case Read(array, index):
@@ -196,14 +198,18 @@ class _Deferred:
     def __init__(self, let: Let, op: For, trips: Size, sums: Sequence[_Sum], zeros: set[Var]) -> None:
         self.let, self.op, self.trips, self.zeros = let, op, trips, zeros
         self.sums = list(sums)
-        self.fixed = {v: inner.op.size for inner in op.body.lets for v in inner.vars if isinstance(inner.op, SizeOf)}
+        self.fixed = sizes_named(op.body)
+        self.stacks = _stacks(let, op)
         self.before: list[Let] = []
         self.arrays: dict[Var, Var] = {}  # what is kept of the trips, after the loop
         self.backwards = any(self._falls(s) for s in sums)
 
     def _falls(self, s: _Sum) -> bool:
         """Whether the last trip reads the first part of what has a part for each trip."""
-        entries = [i.substitute(self.fixed.get) for let in s.code if isinstance(let.op, Read) for i in let.op.index]
+        comp = self.op.body.lets[s.at].op
+        assert isinstance(comp, Comp)
+        read = [i for let in s.code if isinstance(let.op, Read) for i in let.op.index]
+        entries = [i.substitute(self.fixed.get) for i in (*read, *comp.destinations[s.result].index)]
         return any(e.terms.get((self.op.index,), 0) < 0 for e in entries)
 
     def row(self, index: Size) -> Size:
@@ -239,18 +245,26 @@ class _Deferred:
             op = let.op
             if isinstance(op, Read):
                 index = tuple([renaming.size(i.substitute(self.fixed.get)) for i in op.index])
-                op = Read(self.array(op.array), (poly(t), *index)) if op.array in s.kept else Read(op.array, index)
+                op = self.kept(op.array, index, poly(t), trip) if op.array in s.kept else Read(op.array, index)
             else:
                 op = renaming.op(op)
             lets.append(Let(tuple([renaming.bind(v) for v in let.vars]), op, let.span))
         value = renaming.atom(comp.body.results[s.result])
         start = self.op.init[s.state]
         assert isinstance(start, Var)
-        keep = Keep(d.shape, tuple(map(renaming.size, d.index)), "sum", None if start in self.zeros else start)
+        place = tuple([renaming.size(i.substitute(self.fixed.get)) for i in d.index])
+        keep = Keep(d.shape, place, "sum", None if start in self.zeros else start)
         whole = Comp(tuple(axes), Block(tuple(lets), (value,)), (keep,))
         if not is_product(whole):
             return None
         return Let((self.let.vars[s.state],), whole, self.op.body.lets[s.at].span)
+
+    def kept(self, var: Var, index: tuple[Size, ...], row: Size, trip: Size) -> Read:
+        """The read, after the loop, of what an array was in a trip."""
+        if var not in self.stacks:
+            return Read(self.array(var), (row, *index))
+        stack, at, entry = self.stacks[var]
+        return Read(stack, (*index[:at], entry.substitute({self.op.index: trip}.get), *index[at:]))
 
     def array(self, var: Var) -> Var:
         if var not in self.arrays:
@@ -283,6 +297,37 @@ class _Deferred:
             vars.append(after)
         new = For(op.index, op.low, op.high, tuple(params), tuple(init), Block(tuple(lets), tuple(results)))
         return Let(tuple(vars), new, self.let.span)
+
+
+def _stacks(let: Let, op: For) -> dict[Var, tuple[Var, int, Size]]:
+    """The arrays of which each trip keeps a copy in a slice of its own: where, along which axis, at which entry."""
+    found = {}
+    uses = count_uses(op.body)
+    fixed = sizes_named(op.body)
+    inside = {*op.params} | {v for let in op.body.lets for v in let.vars}
+    for inner in op.body.lets:
+        if not isinstance(inner.op, Comp):
+            continue
+        reads = {x.vars[0]: x.op for x in inner.op.body.lets if isinstance(x.op, Read)}
+        full = {a.var: extent(a) for a in inner.op.axes}
+        for k, (var, d) in enumerate(zip(inner.vars, inner.op.destinations, strict=True)):
+            value = inner.op.body.results[k]
+            read = reads.get(value) if isinstance(value, Var) else None
+            if read is None or not isinstance(d, Keep) or d.monoid != "set" or d.into not in op.params:
+                continue
+            state = op.params.index(d.into)
+            at = [j for j, e in enumerate(d.index) if e.substitute(fixed.get).mentions((op.index,))]
+            if op.body.results[state] is not var or uses[d.into] != 1 or uses[var] != 1 or len(at) != 1:
+                continue
+            entry = d.index[at[0]].substitute(fixed.get)
+            rest = tuple([e for j, e in enumerate(d.index) if j != at[0]])
+            axes = [e.atom for e in rest]
+            if slope(entry, op.index) == 0 or entry.mentions(inside) or read.index != rest or set(axes) != set(full):
+                continue
+            assert isinstance(read.array.type, Array)
+            if len(axes) == len(full) and tuple([full[a] for a in axes if a]) == read.array.type.shape:
+                found[read.array] = let.vars[state], at[0], entry
+    return found
 
 
 def _without(let: Let, result: Atom) -> list[Let]:

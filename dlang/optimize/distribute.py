@@ -81,7 +81,9 @@ def _let(let: Let, known: Knowledge) -> list[Let]:
     op = let.op
     match op:
         case Comp():
-            return _split(let, op, known, 0)
+            around = known.copy()
+            around.saw(v.type for v in let.vars)  # what is split off stands where these are about to be made
+            return _split(let, op, around, 0)
         case For():
             inner = known.copy()
             inner.facts.between(op.index, (op.low,), (op.high,))

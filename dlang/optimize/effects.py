@@ -11,6 +11,7 @@ from dlang.ir.anf import (
     Comp,
     Effect,
     For,
+    If,
     Jvp,
     Op,
     Program,
@@ -21,7 +22,7 @@ from dlang.ir.anf import (
     Vjp,
     While,
 )
-from dlang.ir.traverse import named_function, parts, walk
+from dlang.ir.traverse import named_function, op_blocks, walk
 
 
 def effectful_functions(program: Program) -> frozenset[str]:
@@ -54,7 +55,10 @@ def is_effectful(op: Op, functions: Set[str]) -> bool:
         case Call() | Vjp() | Jvp() | Record() | Pull():
             return op.function in functions
         case _:
-            return any(is_effectful(let.op, functions) for block in parts(op).blocks for let in block.lets)
+            return any(is_effectful(let.op, functions) for block in op_blocks(op) for let in block.lets)
+
+
+_CONSUMING = (Update, Comp, For, While, If)
 
 
 def consumed_by(op: Op) -> list[Var]:
@@ -69,7 +73,8 @@ def consumed_by(op: Op) -> list[Var]:
             out = [a for a in op.init if isinstance(a, Var) and isinstance(a.type, Array)]
         case _:
             pass
-    for block in parts(op).blocks:
+    for block in op_blocks(op):
         for let in block.lets:
-            out += consumed_by(let.op)
+            if type(let.op) in _CONSUMING:
+                out += consumed_by(let.op)
     return out

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
+from operator import is_
 
 from dlang.ir.anf import (
     Add,
@@ -67,17 +68,18 @@ class _Fuser:
         for let in block.lets:
             op = map_blocks(let.op, self.block)
             lets.append(let if op is let.op else Let(let.vars, op, let.span))
-        block = Block(tuple(lets), block.results)
+        if not all(map(is_, lets, block.lets)):
+            block = Block(tuple(lets), block.results)
         if sum(isinstance(let.op, Comp) for let in lets) < 2:
             return block
-        block = additions_apart(merged(block, self.effectful))
-        return merged(inlined_producers(block), self.effectful)
+        new = inlined_producers(additions_apart(merged(block, self.effectful)))
+        return block if new is block else merged(new, self.effectful)
 
 
 # ---- comprehensions over the same points -----------------------------------------------------------------------------
 def merged(block: Block, effectful: frozenset[str]) -> Block:
-    """The block with comprehensions of equal axes merged where that is possible and useful."""
-    items = Items()
+    """The block with comprehensions of equal axes merged where that is possible and useful; itself if nowhere."""
+    items, joined = Items(), False
     groups: dict[Key, list[int]] = {}
     known: dict[int, set[Var]] = {}  # the arrays that a merged comprehension reads or gives
     for let in block.lets:
@@ -96,13 +98,14 @@ def merged(block: Block, effectful: frozenset[str]) -> Block:
             together = merge(items.lets[k], let)
             if together is not None:
                 items.join(k, let, together)
+                joined = True
                 known[k] |= arrays | set(let.vars)
                 break
         else:
             k = items.append(let, effects)
             known[k] = arrays | set(let.vars)
             groups.setdefault(key, []).append(k)
-    return Block(items.ordered(), block.results)
+    return Block(items.ordered(), block.results) if joined else block
 
 
 def merge(first: Let, second: Let) -> Let | None:
@@ -114,7 +117,7 @@ def merge(first: Let, second: Let) -> Let | None:
     consumed = {d.into for d in (*a.destinations, *b.destinations) if d.into is not None}
     if consumed and not consumed.isdisjoint((set(mentioned(a.body)) | set(mentioned(b.body))) - set(first.vars)):
         return None
-    reader = _PointReader(a, results, env)
+    reader = PointReader(a, results, env)
     body = reader.block(b.body)
     if reader.failed:
         return None
@@ -122,7 +125,7 @@ def merge(first: Let, second: Let) -> Let | None:
     lets = [*a.body.lets, *body.lets]
     destinations: list[Destination] = list(a.destinations)
     for value, d in zip(body.results, b.destinations, strict=True):
-        new = _renamed(d, reader.renaming)
+        new = renamed(d, reader.renaming)
         if new.into in results:
             k = results[new.into]
             base = a.destinations[k]
@@ -143,13 +146,13 @@ def merge(first: Let, second: Let) -> Let | None:
     return Let((*first.vars, *second.vars), op, first.span)
 
 
-def _renamed(d: Destination, renaming: Renaming) -> Destination:
+def renamed(d: Destination, renaming: Renaming) -> Destination:
     shape = d.shape
     index = tuple([renaming.size(i) for i in d.index])
     return Keep(shape, index, d.monoid, d.into) if isinstance(d, Keep) else Add(shape, index, d.into)
 
 
-class _PointReader:
+class PointReader:
     """Renames a body to the axes of another comprehension, whose results at the same point are known values."""
 
     def __init__(self, producer: Comp, results: dict[Var, int], env: dict[Var, Var]) -> None:
@@ -207,7 +210,9 @@ def _with_sums(op: Comp, vars: Sequence[Var], uses: _Uses) -> Comp:
     destinations = list(op.destinations)
     for k, (var, d) in enumerate(zip(vars, op.destinations, strict=True)):
         reads = uses.reads.get(var, [])
-        if not isinstance(d, Keep) or d.into is None or d.monoid != "sum" or var in uses.otherwise or len(reads) != 1:
+        if not isinstance(d, Keep) or d.into is None or d.monoid != "sum" or var in uses.otherwise:
+            continue
+        if not reads or any(r != reads[0] for r in reads):  # in a merged comprehension one read may stand twice
             continue
         plain = replace(op, destinations=(replace(d, into=None),), body=Block(op.body.lets, (values[k],)))
         if point_of(plain, 0) is None or not _once(*reads[0]):

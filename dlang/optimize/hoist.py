@@ -8,7 +8,6 @@ only scalars move. What is consumed in the loop stays, or it would be copied in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dlang.ir.anf import (
     Axis,
@@ -29,7 +28,16 @@ from dlang.ir.anf import (
     View,
     While,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, bound_vars, map_functions, mentioned, type_vars
+from dlang.ir.traverse import (
+    Renaming,
+    bound_vars,
+    map_blocks,
+    map_functions,
+    mentioned,
+    type_vars,
+    with_body,
+    with_lets,
+)
 from dlang.optimize.comps import surely_total
 from dlang.optimize.effects import consumed_by
 
@@ -38,7 +46,7 @@ def hoist(program: Program) -> Program:
     """The program with invariant code as far out as it may run."""
 
     def function(f: Function) -> Function:
-        return replace(f, body=_block(f.body, ()))
+        return with_body(f, _block(f.body, ()))
 
     return map_functions(program, function)
 
@@ -50,7 +58,7 @@ def _block(block: Block, around: tuple[Axis, ...]) -> Block:
         before, op = _operation(let.op, around)
         lets += before
         lets.append(let if op is let.op else Let(let.vars, op, let.span))
-    return Block(tuple(lets), block.results)
+    return with_lets(block, lets, block.results)
 
 
 def _operation(op: Op, around: tuple[Axis, ...]) -> tuple[list[Let], Op]:
@@ -59,18 +67,19 @@ def _operation(op: Op, around: tuple[Axis, ...]) -> tuple[list[Let], Op]:
         case For():
             body = _block(op.body, (*around, Axis(op.index, (op.low,), (op.high,))))
             before, body = _split(body, {op.index, *op.params}, around, arrays=True)
-            return before, For(op.index, op.low, op.high, op.params, op.init, body, op.early)
+            return before, map_blocks(op, lambda _: body)
         case While():
             condition, body = _block(op.condition, around), _block(op.body, around)
             first, condition = _split(condition, set(op.params), around, arrays=True)
             before, body = _split(body, set(op.params), around, arrays=True)
-            return first + before, While(op.params, op.init, condition, body, op.early)
+            same = condition is op.condition and body is op.body
+            return first + before, op if same else While(op.params, op.init, condition, body, op.early)
         case Comp():
             body = _block(op.body, (*around, *op.axes))
             before, body = _split(body, {axis.var for axis in op.axes}, around, arrays=False)
-            return before, Comp(op.axes, body, op.destinations)
+            return before, map_blocks(op, lambda _: body)
         case If():
-            return [], If(op.condition, _block(op.then, around), _block(op.otherwise, around), rare=op.rare)
+            return [], map_blocks(op, lambda b: _block(b, around))
         case _:
             return [], op
 
@@ -89,7 +98,7 @@ def _split(block: Block, inside: set[Var], around: tuple[Axis, ...], *, arrays: 
             inside.update(let.vars)
             inside.update(bound_vars(let.op))
             stay.append(let)
-    return moved, Block(tuple(stay), block.results)
+    return moved, with_lets(block, stay, block.results)
 
 
 def _apart(let: Let, inside: set[Var], around: tuple[Axis, ...]) -> list[Let]:

@@ -28,7 +28,7 @@ from dlang.ir.anf import (
     Update,
     View,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, inlined, named_function, rebuild, walk
+from dlang.ir.traverse import Renaming, inlined, named_function, rebuild, walk, with_lets, with_op
 
 SMALL = 40  # lets of a scalar function
 LARGE = 1000  # lets of a function of arrays: above, only a function called once is inlined
@@ -143,9 +143,9 @@ class _Inliner:
                 renaming.env.update(zip(let.vars, body.results, strict=True))
                 continue
             lets.append(self.let(let))
-        return Block(tuple(lets), tuple([renaming.atom(r) for r in block.results]))
+        return with_lets(block, lets, [renaming.atom(r) for r in block.results])
 
     def let(self, let: Let) -> Let:
         r = self.renaming
         op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
-        return Let(tuple([r.bind(v) for v in let.vars]), op, let.span)
+        return with_op(let, tuple([r.bind(v) for v in let.vars]), op)

@@ -122,7 +122,8 @@ class Keys:
                 for d in op.destinations:
                     monoid = None if isinstance(d, Add) else d.monoid
                     into = None if d.into is None else self.atom(d.into)
-                    destinations.append((monoid, self.sizes(d.shape), self.sizes(d.index), into))
+                    after = None if isinstance(d, Add) else d.after
+                    destinations.append((monoid, self.sizes(d.shape), self.sizes(d.index), into, after))
                 return "Comp", axes, body, tuple(destinations)
             case For():
                 bounds = self.size(op.low), self.size(op.high)

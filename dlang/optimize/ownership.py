@@ -24,6 +24,7 @@ from dlang.ir.anf import (
     Call,
     Check,
     Comp,
+    Contract,
     Copy,
     Destination,
     Empty,
@@ -43,6 +44,7 @@ from dlang.ir.anf import (
     While,
     fresh,
 )  # fmt: skip
+from dlang.ir.own_points import arrays_at_own_points, reads_its_place
 from dlang.ir.traverse import Renaming, map_functions, mentioned, parts, walk
 from dlang.optimize.handover import Continues, handed_over
 
@@ -154,6 +156,7 @@ class _Owner:
     strided: set[Var] = field(default_factory=set)  # not row-major in its storage
     fills: dict[Var, Comp | Empty] = field(default_factory=dict)  # arrays of one value, or of none yet
     refilled: set[Var] = field(default_factory=set)  # those that were filled once more instead of being copied
+    products: dict[Var, int] = field(default_factory=dict)  # and which of them they are
     lets: list[Let] = field(default_factory=list)
 
     def borrowed(self, var: Var) -> None:
@@ -263,8 +266,9 @@ class _Owner:
                 self.loop(let, op, frame)
                 return
             case If():
-                then = self.block(op.then, frame)
-                otherwise = self.block(op.otherwise, frame)
+                kept = [k for k, var in enumerate(let.vars) if var in self.wanted]  # an arm copies what isn't its own
+                then = self.block(op.then, frame, kept)
+                otherwise = self.block(op.otherwise, frame, kept)
                 self.lets.append(Let(let.vars, If(op.condition, then, otherwise, rare=op.rare), let.span))
                 for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
                     if _is_array(var):
@@ -290,6 +294,9 @@ class _Owner:
                 self.fresh_arrays(let)
                 if len(let.vars) == 1 and not op.body.lets and op.destinations[0].into is None:
                     self.fills[let.vars[0]] = op
+            case Contract():
+                self.fresh_arrays(let)
+                self.products[let.vars[0]] = len(self.products)
             case Empty():
                 self.fresh_arrays(let)
                 self.fills[let.vars[0]] = op
@@ -322,15 +329,33 @@ class _Owner:
         used = mentioned(op.body)
         destinations: list[Destination] = []
         for k, d in enumerate(op.destinations):
-            if d.into is not None:
+            if d.into is None:
+                dying = self.dying(op, k, [d.into for d in destinations if d.into is not None], frame)
+                if dying is not None:
+                    d = Keep(d.shape, d.index, "set", dying)
+            else:
                 others = [o.into for j, o in enumerate(op.destinations) if j != k and o.into is not None]
-                into = self.consume(d.into, frame, [*used, *others])
+                read = [v for v in used if v is not d.into] if reads_its_place(op, k) else used
+                into = self.consume(d.into, frame, [*read, *others])
                 if isinstance(d, Keep):
                     d = Keep(d.shape, d.index, d.monoid, into)
                 else:
                     d = Add(d.shape, d.index, into)
             destinations.append(d)
         return Comp(op.axes, self.inside(op.body), tuple(destinations))
+
+    def dying(self, op: Comp, position: int, taken: Sequence[Var], frame: _Frame) -> Var | None:
+        """An array that a comprehension reads and nothing after it, in whose place a result can be.
+
+        Of several the product that was made last: the comprehension may run with it, block by block.
+        """
+        found: list[Var] = []
+        for array in arrays_at_own_points(op, position):
+            roots = self.roots_of(array)
+            others = {*mentioned(op)} - {array} | {*taken}
+            if array not in self.strided and roots and self.own(roots, frame, others):
+                found.append(array)
+        return max(found, key=lambda array: self.products.get(array, -1), default=None)
 
     def loop(self, let: Let, op: For | While, frame: _Frame) -> None:
         carried = [_is_array(p) and p in self.wanted for p in op.params]

@@ -1,24 +1,28 @@
 """The order of the passes: the one file of this folder that knows derivatives.
 
-normalise     inline · bounds · guards · simplify · CSE · DCE · hoist · distribute, so that every
-              comprehension is a perfect nest
+normalise     inline · bounds · guards · simplify · CSE · DCE · hoist · batching · distribute, so
+              that every comprehension is a perfect nest
 derivatives   the innermost first, each result normalised again, until none is left
-products      tail calls · defer · jacobians · guards · contractions · hoist; then functions that get
-              arguments early are split
-afterwards    fuse · simplify · CSE · DCE · hoist · rows · unroll · CSE · DCE · fills ·
-              ownership
+products      collect · tail calls · slices · defer · jacobians · guards · symmetry · contractions · hoist;
+              then functions that get arguments early are split
+afterwards    fuse · simplify · CSE · DCE · hoist · inputs · blocking · rows · unroll · CSE · DCE ·
+              segments · fills · ownership
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from operator import is_
 
 from dlang.ad.expand import expand_innermost
 from dlang.ad.savings import Savings
 from dlang.ir.anf import Program, early_name
 from dlang.ir.verify import verify as verify_program
+from dlang.optimize.batching import batching
+from dlang.optimize.blocking import blocking
 from dlang.optimize.bounds import bounds
+from dlang.optimize.collect import collect
 from dlang.optimize.contractions import contractions
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
@@ -29,11 +33,15 @@ from dlang.optimize.fuse import fuse
 from dlang.optimize.guards import guards
 from dlang.optimize.hoist import hoist
 from dlang.optimize.inline import inline
+from dlang.optimize.inputs import inputs
 from dlang.optimize.jacobians import jacobians
 from dlang.optimize.ownership import ownership
 from dlang.optimize.rows import rows
+from dlang.optimize.segments import segments
 from dlang.optimize.simplify import simplify
+from dlang.optimize.slices import slices
 from dlang.optimize.staging import staged
+from dlang.optimize.symmetry import symmetry
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.optimize.unroll import unroll
 
@@ -47,15 +55,19 @@ Witness = Callable[[Savings], None]
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass: `function(program, entries)`, run in the order of `PASSES` in the phase `when`."""
+    """One pass: `function(program, entries)`, run in the order of `PASSES` in the phase `when`.
+
+    again: it tidies for the second time in its phase, and has nothing to do if no pass changed a function since.
+    """
 
     name: str
     function: Callable[[Program, Sequence[str]], Program]
     when: str
+    again: bool = False
 
 
-def _plain(name: str, function: Callable[[Program], Program], when: str) -> Pass:
-    return Pass(name, lambda program, entries: function(program), when)
+def _plain(name: str, function: Callable[[Program], Program], when: str, again: bool = False) -> Pass:
+    return Pass(name, lambda program, entries: function(program), when, again)
 
 
 PASSES: tuple[Pass, ...] = (
@@ -66,14 +78,18 @@ PASSES: tuple[Pass, ...] = (
     _plain("cse", cse, NORMAL),
     _plain("dce", dce, NORMAL),
     _plain("hoist", hoist, NORMAL),  # what a loop computes in every trip would be saved in every trip
+    _plain("batching", batching, NORMAL),
     _plain("distribute", distribute, NORMAL),
-    _plain("simplify", simplify, NORMAL),
-    _plain("cse", cse, NORMAL),
-    _plain("dce", dce, NORMAL),
+    _plain("simplify", simplify, NORMAL, again=True),
+    _plain("cse", cse, NORMAL, again=True),
+    _plain("dce", dce, NORMAL, again=True),
+    Pass("collect", collect, PRODUCTS),  # as long as recursion is calls
     _plain("tail calls", tail_calls_to_loops, PRODUCTS),
+    _plain("slices", slices, PRODUCTS),
     _plain("defer", defer, PRODUCTS),
     _plain("jacobians", jacobians, PRODUCTS),
     Pass("last guards", lambda program, entries: guards(program, entries, last=True), PRODUCTS),
+    _plain("symmetry", symmetry, PRODUCTS),
     _plain("contractions", contractions, PRODUCTS),
     _plain("hoist", hoist, PRODUCTS),  # before fusion, which would take invariant arrays into the loop
     _plain("fuse", fuse, AFTER),
@@ -81,10 +97,13 @@ PASSES: tuple[Pass, ...] = (
     _plain("cse", cse, AFTER),
     _plain("dce", dce, AFTER),
     _plain("hoist", hoist, AFTER),
+    _plain("inputs", inputs, AFTER),  # when fusion has left of a product what the trips of a loop read
+    _plain("blocking", blocking, AFTER),
     _plain("rows", rows, AFTER),
     _plain("unroll", unroll, AFTER),
-    _plain("cse", cse, AFTER),
-    _plain("dce", dce, AFTER),
+    _plain("cse", cse, AFTER, again=True),
+    _plain("dce", dce, AFTER, again=True),
+    _plain("segments", segments, AFTER),
     _plain("fills", fills, AFTER),
     Pass("ownership", ownership, AFTER),
 )
@@ -92,12 +111,22 @@ PASSES: tuple[Pass, ...] = (
 
 def run(program: Program, entries: Sequence[str], when: str, verify: bool = False) -> Program:
     """The passes of one phase; with `verify` each result is checked."""
+    tidy = program
     for step in PASSES:
         if step.when == when:
+            if step.again and _same_functions(program, tidy):
+                continue
             program = step.function(program, entries)
+            if step.name == "dce":
+                tidy = program
             if verify:
                 verify_program(program, ownership=step.name == "ownership")
     return program
+
+
+def _same_functions(a: Program, b: Program) -> bool:
+    """Whether two programs have the same functions; a pass gives back what it did not change."""
+    return len(a.functions) == len(b.functions) and all(map(is_, a.functions.values(), b.functions.values()))
 
 
 def normalise(program: Program, entries: Sequence[str], verify: bool = False) -> Program:

@@ -57,12 +57,17 @@ OF_ONE |= {"asin": FINITE, "acos": FINITE, "atan2": FINITE}
 class Ranges:
     """found: how large each float may be, or the elements of each array; it grows until nothing changes.
 
-    whole: floats that are converted integers. inside: how many loops are around, a function that is called being one.
+    whole: floats that are converted integers. multiples: the float that one is a multiple of, and whether by a number
+    below 0. squares: what is never below 0, if it is a number; opposites: what is never above. inside: how many loops
+    are around, a function that is called being one.
     """
 
     functions: dict[str, Function]
     found: dict[Var, int] = field(default_factory=dict)
     whole: set[Var] = field(default_factory=set)
+    multiples: dict[Var, tuple[Atom, bool]] = field(default_factory=dict)
+    squares: set[Atom] = field(default_factory=set)
+    opposites: set[Atom] = field(default_factory=set)
     inside: int = 0
     changed: bool = False
 
@@ -125,6 +130,7 @@ class Ranges:
         match op:
             case Prim(name, args):
                 if is_float(vars[0].type):
+                    self.sign(vars[0], name, args)
                     self.mark(vars, self.primitive(name, args, dtype_of(vars[0])))
             case Cast(dtype=dtype, arg=arg):
                 self.mark(vars, self.converted(vars[0], dtype, arg))
@@ -180,6 +186,29 @@ class Ranges:
         self.after(let.vars, op.init)
         self.after(let.vars, results)
 
+    def sign(self, var: Var, name: str, args: Sequence[Atom]) -> None:
+        """Notes whether what a primitive gives is known to be on one side of 0."""
+        match name, args:
+            case "neg", [x]:
+                self.scaled(var, x, True)
+            case "mul", [Lit(value), x] | [x, Lit(value)] if not isinstance(value, str) and value != 0:
+                self.scaled(var, x, value < 0)
+            case "mul", [x, y]:
+                (a, below), (b, other) = self.multiple(x), self.multiple(y)
+                if a is b:
+                    (self.squares if below == other else self.opposites).add(var)
+            case _:
+                pass
+
+    def scaled(self, var: Var, x: Atom, below: bool) -> None:
+        base, turned = self.multiple(x)
+        self.multiples[var] = base, turned != below
+        if x in self.squares or x in self.opposites:
+            (self.squares if (x in self.squares) != below else self.opposites).add(var)
+
+    def multiple(self, x: Atom) -> tuple[Atom, bool]:
+        return self.multiples.get(x, (x, False)) if isinstance(x, Var) else (x, False)
+
     def primitive(self, name: str, args: Sequence[Atom], dtype: str) -> int:
         """How large what a primitive gives may be."""
         match name:
@@ -207,6 +236,8 @@ class Ranges:
                 return WILD
             case "sqrt":
                 return self.of(args[0])
+            case "exp" if args[0] in self.opposites:
+                return UNIT
             case "powi" if isinstance(args[1], Lit) and int(args[1].value) >= 0:
                 return self.of(args[0]) if args[1].value == 1 or self.of(args[0]) == UNIT else WILD
             case _:

@@ -6,8 +6,6 @@ Every rule gives the same bits (`algebra.py` names the one exception). What beco
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dlang.ir.anf import (
     Array,
     Atom,
@@ -45,10 +43,10 @@ from dlang.ir.anf import (
     is_handle,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, map_functions, rebuild, substitute, walk
+from dlang.ir.traverse import Renaming, map_functions, rebuild, substitute, walk, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.optimize.algebra import same, simpler
-from dlang.optimize.comps import ZERO, point_of
+from dlang.optimize.comps import ZERO, point_of, without_replaced
 from dlang.optimize.constants import convert
 
 _LONGEST = 4  # terms of a polynomial that may stand for an i64 variable in an index
@@ -60,8 +58,7 @@ def simplify(program: Program) -> Program:
     derivatives = any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body))
 
     def function(f: Function) -> Function:
-        body = _Walk(keep_stops=derivatives).block(f.body)
-        return replace(f, body=body)
+        return with_body(f, _Walk(keep_stops=derivatives).block(f.body))
 
     return map_functions(program, function)
 
@@ -90,7 +87,7 @@ class _Walk:
 
     def keep(self, vars: tuple[Var, ...], op: Op, like: Let | None) -> None:
         """Adds a let to the block under way."""
-        self.lets.append(Let(vars, op, like.span if like else None))
+        self.lets.append(Let(vars, op) if like is None else with_op(like, vars, op))
         for k, var in enumerate(vars):
             self.defined[var] = op, k
             if self.points:
@@ -129,7 +126,7 @@ class _Walk:
         outer, self.lets = self.lets, []
         for let in block.lets:
             self.let(let)
-        result = Block(tuple(self.lets), tuple([self.renaming.atom(r) for r in block.results]))
+        result = with_lets(block, self.lets, [self.renaming.atom(r) for r in block.results])
         self.lets = outer
         return result
 
@@ -157,6 +154,8 @@ class _Walk:
         self.points += isinstance(op, Comp)
         new = self.with_open_indices(rebuild(op, atom=r.atom, size=r.size, block=self.block, bind=r.bind))
         self.points -= isinstance(op, Comp)
+        if isinstance(new, Comp):
+            new = without_replaced(new)
         if len(let.vars) == 1 and not (isinstance(new, If) and self.branch(new) is None):
             replacement = self.simplest(new, let)
             if isinstance(replacement, Var | Lit):
@@ -305,17 +304,17 @@ class _Walk:
             return View(inner.array, op.axes, op.shape, tuple([substitute(i, at) for i in inner.index]))
         return None
 
-    def whole(self, op: Comp, var: Var) -> Atom | None:
-        """A comprehension that copies an array is the array."""
-        entries = point_of(op, 0)
-        value = op.body.results[0]
+    def whole(self, op: Comp, var: Var, k: int = 0) -> Var | None:
+        """A result of a comprehension that is a copy of an array is the array, unless the comprehension has to stay."""
+        entries = point_of(op, k)
+        value = op.body.results[k]
         if entries is None or None in entries:
             return None
         match [let for let in op.body.lets if let.vars[0:1] == (value,)]:
             case [Let(op=Read(array=array, index=index))] if isinstance(array.type, Array):
                 copied = [i.atom for i in index] == list(entries) and self.same_type(array.type, var.type)
                 pure = all(isinstance(let.op, Read | Prim | Cast | SizeOf) for let in op.body.lets)
-                return array if copied and pure and array.type.shape == op.destinations[0].shape else None
+                return array if copied and pure and array.type.shape == op.destinations[k].shape else None
             case _:
                 return None
 
@@ -372,11 +371,23 @@ class _Walk:
                         self.renaming.env[vars[k]] = a
                     else:
                         keep.append(k)
+                if len(keep) == len(vars):
+                    return vars, op
                 then = Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
                 otherwise = Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
                 if not then.lets and not otherwise.lets and not keep:
                     return None
                 return tuple([vars[k] for k in keep]), If(op.condition, then, otherwise, rare=op.rare)
+            case Comp() if vars:
+                copied = {k: array for k, var in enumerate(vars) if (array := self.whole(op, var, k)) is not None}
+                if not copied:
+                    return vars, op
+                self.renaming.env.update({vars[k]: array for k, array in copied.items()})
+                keep = [k for k in range(len(vars)) if k not in copied]
+                if not keep:
+                    return None
+                body = Block(op.body.lets, tuple([op.body.results[k] for k in keep]))
+                return tuple([vars[k] for k in keep]), Comp(op.axes, body, tuple([op.destinations[k] for k in keep]))
             case _:
                 pass
         return vars, op

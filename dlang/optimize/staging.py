@@ -44,7 +44,7 @@ from dlang.ir.anf import (
 from dlang.ir.traverse import Renaming, free_vars, type_vars, walk
 from dlang.optimize.comps import extent, surely_total
 
-DEAR = frozenset("exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow div sqrt".split())
+DEAR = frozenset("exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow div sqrt rsqrt".split())
 """Operations that take longer than to read what they gave."""
 FEW = 4
 """Operations of a comprehension that reads nothing and is computed again."""

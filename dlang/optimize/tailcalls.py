@@ -54,6 +54,8 @@ TRUE, FALSE = Lit(True, "bool"), Lit(False, "bool")
 
 def tail_calls_to_loops(program: Program) -> Program:
     """The program in which no function tail-calls itself, directly or through others."""
+    if not _recursive(program):
+        return program
     program = merge_mutual(_with_branches_merged(program))
     return replace(program, functions={name: _looped(f) for name, f in program.functions.items()})
 

@@ -90,14 +90,15 @@ _ROWS = (
         "powi", 2, NUM, "same", "np.power(x, y)",
         ("guard(g, select(y == 0, 0.0, cast(y) * powi(x, y - 1)))", None), "powi", "powi",
     ),
-    _two("maximum", NUM, "np.maximum(x, y)", "select(x >= y, g, 0.0)", "select(x >= y, 0.0, g)"),
-    _two("minimum", NUM, "np.minimum(x, y)", "select(x <= y, g, 0.0)", "select(x <= y, 0.0, g)"),
+    _two("maximum", NUM, "np.maximum(x, y)", "select(x >= r, g, 0.0)", "select(x >= r, 0.0, g)"),
+    _two("minimum", NUM, "np.minimum(x, y)", "select(x <= r, g, 0.0)", "select(x <= r, 0.0, g)"),
     # analysis
     _one("exp", FLOAT, "np.exp(x)", "guard(g, r)"),
     _one("expm1", FLOAT, "np.expm1(x)", "guard(g, r + 1.0)"),
     _one("log", FLOAT, "np.log(x)", "guard(g, 1.0 / x)"),
     _one("log1p", FLOAT, "np.log1p(x)", "guard(g, 1.0 / (1.0 + x))"),
     _one("sqrt", FLOAT, "np.sqrt(x)", "guard(g, 0.5 / r)"),
+    _one("rsqrt", FLOAT, "1.0 / np.sqrt(x)", "guard(g, -0.5 * (r * r * r))"),  # what 1.0 / sqrt(x) becomes
     _one("sin", FLOAT, "np.sin(x)", "guard(g, cos(x))"),
     _one("cos", FLOAT, "np.cos(x)", "-guard(g, sin(x))"),
     _one("tan", FLOAT, "np.tan(x)", "guard(g, 1.0 + r * r)"),

@@ -20,7 +20,7 @@ from dlang.runtime.values import NUMPY, as_array, describe, dtype_name, number, 
 from dlang.specialize.structs import field_names, is_a, variant_of
 from dlang.specialize.types import STATIC, Bindings, Bound, Mono, MonoArray, MonoName, MonoTuple
 from dlang.typecheck import types as ty
-from dlang.typecheck.core import FnDecl, Param
+from dlang.typecheck.headers import FnDecl, Param
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import (
     DataDecl,

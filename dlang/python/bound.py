@@ -57,8 +57,7 @@ class Bound:
             prepared, leaves = f.matched(given)
             return prepared(leaves, seed)
         result = prepared(leaves, seed, early)
-        if not named and len(args) == len(prepared.entry.border.params) - len(prepared.instance.bound):
-            self._shorten(args, prepared, prepared.passed(leaves, seed, early))
+        self._shorten(given, prepared, prepared.passed(leaves, seed, early))
         return result
 
     def bind(self, *args: Any, **named: Any) -> Bound:
@@ -128,19 +127,21 @@ class Bound:
             self._early[key] = prepared.instance, early
         return self._early[key][1]
 
-    def _shorten(self, args: tuple[Any, ...], prepared: Prepared, passed: list[Any]) -> None:
+    def _shorten(self, given: Mapping[core.Param, Any], prepared: Prepared, passed: list[Any]) -> None:
         """Has calls like this one go to compiled code from now on, if they can."""
         if self.function.settle and self.function.asks_for_indices:
             return
         quick = callable_class(Bound)
-        table = None if quick is None else prepared.instance.table(args, quick.word, passed)
+        values = [given[p] for p in self.left if p in given]
+        table = None if quick is None else prepared.instance.table(values, quick.word, self.function.generic, passed)
         if quick is None or table is None:
             return
         from dlang.runtime.direct import Record
 
         if self._record is None:
-            self._record = Record(self._slowly, "seed" if self.function.draws() else None)
-        self._record.add(table, quick, self)
+            names = [p.local.name for p in self.left]
+            self._record = Record(self._slowly, "seed" if self.function.draws() else None, names)
+        self._record.add(table, sum([1 << k for k, p in enumerate(self.left) if p in given]), quick, self)
 
     def _slowly(self, *args: Any, **named: Any) -> Any:
         return Bound.__call__(self, *args, **named)

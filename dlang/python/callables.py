@@ -7,12 +7,12 @@ crosses with the other arguments. So a lambda that is new at every call is compi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Span, error
-from dlang.typecheck import core
+from dlang.typecheck.headers import FnDecl, Local, Param
 from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.state import Scheme
 from dlang.typecheck.terms import copy, variables
@@ -50,7 +50,7 @@ class Passed:
     arity: int | None = None
 
 
-def of_language(checked: Checked, expression: str, decl: core.FnDecl, settle: bool) -> Passed:
+def of_language(checked: Checked, expression: str, decl: FnDecl, settle: bool) -> Passed:
     """A function of a module, or a derivative of one."""
     from dlang.typecheck.declarations import size_of_param
 
@@ -65,10 +65,10 @@ def of_language(checked: Checked, expression: str, decl: core.FnDecl, settle: bo
     sizes = tuple([size_of_param(p.local) for p in decl.params])
     scheme = Scheme(params, decl.result, sizes, decl.variables, decl.opened)
     names = tuple([p.local.name for p in decl.params])
-    return Passed(FnEntry(decl, scheme, names, tuple([p.default is not None for p in decl.params])))
+    return Passed(FnEntry(decl, scheme, names, tuple([p.has_default for p in decl.params])))
 
 
-def of_python(param: core.Param, arrow: TypeFn, known: Iterable[Type], handles: Handles, span: Span) -> Passed:
+def of_python(param: Param, arrow: TypeFn, known: Iterable[Type], handles: Handles, span: Span) -> Passed:
     """Foreign code of the type of a parameter. known: the types of the parameters that are no functions."""
     from dlang.typecheck.foreign import PRIMITIVE, foreign_body, given_by
 
@@ -76,10 +76,10 @@ def of_python(param: core.Param, arrow: TypeFn, known: Iterable[Type], handles: 
     if any(v not in settled for v in variables(arrow.result)):
         raise _untold(param, span)
     name = param.local.name
-    which = core.Local("which", TypeCon("i64"))
-    locals_ = [core.Local(f"x{k}", t) for k, t in enumerate(arrow.params)]
-    decl = core.FnDecl(name, "", param.local.span or span, kind="extern", result=arrow.result)
-    decl.params = tuple([core.Param(local) for local in (which, *locals_)])
+    which = Local("which", TypeCon("i64"))
+    locals_ = [Local(f"x{k}", t) for k, t in enumerate(arrow.params)]
+    decl = FnDecl(name, "", param.local.span or span, kind="extern", result=arrow.result)
+    decl.params = tuple([Param(local) for local in (which, *locals_)])
     decl.variables, decl.opened = tuple(variables(*arrow.params, arrow.result)), arrow.opened
     decl.effects = frozenset(copy(arrow.effects).names)
     decl.body = foreign_body(decl, PRIMITIVE)
@@ -88,27 +88,7 @@ def of_python(param: core.Param, arrow: TypeFn, known: Iterable[Type], handles: 
     return Passed(FnEntry(decl, scheme, (None,) * len(decl.params), (False,) * len(decl.params)), len(arrow.params))
 
 
-def _untold(param: core.Param, span: Span) -> DlangError:
+def _untold(param: Param, span: Span) -> DlangError:
     message = f"the type of `{param.local.name}` does not say what a function of Python gives"
     help = "annotate the parameter, for example `f: (f64[n]) -> f64`; or pass a function of the language"
     return error("E0964", message, param.local.span or span, help=(help,))
-
-
-def unwritten(e: core.Expr) -> core.Expr:
-    """A call with lambdas around foreign code, which nobody wrote: their place is that of the parameter.
-
-    Inside they have none, so what fails there is where the lambda is called.
-    """
-    if not isinstance(e, core.Call):
-        return e
-    return replace(e, args=tuple([_placed(a) if isinstance(a, core.Lambda) else a for a in e.args]))
-
-
-def _placed(e: core.Lambda) -> core.Lambda:
-    if not isinstance(e.body, core.Call) or not isinstance(e.body.function, core.FnRef):
-        return e
-    span = e.body.function.decl.span
-    nowhere = Span(span.source, span.start, span.start)
-    args = tuple([a if a is None else replace(a, span=nowhere) for a in e.body.args])
-    function = replace(e.body.function, span=nowhere)
-    return replace(e, span=span, body=replace(e.body, span=nowhere, function=function, args=args))

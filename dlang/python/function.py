@@ -16,9 +16,8 @@ from dlang.python.instances import Prepared, Program
 from dlang.python.repeats import Conversion, conversions, converted, seen_before
 from dlang.runtime.platform.objects import callable_class
 from dlang.runtime.values import describe, number
-from dlang.typecheck import core
-from dlang.typecheck.calling import at_its_own_types, calling, reference
-from dlang.typecheck.types import TypeFn, resolve
+from dlang.typecheck.headers import FnDecl, Param
+from dlang.typecheck.types import TypeFn, TypeVar, resolve
 
 if TYPE_CHECKING:
     from dlang.python.bound import Bound
@@ -52,19 +51,20 @@ class Function:
         made: Function = object.__new__(cls if quick is None else quick.type)
         return made
 
-    def __init__(self, program: Program, decl: core.FnDecl, expression: str, settle: bool) -> None:
+    def __init__(self, program: Program, decl: FnDecl, expression: str, settle: bool) -> None:
         """expression: how the module itself would write the function; settle: its scheme has constraints."""
         self.program = program
         self.decl = decl
         self.expression = expression
         self.settle = settle
         self.derived: dict[object, Function] = {}  # what has been made of it by `dlang.grad` and its relatives
-        self._partial: dict[tuple[core.Param, ...], core.FnDecl] = {}
+        self._partial: dict[tuple[Param, ...], FnDecl] = {}
         self._sizes = [p.local.size is not None for p in decl.params]
         self.asks_for_indices = asks_for_indices(decl)
+        self.generic = settle or any(isinstance(v, TypeVar) for v in decl.variables)
         self._own_seed = any(p.local.name == "seed" for p in decl.params)
         self._takes_functions = any(isinstance(resolve(p.local.type), TypeFn) for p in decl.params)
-        self._foreign: dict[core.Param, Passed] = {}
+        self._foreign: dict[Param, Passed] = {}
         self._prepared: dict[tuple[object, ...], _Known] = {}
         self._record: Record | None = None
         self.__name__ = self.__qualname__ = decl.name
@@ -75,8 +75,9 @@ class Function:
         seed = self.seed_of(named.pop("seed")) if "seed" in named and self.draws(args) else 0
         if self._takes_functions:
             return self._with_functions(self.assigned(args, named), seed)
-        fits = not named and len(args) <= len(self._sizes) and not self.asks_for_indices
-        seen = seen_before(args, self._sizes) if fits else None
+        given = self.assigned(args, named) if named or len(args) > len(self._sizes) else None
+        values, which = (args, (1 << len(args)) - 1) if given is None else (tuple(given.values()), self._set(given))
+        seen = None if self.asks_for_indices else seen_before(values, self._sizes, which)
         known = self._prepared.get(seen.key) if seen is not None else None
         if seen is not None and known is not None:
             ready = converted(seen.leaves, known.conversions)
@@ -84,34 +85,38 @@ class Function:
                 result = known.prepared(ready, seed)
                 if not known.shortened:
                     known.shortened = True
-                    self._shorten(args, known.prepared)
+                    self._shorten(values, which, known.prepared)
                 return result
-        prepared, leaves = self.matched(self.assigned(args, named))
+        prepared, leaves = self.matched(self.assigned(args, {}) if given is None else given)
         how = conversions(seen.leaves, leaves) if seen is not None else None
         if seen is not None and how is not None:
             if len(self._prepared) >= REMEMBERED:
                 self._prepared.clear()
             self._prepared[seen.key] = _Known(prepared, how, shortened=False)
         result = prepared(leaves, seed)
-        if fits or (self.asks_for_indices and not named):
-            shortened = self._shorten(args, prepared)
-            if seen is not None and (known := self._prepared.get(seen.key)) is not None:
-                known.shortened = shortened
+        shortened = self._shorten(values, which, prepared)
+        if seen is not None and (known := self._prepared.get(seen.key)) is not None:
+            known.shortened = shortened
         return result
 
-    def _shorten(self, args: tuple[Any, ...], prepared: Prepared) -> bool:
-        """Has calls like this one go to compiled code from now on, if they can."""
+    def _set(self, given: Mapping[Param, Any]) -> int:
+        """Some parameters, in bits."""
+        return sum([1 << k for k, p in enumerate(self.decl.params) if p in given])
+
+    def _shorten(self, values: tuple[Any, ...], which: int, prepared: Prepared) -> bool:
+        """Has calls like this one go to compiled code from now on, if they can. which: the parameters given."""
         if self.asks_for_indices and self.settle:  # the function of these types need not ask for them
             return False
         quick = callable_class(Function)
-        table = None if quick is None else prepared.instance.table(args, quick.word)
+        table = None if quick is None else prepared.instance.table(values, quick.word, self.generic)
         if quick is None or table is None:
             return False
         from dlang.runtime.direct import Record
 
         if self._record is None:
-            self._record = Record(self._slowly, "seed" if self.draws() else None)
-        self._record.add(table, quick, self)
+            names = [p.local.name for p in self.decl.params]
+            self._record = Record(self._slowly, "seed" if self.draws() else None, names)
+        self._record.add(table, which, quick, self)
         return True
 
     def _slowly(self, *args: Any, **named: Any) -> Any:
@@ -176,9 +181,7 @@ class Function:
             raise self.misuse(f"takes an integer of 64 bits as `seed`, got {describe(value)}")
         return int(seed)
 
-    def matched(
-        self, given: Mapping[core.Param, Any], bound: frozenset[str] = frozenset()
-    ) -> tuple[Prepared, list[Any]]:
+    def matched(self, given: Mapping[Param, Any], bound: frozenset[str] = frozenset()) -> tuple[Prepared, list[Any]]:
         """Arguments compared with the declared types; raises a `DlangError` where one does not fit.
 
         bound: the names of those that are given early.
@@ -191,7 +194,7 @@ class Function:
         return self._prepared_with(decl, matcher, given, bound)
 
     def _prepared_with(
-        self, decl: core.FnDecl, matcher: Matcher, given: Mapping[core.Param, Any], bound: frozenset[str]
+        self, decl: FnDecl, matcher: Matcher, given: Mapping[Param, Any], bound: frozenset[str]
     ) -> tuple[Prepared, list[Any]]:
         bindings = {v: bound for v, bound in matcher.bindings().items() if v not in decl.opened}
         early = tuple([k for k, p in enumerate(decl.params) if p.local.name in bound])
@@ -202,7 +205,7 @@ class Function:
             raise self.misuse("is given a value that holds itself")
         return prepared, leaves
 
-    def _with_functions(self, given: Mapping[core.Param, Any], seed: int) -> Any:
+    def _with_functions(self, given: Mapping[Param, Any], seed: int) -> Any:
         """The value of a call with functions among the arguments."""
         found = Matcher(self.decl)
         found.match(given)
@@ -232,7 +235,7 @@ class Function:
 
     def _settled(
         self,
-        given: Mapping[core.Param, Any],
+        given: Mapping[Param, Any],
         found: Matcher,
         functions: Mapping[str, Passed] | None = None,
         values: Mapping[str, Any] | None = None,
@@ -249,8 +252,8 @@ class Function:
         return self._prepared_with(decl, matcher, passed, bound)
 
     def _inferred(
-        self, given: Mapping[core.Param, Any], found: Matcher, functions: Mapping[str, Passed] | None = None
-    ) -> core.FnDecl:
+        self, given: Mapping[Param, Any], found: Matcher, functions: Mapping[str, Passed] | None = None
+    ) -> FnDecl:
         names = [p.local.name for p in given]
         by_name = self.expression == self.decl.name
         if not by_name and len(given) < len(self.decl.params):
@@ -293,14 +296,14 @@ class Function:
     def __signature__(self) -> inspect.Signature:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters = [
-            inspect.Parameter(p.local.name, kind, default=inspect.Parameter.empty if p.default is None else ...)
+            inspect.Parameter(p.local.name, kind, default=... if p.has_default else inspect.Parameter.empty)
             for p in self.decl.params
         ]
         if self.draws():
             parameters.append(inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=0))
         return inspect.Signature(parameters)
 
-    def assigned(self, args: Sequence[Any], named: Mapping[str, Any], complete: bool = True) -> dict[core.Param, Any]:
+    def assigned(self, args: Sequence[Any], named: Mapping[str, Any], complete: bool = True) -> dict[Param, Any]:
         """The value given for each parameter; those left to their defaults are missing, or to later if not complete."""
         params = self.decl.params
         if len(args) > len(params):
@@ -313,7 +316,7 @@ class Function:
             if by_name[name] in given:
                 raise self.misuse(f"is given `{name}` twice")
             given[by_name[name]] = value
-        missing = [f"`{p.local.name}`" for p in params if p not in given and p.default is None]
+        missing = [f"`{p.local.name}`" for p in params if p not in given and not p.has_default]
         if missing and complete:
             raise self.misuse(f"needs {' and '.join(missing)}")
         return {p: given[p] for p in params if p in given}
@@ -323,9 +326,11 @@ class Function:
         help = (f"it is `{self.decl.name}({names})`",)
         return error("E0961", f"`{self.decl.name}` {problem}", self.decl.span, help=help)
 
-    def _without_defaults(self, given: tuple[core.Param, ...]) -> core.FnDecl:
+    def _without_defaults(self, given: tuple[Param, ...]) -> FnDecl:
         """A function of the given parameters alone, which calls this one."""
         if given not in self._partial:
+            from dlang.typecheck.calling import at_its_own_types, calling, reference
+
             args = tuple(reference(p, self.decl.span) if p in given else None for p in self.decl.params)
             left = [p.local.size for p in self.decl.params if p not in given]
             sizes = tuple([size for size in left if size is not None])

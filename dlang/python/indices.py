@@ -11,7 +11,7 @@ from dlang.diagnostics import DlangError, error
 from dlang.polynomials import Poly
 from dlang.specialize.structs import field_names, variant_of
 from dlang.typecheck import types as ty
-from dlang.typecheck.core import FnDecl, Param
+from dlang.typecheck.headers import FnDecl, Param
 from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import field_type, of_field, of_part, written
 from dlang.typecheck.types import Below, DataDecl, Elements, Items, Refinement, Shape, Size, Type

@@ -23,7 +23,7 @@ from dlang.runtime.inward import flattened
 from dlang.runtime.outward import built
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bindings, bindings_key, entry_sizes, sizes_of_binding
-from dlang.typecheck.core import FnDecl
+from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked
 from dlang.typecheck.types import SizeVar
 
@@ -59,15 +59,16 @@ class Instance:
     calls: int = 0
     direct: DirectEntry | None = None
 
-    def table(self, arguments: Sequence[Any], word: int, passed: Sequence[Any] = ()) -> Table | None:
+    def table(self, arguments: Sequence[Any], word: int, generic: bool, passed: Sequence[Any] = ()) -> Table | None:
         """What calls like this need to do without Python; None if they need it, or are too few for the trouble.
 
-        word: where what is called has the address of its record. passed: of a split function, all that is passed.
+        word: where what is called has the address of its record. generic: whether arguments say what types it is at.
+        passed: of a split function, all that is passed.
         """
         self.calls += 1
         if self.calls == DIRECT_FROM:
             self.direct = self._direct(word)
-        return None if self.direct is None else self.direct.table(arguments, passed)
+        return None if self.direct is None else self.direct.table(arguments, passed, generic)
 
     def _direct(self, word: int) -> DirectEntry | None:
         from dlang.runtime.direct import direct_entry

@@ -12,7 +12,7 @@ from dlang.driver import BACKENDS, Backend, check, errors_of, read_source
 from dlang.python.function import Function
 from dlang.python.instances import COMPILATIONS, Program
 from dlang.python.primitive import Primitive, declared
-from dlang.typecheck.core import CoreModule
+from dlang.typecheck.headers import CoreModule
 from dlang.typecheck.types import DataDecl, Shape, Size, TypeData, children, resolve
 
 

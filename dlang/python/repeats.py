@@ -19,11 +19,14 @@ class Seen(NamedTuple):
     leaves: list[Any]
 
 
-def seen_before(args: tuple[Any, ...], sizes: Sequence[bool]) -> Seen | None:
-    """The key and the leaves of arguments; None where they have to be matched. sizes: which types may mention."""
-    key: list[object] = []
+def seen_before(args: Sequence[Any], sizes: Sequence[bool], which: int) -> Seen | None:
+    """The key and the leaves of arguments; None where they have to be matched.
+
+    sizes: which parameters types may mention. which: in bits, those that the arguments are for.
+    """
+    key: list[object] = [which]
     leaves: list[Any] = []
-    for a, size in zip(args, sizes, strict=False):
+    for a, size in zip(args, [s for k, s in enumerate(sizes) if which >> k & 1], strict=True):
         if not _walk(a, key, leaves):
             return None
         if size:

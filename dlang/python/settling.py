@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from dlang.diagnostics import DlangError, Note, Source, error
 from dlang.ir.terms import Scalar
 from dlang.python.arguments import mono_text
-from dlang.python.callables import Passed, unwritten
+from dlang.python.callables import Passed
 from dlang.specialize.types import Mono, MonoArray, MonoName, MonoTuple
-from dlang.typecheck.core import FnDecl
+from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, check_function
 from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.types import DataDecl
@@ -65,6 +65,8 @@ class Settled:
             made, found = check_function(self.checked, source, tuple(structs.values()), values, trusted=True)
             if made is None or made.constraints or made.body is None:
                 raise _refused(decl, args, [d.message for d in found])
+            from dlang.typecheck.calling import unwritten
+
             made.kind, made.body = "call", unwritten(made.body)
             self._made[key] = made
         return self._made[key]

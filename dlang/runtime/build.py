@@ -34,7 +34,7 @@ def build(
     reached = reachable(program, entries)
     lanes = Lanes(objects.vector_bits())
     nests = schedule(reached, lanes, GRAIN if grain is None else grain, places=debug, profile=profile)
-    text = modules.emit(nests, entries, debug)
+    text = modules.emit(nests, entries, debug, objects.has_fma())
     recursive = recursive_functions(reached)
     points = {}
     for name in entries:

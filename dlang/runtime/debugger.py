@@ -12,64 +12,14 @@ import mmap
 import os
 import struct
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-FUNCTION = 2  # the type of a symbol
+from dlang.runtime.platform.elf import FUNCTION, Elf
+
 REGISTER = 1  # what GDB is told to do
-
-
-# ---- objects ---------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    name: str
-    type: int
-    section: int
-    value: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Elf:
-    """An object of 64 bits, little-endian."""
-
-    data: bytes | mmap.mmap
-
-    def _header(self) -> tuple[int, int, int]:
-        """Where the table of sections is, the bytes of an entry, their number."""
-        (offset,) = struct.unpack_from("<Q", self.data, 0x28)
-        size, count = struct.unpack_from("<HH", self.data, 0x3A)
-        return offset, size, count
-
-    def section(self, index: int) -> tuple[int, ...]:
-        """name, type, flags, address, offset, size, link, info, align, entry size."""
-        offset, size, _ = self._header()
-        return struct.unpack_from("<IIQQQQIIQQ", self.data, offset + index * size)
-
-    def symbols(self) -> Iterator[Symbol]:
-        _, _, count = self._header()
-        for index in range(count):
-            _, type, _, _, offset, size, link, _, _, entry = self.section(index)
-            if type != 2 or not entry:  # no table of symbols
-                continue
-            texts = self.section(link)[4]
-            for at in range(offset, offset + size, entry):
-                name, info, _, section, value, bytes = struct.unpack_from("<IBBHQQ", self.data, at)
-                yield Symbol(self._text(texts + name), info & 15, section, value, bytes)
-
-    def _text(self, at: int) -> str:
-        end = self.data.find(b"\0", at)
-        return self.data[at:end].decode(errors="replace")
-
-    def loaded(self, entry: str, address: int) -> tuple[int, int] | None:
-        """The section that a function is in, and where that lies."""
-        for s in self.symbols():
-            if s.name == entry:
-                return s.section, address - s.value
-        return None
 
 
 # ---- perf ------------------------------------------------------------------------------------------------------------
@@ -128,7 +78,7 @@ def tell_gdb(code: bytes, entry: str, address: int) -> None:
         return
     image = ctypes.create_string_buffer(code, len(code))
     section, start = place
-    offset, size, _ = Elf(code)._header()
+    offset, size, _ = Elf(code).header()
     struct.pack_into("<Q", image, offset + section * size + 0x10, start)
     made = _Entry(gdb.descriptor.first, None, ctypes.addressof(image), len(code))
     gdb.kept.append((image, made))
@@ -143,6 +93,8 @@ def tell_gdb(code: bytes, entry: str, address: int) -> None:
 @cache
 def _gdb() -> _Gdb | None:
     """None where LLVM's library does not show the names that GDB looks for."""
+    import llvmlite.binding  # noqa: F401 - GDB looks into a library that is loaded
+
     found = _library()
     if found is None:
         return None

@@ -2,7 +2,7 @@
 
     entry = direct_entry(compiled, "f", interface)     once for a compiled function
     table = entry.table(arguments)                     once for each kind of arguments
-    caller.add(entry, table)                           from now on calls like this go to compiled code
+    record.add(table, given, quick, f)                 from now on calls like this go to compiled code
 
 A call that fits no table goes through Python, as does one while another run of the same entry is under way: each entry
 has one context of its own.
@@ -21,17 +21,21 @@ from typing import Any
 
 import numpy as np
 
-from dlang.codegen.llvm import capi, jit, objects, support
-from dlang.codegen.llvm.callers import Caller, Class, Dtype, Given, Number, caller
-from dlang.runtime.crossing import Fields, Items, Leaf, Part
+from dlang.codegen.llvm import capi, dispatch, jit, objects, support
+from dlang.codegen.llvm.call_needs import Class, Dtype, Given, Need, Number, Texts
+from dlang.runtime.compiled import EntryPoint
+from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, Tree
 from dlang.runtime.engine import CompiledProgram, Run
 from dlang.runtime.errors import RunError
 from dlang.runtime.faces import Face, Terms
-from dlang.runtime.inward import same_class
+from dlang.runtime.inward import same_class, tag_of
 from dlang.runtime.memory import INTERVAL, KEPT, NEVER, Context
 from dlang.runtime.platform import objects as python
 from dlang.runtime.platform.stack import can_switch
 from dlang.runtime.values import NUMPY
+
+CALLER = "caller"
+"""The kind of what is kept of an entry beside its program."""
 
 _MAIN = (ctypes.c_int64 * 3)(0, INTERVAL, NEVER)
 """The number of the main thread, how often a run on it looks up, and how often one on another does."""
@@ -91,24 +95,26 @@ class DirectEntry:
     params: tuple[Part, ...]
     program: CompiledProgram
     name: str
-    caller: Caller
+    needs: tuple[Need, ...]
     address: int
     owner: Owner
     kept: Any
 
-    def table(self, arguments: Sequence[Any], passed: Sequence[Any] = ()) -> Table | None:
+    def table(self, arguments: Sequence[Any], passed: Sequence[Any] = (), exact: bool = False) -> Table | None:
         """What calls with arguments of the same kinds need; None if some kind of them goes through Python.
 
-        passed: if some parameters are bound, all that is passed to the entry in this call.
+        passed: if some parameters are bound, all that is passed to the entry in this call. exact: whether enums have to
+        be of the same variants, because these say what types a call is at.
         """
-        kinds = _Kinds()
+        kinds = _Kinds(exact)
         if len(arguments) != len(self.params) or not all(map(kinds.walk, self.params, arguments)):
             return None
         bound = self.program.words_of(self.name, passed) if passed else []
         numbers, classes = iter(kinds.numbers), iter(kinds.classes)
+        strings = self.program.engine.strings
         words = [self.owner.address]
         kept: list[Any] = [self]
-        for need in self.caller.needs:
+        for need in self.needs:
             match need:
                 case Number():
                     kind, how = next(numbers)
@@ -116,14 +122,19 @@ class DirectEntry:
                 case Dtype(dtype):
                     kept.append(NUMPY[dtype])
                     words.append(id(NUMPY[dtype]))
+                case Texts(of_numbers):
+                    words.append(id(strings.numbers if of_numbers else strings.texts))
                 case Given(position):
                     word, lasting = bound[position]
                     words.append(word)
                     kept += lasting
+                case Class(None):
+                    same = next(classes)
+                    kept.append(same)
+                    words.append(0 if same is _NOTHING else id(same))
                 case Class(made):
-                    kind = made or next(classes)
-                    kept.append(kind)
-                    words.append(id(kind))
+                    kept.append(made)
+                    words.append(id(made))
         return Table(self.address, (ctypes.c_int64 * len(words))(*words), tuple(kept), kinds.key())
 
 
@@ -141,12 +152,17 @@ class Table:
         return ctypes.addressof(self.words)
 
 
+_NOTHING = object()
+"""Stands for what no argument is."""
+
+
 @dataclass(slots=True)
 class _Kinds:
-    """What kinds of arguments are given, in the order in which a caller asks."""
+    """What kinds of arguments are given, in the order in which a caller asks. classes: what they are compared with."""
 
+    exact: bool
     numbers: list[tuple[type, int]] = field(default_factory=list)
-    classes: list[type] = field(default_factory=list)
+    classes: list[object] = field(default_factory=list)
 
     def key(self) -> tuple[object, ...]:
         return (*self.numbers, *self.classes)
@@ -154,8 +170,12 @@ class _Kinds:
     def walk(self, part: Part, value: Any) -> bool:
         kind = type(value)
         match part:
+            case Tree():
+                return not self.exact
+            case Leaf("str"):
+                return kind is str and not part.shape
             case Leaf(dtype, ()):
-                how = _reading(kind, dtype)
+                how = _reading(kind, value, dtype)
                 self.numbers.append((kind, how or 0))
                 return how is not None
             case Leaf(dtype, shape):
@@ -166,26 +186,93 @@ class _Kinds:
                 fits = kind is tuple and len(value) == len(items)
                 return fits and all(map(self.walk, items, value))
             case Fields(struct, items):
-                if not same_class(kind, struct) or python.slots_of(kind) != python.slots_of(struct):
-                    return False
-                self.classes.append(kind)
-                fields = [getattr(value, name) for name in value.__dataclass_fields__]
-                return all(map(self.walk, items, fields))
+                return self._fields(struct, items, value)
+            case Choice(types, variants):
+                tag = tag_of(value, types)
+                for k, (variant, items) in enumerate(zip(types, variants, strict=True)):
+                    if k != tag:
+                        self._other(variant, items)
+                    elif variant is None:
+                        self.classes.append(None)
+                    elif not self._fields(variant, items, value):
+                        return False
+                return tag is not None
             case _:
                 return False
 
+    def _fields(self, struct: type, items: Sequence[Part], value: Any) -> bool:
+        kind = type(value)
+        if not same_class(kind, struct) or python.slots_of(kind) != python.slots_of(struct):
+            return False
+        self.classes.append(kind)
+        return all(map(self.walk, items, [getattr(value, name) for name in value.__dataclass_fields__]))
 
-def _reading(kind: type, dtype: str) -> int | None:
+    def _other(self, variant: type | None, items: Sequence[Part]) -> None:
+        """The kinds of a value of another variant: in it there would be Python's own numbers."""
+        self.classes.append(_NOTHING if self.exact else variant)
+        for part in items:
+            self._usual(part)
+
+    def _usual(self, part: Part) -> None:
+        match part:
+            case Leaf("str"):
+                pass
+            case Leaf(dtype, ()):
+                self.numbers.append(_USUAL.get(dtype) or (NUMPY[dtype].type, dispatch.FOUND))
+            case Items(items):
+                for item in items:
+                    self._usual(item)
+            case Fields(struct, items):
+                self.classes.append(struct)
+                for item in items:
+                    self._usual(item)
+            case Choice(types, variants):
+                for variant, items in zip(types, variants, strict=True):
+                    self._other(variant, items)
+            case _:
+                raise AssertionError("a variant that has this goes through Python")
+
+
+_USUAL: dict[str, tuple[type, int]] = {
+    **dict.fromkeys(("f64", "f32"), (float, dispatch.FLOAT)),
+    **dict.fromkeys(("i64", "i32", "i16", "i8", "u32", "u16", "u8"), (int, dispatch.INTEGER)),
+    "bool": (bool, dispatch.TRUTH),
+}
+
+
+def _reading(kind: type, value: Any, dtype: str) -> int | None:
     """How a number of a class is read; None if that is left to Python."""
+    if kind is np.ndarray:
+        return id(NUMPY[dtype]) if value.ndim == 0 and value.dtype is NUMPY[dtype] and value.flags.aligned else None
     if kind is float:
-        return capi.FLOAT if dtype in ("f64", "f32") else None
+        return dispatch.FLOAT if dtype in ("f64", "f32") else None
     if kind is int:
         # an integer of more than 63 bits can be what makes a parameter u64
-        return capi.INTEGER if dtype not in ("u64", "bool") else None
+        return dispatch.INTEGER if dtype not in ("u64", "bool") else None
     if kind is bool:
-        return capi.TRUTH if dtype == "bool" else None
+        return dispatch.TRUTH if dtype == "bool" else None
     plain = issubclass(kind, np.generic) and NUMPY[dtype].type is kind
-    return capi.FOUND if plain and python.holds_value(kind) else None
+    return dispatch.FOUND if plain and python.holds_value(kind) else None
+
+
+def _caller(
+    program: CompiledProgram, face: Face, point: EntryPoint, terms: Terms
+) -> tuple[tuple[Need, ...], bytes] | None:
+    """What the words of the tables of an entry are, and the machine code that takes them; None where there is none.
+
+    It follows from what the program was made from, and is kept with it.
+    """
+    kept = program.shelf.get(CALLER) if program.shelf is not None else None
+    match kept:
+        case (tuple() as needs, bytes() as code):
+            return (needs, code) if code else None
+    from dlang.codegen.llvm.callers import caller
+
+    text = caller(face, point, terms, program.nodes.datatypes)
+    needs, code = ((), b"") if text is None else (text.needs, objects.compile_object(text.llvm, level=0))
+    if program.shelf is not None:
+        program.shelf.put(CALLER, (needs, code))
+    return None if text is None else (needs, code)
 
 
 def direct_entry(
@@ -203,10 +290,11 @@ def direct_entry(
     entry = program.entries[name]
     if not python.can_call() or (entry.point.recursive and not can_switch()):
         return None
-    text = caller(face, entry.point, terms)
-    if text is None:
+    made = _caller(program, face, entry.point, terms)
+    if made is None:
         return None
-    loaded = jit.load_caller(objects.compile_object(text.llvm, level=0), name, entry.address, word)
+    needs, code = made
+    loaded = jit.load_caller(code, name, entry.address, word)
     context = program.engine.context(program.words)
     run = context.run = Run(program, context)
     owner = Owner(context, word)
@@ -238,29 +326,35 @@ def direct_entry(
 
     state[capi.FAILED], state[capi.TIDY] = id(failed), id(tidy)
     params = tuple([p for k, p in enumerate(face.border.params) if k not in terms.bound])
-    return DirectEntry(params, program, name, text, loaded.entries[name], owner, (loaded, failed, tidy))
+    return DirectEntry(params, program, name, needs, loaded.entries[name], owner, (loaded, failed, tidy))
 
 
 # ---- what is called --------------------------------------------------------------------------------------------------
 class Record:
-    """The tables of something that Python calls. slowly: what is called where none fits."""
+    """The tables of something that Python calls. slowly: what is called where none fits. names: of its parameters."""
 
-    __slots__ = ("words", "slowly", "seed", "tables")
+    __slots__ = ("words", "slowly", "seed", "names", "tables")
 
-    def __init__(self, slowly: Callable[..., Any], seed: str | None) -> None:
+    def __init__(self, slowly: Callable[..., Any], seed: str | None, names: Sequence[str]) -> None:
         self.slowly, self.seed = slowly, None if seed is None else sys.intern(seed)
-        self.words = (ctypes.c_int64 * capi.RECORD)()
-        self.words[capi.SLOWLY] = id(slowly)
-        self.words[capi.SEED] = 0 if seed is None else id(self.seed)
-        self.tables: list[Table] = []
+        self.names = tuple(map(sys.intern, names if len(names) <= dispatch.MOST_PARAMETERS else ()))
+        self.words = (ctypes.c_int64 * dispatch.RECORD)()
+        self.words[dispatch.SLOWLY] = id(slowly)
+        self.words[dispatch.SEED] = 0 if seed is None else id(self.seed)
+        self.words[dispatch.PARAMETERS] = id(self.names)
+        self.tables: list[tuple[int, Table]] = []
 
-    def add(self, table: Table, quick: python.CallableClass, callee: object) -> None:
-        """From now on calls of an object that the table fits go to compiled code, unless there are too many others."""
+    def add(self, table: Table, given: int, quick: python.CallableClass, callee: object) -> None:
+        """From now on calls of an object that the table fits go to compiled code, unless there are too many others.
+
+        given: in bits, which parameters the table is for.
+        """
         k = len(self.tables)
-        known = any(t.function == table.function and t.key == table.key for t in self.tables)
-        if known or k == capi.MOST:
+        known = any(g == given and t.function == table.function and t.key == table.key for g, t in self.tables)
+        if known or k == dispatch.MOST or given >> dispatch.MOST_PARAMETERS:
             return
-        self.tables.append(table)
-        self.words[capi.CALLERS + 2 * k], self.words[capi.CALLERS + 2 * k + 1] = table.function, table.address
-        self.words[capi.COUNT] = k + 1
+        self.tables.append((given, table))
+        at = dispatch.CALLERS + dispatch.CALLER * k
+        self.words[at], self.words[at + 1], self.words[at + 2] = table.function, table.address, given
+        self.words[dispatch.COUNT] = k + 1
         quick.connect(callee, jit.capi_address("dl_call", quick.word), ctypes.addressof(self.words))

@@ -28,7 +28,7 @@ from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.libraries import perform
 from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.text import format_parts
-from dlang.runtime.words import NUMPY, Strings, memory_dtype, scalar_class, scalar_of, word_of
+from dlang.runtime.words import NUMPY, PLAIN, Strings, memory_dtype, scalar_class, scalar_of, word_of
 
 if TYPE_CHECKING:
     from dlang.codegen.loops import Nest
@@ -44,6 +44,13 @@ class World(Protocol):
 
     def print(self, text: str) -> None: ...
     def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...
+
+
+class Shelf(Protocol):
+    """What is kept of a program between processes, by its kind; of what has no form in a record nothing is."""
+
+    def get(self, kind: str) -> Any | None: ...
+    def put(self, kind: str, value: Any) -> None: ...
 
 
 @dataclass(slots=True)
@@ -128,7 +135,10 @@ class _Entry:
 
 @dataclass(slots=True)
 class CompiledProgram:
-    """Functions that can be called. Arguments and results are the leaves: numbers, strings, nodes, arrays."""
+    """Functions that can be called. Arguments and results are the leaves: numbers, strings, nodes, arrays.
+
+    shelf: where what is made for it later is kept, if it is one function that was found or can be.
+    """
 
     engine: Engine
     entries: dict[str, _Entry]
@@ -139,6 +149,7 @@ class CompiledProgram:
     python: Mapping[str, PythonFunction] = field(default_factory=dict)
     needs_arena: bool = False
     nests: tuple[Nest, ...] = ()
+    shelf: Shelf | None = None
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Calls a function."""
@@ -263,10 +274,10 @@ class Run:
 
     # ---- arguments ---------------------------------------------------------------------------------------------------
     def argument(self, param: Var, arg: Any, env: dict[Var, int], keep: list[Any]) -> int:
-        import numpy as np
-
         match param.type:
             case Array(dtype, shape):
+                import numpy as np
+
                 if dtype in ("str", "bf16") or is_handle(dtype):
                     array = self._inward(arg, dtype)
                 else:
@@ -304,12 +315,12 @@ class Run:
 
     def _inward(self, array: Any, dtype: str) -> Any:
         """An array as it lies in memory: texts as their numbers, nodes as their addresses, bf16 as bits."""
-        import numpy as np
-
         if dtype == "bf16":
             return bits_of_bf16(array)
         if dtype != "str" and not is_handle(dtype):
             return array
+        import numpy as np
+
         given = np.asarray(array, object)
         objects = list(given.reshape(-1))
         if dtype == "str":
@@ -320,12 +331,12 @@ class Run:
 
     def _outward(self, array: Any, dtype: str) -> Any:
         """An array from memory: numbers as their texts, addresses as their nodes, bf16 in f32."""
-        import numpy as np
-
         if dtype == "bf16":
             return bf16_of_bits(array)
         if dtype != "str" and not is_handle(dtype):
             return array
+        import numpy as np
+
         words = array.reshape(-1).tolist()
         texts = self.program.engine.strings.texts
         out = np.empty(array.shape, object)
@@ -365,7 +376,7 @@ class Run:
                 return _add_stack(RunError(STACK_EXHAUSTED, message, span), stack[1:])
             case _:
                 address = ctypes.addressof(words) + 8 * support.SLOTS
-                values, _ = self._read(address, site.args)
+                values, _ = self._read(address, site.args, shown=True)
                 message = format_parts(site.parts, values)
                 return _add_stack(RunError(site.name, message, site.span), stack)
 
@@ -387,7 +398,7 @@ class Run:
                 return True
 
     def _work(self, site: Site, pointer: int) -> None:
-        args, address = self._read(pointer, site.args)
+        args, address = self._read(pointer, site.args, shown=site.name in ("format", "print"))
         outs, address = self._read(address, site.outs)
         host = self.program.engine.host
         results: list[Any]
@@ -428,14 +439,17 @@ class Run:
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
         return address
 
-    def _read(self, address: int, signatures: Sequence[Signature]) -> tuple[list[Any], int]:
-        """Values that compiled code has written, and the address behind them."""
-        import numpy as np
+    def _read(self, address: int, signatures: Sequence[Signature], shown: bool = False) -> tuple[list[Any], int]:
+        """Values that compiled code has written, and the address behind them.
 
+        shown: they become text, which is the same for numbers of Python's own.
+        """
         out: list[Any] = []
         for s in signatures:
             raw = (ctypes.c_int64 * s.words).from_address(address)
             if s.rank:
+                import numpy as np
+
                 shape = tuple(raw[1:])
                 count = 1
                 for size in shape:
@@ -444,6 +458,8 @@ class Run:
                 data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
                 array = np.frombuffer(data, kind).reshape(shape)
                 out.append(self._outward(array, s.dtype))
+            elif shown and s.dtype in PLAIN:
+                out.append(scalar_of(raw[0] & (2**64 - 1), s.dtype))
             else:
                 out.append(self._scalar(raw[0] & (2**64 - 1), s.dtype))
             address += 8 * s.words

@@ -81,7 +81,7 @@ class _Flattener:
             case Fields(wanted, items):
                 return same_class(type(value), wanted) and self._parts(items, _fields(value, wanted), sizes, out)
             case Choice(types, variants):
-                tag = _tag(value, types)
+                tag = tag_of(value, types)
                 if tag is None:
                     return False
                 out.append(np.int64(tag))
@@ -138,7 +138,7 @@ class _Flattener:
             value, dtype, node = self.work.pop()
             kind = type(value), dtype
             if kind not in self.branches:
-                self.branches[kind] = _tag(value, [b.type for b in self.trees[dtype]])
+                self.branches[kind] = tag_of(value, [b.type for b in self.trees[dtype]])
             tag = self.branches[kind]
             if tag is None:
                 return False
@@ -256,7 +256,7 @@ def _fields(value: Any, wanted: Any) -> list[Any]:
     return [] if wanted is None else [getattr(value, name) for name in wanted.__dataclass_fields__]
 
 
-def _tag(value: Any, types: Sequence[type | None]) -> int | None:
+def tag_of(value: Any, types: Sequence[type | None]) -> int | None:
     """Which of the variants a value is of."""
     for k, t in enumerate(types):
         if value is None if t is None else same_class(type(value), t):

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from dlang.codegen.llvm import collector, jit, support
 from dlang.codegen.node_layout import is_reference, words
 from dlang.ir.node import Node
@@ -87,11 +85,15 @@ class NodeMemory:
         if p.dtype == "str":
             return self.strings.number(value)
         if p.dtype in ("f16", "bf16"):
+            import numpy as np
+
             bits: Any = bits_of_bf16(value) if p.dtype == "bf16" else np.float16(value).view(np.uint16)
             return int(bits)
         return word_of(value, p.dtype)
 
     def _write_array(self, context: Any, p: Place, value: Any, address: Address) -> int:
+        import numpy as np
+
         if is_handle(p.dtype):
             data: Any = np.array([address(n, p.dtype) for n in np.asarray(value, object).reshape(-1)], np.int64)
         elif p.dtype == "str":
@@ -151,6 +153,8 @@ class NodeMemory:
         return tuple(values)
 
     def _scalar(self, word: int, dtype: str) -> Any:
+        import numpy as np
+
         if dtype == "str":
             return self.strings.texts[word]
         if dtype == "f16":
@@ -162,6 +166,8 @@ class NodeMemory:
     def _outward(self, array: Any, dtype: str, node: Callable[[int, str], Node | None]) -> Any:
         if dtype != "str" and not is_handle(dtype):
             return bf16_of_bits(array) if dtype == "bf16" else array
+        import numpy as np
+
         out = np.empty(array.shape, object)
         words = array.reshape(-1).tolist()
         out.reshape(-1)[:] = [self.strings.texts[k] if dtype == "str" else node(k, dtype) for k in words]
@@ -177,6 +183,8 @@ def _places(variant: Variant) -> Iterator[Place]:
 
 def _array(address: int, shape: Sequence[int], dtype: str) -> Any:
     """A copy of an array in the arena."""
+    import numpy as np
+
     kind = np.dtype(memory_dtype(dtype))
     count = int(np.prod(shape, dtype=np.int64))
     data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(address)

@@ -17,6 +17,8 @@ NUMPY = {
     "bool": "bool", "str": "int64",
 }  # fmt: skip
 """The dtypes of NumPy that lie in memory as ours do; of a node its address."""
+PLAIN = frozenset(NUMPY) - {"f32", "f16", "bf16", "str"}
+"""The dtypes whose numbers have the same text as Python's own."""
 
 
 def memory_dtype(dtype: str) -> str:

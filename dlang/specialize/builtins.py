@@ -58,7 +58,7 @@ from dlang.typecheck import core
 from dlang.typecheck import types as ty
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
-ELEMENTWISE = frozenset(PRIMITIVES) - {"guard", "add", "sub", "mul", "div", "neg", "pow", "powi", "select"}
+ELEMENTWISE = frozenset(PRIMITIVES) - {"guard", "rsqrt", "add", "sub", "mul", "div", "neg", "pow", "powi", "select"}
 
 
 def builtin(f: Frame, b: core.Builtin) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,6 +49,8 @@ def show_profile(profile: Profile, wanted: Measures) -> None:
     elif wanted.memory:
         show_memory(profile.memory)
     if wanted.trace is not None:
+        import json
+
         try:
             with open(wanted.trace, "w", encoding="utf-8") as file:
                 json.dump(profile.trace(), file)

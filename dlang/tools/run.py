@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Span, error
 from dlang.driver import Backend, Request, call, check, errors_of, lower, nowhere, read_source, ready
@@ -13,12 +14,13 @@ from dlang.polynomials import Poly
 from dlang.tools.arguments import Parser, add_measures, add_threads, use_threads
 from dlang.tools.measuring import Measures, measures, not_by_the_interpreter, show_memory, show_profile
 from dlang.tools.report import report
-from dlang.typecheck import core
+from dlang.typecheck.headers import FnDecl, Param, Unread
 from dlang.typecheck.refinements import substituted
 from dlang.typecheck.types import FLOATS, UNIT, Below, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
 
 if TYPE_CHECKING:
     from dlang.runtime.profile import Profile
+    from dlang.typecheck import core
     from dlang.typecheck.program import Checked
 
 
@@ -36,7 +38,7 @@ def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool,
             start = call_of_main(path, main, options)
         elif checked.module.script is not None:
             start = checked.module.script
-            _parser(path, start).parse_args(options)
+            _parser(path, start, options).parse_args(options)
         else:
             help = ("add `fn main() { … }`; the command `dlc test` runs its `test` blocks",)
             raise error("E0953", f"`{path}` has no `main` and no statements to run", None, help=help)
@@ -47,7 +49,7 @@ def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool,
     return 0
 
 
-def run(checked: Checked, start: core.FnDecl, backend: Backend, seed: int = 0) -> None:
+def run(checked: Checked, start: FnDecl, backend: Backend, seed: int = 0) -> None:
     """Compiles and calls a function without parameters; random numbers that it draws depend on the seed."""
     from dlang.runtime.host import Host
 
@@ -55,7 +57,7 @@ def run(checked: Checked, start: core.FnDecl, backend: Backend, seed: int = 0) -
     call(runner, face, seed=seed)
 
 
-def measured(checked: Checked, start: core.FnDecl, backend: Backend, seed: int, wanted: Measures) -> None:
+def measured(checked: Checked, start: FnDecl, backend: Backend, seed: int, wanted: Measures) -> None:
     """Does as `run`, and prints what was to be measured."""
     if wanted.of_nests:
         if backend == "interp":
@@ -71,7 +73,7 @@ def measured(checked: Checked, start: core.FnDecl, backend: Backend, seed: int, 
         run(checked, start, backend, seed)
 
 
-def _profiled(start: core.FnDecl, seed: int, wanted: Measures) -> None:
+def _profiled(start: FnDecl, seed: int, wanted: Measures) -> None:
     """A run as code that measures itself; one that is interrupted or fails is shown as far as it went."""
     from dlang.runtime.engine import Engine
     from dlang.runtime.host import Host
@@ -88,21 +90,27 @@ def _profiled(start: core.FnDecl, seed: int, wanted: Measures) -> None:
             show_profile(profile, wanted)
 
 
-def printed(decl: core.FnDecl) -> core.FnDecl:
+def printed(decl: FnDecl) -> FnDecl:
     """The function followed by a `print` of its value, if that isn't `()`."""
-    assert decl.result is not None and decl.body is not None
-    result = resolve(decl.result)
-    if result == UNIT:
+    assert decl.result is not None
+    if resolve(decl.result) == UNIT:
         return decl
+    body = Unread(partial(_print, decl), ("print", decl))
+    effects = decl.effects | {"print"}
+    return replace(decl, result=UNIT, tree=body, effects=effects, variables=(), opened=())
+
+
+def _print(decl: FnDecl) -> core.Expr:
+    from dlang.typecheck import core
+
+    assert decl.body is not None
     span = decl.body.span
     text = core.Format(TypeCon("str"), span, ((decl.body, ""),))
-    body = core.Builtin(UNIT, span, "print", (text,))
-    effects = decl.effects | {"print"}
-    return replace(decl, result=UNIT, body=body, effects=effects, variables=(), opened=())
+    return core.Builtin(UNIT, span, "print", (text,))
 
 
 def _own_options(
-    options: Sequence[str], start: core.FnDecl | None, backend: Backend
+    options: Sequence[str], start: FnDecl | None, backend: Backend
 ) -> tuple[list[str], Backend, int, Measures]:
     """Options that may stand behind the file and are no parameters: `--backend`, `--threads`, `--seed` of what draws,
     and those of what is to be measured.
@@ -125,9 +133,17 @@ def _own_options(
 
 
 # ---- options are the parameters of main ------------------------------------------------------------------------------
-def call_of_main(path: str, main: core.FnDecl, options: Sequence[str]) -> core.FnDecl:
+def call_of_main(path: str, main: FnDecl, options: Sequence[str]) -> FnDecl:
     """A function without parameters that calls `main` with what the command line says."""
-    given = vars(_parser(path, main).parse_args(_joined(options, main)))
+    given = vars(_parser(path, main, options).parse_args(_joined(options, main)))
+    assert main.result is not None
+    body = Unread(partial(_call, path, main, given), ("call", main, *sorted(given.items())))
+    return FnDecl("main", main.module, main.span, (), main.result, tree=body, effects=main.effects, kind="call")
+
+
+def _call(path: str, main: FnDecl, given: Mapping[str, Any]) -> core.Expr:
+    from dlang.typecheck import core
+
     span = nowhere(path)
     instance: list[tuple[TypeVar | SizeVar | RowVar, Type | Size | Shape]] = []
     for v in main.variables:
@@ -149,11 +165,10 @@ def call_of_main(path: str, main: core.FnDecl, options: Sequence[str]) -> core.F
             args[k] = core.As(arg.type, p.local.span or span, arg, asked.size)
     assert main.result is not None
     function = core.FnRef(main.result, span, main, tuple(instance))
-    body = core.Call(main.result, span, function, tuple(args))
-    return core.FnDecl("main", main.module, main.span, (), main.result, body=body, effects=main.effects, kind="call")
+    return core.Call(main.result, span, function, tuple(args))
 
 
-def _joined(options: Sequence[str], main: core.FnDecl) -> list[str]:
+def _joined(options: Sequence[str], main: FnDecl) -> list[str]:
     """The options with each value that begins with a `-`, such as -1e-3, joined to its name."""
     names = {f"--{n}" for p in main.params for n in (p.local.name, p.local.name.replace("_", "-"))}
     out: list[str] = []
@@ -166,7 +181,9 @@ def _joined(options: Sequence[str], main: core.FnDecl) -> list[str]:
     return out
 
 
-def _parser(path: str, main: core.FnDecl) -> argparse.ArgumentParser:
+def _parser(path: str, main: FnDecl, options: Sequence[str]) -> argparse.ArgumentParser:
+    """What reads the options, which are also needed to know whether defaults will be shown."""
+    with_defaults = not {"-h", "--help"}.isdisjoint(options)
     doc = main.doc.replace("%", "%%")
     parser = Parser(prog=f"dlc run {path}", description=doc, conflict_handler="resolve")
     if "random" in main.effects:
@@ -175,14 +192,14 @@ def _parser(path: str, main: core.FnDecl) -> argparse.ArgumentParser:
         name = p.local.name
         flags = list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
         dtype = _dtype(p)
-        default = f", {p.default.value} unless given" if isinstance(p.default, core.Literal) else ""
+        default = _default(p) if with_defaults else ""
         convert = _CONVERSIONS[dtype] if dtype in _CONVERSIONS else _integer(dtype)
         parser.add_argument(
             *flags,
             dest=name,
             metavar=dtype,
             type=convert,
-            required=p.default is None,
+            required=not p.has_default,
             help=f"{dtype}{default}".replace("%", "%%"),
             nargs="?" if dtype == "bool" else None,
             const=True if dtype == "bool" else None,
@@ -190,7 +207,13 @@ def _parser(path: str, main: core.FnDecl) -> argparse.ArgumentParser:
     return parser
 
 
-def _dtype(p: core.Param) -> str:
+def _default(p: Param) -> str:
+    from dlang.typecheck import core
+
+    return f", {p.default.value} unless given" if isinstance(p.default, core.Literal) else ""
+
+
+def _dtype(p: Param) -> str:
     t = resolve(p.local.type)
     if isinstance(t, TypeVar) and (t.classes or t.literal):
         return _default_dtype(t)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic
 from dlang.grammar.parts import Parts
-from dlang.typecheck import core
+from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.scope import FnEntry, ModuleTable, TypeEntry
 from dlang.typecheck.stored import Modules
 from dlang.typecheck.types import DataDecl, Variant
 
-Uses = dict[str, core.FnDecl]  # the declarations of other groups of the module that a tree mentions
+Uses = dict[str, FnDecl]  # the declarations of other groups of the module that a tree mentions
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class CachedGroup:
 
 @dataclass(frozen=True, slots=True)
 class CachedBlock:
-    decl: core.FnDecl
+    decl: FnDecl
     diagnostics: list[Diagnostic]
     uses: Uses
 

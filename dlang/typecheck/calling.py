@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dlang.diagnostics import Span
 from dlang.typecheck import core
 from dlang.typecheck.terms import identity
@@ -38,3 +40,23 @@ def at_its_own_types(decl: core.FnDecl, left: tuple[SizeVar, ...] = ()) -> core.
 
 def reference(param: core.Param, span: Span) -> core.Ref:
     return core.Ref(param.local.type, span, param.local)
+
+
+def unwritten(e: core.Expr) -> core.Expr:
+    """A call with lambdas around foreign code, which nobody wrote: their place is that of the parameter.
+
+    Inside they have none, so what fails there is where the lambda is called.
+    """
+    if not isinstance(e, core.Call):
+        return e
+    return replace(e, args=tuple([_placed(a) if isinstance(a, core.Lambda) else a for a in e.args]))
+
+
+def _placed(e: core.Lambda) -> core.Lambda:
+    if not isinstance(e.body, core.Call) or not isinstance(e.body.function, core.FnRef):
+        return e
+    span = e.body.function.decl.span
+    nowhere = Span(span.source, span.start, span.start)
+    args = tuple([a if a is None else replace(a, span=nowhere) for a in e.body.args])
+    function = replace(e.body.function, span=nowhere)
+    return replace(e, span=span, body=replace(e.body, span=nowhere, function=function, args=args))

@@ -4,7 +4,8 @@ Every expression has its type (over the variables that its function quantifies; 
 its span. Names are resolved, arguments are in the order of the parameters, operators are overloaded still: they are
 decided by specialisation, which knows dtypes and ranks. Nothing here is surface syntax any more: `x |> f(y)` is a
 call, a pattern in a parameter is a `let` in the body, `Name(..old, f = e)` a construction from fields of `old`,
-a builtin used as a value is a lambda around its call, a string with interpolations is a `Format`.
+a builtin used as a value is a lambda around its call, a string with interpolations is a `Format`. Declarations are in
+`headers.py`, which is also read without this.
 """
 
 from __future__ import annotations
@@ -13,24 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Span
-from dlang.typecheck.state import Constraint
+from dlang.typecheck.headers import CoreModule as CoreModule
+from dlang.typecheck.headers import FnDecl as FnDecl
+from dlang.typecheck.headers import Local as Local
+from dlang.typecheck.headers import Param as Param
 from dlang.typecheck.types import DataDecl, Refinement, RowVar, Shape, Size, SizeVar, Type, TypeVar, Variant
-
-
-@dataclass(eq=False, slots=True)
-class Local:
-    """A parameter, a `let`, a `var` or a binder: compared by identity.
-
-    size: for a parameter of type `size`, or a `let` that names a size, the variable that types mention. refinement: of
-    a parameter, what `Idx` in its annotation asks for.
-    """
-
-    name: str
-    type: Type
-    mutable: bool = False
-    size: SizeVar | None = None
-    span: Span | None = None
-    refinement: Refinement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,59 +474,3 @@ class Discard:
 Statement = (
     Let | Declare | LocalFn | Assign | AssignTuple | For | While | Break | Continue | Return | Assert | Discard
 )  # fmt: skip
-
-
-# ---- declarations ----------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Param:
-    """`default` sees the parameters before it."""
-
-    local: Local
-    default: Expr | None = None
-    nodiff: bool = False
-
-
-@dataclass(eq=False, slots=True)
-class FnDecl:
-    """A function with its scheme; filled in when its group has been checked.
-
-    variables: what the scheme quantifies, in order; opened: those that stand for `?` of the result, which a
-    `FnRef.instance` doesn't map: the result of the call gives them. module: dotted
-    name of the file, for messages and unique names. recursive: it can reach itself. effects: names, without those of
-    functions passed as arguments. body: None for an `extern` of the library, or for a declaration that had an error.
-    refinement: what `Idx` in the type of the result promises.
-    """
-
-    name: str
-    module: str
-    span: Span
-    params: tuple[Param, ...] = ()
-    result: Type | None = None
-    variables: tuple[TypeVar | SizeVar | RowVar, ...] = ()
-    opened: tuple[SizeVar, ...] = ()
-    body: Expr | None = None
-    recursive: bool = False
-    effects: frozenset[str] = frozenset()
-    kind: str = "fn"  # fn, const, test, lambda (a `let` of one), extern, script, call (of one from outside)
-    doc: str = ""
-    local: bool = False
-    rules: dict[str, FnDecl] = field(default_factory=dict)  # its custom derivatives, as in `CoreModule`, by kind
-    constraints: tuple[Constraint, ...] = ()  # what the scheme still demands, for hover texts and tests
-    refinement: Refinement | None = None
-
-
-@dataclass(eq=False, slots=True)
-class CoreModule:
-    """A checked file. `functions` has consts too; `script` is the body of a file of statements.
-
-    rules: custom derivatives by kind (`pullback`, `pushforward`) and name of the function: a function of the same
-    parameters and the result, which returns the function of the cotangent or tangent.
-    """
-
-    name: str
-    path: str
-    functions: dict[str, FnDecl] = field(default_factory=dict)
-    rules: dict[tuple[str, str], FnDecl] = field(default_factory=dict)
-    types: dict[str, DataDecl] = field(default_factory=dict)
-    tests: list[FnDecl] = field(default_factory=list)
-    script: FnDecl | None = None

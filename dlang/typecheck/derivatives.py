@@ -301,7 +301,7 @@ def call_derivative(cx: Checker, scope: Scope, function: core.Derivative, e: s.C
     names = tuple(p.local.name if p.local.name != "_" else None for p in decl.params)
     if len(names) != len(t.params):  # not checked yet: it is part of the same group
         return calls.call_value(cx, scope, function, e)
-    defaults = tuple(p.default is not None for p in decl.params)
+    defaults = tuple(p.has_default for p in decl.params)
     arguments = calls.in_order(e, f"{function.kind}({decl.name})", names, defaults, decl.span)
     mapping = dict(base.instance)
     sizes = tuple(substitute_size(of_var(p.local.size), mapping) if p.local.size in mapping else None

@@ -13,7 +13,7 @@ from typing import Any
 
 from dlang.cache.store import digest
 from dlang.polynomials import Poly
-from dlang.typecheck import core
+from dlang.typecheck.headers import FnDecl, Unread
 from dlang.typecheck.scope import ModuleTable
 from dlang.typecheck.types import DataDecl, Floor, RowVar, SizeVar, TypeVar, Variant
 
@@ -33,6 +33,8 @@ def fingerprint(value: object, tables: Iterable[ModuleTable]) -> str:
         for name, data in table.core.types.items():
             named[data] = f"{table.name}.{name}"
             named |= {v: f"{table.name}.{name}.{v.tag}" for v in data.variants}
+        if table.core.script is not None:
+            named[table.core.script] = table.name
     return digest(*_Walk(named).texts(value))
 
 
@@ -45,10 +47,12 @@ class _Walk:
 
     def texts(self, value: object) -> Iterator[str]:
         match value:
-            case core.FnDecl() | DataDecl() | Variant() if value in self.named:
+            case FnDecl() | DataDecl() | Variant() if value in self.named:
                 yield f"@{self.named[value]}"
             case DataDecl() | Variant():
                 raise Unnamed(value.name)
+            case Unread():
+                yield from self.texts(value.told_by or value.read())
             case str() | int() | float() | None | Fraction():
                 yield f"{type(value).__name__} {value!r}"
             case tuple() | list():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, Source, Span, error
-from dlang.typecheck import core
 from dlang.typecheck.cache import Cache, CachedModule
+from dlang.typecheck.headers import CoreModule, FnDecl
 from dlang.typecheck.limits import room
 from dlang.typecheck.modules import Finder, read
 from dlang.typecheck.scope import BuiltinEntry, Entry, FnEntry, ModuleTable, TypeEntry
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class Checked:
     """A checked program. `modules` has the imports, by dotted name."""
 
-    module: core.CoreModule
-    modules: dict[str, core.CoreModule]
+    module: CoreModule
+    modules: dict[str, CoreModule]
     diagnostics: list[Diagnostic]
     program: Program
     table: ModuleTable
@@ -131,7 +131,7 @@ class Program:
 
             module, problems = parse(source, self.cache.parts)
             self.diagnostics += problems
-            self.prelude = ModuleTable("prelude", source.path, core.CoreModule("prelude", source.path), key=text)
+            self.prelude = ModuleTable("prelude", source.path, CoreModule("prelude", source.path), key=text)
             self.tables["prelude"] = self.cache.prelude = self.prelude
             declare(self, self.prelude, module)
             self.checked.append((self.prelude, module))
@@ -249,7 +249,7 @@ def check_file(path: Path | str, search_path: Sequence[Path | str] = (), *, cach
     return check_source(Source(str(Path(path)), read(path)), search_path, cache=cache)
 
 
-def check_expression(checked: Checked, source: Source) -> tuple[core.FnDecl | None, list[Diagnostic]]:
+def check_expression(checked: Checked, source: Source) -> tuple[FnDecl | None, list[Diagnostic]]:
     """An expression in the scope of a checked module, as a function without parameters."""
     from dlang.grammar.parser import parse_expression
     from dlang.typecheck import declarations
@@ -264,7 +264,7 @@ def check_expression(checked: Checked, source: Source) -> tuple[core.FnDecl | No
 def check_function(
     checked: Checked, source: Source, types: Sequence[DataDecl] = (), values: Mapping[str, FnEntry] | None = None,
     *, trusted: bool = False,
-) -> tuple[core.FnDecl | None, list[Diagnostic]]:  # fmt: skip
+) -> tuple[FnDecl | None, list[Diagnostic]]:  # fmt: skip
     """A function in the scope of a checked module, which does not get it.
 
     types, values: more structs and functions that it may name. trusted: its arguments have been found to be the
@@ -282,14 +282,14 @@ def check_function(
 def check_item(
     checked: Checked, item: s.Fn, types: Sequence[DataDecl] = (), values: Mapping[str, FnEntry] | None = None,
     *, trusted: bool = False,
-) -> tuple[core.FnDecl | None, list[Diagnostic]]:  # fmt: skip
+) -> tuple[FnDecl | None, list[Diagnostic]]:  # fmt: skip
     """As `check_function`, of a function that is parsed already."""
     from dlang.typecheck.declarations import check_functions
 
     table = checked.table
     scratch = replace(
         table,
-        core=core.CoreModule(table.name, table.path),
+        core=CoreModule(table.name, table.path),
         functions=table.functions | {item.name: item},
         entries={**table.entries, **(values or {})},
         types=table.types | {t.name: t for t in types},
@@ -300,7 +300,7 @@ def check_item(
     return (entry.decl if isinstance(entry, FnEntry) and not found else None), found
 
 
-def scheme_text(decl: core.FnDecl, *, constraints: bool = False) -> str:
+def scheme_text(decl: FnDecl, *, constraints: bool = False) -> str:
     """The type of a function, as hover texts show it; with `constraints` also what is still pending."""
     from dlang.typecheck import schemes
     from dlang.typecheck.declarations import size_of_param

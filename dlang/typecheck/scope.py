@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Span
-from dlang.typecheck import core
+from dlang.typecheck.headers import CoreModule, FnDecl, Local
 from dlang.typecheck.state import Scheme
 from dlang.typecheck.types import DataDecl, Refinement, Size, SizeVar, Type, Var, Variant
 
@@ -22,7 +22,7 @@ class LocalEntry:
     its annotation writes as `?`.
     """
 
-    local: core.Local
+    local: Local
     border: int = 0
     axis: Size | None = None
     used: bool = False
@@ -34,7 +34,7 @@ class LocalEntry:
 class FnEntry:
     """names: of the parameters (None for a pattern); defaults: which have one. builtin: target of an `extern`."""
 
-    decl: core.FnDecl
+    decl: FnDecl
     scheme: Scheme
     names: tuple[str | None, ...] = ()
     defaults: tuple[bool, ...] = ()
@@ -75,7 +75,7 @@ class ModuleTable:
 
     name: str
     path: str
-    core: core.CoreModule
+    core: CoreModule
     functions: dict[str, syntax.Fn | syntax.Const | syntax.Extern] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
     types: dict[str, TypeEntry] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class FunctionContext:
     result: Type | None
     unknown: tuple[SizeVar, ...] = ()
     effects: set[str] = field(default_factory=set)
-    calls: set[core.FnDecl] = field(default_factory=set)
+    calls: set[FnDecl] = field(default_factory=set)
 
 
 @dataclass(eq=False, slots=True)

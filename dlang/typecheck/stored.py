@@ -1,35 +1,44 @@
 """Checked modules, kept between processes.
 
-A module without a message is kept as a record: its table, with its syntax and core trees. Declarations, types and
-variables of other modules are said by the record of that module and a number, so what is one object stays one. A record
-is read only where nothing has changed that it depends on: the compiler, the text, and the same of every module that an
-import of it finds now.
+A module without a message is kept as a record: its table, and the bodies of its declarations, which are read when the
+first of them is asked for. Declarations, types and variables of other modules are said by the record of that module and
+a number, so what is one object stays one. A record is read only where nothing has changed that it depends on: the
+compiler, the text, and the same of every module that an import of it finds now. A record is known by what is in it, for
+two processes that check the same module may number its objects in other orders.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dlang.cache.compiler import identity, is_unchanged
 from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import Store, digest, user_store
+from dlang.collection import no_collection
 from dlang.diagnostics import DlangError, Source, Span
+from dlang.typecheck.headers import CoreModule, Unread
 from dlang.typecheck.scope import ModuleTable
 from dlang.typecheck.types import Floor, RowVar, SizeVar, TypeVar, intern_floor, serials
 
 if TYPE_CHECKING:
     from dlang.grammar import syntax as s
+    from dlang.typecheck.core import Expr
     from dlang.typecheck.program import Program
 
 KIND = "module"
+BODIES = " bodies"
+"""What is behind the name of a record for the objects of its bodies; alone, for the bodies themselves."""
+OWN = ""
+"""In the bodies of a record, the record itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What an import found: the module of a file, and the key of its record."""
+    """What an import found: the module of a file, and the name of its record."""
 
     path: tuple[str, ...]
     file: str
@@ -38,20 +47,49 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A module as it was kept; `table` is still bytes."""
+    """A module as it was kept; `table` and `bodies` are still bytes.
 
-    key: str
+    others: the records that it mentions. serials: the first of its variables, the last.
+    """
+
+    name: str
     imports: tuple[Import, ...]
+    others: tuple[str, ...]
+    serials: tuple[int, int]
     table: bytes
+    bodies: bytes
+
+
+@dataclass(slots=True)
+class Bodies:
+    """The bodies of a record. shift: what its serials are more than in the record."""
+
+    modules: Modules
+    record: Record
+    shift: int
+    trees: tuple[Expr, ...] | None = None
+
+    def tree(self, number: int) -> Expr:
+        """One of them; all are read at once, for they share what is in them."""
+        if self.trees is None:
+            with no_collection():
+                self.trees, objects = load(self.record.bodies, self._object)
+                _settle(objects, self.shift)
+            self.modules.objects[self.record.name + BODIES] = objects
+        return self.trees[number]
+
+    def _object(self, place: Elsewhere) -> Any:
+        return self.modules.find_object(Elsewhere(place.record or self.record.name, place.number))
 
 
 @dataclass(slots=True)
 class Modules:
-    """The records that checks read and write. keys: of the tables that have records; objects: of each record."""
+    """The records that checks read and write. names: of the records of tables; objects: of each record."""
 
     store: Store = field(default_factory=user_store)
-    keys: dict[ModuleTable, str] = field(default_factory=dict)
+    names: dict[ModuleTable, str] = field(default_factory=dict)
     objects: dict[str, list[Any]] = field(default_factory=dict)
+    bodies: dict[str, Bodies] = field(default_factory=dict)
     reads: int = 0
 
     def key(self, path: str, name: str, text: str, prelude: ModuleTable | None) -> str | None:
@@ -60,7 +98,7 @@ class Modules:
         prelude: what every module but itself depends on.
         """
         compiler = identity()
-        before = self.keys.get(prelude) if prelude is not None else "prelude"
+        before = self.names.get(prelude) if prelude is not None else "prelude"
         if compiler is None or before is None or self.store.limit <= 0:
             return None
         return digest(compiler, before, path, name, text)
@@ -70,28 +108,42 @@ class Modules:
         data = self.store.get(KIND, key)
         if data is None:
             return None
-        length = int.from_bytes(data[:8], "little")
+        start = 8 + int.from_bytes(data[:8], "little")
         try:
-            imports: tuple[Import, ...] = load(data[8 : 8 + length])[0]
-        except Unkept:
+            imports, others, numbers, length = load(data[8:start])[0]
+        except (Unkept, ValueError):
             return None
-        return Record(key, imports, data[8 + length :])
+        return Record(digest(data), imports, others, numbers, data[start : start + length], data[start + length :])
 
     def read(self, record: Record) -> ModuleTable | None:
         """The table of a record, when those of what it imports have been read; None if it can't be read."""
+        if not all(name in self.objects or name in self.bodies for name in record.others):
+            return None
+        low, high = record.serials
+        bodies = Bodies(self, record, serials(high - low + 1) - low)
+
+        def inside(place: Elsewhere) -> Any:
+            if place.record == BODIES:
+                return Unread(partial(bodies.tree, place.number))
+            return self.find_object(place)
+
         try:
-            table, objects = load(record.table, self._find)
+            table, objects = load(record.table, inside)
         except (Unkept, LookupError):
             return None
         if not isinstance(table, ModuleTable):
             return None
-        _settle(objects)
-        self.keys[table] = record.key
-        self.objects[record.key] = objects
+        _settle(objects, bodies.shift)
+        self.names[table] = record.name
+        self.bodies[record.name + BODIES] = bodies
+        self.objects[record.name] = objects
         self.reads += 1
         return table
 
-    def _find(self, place: Elsewhere) -> Any:
+    def find_object(self, place: Elsewhere) -> Any:
+        """An object of a record that has been read."""
+        if place.record not in self.objects and place.record in self.bodies:
+            self.bodies[place.record].tree(0)
         return self.objects[place.record][place.number]
 
     def write(self, key: str, table: ModuleTable, imports: Sequence[Import]) -> None:
@@ -99,20 +151,34 @@ class Modules:
         known: dict[int, Elsewhere] = {}
         for record, objects in self.objects.items():
             known |= {id(o): Elsewhere(record, n) for n, o in enumerate(objects)}
+        kept = replace(table, functions=cast(Any, dict.fromkeys(table.functions)))  # what is checked is not read again
+        trees = _trees(table.core)
+        apart = {id(tree): Elsewhere(BODIES, n) for n, tree in enumerate(trees)}
+        mentioned: set[str] = set()
+
+        def outside(value: Any) -> Elsewhere | None:
+            place = known.get(id(value))
+            if place is not None:
+                mentioned.add(place.record)
+            return place
+
         try:
-            kept = replace(
-                table, functions=cast(Any, dict.fromkeys(table.functions))
-            )  # what is checked is not read again
-            data, objects = dump(kept, lambda o: known.get(id(o)))
+            data, objects = dump(kept, outside, apart)
+            known |= {id(o): Elsewhere(OWN, n) for n, o in enumerate(objects)}
+            bodies, more = dump(tuple(trees), outside)
         except Unkept:
             return
         objects[objects.index(kept)] = table
         if not is_unchanged():
             return
-        self.keys[table] = key
-        self.objects[key] = objects
-        head = dump(tuple(imports))[0]
-        self.store.put(KIND, key, len(head).to_bytes(8, "little") + head + data)
+        numbers = [o.serial for o in (*objects, *more) if isinstance(o, ATOMS)] or [0]
+        others = tuple(sorted(mentioned - {OWN}))
+        head = dump((tuple(imports), others, (min(numbers), max(numbers)), len(data)))[0]
+        content = len(head).to_bytes(8, "little") + head + data + bodies
+        name = digest(content)
+        self.names[table] = name
+        self.objects[name], self.objects[name + BODIES] = objects, more
+        self.store.put(KIND, key, content)
 
 
 def recall(program: Program, path: str, name: str, text: str) -> ModuleTable | None:
@@ -132,7 +198,7 @@ def recall(program: Program, path: str, name: str, text: str) -> ModuleTable | N
             if file is None or str(file) != wanted.file:
                 return None
             other = program.load(file, ".".join(wanted.path), Span(Source(path, text), 0, 0))
-            if stored.keys.get(other) != wanted.record:
+            if stored.names.get(other) != wanted.record:
                 return None
     except DlangError:  # it is reported when the module is checked
         return None
@@ -176,18 +242,24 @@ def _check_all(program: Program, prelude: ModuleTable) -> None:
 def _import(program: Program, table: ModuleTable, item: s.Import) -> Import:
     file = program.finder.find(item.path, Path(table.path))
     (other,) = [t for t in program.tables.values() if t.path == str(file)]
-    return Import(item.path, other.path, program.cache.stored.keys.get(other, ""))
+    return Import(item.path, other.path, program.cache.stored.names.get(other, ""))
 
 
-def _settle(objects: Sequence[Any]) -> None:
+def _trees(module: CoreModule) -> list[Expr]:
+    """The bodies and the defaults of all declarations."""
+    found = [decl.body for decl in module.declared()]
+    found += [p.default for decl in module.declared() for p in decl.params]
+    return [tree for tree in found if tree is not None]
+
+
+ATOMS = (TypeVar, SizeVar, RowVar, Floor)
+
+
+def _settle(objects: Sequence[Any], shift: int) -> None:
     """Gives variables serials that no other has, in the same order, and makes floors known where equal ones are."""
-    atoms = [o for o in objects if isinstance(o, TypeVar | SizeVar | RowVar | Floor)]
-    if not atoms:
-        return
-    low = min([a.serial for a in atoms])
-    first = serials(max([a.serial for a in atoms]) - low + 1)
+    atoms = [o for o in objects if isinstance(o, ATOMS)]
     for a in atoms:
-        a.serial += first - low
+        a.serial += shift
     for a in atoms:
         if isinstance(a, Floor):
             intern_floor(a)

@@ -185,6 +185,8 @@ fn loss(w: f64[n, m], x: f64[k, n], y: f64[k, m]) -> f64 = mean((tanh(x @ w) - y
 fn layer(w: f64[n, m], x: f64[k, n], y: f64[k, m]) -> f64[n, m] = grad(loss)(w, x, y)
 fn bump(w: f64[n], x: f64[n]) -> f64 = sum(sin(tanh(w * x) - erf(x)) * w)
 fn bumps(w: f64[n], x: f64[n]) -> f64[n] = grad(bump)(w, x)
+fn bell(w: f64[n], x: f64[n]) -> f64 = sum(sin(erf(v * u)) * cos(exp(-0.5 * v * v)) for v in w, u in x)
+fn bells(w: f64[n], x: f64[n]) -> f64[n] = grad(bell)(w, x)
 fn entropy(x: f64[n]) -> f64 { let p = exp(x - max(x)); let q = p / sum(p); -sum(q * log(q)) }
 fn slope(x: f64[n]) -> f64[n] = grad(entropy)(x)
 fn masked(x: f64[n]) -> f64[n] = grad(|x: f64[n]| sum(where(x > 0.0, sqrt(x) * x, 0.0)))(x)
@@ -199,7 +201,7 @@ def guarded(block: Block) -> int:
     return sum(isinstance(let.op, Prim) and let.op.name == "guard" for let in walk(block))
 
 
-@pytest.mark.parametrize(("name", "expected"), [("layer", 0), ("bumps", 0), ("slope", 4), ("masked", 3)])
+@pytest.mark.parametrize(("name", "expected"), [("layer", 0), ("bumps", 0), ("bells", 0), ("slope", 4), ("masked", 3)])
 def test_what_may_be_infinite_or_chosen_is_guarded(name: str, expected: int) -> None:
     made = lowered(PLAIN, name)
     program = optimise(made.program, [made.entry.name])

@@ -33,6 +33,19 @@ fn f(x: f64, n: i64) -> f64 = power(sin(x), n)
         [0.4, 6],
         [0],
     ),
+    "a derivative through an array whose size is a polynomial": (
+        """
+fn deeper(p: f64[n], d: i64, s: f64, step: f64 -> f64) -> f64 =
+  if d <= 0 { step(s) + mean(p) * s } else { deeper(p, d - 1, 0.9 * s, |r: f64| step(0.5 * r)) }
+fn slope(p: f64[n], d: i64, x: f64) -> f64 = grad(|s: f64| deeper(p, d % 7, s, |r| 2.0 * r * s))(x)
+fn f(x: f64[n], j: i64) -> f64 {
+  fn go(d: i64, a: f64) -> f64 = if d <= 0 { x[0] } else { 0.9 * go(d - 1, slope([x[1] for i < n + 1], j, a)) + a }
+  go(j % 5, x[2])
+}
+""",
+        [5, VALUES, 4],
+        [1],
+    ),
     "two calls in a branch": (
         """
 fn tree(x: f64, n: i64) -> f64 = if n == 0 { sin(x) } else { tree(x * 0.9, n - 1) * tree(x + 0.1, n - 1) }

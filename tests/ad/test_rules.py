@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from dlang.ad.rules import has_derivative
-from dlang.ir.anf import Atom, Function, Lit, Program, Scalar
+from dlang.ad.rules import contribution, has_derivative
+from dlang.ir.anf import Atom, Function, Lit, Prim, Program, Scalar
 from dlang.ir.builder import Builder
+from dlang.ir.traverse import walk
 from dlang.primitives.table import PRIMITIVES
 from tests.ad.support import F64, I64, check_gradient, close, const, differentiated, expanded, program_of, pushed, run
 
@@ -18,6 +19,7 @@ DOMAIN = {
     "log": [(0.2, 3.0)],
     "log1p": [(-0.8, 3.0)],
     "sqrt": [(0.2, 3.0)],
+    "rsqrt": [(0.2, 3.0)],
     "asin": [(-0.9, 0.9)],
     "acos": [(-0.9, 0.9)],
     "tan": [(-1.0, 1.0)],
@@ -75,11 +77,23 @@ def gradient(f: Function, *args: float) -> list[float]:
         ("maximum", (2.0, 2.0), (1.0, 0.0)),
         ("minimum", (2.0, 2.0), (1.0, 0.0)),
         ("sqrt", (0.0,), (math.inf,)),
+        ("rsqrt", (0.0,), (-math.inf,)),
+        ("rsqrt", (math.inf,), (0.0,)),
         ("mul", (0.0, 3.0), (3.0, 0.0)),
     ],
 )
 def test_kinks_and_singular_points(name: str, args: tuple[float, ...], wanted: tuple[float, ...]) -> None:
     assert gradient(primitive(name), *args) == pytest.approx(wanted, nan_ok=True)
+
+
+def test_the_derivative_of_a_reciprocal_takes_no_second_quotient() -> None:
+    b = Builder()
+    x, r, g = (b.param(name, F64) for name in "xrg")
+    change = contribution(b, "div", (const(1.0), x), r, 1, g)
+    assert change is not None
+    f = b.function("f", [change])
+    assert "div" not in [let.op.name for let in walk(f.body) if isinstance(let.op, Prim)]
+    assert run(program_of(f), "f", [0.5, 2.0, 3.0]) == [-12.0]
 
 
 def test_a_branch_that_is_not_taken_contributes_nothing_though_its_derivative_is_infinite() -> None:

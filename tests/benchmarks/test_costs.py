@@ -19,7 +19,7 @@ REVERSE_BOUND, FORWARD_BOUND = 4.0, 2.5
 # A product of two factors that both vary takes one operation, and its tangent three. Beside reads and writes that makes
 # two and a half; in products of matrices, three for one, and in scalar code, it is more.
 PRODUCTS = {"mlp", "lstm", "tree_lstm", "transformer", "rk4", "dopri", "gaussian_process"}
-PRODUCTS |= {"product", "recurrent", "mixture", "nested_sums", "adbench gmm"}
+PRODUCTS |= {"product", "recurrent", "mixture", "nested_sums", "adbench gmm", "convolution", "convnet"}
 SCALARS = {"pairs", "nested_loops", "loop_in_arm", "one_element", "changed_spaces"}
 known: dict[str, tuple[Costs, Costs]] = {}
 

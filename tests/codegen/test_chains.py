@@ -30,12 +30,12 @@ fn main(n.0: i64, m.1: i64) -> (r.2: f64[n.0], s.3: f64) {{
     z.15: f64[n.0] = if c.14 {{
       yield u.12
     }} else {{
+{first}
       w.16: f64[n.0] = comp i.17 in 0..n.0 {{
         {value}
         yield a.18
       }} to keep [n.0] [i.17] sum
-      yield w.16
-    }}
+{last}    }}
     {after}
     t.20: f64 = add(t.11, b.19)
     yield z.15, t.20
@@ -69,14 +69,40 @@ CASES = {
         "b.19: f64 = read u.12[1]",
         False,
     ),
+    "made after the last look at the old one": (
+        "",
+        "a.18: f64 = add(g.23, g.23)",
+        "b.19: f64 = read z.15[1]",
+        True,
+        "      g.23: f64 = read u.12[2]",
+    ),
+    "made before the last look at the old one": (
+        "",
+        "a.18: f64 = cast f64 k.9",
+        "b.19: f64 = read z.15[1]",
+        False,
+        "",
+        """      v.24: f64[n.0] = comp i.25 in 0..n.0 {
+        c.26: f64 = read w.16[i.25]
+        d.27: f64 = read u.12[n.0 - 1 - i.25]
+        e.28: f64 = add(c.26, d.27)
+        yield e.28
+      } to keep [n.0] [i.25] set
+      h.29: f64 = read v.24[0]
+      w.30: f64[n.0] = update w.16[1] = h.29
+      yield w.30
+""",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("trips", [0, 1, 2, 3, 4])
 def test_the_old_array_is_overwritten_only_where_nothing_looks_at_it(name: str, trips: int) -> None:
-    before, value, after, shared = CASES[name]
-    program = ownership(read_program(LOOP.format(before=before, value=value, after=after)))
+    before, value, after, shared, *arm = CASES[name]
+    first, last = [*arm, "", ""][0], (arm[1] if len(arm) > 1 else "      yield w.16\n")
+    text = LOOP.format(before=before, value=value, after=after, first=first, last=last)
+    program = ownership(read_program(text))
     wanted = Interpreter(program).run("main", [5, trips])
     found = Engine(Host(io.StringIO())).compile(program, ["main"]).run("main", [5, trips])
     for f, w in zip(found, wanted, strict=True):

@@ -14,7 +14,7 @@ from dlang.diagnostics import Source, Span
 from dlang.driver import check, lower
 from dlang.listings import request
 from dlang.runtime.build import build
-from dlang.runtime.debugger import Elf
+from dlang.runtime.platform.elf import Elf
 
 PROGRAM = """fn square(x: f64) -> f64 = x * x
 

@@ -84,6 +84,7 @@ EXACT: dict[str, Callable[..., mpmath.mpf]] = {
     "log": lambda x: _exact_log(mpmath.log, x, 0),
     "log1p": lambda x: _exact_log(mpmath.log1p, x, -1),
     "round": mpmath.nint,
+    "rsqrt": lambda x: 1 / mpmath.sqrt(x) if x > 0 else mpmath.nan if x < 0 else mpmath.inf,
     "sign": mpmath.sign,
     "sin": mpmath.sin,
     "sinh": mpmath.sinh,
@@ -114,7 +115,7 @@ def _samples(name: str, dtype: str) -> list[Floats]:
             groups += [at + random.normal(size=(50, 1)) * scale for scale in (1e-2, 1e-5)]
         x = np.concatenate([g.astype(float_).ravel() for g in groups])
         if FUNCTIONS[name] == 1:
-            return [x[np.isfinite(x) & ((x != 0) | (name != "digamma"))]]
+            return [x[np.isfinite(x) & ((x != 0) | (name not in ("digamma", "rsqrt")))]]
         y = random.permutation(x)
         if name == "pow":  # results over the whole range
             base = random.uniform(0.3, 3.0, 4 * count).astype(float_)
@@ -220,6 +221,7 @@ SPECIAL: dict[str, list[tuple[float, float]]] = {
     "round": [(0.5, 0.0), (-0.5, -0.0), (1.5, 2.0), (2.5, 2.0), (-2.5, -2.0), (INF, INF), (-INF, -INF), (NAN, NAN)],
     "sign": [(0.0, 0.0), (-0.0, 0.0), (-INF, -1.0), (INF, 1.0), (NAN, NAN), (TINY, np.sign(TINY))],
     "sqrt": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (-1.0, NAN), (NAN, NAN), (4.0, 2.0)],
+    "rsqrt": [(0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, NAN), (-1.0, NAN), (NAN, NAN), (4.0, 0.5)],
     "exp": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN), (1e300, INF), (-1e300, 0.0)],
     "expm1": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (NAN, NAN), (1e300, INF), (-1e300, -1.0)],
     "log": [(1.0, 0.0), (0.0, -INF), (-0.0, -INF), (INF, INF), (-1.0, NAN), (-INF, NAN), (NAN, NAN)],
@@ -299,6 +301,29 @@ def test_maximum_and_minimum_give_nan_if_either_argument_is(name: str, dtype: st
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_the_reciprocal_of_a_root_is_as_near_as_a_root_and_a_quotient(dtype: str, kernels: Kernels) -> None:
+    mantissas = np.linspace(1.0, 4.0, 1 << 16, endpoint=False).astype(DTYPES[dtype])
+    with mpmath.workprec(PRECISION):
+        exact = [EXACT["rsqrt"](mpmath.mpf(v)) for v in mantissas[::7].tolist()]
+        for width in WIDTHS[dtype]:
+            assert _errors(kernels("rsqrt", dtype, width, mantissas[::7]), exact, dtype).max() <= 1.1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_zero_under_a_root_leaves_its_neighbours_alone(dtype: str, kernels: Kernels) -> None:
+    plain = np.linspace(0.5, 3.0, 64).astype(DTYPES[dtype])
+    mixed = plain.copy()
+    odd = [3, 17, 18, 40]
+    mixed[odd] = [0.0, -1.0, INF, float(np.finfo(DTYPES[dtype]).smallest_subnormal)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = 1.0 / np.sqrt(mixed[odd])
+    for width in WIDTHS[dtype]:
+        got, alone = kernels("rsqrt", dtype, width, mixed), kernels("rsqrt", dtype, width, plain)
+        assert _same(np.delete(got, odd), np.delete(alone, odd))
+        assert _same(got[odd], expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_one_huge_angle_among_small_ones_is_right_and_leaves_them_alone(dtype: str, kernels: Kernels) -> None:
     small = np.linspace(-3.0, 3.0, 64).astype(DTYPES[dtype])
     mixed = small.copy()
@@ -331,7 +356,7 @@ def test_a_routine_is_one_function_named_after_its_dtype_and_width() -> None:
     assert scalar[1].startswith("define internal float @dl_pow_f32(float %x, float %y) ")
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ("sin", "cos", "tan")])
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ("sin", "cos", "tan", "rsqrt")])
 def test_the_bodies_are_free_of_branches(name: str) -> None:
     found = routine(name, "f32", 8)
     assert found is not None

@@ -1,5 +1,5 @@
-"""Random programs called from Python: directly, through Python, and with some arguments bound, which may differ by
-rounding alone."""
+"""Random programs called from Python: directly, by name, through Python, and with some arguments bound, which may
+differ by rounding alone."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ def differing_calls(text: str, seed: int) -> Disagreement | None:
                 found = outcome(module.main, *args)
                 if not alike(found, expected, exact=True):
                     return Disagreement("direct", expected, found)
+                found = outcome(module.main, args[0], **dict(reversed(list(zip(names, args, strict=True))[1:])))
+                if not alike(found, expected, exact=True):
+                    return Disagreement("by name", expected, found)
                 found = outcome(bound, *left)
                 if not alike(found, expected, exact=False):
                     return Disagreement(f"{choice} bound", expected, found)
@@ -40,10 +43,10 @@ def differing_calls(text: str, seed: int) -> Disagreement | None:
     return None
 
 
-def outcome(call: Any, *args: Any) -> Any:
+def outcome(call: Any, *args: Any, **named: Any) -> Any:
     """What Python sees of a result, or the message of a failure."""
     try:
-        return call(*args)
+        return call(*args, **named)
     except DlangError as e:
         return str(e)
 

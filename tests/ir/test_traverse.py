@@ -41,6 +41,7 @@ from dlang.ir.traverse import (
     op_binds,
     op_blocks,
     op_sizes,
+    rebuild,
     refresh,
     substitute,
     walk,
@@ -239,3 +240,33 @@ def test_a_function_with_a_result_size_has_formals_that_mention_it() -> None:
     count, where, _ = c.call("f", m, given_mask)
     assert where.type == Array("i64", (poly(count),))
     assert isinstance(c.definition(where), Call)
+
+
+def test_a_substitution_gives_back_what_mentions_nothing_that_it_replaces() -> None:
+    _, names, block = sum_of_prefix()
+    other = fresh("other", F)
+    assert substitute(block, {other: Lit(1.0, "f64")}) is block
+    assert substitute(block, {names["s"]: other}) is not block
+
+
+@settings(max_examples=40, deadline=None)
+@given(p=programs())
+def test_rebuilding_an_operation_from_its_own_parts_gives_the_operation(p: Program) -> None:
+    for f in p.functions.values():
+        for let in walk(f.body):
+            same = rebuild(let.op, atom=lambda a: a, size=lambda s: s, block=lambda b: b, bind=lambda v: v)
+            assert same is let.op
+
+
+@settings(max_examples=40, deadline=None)
+@given(p=programs())
+def test_what_a_block_was_found_to_mention_is_what_a_copy_of_it_mentions(p: Program) -> None:
+    for f in p.functions.values():
+        first, again = mentioned(f.body), mentioned(f.body)
+        assert first == again == mentioned(map_blocks_deep(f.body))
+
+
+def map_blocks_deep(block: Block) -> Block:
+    """A copy of a block and of those in it, of which nothing was looked up."""
+    lets = tuple(Let(let.vars, map_blocks(let.op, map_blocks_deep), let.span) for let in block.lets)
+    return Block(lets, block.results)

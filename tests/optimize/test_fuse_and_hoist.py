@@ -51,6 +51,15 @@ def test_a_chain_of_elementwise_code_is_one_pass() -> None:
     assert cost(after, ARGS) == 6 * 6  # one read, four primitives, one element written
 
 
+def test_a_function_in_which_nothing_can_be_fused_is_left_as_it_is() -> None:
+    s = Setup()
+    b = s.b
+    one = b.reduce([s.n], lambda i: b.read(s.x, [i]))
+    other = b.map([s.n, s.n], lambda i, j: b.prim("exp", b.read(s.m, [j, i])))
+    program = s.program(one, other)
+    assert fuse(program).functions["f"] is program.functions["f"]
+
+
 def test_a_sum_of_squares_of_differences_reads_its_arrays_once_and_stores_nothing() -> None:
     s = Setup()
     b = s.b
@@ -130,6 +139,20 @@ def test_a_gathered_or_transposed_copy_is_read_at_its_source() -> None:
     after = through(s.program(y), fuse, simplify, cse, dce)
     assert count(after, Comp) == 1
     assert_same(run(s.program(y), ARGS), run(after, ARGS))
+
+
+def test_an_array_that_is_added_to_and_then_read_by_two_in_one_pass_is_not_changed_before() -> None:
+    s = Setup()
+    b, n = s.b, poly(s.n)
+    old = b.map([n], lambda i: b.prim("exp", b.read(s.x, [i])))
+    (new,) = b.comp([n], lambda i: b.prim("sin", b.read(s.x, [i])), lambda i: [Keep((n,), (poly(i),), "sum", old)])
+    total = b.reduce([n], lambda i: b.read(new, [i]))
+    squares = b.map([n], lambda i: b.mul(b.read(new, [i]), b.read(new, [i])))
+    p = s.program(total, squares)
+    after = through(p, fuse, cse, dce)
+    (comp,) = [let.op for let in after.functions["f"].body.lets if isinstance(let.op, Comp)]
+    assert all(d.into is None for d in comp.destinations)
+    assert_same(run(p, ARGS), run(after, ARGS), exact=False)
 
 
 def test_an_addition_into_an_earlier_sum_becomes_one_sum() -> None:

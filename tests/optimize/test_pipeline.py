@@ -30,6 +30,17 @@ def test_a_random_program_means_the_same_after_the_whole_pipeline(p: Program) ->
             assert_same(run(p, arguments(n, m)), run(after, arguments(n, m)), exact=False)
 
 
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(p=programs())
+def test_passes_give_back_the_functions_that_they_do_not_change(p: Program) -> None:
+    normal = normalise(normalise(normalise(p, ["f"]), ["f"]), ["f"])
+    again = {step.name: step.function(normal, ["f"]) for step in PASSES if step.when == NORMAL}
+    for name, after in again.items():
+        for function, before in normal.functions.items():
+            if print_program(after) == print_program(normal):
+                assert after.functions[function] is before, name
+
+
 def least_squares() -> Program:
     """loss(n, m, a, x) = Σ (a·x)², its product called through a function, and f the gradient in x."""
     b = Builder()

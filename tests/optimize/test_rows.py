@@ -109,7 +109,7 @@ def test_rows_are_done_in_pieces_at_once(text: str) -> None:
 def test_sums_of_columns_take_the_rows_as_they_come_without_an_array_between() -> None:
     p = optimised(LAYER_NORM)
     text = print_program(schedule(p, Lanes(512)))
-    assert len(re.findall(r"allocate", text)) == 1  # a row of the cotangent
+    assert "allocate" not in text
     assert len(re.findall(r"sum= t", text)) >= 4
 
 

@@ -10,7 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlang.ir.anf import Array, Atom, Check, Comp, Copy, For, If, Lit, Prim, Program, Read, Update, Var, View, poly
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Check,
+    Comp,
+    Copy,
+    For,
+    If,
+    Keep,
+    Lit,
+    Prim,
+    Program,
+    Read,
+    Update,
+    Var,
+    View,
+    poly,
+)
 from dlang.ir.builder import Builder, boolean, f64, i64
 from dlang.ir.printer import print_program
 from dlang.ir.rounding import rounded
@@ -275,6 +292,18 @@ def test_a_comprehension_that_copies_is_the_array() -> None:
     y = b.copy(b.map([n], lambda i: b.read(x, [i])))
     p = through(Program({"f": b.function("f", [y])}), simplify, dce)
     assert count(p, Comp, Copy) == 0
+
+
+def test_a_result_that_is_a_copy_is_the_array_beside_others_too() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    x = b.param("x", Array("f64", (poly(n),)))
+    kept, total = b.comp(
+        [n], lambda i: (v := b.read(x, [i]), v), lambda i: [Keep((poly(n),), (poly(i),), "set"), Keep((), (), "sum")]
+    )
+    p = through(Program({"f": b.function("f", [kept, total])}), simplify, dce)
+    assert p.functions["f"].body.results[0] is x and count(p, Comp) == 1
+    assert_same(run(p, [3, np.arange(3.0)]), [np.arange(3.0), 3.0])
 
 
 def test_an_element_just_stored_is_the_value() -> None:

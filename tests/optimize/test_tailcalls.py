@@ -74,6 +74,11 @@ fn main(n.0: i64, s.1: f64) -> (r.2: f64) {
 """
 
 
+def test_a_program_without_recursion_is_left_as_it_is() -> None:
+    program = read_program(SUM.replace("call main(m.5, t.7)", "add(t.7, t.7)"))
+    assert tail_calls_to_loops(program) is program
+
+
 def test_a_function_that_tail_calls_itself_is_a_loop() -> None:
     assert loops_and_calls(looped(SUM)) == (1, 0)
     assert agrees(SUM, 20, 0.5) == [210.5]

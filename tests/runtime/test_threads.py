@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.codegen.llvm import pool as layout
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, errors_of, lower
 from dlang.runtime.engine import CompiledProgram, Engine
@@ -160,6 +161,19 @@ def test_threads_start_when_a_loop_is_large_enough(pool: Pool) -> None:
     pool.limit(6)
     program.run(name, [500, 1.0])
     assert len(pool.helpers) == 5
+
+
+def test_helpers_that_are_too_many_wait_where_no_loop_wakes_them(pool: Pool) -> None:
+    program, name = compiled(WORK, pool)
+    expected = program.run(name, [500, 2.0])
+    for count in (2, 4, 3, 1, 6):
+        pool.limit(count)
+        assert program.run(name, [500, 2.0]) == expected
+        helpers = len(pool.helpers)
+        until = time.monotonic() + 10.0
+        while pool.words[layout.SLEEPERS] != min(helpers, count - 1) and time.monotonic() < until:
+            time.sleep(0.001)
+        assert pool.words[layout.SLEEPERS] == min(helpers, count - 1)
 
 
 def test_a_child_of_a_fork_has_threads_of_its_own(pool: Pool) -> None:

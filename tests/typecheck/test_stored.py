@@ -8,7 +8,11 @@ import pytest
 
 from dlang.cache import compiler
 from dlang.diagnostics import Source, render
+from dlang.listings import listing
+from dlang.typecheck import core
+from dlang.typecheck.headers import Unread
 from dlang.typecheck.program import Checked, check_file, check_source, scheme_text
+from dlang.typecheck.trees import Tree, children
 from dlang.typecheck.types import TypeData, resolve
 
 LIBRARY = """struct Line<n> { slope: f64[n], shift: f64 }
@@ -119,3 +123,45 @@ def test_texts_without_a_file_are_kept_too() -> None:
     for wanted in (0, 2):
         checked = check_source(Source("<text>", "fn f(x: f64[n]) -> f64 = sum(x)\n"))
         assert reads(checked) == wanted
+
+
+def test_bodies_are_read_when_one_is_asked_for(file: Path) -> None:
+    check_file(file)
+    checked = check_file(file)
+    f, at = checked.module.functions["f"], checked.modules["library"].functions["at"]
+    assert isinstance(f.tree, Unread) and isinstance(at.tree, Unread)
+    assert f.body is f.body and not isinstance(f.tree, Unread) and isinstance(at.tree, Unread)
+    mentioned = [e.decl for e in _references(f.body)]
+    assert at in mentioned  # the very object of the other module
+    assert next(e.local for e in _locals(at.body)) in [p.local for p in at.params]
+
+
+def test_defaults_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "program.dl").write_text("fn f(x: f64, k: f64 = 2.5) -> f64 = x * k\n")
+    check_file(tmp_path / "program.dl")
+    x, k = check_file(tmp_path / "program.dl").module.functions["f"].params
+    assert (x.has_default, k.has_default) == (False, True) and isinstance(k.given, Unread)
+    assert isinstance(k.default, core.Literal) and k.default.value == 2.5 and x.default is None
+
+
+def test_what_was_read_is_compiled_to_the_same(file: Path) -> None:
+    first, second = check_file(file), check_file(file)
+    for name in ("f", "g"):
+        one, other = (listing([c.module.functions[name]], "mono") for c in (first, second))
+        assert one == other
+
+
+def _references(tree: core.Expr | None) -> list[core.FnRef]:
+    return [e for e in _all(tree) if isinstance(e, core.FnRef)]
+
+
+def _locals(tree: core.Expr | None) -> list[core.Ref]:
+    return [e for e in _all(tree) if isinstance(e, core.Ref)]
+
+
+def _all(tree: core.Expr | None) -> list[Tree]:
+    assert tree is not None
+    out: list[Tree] = [tree]
+    for e in out:
+        out += children(e)
+    return out

@@ -1,16 +1,17 @@
-"""Calls of the program's functions and of the matrix product of a library."""
+"""Calls of the program's functions, of functions of C, and of products of matrices."""
 
 from __future__ import annotations
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import support
+from dlang.codegen.llvm import microkernel, panels, support
 from dlang.codegen.llvm.accesses import element_address
 from dlang.codegen.llvm.crossings import new_site
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.polls import look_if
-from dlang.codegen.llvm.scalars import LLVM, constant
+from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer, slot_type
+from dlang.codegen.vectorize import BITS
 from dlang.ir.anf import Size
 
 LINEAR_ALGEBRA = "scipy_"
@@ -100,22 +101,45 @@ def _c_type(value: loops.Value) -> str:
 
 
 def product(w: Writer, stmt: loops.Product) -> None:
-    """Row-major matrix products by CBLAS."""
+    """A product of matrices by the functions of `microkernel`."""
     dtype = stmt.c.buffer.dtype
-    type = LLVM[dtype]
-    name = f"scipy_cblas_{'d' if dtype == 'f64' else 's'}gemm"
+    operands, types = [_operand(w, stmt.a, dtype)], ["ptr", "i64", "i64"] * 2
+    match stmt.b:
+        case loops.Panels(buffer, offset, width):
+            name = microkernel.panels_symbol(dtype, stmt.bits)
+            size = BITS[dtype] // 8 * width
+            panel = w.emit(f"mul i64 {size_value(w, stmt.inner)}, {size}")
+            operands.append(f"ptr {element_address(w, buffer, offset)}, i64 {size}, i64 {panel}")
+        case loops.Matrix():
+            room = "null" if stmt.room is None else w.values[stmt.room]
+            name = microkernel.product_symbol(dtype, stmt.bits)
+            operands += [_operand(w, stmt.b, dtype), f"ptr {room}"]
+            types.append("ptr")
     w.module.imports.add(name)
-    ints, pair = ["i32"] * 6, [type, "ptr", "i32", "ptr", "i32", type, "ptr", "i32"]
-    w.module.declare(name, "void", *ints, *pair)
+    w.module.declare(name, "void", *types, "ptr", *["i64"] * 4, "i1")
+    operands.append(f"ptr {element_address(w, stmt.c.buffer, stmt.c.offset)}, i64 {_bytes(w, stmt.c.stride, dtype)}")
+    operands += [f"i64 {size_value(w, size)}" for size in (stmt.rows, stmt.columns, stmt.inner)]
+    w.code.append(f"  call void @{name}({', '.join(operands)}, i1 {'true' if stmt.adds else 'false'})")
 
-    def narrow(size: Size) -> str:
-        return w.emit(f"trunc i64 {size_value(w, size)} to i32")
 
-    order = [f"i32 {112 if m.transposed else 111}" for m in (stmt.a, stmt.b)]
-    sizes = [f"i32 {narrow(s)}" for s in (stmt.rows, stmt.columns, stmt.inner)]
-    a, b, c = (element_address(w, m.buffer, m.offset) for m in (stmt.a, stmt.b, stmt.c))
-    strides = [narrow(m.stride) for m in (stmt.a, stmt.b, stmt.c)]
-    one, zero = constant(1.0, dtype), constant(0.0, dtype)
-    inputs = [f"{type} {one}, ptr {a}, i32 {strides[0]}, ptr {b}, i32 {strides[1]}"]
-    output = f"{type} {zero}, ptr {c}, i32 {strides[2]}"
-    w.code.append(f"  call void @{name}({', '.join(['i32 101', *order, *sizes, *inputs, output])})")
+def pack(w: Writer, stmt: loops.Pack) -> None:
+    """A matrix in panels."""
+    dtype, width = stmt.target.buffer.dtype, stmt.target.width
+    name = panels.pack_symbol(dtype, width * BITS[dtype] // panels.VECTORS)
+    w.module.imports.add(name)
+    w.module.declare(name, "void", "ptr", "ptr", *["i64"] * 4)
+    target = element_address(w, stmt.target.buffer, stmt.target.offset)
+    sizes = [f"i64 {size_value(w, size)}" for size in (stmt.columns, stmt.rows)]
+    w.code.append(f"  call void @{name}({', '.join([f'ptr {target}', _operand(w, stmt.source, dtype), *sizes])})")
+
+
+def _operand(w: Writer, m: loops.Matrix, dtype: str) -> str:
+    """A matrix by its address and its steps, in bytes, from row to row and from column to column."""
+    steps = [_bytes(w, m.stride, dtype), str(BITS[dtype] // 8)]
+    if m.transposed:
+        steps.reverse()
+    return f"ptr {element_address(w, m.buffer, m.offset)}, i64 {steps[0]}, i64 {steps[1]}"
+
+
+def _bytes(w: Writer, size: Size, dtype: str) -> str:
+    return size_value(w, size * (BITS[dtype] // 8))

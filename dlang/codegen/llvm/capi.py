@@ -1,20 +1,13 @@
-"""What the functions that Python calls share, as LLVM text: finding the one that a call fits, objects, begin and end.
+"""What the functions that Python calls share, as LLVM text: objects, and the begin and the end of a run.
 
-A *record* belongs to what Python calls. It lists functions, each with a table that says what it takes; the first one
-that fits is run, else Python. A *state* belongs to a compiled entry: its context, in which one run at a time goes on.
-All of this is guarded by Python's lock, which only `dl_run` lets go.
+A *state* belongs to a compiled entry: its context, in which one run at a time goes on. It is guarded by Python's lock,
+which only `dl_run` lets go, and NumPy where it copies an array. `dispatch.py` finds the function that a call fits.
 """
 
 from __future__ import annotations
 
-from dlang.codegen.llvm import support
+from dlang.codegen.llvm import call_values, dispatch, support
 from dlang.runtime.platform import objects
-
-SLOWLY, SEED, COUNT, CALLERS = range(4)
-MOST = 16
-RECORD = CALLERS + 2 * MOST
-"""The words of a record: what is called if nothing fits, the name of the seed if there is one, how many functions, and
-for each its address and its table."""
 
 CONTEXT, BUSY, RETURNED, OWNER, FAILED, TIDY, ARENA, KEPT, STACK, LIMIT, MAIN = range(11)
 STATE = MAIN + 1
@@ -23,56 +16,56 @@ and TIDY: what is called after a failure, and after a run that took much. ARENA:
 KEPT how far it may go. STACK: the top of the stack that is run on, if there is one, and its LIMIT. MAIN: the address of
 three words: the number of the main thread, how often a run on it looks up, and how often one on another does."""
 
-FIRST_WORD = 1
-"""The first word of a table is its state."""
-
-MISS = 1
-"""What a function answers that does not take the arguments."""
-
-FOUND, FLOAT, INTEGER, TRUTH = range(4)
-"""How a number is read: as a scalar of NumPy of just its dtype, or as one of Python's."""
-
 OWN_WORD = 5
 """The word of a block's header that holds the state which the block returns to."""
 
 LARGE = 1 << 16
 """The bytes from which an array comes from the free lists, whose pages are there already."""
 
+MOST_OF_NODES = 1 << 20
+"""The bytes of nodes that are written without Python, which sees what nodes share."""
+
 NAMES = (
-    "dl_call",
+    *dispatch.NAMES,
+    *call_values.NAMES,
     "dl_begin",
     "dl_end",
     "dl_run",
     "dl_undo",
     "dl_array",
     "dl_adopted",
-    "dl_integer",
     "dl_absorb",
-    "dl_below",
+    "dl_node",
     "dl_return",
 )
 
 SYMBOLS = (
-    "PyArray_Type", "PyArray_Scalar", "PyBool_FromLong", "PyErr_Clear", "PyErr_Occurred", "PyFloat_FromDouble",
-    "PyLong_AsDouble", "PyLong_FromLongLong", "PyObject_CallNoArgs", "PyTuple_New", "PyTuple_Type",
-    "PyType_GenericAlloc", "Py_DecRef", "Py_IncRef", "_Py_NoneStruct", "_Py_TrueStruct",
+    "PyArray_Type", "PyArray_Scalar", "PyBool_FromLong", "PyBool_Type", "PyErr_Clear", "PyErr_Occurred",
+    "PyFloat_FromDouble", "PyFloat_Type", "PyList_GetItem", "PyLong_AsDouble", "PyLong_FromLongLong", "PyLong_Type",
+    "PyObject_CallNoArgs", "PyTuple_New", "PyTuple_Type", "PyType_GenericAlloc", "PyUnicode_Type", "Py_DecRef",
+    "Py_IncRef", "_Py_NoneStruct", "_Py_TrueStruct",
 )  # fmt: skip
 """What a caller needs of CPython and NumPy."""
 
 SHARED = (
-    "PyArray_NewFromDescr", "PyArray_SetBaseObject", "PyArray_Type", "PyCapsule_GetContext", "PyCapsule_GetPointer",
-    "PyCapsule_New", "PyCapsule_SetContext", "PyErr_NoMemory", "PyEval_RestoreThread", "PyEval_SaveThread",
-    "PyLong_AsLongLongAndOverflow", "PyLong_Type", "PyObject_CallNoArgs", "PyObject_Vectorcall",
-    "PyThread_get_thread_ident", "Py_DecRef", "Py_IncRef",
+    "PyArray_NewCopy", "PyArray_NewFromDescr", "PyArray_SetBaseObject", "PyArray_Type", "PyCapsule_GetContext",
+    "PyCapsule_GetPointer", "PyCapsule_New", "PyCapsule_SetContext", "PyDict_GetItemWithError", "PyErr_Clear",
+    "PyErr_NoMemory", "PyEval_RestoreThread", "PyEval_SaveThread", "PyLong_AsLongLongAndOverflow", "PyLong_Type",
+    "PyObject_CallNoArgs", "PyObject_Vectorcall", "PyThread_get_thread_ident", "PyUnicode_Compare", "Py_DecRef",
+    "Py_IncRef",
 )  # fmt: skip
 """What the functions here need of them."""
 
-SUPPORT = ("dl_enter", "dl_take", "dl_give", "dl_detach", "dl_reclaim")
+SUPPORT = ("dl_enter", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_grow")
 """And of what all compiled code shares."""
 
 DECLARATIONS = """
 @PyArray_Type = external global i8
+@PyBool_Type = external global i8
+@PyFloat_Type = external global i8
+@PyLong_Type = external global i8
 @PyTuple_Type = external global i8
+@PyUnicode_Type = external global i8
 @_Py_NoneStruct = external global i8
 @_Py_TrueStruct = external global i8
 declare ptr @PyArray_Scalar(ptr, ptr, ptr)
@@ -80,6 +73,7 @@ declare ptr @PyBool_FromLong(i64)
 declare void @PyErr_Clear()
 declare ptr @PyErr_Occurred()
 declare ptr @PyFloat_FromDouble(double)
+declare ptr @PyList_GetItem(ptr, i64)
 declare double @PyLong_AsDouble(ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyObject_CallNoArgs(ptr)
@@ -88,13 +82,17 @@ declare ptr @PyType_GenericAlloc(ptr, i64)
 declare void @Py_DecRef(ptr)
 declare void @Py_IncRef(ptr)
 declare i1 @dl_begin(ptr)
-declare ptr @dl_end(ptr, ptr)
+declare ptr @dl_end(ptr, ptr, ptr, i64)
 declare i32 @dl_run(ptr, ptr, ptr, i1)
 declare void @dl_undo(ptr, ptr, i64)
 declare ptr @dl_array(ptr, ptr, i32, ptr, i64)
 declare ptr @dl_adopted(ptr, i64, ptr, i32, ptr)
 declare i64 @dl_integer(ptr, ptr)
 declare i1 @dl_below(ptr, i64, i64)
+declare i64 @dl_text(ptr, ptr)
+declare ptr @dl_rows(ptr, ptr)
+declare i1 @dl_in_rows(ptr)
+declare ptr @dl_node(ptr, i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)
 """
 
@@ -104,7 +102,10 @@ _LENT = f"ptr null, ptr %data, i32 {objects.C_CONTIGUOUS | objects.ALIGNED | obj
 
 def text(word: int) -> str:
     """The functions. word: where an object that is called has the address of its record."""
-    return f"""
+    return (
+        dispatch.text(word)
+        + call_values.TEXT
+        + f"""
 @PyArray_Type = external global i8
 @PyLong_Type = external global i8
 @capsule = internal constant [6 x i8] c"dlang\\00"
@@ -117,7 +118,6 @@ declare i32 @PyCapsule_SetContext(ptr, ptr)
 declare ptr @PyErr_NoMemory()
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyEval_SaveThread()
-declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare i64 @PyThread_get_thread_ident()
@@ -128,95 +128,37 @@ declare ptr @dl_take(ptr, i64)
 declare void @dl_give(ptr, ptr)
 declare void @dl_detach(ptr)
 declare void @dl_reclaim(ptr)
+declare i1 @dl_grow(ptr, i64)
 declare {{i64, i1}} @llvm.umul.with.overflow.i64(i64, i64)
 
-; an integer of Python; whether it is larger than 64 bits
-define i64 @dl_integer(ptr %object, ptr %over) nounwind {{
-  store i64 0, ptr %over
-  %value = call i64 @PyLong_AsLongLongAndOverflow(ptr %object, ptr %over)
-  ret i64 %value
-}}
-
-; whether so many integers are all indices below a bound
-define i1 @dl_below(ptr %data, i64 %n, i64 %bound) nounwind {{
+; room for a node and its header, of so many bytes, in the arena; null if there is none, or much has been taken
+define ptr @dl_node(ptr %state, i64 %bytes, i64 %header) nounwind {{
 entry:
-  br label %next
-next:
-  %k = phi i64 [ 0, %entry ], [ %after, %look ]
-  %more = icmp slt i64 %k, %n
-  br i1 %more, label %look, label %done
+  %ctx = load ptr, ptr %state
+  %topp = getelementptr i64, ptr %ctx, i64 {support.ARENA_TOP}
+  %top = load i64, ptr %topp
+  %end = add i64 %top, %bytes
+  %arenap = getelementptr i64, ptr %state, i64 {ARENA}
+  %arena = load i64, ptr %arenap
+  %taken = sub i64 %end, %arena
+  %much = icmp ugt i64 %taken, {MOST_OF_NODES}
+  br i1 %much, label %none, label %look
 look:
-  %p = getelementptr i64, ptr %data, i64 %k
-  %x = load i64, ptr %p
-  %inside = icmp ult i64 %x, %bound
-  %after = add i64 %k, 1
-  br i1 %inside, label %next, label %done
-done:
-  %fine = phi i1 [ true, %next ], [ false, %look ]
-  ret i1 %fine
-}}
-
-; the call of an object, by the protocol `vectorcall`
-define ptr @dl_call(ptr %self, ptr %args, i64 %flagged, ptr %names) nounwind {{
-entry:
-  %over = alloca i64
-  %wordp = getelementptr i8, ptr %self, i64 {word}
-  %record = load ptr, ptr %wordp
-  %nargs = and i64 %flagged, {2**63 - 1}
-  %plain = icmp eq ptr %names, null
-  br i1 %plain, label %look, label %named
-named:
-  %countp = getelementptr i8, ptr %names, i64 {objects.COUNT}
-  %count = load i64, ptr %countp
-  switch i64 %count, label %slowly [ i64 0, label %look
-    i64 1, label %one ]
-one:
-  %namep = getelementptr i8, ptr %names, i64 {objects.ITEMS}
-  %name = load ptr, ptr %namep
-  %seedp = getelementptr i64, ptr %record, i64 {SEED}
-  %wanted = load ptr, ptr %seedp
-  %isseed = icmp eq ptr %name, %wanted
-  br i1 %isseed, label %seeded, label %slowly
-seeded:
-  %givenp = getelementptr ptr, ptr %args, i64 %nargs
-  %given = load ptr, ptr %givenp
-  %kindp = getelementptr i8, ptr %given, i64 {objects.TYPE}
-  %kind = load ptr, ptr %kindp
-  %isint = icmp eq ptr %kind, @PyLong_Type
-  br i1 %isint, label %read, label %slowly
-read:
-  %value = call i64 @dl_integer(ptr %given, ptr %over)
-  %wide = load i64, ptr %over
-  %fits = icmp eq i64 %wide, 0
-  br i1 %fits, label %look, label %slowly
-look:
-  %seed = phi i64 [ 0, %entry ], [ 0, %named ], [ %value, %read ]
-  %manyp = getelementptr i64, ptr %record, i64 {COUNT}
-  %many = load i64, ptr %manyp
-  br label %next
-next:
-  %k = phi i64 [ 0, %look ], [ %after, %missed ]
-  %more = icmp ult i64 %k, %many
-  br i1 %more, label %try, label %slowly
-try:
-  %twice = shl i64 %k, 1
-  %callerp = getelementptr i64, ptr %record, i64 %twice
-  %functionp = getelementptr i64, ptr %callerp, i64 {CALLERS}
-  %function = load ptr, ptr %functionp
-  %tablep = getelementptr i64, ptr %callerp, i64 {CALLERS + 1}
-  %table = load ptr, ptr %tablep
-  %out = call ptr %function(ptr %table, ptr %args, i64 %nargs, i64 %seed)
-  %miss = icmp eq ptr %out, inttoptr (i64 {MISS} to ptr)
-  br i1 %miss, label %missed, label %done
-missed:
-  %after = add i64 %k, 1
-  br label %next
-done:
-  ret ptr %out
-slowly:
-  %slow = load ptr, ptr %record
-  %answer = call ptr @PyObject_Vectorcall(ptr %slow, ptr %args, i64 %flagged, ptr %names)
-  ret ptr %answer
+  %limitp = getelementptr i64, ptr %ctx, i64 {support.ARENA_LIMIT}
+  %limit = load i64, ptr %limitp
+  %fits = icmp ule i64 %end, %limit
+  br i1 %fits, label %have, label %grow
+grow:
+  %grown = call i1 @dl_grow(ptr %ctx, i64 %end)
+  br i1 %grown, label %have, label %none
+have:
+  store i64 %end, ptr %topp
+  %at = inttoptr i64 %top to ptr
+  store i64 %header, ptr %at
+  %node = getelementptr i64, ptr %at, i64 1
+  ret ptr %node
+none:
+  ret ptr null
 }}
 
 ; gives blocks that arrays have given back to the free lists
@@ -285,9 +227,26 @@ ready:
   ret i1 true
 }}
 
-; after a run: gives back the memory of one that took much; the result, null if that is interrupted
-define ptr @dl_end(ptr %state, ptr %result) nounwind {{
+; after a run: drops so many objects, gives back the memory of one that took much; the result, null if interrupted
+define ptr @dl_end(ptr %state, ptr %result, ptr %objects, i64 %n) nounwind {{
 entry:
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %k2, %dropped ]
+  %left = icmp ult i64 %k, %n
+  br i1 %left, label %one, label %ended
+one:
+  %objectp = getelementptr ptr, ptr %objects, i64 %k
+  %object = load ptr, ptr %objectp
+  %k2 = add i64 %k, 1
+  %none = icmp eq ptr %object, null
+  br i1 %none, label %dropped, label %one.drop
+one.drop:
+  call void @Py_DecRef(ptr %object)
+  br label %dropped
+dropped:
+  br label %next
+ended:
   %ctx = load ptr, ptr %state
   %limitp = getelementptr i64, ptr %state, i64 {LIMIT}
   %limit = load i64, ptr %limitp
@@ -476,3 +435,4 @@ define void @dl_return(ptr %state, ptr %data) nounwind {{
   ret void
 }}
 """
+    )

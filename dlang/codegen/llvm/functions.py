@@ -10,10 +10,11 @@ from __future__ import annotations
 from dlang.codegen import loops
 from dlang.codegen.llvm import profiling
 from dlang.codegen.llvm.accesses import allocate, element_address, load, move, store
-from dlang.codegen.llvm.calls import call_c, check_stack, invoke, product, result_type, symbol
+from dlang.codegen.llvm.calls import call_c, check_stack, invoke, pack, product, result_type, symbol
 from dlang.codegen.llvm.control import branch, for_, while_
 from dlang.codegen.llvm.crossings import guard, runtime
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
+from dlang.codegen.llvm.interleaved import loaded, stored
 from dlang.codegen.llvm.nodes import arena_top, collect, load_field, load_tag, node, release, room
 from dlang.codegen.llvm.parallel import parallel, pieces
 from dlang.codegen.llvm.scalars import Module, Scalars
@@ -63,9 +64,11 @@ def statement(w: Writer, stmt: Stmt) -> None:
             else:
                 w.bind(var, size_value(w, size), w.depth_of(list(size.atoms())))
         case loops.Load(var, buffer, offset):
-            load(w, var, buffer, offset)
+            if not loaded(w, stmt):
+                load(w, var, buffer, offset)
         case loops.Store():
-            store(w, stmt)
+            if not stored(w, stmt):
+                store(w, stmt)
         case loops.Move():
             move(w, stmt)
         case loops.Slice(result, source, offset):
@@ -84,6 +87,8 @@ def statement(w: Writer, stmt: Stmt) -> None:
             call_c(w, stmt)
         case loops.Product():
             product(w, stmt)
+        case loops.Pack():
+            pack(w, stmt)
         case loops.Node():
             node(w, stmt)
         case loops.LoadTag(var, handle):

@@ -1,61 +1,86 @@
-"""Machine code to callable addresses in this process."""
+"""Machine code to callable addresses in this process.
+
+Linking needs no LLVM where `runtime/platform/loader.py` can do it.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import count
 from typing import Any
 
-import llvmlite.binding as llvm
-
-from dlang.codegen.llvm import capi, collector, objects, pool, support, waiting
+from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, support, waiting
 from dlang.codegen.llvm.symbols import caller_symbol, entry_symbol, text_symbol
 from dlang.runtime import c_functions
+from dlang.runtime.platform import loader
 from dlang.runtime.platform import objects as python
 from dlang.runtime.platform.openblas import openblas
 from dlang.runtime.platform.stack import has_switch
 from dlang.runtime.platform.threads import has_futexes
 
-_names = count(1)
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """An object in memory; it lives as long as this does. addresses: of what was asked for."""
+
+    memory: Any
+    addresses: dict[str, int]
+
+
+def _link(code: bytes, symbols: Mapping[str, int], wanted: Sequence[str], lasting: bool = False) -> Linked:
+    """Links an object into the process. symbols: all that it may refer to. lasting: it is never unloaded."""
+    if loader.can_load():
+        try:
+            image = loader.load(code, symbols, wanted, lasting)
+            return Linked(image, image.addresses)
+        except loader.Unlinkable:  # a relocation of a processor to come: LLVM knows what it has made
+            pass
+    from dlang.codegen.llvm import linker
+
+    library = linker.load(code, symbols, wanted)
+    return Linked(library, library.addresses)
 
 
 @cache
-def _jit() -> Any:
-    objects.target()
-    return llvm.create_lljit_compiler()
-
-
-@cache
-def _support() -> Any:
+def _support() -> Linked:
     """The shared functions: one library for the process."""
     threads = pool.text(has_futexes(), platform.machine() in ("x86_64", "AMD64"))
     shared = support.TEXT + support.switch_text(has_switch()) + threads + collector.TEXT
-    builder = llvm.JITLibraryBuilder().add_object_img(objects.compile_object(shared))
     calls = waiting.WITH_FUTEXES if has_futexes() else waiting.WITHOUT
-    for name in ("aligned_alloc", "free", "madvise", "memcpy", "memmove", *pool.IMPORTS, *calls):
-        builder.import_symbol(name, address_of(name))
-    for name in (*support.NAMES, *pool.NAMES, *collector.NAMES):
-        builder.export_symbol(name)
-    return builder.link(_jit(), "dlang.support")
+    names = ("aligned_alloc", "free", "madvise", "memcpy", "memmove", *pool.IMPORTS, *calls)
+    symbols = {name: address_of(name) for name in names}
+    return _link(objects.compile_object(shared), symbols, _SUPPORT, lasting=True)
+
+
+_SUPPORT = (*support.NAMES, *pool.NAMES, *collector.NAMES)
 
 
 def support_address(name: str) -> int:
     """Where a function of `support` is."""
-    return int(_support()[name])
+    return _support().addresses[name]
 
 
 @cache
 def address_of(name: str) -> int:
-    """The address of a function of the C library, its mathematics, or BLAS."""
+    """The address of a function of the C library, its mathematics, BLAS, or of products of matrices."""
+    products = microkernel.module_of(name)
+    if products is not None:
+        return _products(*products).addresses[name]
     if name.startswith("scipy_"):
         library = openblas()
     else:
         library = _mathematics() if hasattr(_mathematics(), name) else _process()
     return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+
+
+@cache
+def _products(dtype: str, bits: int) -> Linked:
+    """The products of matrices of a dtype."""
+    code = objects.compile_object(microkernel.text(dtype, bits))
+    return _link(code, {}, microkernel.names(dtype, bits), lasting=True)
 
 
 @cache
@@ -77,7 +102,7 @@ def _process() -> Any:
 class Loaded:
     """A module in memory; it lives as long as this does. data: where global variables of it are."""
 
-    tracker: Any
+    linked: Linked
     entries: dict[str, int]
     data: dict[str, int] = field(default_factory=dict)
 
@@ -95,54 +120,35 @@ def load(
     imports: functions of libraries that it calls; foreign: symbols, and the functions of C that they stand for; texts:
     the numbers of its texts; data: global variables whose addresses are wanted.
     """
-    builder = llvm.JITLibraryBuilder().add_object_img(code)
-    for name in (*support.NAMES, *pool.NAMES, *collector.NAMES):
-        builder.import_symbol(name, support_address(name))
-    for name in (*imports, *RUNTIME_LIBRARY):
-        builder.import_symbol(name, address_of(name))
-    for name, target in foreign:
-        builder.import_symbol(name, c_functions.address_of(target))
-    for k, number in enumerate(texts):
-        builder.import_symbol(text_symbol(k), number + 1)
-    for name in entries:
-        builder.export_symbol(entry_symbol(name))
-    for name in data:
-        builder.export_symbol(name)
-    tracker = builder.link(_jit(), f"dlang.{next(_names)}")
-    addresses = {name: int(tracker[entry_symbol(name)]) for name in entries}
-    return Loaded(tracker, addresses, {name: int(tracker[name]) for name in data})
+    symbols = dict(_support().addresses)
+    symbols |= {name: address_of(name) for name in (*imports, *RUNTIME_LIBRARY)}
+    symbols |= {name: c_functions.address_of(target) for name, target in foreign}
+    symbols |= {text_symbol(k): number + 1 for k, number in enumerate(texts)}
+    linked = _link(code, symbols, [*map(entry_symbol, entries), *data])
+    addresses = {name: linked.addresses[entry_symbol(name)] for name in entries}
+    return Loaded(linked, addresses, {name: linked.addresses[name] for name in data})
 
 
 @cache
-def _capi(word: int) -> Any:
+def _capi(word: int) -> Linked:
     """What callers share. word: where an object that is called has the address of its record."""
-    builder = llvm.JITLibraryBuilder().add_object_img(objects.compile_object(capi.text(word)))
-    for name in capi.SUPPORT:
-        builder.import_symbol(name, support_address(name))
-    for name in capi.SHARED:
-        builder.import_symbol(name, python.address(name))
-    for name in capi.NAMES:
-        builder.export_symbol(name)
-    return builder.link(_jit(), "dlang.capi")
+    symbols = {name: support_address(name) for name in capi.SUPPORT}
+    symbols |= {name: python.address(name) for name in capi.SHARED}
+    return _link(objects.compile_object(capi.text(word)), symbols, capi.NAMES, lasting=True)
 
 
 def capi_address(name: str, word: int) -> int:
     """Where a function of `capi` is."""
-    return int(_capi(word)[name])
+    return _capi(word).addresses[name]
 
 
 def load_caller(code: bytes, entry: str, address: int, word: int) -> Loaded:
     """Links the function that Python calls for an entry, which is at an address."""
-    builder = llvm.JITLibraryBuilder().add_object_img(code)
-    for name in capi.NAMES:
-        builder.import_symbol(name, capi_address(name, word))
-    for name in capi.SYMBOLS:
-        builder.import_symbol(name, python.address(name))
-    builder.import_symbol("memset", address_of("memset"))
-    builder.import_symbol(entry_symbol(entry), address)
-    builder.export_symbol(caller_symbol(entry))
-    tracker = builder.link(_jit(), f"dlang.{next(_names)}")
-    return Loaded(tracker, {entry: int(tracker[caller_symbol(entry)])})
+    symbols = {name: capi_address(name, word) for name in capi.NAMES}
+    symbols |= {name: python.address(name) for name in capi.SYMBOLS}
+    symbols |= {"memset": address_of("memset"), entry_symbol(entry): address}
+    linked = _link(code, symbols, [caller_symbol(entry)])
+    return Loaded(linked, {entry: linked.addresses[caller_symbol(entry)]})
 
 
 RUNTIME_LIBRARY = (

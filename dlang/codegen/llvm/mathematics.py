@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from dlang.codegen.llvm import exponentials, special, trigonometry
+from dlang.codegen.llvm import exponentials, roots, special, trigonometry
 from dlang.codegen.llvm.emitter import FORMATS, Emitter
 
 _ATTRIBUTES = "nounwind willreturn memory(none)"
@@ -69,6 +69,7 @@ _UNARY: dict[str, Callable[[Emitter, str], str]] = {
     "log": exponentials.log,
     "log1p": exponentials.log1p,
     "round": _round,
+    "rsqrt": roots.rsqrt,
     "sign": _sign,
     "sin": trigonometry.sin,
     "sinh": exponentials.sinh,

@@ -33,9 +33,12 @@ class Text:
     texts: tuple[str, ...] = ()  # those in the program, by the numbers of their symbols
 
 
-def emit(program: loops.Program, entries: Sequence[str], debug: bool = False) -> Text:
-    """The text of a program. debug: with the places that its statements say that they come from."""
-    module = Module(lines=Lines() if debug else None)
+def emit(program: loops.Program, entries: Sequence[str], debug: bool = False, fuses: bool = True) -> Text:
+    """The text of a program. debug: with the places that its statements say that they come from.
+
+    fuses: products and the sums that they are for become one operation (`fusion.py`), which the processor has to have.
+    """
+    module = Module(lines=Lines() if debug else None, fuses=fuses)
     sites = [Site("memory", "E0806"), Site("stack", "E0805"), Site("interrupt", "")]
     parts = []
     for function in program.functions.values():
@@ -53,10 +56,10 @@ def emit(program: loops.Program, entries: Sequence[str], debug: bool = False) ->
 
 def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:
     """The text of a program of the core IR, for this processor; by default of all its functions."""
-    from dlang.codegen.llvm.objects import vector_bits
+    from dlang.codegen.llvm.objects import has_fma, vector_bits
 
     nests = schedule(program, Lanes(vector_bits()), GRAIN)
-    return emit(nests, entries or list(program.functions)).llvm
+    return emit(nests, entries or list(program.functions), fuses=has_fma()).llvm
 
 
 def _entry(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:

@@ -1,20 +1,27 @@
-"""LLVM text to machine code for this processor. What has been compiled once is kept between processes."""
+"""LLVM text to machine code for this processor. What has been compiled once is kept between processes.
+
+LLVM's library is loaded when something is compiled, and not for what is found.
+"""
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import llvmlite
-import llvmlite.binding as llvm
-
 from dlang.cache.store import digest, user_store
+from dlang.runtime.platform.processor import features as features_by_the_system
 
 
 @cache
 def target() -> Any:
     """What LLVM compiles for."""
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
@@ -28,14 +35,21 @@ def machine(level: int = 2) -> Any:
 
 @cache
 def _machine(level: int) -> Any:
+    import llvmlite.binding as llvm
+
+    # an object is one mapping, so it refers to itself by short distances, where the linker makes jumps to all else
+    near = sys.platform == "linux" and platform.machine() == "x86_64"
+    model = {"reloc": "pic", "codemodel": "small"} if near else {}
     return target().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level, jit=True
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level, jit=True, **model
     )
 
 
 @cache
 def vector_bits() -> int:
     """The width of this processor's vector registers."""
+    import llvmlite.binding as llvm
+
     target()
     features = llvm.get_host_cpu_features()
     if features.get("avx512f") and features.get("avx512vl"):
@@ -44,11 +58,46 @@ def vector_bits() -> int:
 
 
 @cache
+def has_fma() -> bool:
+    """Whether this processor multiplies and adds in one operation; of those in use only x86 may not."""
+    import llvmlite.binding as llvm
+
+    target()
+    x86 = platform.machine() in ("x86_64", "AMD64", "i686", "x86")
+    return not x86 or bool(llvm.get_host_cpu_features().get("fma"))
+
+
+@cache
 def processor() -> str:
     """What machine code depends on beside its text: the processor, and the compiler behind this file."""
-    features = llvm.get_host_cpu_features().flatten()
     made_by = Path(__file__).read_text(encoding="utf-8")
-    return digest(llvm.get_process_triple(), llvm.get_host_cpu_name(), features, llvmlite.__version__, made_by)
+    return digest(_features(), _library(), made_by)
+
+
+def _features() -> str:
+    """The processor with its features, which LLVM need not be asked for where the system says them."""
+    found = features_by_the_system()
+    if found is not None:
+        return found
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features().flatten()
+    return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
+
+
+def _library() -> str:
+    """Which LLVM this is, by its file, since asking it would load it."""
+    found = find_spec("llvmlite")
+    folder = Path((found.submodule_search_locations or [""])[0] if found is not None else "") / "binding"
+    try:
+        files = [e for e in os.scandir(folder) if e.name.startswith(("libllvmlite.", "llvmlite."))]
+    except OSError:
+        files = []
+    if files:
+        return " ".join(f"{e.path} {e.stat().st_size} {e.stat().st_mtime_ns}" for e in files)
+    import llvmlite
+
+    return str(llvmlite.__version__)
 
 
 def prepared(text: str, level: int = 2, optimize: int = 0) -> Any:
@@ -57,6 +106,8 @@ def prepared(text: str, level: int = 2, optimize: int = 0) -> Any:
     Without them what sizes that are known decide is decided, which is worth its time: of a loop whose trips fill whole
     vectors nothing is left but the vectors.
     """
+    import llvmlite.binding as llvm
+
     made_for = machine(level)
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = llvm.get_process_triple(), str(made_for.target_data)

@@ -28,7 +28,9 @@ from dlang.codegen.llvm.support import (
 # words of 8 bytes in a pool; what different threads write lies in different cache lines
 EPOCH = 0  # counts regions; who sleeps waits for it to change
 SLEEPERS = 8
-THREADS, STARTED, CLOSING = 16, 17, 18  # how many may be at work, the caller too; how many have been started to help
+# how many may be at work, the caller too; how many have been started to help; how often that has been said anew, for
+# which those wait who are too many
+THREADS, STARTED, CLOSING, CHANGES = range(16, 20)
 # from `waiting.LOCK` on: what threads wait on
 FIRST_SLOT = 56
 
@@ -189,7 +191,7 @@ wake:
   %threads = load atomic i64, ptr %threadsp monotonic, align 8
   %enough = call i64 @llvm.umin.i64(i64 %threads, i64 %n)
   %helpers = sub i64 %enough, 1
-  call void @dl_wake(ptr %pool, i64 %helpers)
+  call void @dl_wake(ptr %pool, ptr %pool, i64 %helpers)
   br label %work
 work:
   call void @dl_claim(ptr %ctx, ptr %slot)
@@ -368,9 +370,11 @@ entry:
   %threadsp = getelementptr i64, ptr %pool, i64 {THREADS}
   %closingp = getelementptr i64, ptr %pool, i64 {CLOSING}
   %sleepersp = getelementptr i64, ptr %pool, i64 {SLEEPERS}
+  %changesp = getelementptr i64, ptr %pool, i64 {CHANGES}
   %callsp = getelementptr i64, ptr %ctx, i64 {CALLS}
   br label %top
 top:
+  %changes = load atomic i32, ptr %changesp seq_cst, align 8
   %seen = load atomic i32, ptr %pool seq_cst, align 4
   %closing = load atomic i64, ptr %closingp seq_cst, align 8
   %open = icmp eq i64 %closing, 0
@@ -383,7 +387,10 @@ leave:
 check:
   %threads = load atomic i64, ptr %threadsp monotonic, align 8
   %wanted = icmp slt i64 %number, %threads
-  br i1 %wanted, label %scan, label %sleep
+  br i1 %wanted, label %scan, label %rest
+rest:
+  call void @dl_sleep(ptr %pool, ptr %changesp, i32 %changes)
+  br label %top
 scan:
   %k = phi i64 [ 0, %check ], [ %k2, %next ]
   %any = phi i1 [ false, %check ], [ %any2, %next ]
@@ -420,7 +427,7 @@ again:
   br i1 %soon, label %spin, label %sleep
 sleep:
   %a = atomicrmw add ptr %sleepersp, i64 1 seq_cst
-  call void @dl_sleep(ptr %pool, i32 %seen)
+  call void @dl_sleep(ptr %pool, ptr %pool, i32 %seen)
   %b = atomicrmw sub ptr %sleepersp, i64 1 seq_cst
   br label %top
 }}

@@ -163,10 +163,7 @@ def _of_all_lanes(w: Writer, monoid: str, dtype: str, total: str, width: int) ->
     type = f"<{width} x {LLVM[dtype]}>"
     kind = register_dtype(dtype) if dtype in FLOATS else LLVM[dtype]
     if dtype in FLOATS and monoid in ("sum", "prod"):
-        name = f"llvm.vector.reduce.{'fadd' if monoid == 'sum' else 'fmul'}.v{width}{kind}"
-        w.module.declare(name, LLVM[dtype], LLVM[dtype], type)
-        neutral = constant(-0.0 if monoid == "sum" else 1.0, dtype)
-        return w.emit(f"call reassoc {LLVM[dtype]} @{name}({LLVM[dtype]} {neutral}, {type} {total})")
+        return _by_halves(w, monoid, register_dtype(dtype), total, width)
     if dtype in FLOATS:
         stem = "fmaximum" if monoid == "max" else "fminimum"
     else:
@@ -175,6 +172,20 @@ def _of_all_lanes(w: Writer, monoid: str, dtype: str, total: str, width: int) ->
     name = f"llvm.vector.reduce.{stem}.v{width}{kind}"
     w.module.declare(name, LLVM[dtype], type)
     return w.emit(f"call {LLVM[dtype]} @{name}({type} {total})")
+
+
+def _by_halves(w: Writer, monoid: str, dtype: str, total: str, width: int) -> str:
+    """The lanes of a vector of floats combined in one order on all processors: the halves of it, and so on."""
+    while width > 2:
+        type, width = register_type(dtype, width), width // 2
+        halves = []
+        for first in (0, width):
+            order = ", ".join(f"i32 {k}" for k in range(first, first + width))
+            halves.append(w.emit(f"shufflevector {type} {total}, {type} poison, <{width} x i32> <{order}>"))
+        total = w.ops(width=width).combine(monoid, dtype, halves[0], halves[1])
+    type = register_type(dtype, width)
+    low, high = (w.emit(f"extractelement {type} {total}, i64 {k}") for k in range(2))
+    return w.ops().combine(monoid, dtype, low, high)
 
 
 def _horizontal_position(w: Writer, monoid: str, dtype: str, values: str, ranks: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from dlang.codegen.llvm import half, threefry
+from dlang.codegen.llvm import fusion, half, threefry
 from dlang.codegen.llvm.half import HALF, register_dtype
 from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.mathematics import circle, declarations, routine
@@ -31,11 +31,12 @@ BITS = {
 }  # fmt: skip
 """The size of an element in memory."""
 
+# `contract`: what `fusion.py` may join
 ARITHMETIC = {
     "add": ("add", "fadd contract"),
     "sub": ("sub", "fsub contract"),
     "mul": ("mul", "fmul contract"),
-    "div": ("", "fdiv contract"),
+    "div": ("", "fdiv"),
 }
 COMPARISONS = {
     # signed, unsigned, float
@@ -101,7 +102,7 @@ class Module:
     foreign: the targets of C functions, by the symbols that stand for them. texts: those in the program, in the order
     in which they were met; a text is the address of a symbol less 1, since each process numbers texts in its own way.
     expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that
-    is to be known.
+    is to be known. fuses: whether products and sums become one operation.
     """
 
     declared: dict[str, str] = field(default_factory=dict)
@@ -112,6 +113,7 @@ class Module:
     expansions: int = 0
     names: int = 0
     lines: Lines | None = None
+    fuses: bool = True
 
     def declare(self, name: str, result: str, *args: str, attributes: str = "") -> None:
         if name not in self.declared:
@@ -141,9 +143,9 @@ class Scalars:
     width: int = 1
 
     # ---- instructions ------------------------------------------------------------------------------------------------
-    def emit(self, text: str) -> str:
+    def emit(self, text: str, stem: str = "v") -> str:
         self.module.names += 1
-        name = f"%v{self.module.names}"
+        name = f"%{stem}{self.module.names}"
         self.lines.append(f"  {name} = {text}")
         return name
 
@@ -154,7 +156,8 @@ class Scalars:
         return constant(value, dtype, self.width)
 
     def binary(self, instruction: str, dtype: str, x: str, y: str) -> str:
-        return self.emit(f"{instruction} {self.type(dtype)} {x}, {y}")
+        stem = fusion.TERM if " contract" in instruction else "v"
+        return self.emit(f"{instruction} {self.type(dtype)} {x}, {y}", stem)
 
     def compare(self, predicate: str, dtype: str, x: str, y: str) -> str:
         return self.binary(("fcmp " if dtype in FLOATS else "icmp ") + predicate, dtype, x, y)
@@ -194,10 +197,10 @@ class Scalars:
                 return self.select(args[0], dtype, args[1], args[2])
             case "guard":
                 zero = self.compare("oeq", dtype, args[0], self.constant(0, dtype))
-                return self.select(zero, dtype, args[0], self.binary("fmul contract", dtype, *args))
+                return self.select(zero, dtype, args[0], self.binary("fmul", dtype, *args))
             case "neg":
                 if real:
-                    return self.emit(f"fneg {self.type(dtype)} {args[0]}")
+                    return self.emit(f"fneg contract {self.type(dtype)} {args[0]}", fusion.TERM)
                 return self.binary("sub", dtype, self.constant(0, dtype), args[0])
             case "abs":
                 if real:
@@ -426,7 +429,7 @@ class Scalars:
             case "sum":
                 return self.binary("fadd reassoc contract" if dtype in FLOATS else "add", dtype, x, y)
             case "prod":
-                return self.binary("fmul reassoc contract" if dtype in FLOATS else "mul", dtype, x, y)
+                return self.binary(ARITHMETIC["mul"][dtype in FLOATS], dtype, x, y)
             case "any":
                 return self.binary("or", dtype, x, y)
             case "all":

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import polls
-from dlang.codegen.llvm.accesses import element_address
+from dlang.codegen.llvm.accesses import allocate, element_address
 from dlang.codegen.llvm.indices import bounds
 from dlang.codegen.llvm.mathematics import FUNCTIONS
 from dlang.codegen.llvm.polls import chunk, look, look_every
@@ -31,13 +31,20 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     pre, done = w.label("pre"), w.label("done")
     entering = w.block
     certain = (polls.count(stmt) or 0) > 0
+    first = w.label("room") if stmt.rooms else pre
     if certain:
-        w.jump(pre)
+        w.jump(first)
     else:
-        w.fork(w.emit(f"icmp slt i64 {low}, {high}"), pre, done)
+        w.fork(w.emit(f"icmp slt i64 {low}, {high}"), first, done)
+    if stmt.rooms:
+        w.begin(first)
+        for room in stmt.rooms:
+            allocate(w, room)
+        w.jump(pre)
     outer = w.code
     with w.scope(loads=True) as scope:
         w.code = []
+        w.depths.update((room.buffer, w.depth) for room in stmt.rooms)  # another array in each trip, in one place
         cleared = _cleared(stmt) if w.lane is None else None
         if cleared is not None:
             totals = _clear(w, stmt, cleared, low, high)
@@ -52,6 +59,7 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     w.begin(pre)
     w.code += scope.pre
     w.code += inner
+    w.code += [f"  call void @dl_free(ptr %ctx, ptr {w.values[room.buffer]})" for room in stmt.rooms]
     w.jump(done)
     w.begin(done)
     finish(w, stmt.reductions, start, "" if certain else entering, totals, leaving)

@@ -1,6 +1,6 @@
-"""How a thread of the pool waits until there is something to do, as LLVM text.
+"""How a thread of the pool waits until a word of the pool changes, as LLVM text.
 
-On Linux it sleeps on a futex, the word that counts regions; elsewhere on a condition variable of POSIX.
+On Linux it sleeps on the word, a futex; elsewhere on a condition variable of POSIX.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ def text(futexes: bool, x86: bool) -> str:
 FUTEXES = """
 declare i64 @syscall(i64, ...)
 
-; sleeps until the epoch is no longer what was seen
-define internal void @dl_sleep(ptr %pool, i32 %seen) nounwind {
-  %r = call i64 (i64, ...) @syscall(i64 202, ptr %pool, i32 128, i32 %seen, ptr null, ptr null, i32 0)
+; sleeps until a word is no longer what was seen
+define internal void @dl_sleep(ptr %pool, ptr %word, i32 %seen) nounwind {
+  %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 128, i32 %seen, ptr null, ptr null, i32 0)
   ret void
 }
 
-; wakes so many of those who sleep
-define void @dl_wake(ptr %pool, i64 %many) nounwind {
+; wakes so many of those who sleep on a word, at least
+define void @dl_wake(ptr %pool, ptr %word, i64 %many) nounwind {
   %count = trunc i64 %many to i32
-  %r = call i64 (i64, ...) @syscall(i64 202, ptr %pool, i32 129, i32 %count, ptr null, ptr null, i32 0)
+  %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 129, i32 %count, ptr null, ptr null, i32 0)
   ret void
 }
 """
@@ -39,14 +39,14 @@ declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 
-define internal void @dl_sleep(ptr %pool, i32 %seen) nounwind {{
+define internal void @dl_sleep(ptr %pool, ptr %word, i32 %seen) nounwind {{
 entry:
   %lock = getelementptr i64, ptr %pool, i64 {LOCK}
   %signal = getelementptr i64, ptr %pool, i64 {SIGNAL}
   %a = call i32 @pthread_mutex_lock(ptr %lock)
   br label %look
 look:
-  %now = load atomic i32, ptr %pool seq_cst, align 4
+  %now = load atomic i32, ptr %word seq_cst, align 4
   %same = icmp eq i32 %now, %seen
   br i1 %same, label %wait, label %over
 wait:
@@ -57,7 +57,7 @@ over:
   ret void
 }}
 
-define void @dl_wake(ptr %pool, i64 %many) nounwind {{
+define void @dl_wake(ptr %pool, ptr %word, i64 %many) nounwind {{
   %lock = getelementptr i64, ptr %pool, i64 {LOCK}
   %signal = getelementptr i64, ptr %pool, i64 {SIGNAL}
   %a = call i32 @pthread_mutex_lock(ptr %lock)

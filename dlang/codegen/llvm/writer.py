@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dlang.codegen import loops
+from dlang.codegen.llvm.fusion import fused, symbol
 from dlang.codegen.llvm.scalars import Module, Scalars, constant, llvm_type
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.loops import Buffer, Slot, Stmt, Value, scalar_dtype
+from dlang.codegen.neighbours import Group, groups
 from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Lit, Var
 
@@ -59,7 +61,8 @@ class Writer:
 
     function: its number among metadata, if instructions are to say where they come from; start: where the first
     do; span: where those now do. angles: of which the statements at hand compute both sine and cosine; turns: the one
-    of these that is still to be bound.
+    of these that is still to be bound. groups: of the statements at hand, which accesses go together; present: what of
+    them has been loaded.
     """
 
     module: Module
@@ -74,6 +77,8 @@ class Writer:
     conditional: int = 0
     lane: LaneContext | None = None
     angles: frozenset[Var] = frozenset()
+    groups: dict[int, Group] = field(default_factory=dict)
+    present: set[Var] = field(default_factory=set)
     turns: dict[tuple[str, Var], str] = field(default_factory=dict)
     block: str = "entry"
     slots: int = 0
@@ -140,7 +145,9 @@ class Writer:
             for name, words in (("slots", self.slots), ("captured", self.captured), ("partial", self.partial))
             if words
         ]
-        lines = [*room, *self.code, *self.cold]
+        lines, types = fused([*room, *self.code, *self.cold], self.module.fuses)
+        for type in sorted(types):
+            self.module.declare(symbol(type), type, type, type, type)
         if self.module.lines is not None and self.function is not None and self.start is not None:
             lines = self.module.lines.attached(lines, self.function, self.start)
             head += f" !dbg !{self.function}"
@@ -153,10 +160,12 @@ class Writer:
         return [self.scalar(r) for r in body.results]
 
     def statements(self, stmts: Sequence[Stmt]) -> None:
-        around, self.angles = self.angles, _angles(stmts)
+        around = self.angles, self.groups, self.present
+        self.angles, self.present = _angles(stmts), set()
+        self.groups = {} if self.lane is None else groups(stmts, self.lane.var)
         for stmt in stmts:
             self.statement(self, stmt)
-        self.angles = around
+        self.angles, self.groups, self.present = around
 
     @contextmanager
     def scope(self, loads: bool) -> Iterator[Scope]:

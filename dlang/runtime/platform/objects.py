@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import sysconfig
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,8 +20,7 @@ ITEMS = 24  # of a tuple
 DATA, NDIM, DIMENSIONS, DESCR, FLAGS = 16, 24, 32, 56, 64  # of an array
 C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
-NEW_ARRAY, SET_BASE, NEW_SCALAR = "PyArray_NewFromDescr", "PyArray_SetBaseObject", "PyArray_Scalar"
-_NUMPY = {NEW_ARRAY: 94, SET_BASE: 282, NEW_SCALAR: 60}
+_NUMPY = {"PyArray_Scalar": 60, "PyArray_NewCopy": 85, "PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}
 """Functions of NumPy's interface for C, by their places in its table, which never change."""
 _VERSIONS = (0x01, 0x02)  # of that interface
 _NDARRAY = "PyArray_Type"
@@ -59,7 +57,7 @@ def _table() -> Any:
 @cache
 def _is_cpython() -> bool:
     """Whether objects begin with a count of references and their type, and one lock guards them."""
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if sys.implementation.name != "cpython" or _is_free_threaded():
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8 or hasattr(sys, "gettotalrefcount"):  # a build that checks itself
         return False
@@ -96,6 +94,16 @@ def _is_laid_out(array: Any) -> bool:
         and ctypes.c_int32.from_address(id(array) + FLAGS).value & 0x7FF == array.flags.num & 0x7FF
         and [ctypes.c_int64.from_address(dimensions + 8 * k).value for k in range(array.ndim)] == list(array.shape)
     )
+
+
+def _is_free_threaded() -> bool:
+    """Whether this Python was built to run without its lock."""
+    flags: str | None = getattr(sys, "abiflags", None)
+    if flags is not None:  # what it was configured with takes long to read
+        return "t" in flags
+    import sysconfig
+
+    return bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def _word(x: Any, offset: int) -> int:

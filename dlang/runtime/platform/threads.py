@@ -10,7 +10,6 @@ import atexit
 import ctypes
 import os
 import platform
-import signal
 import sys
 import threading
 import time
@@ -87,7 +86,7 @@ class Pool:
 
     address: int
     words: Any
-    starting: threading.Lock = field(default_factory=threading.Lock)
+    starting: threading.RLock = field(default_factory=threading.RLock)
     helpers: list[tuple[Any, Any]] = field(default_factory=list)
 
     @property
@@ -97,7 +96,9 @@ class Pool:
 
     def limit(self, threads: int) -> None:
         """Says how many threads may work on a loop; they start when one is large enough."""
-        self.words[layout.THREADS] = threads if has_threads() else 1
+        with self.starting:
+            self.words[layout.THREADS] = threads if has_threads() else 1
+            self._wake()
         if 0 < self.words[layout.STARTED] < threads - 1:
             self.start()
 
@@ -110,6 +111,8 @@ class Pool:
             self.words[layout.STARTED] = len(self.helpers)
 
     def _start_one(self, number: int) -> bool:
+        import signal
+
         given = _aligned(layout.WORKER_WORDS)
         given[layout.OF_POOL], given[layout.NUMBER] = self.address, number
         given[layout.WORKER_CONTEXT + support.INTERVAL] = NEVER
@@ -143,10 +146,7 @@ class Pool:
         with self.starting:
             self.words[layout.THREADS] = 1
             self.words[layout.CLOSING] = 1
-            self.words[layout.EPOCH] += 1
-            if self.helpers:
-                wake = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(_compiled("dl_wake"))
-                wake(self.address, len(self.helpers))
+            self._wake()
             until = time.monotonic() + patience
             while not all(given[layout.ENDED] for _, given in self.helpers):
                 if time.monotonic() > until:
@@ -159,12 +159,20 @@ class Pool:
             self.helpers.clear()
             self.words[layout.STARTED] = self.words[layout.CLOSING] = 0
 
+    def _wake(self) -> None:
+        """Has all helpers see what has been said anew."""
+        wake = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, ctypes.c_int64)
+        for word in (layout.CHANGES, layout.EPOCH):
+            self.words[word] += 1
+            if self.helpers:
+                wake(_compiled("dl_wake"))(self.address, self.address + 8 * word, len(self.helpers))
+
     def forget(self) -> None:
         """In a child of a fork, which has none of the threads: starts anew."""
         threads = self.threads
         ctypes.memset(self.address, 0, 8 * layout.POOL_WORDS)
         _ready(self.words, threads)
-        self.starting = threading.Lock()
+        self.starting = threading.RLock()
         self.helpers.clear()
 
 

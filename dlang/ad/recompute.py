@@ -1,0 +1,268 @@
+"""What the backward pass computes again instead of having it saved: the cheaper of both, by a minimum cut (`cut.py`).
+
+A value that the adjoint mentions is saved, or computed again from others that are saved; so of a chain such as
+s = 1/2 tanh(z/2) + 1/2 just what `tanh` gave is saved. Computed again are single primitives, views, elements of arrays,
+and comprehensions of such that give one element for each point. Costs are in quarters of a simple operation: to write
+an element and to read it takes two of these and something for its bytes, which go through memory twice; a division or
+a root counts for more than one, and what takes a series for more than saving does. Never computed again are products
+and other reductions, loops, branches, calls, checks, effects, and sizes of arrays that only the run knows. What a
+comprehension of the adjoint reads more than once, as a product does, is saved too: such products are then done for all
+trips at once (`optimize/defer.py`).
+
+It is the same primitive of the same operands, so the value is the same to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dlang.ad.cut import Value, minimum_cut
+from dlang.ad.slices import pruned
+from dlang.diagnostics import Span
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Block,
+    Cast,
+    Comp,
+    If,
+    Let,
+    Op,
+    Prim,
+    Read,
+    Reshape,
+    Size,
+    SizeOf,
+    Token,
+    Type,
+    Var,
+    View,
+    is_handle,
+    poly,
+)
+from dlang.ir.traverse import free_vars, parts, type_vars
+from dlang.ir.types import I64, dtype_of, is_float
+from dlang.optimize.comps import point_of
+from dlang.polynomials import Poly
+
+WIDTHS = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
+WIDTHS |= {"i8": 1, "u8": 1, "bool": 1, "str": 8}
+
+OPERATION = 4
+SIMPLE = {"add", "sub", "mul", "guard", "neg", "abs", "sign", "select", "maximum", "minimum", "floor", "ceil", "round"}
+SIMPLE |= {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite", "and", "or", "not"}
+SIMPLE |= {"bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right"}
+DIVISIONS = {"div", "floordiv", "mod", "sqrt", "rsqrt"}
+DIVISION = 10
+NOMINAL = 1024  # what a size is taken to be: large beside a number in the program
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What is computed again in place of being saved: its bytes, and the primitives that it takes.
+
+    span: of the loop in which that happens in each trip, or of the function.
+    """
+
+    bytes: Size
+    operations: Size
+    span: Span | None
+
+
+def bytes_of(type: Type) -> Size:
+    """The memory of a value; a node is the word that refers to it."""
+    if isinstance(type, Token):
+        return Poly({})
+    return poly(8 if is_handle(type.dtype) else WIDTHS[type.dtype]) * _elements(type)
+
+
+def recomputed(
+    block: Block,
+    lets: Sequence[Let],
+    bound: set[Var],
+    seen: list[Again],
+    span: Span | None = None,
+    alike: Mapping[Var, Var] | None = None,
+    in_memory: bool = True,
+) -> Block:
+    """The block with those of `lets` in front that are better computed again than saved.
+
+    bound: what has to be saved to be there. seen: gets what is computed again. alike: states of a loop, each with its
+    value after a trip: saving both is saving one. in_memory: whether what is saved goes through memory, or stays in a
+    register.
+    """
+    return _Chooser(lets, bound, alike or {}, in_memory).chosen(block, seen, span)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a value is computed again: operations: for each element. operands: those that are not there anyhow."""
+
+    let: Let
+    operations: int
+    cost: int
+    operands: tuple[Var, ...]
+
+
+class _Chooser:
+    """Finds what to compute again of some lets."""
+
+    def __init__(self, lets: Sequence[Let], bound: set[Var], alike: Mapping[Var, Var], in_memory: bool) -> None:
+        self.lets, self.bound, self.alike, self.in_memory = lets, bound, alike, in_memory
+        self.defined = {v: let for let in lets for v in let.vars if v in bound}
+        self.free: dict[Var, bool] = {}
+        self.ways: dict[Var, _Way | None] = {}
+        self.wanted: list[Var] = []
+        self.kept: set[Var] = set()
+
+    def chosen(self, block: Block, seen: list[Again], span: Span | None) -> Block:
+        used = [v for v in free_vars(block) if v in self.bound]
+        free = [v for v in used if self.is_free(v)]
+        self.wanted = [v for v in used if not self.free.get(v, False)]
+        self.kept = _read_whole(block)
+        again = self.cut()
+        made: list[Let] = []
+        for let in self.lets:
+            if all(self.free.get(v, False) for v in let.vars):
+                made.append(let)
+            else:
+                made += [way.let for v in let.vars if v in again and (way := self.ways[v]) is not None]
+        spared = sum_of(bytes_of(v.type) for v in self.wanted if v in again)
+        if spared.terms:
+            operations = [_elements(v.type) * way.operations for v in again if (way := self.ways[v]) is not None]
+            seen.append(Again(spared, sum_of(operations), span))
+        return Block((*pruned(made, [*free, *again]), *block.lets), block.results)
+
+    def is_free(self, v: Var) -> bool:
+        """Whether it is integer arithmetic, a view or an element of what is there, of operands that are the same."""
+        if v not in self.defined:
+            return v not in self.bound
+        if v not in self.free:
+            self.free[v] = False
+            op = self.defined[v].op
+            whole = isinstance(op, Prim | Cast) and not any(is_float(a.type) for a in (v, *parts(op).atoms))
+            there = isinstance(op, SizeOf | Read | View | Reshape)
+            self.free[v] = (whole or there) and all(self.is_free(a) for a in free_vars(op))
+        return self.free[v]
+
+    def cut(self) -> set[Var]:
+        """What is to be computed again."""
+        found: dict[Var, int] = {}
+        work = list(self.wanted)
+        while work:
+            v = work.pop()
+            if v not in found:
+                found[v] = len(found)
+                way = self.ways[v] = self.way(v)
+                work += () if way is None else way.operands
+        if all(self.ways[v] is None for v in found):
+            return set()
+        values = []
+        for v in found:
+            way = self.ways[v]
+            again, operands = (None, ()) if way is None else (way.cost, tuple([found[a] for a in way.operands]))
+            values.append(Value(self.saving(v), again, operands))
+        _, chosen = minimum_cut(values, [found[v] for v in self.wanted])
+        return {v for v, k in found.items() if k in chosen}
+
+    def saving(self, v: Var) -> int:
+        """What it costs to save a value."""
+        elements = nominal(_elements(v.type))
+        for before, after in self.alike.items():
+            if (v is after and before in self.wanted) or (v is before and after in self.wanted and not self.way(after)):
+                return elements * OPERATION  # it is in the tape already
+        width = WIDTHS.get(dtype_of(v), 8)
+        memory = 0 if not self.in_memory else 2 * width if isinstance(v.type, Array) else width
+        return elements * (2 * OPERATION + memory)
+
+    def way(self, v: Var) -> _Way | None:
+        """How to compute a value again; None if that is not possible, or costs no less than to save it."""
+        if v not in self.defined or v in self.kept or isinstance(v.type, Token):
+            return None
+        let = self.defined[v]
+        if v.type == I64 or dtype_of(v) == "str" or is_handle(dtype_of(v)):  # the types of arrays mention saved sizes
+            return None
+        body: Sequence[Let] = [let]
+        match let.op:
+            case View() | Reshape() | Prim() | Cast() | Read():
+                pass
+            case Comp() if point_of(let.op, k := let.vars.index(v)) is not None:
+                value = let.op.body.results[k]
+                body = pruned(let.op.body.lets, [value])
+                let = Let((v,), Comp(let.op.axes, Block(tuple(body), (value,)), (let.op.destinations[k],)), let.span)
+            case _:
+                return None
+        operands = [a for a in (*free_vars(let.op), *type_vars(v.type)) if a in self.bound and not self.is_free(a)]
+        costs = [_cost(inner.op, operands) for inner in body]
+        cost = nominal(_elements(v.type)) * sum([c for c in costs if c is not None])
+        if None in costs or cost >= self.saving(v):
+            return None
+        return _Way(let, sum(isinstance(inner.op, Prim | Cast) for inner in body), cost, tuple(operands))
+
+
+def _cost(op: Op, saved: Sequence[Var]) -> int | None:
+    """The cost of one operation; None if it is not computed again. saved: arrays that are read in any case."""
+    match op:
+        case View() | Reshape() | SizeOf():
+            return 0
+        case Read():
+            return 1 if op.array in saved else OPERATION
+        case Cast():
+            return OPERATION
+        case Prim(name) if name in SIMPLE:
+            return OPERATION
+        case Prim(name) if name in DIVISIONS:
+            return DIVISION
+        case _:
+            return None
+
+
+def nominal(size: Size) -> int:
+    """About how large a size is, for comparing."""
+    return max(1, size.evaluate(lambda v: NOMINAL))
+
+
+def sum_of(sizes: Iterable[Size]) -> Size:
+    out: Size = Poly({})
+    for size in sizes:
+        out = out + size
+    return out
+
+
+def _elements(type: Type) -> Size:
+    out: Size = poly(1)
+    for size in type.shape if isinstance(type, Array) else ():
+        out = out * size
+    return out
+
+
+def _read_whole(block: Block) -> set[Var]:
+    """The arrays that a block uses in another way than each element once: by a product, a loop, a call."""
+    found: set[Var] = set()
+    for let in block.lets:
+        _whole(let, None, found)
+    return found | _arrays(block.results)
+
+
+def _whole(let: Let, axes: set[Var] | None, found: set[Var]) -> None:
+    op = let.op
+    match op:
+        case Read() if axes is None or axes <= {a for entry in op.index for a in entry.atoms()}:
+            return
+        case Comp() | If():
+            inner = axes
+            if isinstance(op, Comp):
+                inner = (axes or set()) | {a.var for a in op.axes}
+            p = parts(op)
+            found |= _arrays(p.atoms)
+            for block in p.blocks:
+                found |= _arrays(block.results)
+                for nested in block.lets:
+                    _whole(nested, inner, found)
+        case _:
+            found |= _arrays(free_vars(op))
+
+
+def _arrays(atoms: Iterable[Atom]) -> set[Var]:
+    return {a for a in atoms if isinstance(a, Var) and isinstance(a.type, Array)}

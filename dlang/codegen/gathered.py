@@ -1,0 +1,362 @@
+"""Products of matrices whose factor lies in windows over an array: blocks of it are gathered, then multiplied.
+
+    out[b, i, j, o] = Σ x[b, i + p, j + q, r] · w[p, q, r, o]        a row for each i, j; a column for each p, q, r
+
+So a convolution, in any layout, with strides and dilations, and both of its derivatives, are products of matrices. A
+block is a range of one axis, as much as stays in the cache; where its axis is one of the result, the product gives a
+block of that, else what is added to all of it. Where the windows are those of the result, the product is added to them.
+Points beyond a border are zeros in a gathered block, which only counts for nothing if the other factor is finite.
+
+Chellapilla, Puri, Simard: High performance convolutional neural networks for document processing; 2006.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dlang.codegen.blocks import Scheduler
+from dlang.codegen.gathering import Factor, Spread, Windows, count, extent, matrix_of, plan_of
+from dlang.codegen.loops import (
+    Allocate,
+    Body,
+    Branch,
+    Buffer,
+    Compute,
+    Evaluate,
+    Free,
+    Load,
+    Loop,
+    Matrix,
+    Panels,
+    Product,
+    Reduction,
+    Stmt,
+    Store,
+)
+from dlang.codegen.memory import I64, ZERO, covers, row_major
+from dlang.codegen.packing import NARROWEST, matrix_product, packed
+from dlang.ir.anf import Axis, Comp, Keep, Lit, Scalar, Size, Var, fresh, poly
+
+BLOCK = 1 << 17  # elements that are gathered at once
+WORTHWHILE = 30_000  # multiplications from which a block is worth gathering
+NARROW = 12  # columns from which it is, where tiles are made for a number that is known
+LARGEST = 2**31 - 1
+BOOL = Scalar("bool")
+
+Tests = list[tuple[Size, int]]
+"""Sizes, and how large they have to be."""
+
+
+def comprehension(s: Scheduler, op: Comp, var: Var, otherwise: Callable[[], None]) -> bool:
+    """Emits a comprehension by blocks where that pays, else as `otherwise` does; False if it has no blocks."""
+    plan = plan_of(s, op)
+    tests = [] if plan is None else _tests(plan)
+    if plan is None or _too_small(tests):
+        return False
+    keep = op.destinations[0]
+    assert isinstance(keep, Keep)
+    place = s.target(var)
+    out = Factor(place.buffer, place.at(keep.index))
+    reached = covers(keep.shape, keep.index, {a.var: (a.lows, a.highs) for a in op.axes})
+    with s.collect() as blocks:
+        if not reached or isinstance(plan, Spread) or not plan.rows:
+            s.fill(place, Lit(0.0, place.buffer.dtype))
+        done = _spread(s, plan, out, tests) if isinstance(plan, Spread) else _windows(s, plan, out, tests)
+    condition = _condition(s, plan, tests) if done else Lit(False, "bool")
+    if isinstance(condition, Lit):
+        if condition.value:
+            s.out += blocks
+        else:
+            s.wanted[var] = place
+        return bool(condition.value)
+    with s.collect() as loops:
+        s.wanted[var] = place
+        otherwise()
+    s.out.append(Branch(condition, Body(tuple(blocks), ()), Body(tuple(loops), ()), ()))
+    return True
+
+
+def gains(s: Scheduler, op: Comp) -> bool:
+    """Whether a comprehension may be done by blocks."""
+    plan = plan_of(s, op)
+    return plan is not None and not _too_small(_tests(plan))
+
+
+# ---- whether it pays -------------------------------------------------------------------------------------------------
+def _tests(p: Windows | Spread) -> Tests:
+    columns, terms = count(p.columns), count(p.terms)
+    points = count((*p.around, p.block, *p.inside)) * columns * terms
+    sizes = columns, terms, count((p.block, *p.inside))
+    tests = [(points, WORTHWHILE), *((LARGEST - size, 0) for size in sizes)]
+    if isinstance(p, Windows) and p.rows and columns.constant is not None:
+        tests.append((columns, NARROW))
+    return tests
+
+
+def _too_small(tests: Tests) -> bool:
+    """Whether a test is known to fail."""
+    return any(size.constant is not None and size.constant < least for size, least in tests)
+
+
+def _condition(s: Scheduler, p: Windows | Spread, tests: Tests) -> Var | Lit:
+    """Whether the sizes are such that blocks pay, and what the borders are multiplied with is finite."""
+    if _too_small(tests):
+        return Lit(False, "bool")
+    result: Var | None = None
+    for size, least in dict.fromkeys(tests):
+        if size.constant is not None:
+            continue
+        value, test = fresh("size", I64), fresh("fits", BOOL)
+        s.out += [Evaluate(value, size), Compute(test, "ge", (value, Lit(least, "i64")))]
+        result = test if result is None else _both(s, result, test)
+    if isinstance(p, Windows) and p.borders:
+        finite = _all_finite(s, p)
+        result = finite if result is None else _both(s, result, finite)
+    return Lit(True, "bool") if result is None else result
+
+
+def _both(s: Scheduler, a: Var, b: Var) -> Var:
+    both = fresh("fits", BOOL)
+    s.out.append(Compute(both, "and", (a, b)))
+    return both
+
+
+def _all_finite(s: Scheduler, p: Windows) -> Var:
+    """Whether all elements of the other factor are finite."""
+    axes, env = _renewed([a for a in (*p.around, p.block, *p.inside, *p.terms, *p.columns) if p.other.reads(a)])
+    x, fine = fresh("x", Scalar(p.other.buffer.dtype)), fresh("finite", BOOL)
+    stmts: list[Stmt] = [
+        Load(x, p.other.buffer, p.other.offset.substitute(env.get)),
+        Compute(fine, "isfinite", (x,)),
+    ]
+    for axis in reversed(axes):
+        all = fresh("finite", BOOL)
+        with s.collect() as outer:
+            s.loop(axis.var, axis.lows, axis.highs, stmts, [Reduction("all", all, fine)])
+        stmts, fine = outer, all
+    s.out += stmts
+    return fine
+
+
+# ---- blocks ----------------------------------------------------------------------------------------------------------
+def _in_blocks(
+    s: Scheduler,
+    p: Windows | Spread,
+    width: Size,
+    block: Callable[[tuple[Axis, ...], dict[Var, Size]], None],
+    apart: tuple[Buffer, ...] = (),
+) -> None:
+    """Emits loops over blocks of so many elements for each point of their axes.
+
+    block: emits one, from its axes, the first of which is a part of that of the plan, and what stands for those around.
+    """
+    around, env = _renewed(p.around)
+    each, step, chunks = (fresh(n, I64) for n in ("chunk", "step", "chunks"))
+    wide, some, room, up = (fresh(n, I64) for n in ("wide", "wide", "room", "up"))
+    s.out += [
+        Evaluate(wide, count(p.inside) * width),
+        Compute(some, "maximum", (wide, Lit(1, "i64"))),
+        Compute(room, "floordiv", (Lit(BLOCK, "i64"), some)),
+        Compute(step, "maximum", (room, Lit(1, "i64"))),
+        Evaluate(up, extent(p.block) + poly(step) - 1),
+        Compute(chunks, "floordiv", (up, step)),
+    ]
+    with s.collect() as stmts:
+        first, rest, some = (fresh(n, I64) for n in ("first", "rest", "count"))
+        s.out += [
+            Evaluate(first, p.block.lows[0] + poly(each) * poly(step)),
+            Evaluate(rest, p.block.highs[0] - poly(first)),
+            Compute(some, "minimum", (rest, step)),
+        ]
+        block((Axis(p.block.var, (poly(first),), (poly(first) + poly(some),)), *p.inside), env)
+    loop = Loop(each, (ZERO,), (poly(chunks),), tuple(stmts))
+    for axis in reversed(around):
+        loop = Loop(axis.var, axis.lows, axis.highs, (loop,), apart=apart)
+    s.out.append(loop)
+
+
+def _windows(s: Scheduler, p: Windows, out: Factor, tests: Tests) -> bool:
+    """Products with gathered windows; False if an array does not lie as they need it. More tests are added."""
+    data = (p.block, *p.inside)
+    if p.rows:
+        target = matrix_of(out, data, p.columns, tests)
+        if target is None:
+            return False
+        other, copy = _as_matrix(s, p.other, p.terms, p.columns, p.terms, tests)
+        operand = other if target.transposed else packed(s, other, count(p.terms), count(p.columns))
+
+        def rows(part: tuple[Axis, ...], env: dict[Var, Size]) -> None:
+            windows = _gathered(s, p, part, env)
+            c = matrix_of(out.moved(env), part, p.columns, [])
+            assert c is not None
+            _multiply(s, windows, operand, c, (count(part), count(p.columns), count(p.terms)))
+            s.out.append(Free(windows.buffer))
+
+        _in_blocks(s, p, count(p.terms), rows)
+        s.out += [Free(b) for b in (copy, None if operand is other else operand.buffer) if b is not None]
+        return True
+
+    def sums(part: tuple[Axis, ...], env: dict[Var, Size]) -> None:
+        windows = _gathered(s, p, part, env)
+        other, copy = _as_matrix(s, p.other.moved(env), part, p.columns, data, tests)
+        terms, columns = count(p.terms), count(p.columns)
+        total = Buffer("sums", out.buffer.dtype)
+        s.out.append(Allocate(total, (terms, columns), 0, s.span))
+        if windows.transposed:
+            order = (*p.terms, *p.columns)
+            _multiply(s, _turned(windows), other, Matrix(total, ZERO, columns, False), (terms, columns, count(part)))
+        else:  # the wider matrix gives the columns
+            order = (*p.columns, *p.terms)
+            _multiply(s, _turned(other), windows, Matrix(total, ZERO, terms, False), (columns, terms, count(part)))
+        _add(s, total, order, out.moved(env))
+        s.out += [Free(b) for b in (total, windows.buffer, copy) if b is not None]
+
+    _in_blocks(s, p, count(p.terms), sums)
+    return True
+
+
+def _spread(s: Scheduler, p: Spread, out: Factor, tests: Tests) -> bool:
+    """Products that are added to windows of the result; False if a factor is no matrix."""
+    data = (p.block, *p.inside)
+    if matrix_of(p.one, data, p.terms, tests) is None:
+        return False
+    other, copy = _as_matrix(s, p.other, p.terms, p.columns, p.terms, tests)
+    target = Factor(out.buffer, out.offset.substitute(p.env.get))
+    by_columns = any(target.offset.coefficient(a.var) == 1 for a in data)
+    operand = other if by_columns else packed(s, other, count(p.terms), count(p.columns))
+
+    def block(part: tuple[Axis, ...], env: dict[Var, Size]) -> None:
+        one = matrix_of(p.one.moved(env), part, p.terms, [])
+        assert one is not None
+        columns, height = count(p.columns), count(part)
+        products = Buffer("products", out.buffer.dtype)
+        s.out.append(Allocate(products, (height, columns), 0, s.span))
+        c = Matrix(products, ZERO, height, True) if by_columns else Matrix(products, ZERO, columns, False)
+        _multiply(s, one, operand, c, (height, columns, count(p.terms)))
+        _add(s, products, (*p.columns, *part) if by_columns else (*part, *p.columns), target.moved(env))
+        s.out.append(Free(products))
+
+    _in_blocks(s, p, count(p.columns), block, (out.buffer,))
+    s.out += [Free(b) for b in (copy, operand.buffer if isinstance(operand, Panels) else None) if b is not None]
+    return True
+
+
+def _multiply(s: Scheduler, a: Matrix, b: Matrix | Panels, c: Matrix, sizes: tuple[Size, Size, Size]) -> None:
+    """Emits c = a · b. sizes: m, n and k, where c is m by n; it is not transposed if b is in panels."""
+    rows, columns, inner = sizes
+    if c.transposed:
+        assert isinstance(b, Matrix)
+        a, b, c, rows, columns = _turned(b), _turned(a), _turned(c), columns, rows
+    if isinstance(b, Matrix):
+        matrix_product(s, a, b, c, (rows, columns, inner))
+    else:
+        s.out.append(Product(a, b, c, rows, columns, inner, s.lanes.bits or NARROWEST))
+
+
+def _turned(m: Matrix) -> Matrix:
+    return Matrix(m.buffer, m.offset, m.stride, not m.transposed)
+
+
+# ---- elements --------------------------------------------------------------------------------------------------------
+def _gathered(s: Scheduler, p: Windows, data: tuple[Axis, ...], around: dict[Var, Size]) -> Matrix:
+    """The windows of a block as a matrix with a row for each of its points and a column for each term.
+
+    It is transposed if elements along a row of the array are then adjacent in it.
+    """
+    windows = p.windows.moved(around)
+    few = count(p.columns).constant
+    turned = any(windows.offset.coefficient(a.var) == 1 for a in data)
+    if not p.rows and few is not None and few < NARROW:
+        turned = False
+    order = (*p.terms, *data) if turned else (*data, *p.terms)
+    height, width = count(data), count(p.terms)
+    buffer = Buffer("windows", windows.buffer.dtype)
+    s.out.append(Allocate(buffer, (height, width), 0, s.span))
+    axes, env = _renewed(order)
+    if p.borders:
+        i = fresh("i", I64)
+        s.loop(i, (ZERO,), (height * width,), [Store(buffer, poly(i), Lit(0.0, buffer.dtype))])
+    x = fresh("x", Scalar(buffer.dtype))
+    bounded = _within(axes, [c.substitute(around.get).substitute(env.get) for c in p.borders])
+    source = windows.offset.substitute(env.get)
+    _nested(s, bounded, [Load(x, windows.buffer, source), Store(buffer, _dense(axes), x)])
+    return Matrix(buffer, ZERO, height if turned else width, turned)
+
+
+def _add(s: Scheduler, source: Buffer, order: tuple[Axis, ...], out: Factor) -> None:
+    """Adds an array, which has these axes, to where they are in the result."""
+    axes, env = _renewed(order)
+    x = fresh("x", Scalar(source.dtype))
+    target = out.offset.substitute(env.get)
+    _nested(s, axes, [Load(x, source, _dense(axes)), Store(out.buffer, target, x, "sum")])
+
+
+def _as_matrix(
+    s: Scheduler, f: Factor, rows: Sequence[Axis], columns: Sequence[Axis], full: Sequence[Axis], tests: Tests
+) -> tuple[Matrix, Buffer | None]:
+    """A factor if it is a matrix, else a copy that is one. full: the rows, where they are not just those of a block."""
+    found = matrix_of(f, rows, columns, [])
+    if found is not None:
+        matrix_of(f, full, columns, tests)
+        return found, None
+    buffer = Buffer("matrix", f.buffer.dtype)
+    s.out.append(Allocate(buffer, (count(rows), count(columns)), 0, s.span))
+    axes, env = _renewed((*rows, *columns))
+    x = fresh("x", Scalar(buffer.dtype))
+    _nested(s, axes, [Load(x, f.buffer, f.offset.substitute(env.get)), Store(buffer, _dense(axes), x)])
+    return Matrix(buffer, ZERO, count(columns), False), buffer
+
+
+def _dense(axes: Sequence[Axis]) -> Size:
+    """The offset of an element of an array that has just these axes."""
+    return row_major(tuple(map(extent, axes)), tuple(poly(a.var) - a.lows[0] for a in axes))
+
+
+def _renewed(axes: Sequence[Axis]) -> tuple[list[Axis], dict[Var, Size]]:
+    """Axes with new variables, and what stands for the old ones."""
+    new = [Axis(fresh(a.var.name, I64), a.lows, a.highs) for a in axes]
+    return new, {a.var: poly(b.var) for a, b in zip(axes, new, strict=True)}
+
+
+def _within(axes: list[Axis], borders: Sequence[Size]) -> list[Axis]:
+    """Axes, each of which may have bounds that depend on those before it, so that borders are at least zero."""
+    out = list(axes)
+    for border in borders:
+        k = max(n for n, a in enumerate(out) if border.mentions((a.var,)))
+        axis = out[k]
+        rest = border.without(axis.var)
+        if border.coefficient(axis.var) == 1:
+            out[k] = Axis(axis.var, (*axis.lows, -rest), axis.highs)
+        else:
+            out[k] = Axis(axis.var, axis.lows, (*axis.highs, rest + 1))
+    return out
+
+
+def _nested(s: Scheduler, axes: Sequence[Axis], stmts: list[Load | Store]) -> None:
+    """Emits loops, the inner ones joined where two move as one does."""
+    joined, body = _joined(axes, stmts)
+    inside: list[Stmt] = [*body]
+    for axis in reversed(joined):
+        loop = s.lanes.chosen(Loop(axis.var, axis.lows, axis.highs, tuple(inside)))
+        # most run over less than a register
+        inside = [replace(loop, tail=0, masked=True) if loop.lanes > 1 else loop]
+    s.out += inside
+
+
+def _joined(axes: Sequence[Axis], stmts: list[Load | Store]) -> tuple[list[Axis], list[Load | Store]]:
+    """The axes with as many of the last ones in one as there can be, and the statements."""
+    out = list(axes)
+    while len(out) > 1:
+        outer, inner = out[-2:]
+        single = all(len(b) == 1 for a in (outer, inner) for b in (a.lows, a.highs))
+        if not single or inner.lows[0] != 0 or inner.highs[0].mentions([a.var for a in out]):
+            break
+        size = inner.highs[0]
+        if any(t.offset.coefficient(outer.var) != t.offset.coefficient(inner.var) * size for t in stmts):
+            break
+        both = fresh(inner.var.name, I64)
+        env: dict[Var, Size] = {outer.var: outer.lows[0], inner.var: poly(both)}
+        stmts = [replace(t, offset=t.offset.substitute(env.get)) for t in stmts]
+        out[-2:] = [Axis(both, (ZERO,), (extent(outer) * size,))]
+    return out, stmts

@@ -1,0 +1,39 @@
+"""What a loop in order needs in the same form in each trip, and is made in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dlang.codegen.loops import Free, Panels, Stmt
+from dlang.codegen.memory import Frame
+from dlang.ir.anf import Var
+
+
+@dataclass(slots=True)
+class Outside:
+    """What is in front of a loop under way. known: arrays and scalars from there that the loop mentions.
+
+    frame: of the loop's body; around: of the block that the loop is in. panels: the matrices that are packed in front.
+    """
+
+    known: frozenset[Var]
+    frame: Frame
+    around: Frame
+    before: list[Stmt] = field(default_factory=list)
+    panels: dict[Var, Panels] = field(default_factory=dict)
+
+    @property
+    def after(self) -> list[Stmt]:
+        """What is to be done behind the loop."""
+        return [Free(panels.buffer) for panels in self.panels.values()]
+
+
+def outermost(loops: Sequence[Outside], frame: Frame, var: Var) -> Outside | None:
+    """The outermost loop that has a variable from outside, of those that run a block, known by its frame, in a trip."""
+    found = None
+    for loop in reversed(loops):
+        if loop.frame is not frame or var not in loop.known:
+            break
+        found, frame = loop, loop.around
+    return found

@@ -1,0 +1,43 @@
+"""What the words of a table are that a function takes beside the arguments of a call from Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Two words: the class of a scalar argument, and how its value is read."""
+
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dtype:
+    """A word: NumPy's object for a dtype."""
+
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A word: the class of an object that is made; None for that of an argument, or for what an argument is itself."""
+
+    made: type | None
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A word: the dictionary of the numbers that stand for texts, or the list of the texts."""
+
+    numbers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A word: what is passed at a position, the same at every call."""
+
+    position: int
+
+
+Need = Number | Dtype | Class | Texts | Given

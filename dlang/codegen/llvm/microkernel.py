@@ -1,0 +1,453 @@
+"""Products of matrices in packed panels, as a library in LLVM text that programs call: one module for each dtype.
+
+The micro-kernel holds a tile of the result in registers, some rows by two vectors of columns, and runs along the terms:
+two vectors of `b` are loaded, and each element of `a` is broadcast and multiplies both. Around it, `dl_product` goes
+through the tiles in blocks: a panel of `b`, two vectors wide and as long as the terms of a block, stays in the first
+cache while the rows of a block pass, and these rows stay in the second one while the panels do. `a` is read where it
+is, by any two strides; `b` likewise if its rows have adjacent elements, or from panels that `dl_pack` has made. Columns
+that fill no vectors have a mask, so nothing beyond an array is touched. Where one vector holds all columns, tiles are
+one vector wide (`slim`). Each element is the sum of its terms in order, in blocks that the number of terms decides; so
+its bits do not depend on where in a product it stands.
+
+After Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geijn, BLIS: a
+framework for rapidly instantiating BLAS functionality, 2015.
+"""
+
+from __future__ import annotations
+
+from dlang.codegen.llvm.emitter import FORMATS
+from dlang.codegen.llvm.panels import (
+    VECTORS,
+    heights_of,
+    lanes_of,
+    masked_load,
+    masks,
+    move,
+    moved_row,
+    opaque,
+    pack,
+    pack_symbol,
+    panel,
+    terms_of,
+)
+
+COLUMNS = 256  # that are packed at once, whole panels; with so many terms they fill a quarter of a second cache
+SLIM = {"few": VECTORS, "thin": 1}  # kinds of tiles for few columns, and vectors in a row of them
+OWN = 2  # panels for which there is room on the stack
+PACKED_FROM = 32  # rows from which it is worth packing what could be read in place
+WIDE = 4  # panels from which rows that lie far apart are worth being moved together
+BLOCK = 4096  # bytes of a row of a block of `b`, which with all its terms fills half of a second cache
+
+
+def product_symbol(dtype: str, bits: int) -> str:
+    """What the function that multiplies is called."""
+    return f"dl_product_{dtype}_{bits}"
+
+
+def panels_symbol(dtype: str, bits: int) -> str:
+    """What the function that multiplies by panels is called."""
+    return f"dl_panels_{dtype}_{bits}"
+
+
+def names(dtype: str, bits: int) -> tuple[str, ...]:
+    """The functions of a module."""
+    return product_symbol(dtype, bits), panels_symbol(dtype, bits), pack_symbol(dtype, bits)
+
+
+def module_of(symbol: str) -> tuple[str, int] | None:
+    """The dtype and the width of vectors of the module that has a function, if it is one of these."""
+    kind, _, rest = symbol.removeprefix("dl_").partition("_")
+    dtype, _, bits = rest.partition("_")
+    return (
+        (dtype, int(bits)) if kind in ("product", "panels", "pack") and dtype in FORMATS and bits.isdecimal() else None
+    )
+
+
+def text(dtype: str, bits: int) -> str:
+    """The module for a dtype and a width of vectors.
+
+    void dl_product(a, step from row to row of a, from term to term, b, step from term to term of b, from column to
+    column, room, c, step from row to row of c, rows, columns, terms, whether to add to c); all steps are in bytes, and
+    `room` has as many elements as `room_for` says; without one there is room for small products on the stack.
+
+    void dl_panels: the same with a `b` in panels, and no room: after `b` come steps from term to term, panel to panel.
+
+    void dl_pack(panels, b, step from term to term of b, from column to column, columns, terms).
+    """
+    kernels = [_kernel(dtype, bits, rows, kind) for rows in heights_of(bits) for kind in ("tiles", *SLIM)]
+    return "\n".join(
+        [
+            *kernels,
+            move(dtype, bits),
+            _slim(dtype, bits),
+            _blocks(dtype, bits),
+            _packing(dtype, bits),
+            pack(dtype, bits),
+            _declarations(dtype, bits),
+        ]
+    )
+
+
+def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
+    """Tiles of so many rows, one beside the other: c[i, j] = the sum of its terms, or is increased by that.
+
+    kind: "tiles" of panels of `b`; "few" or "thin" if it has no more columns than a tile or a vector, wherever it is.
+    """
+    few, vectors = kind in SLIM, SLIM.get(kind, VECTORS)
+    scalar, lanes, size = FORMATS[dtype].llvm, lanes_of(dtype, bits), FORMATS[dtype].bits // 8
+    vector, mask = f"<{lanes} x {scalar}>", f"<{lanes} x i1>"
+    suffix = f"v{lanes}{dtype}"
+    width = lanes * size
+    groups = range(0, rows, 3)
+    tile = [(r, v) for r in range(rows) for v in range(vectors)]
+    out = [
+        f"define internal void @{kind}_{rows}(ptr %a, i64 %row, i64 %term, ptr %b0, i64 %b_term, i64 %b_panel,",
+        "    ptr %c0, i64 %c_row, i64 %columns, i64 %terms, i1 %add) nounwind {",
+        "entry:",
+        "  %some = icmp sgt i64 %terms, 0",
+        f"  %two = {opaque('i64', '%double')}",
+    ]
+    out.insert(-1, "  %double = shl i64 %row, 1")
+    for g in groups:
+        out += [
+            f"  %far{g} = mul i64 %row, {g}",
+            f"  %near{g} = getelementptr i8, ptr %a, i64 %far{g}",
+            f"  %a{g} = {opaque('ptr', f'%near{g}')}",
+        ]
+    out += [
+        "  br label %panel",
+        "panel:",
+        "  %width = phi i64 [ %columns, %entry ], [ %width1, %next ]",
+        "  %b = phi ptr [ %b0, %entry ], [ %b1, %next ]",
+        "  %c = phi ptr [ %c0, %entry ], [ %c1, %next ]",
+    ]
+    if few:
+        out.append(masks(dtype, bits, "%width", vectors))
+    for r in range(0 if few else rows):  # the tile of c is on its way while the loop runs
+        last = f"%cpre{r - 1}" if r else "%c"
+        out.append(f"  %cpre{r} = getelementptr i8, ptr {last}, i64 {'%c_row' if r else '0'}")
+        for v in range(vectors):
+            out += [
+                f"  %cf{r}_{v} = getelementptr i8, ptr %cpre{r}, i64 {v * width}",
+                f"  call void @llvm.prefetch.p0(ptr %cf{r}_{v}, i32 1, i32 3, i32 1)",
+            ]
+    out += ["  br i1 %some, label %loop, label %done", "loop:"]
+    out.append("  %k = phi i64 [ %terms, %panel ], [ %k1, %loop ]")
+    out.append("  %bp = phi ptr [ %b, %panel ], [ %bp1, %loop ]")
+    out += [f"  %p{g} = phi ptr [ %a{g}, %panel ], [ %q{g}, %loop ]" for g in groups]
+    out += [f"  %s{r}_{v} = phi {vector} [ zeroinitializer, %panel ], [ %t{r}_{v}, %loop ]" for r, v in tile]
+    for v in range(vectors):
+        load = masked_load(dtype, bits, f"%bq{v}", v) if few else f"load {vector}, ptr %bq{v}, align {size}"
+        out += [f"  %bq{v} = getelementptr i8, ptr %bp, i64 {v * width}", f"  %b{v}.0 = {load}"]
+    for r in range(rows):
+        g, rest = r - r % 3, r % 3
+        address = f"%p{g}"
+        if rest:
+            address = f"%x{r}"
+            out.append(f"  {address} = getelementptr i8, ptr %p{g}, i64 {'%row' if rest == 1 else '%two'}")
+        out += [
+            f"  %e{r} = load {scalar}, ptr {address}, align {size}",
+            f"  %i{r} = insertelement {vector} poison, {scalar} %e{r}, i64 0",
+            f"  %w{r} = shufflevector {vector} %i{r}, {vector} poison, <{lanes} x i32> zeroinitializer",
+        ]
+        out += [
+            f"  %t{r}_{v} = call {vector} @llvm.fma.{suffix}({vector} %w{r}, {vector} %b{v}.0, {vector} %s{r}_{v})"
+            for v in range(vectors)
+        ]
+    out += [f"  %q{g} = getelementptr i8, ptr %p{g}, i64 %term" for g in groups]
+    out += [
+        "  %bp1 = getelementptr i8, ptr %bp, i64 %b_term",
+        "  %k1 = sub i64 %k, 1",
+        "  %more = icmp sgt i64 %k1, 0",
+        "  br i1 %more, label %loop, label %done",
+        "done:",
+    ]
+    out += [f"  %u{r}_{v} = phi {vector} [ zeroinitializer, %panel ], [ %t{r}_{v}, %loop ]" for r, v in tile]
+    if not few:
+        out.append(masks(dtype, bits, "%width", vectors))
+    out.append("  br i1 %add, label %join, label %set")
+    for label in ("join", "set"):
+        out.append(f"{label}:")
+        for r in range(rows):
+            last = f"%c{label}{r - 1}" if r else "%c"
+            out.append(f"  %c{label}{r} = getelementptr i8, ptr {last}, i64 {'%c_row' if r else '0'}")
+            for v in range(vectors):
+                address, value = f"%d{label}{r}_{v}", f"%u{r}_{v}"
+                out.append(f"  {address} = getelementptr i8, ptr %c{label}{r}, i64 {v * width}")
+                if label == "join":
+                    out += [
+                        f"  %old{r}_{v} = {masked_load(dtype, bits, address, v)}",
+                        f"  %new{r}_{v} = fadd {vector} %old{r}_{v}, {value}",
+                    ]
+                    value = f"%new{r}_{v}"
+                out.append(
+                    f"  call void @llvm.masked.store.{suffix}.p0({vector} {value}, ptr align {size} {address}, "
+                    f"{mask} %mask{v})"
+                )
+        out.append("  br label %next")
+    out += [
+        "next:",
+        f"  %width1 = sub i64 %width, {vectors * lanes}",
+        "  %b1 = getelementptr i8, ptr %b, i64 %b_panel",
+        f"  %c1 = getelementptr i8, ptr %c, i64 {vectors * width}",
+        "  %further = icmp sgt i64 %width1, 0",
+        "  br i1 %further, label %panel, label %end",
+        "end:",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(out)
+
+
+def _slim(dtype: str, bits: int) -> str:
+    """All rows of a product with no more columns than a tile, and terms for one block."""
+    out = [
+        f"""define internal void @slim(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, ptr %c, i64 %c_row,
+    i64 %rows, i64 %columns, i64 %terms, i1 %add) nounwind {{
+entry:
+  %narrow = icmp sle i64 %columns, {lanes_of(dtype, bits)}
+  br i1 %narrow, label %thin.{heights_of(bits)[0]}, label %few.{heights_of(bits)[0]}"""
+    ]
+    for kind in SLIM:
+        start = "[ 0, %entry ]"
+        labels = [f"{kind}.{rows}" for rows in heights_of(bits)]
+        for rows, label, following in zip(heights_of(bits), labels, [*labels[1:], "end"], strict=True):
+            out.append(
+                f"""{label}:
+  %i.{label} = phi i64 {start}, [ %n.{label}, %do.{label} ]
+  %n.{label} = add i64 %i.{label}, {rows}
+  %fits.{label} = icmp sle i64 %n.{label}, %rows
+  br i1 %fits.{label}, label %do.{label}, label %{following}
+do.{label}:
+  %ao.{label} = mul i64 %i.{label}, %row
+  %ap.{label} = getelementptr i8, ptr %a, i64 %ao.{label}
+  %co.{label} = mul i64 %i.{label}, %c_row
+  %cp.{label} = getelementptr i8, ptr %c, i64 %co.{label}
+  call void @{kind}_{rows}(ptr %ap.{label}, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 0, ptr %cp.{label},
+    i64 %c_row, i64 %columns, i64 %terms, i1 %add)
+  br label %{label}"""
+            )
+            start = f"[ %i.{label}, %{label} ]"
+    return "\n".join([*out, "end:", "  ret void", "}"])
+
+
+def _blocks(dtype: str, bits: int) -> str:
+    """Columns in blocks, terms in blocks, tiles."""
+    size, width = FORMATS[dtype].bits // 8, panel(dtype, bits)
+    heights = heights_of(bits)
+    name = panels_symbol(dtype, bits)
+    out = [
+        f"""define void @{name}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %b_panel, ptr %c, i64 %c_row,
+    i64 %rows, i64 %columns, i64 %terms, i1 %add) nounwind {{
+entry:
+  %narrow = icmp sle i64 %columns, {width // VECTORS}
+  %any = icmp sgt i64 %columns, 0
+  %shallow = icmp sle i64 %terms, {terms_of(dtype)}
+  %thin = and i1 %narrow, %any
+  %tiny = and i1 %thin, %shallow
+  %scratch = alloca [{heights[0] * moved_row(dtype)} x i8], align 64
+  %edge = alloca [{width * terms_of(dtype) * size} x i8], align 64
+  %up = add i64 %terms, {terms_of(dtype) - 1}
+  %blocks0 = sdiv i64 %up, {terms_of(dtype)}
+  %blocks = call i64 @llvm.smax.i64(i64 %blocks0, i64 1)
+  %upper = add i64 %terms, %blocks
+  %upmost = sub i64 %upper, 1
+  %depth = sdiv i64 %upmost, %blocks
+  %far = icmp ne i64 %term, {size}
+  %low = and i64 %row, 1023
+  %aligned = icmp eq i64 %low, 0
+  %apart = or i1 %far, %aligned
+  %many = icmp sge i64 %columns, {WIDE * panel(dtype, bits)}
+  %some = icmp sgt i64 %terms, 0
+  %often = and i1 %apart, %many
+  %move = and i1 %often, %some
+  %moved.row = select i1 %far, i64 {size}, i64 {moved_row(dtype)}
+  %moved.term = select i1 %far, i64 {size * heights[0]}, i64 {size}
+  br i1 %tiny, label %slim, label %columns.head
+slim:
+  call void @slim(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, ptr %c, i64 %c_row, i64 %rows, i64 %columns,
+    i64 %terms, i1 %add)
+  ret void
+columns.head:
+  %j = phi i64 [ 0, %entry ], [ %j1, %columns.next ]
+  %b.columns = phi ptr [ %b, %entry ], [ %b.columns1, %columns.next ]
+  %columns.more = icmp slt i64 %j, %columns
+  br i1 %columns.more, label %columns.begin, label %end
+columns.begin:
+  %j.left = sub i64 %columns, %j
+  %wide = call i64 @llvm.smin.i64(i64 %j.left, i64 {BLOCK // size})
+  %j.c = mul i64 %j, {size}
+  %c.columns = getelementptr i8, ptr %c, i64 %j.c
+  %in.place = icmp eq i64 %b_panel, {width * size}
+  %beyond = and i64 %wide, {width - 1}
+  %ragged = icmp ne i64 %beyond, 0
+  %cut = and i1 %in.place, %ragged
+  %inside0 = sub i64 %wide, %beyond
+  %inside = select i1 %cut, i64 %inside0, i64 %wide
+  %inside.bytes = mul i64 %inside, {size}
+  %inner = icmp sgt i64 %inside, 0
+  br label %terms.head
+terms.head:
+  %k0 = phi i64 [ 0, %columns.begin ], [ %k1, %terms.next ]
+  %again = phi i1 [ %add, %columns.begin ], [ true, %terms.next ]
+  %rest0 = sub i64 %terms, %k0
+  %deep = call i64 @llvm.smin.i64(i64 %rest0, i64 %depth)
+  %k.a = mul i64 %k0, %term
+  %a.block = getelementptr i8, ptr %a, i64 %k.a
+  %k.b = mul i64 %k0, %b_term
+  %b.block = getelementptr i8, ptr %b.columns, i64 %k.b
+  br i1 %cut, label %edge.pack, label %tile.{heights[0]}
+edge.pack:
+  %b.edge = getelementptr i8, ptr %b.block, i64 %inside.bytes
+  call void @{pack_symbol(dtype, bits)}(ptr %edge, ptr %b.edge, i64 %b_term, i64 {size}, i64 %beyond, i64 %deep)
+  br label %tile.{heights[0]}"""
+    ]
+    start = "[ 0, %terms.head ], [ 0, %edge.pack ]"
+    for rows in heights:
+        following = f"tile.{heights[heights.index(rows) + 1]}" if rows != 1 else "terms.next"
+        out += [
+            f"tile.{rows}:",
+            f"  %i.{rows} = phi i64 {start}, [ %n.{rows}, %next.{rows} ]",
+            f"  %n.{rows} = add i64 %i.{rows}, {rows}",
+            f"  %fits.{rows} = icmp sle i64 %n.{rows}, %rows",
+            f"  br i1 %fits.{rows}, label %begin.{rows}, label %{following}",
+            f"begin.{rows}:",
+            f"  %ao.{rows} = mul i64 %i.{rows}, %row",
+            f"  %ap.{rows} = getelementptr i8, ptr %a.block, i64 %ao.{rows}",
+            f"  %co.{rows} = mul i64 %i.{rows}, %c_row",
+            f"  %cp.{rows} = getelementptr i8, ptr %c.columns, i64 %co.{rows}",
+        ]
+        if rows == heights[0]:
+            out += [
+                f"  br i1 %move, label %move.{rows}, label %do.{rows}",
+                f"move.{rows}:",
+                f"  call void @move_{rows}(ptr %scratch, ptr %ap.{rows}, i64 %row, i64 %term, i64 %deep)",
+                f"  br label %do.{rows}",
+                f"do.{rows}:",
+            ]
+            for what, type in (("at", "ptr"), ("row", "i64"), ("term", "i64")):
+                moved = "%scratch" if what == "at" else f"%moved.{what}"
+                kept = f"%ap.{rows}" if what == "at" else f"%{what}"
+                out.append(f"  %{what}.{rows} = phi {type} [ {kept}, %begin.{rows} ], [ {moved}, %move.{rows} ]")
+            operand = f"ptr %at.{rows}, i64 %row.{rows}, i64 %term.{rows}"
+        else:
+            out += [f"  br label %do.{rows}", f"do.{rows}:"]
+            operand = f"ptr %ap.{rows}, i64 %row, i64 %term"
+        call, last = f"  call void @tiles_{rows}({operand}, ptr", "i64 %deep, i1 %again)"
+        out += [
+            f"  br i1 %inner, label %whole.{rows}, label %side.{rows}",
+            f"whole.{rows}:",
+            f"{call} %b.block, i64 %b_term, i64 %b_panel, ptr %cp.{rows}, i64 %c_row, i64 %inside, {last}",
+            f"  br i1 %cut, label %side.{rows}, label %next.{rows}",
+            f"side.{rows}:",
+            f"  %ce.{rows} = getelementptr i8, ptr %cp.{rows}, i64 %inside.bytes",
+            f"{call} %edge, i64 {width * size}, i64 0, ptr %ce.{rows}, i64 %c_row, i64 %beyond, {last}",
+            f"  br label %next.{rows}",
+            f"next.{rows}:",
+            f"  br label %tile.{rows}",
+        ]
+        start = f"[ %i.{rows}, %tile.{rows} ]"
+    out.append(
+        f"""terms.next:
+  %k1 = add i64 %k0, %deep
+  %terms.more = icmp slt i64 %k1, %terms
+  br i1 %terms.more, label %terms.head, label %columns.next
+columns.next:
+  %j1 = add i64 %j, {BLOCK // size}
+  %panels = mul i64 %b_panel, {BLOCK // size // panel(dtype, bits)}
+  %b.columns1 = getelementptr i8, ptr %b.columns, i64 %panels
+  br label %columns.head
+end:
+  ret void
+}}"""
+    )
+    return "\n".join(out)
+
+
+def _packing(dtype: str, bits: int) -> str:
+    """A block of columns and terms of `b` after another, in panels unless few rows need it."""
+    size, width = FORMATS[dtype].bits // 8, panel(dtype, bits)
+    inside, packer = panels_symbol(dtype, bits), pack_symbol(dtype, bits)
+    return f"""define void @{product_symbol(dtype, bits)}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %column,
+    ptr %room, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i64 %terms, i1 %add) nounwind {{
+entry:
+  %own = alloca [{OWN * width * terms_of(dtype) * size} x i8], align 64
+  %adjacent = icmp eq i64 %column, {size}
+  %few = icmp slt i64 %rows, {PACKED_FROM}
+  %direct = and i1 %adjacent, %few
+  %limit = select i1 %few, i64 {width}, i64 {width // VECTORS}
+  %narrow = icmp sle i64 %columns, %limit
+  %some = icmp sgt i64 %columns, 0
+  %shallow = icmp sle i64 %terms, {terms_of(dtype)}
+  %thin = and i1 %narrow, %some
+  %flat = and i1 %adjacent, %shallow
+  %tiny = and i1 %thin, %flat
+  br i1 %tiny, label %slim, label %wide.b
+slim:
+  call void @slim(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, ptr %c, i64 %c_row, i64 %rows, i64 %columns,
+    i64 %terms, i1 %add)
+  ret void
+wide.b:
+  br i1 %direct, label %place, label %packed
+place:
+  call void @{inside}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 {width * size}, ptr %c, i64 %c_row,
+    i64 %rows, i64 %columns, i64 %terms, i1 %add)
+  ret void
+packed:
+  %none = icmp eq ptr %room, null
+  %space = select i1 %none, ptr %own, ptr %room
+  %most = select i1 %none, i64 {OWN * width}, i64 {COLUMNS}
+  %up = add i64 %terms, {terms_of(dtype) - 1}
+  %blocks0 = sdiv i64 %up, {terms_of(dtype)}
+  %blocks = call i64 @llvm.smax.i64(i64 %blocks0, i64 1)
+  %upper = add i64 %terms, %blocks
+  %upmost = sub i64 %upper, 1
+  %depth = sdiv i64 %upmost, %blocks
+  br label %columns.head
+columns.head:
+  %j = phi i64 [ 0, %packed ], [ %j1, %columns.next ]
+  %columns.more = icmp slt i64 %j, %columns
+  br i1 %columns.more, label %columns.begin, label %end
+columns.begin:
+  %left = sub i64 %columns, %j
+  %wide = call i64 @llvm.smin.i64(i64 %left, i64 %most)
+  %j.b = mul i64 %j, %column
+  %b.columns = getelementptr i8, ptr %b, i64 %j.b
+  %j.c = mul i64 %j, {size}
+  %c.columns = getelementptr i8, ptr %c, i64 %j.c
+  br label %terms.head
+terms.head:
+  %k = phi i64 [ 0, %columns.begin ], [ %k1, %terms.head ]
+  %again = phi i1 [ %add, %columns.begin ], [ true, %terms.head ]
+  %rest = sub i64 %terms, %k
+  %deep = call i64 @llvm.smin.i64(i64 %rest, i64 %depth)
+  %k.b = mul i64 %k, %b_term
+  %b.block = getelementptr i8, ptr %b.columns, i64 %k.b
+  call void @{packer}(ptr %space, ptr %b.block, i64 %b_term, i64 %column, i64 %wide, i64 %deep)
+  %k.a = mul i64 %k, %term
+  %a.block = getelementptr i8, ptr %a, i64 %k.a
+  %panel = mul i64 %deep, {width * size}
+  call void @{inside}(ptr %a.block, i64 %row, i64 %term, ptr %space, i64 {width * size}, i64 %panel, ptr %c.columns,
+    i64 %c_row, i64 %rows, i64 %wide, i64 %deep, i1 %again)
+  %k1 = add i64 %k, %deep
+  %terms.more = icmp slt i64 %k1, %terms
+  br i1 %terms.more, label %terms.head, label %columns.next
+columns.next:
+  %j1 = add i64 %j, %most
+  br label %columns.head
+end:
+  ret void
+}}"""
+
+
+def _declarations(dtype: str, bits: int) -> str:
+    scalar, lanes = FORMATS[dtype].llvm, lanes_of(dtype, bits)
+    vector, suffix = f"<{lanes} x {scalar}>", f"v{lanes}{dtype}"
+    return f"""
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.smin.i64(i64, i64)
+declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})
+declare {vector} @llvm.masked.load.{suffix}.p0(ptr, <{lanes} x i1>, {vector})
+declare void @llvm.masked.store.{suffix}.p0({vector}, ptr, <{lanes} x i1>)
+"""

@@ -1,0 +1,240 @@
+"""Products of matrices in blocks of the result, with what becomes of each block while it is in the cache.
+
+A block is a call of the micro-kernel's library (`llvm/microkernel.py`), which packs what it needs of `b` by itself, if
+its rows are used often enough. The sizes alone say where blocks are, and they are independent trips of one loop, so
+`parallel.py` may cut it like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from dlang.codegen.blocks import Scheduler
+from dlang.codegen.invariants import outermost
+from dlang.codegen.llvm.microkernel import COLUMNS as PACKED_COLUMNS
+from dlang.codegen.llvm.panels import panel, terms_of
+from dlang.codegen.loops import (
+    Allocate,
+    Body,
+    Branch,
+    Buffer,
+    Compute,
+    Evaluate,
+    Free,
+    Matrix,
+    Pack,
+    Panels,
+    Product,
+    Reduction,
+)
+from dlang.codegen.memory import I64, ZERO
+from dlang.ir.anf import Array, Lit, Scalar, Size, Var, fresh, poly
+
+ROWS = 480  # of a block at most, a multiple of the rows of any tile
+COLUMNS = PACKED_COLUMNS  # the same, a multiple of the columns of any panel
+NARROW = 128  # the same where there are no more than FROM, so that there are enough blocks for several threads
+FROM = 2 * COLUMNS
+SMALL = 2**16  # multiplications up to which a loop over blocks would cost more than it could gain
+SMALL_OF_MANY = 2**19  # the same for one of several products, which are cut into pieces themselves
+NARROWEST = 128  # bits of a vector where there are none
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A block of a result: so many rows and columns from a row and a column on."""
+
+    row: Size
+    column: Size
+    rows: Size
+    columns: Size
+
+
+class Epilogue(Protocol):
+    """What becomes of each block of a product. whole: it is the only one. Gives what a loop of blocks is to combine."""
+
+    def emit(self, s: Scheduler, extent: Extent, whole: bool) -> list[Reduction]: ...
+
+
+def matrix_product(
+    s: Scheduler,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    sizes: tuple[Size, Size, Size],
+    epilogue: Epilogue | None = None,
+    adds: bool = False,
+    name: Var | None = None,
+    most: int = SMALL,
+) -> None:
+    """Emits c = a · b, or c += a · b. sizes: m, n and k, where c is m by n, and not transposed.
+
+    name: the array that b is, if all of it is meant; in a loop that has it from outside, it is packed in front.
+    most: multiplications of a product, of sizes that are not known, that is one block.
+    """
+    operand = b if name is None else _in_front(s, name, b, sizes[2], sizes[1])
+    if epilogue is None and operand is b and all(size.constant is None for size in sizes):
+        _small_or_in_blocks(s, a, b, c, sizes, adds, most)
+        return
+    _in_blocks(s, a, operand, c, sizes, epilogue, adds)
+
+
+def _small_or_in_blocks(
+    s: Scheduler, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[Size, Size, Size], adds: bool, most: int
+) -> None:
+    """Sizes of which nothing is known: a small product is spared the loop and its pieces."""
+    rows, columns, inner = sizes
+    count, small = fresh("size", I64), fresh("small", Scalar("bool"))
+    s.out += [Evaluate(count, rows * columns * inner), Compute(small, "le", (count, Lit(most, "i64")))]
+    with s.collect() as whole:
+        _block(s, a, b, c, inner, Extent(ZERO, ZERO, rows, columns), adds, small=True)
+    with s.collect() as blocks:
+        _in_blocks(s, a, b, c, sizes, None, adds)
+    s.out.append(Branch(small, Body(tuple(whole), ()), Body(tuple(blocks), ()), ()))
+
+
+def _in_blocks(
+    s: Scheduler,
+    a: Matrix,
+    operand: Matrix | Panels,
+    c: Matrix,
+    sizes: tuple[Size, Size, Size],
+    epilogue: Epilogue | None,
+    adds: bool,
+) -> None:
+    rows, columns, inner = sizes
+    step = _columns_of_block(s, columns)
+    down, across = _blocks(s, rows, ZERO + ROWS), _blocks(s, columns, step)
+    if down == across == 1:
+        extent = Extent(ZERO, ZERO, rows, columns)
+        _block(s, a, operand, c, inner, extent, adds)
+        if epilogue is not None:
+            epilogue.emit(s, extent, True)
+        return
+    trip, first, left = fresh("block", I64), poly(fresh("row", I64)), poly(fresh("column", I64))
+    with s.collect() as stmts:
+        if across == 1:
+            first, left = poly(trip), ZERO
+        elif down == 1:
+            first, left = ZERO, poly(trip)
+        else:
+            first, left = (_computed(s, name, trip, across) for name in ("floordiv", "mod"))
+        row, column = first * ROWS, left * step
+        extent = Extent(row, column, _rest(s, rows, row, ZERO + ROWS), _rest(s, columns, column, step))
+        _block(s, a, operand, c, inner, extent, adds)
+        reductions = [] if epilogue is None else epilogue.emit(s, extent, False)
+    s.loop(trip, (ZERO,), (down * across,), stmts, reductions)
+
+
+def packed(s: Scheduler, matrix: Matrix, rows: Size, columns: Size) -> Panels:
+    """Emits a copy in panels, in new memory that is the caller's to free."""
+    width = panel(matrix.buffer.dtype, s.lanes.bits or NARROWEST)
+    panels = Panels(Buffer("panels", matrix.buffer.dtype), ZERO, width)
+    s.out += [
+        Allocate(panels.buffer, (rounded_up(columns, width), rows), 0, s.span),
+        Pack(panels, matrix, rows, columns),
+    ]
+    return panels
+
+
+def room_for(s: Scheduler, dtype: str, inner: Size, columns: Size) -> tuple[Size, Size]:
+    """The shape of what a product needs to put a part of `b` in panels."""
+    width = panel(dtype, s.lanes.bits or NARROWEST)
+    return _at_most(s, rounded_up(columns, width), PACKED_COLUMNS), _at_most(s, inner, terms_of(dtype))
+
+
+def _at_most(s: Scheduler, size: Size, most: int) -> Size:
+    if size.constant is not None:
+        return ZERO + min(int(size.constant), most)
+    value, less = fresh("size", I64), fresh("size", I64)
+    s.out += [Evaluate(value, size), Compute(less, "minimum", (value, Lit(most, "i64")))]
+    return poly(less)
+
+
+def rounded_up(size: Size, width: int) -> Size:
+    """A multiple of a width that is large enough; of a size that is not known, a little more."""
+    return size + (width - 1) if size.constant is None else ZERO + -(-int(size.constant) // width) * width
+
+
+def _in_front(s: Scheduler, name: Var, b: Matrix, inner: Size, columns: Size) -> Matrix | Panels:
+    """A matrix in panels that are made in front of the loops that do not change it, if there are any."""
+    loop = outermost(s.outside, s.memory.frames[-1], name)
+    if loop is None:
+        return b
+    if name not in loop.panels:
+        with s.collect() as stmts:
+            loop.panels[name] = packed(s, b, inner, columns)
+        loop.before += stmts
+    return loop.panels[name]
+
+
+def _block(
+    s: Scheduler,
+    a: Matrix,
+    b: Matrix | Panels,
+    c: Matrix,
+    inner: Size,
+    extent: Extent,
+    adds: bool,
+    small: bool = False,
+) -> None:
+    """A block of the result. A panel begins where it does. small: without room of its own."""
+    a = replace(a, offset=a.offset + extent.row * (1 if a.transposed else a.stride))
+    match b:
+        case Matrix():
+            b = replace(b, offset=b.offset + extent.column * (b.stride if b.transposed else 1))
+        case Panels():
+            b = replace(b, offset=b.offset + extent.column * inner)
+    c = replace(c, offset=c.offset + extent.row * c.stride + extent.column)
+    bits = s.lanes.bits or NARROWEST
+    if small or isinstance(b, Panels):
+        s.out.append(Product(a, b, c, extent.rows, extent.columns, inner, bits, None, adds))
+        return
+    room = s.allocate("room", Array(c.buffer.dtype, room_for(s, c.buffer.dtype, inner, extent.columns)), own=False)
+    s.out += [Product(a, b, c, extent.rows, extent.columns, inner, bits, room, adds), Free(room)]
+
+
+def _columns_of_block(s: Scheduler, columns: Size) -> Size:
+    if columns.constant is not None:
+        return ZERO + (NARROW if int(columns.constant) <= FROM else COLUMNS)
+    many, one = fresh("size", I64), fresh("size", I64)
+    s.out += [
+        Compute(many, "floordiv", (_atom(s, columns), Lit(FROM + 1, "i64"))),
+        Compute(one, "minimum", (many, Lit(1, "i64"))),
+    ]
+    return poly(one) * (COLUMNS - NARROW) + NARROW
+
+
+def _blocks(s: Scheduler, size: Size, most: Size) -> Size:
+    """How many blocks of at most so many rows or columns there are."""
+    if size.constant is not None and most.constant is not None:
+        return ZERO + -(-int(size.constant) // int(most.constant))
+    return _computed(s, "floordiv", _atom(s, size + most - 1), most)
+
+
+def _computed(s: Scheduler, name: str, x: Var, y: Size) -> Size:
+    result = fresh("blocks", I64)
+    divisor: Lit | Var = Lit(int(y.constant), "i64") if y.constant is not None else _atom(s, y)
+    s.out.append(Compute(result, name, (x, divisor)))
+    return poly(result)
+
+
+def _atom(s: Scheduler, size: Size) -> Var:
+    """A size as a variable."""
+    if size.atom is not None:
+        return size.atom
+    var = fresh("size", I64)
+    s.out.append(Evaluate(var, size))
+    return var
+
+
+def _rest(s: Scheduler, size: Size, first: Size, most: Size) -> Size:
+    """How many rows or columns a block has from the first on."""
+    if not first.terms and size.constant is not None:
+        return size
+    if size.constant is not None and most.constant is not None and int(size.constant) % int(most.constant) == 0:
+        return most
+    left, count = fresh("left", I64), fresh("size", I64)
+    least = Lit(int(most.constant), "i64") if most.constant is not None else _atom(s, most)
+    s.out += [Evaluate(left, size - first), Compute(count, "minimum", (left, least))]
+    return poly(count)

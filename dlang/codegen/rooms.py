@@ -1,0 +1,69 @@
+"""Room for rows that the trips of a loop make one after another: taken once, in front of the first trip.
+
+    loop i in 0..n                  loop i in 0..n, in each trip &e[m]
+      &e = allocate f64[m]     →      …
+      …
+      free &e
+
+Trips then share memory, though none reads what another one has stored in it; `Loop.rooms` says which. This comes after
+loops have been cut into pieces, so each piece has a room of its own. Only rows: where arrays with several axes take
+turns in a trip, they had better share room with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dlang.codegen.loops import Allocate, Body, Branch, For, Free, Function, Guard, Loop, Parallel, Program, Stmt, While
+from dlang.codegen.parallel import walk
+from dlang.ir.anf import Var
+
+
+def with_rooms(program: Program) -> Program:
+    """The program whose loops take room for rows once, where the parameters of the function say how much."""
+    return replace(program, functions={name: _function(f) for name, f in program.functions.items()})
+
+
+def _function(f: Function) -> Function:
+    return replace(f, body=_body(f.body, {p for p in f.params if isinstance(p, Var)}))
+
+
+def _body(body: Body, known: set[Var]) -> Body:
+    return Body(_statements(body.stmts, known), body.results)
+
+
+def _statements(stmts: Sequence[Stmt], known: set[Var]) -> tuple[Stmt, ...]:
+    return tuple([_statement(stmt, known) for stmt in stmts])
+
+
+def _statement(stmt: Stmt, known: set[Var]) -> Stmt:
+    match stmt:
+        case Loop():
+            return _loop(replace(stmt, stmts=_statements(stmt.stmts, known)), known)
+        case Parallel():
+            return replace(stmt, stmts=_statements(stmt.stmts, known))
+        case For():
+            return replace(stmt, body=_body(stmt.body, known))
+        case While():
+            return replace(stmt, condition=_body(stmt.condition, known), body=_body(stmt.body, known))
+        case Branch():
+            return replace(stmt, then=_body(stmt.then, known), otherwise=_body(stmt.otherwise, known))
+        case _:
+            return stmt
+
+
+def _loop(loop: Loop, known: set[Var]) -> Loop:
+    freed = {stmt.buffer for stmt in loop.stmts if isinstance(stmt, Free)}
+    rooms: list[Allocate] = []
+    for stmt in loop.stmts:
+        if any(isinstance(inner, Guard) for inner in walk([stmt])):
+            break  # which may be about the sizes of what comes after it
+        if isinstance(stmt, Allocate) and stmt.buffer in freed and len(stmt.shape) == 1:
+            if all(atom in known for atom in stmt.shape[0].atoms()):
+                rooms.append(stmt)
+    if not rooms:
+        return loop
+    buffers = {room.buffer for room in rooms}
+    rest = [s for s in loop.stmts if not (isinstance(s, Allocate | Free) and s.buffer in buffers)]
+    return replace(loop, stmts=tuple(rest), rooms=tuple(rooms))

@@ -1,0 +1,230 @@
+"""The order of the elements of a vector: few are inserted one after another, many are sorted by the bytes of keys.
+
+A key is an integer whose bits, without a sign, are in the order of the elements: of a float its bits, of which the sign
+is turned, and all others too if it is negative. Both ways keep the order of equal elements, and -0.0 is equal to 0.0.
+NaN is last. A pass over a byte counts how often each value occurs, so it knows where its elements go; a byte that is
+the same in all keys needs no pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dlang.codegen.blas import Routines
+from dlang.codegen.loops import (
+    Allocate,
+    Body,
+    Branch,
+    Buffer,
+    Convert,
+    For,
+    Free,
+    Load,
+    Move,
+    Slice,
+    Stmt,
+    Store,
+    While,
+)
+from dlang.codegen.memory import ZERO
+from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
+
+FEW = 40  # elements that are inserted
+VALUES = 256  # of a byte
+KEYS = {"f64": "i64", "i64": "i64", "u64": "i64", "f32": "i32", "i32": "i32", "u32": "i32"}
+WIDTH = {"i64": 64, "i32": 32}
+I64, BOOL = Scalar("i64"), Scalar("bool")
+
+
+def argsort(r: Routines, x: Buffer, n: Size, out: Buffer) -> None:
+    """out = the positions of the elements of x in ascending order."""
+    s = r.s
+    dtype = KEYS[x.dtype]
+    keys = Buffer("keys", dtype)
+    s.out.append(Allocate(keys, (n,), 0, s.span))
+    _keys(r, x, n, keys)
+    few = r.compute("le", r.evaluate(n), Lit(FEW, "i64"))
+    r.when(few, lambda: _insert(r, n, keys, out), lambda: _by_bytes(r, n, keys, out))
+    s.out.append(Free(keys))
+
+
+def _keys(r: Routines, x: Buffer, n: Size, keys: Buffer) -> None:
+    dtype = keys.dtype
+    sign = Lit(-(1 << (WIDTH[dtype] - 1)), dtype)
+    if x.dtype.startswith("f"):
+        floats = Buffer(keys.name, x.dtype)  # the same memory
+        r.s.out.append(Slice(floats, keys, ZERO))
+
+        def float_of(i: Var) -> Atom:
+            value = _load(r, x, poly(i))
+            plain = r.compute("add", value, Lit(0.0, x.dtype))  # of -0.0 this is 0.0
+            return r.compute("select", r.compute("isnan", value), Lit(float("nan"), x.dtype), plain, type=value_type(x))
+
+        r.loop(0, n, lambda i: r.s.out.append(Store(floats, poly(i), float_of(i))))
+        source = keys
+    else:
+        source = Buffer(keys.name, dtype)
+        r.s.out.append(Slice(source, x, ZERO))
+
+    def key(i: Var) -> Atom:
+        bits = _load(r, source, poly(i))
+        if x.dtype.startswith("u"):
+            return bits
+        if x.dtype.startswith("i"):
+            return r.compute("bit_xor", bits, sign)
+        negative = r.compute("shift_right", bits, Lit(WIDTH[dtype] - 1, dtype))  # all bits or none
+        return r.compute("bit_xor", bits, r.compute("bit_or", negative, sign))
+
+    r.loop(0, n, lambda i: r.s.out.append(Store(keys, poly(i), key(i))))
+
+
+def value_type(x: Buffer) -> Scalar:
+    return Scalar(x.dtype)
+
+
+def _insert(r: Routines, n: Size, keys: Buffer, out: Buffer) -> None:
+    """Each element moves before those in front of it that are larger; keys are compared without a sign."""
+    sign = Lit(-(1 << (WIDTH[keys.dtype] - 1)), keys.dtype)
+
+    def insert(i: Var) -> None:
+        key = _load(r, keys, poly(i))
+        mine = r.compute("bit_xor", key, sign)
+
+        def larger(j: Var) -> Atom:
+            return r.compute("gt", r.compute("bit_xor", _load(r, keys, poly(j) - 1), sign), mine)
+
+        def before(j: Var) -> Atom:
+            return _branch(r, r.compute("gt", j, Lit(0, "i64")), lambda: larger(j), lambda: Lit(False, "bool"), BOOL)
+
+        def move(j: Var) -> Atom:
+            r.s.out += [Store(keys, poly(j), _load(r, keys, poly(j) - 1))]
+            r.s.out += [Store(out, poly(j), _load(r, out, poly(j) - 1))]
+            return r.evaluate(poly(j) - 1)
+
+        place = _while(r, i, before, move)
+        r.s.out += [Store(keys, poly(place), key), Store(out, poly(place), i)]
+
+    _each(r, n, insert)
+
+
+def _by_bytes(r: Routines, n: Size, keys: Buffer, out: Buffer) -> None:
+    s = r.s
+    bytes = WIDTH[keys.dtype] // 8
+    counts, other, order, others = (
+        Buffer("counts", "i64"),
+        Buffer("keys", keys.dtype),
+        Buffer("order", "i64"),
+        Buffer("order", "i64"),
+    )
+    s.out += [
+        Allocate(counts, (poly(VALUES * bytes),), 0, s.span),
+        Allocate(other, (n,), 0, s.span),
+        Allocate(order, (n,), 0, s.span),
+        Allocate(others, (n,), 0, s.span),
+    ]
+    r.loop(0, poly(VALUES * bytes), lambda k: s.out.append(Store(counts, poly(k), Lit(0, "i64"))))
+    r.loop(0, n, lambda i: s.out.append(Store(order, poly(i), i)))
+
+    def count(i: Var) -> None:
+        key = _load(r, keys, poly(i))
+        for k in range(bytes):
+            at = poly(_byte(r, key, Lit(8 * k, keys.dtype))) + VALUES * k
+            value = _load(r, counts, at)
+            s.out.append(Store(counts, at, r.evaluate(poly(value) + 1)))
+
+    _each(r, n, count)
+    turn = fresh("turn", I64)
+    params = [Buffer(b.name, b.dtype) for b in (keys, other, order, others)]
+    sorted_ = [Buffer(b.name, b.dtype) for b in (keys, other, order, others)]
+    with s.collect() as stmts:
+        first = _byte_at(r, _load(r, params[0], ZERO), turn)
+        alike = r.compute("eq", _load(r, counts, poly(first) + poly(turn) * VALUES), r.evaluate(n))
+        with s.collect() as work:
+            _pass(r, n, counts, turn, params)
+        after = [Buffer(b.name, b.dtype) for b in params]
+        a, b, c, d = params
+        s.out.append(Branch(alike, Body((), (a, b, c, d)), Body(tuple(work), (b, a, d, c)), tuple(after)))
+    init = (keys, other, order, others)
+    s.out.append(For(turn, ZERO, poly(bytes), tuple(params), init, Body(tuple(stmts), tuple(after)), tuple(sorted_)))
+    s.out += [Move(out, sorted_[2], n), *map(Free, (counts, other, order, others))]
+
+
+def _pass(r: Routines, n: Size, counts: Buffer, turn: Var, buffers: list[Buffer]) -> None:
+    """Moves keys and positions from the first and third buffer to the others, in the order of a byte."""
+    keys, other, order, others = buffers
+    base = poly(turn) * VALUES
+    k, before, total = fresh("k", I64), fresh("before", I64), fresh("total", I64)
+    with r.s.collect() as stmts:
+        here = _load(r, counts, base + poly(k))
+        r.s.out.append(Store(counts, base + poly(k), before))
+        following = r.evaluate(poly(before) + poly(here))
+    body = Body(tuple(stmts), (following,))
+    r.s.out.append(For(k, ZERO, poly(VALUES), (before,), (Lit(0, "i64"),), body, (total,)))
+
+    def move(i: Var) -> None:
+        key = _load(r, keys, poly(i))
+        at = base + poly(_byte_at(r, key, turn))
+        place = _load(r, counts, at)
+        r.s.out += [Store(counts, at, r.evaluate(poly(place) + 1)), Store(other, poly(place), key)]
+        r.s.out += [Store(others, poly(place), _load(r, order, poly(i)))]
+
+    _each(r, n, move)
+
+
+def _byte_at(r: Routines, key: Var, turn: Var) -> Var:
+    """A byte of a key, known by its number."""
+    dtype = key.type
+    assert isinstance(dtype, Scalar)
+    shift = r.evaluate(poly(turn) * 8)
+    if dtype.dtype == "i64":
+        return _byte(r, key, shift)
+    short = fresh("shift", dtype)
+    r.s.out.append(Convert(short, shift))
+    return _byte(r, key, short)
+
+
+def _byte(r: Routines, key: Var, shift: Atom) -> Var:
+    dtype = key.type
+    assert isinstance(dtype, Scalar)
+    byte = r.compute("bit_and", r.compute("shift_right", key, shift), Lit(VALUES - 1, dtype.dtype))
+    if dtype.dtype == "i64":
+        return byte
+    wide = fresh("byte", I64)
+    r.s.out.append(Convert(wide, byte))
+    return wide
+
+
+# ---- statements ------------------------------------------------------------------------------------------------------
+def _load(r: Routines, buffer: Buffer, offset: Size) -> Var:
+    x = fresh("x", Scalar(buffer.dtype))
+    r.s.out.append(Load(x, buffer, offset))
+    return x
+
+
+def _each(r: Routines, n: Size, body: Callable[[Var], None]) -> None:
+    """One trip after another."""
+    i = fresh("i", I64)
+    with r.s.collect() as stmts:
+        body(i)
+    r.s.out.append(For(i, ZERO, n, (), (), Body(tuple(stmts), ()), ()))
+
+
+def _while(r: Routines, start: Atom, condition: Callable[[Var], Atom], body: Callable[[Var], Atom]) -> Var:
+    j, result = fresh("j", I64), fresh("j", I64)
+    with r.s.collect() as asked:
+        go = condition(j)
+    with r.s.collect() as done:
+        following = body(j)
+    r.s.out.append(While((j,), (start,), Body(tuple(asked), (go,)), Body(tuple(done), (following,)), (result,)))
+    return result
+
+
+def _branch(r: Routines, condition: Atom, then: Callable[[], Atom], otherwise: Callable[[], Atom], type: Scalar) -> Var:
+    bodies: list[Body] = []
+    for emit in (then, otherwise):
+        with r.s.collect() as stmts:
+            value = emit()
+        bodies.append(Body(tuple[Stmt, ...](stmts), (value,)))
+    result = fresh("t", type)
+    r.s.out.append(Branch(condition, bodies[0], bodies[1], (result,)))
+    return result

@@ -1,0 +1,319 @@
+"""A loop whose trips need nothing of each other is done for all trips at once.
+
+    for i (rows) {                                   m[i, a, b] = sum(q[i, a, p] * k[i, b, p] for p)
+      m[a, b] = sum(q[i, a, p] * k[i, b, p] for p)   s[i, a] = max(m[i, a, b] for b)
+      s[a] = max(m[a, b] for b)                  →   rows[i, a, b] = m[i, a, b] - s[i, a]
+      rows[i, a, b] = m[a, b] - s[a]
+    }
+
+Each array that a trip makes becomes one of all trips, with one more axis. So a comprehension whose elements are arrays
+made by functions (attention, of several heads) is in the normal form that derivatives and the passes on products know,
+and its adjoint saves what that of the same code with indices would.
+
+A trip may write the slice of a state that its number determines, and may read no state. What it does is comprehensions,
+views, checks and scalar code; scalars are computed again in each comprehension that needs them. A loop in a trip, a
+call, a library's operation or an effect leaves the loop as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.ir.affine import Knowledge
+from dlang.ir.anf import (
+    DTYPES,
+    Add,
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Cast,
+    Check,
+    Comp,
+    Destination,
+    For,
+    Function,
+    If,
+    Keep,
+    Let,
+    Op,
+    Prim,
+    Program,
+    Read,
+    Reshape,
+    Scalar,
+    Size,
+    SizeOf,
+    Stop,
+    Update,
+    Var,
+    View,
+    fresh,
+    poly,
+)  # fmt: skip
+from dlang.ir.traverse import Renaming, bound_vars, count_uses, free_vars, map_blocks, map_functions, parts, walk
+from dlang.ir.types import dtype_of, type_of
+from dlang.optimize.comps import point_of
+from dlang.optimize.slices import slope
+
+
+def batching(program: Program) -> Program:
+    """The program with comprehensions in the place of loops whose trips need nothing of each other."""
+
+    def function(f: Function) -> Function:
+        known = Knowledge()
+        known.saw(p.type for p in f.params)
+        body = _block(f.body, known)
+        return f if body is f.body else replace(f, body=body)
+
+    return map_functions(program, function)
+
+
+def _block(block: Block, known: Knowledge) -> Block:
+    """Inner loops first: a loop over comprehensions may become one itself."""
+    known = known.copy()
+    lets: list[Let] = []
+    changed = False
+    for let in block.lets:
+        inner = known
+        if isinstance(let.op, For):
+            inner = known.copy()
+            inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
+        op = map_blocks(let.op, lambda b, inner=inner: _block(b, inner))  # type: ignore[misc]
+        new = let if op is let.op else Let(let.vars, op, let.span)
+        made = _batched(new, op, known) if isinstance(op, For) else None
+        changed |= made is not None or new is not let
+        lets += [new] if made is None else made
+        known.saw(v.type for v in let.vars)
+    return Block(tuple(lets), block.results) if changed else block
+
+
+def _batched(let: Let, loop: For, known: Knowledge) -> list[Let] | None:
+    """What does the same as a loop, without one; None if its trips are not independent or can't be done at once."""
+    if loop.early or not loop.params or not known.at_least_zero(loop.high - loop.low):
+        return None
+    if not all(isinstance(p.type, Array) for p in loop.params):
+        return None
+    uses = count_uses(loop.body)
+    if any(uses.get(p) != 1 for p in loop.params) or len(set(loop.body.results)) < len(loop.params):
+        return None
+    batch = _Batch(loop, dict(zip(loop.body.results, let.vars, strict=True)), loop.high - loop.low)
+    if any(uses.get(r) != 1 for r in batch.results if isinstance(r, Var)):
+        return None
+    done = all(batch.takes(inner) for inner in loop.body.lets)
+    return batch.lets if done and len(batch.finished) == len(let.vars) else None
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A loop being done at once.
+
+    results: what the last state is called outside of the loop. lets: what takes its place. scalars: the scalar code of
+    a trip. arrays: those of a trip, and those of all trips. sizes: the variables of a trip that name sizes.
+    """
+
+    loop: For
+    results: dict[Atom, Var]
+    trips: Size
+    lets: list[Let] = field(default_factory=list)
+    scalars: list[Let] = field(default_factory=list)
+    arrays: dict[Var, Var] = field(default_factory=dict)
+    sizes: dict[Var, Size] = field(default_factory=dict)
+    local: set[Var] = field(default_factory=set)  # what a trip binds
+    finished: set[Var] = field(default_factory=set)
+
+    @property
+    def place(self) -> Size:
+        """The index of a trip along the new axis."""
+        return poly(self.loop.index) - self.loop.low
+
+    def takes(self, let: Let) -> bool:
+        """Does a let of the body for all trips; False if that can't be done."""
+        self.local |= set(let.vars)
+        match let.op:
+            case Prim() | Cast() | SizeOf() | Read() | If() | Stop() if _scalar(let):
+                self.scalars.append(let)
+                if isinstance(let.op, SizeOf):
+                    self.sizes[let.vars[0]] = let.op.size.substitute(self.sizes.get)
+                return not self._whole(let.op)
+            case Check():
+                return self._check(let)
+            case Comp():
+                return self._comprehension(let, let.op)
+            case Update(array, index, value):
+                keep = Keep(_shape(array), index, "set", array)
+                return self._comprehension(let, Comp((), Block((), (value,)), (keep,)))
+            case View(array, axes, shape, index):
+                return self._view(let, array, axes, shape, index)
+            case Reshape(array, shape):
+                shape = self._open(shape)
+                if array not in self.arrays or self._inside(shape):
+                    return False
+                self._array(let, Reshape(self.arrays[array], (self.trips, *shape)), (self.trips, *shape))
+                return True
+            case _:
+                return False
+
+    # ---- operations --------------------------------------------------------------------------------------------------
+    def _check(self, let: Let) -> bool:
+        """A check of each trip; what it certifies is stored."""
+        if self._whole(let.op) or not all(_storable(v) and isinstance(v.type, Scalar) for v in let.vars):
+            return False
+        keep = Keep((self.trips,), (self.place,), "set")
+        check = Comp((), Block((let,), let.vars), tuple([keep] * len(let.vars)))
+        stored = tuple([fresh(v.name, type_of(dtype_of(v), (self.trips,))) for v in let.vars])
+        self._emit(Let(stored, check, let.span))
+        for v, array in zip(let.vars, stored, strict=True):
+            self.scalars.append(Let((v,), Read(array, (self.place,)), let.span))
+        return True
+
+    def _comprehension(self, let: Let, op: Comp) -> bool:
+        if self._whole(op):
+            return False
+        axes = tuple([Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
+        if any(self._inside(ends, trip=False) for a in axes for ends in (a.lows, a.highs)):
+            return False
+        destinations: list[Destination] = []
+        vars: list[Var] = []
+        reads: list[Let] = []
+        for v, d in zip(let.vars, op.destinations, strict=True):
+            shape = self._open(d.shape)
+            if self._inside(shape) or not _storable(v):
+                return False
+            if d.into in self.loop.params:
+                to = self._slice(op, v, d)
+                if to is None:
+                    return False
+                destinations.append(to)
+                vars.append(self.results[v])
+                continue
+            if d.into is not None and d.into not in self.arrays:
+                return False
+            into = None if d.into is None else self.arrays[d.into]
+            shape, place = (self.trips, *shape), (self.place, *d.index)
+            keeps = Keep(shape, place, d.monoid, into) if isinstance(d, Keep) else Add(shape, place, into)
+            destinations.append(keeps)
+            array = fresh(v.name, type_of(dtype_of(v), shape))
+            vars.append(array)
+            if isinstance(v.type, Array):
+                self.arrays[v] = array
+            else:
+                reads.append(Let((v,), Read(array, (self.place,)), let.span))
+        self._emit(Let(tuple(vars), Comp(axes, op.body, tuple(destinations)), let.span))
+        self.scalars += reads
+        return True
+
+    def _slice(self, op: Comp, v: Var, d: Destination) -> Destination | None:
+        """Where all trips write what each writes into its own slice of a state; None if slices may share an element."""
+        if v not in self.results:
+            return None
+        assert d.into is not None
+        k = self.loop.params.index(d.into)
+        if self.loop.body.results[k] is not v:
+            return None
+        init = self.loop.init[k]
+        assert isinstance(init, Var)
+        inside = self.local | {a.var for a in op.axes} | set(bound_vars(op.body))
+        entries = self._open(d.index)
+        own = [e for e in entries if slope(e, self.loop.index) in (1, -1)]
+        if all(e.mentions(inside) for e in own):
+            return None
+        self.finished.add(v)
+        if isinstance(d, Add):
+            return Add(d.shape, entries, init)
+        whole = Keep(d.shape, entries, d.monoid)
+        trip = Axis(self.loop.index, (self.loop.low,), (self.loop.high,))
+        axes = (trip, *[Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
+        if d.monoid == "set" and point_of(Comp(axes, op.body, (whole,)), 0) is not None:
+            return whole
+        return Keep(d.shape, entries, d.monoid, init)
+
+    def _view(self, let: Let, array: Var, axes: tuple[Var, ...], shape: Sequence[Size], index: Sequence[Size]) -> bool:
+        shape, index = self._open(shape), self._open(index)
+        trip = fresh("i", self.loop.index.type)
+        if array in self.loop.params or self._inside(shape) or self._inside(index, trip=False):
+            return False
+        at = tuple([e.substitute({self.loop.index: poly(trip) + self.loop.low}.get) for e in index])
+        of = (array, at) if array not in self.arrays else (self.arrays[array], (poly(trip), *at))
+        self._array(let, View(of[0], (trip, *axes), (self.trips, *shape), of[1]), (self.trips, *shape))
+        return True
+
+    # ---- code --------------------------------------------------------------------------------------------------------
+    def _array(self, let: Let, op: Op, shape: tuple[Size, ...]) -> None:
+        (v,) = let.vars
+        self.arrays[v] = fresh(v.name, type_of(dtype_of(v), shape))
+        self.lets.append(Let((self.arrays[v],), op, let.span))
+
+    def _emit(self, let: Let) -> None:
+        """A comprehension of a trip, with the scalar code that it needs, at every trip."""
+        op = let.op
+        assert isinstance(op, Comp)
+        wanted = set(free_vars(op))
+        needed: list[Let] = []
+        for s in reversed(self.scalars):
+            if any(v in wanted for v in s.vars):
+                needed.append(s)
+                wanted |= set(free_vars(s.op))
+        highs: tuple[Size, ...] = (self.loop.high,)
+        if not op.destinations and not wanted & {self.loop.index, *self.local}:
+            highs = (self.loop.high, self.loop.low + 1)  # the same check in every trip
+        axis = Axis(self.loop.index, (self.loop.low,), highs)
+        body = Block((*needed[::-1], *op.body.lets), op.body.results)
+        whole = self._of_all(Comp((axis, *op.axes), body, op.destinations))
+        self.lets.append(Let(let.vars, Renaming({}, fresh=True).op(whole), let.span))
+
+    def _of_all(self, op: Op) -> Op:
+        """An operation that reads the arrays of all trips."""
+        if isinstance(op, Read) and op.array in self.arrays:
+            return Read(self.arrays[op.array], (self.place, *op.index))
+        return map_blocks(op, self._block_of_all)
+
+    def _block_of_all(self, block: Block) -> Block:
+        lets = []
+        for let in block.lets:
+            op = self._of_all(let.op)
+            lets.append(let if op is let.op else Let(let.vars, op, let.span))
+        return Block(tuple(lets), block.results)
+
+    # ---- questions ---------------------------------------------------------------------------------------------------
+    def _open(self, sizes: Sequence[Size]) -> tuple[Size, ...]:
+        return tuple([s.substitute(self.sizes.get) for s in sizes])
+
+    def _inside(self, sizes: Sequence[Size], trip: bool = True) -> bool:
+        """Whether sizes mention what a trip binds."""
+        return any(s.mentions(self.local) or (trip and s.mentions((self.loop.index,))) for s in sizes)
+
+    def _whole(self, op: Op) -> bool:
+        """Whether an operation uses an array of a trip otherwise than by its elements, or as what it continues."""
+        if isinstance(op, Comp) and any(a in self.arrays for a in op.body.results):
+            return True
+        blocks = parts(op).blocks
+        inner = [let.op for b in blocks for let in walk(b)]
+        results = [a for o in inner for b in parts(o).blocks for a in b.results]
+        used = [a for o in inner if not isinstance(o, Read) for a in parts(o).atoms]
+        own = () if isinstance(op, Read | Comp) else parts(op).atoms
+        return any(a in self.arrays for a in (*own, *used, *results))
+
+
+def _scalar(let: Let) -> bool:
+    """Whether a let is scalar code that may be done more than once."""
+    if not all(isinstance(v.type, Scalar) for v in let.vars):
+        return False
+    match let.op:
+        case If(_, then, otherwise):
+            return all(_scalar(inner) for b in (then, otherwise) for inner in b.lets)
+        case Prim() | Cast() | SizeOf() | Read() | Stop():
+            return True
+        case _:
+            return False
+
+
+def _storable(v: Var) -> bool:
+    """Whether arrays have such elements, that are no nodes."""
+    return isinstance(v.type, Array | Scalar) and v.type.dtype in DTYPES
+
+
+def _shape(array: Var) -> tuple[Size, ...]:
+    assert isinstance(array.type, Array)
+    return array.type.shape

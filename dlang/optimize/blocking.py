@@ -1,0 +1,311 @@
+"""Blocks: a chain of products and comprehensions along a shared axis is done a block of that axis at a time.
+
+    s = contract q k -> [n, m]                        o = comp b in 0..blocks {
+    p = comp i, j { … s[i, j] … } to keep [n, m]   →    s = contract (rows of q) k -> [count, m]
+    o = contract p v -> [n, e]                          p = comp i, j { … s[i, j] … } to keep [count, m]
+                                                        o = contract p v -> [count, e]
+                                                      } to keep [n, e] [block * b]
+
+What lies between the operations is then as large as a block, which stays in the cache: attention takes the memory of
+its arguments and results, not that of all scores (Dao and others, FlashAttention, 2022; here a block has whole rows, so
+a softmax needs no correction). A result without the shared axis, as the gradient of weights is, is the sum of those of
+the blocks.
+
+How many rows a block has is computed when the program runs: as many as fit, twice over, into a part of a core's cache.
+So sizes alone decide what is added up in which order. Where all rows fit there is one block: the operations are those
+that would run otherwise. A product in which a NaN was found is computed again a block at a time (`unguarded.py`).
+
+Each array of a chain is split along one of its axes, or is a sum over blocks that nothing in the chain reads. A chain
+grows around the broad arrays, those of which a sum or a maximum is wanted for each value of the axis: what makes them,
+what reads them, and what leads from one to another. What cannot be done by blocks, or needs all of a sum first, ends
+it, and so do other products, as those of the hidden layers of a network. A chain is worth its while where no array as
+large as its broad ones is kept.
+
+This comes before `rows.py`, which then goes through a block a row at a time; no pass before that expects arrays among
+the values of a comprehension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.ir.anf import Array, Block, Comp, Contract, Function, Let, Program, Size, Var, poly
+from dlang.ir.traverse import map_blocks, map_functions, mentioned, type_vars
+from dlang.ir.types import dtype_of
+from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
+from dlang.optimize.in_blocks import ROOM, cut, in_blocks
+from dlang.optimize.splitting import Split, Unit, Way, is_reduction, units, ways
+
+NARROW = 16  # elements; rows known to be no longer are no reason
+WIDTHS = {"f64": 8, "f32": 4}  # bytes
+
+
+def blocking(program: Program) -> Program:
+    """The program with chains of products and comprehensions done in blocks."""
+    effectful = effectful_functions(program)
+
+    def function(f: Function) -> Function:
+        body = _block(f.body, effectful)
+        return f if body is f.body else replace(f, body=body)
+
+    return map_functions(program, function)
+
+
+def _block(block: Block, effectful: frozenset[str]) -> Block:
+    lets = []
+    for let in block.lets:
+        op = map_blocks(let.op, lambda inner: _block(inner, effectful))
+        lets.append(let if op is let.op else Let(let.vars, op, let.span))
+    if any(a is not b for a, b in zip(lets, block.lets, strict=True)):
+        block = Block(tuple(lets), block.results)
+    while sum(isinstance(let.op, Contract) for let in block.lets):
+        chain = _Chains(block, effectful).longest()
+        if chain is None:
+            break
+        block = chain
+    return block
+
+
+@dataclass(slots=True)
+class _Chain:
+    """Units that share an axis. split: how what they make is; needed: how they need what they read."""
+
+    size: Size
+    members: dict[int, Way] = field(default_factory=dict)
+    split: dict[Var, Split] = field(default_factory=dict)
+    needed: dict[Var, set[Split]] = field(default_factory=dict)
+
+    def takes(self, way: Way) -> bool:
+        """Whether a unit may join: it shares an array, and all agree on how each is split."""
+        if way.size != self.size:
+            return False
+        shares = any(a in self.split for a, _ in way.needs) or any(
+            s is not None and s in self.needed.get(v, ()) for v, s in way.gives.items()
+        )
+        given = [(v, s) for v, s in way.gives.items() if v in self.needed]
+        read = all(s is not None and self.split[a] == s for a, s in way.needs if a in self.split)
+        return shares and read and all(s is not None and self.needed[v] == {s} for v, s in given)
+
+    def add(self, k: int, way: Way) -> None:
+        self.members[k] = way
+        self.split.update(way.gives)
+        for array, split in way.needs:
+            self.needed.setdefault(array, set()).add(split)
+
+
+class _Chains:
+    """The chains of a block. above: for each unit all that it depends on, a bit for each.
+
+    broad: the shapes of arrays of which something takes a sum, or a maximum, for each value of the first axis.
+    """
+
+    def __init__(self, block: Block, effectful: frozenset[str]) -> None:
+        self.block = block
+        self.effectful = effectful
+        self.units = units(block)
+        self.ways: list[list[Way]] = []
+        self.home: dict[Var, int] = {}
+        self.users: dict[Var, set[int]] = {}
+        self.above: list[int] = []
+        self.results = {r for r in block.results if isinstance(r, Var)}
+        last_effect: int | None = None
+        for k, unit in enumerate(self.units):
+            used = _used(unit)
+            direct = {self.home[v] for v in used if v in self.home}
+            for let in unit.lets:
+                for array in consumed_by(let.op):
+                    direct |= self.users.get(array, set()) - {k}
+            effects = any(is_effectful(let.op, effectful) for let in unit.lets)
+            if effects and last_effect is not None:
+                direct.add(last_effect)
+            last_effect = k if effects else last_effect
+            mask = 0
+            for j in direct:
+                mask |= 1 << j | self.above[j]
+            self.above.append(mask)
+            for var in used:
+                self.users.setdefault(var, set()).add(k)
+            for let in unit.lets:
+                self.home.update(dict.fromkeys(let.vars, k))
+            self.ways.append([] if effects else list(ways(unit)))
+        self.broad = {shape for found in self.ways for way in found for shape in _reduced(way)}
+
+    def longest(self) -> Block | None:
+        """The block with the chain that keeps most arrays from memory in the place of its lets."""
+        best: tuple[int, _Chain] | None = None
+        tried: set[tuple[int, int | Var | None]] = set()
+        for k, unit in enumerate(self.units):
+            if not unit.is_product:
+                continue
+            for way in self.ways[k]:
+                if way.gives[unit.vars[0]] != 0 or (k, way.name) in tried or not self.touches(way):
+                    continue
+                chain = self.grown(k, way)
+                tried |= {(j, m.name) for j, m in chain.members.items()}
+                score = len(self.wide(chain))
+                if score and (best is None or score > best[0]):
+                    best = score, chain
+        return None if best is None else self.replaced(best[1])
+
+    # ---- growing -----------------------------------------------------------------------------------------------------
+    def grown(self, seed: int, way: Way) -> _Chain:
+        """The chain that a unit is in."""
+        banned: set[int] = set()
+        while True:
+            chain = _Chain(way.size)
+            chain.add(seed, way)
+            near = self.near(seed)
+            while near:
+                k = near.pop()
+                if k in chain.members or k in banned:
+                    continue
+                found = next((w for w in self.ways[k] if chain.takes(w) and self.belongs(chain, w)), None)
+                if found is not None:
+                    chain.add(k, found)
+                    near |= self.near(k)
+            bad = {k for k in chain.members if not self.fits(chain, k)} - {seed}
+            bad = {min(bad)} if bad else chain.members.keys() - self.leading(chain) - {seed}
+            if not bad:
+                return chain if self.fits(chain, seed) else _Chain(way.size)
+            banned |= bad
+
+    def touches(self, way: Way) -> bool:
+        """Whether a unit reads or makes a broad array, a part at a time."""
+        arrays = [a for a, s in (*way.needs, *way.gives.items()) if s == 0]
+        return any(_shape(a) in self.broad for a in arrays)
+
+    def belongs(self, chain: _Chain, way: Way) -> bool:
+        """Whether a unit is of the part of a program that is done in blocks: that from broad arrays to broad arrays.
+
+        Products before it and after it are not, as those of the other layers of a network.
+        """
+        reads = any(a in chain.split for a, _ in way.needs)
+        return self.touches(way) or (reads and not way.unit.is_product)
+
+    def leading(self, chain: _Chain) -> set[int]:
+        """The members that have to do with broad arrays, or come before such, or finish what a product of them is."""
+        found: set[int] = set()
+        products = {v for k, m in chain.members.items() if m.unit.is_product for v in self.units[k].vars}
+        for k in sorted(chain.members, reverse=True):
+            users = set[int]().union(*[self.users.get(v, set()) for v in self.units[k].vars])
+            way = chain.members[k]
+            if self.touches(way) or users & found or any(a in products for a, _ in way.needs):
+                found.add(k)
+        return found
+
+    def near(self, k: int) -> set[int]:
+        """The units that make what a unit reads, or read what it makes."""
+        unit = self.units[k]
+        found = {self.home[v] for v in _used(unit) if v in self.home}
+        return found.union(*[self.users.get(v, set()) for v in unit.vars]) - {k}
+
+    def fits(self, chain: _Chain, k: int) -> bool:
+        """Whether a unit can stay: what it needs is there, and what it makes can be kept where it is used elsewhere."""
+        members = sum(1 << j for j in chain.members)
+        if any(self.above[j] & members for j in _bits(self.above[k]) if j not in chain.members):
+            return False
+        way = chain.members[k]
+        op = way.unit.lets[0].op
+        if isinstance(op, Comp):  # a part of an array from outside can't be continued
+            for var, d in zip(way.unit.vars, op.destinations, strict=True):
+                if d.into is not None and d.into not in chain.split and way.gives[var] is not None:
+                    return False
+        outside = self.outside(chain, way.unit.vars)
+        return all(way.gives[v] in (0, None) for v in outside)
+
+    def outside(self, chain: _Chain, vars: Iterable[Var]) -> set[Var]:
+        """Which of the arrays that a chain makes are used elsewhere."""
+        return {v for v in vars if v in self.results or not self.users.get(v, set()) <= chain.members.keys()}
+
+    # ---- choosing ----------------------------------------------------------------------------------------------------
+    def wide(self, chain: _Chain) -> list[Var]:
+        """The arrays that are no longer made as a whole: results of products that another product or a sum takes in.
+
+        None if the chain is not worth its while: an array of such sizes is kept after all, or all are small.
+        """
+        kept = self.outside(chain, chain.split)
+        inside = [v for v, s in chain.split.items() if s == 0 and v not in kept and isinstance(v.type, Array)]
+        taken: set[tuple[Size, ...]] = set()
+        for way in chain.members.values():
+            for array, _ in way.needs:
+                if array in inside and is_reduction(way.unit.lets[0].op, array):
+                    taken.add(_shape(array))
+        for var, split in chain.split.items():
+            if var in kept and split is not None:
+                taken.discard(_shape(var))
+        made = [v for v in inside if self.units[self.home[v]].is_product and _shape(v) in taken & self.broad]
+        wide = [v for v in made if (count := _product(_shape(v)[1:]).constant) is None or count > NARROW]
+        sizes = [(_product(_shape(v)) * WIDTHS.get(dtype_of(v), 1)).constant for v in wide]
+        return [] if all(s is not None and s <= ROOM for s in sizes) else wide
+
+    def replaced(self, chain: _Chain) -> Block:
+        """The block with a loop over blocks in the place of the members of a chain."""
+        members = sum(1 << j for j in chain.members)
+        last = max(chain.members)
+        before: list[Unit] = []
+        after: list[Unit] = []
+        for k, unit in enumerate(self.units):
+            if k not in chain.members:
+                (after if k > last or self.above[k] & members else before).append(unit)
+        kept = self.outside(chain, chain.split)
+        if self.is_batch(chain):
+            loop = in_blocks([chain.members[k] for k in sorted(chain.members)], None, kept)
+            op = map_blocks(loop.op, lambda inner: _block(inner, self.effectful))
+            return self.around(before, (Let(loop.vars, op, loop.span),), after)
+        row = poly(0)
+        for shape, dtype in dict.fromkeys((_shape(v), dtype_of(v)) for v in self.wide(chain)):
+            row = row + _product(shape[1:]) * (2 * WIDTHS.get(dtype, 1))
+        how = cut(chain.size, row)
+        loop = in_blocks([chain.members[k] for k in sorted(chain.members)], how, kept)
+        return self.around(before, (*how.lets, loop), after)
+
+    def around(self, before: Sequence[Unit], lets: Sequence[Let], after: Sequence[Unit]) -> Block:
+        first, last = ([let for unit in part for let in unit.lets] for part in (before, after))
+        return Block((*first, *lets, *last), self.block.results)
+
+    def is_batch(self, chain: _Chain) -> bool:
+        """Whether there is a product of matrices for each value of the axis, which need no more of each other."""
+        for way in chain.members.values():
+            op = way.unit.lets[0].op
+            if isinstance(op, Contract) and not all(way.name in names for names in (op.left, op.right, op.out)):
+                return False
+            if isinstance(op, Comp) and any(d.into is not None and len(d.shape) < 2 for d in op.destinations):
+                return False
+        return True
+
+
+def _used(unit: Unit) -> set[Var]:
+    used: set[Var] = set()
+    for let in unit.lets:
+        used.update(mentioned(let.op))
+        for var in let.vars:
+            used.update(type_vars(var.type))
+    return used.difference(*[let.vars for let in unit.lets])
+
+
+def _reduced(way: Way) -> Iterable[tuple[Size, ...]]:
+    """The shapes of the arrays of which a unit makes smaller ones that are split as they are."""
+    least = min((len(_shape(v)) for v, s in way.gives.items() if s is not None), default=None)
+    for array, split in way.needs:
+        if split == 0 and least is not None and least < len(_shape(array)):
+            yield _shape(array)
+
+
+def _bits(mask: int) -> Iterable[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _product(sizes: Sequence[Size]) -> Size:
+    total = poly(1)
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def _shape(array: Var) -> tuple[Size, ...]:
+    assert isinstance(array.type, Array)
+    return array.type.shape

@@ -1,0 +1,346 @@
+"""The loop over blocks of an axis that takes the place of a chain (`blocking.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.ir.anf import (
+    Add,
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Comp,
+    Contract,
+    Destination,
+    If,
+    Keep,
+    Let,
+    Lit,
+    Op,
+    Prim,
+    Read,
+    Scalar,
+    Size,
+    SizeOf,
+    Type,
+    Var,
+    View,
+    fresh,
+    poly,
+)  # fmt: skip
+from dlang.ir.traverse import rebuild
+from dlang.ir.types import BOOL, I64, type_of
+from dlang.optimize.splitting import Split, Way
+
+ROOM = 1 << 20  # bytes of the widest array of a chain, twice over, in a block: half of a core's own cache
+FEWEST = 64  # rows of a block, at least: a product copies its other operand once for each
+EVEN = 8  # what the rows of a block, but for the last one, are a multiple of
+
+ZERO = poly(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How an axis is cut: so many blocks, of so many values each but for the last; and the lets that compute that."""
+
+    lets: tuple[Let, ...]
+    blocks: Var
+    length: Var
+
+
+def cut(size: Size, row: Size) -> Cut:
+    """An axis of a size in blocks, when its values take `row` bytes each."""
+    whole = _Code()
+    number, bytes = whole.size(size), whole.size(size * row)
+    small = whole.prim("le", bytes, _int(ROOM), BOOL)
+    several = _Code()
+    fit = several.prim("floordiv", _int(ROOM), several.prim("maximum", several.size(row), _int(1)))
+    most = several.prim("maximum", fit, _int(FEWEST))
+    count = several.prim("maximum", several.ceiling(number, most), _int(1))  # as few as that allows, of like lengths
+    each = several.ceiling(several.ceiling(number, count), _int(EVEN))
+    length = several.prim("maximum", several.prim("mul", each, _int(EVEN)), _int(1))
+    count = several.ceiling(number, length)
+    one = _Code()
+    some = one.prim("minimum", number, _int(1))
+    arms = Block(tuple(one.lets), (some, number)), Block(tuple(several.lets), (count, length))
+    result = fresh("blocks", I64), fresh("length", I64)
+    return Cut((*whole.lets, Let(result, If(small, *arms))), *result)
+
+
+def _int(value: int) -> Lit:
+    return Lit(value, "i64")
+
+
+@dataclass(slots=True)
+class _Code:
+    lets: list[Let] = field(default_factory=list)
+
+    def size(self, size: Size) -> Var:
+        var = fresh("n", I64)
+        self.lets.append(Let((var,), SizeOf(size)))
+        return var
+
+    def prim(self, name: str, a: Atom, b: Atom, type: Type = I64) -> Var:
+        var = fresh("t", type)
+        self.lets.append(Let((var,), Prim(name, (a, b))))
+        return var
+
+    def ceiling(self, a: Atom, b: Atom) -> Var:
+        """a / b, rounded up; b is positive."""
+        return self.prim("floordiv", self.prim("sub", self.prim("add", a, b), _int(1)), b)
+
+
+def in_blocks(members: Sequence[Way], how: Cut | None, outside: set[Var]) -> Let:
+    """The comprehension over blocks that does what members do one after another; it gives what is used outside.
+
+    how: the blocks; None for a comprehension over single values of the axis, in which no array has that axis.
+    """
+    number = fresh("b", I64)
+    code = _Code()
+    if how is None:
+        body = _Body(members[0].size, None, poly(number), code.lets)
+    else:
+        first = poly(how.length) * poly(number)
+        count = code.prim("minimum", how.length, code.size(members[0].size - first))
+        body = _Body(members[0].size, poly(count), first, code.lets)
+    for way in members:
+        body.add(way)
+    vars, results, destinations = [], [], []
+    for way in members:
+        for var, made, d in body.results(way):
+            if var in outside:
+                vars.append(var)
+                results.append(made)
+                destinations.append(d)
+    axis = Axis(number, (ZERO,), (members[0].size if how is None else poly(how.blocks),))
+    op = Comp((axis,), Block(tuple(code.lets), tuple(results)), tuple(destinations))
+    return Let(tuple(vars), op, members[0].unit.lets[0].span)
+
+
+@dataclass(slots=True)
+class _Body:
+    """The code of one block: of `count` values of an axis of `size`, from `first` on; None: of that value.
+
+    made: what is there of arrays. views: of those from outside.
+    """
+
+    size: Size
+    count: Size | None
+    first: Size
+    lets: list[Let]
+    made: dict[Var, Atom] = field(default_factory=dict)
+    splits: dict[Var, Split] = field(default_factory=dict)
+    views: dict[tuple[Var, int], Var] = field(default_factory=dict)
+
+    def add(self, way: Way) -> None:
+        for let in way.unit.lets:
+            split = way.gives.get(let.vars[0]) if len(way.unit.lets) == 1 else way.gives[way.unit.vars[0]]
+            self.let(let, way, split)
+
+    def results(self, way: Way) -> list[tuple[Var, Atom, Keep]]:
+        """Of a unit: what it binds, what the block has of that, and where that goes."""
+        out = []
+        for k, var in enumerate(way.unit.vars):
+            op = way.unit.lets[-1].op
+            d = op.destinations[k] if isinstance(op, Comp) else None
+            shape = var.type.shape if isinstance(var.type, Array) else ()
+            if way.gives[var] is not None:
+                keep = Keep(shape, (self.first,), "set")
+            else:
+                monoid = d.monoid if isinstance(d, Keep) else "sum"
+                keep = Keep(shape, (), monoid, None if d is None else d.into)
+            out.append((var, self.made[var], keep))
+        return out
+
+    def shape(self, shape: tuple[Size, ...], split: Split) -> tuple[Size, ...]:
+        """The sizes that a block has of an array of these sizes."""
+        if split is None:
+            return shape
+        return (*shape[:split], *(() if self.count is None else (self.count,)), *shape[split + 1 :])
+
+    def index(self, index: Sequence[Size], split: Split) -> tuple[Size, ...]:
+        """The index into what a block has of an array."""
+        return tuple([e for k, e in enumerate(index) if k != split or self.count is not None])
+
+    def bind(self, var: Var, split: Split) -> Var:
+        """A fresh variable for what a block has of an array."""
+        type = var.type
+        if split is not None:
+            assert isinstance(type, Array)
+            type = type_of(type.dtype, self.shape(type.shape, split))
+        self.made[var] = new = fresh(var.name, type)
+        self.splits[var] = split
+        return new
+
+    def let(self, let: Let, way: Way, split: Split) -> None:
+        match let.op:
+            case Contract() as op:
+                a, b = self.operand(op.a, op.left, way.name), self.operand(op.b, op.right, way.name)
+                left, right, out = (
+                    tuple([n for n in names if n != way.name or self.count is not None])
+                    for names in (op.left, op.right, op.out)
+                )
+                self.lets.append(Let((self.bind(let.vars[0], split),), Contract(a, b, left, right, out), let.span))
+            case Comp() as op:
+                self.comp(let, op, way)
+            case View() as op:
+                self.view(let, op, way)
+            case If() as op:
+                outer, self.lets = self.lets, []
+                for inner in op.then.lets:
+                    self.let(inner, way, split)
+                then = Block(tuple(self.lets), tuple([self.atom(r) for r in op.then.results]))
+                self.lets = outer
+                otherwise = Block((), tuple([self.atom(r) for r in op.otherwise.results]))
+                new = replace(op, condition=self.atom(op.condition), then=then, otherwise=otherwise)
+                self.lets.append(Let((self.bind(let.vars[0], split),), new, let.span))
+            case _:
+                raise AssertionError(f"{let.op} does not split")
+
+    def atom(self, atom: Atom) -> Atom:
+        return self.made.get(atom, atom) if isinstance(atom, Var) else atom
+
+    # ---- arrays ------------------------------------------------------------------------------------------------------
+    def array(self, array: Var) -> Var:
+        found = self.made.get(array, array)
+        assert isinstance(found, Var)
+        return found
+
+    def operand(self, array: Var, names: Sequence[int], name: int) -> Var:
+        """An operand of a product: of one that is split, the part of the block."""
+        if array in self.made or name not in names:
+            return self.array(array)
+        return self.part(array, names.index(name))
+
+    def part(self, array: Var, split: int) -> Var:
+        """A view of the part of an array from outside."""
+        if (array, split) not in self.views:
+            assert isinstance(array.type, Array)
+            shape = self.shape(array.type.shape, split)
+            axes = tuple([fresh("ijkl"[min(k, 3)], I64) for k in range(len(shape))])
+            index = [poly(a) for a in axes]
+            if self.count is None:
+                index.insert(split, self.first)
+            else:
+                index[split] = index[split] + self.first
+            view = fresh(array.name, Array(array.type.dtype, shape))
+            self.lets.append(Let((view,), View(array, axes, shape, tuple(index))))
+            self.views[array, split] = view
+        return self.views[array, split]
+
+    def view(self, let: Let, op: View, way: Way) -> None:
+        (var,) = let.vars
+        axis, split = way.axes[var], way.gives[var]
+        assert axis is not None and split is not None
+        inside = op.array in self.made
+        new_axes = [fresh(a.name, I64) for a in op.axes]
+        names: dict[Var, Size] = {old: poly(new) for old, new in zip(op.axes, new_axes, strict=True)}
+        axes = tuple([a for k, a in enumerate(new_axes) if k != split or self.count is not None])
+        if self.count is None:
+            names[axis] = self.first
+        elif not inside:
+            names[axis] = names[axis] + self.first
+        index = tuple([i.substitute(names.get) for i in op.index])
+        if inside:
+            index = self.index(index, self.splits[op.array])
+        new = View(self.array(op.array), axes, self.shape(op.shape, split), index)
+        self.lets.append(Let((self.bind(var, split),), new, let.span))
+
+    # ---- comprehensions ----------------------------------------------------------------------------------------------
+    def comp(self, let: Let, op: Comp, way: Way) -> None:
+        point = _Point(self, way.axes[let.vars[0]])
+        axes = tuple([point.bounds(a) for a in op.axes if a.var is not point.axis or self.count is not None])
+        body = point.block(op.body)
+        destinations: list[Destination] = []
+        splits = [point.split(d) for d in op.destinations]
+        for split, d in zip(splits, op.destinations, strict=True):
+            shape = self.shape(d.shape, split)
+            index = self.index([point.entry(e, k == split) for k, e in enumerate(d.index)], split)
+            into = self.array(d.into) if d.into in self.made and d.into is not None else None
+            destinations.append(Add(shape, index, into) if isinstance(d, Add) else Keep(shape, index, d.monoid, into))
+        lets = (*point.before, *body.lets)
+        if not axes and not any(d.shape for d in destinations):
+            self.lets += lets
+            self.made.update(zip(let.vars, body.results, strict=True))
+            self.splits.update(zip(let.vars, splits, strict=True))
+            return
+        vars = tuple([self.bind(var, split) for var, split in zip(let.vars, splits, strict=True)])
+        self.lets.append(Let(vars, Comp(axes, Block(lets, body.results), tuple(destinations)), let.span))
+
+
+@dataclass(slots=True)
+class _Point:
+    """The body of a comprehension at a point of a block. axis: which one is split; within: its value in the block.
+
+    before: what computes its value in the whole, where that is an operand.
+    """
+
+    whole: _Body
+    axis: Var | None
+    env: dict[Var, Atom] = field(default_factory=dict)
+    before: list[Let] = field(default_factory=list)
+    within: Var = field(default_factory=lambda: fresh("i", I64))
+
+    @property
+    def inside(self) -> Size:
+        return poly(self.within)
+
+    @property
+    def at(self) -> Size:
+        """The value of the axis in the whole."""
+        return self.whole.first if self.whole.count is None else poly(self.within) + self.whole.first
+
+    def bounds(self, axis: Axis) -> Axis:
+        if axis.var is self.axis:
+            assert self.whole.count is not None
+            return Axis(self.within, (ZERO,), (self.whole.count,))
+        lows, highs = (tuple([self.entry(s) for s in sizes]) for sizes in (axis.lows, axis.highs))
+        return Axis(self.bind(axis.var), lows, highs)
+
+    def split(self, d: Destination) -> Split:
+        return next((k for k, e in enumerate(d.index) if self.axis is not None and e.mentions((self.axis,))), None)
+
+    def entry(self, size: Size, within: bool = False) -> Size:
+        """An entry of an index; `within` what a block has."""
+
+        def value(var: Var) -> Size | None:
+            if var is self.axis:
+                return self.inside if within else self.at
+            return poly(self.env[var]) if var in self.env else None
+
+        return size.substitute(value)
+
+    def atom(self, atom: Atom) -> Atom:
+        if atom is self.axis and isinstance(atom, Var):
+            if atom not in self.env:
+                self.env[atom] = value = fresh(atom.name, I64)
+                self.before.append(Let((value,), SizeOf(self.at)))
+            return self.env[atom]
+        return self.env.get(atom, self.whole.atom(atom)) if isinstance(atom, Var) else atom
+
+    def bind(self, var: Var) -> Var:
+        type = var.type
+        if isinstance(type, Array):
+            type = Array(type.dtype, tuple([self.entry(s) for s in type.shape]))
+        self.env[var] = new = fresh(var.name, type)
+        return new
+
+    def block(self, block: Block) -> Block:
+        lets = []
+        for let in block.lets:
+            op: Op
+            if isinstance(let.op, Read):
+                array = self.atom(let.op.array)
+                split = self.whole.splits.get(let.op.array)
+                index = [self.entry(e, k == split) for k, e in enumerate(let.op.index)]
+                if isinstance(array.type, Scalar):
+                    self.env[let.vars[0]] = array
+                    continue
+                assert isinstance(array, Var)
+                op = Read(array, self.whole.index(index, split))
+            else:
+                op = rebuild(let.op, atom=self.atom, size=self.entry, block=self.block, bind=self.bind)
+            lets.append(Let(tuple([self.bind(v) for v in let.vars]), op, let.span))
+        return Block(tuple(lets), tuple([self.atom(a) for a in block.results]))

@@ -1,0 +1,325 @@
+"""Products of the inputs of a loop with what does not change in it are done for a block of trips at once.
+
+    for t { … x[t] @ w … }        becomes        for blocks of trips { ms = x[block] @ w; for t in block { … ms[t] … } }
+
+A recurrent network multiplies the input of each trip by its weights. Such products are small, or of a vector and a
+matrix, and each goes over all of the weights; that of a block of trips goes over them once. A block has as many trips
+as give some `ROOM` bytes, so that a loop needs the memory of one trip and that much, whatever the number of trips.
+
+For the same reason a product in front of a loop that reads one part of it in each trip is moved into the loop: it is
+done when its part is needed, in memory that is still in the cache.
+
+A product is total and an index between two that are in range is in range, so whether a trip fails changes nothing. Of a
+loop that may end early nothing is taken: what it does not reach would cost. This comes when all derivatives are there,
+because a product in a loop is all that it needs to see, of a value, a tangent or a cotangent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dlang.ir.anf import (
+    Array,
+    Axis,
+    Block,
+    Contract,
+    For,
+    Function,
+    If,
+    Let,
+    Lit,
+    Op,
+    Program,
+    Read,
+    Size,
+    Var,
+    View,
+    fresh,
+    poly,
+)  # fmt: skip
+from dlang.ir.builder import Builder
+from dlang.ir.traverse import (
+    Renaming,
+    count_uses,
+    map_blocks,
+    map_functions,
+    op_blocks,
+    refresh_vars,
+    type_vars,
+    walk,
+)  # fmt: skip
+from dlang.ir.types import I64, array_type, dtype_of
+from dlang.optimize.comps import surely_inside
+from dlang.optimize.effects import consumed_by
+from dlang.optimize.slices import sizes_named, slope
+
+ROOM = 1 << 22  # bytes of all products of a block
+
+
+def inputs(program: Program) -> Program:
+    """The program with products of the inputs of loops done a block of trips at a time."""
+    return map_functions(program, _function)
+
+
+def _function(function: Function) -> Function:
+    body = _block(function.body)
+    return function if body is function.body else replace(function, body=body)
+
+
+def _block(block: Block) -> Block:
+    lets: list[Let] = []
+    for let in block.lets:
+        op = map_blocks(let.op, _block)
+        lets.append(let if op is let.op else Let(let.vars, op, let.span))
+    at = 0
+    while at < len(lets):
+        let = lets[at]
+        if isinstance(let.op, For) and not let.op.early and not _short(let.op):
+            moved = _in_front(lets, at, block)
+            products = _inside(let.op) + moved
+            if products:
+                gone = {p.let.vars[0] for p in moved}
+                new = _loop(let, let.op, products)
+                lets = [x for x in lets[:at] if not gone.intersection(x.vars)] + new + lets[at + 1 :]
+                at = next(k for k, x in enumerate(lets) if x is new[-1])
+        at += 1
+    if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
+        return block
+    return Block(tuple(lets), block.results)
+
+
+def _short(op: For) -> bool:
+    trips = (op.high - op.low).constant
+    return trips is not None and trips <= 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A product of which each trip needs a part.
+
+    let: of the part in the loop, or of the whole in front of it. varies: whether the left operand has the part of the
+    trip. source, axes, shape, index: that part, as a view of an array from outside. falls: whether a later trip has an
+    earlier part. axis: of the whole that the trips go along, None for a part in the loop. out: axes of the part.
+    """
+
+    let: Let
+    varies: bool
+    source: Var
+    axes: tuple[Var, ...]
+    shape: tuple[Size, ...]
+    index: tuple[Size, ...]
+    names: tuple[int, ...]
+    out: tuple[int, ...]
+    falls: bool
+    axis: int | None
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """Of the part of a trip."""
+        shape = array_type(self.let.vars[0]).shape
+        return shape if self.axis is None else (*shape[: self.axis], *shape[self.axis + 1 :])
+
+
+# ---- what is found ---------------------------------------------------------------------------------------------------
+def _inside(op: For) -> list[_Product]:
+    """The products in the body of the operand of a trip, by what does not change."""
+    inside = {op.index, *op.params} | {v for let in op.body.lets for v in let.vars}
+    fixed = sizes_named(op.body)
+    views = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, View)}
+    kept = {v for let in op.body.lets for v in _consumed(let.op)} | set(op.body.results)
+    found = []
+    for let in op.body.lets:
+        if not isinstance(let.op, Contract) or let.vars[0] in kept:
+            continue
+        a, b = let.op.a, let.op.b
+        if (a in inside) == (b in inside):
+            continue
+        view = views.get(a if a in inside else b)
+        if view is None or view.array in inside:
+            continue
+        index = tuple([e.substitute(fixed.get) for e in view.index])
+        own = inside - {op.index}
+        steps = _slope(index, op.index)
+        if steps == 0 or any(e.mentions(own) for e in (*index, *view.shape)):
+            continue
+        if any(v in inside for v in type_vars(let.vars[0].type)):
+            continue
+        names = let.op.left if a in inside else let.op.right
+        found.append(
+            _Product(
+                let, a in inside, view.array, view.axes, view.shape, index, names, let.op.out, steps < 0, None
+            )
+        )  # fmt: skip
+    return found
+
+
+def _in_front(lets: Sequence[Let], at: int, block: Block) -> list[_Product]:
+    """The products before the loop that is let number `at` of which a trip reads a part, and nothing else anything."""
+    op = lets[at].op
+    assert isinstance(op, For)
+    used = count_uses(Block(tuple(lets), block.results))
+    inner = count_uses(op.body)
+    fixed = sizes_named(op.body)
+    inside = {*op.params} | {v for let in op.body.lets for v in let.vars}
+    consumed = {v for let in lets[:at] for v in consumed_by(let.op)} | set(consumed_by(op))
+    found = []
+    for let in lets[:at]:
+        whole = let.vars[0] if let.vars else None
+        if not isinstance(let.op, Contract) or whole is None or inner.get(whole) != used.get(whole):
+            continue
+        if consumed.intersection((whole, let.op.a, let.op.b)):
+            continue
+        indices = _parts(op.body, whole)
+        if not indices:
+            continue
+        for axis, name in enumerate(let.op.out):
+            entries = {i[axis].substitute(fixed.get) for i in indices}
+            (entry, *others) = entries
+            steps = _slope((entry,), op.index)
+            if others or steps not in (1, -1) or entry.mentions(inside):
+                continue
+            if (name in let.op.left) == (name in let.op.right) or not _reaches(
+                op, entry, array_type(whole).shape[axis]
+            ):
+                continue
+            varies = name in let.op.left
+            source = let.op.a if varies else let.op.b
+            names = let.op.left if varies else let.op.right
+            there = names.index(name)
+            shape = array_type(source).shape
+            axes = tuple([fresh("i", I64) for k in range(len(shape)) if k != there])
+            index = [poly(v) for v in axes]
+            index.insert(there, entry)
+            rest = tuple([s for k, s in enumerate(shape) if k != there])
+            left = tuple([n for n in names if n != name])
+            out = tuple([n for n in let.op.out if n != name])
+            found.append(_Product(let, varies, source, axes, rest, tuple(index), left, out, steps == -1, axis))
+            break
+    return found
+
+
+def _reaches(op: For, entry: Size, size: Size) -> bool:
+    """Whether an index is in range in all trips of a loop, whatever else in a trip it is used under."""
+    line = fresh("line", Array("f64", (size,)))
+    return surely_inside(Read(line, (entry,)), [Axis(op.index, (op.low,), (op.high,))])
+
+
+def _parts(body: Block, whole: Var) -> list[tuple[Size, ...]]:
+    """The indices by which a body reads an array; none if it does anything else with it."""
+    found = []
+    for let in walk(body):
+        match let.op:
+            case Read(array, index) | View(array, index=index) if array is whole:
+                found.append(index)
+            case _:
+                pass
+    return found if count_uses(body).get(whole) == len(found) else []
+
+
+def _consumed(op: Op) -> list[Var]:
+    """What an operation changes in place, except where it hardly ever does: there a copy costs nothing."""
+    if isinstance(op, If) and op.rare:
+        return [v for let in op.otherwise.lets for v in consumed_by(let.op)]
+    return consumed_by(op)
+
+
+def _slope(index: Sequence[Size], trip: Var) -> int:
+    """By how much the only entry that mentions a trip grows with it; 0 if there is no such number."""
+    moving = [e for e in index if e.mentions((trip,))]
+    return slope(moving[0], trip) if len(moving) == 1 else 0
+
+
+# ---- what is made ----------------------------------------------------------------------------------------------------
+def _loop(let: Let, op: For, products: Sequence[_Product]) -> list[Let]:
+    """The lets in the place of a loop: how large a block is, and the loop over blocks."""
+    b = Builder({}, let.span)
+    with b.scope() as lets:
+        trips = b.prim("maximum", b.size(op.high - op.low), Lit(0, "i64"), name="trips")
+        each = poly(0)
+        for p in products:
+            size = poly(8 if dtype_of(p.let.vars[0]) == "f64" else 4)
+            for s in p.sizes:
+                size = size * s
+            each = each + size
+        room = b.prim("floordiv", Lit(ROOM, "i64"), b.prim("maximum", b.size(each), Lit(1, "i64")), name="room")
+        step = b.prim("maximum", b.prim("minimum", room, trips), Lit(1, "i64"), name="step")
+        blocks = b.prim("floordiv", b.size(poly(trips) + poly(step) - 1), step, name="blocks")
+    number = fresh("block", I64)
+    params = refresh_vars(op.params, {})
+    with b.scope() as body:
+        first = poly(b.size(op.low + poly(number) * poly(step), "first"))
+        some = poly(b.prim("minimum", step, b.size(op.high - first), name="some"))
+        inner = For(op.index, first, first + some, op.params, params, _trips(b, op, products, first, some))
+        after = refresh_vars(let.vars, {})
+        b.emit_as(after, inner)
+    outer = For(number, poly(0), poly(blocks), params, op.init, Block(tuple(body), after))
+    return [*lets, Let(let.vars, outer, let.span)]
+
+
+def _trips(b: Builder, op: For, products: Sequence[_Product], first: Size, some: Size) -> Block:
+    """The body of a loop over the trips of a block; what it needs of all of them goes before it."""
+    lets = list(op.body.lets)
+    for p in products:
+        row = first + some - 1 - poly(op.index) if p.falls else poly(op.index) - first
+        whole = _product(b, op, p, first, some)
+        if p.axis is None:
+            shape = p.sizes
+            axes = tuple([fresh("i", I64) for _ in shape])
+            at = lets.index(p.let)
+            view = View(whole, axes, shape, (row, *map(poly, axes)))
+            lets[at] = Let(p.let.vars, view, p.let.span)
+        else:
+            renamed = _Rows(p.let.vars[0], whole, p.axis, row)
+            lets = [renamed.let(x) for x in lets]
+    return Block(tuple(lets), op.body.results)
+
+
+def _product(b: Builder, op: For, p: _Product, first: Size, some: Size) -> Var:
+    """The product of the parts of all trips of a block."""
+    contract = p.let.op
+    assert isinstance(contract, Contract)
+    q = fresh(op.index.name, I64)
+    trip = first + some - 1 - poly(q) if p.falls else first + poly(q)
+    renaming = Renaming({op.index: trip}, fresh=True)
+    axes = (q, *[renaming.bind(v) for v in p.axes])
+    shape = (some, *p.shape)
+    view = View(p.source, axes, shape, tuple(map(renaming.size, p.index)))
+    array = fresh(p.source.name, Array(array_type(p.source).dtype, shape))
+    new = 1 + max((*contract.left, *contract.right))
+    names = (new, *p.names)
+    result = fresh(p.let.vars[0].name, Array(array_type(p.source).dtype, (some, *p.sizes)))
+    b.append(Let((array,), view, p.let.span))
+    if p.varies:
+        made = Contract(array, contract.b, names, contract.right, (new, *p.out))
+    else:
+        made = Contract(contract.a, array, contract.left, names, (new, *p.out))
+    b.append(Let((result,), made, p.let.span))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Reads of a whole become reads of the part that a block has, whose first axis is that of the trips."""
+
+    whole: Var
+    part: Var
+    axis: int
+    row: Size
+
+    def let(self, let: Let) -> Let:
+        match let.op:
+            case Read(array, index) if array is self.whole:
+                return Let(let.vars, Read(self.part, self.index(index)), let.span)
+            case View() as view if view.array is self.whole:
+                return Let(let.vars, View(self.part, view.axes, view.shape, self.index(view.index)), let.span)
+            case op if op_blocks(op):
+                return Let(let.vars, map_blocks(op, self.block), let.span)
+            case _:
+                return let
+
+    def block(self, block: Block) -> Block:
+        return Block(tuple([self.let(x) for x in block.lets]), block.results)
+
+    def index(self, index: tuple[Size, ...]) -> tuple[Size, ...]:
+        return (self.row, *index[: self.axis], *index[self.axis + 1 :])

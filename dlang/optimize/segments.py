@@ -1,0 +1,346 @@
+"""Comprehensions that write segments of one array, one after another, become one.
+
+    z = comp i { … } to keep [2*h] [i] sum                      z = empty [2*h]
+    y = comp i { … } to keep [2*h] [h + i] sum into z     →     z', y = comp i { … } to keep [2*h] [i] set into z,
+                                                                                     keep [2*h] [h + i] set after 0
+
+The cotangents of the gates of a recurrent cell are segments of that of one product, or slices of that of one array of
+weights. Done in one pass over the points, what they have in common is computed once and not kept. Where the segments
+are all of the array, it is not filled before.
+
+This comes late: no pass before it expects destinations that go on with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlang.ir.affine import Knowledge
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Comp,
+    Destination,
+    Empty,
+    Function,
+    Keep,
+    Let,
+    Prim,
+    Program,
+    Read,
+    Scalar,
+    Size,
+    Var,
+    fresh,
+    poly,
+)  # fmt: skip
+from dlang.ir.traverse import map_blocks, map_functions, mentioned
+from dlang.ir.types import dtype_of
+from dlang.optimize.comps import ZERO, extent, point_of
+from dlang.optimize.effects import effectful_functions, is_effectful
+from dlang.optimize.fuse import PointReader, renamed
+from dlang.optimize.fusion_order import Items
+from dlang.optimize.keys import Key, Keys
+from dlang.optimize.slices import sizes_named
+
+WIDTHS = ("f64", "f32")
+
+
+def segments(program: Program) -> Program:
+    """The program with one comprehension for the segments of an array."""
+    effectful = effectful_functions(program)
+
+    def function(f: Function) -> Function:
+        known = Knowledge()
+        known.saw(p.type for p in f.params)
+        body = _block(f.body, effectful, known)
+        return f if body is f.body else replace(f, body=body)
+
+    return map_functions(program, function)
+
+
+def _block(block: Block, effectful: frozenset[str], known: Knowledge) -> Block:
+    known = known.copy()
+    lets = []
+    for let in block.lets:
+        op = map_blocks(let.op, lambda b: _block(b, effectful, known))
+        lets.append(let if op is let.op else Let(let.vars, op, let.span))
+        known.saw(v.type for v in let.vars)
+    if any(a is not b for a, b in zip(lets, block.lets, strict=True)):
+        block = Block(tuple(lets), block.results)
+    made = _merged(block, effectful, known)
+    return block if made is None else _without_unused(made, known)
+
+
+def _merged(block: Block, effectful: frozenset[str], known: Knowledge) -> Block | None:
+    """The block with comprehensions merged that go on from each other; None if there are none."""
+    if not any(isinstance(let.op, Comp) and _continues(let.op) for let in block.lets):
+        return None
+    sizes = sizes_named(block)
+    items, joined = Items(), False
+    home: dict[Var, tuple[int, Key]] = {}
+    for let in block.lets:
+        op = let.op
+        effects = is_effectful(op, effectful)
+        if not isinstance(op, Comp) or not op.axes or effects:
+            items.append(let, effects)
+            continue
+        keys = Keys()
+        key = tuple([keys.axis(a) for a in op.axes])
+        near = {home[d.into][0] for d in op.destinations if d.into in home and home[d.into][1] == key}
+        for k in sorted(near, reverse=True):
+            together = _together(items.lets[k], let, sizes, known) if items.may_join(k, let) else None
+            if together is not None:
+                items.join(k, let, together)
+                joined = True
+                break
+        else:
+            k = items.append(let, effects)
+        home.update(dict.fromkeys(let.vars, (k, key)))
+    return Block(items.ordered(), block.results) if joined else None
+
+
+def _continues(op: Comp) -> bool:
+    return any(d.into is not None for d in op.destinations)
+
+
+# ---- two comprehensions ----------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Made:
+    """A comprehension being made."""
+
+    axes: tuple[Axis, ...]
+    lets: list[Let]
+    vars: list[Var]
+    values: list[Atom]
+    destinations: list[Destination]
+
+    def comp(self) -> Comp:
+        return Comp(self.axes, Block(tuple(self.lets), tuple(self.values)), tuple(self.destinations))
+
+    def add(self, var: Var, value: Atom, destination: Destination) -> None:
+        self.vars.append(var)
+        self.values.append(value)
+        self.destinations.append(destination)
+
+    def sum(self, k: int, value: Atom) -> Var:
+        """The sum of what goes to a destination and another value."""
+        both = fresh("t", value.type)
+        self.lets.append(Let((both,), Prim("add", (self.values[k], value))))
+        return both
+
+    def chain(self, k: int) -> list[int]:
+        """A destination and those with whose array it goes on."""
+        found = [k]
+        while isinstance(d := self.destinations[found[-1]], Keep) and d.after is not None:
+            found.append(d.after)
+        return found
+
+
+def _together(first: Let, second: Let, sizes: Mapping[Var, Size], known: Knowledge) -> Let | None:
+    """One comprehension for two with equal axes, of which the second goes on with an array of the first."""
+    a, b = first.op, second.op
+    assert isinstance(a, Comp) and isinstance(b, Comp)
+    if not all(isinstance(v.type, Scalar) for v in (*a.body.results, *b.body.results)):
+        return None
+    if _copies(a) or _copies(b):
+        return None
+    results = dict(zip(first.vars, range(len(first.vars)), strict=True))
+    if any(s.mentions(first.vars) for axis in b.axes for s in (*axis.lows, *axis.highs)):
+        return None
+    opened = [_opened(d, sizes) for d in a.destinations]
+    made = _Made(a.axes, list(a.body.lets), list(first.vars), list(a.body.results), opened)
+    for array in dict.fromkeys(mentioned(b.body)):
+        if array in results:
+            _as_sum(made, results[array])
+    reader = PointReader(made.comp(), results, {y.var: x.var for x, y in zip(a.axes, b.axes, strict=True)})
+    body = reader.block(b.body)
+    if reader.failed:
+        return None
+    made.lets += body.lets
+    for var, value, destination in zip(second.vars, body.results, b.destinations, strict=True):
+        new = _opened(renamed(destination, reader.renaming), sizes)
+        if any(size.mentions(first.vars) for size in (*new.shape, *new.index)):
+            return None
+        if new.into not in results:
+            made.add(var, value, new)
+        elif not _go_on(made, var, value, new, results[new.into], known):
+            return None
+    op = made.comp()
+    taken = [d.into for d in op.destinations if d.into is not None]
+    if len(set(taken)) < len(taken) or not all(_only_own(op, d, sizes) for d in op.destinations if d.into is not None):
+        return None
+    return Let(tuple(made.vars), op, first.span)
+
+
+def _copies(op: Comp) -> bool:
+    """Whether it only copies to slices: what is copied is rather made there, if each copy has a pass of its own."""
+    sets = all(isinstance(d, Keep) and d.monoid == "set" for d in op.destinations)
+    return sets and all(isinstance(let.op, Read) for let in op.body.lets)
+
+
+def _opened(d: Destination, sizes: Mapping[Var, Size]) -> Destination:
+    """A destination whose index says what sizes are made of."""
+    return replace(d, index=tuple([e.substitute(sizes.get) for e in d.index]))
+
+
+def _as_sum(made: _Made, k: int) -> None:
+    """Makes a plain result of one that is added to an array, element by element, so that it can be read."""
+    d = made.destinations[k]
+    if not isinstance(d, Keep) or d.monoid != "sum" or d.into is None:
+        return
+    plain = replace(d, monoid="set", into=None)
+    comp = made.comp()
+    if point_of(replace(comp, destinations=(*comp.destinations[:k], plain, *comp.destinations[k + 1 :])), k) is None:
+        return
+    old, both = fresh("t", made.values[k].type), fresh("t", made.values[k].type)
+    made.lets += [Let((old,), Read(d.into, d.index)), Let((both,), Prim("add", (old, made.values[k])))]
+    made.values[k], made.destinations[k] = both, plain
+
+
+def _go_on(made: _Made, var: Var, value: Atom, new: Destination, k: int, known: Knowledge) -> bool:
+    """Adds a destination that goes on with the array of another; False if that can't be done at every point."""
+    base = made.destinations[k]
+    if not (isinstance(new, Keep) and isinstance(base, Keep)) or dtype_of(value) not in WIDTHS:
+        return False
+    if new.monoid not in ("sum", "set") or base.monoid not in ("sum", "set"):
+        return False
+    if not all({a.var for a in made.axes} <= {v for e in d.index for v in e.atoms()} for d in (new, base)):
+        return False
+    comp = made.comp()
+    if new.index == base.index:
+        plain = replace(new, monoid="set", into=None)
+        if point_of(comp, k) is not None and point_of(Comp(comp.axes, comp.body, (plain,)), 0) is not None:
+            made.add(var, made.sum(k, value) if new.monoid == "sum" else value, plain)
+            return True
+        if new.monoid == "sum":  # in its place: nothing else uses what was there
+            made.values[k], made.vars[k] = made.sum(k, value), var
+            return True
+        return False
+    if not all(_apart(new.index, made.destinations[j].index, made.axes, known) for j in made.chain(k)):
+        return False
+    made.add(var, value, replace(new, into=None, after=k))
+    return True
+
+
+def _apart(one: Sequence[Size], other: Sequence[Size], axes: Sequence[Axis], known: Knowledge) -> bool:
+    """Whether two indices never give the same element, at whatever points."""
+    sizes = {a.var: extent(a) for a in axes}
+    for e, f in zip(one, other, strict=True):
+        inside = {v for v in (*e.atoms(), *f.atoms()) if v in sizes}
+        gap = e - f
+        if gap.mentions(inside) or len(inside) > 1:
+            continue  # the same axis, as often in both, or none
+        length: Size | None = poly(1)
+        for v in inside:
+            length = sizes[v] if e.terms.get((v,)) == 1 and not e.without(v).mentions(inside) else None
+        if length is not None and (known.at_least_zero(gap - length) or known.at_least_zero(-gap - length)):
+            return True
+    return False
+
+
+def _only_own(op: Comp, d: Destination, sizes: Mapping[Var, Size]) -> bool:
+    """Whether what a destination goes on from is read just where the point writes, if at all."""
+    mentions = mentioned(op.body).count(d.into) if d.into is not None else 0
+    if not mentions:
+        return True
+    own = 0
+    for let in op.body.lets:
+        if isinstance(let.op, Read) and let.op.array is d.into:
+            own += tuple([e.substitute(sizes.get) for e in let.op.index]) == d.index
+    return isinstance(d, Keep) and own == mentions
+
+
+# ---- what is left ----------------------------------------------------------------------------------------------------
+def _without_unused(block: Block, known: Knowledge) -> Block:
+    """The block without results that nothing uses any more, and without fills of arrays that segments are all of."""
+    wanted = {r for r in block.results if isinstance(r, Var)}
+    lets: list[Let] = []
+    for let in reversed(block.lets):
+        if isinstance(let.op, Comp) and any(isinstance(d, Keep) and d.after is not None for d in let.op.destinations):
+            new = _pruned(let, let.op, wanted)
+            empty = _emptied(new)
+        elif isinstance(let.op, Comp) and len(let.vars) > 1:
+            new, empty = _pruned(let, let.op, wanted), []
+        else:
+            new, empty = let, []
+        lets.append(new if not empty else empty[1])
+        lets += empty[:1]
+        wanted |= set(mentioned(new.op))
+        wanted |= {v for var in new.vars if isinstance(var.type, Array) for s in var.type.shape for v in s.atoms()}
+    return Block(tuple(lets[::-1]), block.results)
+
+
+def _pruned(let: Let, op: Comp, wanted: set[Var]) -> Let:
+    after = {d.after: k for k, d in enumerate(op.destinations) if isinstance(d, Keep) and d.after is not None}
+
+    def needed(k: int) -> bool:
+        return let.vars[k] in wanted or (k in after and needed(after[k]))
+
+    left = [k for k in range(len(let.vars)) if needed(k)]
+    if len(left) == len(let.vars) or not left:
+        return let
+    place = {k: j for j, k in enumerate(left)}
+    destinations: list[Destination] = []
+    for k in left:
+        d = op.destinations[k]
+        destinations.append(replace(d, after=place[d.after]) if isinstance(d, Keep) and d.after is not None else d)
+    values = tuple([op.body.results[k] for k in left])
+    used: set[Atom] = {*values, *[v for d in destinations for e in d.index for v in e.atoms()]}
+    body: list[Let] = []
+    for inner in reversed(op.body.lets):
+        if any(v in used for v in inner.vars):
+            body.append(inner)
+            used |= set(mentioned(inner.op))
+    new = Comp(op.axes, Block(tuple(body[::-1]), values), tuple(destinations))
+    return Let(tuple([let.vars[k] for k in left]), new, let.span)
+
+
+def _emptied(let: Let) -> list[Let]:
+    """An empty array and a comprehension that sets all of it, if that is what segments do; nothing if not."""
+    op = let.op
+    assert isinstance(op, Comp)
+    destinations = list(op.destinations)
+    before: list[Let] = []
+    for k, d in enumerate(op.destinations):
+        if not isinstance(d, Keep) or d.after is not None or d.into is not None:
+            continue
+        chain = [k]
+        while (n := _next(op, chain[-1])) is not None:
+            chain.append(n)
+        if len(chain) < 2 or not _all_of_it(op, chain) or before:
+            continue
+        whole = fresh(let.vars[k].name, let.vars[k].type)
+        before.append(Let((whole,), Empty(dtype_of(whole), d.shape), let.span))
+        for j in chain:
+            to = destinations[j]
+            assert isinstance(to, Keep)
+            destinations[j] = replace(to, monoid="set", into=whole if j == k else None)
+    return [*before, Let(let.vars, Comp(op.axes, op.body, tuple(destinations)), let.span)] if before else []
+
+
+def _next(op: Comp, k: int) -> int | None:
+    return next((j for j, d in enumerate(op.destinations) if isinstance(d, Keep) and d.after == k), None)
+
+
+def _all_of_it(op: Comp, chain: Sequence[int]) -> bool:
+    """Whether segments of equal length along one axis make up a whole array."""
+    ds = [op.destinations[k] for k in chain]
+    shape = ds[0].shape
+    sizes = {a.var: extent(a) for a in op.axes}
+    moving = [p for p in range(len(shape)) if any(d.index[p] != ds[0].index[p] for d in ds)]
+    if len(moving) != 1:
+        return False
+    (p,) = moving
+    own = [v for v in ds[0].index[p].atoms() if v in sizes]
+    length = sizes[own[0]] if len(own) == 1 else poly(1)
+    if len(own) > 1 or length is None or shape[p] != length * len(ds):
+        return False
+    start = poly(own[0]) if own else ZERO
+    if {d.index[p] - start for d in ds} != {length * n for n in range(len(ds))}:
+        return False
+    rest = Keep((length, *shape[:p], *shape[p + 1 :]), (start, *ds[0].index[:p], *ds[0].index[p + 1 :]), "set")
+    return point_of(Comp(op.axes, op.body, (rest,)), 0) is not None

@@ -1,0 +1,283 @@
+"""What can be done for a part of an axis: the ways in which products and comprehensions split.
+
+A let that is done for some values of an axis gives the elements of its results that belong to these, where the results
+have the axis, and else a part of a sum (or another reduction) over it. Of each array that it reads it needs the
+elements that belong to the values at hand, or possibly all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dlang.ir.anf import (
+    Array,
+    Block,
+    Cast,
+    Comp,
+    Contract,
+    Destination,
+    For,
+    If,
+    Keep,
+    Let,
+    Op,
+    Prim,
+    Read,
+    Scalar,
+    Size,
+    SizeOf,
+    Stop,
+    Type,
+    Var,
+    View,
+    While,
+    is_handle,
+)  # fmt: skip
+from dlang.ir.traverse import count_uses, mentioned, walk
+from dlang.optimize.comps import extent
+
+Split = int | None
+"""Along which of its axes an array is split; None: it is whole, or a part of a reduction."""
+
+_PLAIN = (Prim, Cast, Read, SizeOf, Stop, If, For, While)
+_REDUCED = ("sum", "prod", "max", "min", "any", "all")
+_HALF = ("f16", "bf16")  # whose sums are done in f32, an array at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Lets that are done together: one, or a product, the search for a NaN in it, and the branch that does it again."""
+
+    lets: tuple[Let, ...]
+
+    @property
+    def vars(self) -> tuple[Var, ...]:
+        return self.lets[-1].vars
+
+    @property
+    def is_product(self) -> bool:
+        return isinstance(self.lets[0].op, Contract)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A unit done by parts of an axis that has so many values.
+
+    axes: which axis that is: of a comprehension or view, by the first variable that its let binds; None for one that
+    only handles parts of sums. name: of a product. needs: what it reads, and how that is split. gives: its results.
+    """
+
+    unit: Unit
+    size: Size
+    needs: tuple[tuple[Var, Split], ...]
+    gives: Mapping[Var, Split]
+    axes: Mapping[Var, Var | None]
+    name: int = -1
+
+
+def units(block: Block) -> list[Unit]:
+    """The lets of a block in order, products that may be done again with what does that."""
+    uses = count_uses(block)
+    makers = {v: let for let in block.lets for v in let.vars}
+    taken: dict[int, Unit] = {}  # by the identity of lets
+    for let in block.lets:
+        found = _checked(let, makers, uses)
+        if found is not None:
+            taken |= {id(inner): found for inner in found.lets}
+    out: list[Unit] = []
+    for let in block.lets:
+        unit = taken.get(id(let)) or Unit((let,))
+        if unit.lets[-1] is let:
+            out.append(unit)
+    return out
+
+
+def _checked(let: Let, makers: Mapping[Var, Let], uses: Mapping[Var, int]) -> Unit | None:
+    """A product that is done again where a NaN is found in it, as `unguarded.py` has it."""
+    op = let.op
+    if not isinstance(op, If) or not op.rare or op.otherwise.lets or len(op.otherwise.results) != 1:
+        return None
+    (product,) = op.otherwise.results
+    test = makers.get(op.condition) if isinstance(op.condition, Var) else None
+    made = makers.get(product) if isinstance(product, Var) else None
+    if test is None or made is None or len(test.vars) > 1 or len(made.vars) > 1 or not isinstance(product, Var):
+        return None
+    if not isinstance(test.op, Comp) or not isinstance(made.op, Contract) or uses[test.vars[0]] != 1:
+        return None
+    keep = test.op.destinations[0]
+    reads = [inner.op.array for inner in walk(test.op.body) if isinstance(inner.op, Read)]
+    if not isinstance(keep, Keep) or keep.monoid != "any" or reads != [product]:
+        return None
+    inside = sum(v is product for v in (*mentioned(test.op), *mentioned(op)))
+    return Unit((made, test, let)) if uses[product] == inside else None
+
+
+def ways(unit: Unit) -> Iterator[Way]:
+    """The ways in which a unit splits."""
+    first = unit.lets[0]
+    if any(_awkward(v.type) for let in unit.lets for v in let.vars):
+        return
+    match first.op:
+        case Contract() as op:
+            for way in _products(unit, first, op):
+                again = way if len(unit.lets) == 1 else _again(way)
+                if again is not None:
+                    yield again
+        case Comp() as op:
+            if all(isinstance(inner.op, _PLAIN) for inner in walk(op.body)):
+                for axis in op.axes:
+                    size = extent(axis)
+                    found = None if size is None else _comp(unit, op, axis.var, size)
+                    if found is not None:
+                        yield found
+        case View() as op:
+            for k, (axis_var, size) in enumerate(zip(op.axes, op.shape, strict=True)):
+                at = _shared(op.array, op.index, axis_var, size)
+                if at is not None:
+                    yield Way(unit, size, ((op.array, at),), {first.vars[0]: k}, {first.vars[0]: axis_var})
+        case _:
+            pass
+
+
+def _awkward(type: Type) -> bool:
+    return isinstance(type, Array | Scalar) and (type.dtype in _HALF or is_handle(type.dtype))
+
+
+def _position(index: Sequence[Size], axis: Var) -> int | None:
+    """Which entry of an index an axis is, if it is in no other."""
+    found = [k for k, entry in enumerate(index) if entry.mentions((axis,))]
+    return found[0] if len(found) == 1 and index[found[0]].atom is axis else None
+
+
+def _shared(array: Var, index: Sequence[Size], axis: Var, size: Size) -> Split:
+    """Along which axis an array is read as far as another axis reaches, and no further."""
+    assert isinstance(array.type, Array)
+    at = _position(index, axis)
+    return at if at is not None and array.type.shape[at] == size else None
+
+
+# ---- products --------------------------------------------------------------------------------------------------------
+def _products(unit: Unit, let: Let, op: Contract) -> Iterator[Way]:
+    for name in dict.fromkeys((*op.left, *op.right)):
+        needs: list[tuple[Var, Split]] = []
+        size: Size | None = None
+        for array, names in ((op.a, op.left), (op.b, op.right)):
+            assert isinstance(array.type, Array)
+            if names.count(name) > 1:
+                break
+            at = names.index(name) if name in names else None
+            needs.append((array, at))
+            size = size if at is None else array.type.shape[at]
+        else:
+            assert size is not None
+            gives = op.out.index(name) if name in op.out else None
+            yield Way(unit, size, tuple(needs), {let.vars[0]: gives}, {}, name)
+
+
+def _again(way: Way) -> Way | None:
+    """The way of a product with what does it again: each comprehension of that has to split as the product does."""
+    made, test, branch = way.unit.lets
+    assert isinstance(branch.op, If) and isinstance(test.op, Comp)
+    (product,), (result,) = made.vars, branch.op.then.results
+    split = way.gives[product]
+    arm = _Arm(way.size, dict(way.needs), {product: split})
+    if not isinstance(result, Var):
+        return None
+    arm.splits[result] = split
+    (read,) = [inner.op for inner in walk(test.op.body) if isinstance(inner.op, Read)]
+    arm.axes[test.vars[0]] = None if split is None else read.index[split].atom
+    if not all(arm.let(let) for let in reversed(branch.op.then.lets)):
+        return None
+    needs = tuple(dict.fromkeys((*way.needs, *arm.needs)))
+    return Way(way.unit, way.size, needs, {branch.vars[0]: split}, arm.axes, way.name)
+
+
+@dataclass(slots=True)
+class _Arm:
+    """The walk backwards over what does a product again. splits: of what is made there; operands: of the product."""
+
+    size: Size
+    operands: Mapping[Var, Split]
+    splits: dict[Var, Split]
+    axes: dict[Var, Var | None] = field(default_factory=dict)
+    needs: list[tuple[Var, Split]] = field(default_factory=list)
+
+    def let(self, let: Let) -> bool:
+        op = let.op
+        if not isinstance(op, Comp) or len(let.vars) > 1 or let.vars[0] not in self.splits:
+            return False
+        split = self.splits[let.vars[0]]
+        own = set(self.splits)
+        axis = self.axis(op, split)
+        if axis is None:
+            if split is not None or any(d.into not in (None, *own) for d in op.destinations):
+                return False
+            for inner in walk(op.body):
+                if isinstance(inner.op, Read):  # of a part of a sum
+                    self.splits.setdefault(inner.op.array, None)
+            self.axes[let.vars[0]] = None
+            return True
+        way = _comp(Unit((let,)), op, axis, self.size, own)
+        if way is None or way.gives[let.vars[0]] != split:
+            return False
+        for array, at in way.needs:
+            if array in self.splits and self.splits[array] != at:
+                return False
+            if array not in self.splits:
+                self.needs.append((array, at))
+                if at is not None:
+                    self.splits.setdefault(array, at)
+        self.axes[let.vars[0]] = axis
+        return True
+
+    def axis(self, op: Comp, split: Split) -> Var | None:
+        """The axis by which a comprehension splits: that of the result, or of what the product reads."""
+        axes = {a.var for a in op.axes if extent(a) == self.size}
+        if split is not None:
+            atom = op.destinations[0].index[split].atom
+            return atom if atom in axes else None
+        for inner in walk(op.body):
+            at = self.operands.get(inner.op.array) if isinstance(inner.op, Read) else None
+            if at is not None and isinstance(inner.op, Read) and inner.op.index[at].atom in axes:
+                return inner.op.index[at].atom
+        return None
+
+
+# ---- comprehensions --------------------------------------------------------------------------------------------------
+def _comp(unit: Unit, op: Comp, axis: Var, size: Size, own: Iterable[Var] = ()) -> Way | None:
+    """A comprehension done by parts of one of its axes. own: arrays that it may continue whatever they are."""
+    if size.mentions({a.var for a in op.axes}):
+        return None
+    gives: dict[Var, Split] = {}
+    needs: list[tuple[Var, Split]] = []
+    for var, d in zip(unit.vars, op.destinations, strict=True):
+        at = _position(d.index, axis)
+        if at is None and (any(e.mentions((axis,)) for e in d.index) or not _is_reduced(d)):
+            return None
+        if at is not None and d.shape[at] != size:
+            return None
+        gives[var] = at
+        if d.into is not None and at is not None:
+            needs.append((d.into, at))
+    for inner in walk(op.body):
+        if isinstance(inner.op, Read):
+            needs.append((inner.op.array, _shared(inner.op.array, inner.op.index, axis, size)))
+    arrays = {v for v in mentioned(op) if isinstance(v.type, Array)}
+    arrays -= {a for a, _ in needs} | {v for let in walk(op.body) for v in let.vars} | set(own)
+    needs += [(a, None) for a in arrays]
+    return Way(unit, size, tuple(dict.fromkeys(needs)), gives, {unit.vars[0]: axis})
+
+
+def _is_reduced(d: Destination) -> bool:
+    return not isinstance(d, Keep) or d.monoid in _REDUCED
+
+
+def is_reduction(op: Op, array: Var) -> bool:
+    """Whether an operation gives less than an array that it reads has: a product, or one with a reduction."""
+    if isinstance(op, Contract):
+        return True
+    if not isinstance(op, Comp):
+        return False
+    assert isinstance(array.type, Array)
+    return any(len(d.shape) < len(array.type.shape) for d in op.destinations)

@@ -1,0 +1,196 @@
+"""What loops and calls save, and what their adjoints compute again, in bytes and in operations of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlang.ad.savings import Savings, written
+from dlang.ir.anf import Array, Block, Check, Comp, Contract, For, Prim, Program
+from dlang.ir.interpreter import Interpreter
+from dlang.ir.traverse import walk
+from dlang.optimize.pipeline import optimise
+from tests.specialize.support import lowered
+
+TEXT = """
+fn sigmoid(x: f64[..s]) -> f64[..s] = 0.5 * tanh(0.5 * x) + 0.5
+
+fn gated(w: f64[m, m], v: f64[m, m], xs: f64[n, m]) -> f64 {
+  var h = zeros(m)
+  var c = zeros(m)
+  for t < n {
+    c = sigmoid(w @ h + xs[t]) * c + sigmoid(v @ h - xs[t])
+    h = tanh(c)
+  }
+  sum(h)
+}
+fn of_gated(w: f64[m, m], v: f64[m, m], xs: f64[n, m]) -> (f64[m, m], f64[m, m]) = grad(gated, wrt = (w, v))(w, v, xs)
+
+fn scaled(w: f64[m, m], xs: f64[n, m]) -> f64 {
+  var h = zeros(m)
+  for t < n {
+    let z = w @ h + xs[t]
+    let shifted = 3.0 * z - 1.0
+    h = shifted * shifted * sin(z)
+  }
+  sum(h)
+}
+fn of_scaled(w: f64[m, m], xs: f64[n, m]) -> f64[m, m] = grad(scaled)(w, xs)
+
+fn rectified(w: f64[m, m], v: f64[m, m], xs: f64[n, m]) -> f64 {
+  var h = zeros(m)
+  for t < n { h = tanh(v @ maximum(w @ h + xs[t], 0.0)) }
+  sum(h)
+}
+fn of_rectified(w: f64[m, m], v: f64[m, m], xs: f64[n, m]) -> (f64[m, m], f64[m, m]) =
+  grad(rectified, wrt = (w, v))(w, v, xs)
+
+fn scalars(x: f64, n: i64) -> f64 {
+  var s = x
+  for k < n { let z = sin(s); s = (0.5 * z + 0.25) * (1.0 - 0.5 * z) }
+  s
+}
+fn of_scalars(x: f64, n: i64) -> f64 = grad(scalars)(x, n)
+
+fn picked(x: f64[m], at: i64[n]) -> f64 {
+  var s = x[0]
+  for k < n { s = sin(s) * x[at[k]] }
+  s
+}
+fn of_picked(x: f64[m], at: i64[n]) -> f64[m] = grad(picked)(x, at)
+
+fn deep(w: f64[m, m], h: f64[m], k: i64) -> f64[m] {
+  if k == 0 { return h }
+  let below = deep(w, sigmoid(w @ h), k - 1)
+  sigmoid(w @ below)
+}
+fn of_deep(w: f64[m, m], h: f64[m], k: i64) -> f64[m, m] = grad(|w: f64[m, m]| sum(deep(w, h, k)))(w)
+fn first(xs: f64[n, m], w: f64[m, m], v: f64[m, m]) -> f64[n, m] = grad(|ys: f64[n, m]| gated(w, v, ys))(xs)
+fn twice(xs: f64[n, m], w: f64[m, m], v: f64[m, m]) -> f64[n, m] =
+  grad(|xs: f64[n, m]| sum(grad(|ys: f64[n, m]| gated(w, v, ys))(xs) ** 2))(xs)
+"""
+
+
+@cache
+def compiled(name: str) -> tuple[Program, Program, str, tuple[Savings, ...]]:
+    """The program as derived and as optimised, the entry, what is saved."""
+    made = lowered(TEXT, name)
+    stages: dict[str, Program] = {}
+    found: list[Savings] = []
+    optimise(made.program, [made.entry.name], verify=True, observe=stages.__setitem__, saw=found.append)
+    return stages["ad"], stages["opt"], made.entry.name, tuple(found)
+
+
+def lines(name: str) -> list[str]:
+    return [line for s in compiled(name)[3] for line in written(s).splitlines()]
+
+
+def loops(program: Program) -> Iterator[For]:
+    """The loops of a program that are in no other loop."""
+
+    def of(block: Block) -> Iterator[For]:
+        for let in block.lets:
+            if isinstance(let.op, For):
+                yield let.op
+
+    for f in program.functions.values():
+        yield from of(f.body)
+
+
+def primitives(block: Block) -> list[str]:
+    return [let.op.name for let in walk(block) if isinstance(let.op, Prim)]
+
+
+def counted(name: str, args: list[Any]) -> int:
+    _, program, entry, _ = compiled(name)
+    interpreter = Interpreter(program)
+    interpreter.run(entry, args)
+    return interpreter.operations
+
+
+# ---- what is saved ---------------------------------------------------------------------------------------------------
+def test_of_a_sigmoid_only_the_hyperbolic_tangent_is_saved() -> None:
+    """h, which the products need; c before each trip; of each gate what `tanh` gave, but not 1/2 tanh + 1/2."""
+    text = lines("of_gated")
+    assert any(line.startswith("#   32*n.0 bytes in each of n.1 trips of a loop") for line in text), text
+    again = "#   not 8*n.0 bytes more: 2*n.0 operations compute them again"
+    assert any(line.startswith(again) for line in text), text
+
+
+def test_what_is_cheap_is_computed_from_what_is_saved() -> None:
+    """z and the state, which a product needs: the sine is saved, its cosine is of z."""
+    text = lines("of_scaled")
+    assert any(line.startswith("#   24*n.0 bytes in each of n.1 trips of a loop") for line in text), text
+
+
+@pytest.mark.parametrize("name", ["of_gated", "of_scaled", "of_rectified"])
+def test_functions_that_take_long_are_not_computed_again(name: str) -> None:
+    """Each runs in the loop forward only; the cosine of the sine is the adjoint's own."""
+    forward, backward = loops(compiled(name)[0])
+    dear = {"tanh", "sin"}
+    assert dear & set(primitives(forward.body)) and not dear & set(primitives(backward.body))
+
+
+def test_what_a_product_needs_is_saved_so_that_it_is_one_product_after_the_loop() -> None:
+    optimised = compiled("of_rectified")[1]
+    outside = [let.op for f in optimised.functions.values() for let in f.body.lets if isinstance(let.op, Contract)]
+    assert len(outside) == 2
+
+
+def test_numbers_are_computed_again_from_fewer() -> None:
+    text = lines("of_scalars")
+    assert any(line.startswith("#   16 bytes in each of n.1 trips of a loop") for line in text), text
+
+
+def test_no_check_is_made_twice() -> None:
+    forward, backward = loops(compiled("of_picked")[0])
+    assert any(isinstance(let.op, Check) for let in walk(forward.body))
+    assert not any(isinstance(let.op, Check) for let in walk(backward.body))
+
+
+def test_the_tape_of_a_call_has_what_the_rest_is_computed_from() -> None:
+    tapes = [d for name, d in compiled("of_deep")[0].datatypes.items() if "tape" in name]
+    assert tapes
+    for tape in tapes:
+        fields = [field for variant in tape.variants for field in variant.fields]
+        arrays = [field for field in fields if isinstance(field.type, Array)]
+        assert len(arrays) <= 4, arrays  # `h`, `below`, and what `tanh` gave of each
+
+
+# ---- what that costs -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["gated", "scaled", "rectified"])
+def test_a_gradient_takes_at_most_four_times_the_operations(name: str) -> None:
+    m, n = 6, 9
+    random = np.random.default_rng(0)
+    matrices = [random.normal(size=(m, m)) for _ in range(1 if name == "scaled" else 2)]
+    args = [m, n, *matrices, random.normal(size=(n, m))]
+    assert counted(f"of_{name}", args) <= 4 * (counted(name, args) + len(matrices) * m * m)
+
+
+def test_a_comprehension_that_runs_again_joins_the_pass_that_reads_it() -> None:
+    """The adjoint of a trip goes over vectors as often as before: nothing that is computed again is an array."""
+    backward = list(loops(compiled("of_gated")[1]))[1]
+    passes = [let for let in backward.body.lets if isinstance(let.op, Comp)]
+    assert len(passes) <= 3, passes
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+def test_second_derivatives_are_those_of_differences() -> None:
+    n, m = 3, 2
+    random = np.random.default_rng(1)
+    xs, w, v, step = (random.normal(size=s) for s in ((n, m), (m, m), (m, m), (n, m)))
+    _, program, entry, _ = compiled("twice")
+
+    def at(x: Any) -> Any:
+        return Interpreter(program).run(entry, [n, m, x, w, v])[0]
+
+    def squares(x: Any) -> float:
+        made, inner = compiled("first")[1:3]
+        return float(np.sum(np.asarray(Interpreter(made).run(inner, [n, m, x, w, v])[0]) ** 2))
+
+    expected = (squares(xs + 1e-5 * step) - squares(xs - 1e-5 * step)) / 2e-5
+    assert np.sum(np.asarray(at(xs)) * step) == pytest.approx(expected, rel=1e-6)

@@ -1,0 +1,104 @@
+"""Products with windows: gathered blocks give what the sums are, in any layout, with strides, dilations and borders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import dlang
+from dlang.codegen.printing import print_program
+from dlang.codegen.schedule import schedule
+from dlang.codegen.vectorize import Lanes
+from dlang.optimize.pipeline import optimise
+from tests.specialize.support import lowered
+
+PROGRAM = """
+fn last<a: Float>(w: a[p, q, c, d], x: a[b, h, u, c]) -> a[b, h - p + 1, u - q + 1, d] =
+  [sum(x[n, i + k, j + l, r] * w[k, l, r, o] for k < p, l < q, r < c) for n < b, i < h - p + 1, j < u - q + 1, o < d]
+fn last_gradient<a: Float>(w: a[p, q, c, d], x: a[b, h, u, c], s: a[b, _, _, d]) -> (a[p, q, c, d], a[b, h, u, c]) =
+  grad(|w, x| sum(last(w, x) * s), wrt = (w, x))(w, x)
+
+fn first<a: Float>(w: a[d, c, p, q], x: a[b, c, h, u]) -> a[b, d, h - p + 1, u - q + 1] =
+  [sum(x[n, r, i + k, j + l] * w[o, r, k, l] for r < c, k < p, l < q) for n < b, o < d, i < h - p + 1, j < u - q + 1]
+fn first_gradient<a: Float>(w: a[d, c, p, q], x: a[b, c, h, u], s: a[b, d, _, _]) -> (a[d, c, p, q], a[b, c, h, u]) =
+  grad(|w, x| sum(first(w, x) * s), wrt = (w, x))(w, x)
+
+## Every second position of a kernel with gaps: images of 2 i + 3 k < 2 · 10 + 3 · 4 rows.
+fn apart<a: Float>(w: a[5, c, d], x: a[b, 31, c]) -> a[b, 10, d] =
+  [sum(x[n, 2 * i + 3 * k, r] * w[k, r, o] for k < 5, r < c) for n < b, i < 10, o < d]
+
+## A product that ends at the borders of x.
+fn border<a: Float>(w: a[p, c, d], x: a[b, n, c]) -> a[b, n + p - 1, d] =
+  [
+    sum(x[m, t - k, r] * w[k, r, o] for k in maximum(0, t - n + 1)..minimum(p, t + 1), r < c)
+    for m < b, t < n + p - 1, o < d
+  ]
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> dlang.Module:
+    path = Path(tmp_path_factory.mktemp("gathered")) / "windows.dl"
+    path.write_text(PROGRAM, encoding="utf-8")
+    return dlang.load(str(path))
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape) + shape[0]).normal(size=shape)
+
+
+# few points, for which there are loops; blocks of several images; images of several blocks
+SIZES = [(1, 4, 5, 2, 2, 2, 3), (3, 13, 11, 3, 2, 5, 7), (2, 70, 65, 3, 3, 8, 20)]
+
+
+@pytest.mark.parametrize("b, h, u, p, q, c, d", SIZES)
+def test_a_convolution_with_channels_last_and_its_gradients_are_what_numpy_says(
+    program: dlang.Module, b: int, h: int, u: int, p: int, q: int, c: int, d: int
+) -> None:
+    w, x, s = drawn(p, q, c, d), drawn(b, h, u, c), drawn(b, h - p + 1, u - q + 1, d)
+    windows = sliding_window_view(x, (p, q), (1, 2))  # b i j c p q
+    np.testing.assert_allclose(program.last(w, x), np.einsum("bijcpq,pqcd->bijd", windows, w), atol=1e-10)
+    of_w, of_x = program.last_gradient(w, x, s)
+    np.testing.assert_allclose(of_w, np.einsum("bijcpq,bijd->pqcd", windows, s), atol=1e-9)
+    full = sliding_window_view(np.pad(s, ((0, 0), (p - 1, p - 1), (q - 1, q - 1), (0, 0))), (p, q), (1, 2))
+    np.testing.assert_allclose(of_x, np.einsum("bijdpq,pqcd->bijc", full, w[::-1, ::-1]), atol=1e-10)
+
+
+@pytest.mark.parametrize("b, h, u, p, q, c, d", SIZES)
+def test_channels_may_come_first(program: dlang.Module, b: int, h: int, u: int, p: int, q: int, c: int, d: int) -> None:
+    w, x, s = drawn(d, c, p, q), drawn(b, c, h, u), drawn(b, d, h - p + 1, u - q + 1)
+    windows = sliding_window_view(x, (p, q), (2, 3))  # b c i j p q
+    np.testing.assert_allclose(program.first(w, x), np.einsum("bcijpq,dcpq->bdij", windows, w), atol=1e-10)
+    of_w, of_x = program.first_gradient(w, x, s)
+    np.testing.assert_allclose(of_w, np.einsum("bcijpq,bdij->dcpq", windows, s), atol=1e-9)
+    full = sliding_window_view(np.pad(s, ((0, 0), (0, 0), (p - 1, p - 1), (q - 1, q - 1))), (p, q), (2, 3))
+    np.testing.assert_allclose(of_x, np.einsum("bdijpq,dcpq->bcij", full, w[:, :, ::-1, ::-1]), atol=1e-10)
+
+
+def test_windows_may_be_apart_and_their_elements_too(program: dlang.Module) -> None:
+    w, x = drawn(5, 16, 24), drawn(40, 31, 16)
+    windows = sliding_window_view(x, 13, 1)[:, ::2, :, ::3]  # b i c k
+    np.testing.assert_allclose(program.apart(w, x), np.einsum("bick,kcd->bid", windows[:, :10], w), atol=1e-10)
+
+
+@pytest.mark.parametrize("b, n, p, c, d", [(2, 5, 3, 2, 3), (3, 90, 4, 16, 24)])
+def test_beyond_a_border_there_is_nothing_not_even_nan(
+    program: dlang.Module, b: int, n: int, p: int, c: int, d: int
+) -> None:
+    w, x = drawn(p, c, d), drawn(b, n, c)
+    w[0] = np.inf  # meets no element of the last rows
+    padded = np.pad(x, ((0, 0), (p - 1, p - 1), (0, 0)))
+    terms = [padded[:, p - 1 - k : n + 2 * (p - 1) - k] @ w[k] for k in range(1, p)]
+    found = program.border(w, x)
+    np.testing.assert_allclose(found[:, n:], sum(terms)[:, n:], atol=1e-10)  # type: ignore[index]
+    assert not np.isfinite(found[:, :n]).any()
+
+
+def test_a_convolution_is_products_of_gathered_blocks_and_so_are_its_gradients() -> None:
+    made = lowered(PROGRAM, "last_gradient")
+    text = print_program(schedule(optimise(made.program, [made.entry.name], verify=True), Lanes(512)))
+    assert text.count(" · ") >= 2
+    assert "&windows" in text and "&products" in text and "sum= x" in text

@@ -1,0 +1,127 @@
+"""Packed products: the numbers of NumPy for all sizes and strides, nothing touched beyond an array, the same bits."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+
+import numpy as np
+import pytest
+
+from dlang.codegen.llvm import jit, objects
+from dlang.codegen.llvm.microkernel import COLUMNS, panels_symbol, product_symbol
+from dlang.codegen.llvm.panels import heights_of, pack_symbol, panel, terms_of
+
+DTYPES = {"f64": np.float64, "f32": np.float32}
+WIDTHS = sorted({128, 256, objects.vector_bits()})
+PAGE = mmap.PAGESIZE
+
+
+class Guarded:
+    """An array with pages around it that can't be touched: it ends where the one behind it begins, or begins there."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str, at_end: bool) -> None:
+        count = int(np.prod(shape))
+        size = count * np.dtype(DTYPES[dtype]).itemsize
+        pages = max(-(-size // PAGE), 1)
+        self.memory = mmap.mmap(-1, (pages + 2) * PAGE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        protect = ctypes.CDLL(None, use_errno=True).mprotect
+        for page in (start, start + (pages + 1) * PAGE):
+            assert protect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), 0) == 0
+        offset = PAGE + (pages * PAGE - size if at_end else 0)
+        self.array = np.frombuffer(self.memory, DTYPES[dtype], count, offset).reshape(shape)
+
+
+INTS = [ctypes.c_int64] * 2
+
+
+def product(dtype: str, bits: int, a: np.ndarray, b: np.ndarray, c: np.ndarray, packed: bool, adds: bool) -> None:
+    """c = a @ b or c += a @ b, by steps in bytes as NumPy has them. packed: with b in panels beforehand."""
+    width, size = panel(dtype, bits), a.itemsize
+    across = -(-b.shape[1] // width)
+    sizes = (c.ctypes.data, c.strides[0], a.shape[0], b.shape[1], a.shape[1], adds)
+    kinds = [ctypes.c_void_p, *INTS, *INTS, ctypes.c_bool]
+    one = [ctypes.c_void_p, *INTS]
+    if packed:
+        panels = Guarded((across, b.shape[0], width), dtype, at_end=True).array
+        panels[...] = np.nan
+        pack = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *one, *INTS)(jit.address_of(pack_symbol(dtype, bits)))
+        pack(panels.ctypes.data, b.ctypes.data, *b.strides, b.shape[1], b.shape[0])
+        multiply = ctypes.CFUNCTYPE(None, *one, *one, *kinds)(jit.address_of(panels_symbol(dtype, bits)))
+        steps = (width * size, width * size * b.shape[0])
+        multiply(a.ctypes.data, *a.strides, panels.ctypes.data, *steps, *sizes)
+    else:
+        room = Guarded((min(across * width, COLUMNS), min(terms_of(dtype), b.shape[0])), dtype, at_end=True).array
+        name = product_symbol(dtype, bits)
+        multiply = ctypes.CFUNCTYPE(None, *one, *one, ctypes.c_void_p, *kinds)(jit.address_of(name))
+        multiply(a.ctypes.data, *a.strides, b.ctypes.data, *b.strides, room.ctypes.data, *sizes)
+
+
+def matrix(shape: tuple[int, int], dtype: str, turned: bool, at_end: bool) -> np.ndarray:
+    """Small whole numbers, so that every sum is exact."""
+    array = Guarded(shape[::-1] if turned else shape, dtype, at_end).array
+    array[...] = np.random.default_rng(sum(shape)).integers(-4, 5, array.shape)
+    return array.T if turned else array
+
+
+def around(*sizes: int) -> list[int]:
+    return sorted({n + d for n in sizes for d in (-1, 0, 1) if n + d >= 0})
+
+
+@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("at_end", [True, False])
+def test_products_of_awkward_sizes_are_exact_and_touch_nothing_outside(dtype: str, bits: int, at_end: bool) -> None:
+    width, height = panel(dtype, bits), heights_of(bits)[0]
+    columns = [0, 1, 3, *around(width), 9 * width - 1]
+    for n, m, k in itertools.product(columns, [0, 1, 2, 7, *around(height), 2 * height + 5, 33], [0, 1, 5, width + 3]):
+        for turned_a, turned_b in itertools.product((False, True), repeat=2):
+            a, b = matrix((m, k), dtype, turned_a, at_end), matrix((k, n), dtype, turned_b, at_end)
+            for packed in (True, False):
+                adds = (n + m) % 2 == 1
+                c = Guarded((m, n), dtype, at_end).array
+                c[...] = 1 if adds else np.nan
+                product(dtype, bits, a, b, c, packed, adds)
+                assert (c == a @ b + adds).all(), (m, n, k, turned_a, turned_b, packed)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_are_the_same_across_blocks_of_terms_columns_and_rows(dtype: str) -> None:
+    bits = objects.vector_bits()
+    most = terms_of(dtype)
+    for m, n, k in ((13, 37, most + 1), (45, 1100, 2 * most - 1), (35, 290, 3 * most + 7), (26, 150, 128)):
+        for turned_a, turned_b in itertools.product((False, True), repeat=2):
+            a, b = matrix((m, k), dtype, turned_a, True), matrix((k, n), dtype, turned_b, True)
+            c = Guarded((m, n), dtype, True).array
+            product(dtype, bits, a, b, c, turned_a, False)
+            assert (c == a @ b).all()
+
+
+def test_operands_may_have_any_steps() -> None:
+    bits = objects.vector_bits()
+    whole = np.random.default_rng(0).integers(-4, 5, (80, 90)).astype(np.float64)
+    a, b = whole[::2, 1::3], whole[2:62:2, ::2]
+    c = np.zeros((40, 60))
+    product("f64", bits, a, b, c[:, 3:48], True, False)
+    assert (c[:, 3:48] == a @ b).all() and not c[:, :3].any() and not c[:, 48:].any()
+
+
+def test_an_element_has_the_same_bits_wherever_it_stands_in_a_product() -> None:
+    bits, rng = objects.vector_bits(), np.random.default_rng(1)
+    a, b = rng.normal(size=(50, 600)), rng.normal(size=(600, 70))
+    whole, part = np.zeros((50, 70)), np.zeros((17, 33))
+    product("f64", bits, a, b, whole, False, False)
+    product("f64", bits, a[20:37], b[:, 30:63], part, True, False)
+    assert (whole[20:37, 30:63] == part).all()
+
+
+def test_infinities_and_nans_reach_the_elements_that_they_belong_to() -> None:
+    bits = objects.vector_bits()
+    a, b, c = np.ones((15, 9)), np.ones((9, 35)), np.zeros((15, 35))
+    a[3, 2], b[2, 34], b[4, 5] = np.inf, np.nan, 0
+    product("f64", bits, a, b, c, False, False)
+    with np.errstate(invalid="ignore"):
+        expected = a @ b
+    assert np.array_equal(c, expected, equal_nan=True) and np.isnan(c[:, 34]).all() and np.isinf(c[3, :34]).all()
