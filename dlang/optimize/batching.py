@@ -18,7 +18,7 @@ call, a library's operation or an effect leaves the loop as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
@@ -52,7 +52,17 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, bound_vars, count_uses, free_vars, map_blocks, map_functions, parts, walk
+from dlang.ir.traverse import (
+    Renaming,
+    bound_vars,
+    count_uses,
+    free_vars,
+    map_blocks,
+    map_functions,
+    parts,
+    walk,
+    with_body,
+)
 from dlang.ir.types import dtype_of, type_of
 from dlang.optimize.comps import point_of
 from dlang.optimize.slices import slope
@@ -65,7 +75,7 @@ def batching(program: Program) -> Program:
         known = Knowledge()
         known.saw(p.type for p in f.params)
         body = _block(f.body, known)
-        return f if body is f.body else replace(f, body=body)
+        return with_body(f, body)
 
     return map_functions(program, function)
 

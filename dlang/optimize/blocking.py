@@ -28,10 +28,10 @@ the values of a comprehension.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dlang.ir.anf import Array, Block, Comp, Contract, Function, Let, Program, Size, Var, poly
-from dlang.ir.traverse import map_blocks, map_functions, mentioned, type_vars
+from dlang.ir.traverse import map_blocks, map_functions, mentioned, type_vars, with_body
 from dlang.ir.types import dtype_of
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.in_blocks import ROOM, cut, in_blocks
@@ -47,7 +47,7 @@ def blocking(program: Program) -> Program:
 
     def function(f: Function) -> Function:
         body = _block(f.body, effectful)
-        return f if body is f.body else replace(f, body=body)
+        return with_body(f, body)
 
     return map_functions(program, function)
 

@@ -43,7 +43,7 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder, axis
-from dlang.ir.traverse import Renaming, map_blocks, mentioned, walk
+from dlang.ir.traverse import Renaming, map_blocks, mentioned, walk, with_body
 from dlang.ir.types import I64, array_type, dtype_of
 from dlang.optimize.comps import extent, surely_total
 from dlang.optimize.slices import sizes_named
@@ -404,7 +404,7 @@ def _callers(f: Function, thread: _Thread) -> Function:
         return Block(tuple(lets), inner.results) if changed else inner
 
     body = block(f.body)
-    return f if body is f.body else replace(f, body=body)
+    return with_body(f, body)
 
 
 def _call(b: Builder, let: Let, op: Call, thread: _Thread) -> None:

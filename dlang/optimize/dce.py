@@ -7,7 +7,7 @@ the state of loops, which live only if their last value is used, or if what live
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dlang.ir.anf import (
     Array,
@@ -29,7 +29,7 @@ from dlang.ir.anf import (
     Vjp,
     While,
 )  # fmt: skip
-from dlang.ir.traverse import map_functions, named_function, op_blocks, parts, type_vars
+from dlang.ir.traverse import map_functions, named_function, op_blocks, parts, type_vars, with_body
 from dlang.optimize.effects import effectful_functions
 
 
@@ -47,9 +47,7 @@ def _function(function: Function, effectful: Set[str]) -> Function:
     marks.atoms(function.body.results)
     marks.run()
     body = marks.sweep(function.body, nodes, tuple(range(len(function.body.results))))
-    if body is function.body:
-        return function
-    return replace(function, body=body)
+    return with_body(function, body)
 
 
 @dataclass(slots=True, eq=False)

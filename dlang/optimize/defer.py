@@ -14,7 +14,7 @@ factor, or the sum, has a part for each trip already: then memory grows by as mu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dlang.ad.stores import stored
 from dlang.ir.anf import (
@@ -41,7 +41,7 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, count_uses, map_blocks, map_functions, type_vars
+from dlang.ir.traverse import Renaming, count_uses, map_blocks, map_functions, type_vars, with_body
 from dlang.ir.types import I64, dtype_of
 from dlang.optimize.comps import extent
 from dlang.optimize.contractions import is_product
@@ -57,7 +57,7 @@ def defer(program: Program) -> Program:
 def _function(function: Function) -> Function:
     sizes = {v for p in function.params for v in type_vars(p.type)}
     body = _block(function.body, sizes)
-    return function if body is function.body else replace(function, body=body)
+    return with_body(function, body)
 
 
 def _block(block: Block, sizes: set[Var]) -> Block:

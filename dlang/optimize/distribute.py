@@ -11,7 +11,7 @@ on, and runs if and only if it ran before. A read may leave an axis only if it i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dlang.diagnostics import Span
 from dlang.ir.affine import Box, Knowledge, dependencies, extent, hull, nonempty
@@ -43,7 +43,7 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, free_vars, map_blocks, map_functions, parts, rebuild, walk
+from dlang.ir.traverse import Renaming, free_vars, map_blocks, map_functions, parts, rebuild, walk, with_body
 from dlang.ir.types import array_type, dtype_of, is_float, type_of
 
 _DEEPEST = 32  # nested reductions
@@ -59,9 +59,7 @@ def distribute_function(function: Function) -> Function:
     known = Knowledge()
     known.saw(p.type for p in function.params)
     body = _block(function.body, known)
-    if body is function.body:
-        return function
-    return replace(function, body=body)
+    return with_body(function, body)
 
 
 def _block(block: Block, known: Knowledge) -> Block:

@@ -19,7 +19,7 @@ from dlang.ir.anf import (
     fresh,
     is_handle,
 )  # fmt: skip
-from dlang.ir.traverse import count_uses, map_blocks, map_functions
+from dlang.ir.traverse import count_uses, map_blocks, map_functions, with_body
 from dlang.optimize.comps import extent, point_of
 
 SLICES = 1024
@@ -33,7 +33,7 @@ def fills(program: Program) -> Program:
 
     def function(f: Function) -> Function:
         body = _block(f.body)
-        return f if body is f.body else replace(f, body=body)
+        return with_body(f, body)
 
     return map_functions(program, function)
 

@@ -37,7 +37,7 @@ from dlang.ir.anf import (
     While,
     fresh,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, map_blocks, map_functions, mentioned, parts, rebuild
+from dlang.ir.traverse import Renaming, map_blocks, map_functions, mentioned, parts, rebuild, with_body
 from dlang.optimize.comps import point_of
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items
@@ -54,7 +54,7 @@ def fuse(program: Program) -> Program:
 
     def function(f: Function) -> Function:
         body = _Fuser(effectful).block(f.body)
-        return f if body is f.body else replace(f, body=body)
+        return with_body(f, body)
 
     return map_functions(program, function)
 

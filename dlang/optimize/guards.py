@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from dlang.ir.anf import (
@@ -59,7 +59,7 @@ from dlang.ir.anf import (
     While,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import map_blocks, map_functions, parts, type_vars, walk
+from dlang.ir.traverse import map_blocks, map_functions, parts, type_vars, walk, with_body, with_lets, with_op
 from dlang.ir.types import is_float
 from dlang.optimize.comps import ZERO, extent
 from dlang.optimize.jacobians import carries_scalars
@@ -104,13 +104,13 @@ def guards(program: Program, entries: Sequence[str], last: bool = False) -> Prog
                 case _:
                     waits_inside = not last and _waits(let)
                     new = map_blocks(op, partial(block, reciprocals=reciprocals, waits=waits_inside))
-                    lets.append(let if new is op else Let(let.vars, new, let.span))
-        return b if all(x is y for x, y in zip(lets, b.lets, strict=True)) else Block(tuple(lets), b.results)
+                    lets.append(with_op(let, let.vars, new))
+        return with_lets(b, lets, b.results)
 
     def function(f: Function) -> Function:
         if not any(_is_guard(let) for let in walk(f.body)):
             return f
-        return replace(f, body=block(f.body, _reciprocals(f.body)))
+        return with_body(f, block(f.body, _reciprocals(f.body)))
 
     return map_functions(program, function)
 

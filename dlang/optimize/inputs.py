@@ -17,7 +17,7 @@ because a product in a loop is all that it needs to see, of a value, a tangent o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dlang.ir.anf import (
     Array,
@@ -48,6 +48,7 @@ from dlang.ir.traverse import (
     refresh_vars,
     type_vars,
     walk,
+    with_body,
 )  # fmt: skip
 from dlang.ir.types import I64, array_type, dtype_of
 from dlang.optimize.comps import surely_inside
@@ -64,7 +65,7 @@ def inputs(program: Program) -> Program:
 
 def _function(function: Function) -> Function:
     body = _block(function.body)
-    return function if body is function.body else replace(function, body=body)
+    return with_body(function, body)
 
 
 def _block(block: Block) -> Block:

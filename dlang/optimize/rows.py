@@ -15,7 +15,7 @@ before ownership: no other pass expects arrays among the values of a comprehensi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dlang.ir.anf import (
     Add,
@@ -46,7 +46,7 @@ from dlang.ir.anf import (
     is_handle,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, count_uses, map_blocks, map_functions, mentioned, rebuild, walk
+from dlang.ir.traverse import Renaming, count_uses, map_blocks, map_functions, mentioned, rebuild, walk, with_body
 from dlang.ir.types import comp_types
 from dlang.optimize.comps import extent
 from dlang.optimize.effects import effectful_functions, is_effectful
@@ -64,7 +64,7 @@ def rows(program: Program) -> Program:
 
     def function(f: Function) -> Function:
         body = _Blocks(effectful).block(f.body)
-        return f if body is f.body else replace(f, body=body)
+        return with_body(f, body)
 
     return map_functions(program, function)
 

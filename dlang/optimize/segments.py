@@ -37,7 +37,7 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import map_blocks, map_functions, mentioned
+from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body
 from dlang.ir.types import dtype_of
 from dlang.optimize.comps import ZERO, extent, point_of
 from dlang.optimize.effects import effectful_functions, is_effectful
@@ -57,7 +57,7 @@ def segments(program: Program) -> Program:
         known = Knowledge()
         known.saw(p.type for p in f.params)
         body = _block(f.body, effectful, known)
-        return f if body is f.body else replace(f, body=body)
+        return with_body(f, body)
 
     return map_functions(program, function)
 

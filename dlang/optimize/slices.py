@@ -8,10 +8,8 @@ is not filled before.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dlang.ir.anf import Array, Block, Comp, Empty, For, Function, Keep, Let, Lit, Program, Size, SizeOf, Var, fresh
-from dlang.ir.traverse import count_uses, map_blocks, map_functions
+from dlang.ir.traverse import count_uses, map_blocks, map_functions, with_body
 from dlang.ir.types import dtype_of, is_float
 from dlang.optimize.comps import ZERO, extent, point_of
 
@@ -21,7 +19,7 @@ def slices(program: Program) -> Program:
 
     def function(f: Function) -> Function:
         body = _block(f.body)
-        return f if body is f.body else replace(f, body=body)
+        return with_body(f, body)
 
     return map_functions(program, function)
 

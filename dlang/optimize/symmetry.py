@@ -34,7 +34,7 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import map_blocks, map_functions, substitute
+from dlang.ir.traverse import map_blocks, map_functions, substitute, with_body
 from dlang.ir.types import dtype_of, is_float
 from dlang.primitives.table import PRIMITIVES
 
@@ -44,7 +44,7 @@ def symmetry(program: Program) -> Program:
 
     def function(f: Function) -> Function:
         body = _block(f.body)
-        return f if body is f.body else replace(f, body=body)
+        return with_body(f, body)
 
     return map_functions(program, function)
 

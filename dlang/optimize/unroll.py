@@ -8,7 +8,7 @@ points at once. This comes after `rows`, which brings together what belongs to o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 from dlang.ir.anf import (
@@ -33,7 +33,7 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-from dlang.ir.traverse import Renaming, map_blocks, map_functions, mentioned, rebuild
+from dlang.ir.traverse import Renaming, map_blocks, map_functions, mentioned, rebuild, with_body
 from dlang.ir.types import dtype_of
 from dlang.optimize.constants import convert, fold
 
@@ -51,7 +51,7 @@ def unroll(program: Program) -> Program:
 
     def function(f: Function) -> Function:
         body = _block(f.body)
-        return f if body is f.body else replace(f, body=body)
+        return with_body(f, body)
 
     return map_functions(program, function)
 
