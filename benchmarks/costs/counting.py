@@ -18,7 +18,7 @@ from dlang.driver import Request, check, lower, read_source
 from dlang.ir.anf import FLOATS, Array, Atom, Program, Scalar, Var
 from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
-from dlang.ir.traverse import refresh_vars
+from dlang.ir.substitution import refresh_vars
 from dlang.listings import request
 from dlang.python.arguments import Matcher
 from dlang.specialize.specialize import Entry

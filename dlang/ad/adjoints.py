@@ -34,7 +34,8 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, refresh, type_vars, walk
+from dlang.ir.substitution import Renaming, refresh
+from dlang.ir.traverse import type_vars, walk
 from dlang.ir.types import I64, is_float
 from dlang.optimize.distribute import distribute_function
 

@@ -17,7 +17,8 @@ from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, numeri
 from dlang.ad.slices import pruned_block, taken
 from dlang.ir.anf import Array, Atom, Block, If, Let, Scalar, Var
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, bound_vars, free_vars, refresh
+from dlang.ir.substitution import Renaming, refresh
+from dlang.ir.traverse import bound_vars, free_vars
 
 
 @dataclass(slots=True)

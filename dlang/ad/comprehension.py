@@ -34,7 +34,8 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, bound_vars, substitute
+from dlang.ir.substitution import Renaming, substitute
+from dlang.ir.traverse import bound_vars
 from dlang.ir.types import array_type, dtype_of, is_float, type_of
 from dlang.polynomials import Poly
 

@@ -41,7 +41,8 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, type_vars
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import type_vars
 from dlang.ir.types import array_type, dtype_of
 from dlang.polynomials import Poly
 

@@ -16,7 +16,7 @@ from dlang.ad.forward import push_block
 from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ir.anf import Atom, Block, Call, Function, Jvp, Let, Program, Type, Var, fresh
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, refresh
+from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.types import carries
 from dlang.optimize.distribute import distribute_function
 

@@ -35,7 +35,8 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder
 from dlang.ir.errors import IRError
-from dlang.ir.traverse import map_blocks, parts, refresh_vars, walk
+from dlang.ir.substitution import refresh_vars
+from dlang.ir.traverse import map_blocks, parts, walk
 from dlang.ir.types import I64
 
 MOST = 1000  # rounds of `expand`: each removes a level of nesting

@@ -50,7 +50,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import axis
-from dlang.ir.traverse import Renaming
+from dlang.ir.substitution import Renaming
 from dlang.ir.types import array_type, carries, dtype_of
 
 

@@ -15,7 +15,7 @@ from dlang.ad.dual import Dual
 from dlang.ad.sequential import by_element, others, sequential
 from dlang.ir.affine import axes_of
 from dlang.ir.anf import Axis, Block, Comp, Destination, Keep, Let, Read, Var, fresh
-from dlang.ir.traverse import Renaming
+from dlang.ir.substitution import Renaming
 from dlang.ir.types import type_of
 
 

@@ -32,7 +32,8 @@ from dlang.ir.anf import (
     fresh,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, bound_vars, free_vars, type_vars
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import bound_vars, free_vars, type_vars
 from dlang.ir.types import I64
 
 MOST_VARIANTS = 8

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 
 from dlang.ad.activity import active_vars
 from dlang.ir.anf import Block, Call, Let, Program, Var
-from dlang.ir.traverse import Renaming, inlined, rebuild, walk
+from dlang.ir.substitution import Renaming, inlined
+from dlang.ir.traverse import rebuild, walk
 
 
 def inlined_where_active(

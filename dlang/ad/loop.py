@@ -33,7 +33,8 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-from dlang.ir.traverse import Renaming, bound_vars, free_vars, refresh, walk
+from dlang.ir.substitution import Renaming, refresh
+from dlang.ir.traverse import bound_vars, free_vars, walk
 from dlang.ir.types import I64
 
 

@@ -59,7 +59,8 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, parts, rebuild
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import parts, rebuild
 from dlang.ir.types import dtype_of, type_of
 from dlang.polynomials import Poly
 

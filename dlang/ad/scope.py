@@ -31,7 +31,7 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming
+from dlang.ir.substitution import Renaming
 from dlang.ir.types import is_float
 
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from dlang.ad.scope import Scope, carry
 from dlang.ir.anf import Array, Block, Comp, For, Let, Lit, Size, SizeOf, Update, Var, While, fresh, poly
-from dlang.ir.traverse import Renaming
+from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, array_type
 
 FEW = 32  # a literal number of trips up to which a loop stays whole

@@ -29,7 +29,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming
+from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, dtype_of, type_of
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}

@@ -25,7 +25,8 @@ from dlang.ir.anf import (
     is_handle,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, type_vars
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import type_vars
 
 
 def holding(datatypes: Mapping[str, Datatype]) -> set[str]:

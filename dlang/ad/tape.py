@@ -34,7 +34,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming
+from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, array_type, dtype_of
 from dlang.polynomials import Poly
 

@@ -36,7 +36,8 @@ from dlang.ir.anf import (
     While,
     fresh,
 )
-from dlang.ir.traverse import Renaming, bound_vars, free_vars, type_vars
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import bound_vars, free_vars, type_vars
 
 END, TRIP = 0, 1  # the variants of a list
 

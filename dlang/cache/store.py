@@ -57,6 +57,8 @@ class Store:
         """What was kept; None if nothing was, or if it is damaged or can't be read."""
         path = self._path(kind, key)
         try:
+            if not _is_ours(os.stat(self.directory)):
+                return None
             with open(path, "rb") as file:
                 if not _is_ours(os.fstat(file.fileno())):
                     return None
@@ -90,7 +92,7 @@ class Store:
             os.replace(temporary, self._path(kind, key))
         except OSError:
             if temporary:
-                Path(temporary).unlink(missing_ok=True)
+                _removed(temporary)
             return
         if int(key[:8], 16) % SWEEP_EVERY == 0 or len(content) > self.limit // SWEEP_EVERY:
             self.sweep()
@@ -113,16 +115,12 @@ class Store:
         for entry in found:
             if total <= self.limit:
                 break
-            entry.path.unlink(missing_ok=True)
-            total -= entry.bytes
+            total -= entry.bytes if _removed(entry.path) else 0
 
     def clear(self) -> int:
         """Removes every entry; gives their number."""
         self._remove_unfinished(float("inf"))
-        found = list(self.entries())
-        for entry in found:
-            entry.path.unlink(missing_ok=True)
-        return len(found)
+        return sum([_removed(entry.path) for entry in self.entries()])
 
     def _path(self, kind: str, key: str) -> Path:
         return self.directory / f"{kind}-{key}.kept"
@@ -138,8 +136,8 @@ class Store:
         for file in self._files():
             try:
                 if file.name.endswith(".new") and file.stat().st_mtime < before:
-                    os.unlink(file.path)
-            except OSError:
+                    _removed(file.path)
+            except OSError:  # removed by another process
                 continue
 
 
@@ -174,6 +172,15 @@ def digest(*parts: str | bytes) -> str:
 
 def _head(content: bytes) -> bytes:
     return MAGIC + blake2b(content, digest_size=16).digest()
+
+
+def _removed(path: str | Path) -> bool:
+    """Removes a file, if that is possible: Windows keeps one that another process reads."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
 
 
 def _is_ours(status: os.stat_result) -> bool:

@@ -60,7 +60,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.errors import IRError
-from dlang.ir.traverse import refresh_vars
+from dlang.ir.substitution import refresh_vars
 from dlang.ir.types import I64, array_type, dtype_of, joined_vars, result_vars
 
 Index = int | Atom | Size  # what can be given as a size, a bound or an entry of an index

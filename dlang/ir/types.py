@@ -53,7 +53,8 @@ from dlang.ir.anf import (
 )
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import library_types
-from dlang.ir.traverse import Replacement, bound_vars, refresh_vars
+from dlang.ir.substitution import Replacement, refresh_vars
+from dlang.ir.traverse import bound_vars
 from dlang.polynomials import Poly
 from dlang.primitives.table import result_dtype
 

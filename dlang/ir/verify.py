@@ -66,7 +66,8 @@ from dlang.ir.errors import IRError
 from dlang.ir.libraries import equal_sizes, library_types
 from dlang.ir.linearity import check_linear
 from dlang.ir.printer import print_let
-from dlang.ir.traverse import Renaming, Replacement, parts
+from dlang.ir.substitution import Renaming, Replacement
+from dlang.ir.traverse import parts
 from dlang.ir.types import I64, array_type, carries, dtype_of, function_named, result_vars, type_of
 from dlang.polynomials import Poly
 from dlang.primitives.table import ANY, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD

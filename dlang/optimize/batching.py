@@ -52,17 +52,8 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import (
-    Renaming,
-    bound_vars,
-    count_uses,
-    free_vars,
-    map_blocks,
-    map_functions,
-    parts,
-    walk,
-    with_body,
-)
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import bound_vars, count_uses, free_vars, map_blocks, map_functions, parts, walk, with_body
 from dlang.ir.types import dtype_of, type_of
 from dlang.optimize.comps import point_of
 from dlang.optimize.slices import slope

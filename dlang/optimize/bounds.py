@@ -24,7 +24,8 @@ from dlang.ir.anf import (
     Var,
     poly,
 )
-from dlang.ir.traverse import Renaming, map_functions, rebuild, with_body, with_lets, with_op
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_functions, rebuild, with_body, with_lets, with_op
 from dlang.ir.types import I64
 from dlang.polynomials import Poly
 

@@ -43,7 +43,8 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder, axis
-from dlang.ir.traverse import Renaming, map_blocks, mentioned, walk, with_body
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_blocks, mentioned, walk, with_body
 from dlang.ir.types import I64, array_type, dtype_of
 from dlang.optimize.comps import extent, surely_total
 from dlang.optimize.slices import sizes_named

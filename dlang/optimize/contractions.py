@@ -45,7 +45,8 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import map_blocks, map_functions, mentioned, refresh, substitute
+from dlang.ir.substitution import refresh, substitute
+from dlang.ir.traverse import map_blocks, map_functions, mentioned
 from dlang.ir.types import dtype_of
 from dlang.optimize.comps import Loops, extent, surely_total
 from dlang.optimize.unguarded import adds_many, checked

@@ -26,7 +26,8 @@ from dlang.ir.anf import (
     Var,
     While,
 )
-from dlang.ir.traverse import Renaming, map_functions, op_blocks, rebuild, with_body, with_lets, with_op
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_functions, op_blocks, rebuild, with_body, with_lets, with_op
 from dlang.optimize.keys import Key, Keys
 
 

@@ -41,7 +41,8 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, count_uses, map_blocks, map_functions, type_vars, with_body
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import count_uses, map_blocks, map_functions, type_vars, with_body
 from dlang.ir.types import I64, dtype_of
 from dlang.optimize.comps import extent
 from dlang.optimize.contractions import is_product

@@ -43,7 +43,8 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import Renaming, free_vars, map_blocks, map_functions, parts, rebuild, walk, with_body
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import free_vars, map_blocks, map_functions, parts, rebuild, walk, with_body
 from dlang.ir.types import array_type, dtype_of, is_float, type_of
 
 _DEEPEST = 32  # nested reductions

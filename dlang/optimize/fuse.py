@@ -37,7 +37,8 @@ from dlang.ir.anf import (
     While,
     fresh,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, map_blocks, map_functions, mentioned, parts, rebuild, with_body
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_blocks, map_functions, mentioned, parts, rebuild, with_body
 from dlang.optimize.comps import point_of
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items

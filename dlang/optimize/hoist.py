@@ -28,16 +28,8 @@ from dlang.ir.anf import (
     View,
     While,
 )  # fmt: skip
-from dlang.ir.traverse import (
-    Renaming,
-    bound_vars,
-    map_blocks,
-    map_functions,
-    mentioned,
-    type_vars,
-    with_body,
-    with_lets,
-)
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import bound_vars, map_blocks, map_functions, mentioned, type_vars, with_body, with_lets
 from dlang.optimize.comps import surely_total
 from dlang.optimize.effects import consumed_by
 

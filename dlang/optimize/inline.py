@@ -28,7 +28,8 @@ from dlang.ir.anf import (
     Update,
     View,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, inlined, named_function, rebuild, walk, with_lets, with_op
+from dlang.ir.substitution import Renaming, inlined
+from dlang.ir.traverse import named_function, rebuild, walk, with_lets, with_op
 
 SMALL = 40  # lets of a scalar function
 LARGE = 1000  # lets of a function of arrays: above, only a function called once is inlined

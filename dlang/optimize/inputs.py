@@ -37,19 +37,18 @@ from dlang.ir.anf import (
     View,
     fresh,
     poly,
-)  # fmt: skip
+)
 from dlang.ir.builder import Builder
+from dlang.ir.substitution import Renaming, refresh_vars
 from dlang.ir.traverse import (
-    Renaming,
     count_uses,
     map_blocks,
     map_functions,
     op_blocks,
-    refresh_vars,
     type_vars,
     walk,
     with_body,
-)  # fmt: skip
+)
 from dlang.ir.types import I64, array_type, dtype_of
 from dlang.optimize.comps import surely_inside
 from dlang.optimize.effects import consumed_by
@@ -148,10 +147,8 @@ def _inside(op: For) -> list[_Product]:
             continue
         names = let.op.left if a in inside else let.op.right
         found.append(
-            _Product(
-                let, a in inside, view.array, view.axes, view.shape, index, names, let.op.out, steps < 0, None
-            )
-        )  # fmt: skip
+            _Product(let, a in inside, view.array, view.axes, view.shape, index, names, let.op.out, steps < 0, None)
+        )
     return found
 
 

@@ -38,7 +38,8 @@ from dlang.ir.anf import (
     fresh,
     is_handle,
 )
-from dlang.ir.traverse import free_vars, map_blocks, map_functions, refresh, walk
+from dlang.ir.substitution import refresh
+from dlang.ir.traverse import free_vars, map_blocks, map_functions, walk
 from dlang.ir.types import BOOL, dtype_of, is_float
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dlang.ir.anf import Array, Atom, Block, Call, Function, If, Let, Lit, Prim, Program, Scalar, Token, Var, fresh
-from dlang.ir.traverse import Renaming, refresh, refresh_vars, type_vars
+from dlang.ir.substitution import Renaming, refresh, refresh_vars
+from dlang.ir.traverse import type_vars
 from dlang.optimize.tails import blank, tail_calls, tail_let
 
 

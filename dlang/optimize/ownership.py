@@ -45,7 +45,8 @@ from dlang.ir.anf import (
     fresh,
 )  # fmt: skip
 from dlang.ir.own_points import arrays_at_own_points, reads_its_place
-from dlang.ir.traverse import Renaming, map_functions, mentioned, parts, walk
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_functions, mentioned, parts, walk
 from dlang.optimize.handover import Continues, handed_over
 
 

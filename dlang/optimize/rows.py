@@ -46,7 +46,8 @@ from dlang.ir.anf import (
     is_handle,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, count_uses, map_blocks, map_functions, mentioned, rebuild, walk, with_body
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import count_uses, map_blocks, map_functions, mentioned, rebuild, walk, with_body
 from dlang.ir.types import comp_types
 from dlang.optimize.comps import extent
 from dlang.optimize.effects import effectful_functions, is_effectful

@@ -43,7 +43,8 @@ from dlang.ir.anf import (
     is_handle,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import Renaming, map_functions, rebuild, substitute, walk, with_body, with_lets, with_op
+from dlang.ir.substitution import Renaming, substitute
+from dlang.ir.traverse import map_functions, rebuild, walk, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.optimize.algebra import same, simpler
 from dlang.optimize.comps import ZERO, point_of, without_replaced

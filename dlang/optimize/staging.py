@@ -41,7 +41,8 @@ from dlang.ir.anf import (
     is_handle,
     poly,
 )
-from dlang.ir.traverse import Renaming, free_vars, type_vars, walk
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import free_vars, type_vars, walk
 from dlang.optimize.comps import extent, surely_total
 
 DEAR = frozenset("exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow div sqrt rsqrt".split())

@@ -34,7 +34,8 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import map_blocks, map_functions, substitute, with_body
+from dlang.ir.substitution import substitute
+from dlang.ir.traverse import map_blocks, map_functions, with_body
 from dlang.ir.types import dtype_of, is_float
 from dlang.primitives.table import PRIMITIVES
 

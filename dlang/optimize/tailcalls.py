@@ -40,7 +40,8 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.chains import Chains
-from dlang.ir.traverse import Renaming, Replacement, refresh_vars, substitute, type_vars, walk
+from dlang.ir.substitution import Renaming, Replacement, refresh_vars, substitute
+from dlang.ir.traverse import type_vars, walk
 from dlang.optimize.dce import dce
 from dlang.optimize.mutual import merge_mutual
 from dlang.optimize.simplify import simplify

@@ -11,7 +11,8 @@ So what comes last stands in the arms again, where a call in tail position can b
 from __future__ import annotations
 
 from dlang.ir.anf import Atom, Block, Cast, If, Let, Lit, Prim, SizeOf, Var
-from dlang.ir.traverse import Replacement, map_blocks, mentioned, refresh, walk
+from dlang.ir.substitution import Replacement, refresh
+from dlang.ir.traverse import map_blocks, mentioned, walk
 
 SMALL = 8  # lets that may be doubled
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from dlang.ir.anf import Array, Axis, Block, Comp, Destination, If, Keep, Let, Prim, Read, Scalar, Var, fresh, poly
-from dlang.ir.traverse import refresh
+from dlang.ir.substitution import refresh
 from dlang.ir.types import BOOL, I64, dtype_of
 
 MANY = 8  # points for each element from which a look at the elements is cheap

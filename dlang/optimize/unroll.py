@@ -33,7 +33,8 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-from dlang.ir.traverse import Renaming, map_blocks, map_functions, mentioned, rebuild, with_body
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_blocks, map_functions, mentioned, rebuild, with_body
 from dlang.ir.types import dtype_of
 from dlang.optimize.constants import convert, fold
 

@@ -14,6 +14,7 @@ import struct
 import tempfile
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,7 @@ def tell_gdb(code: bytes, entry: str, address: int) -> None:
 @cache
 def _gdb() -> _Gdb | None:
     """None where LLVM's library does not show the names that GDB looks for."""
-    import llvmlite.binding  # noqa: F401 - GDB looks into a library that is loaded
-
+    import_module("llvmlite.binding")  # GDB looks into a library that is loaded
     found = _library()
     if found is None:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Let, Scalar, Size, fresh, poly
-from dlang.ir.traverse import refresh
+from dlang.ir.substitution import refresh
 from dlang.specialize.binders import Index, inside
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.randomness import Points

@@ -22,7 +22,8 @@ from dlang.driver import Request, Runner, lower
 from dlang.ir.anf import FLOATS, Array, Atom, Function, Lit, Program, Scalar, Size, Stop, Token, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.pointwise import Pointwise
-from dlang.ir.traverse import named_function, refresh_vars, walk
+from dlang.ir.substitution import refresh_vars
+from dlang.ir.traverse import named_function, walk
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry

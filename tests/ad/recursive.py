@@ -12,7 +12,7 @@ from dlang.ad.expand import expand
 from dlang.ir.anf import Array, Atom, Program
 from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
-from dlang.ir.traverse import refresh_vars
+from dlang.ir.substitution import refresh_vars
 from dlang.ir.verify import verify
 from dlang.optimize.pipeline import normalise
 from tests.ad.support import close, const, total

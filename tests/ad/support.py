@@ -12,7 +12,7 @@ from dlang.ad.expand import expand
 from dlang.ir.anf import Array, Atom, Function, Keep, Lit, Program, Scalar, Var, poly
 from dlang.ir.builder import Builder, Index, axis
 from dlang.ir.interpreter import Interpreter
-from dlang.ir.traverse import refresh_vars
+from dlang.ir.substitution import refresh_vars
 from dlang.ir.verify import verify
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce

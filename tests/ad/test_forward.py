@@ -31,7 +31,8 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import op_blocks, refresh_vars, walk
+from dlang.ir.substitution import refresh_vars
+from dlang.ir.traverse import op_blocks, walk
 from dlang.ir.types import array_type
 from dlang.optimize.contractions import contractions
 from dlang.optimize.pipeline import optimise

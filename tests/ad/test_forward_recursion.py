@@ -11,7 +11,7 @@ import pytest
 
 from dlang.ir.anf import Atom, Program
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import refresh_vars
+from dlang.ir.substitution import refresh_vars
 from tests.ad import recursive, test_datatypes, test_recursion
 from tests.ad.support import close
 

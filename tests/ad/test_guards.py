@@ -10,7 +10,8 @@ import pytest
 from dlang.ir.anf import Array, Block, For, Prim, Program, poly
 from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
-from dlang.ir.traverse import free_vars, refresh_vars, walk
+from dlang.ir.substitution import refresh_vars
+from dlang.ir.traverse import free_vars, walk
 from dlang.ir.types import I64
 from dlang.optimize.pipeline import optimise
 from tests.ad.extremes import differing

@@ -99,9 +99,27 @@ def test_what_others_may_write_is_neither_read_nor_written(tmp_path: Path) -> No
     (file,) = store.directory.iterdir()
     file.chmod(0o666)
     assert store.get("object", KEY) is None
+    file.chmod(0o600)
+    assert store.get("object", KEY) == b"1"
     store.directory.chmod(0o777)
+    assert store.get("object", KEY) is None
     store.put("object", OTHER, b"1")
     assert len(list(store.directory.iterdir())) == 1
+
+
+def test_what_can_not_be_removed_stays_and_nothing_else_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    store.put("object", KEY, b"1")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("another process reads it")
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    Store(tmp_path, limit=1).sweep()
+    assert store.clear() == 0
+    assert store.get("object", KEY) == b"1"
 
 
 @pytest.mark.parametrize(

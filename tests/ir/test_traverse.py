@@ -30,11 +30,11 @@ from dlang.ir.builder import Builder, axis, f64, i64
 from dlang.ir.errors import IRError
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
+from dlang.ir.substitution import inlined, refresh, substitute
 from dlang.ir.traverse import (
     bound_vars,
     count_uses,
     free_vars,
-    inlined,
     map_blocks,
     mentioned,
     op_atoms,
@@ -42,8 +42,6 @@ from dlang.ir.traverse import (
     op_blocks,
     op_sizes,
     rebuild,
-    refresh,
-    substitute,
     walk,
 )
 from dlang.ir.verify import verify

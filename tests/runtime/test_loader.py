@@ -20,6 +20,7 @@ from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.runtime.platform import loader
 from dlang.runtime.platform.elf import ALLOCATE, RELOCATIONS, Elf
+from dlang.runtime.platform.elf import SYMBOLS as SYMBOL_TABLE
 
 pytestmark = pytest.mark.skipif(not loader.can_load(), reason="objects are linked by LLVM here")
 
@@ -193,6 +194,24 @@ def test_a_damaged_object_is_loaded_or_refused_and_nothing_else() -> None:
         except loader.Unlinkable:
             refused += 1
     assert 100 <= refused < 500
+
+
+def test_a_place_that_no_file_has_is_refused() -> None:
+    changed = bytearray(objects.compile_object(TEXT, level=0))
+    changed[0x2F] ^= 128  # the highest bit of where the table of sections is
+    with pytest.raises(loader.Unlinkable, match="no object"):
+        loader.load(bytes(changed), SYMBOLS, NAMES)
+
+
+def test_a_symbol_outside_of_its_section_is_refused() -> None:
+    code = objects.compile_object(TEXT, level=0)
+    elf = Elf(code)
+    table = next(s for s in elf.sections() if s.type == SYMBOL_TABLE)
+    number = next(k for k, s in enumerate(elf.symbols_of(table)) if s.name == "counted")
+    changed = bytearray(code)
+    struct.pack_into("<Q", changed, table.offset + number * table.entry + 8, len(code))
+    with pytest.raises(loader.Unlinkable, match="counted is outside of its section"):
+        loader.load(bytes(changed), SYMBOLS, NAMES)
 
 
 def test_what_the_loader_refuses_llvm_links(monkeypatch: pytest.MonkeyPatch) -> None:

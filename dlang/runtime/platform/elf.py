@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-MAGIC = b"\x7fELF"
+MAGIC = b"\x7fELF\x02\x01"  # of 64 bits, little-endian
 X86_64 = 62  # a machine
 SYMBOLS, RELOCATIONS, NO_BITS = 2, 4, 8  # types of sections
 WRITE, ALLOCATE, EXECUTE = 1, 2, 4  # flags of sections
@@ -50,7 +50,7 @@ class Relocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """Raises `struct.error` where it is cut off."""
+    """Raises `struct.error` where it is cut off, OverflowError where it names a place that no file has."""
 
     data: bytes | mmap.mmap
 

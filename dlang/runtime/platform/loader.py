@@ -69,7 +69,7 @@ def load(code: bytes, symbols: Mapping[str, int], wanted: Sequence[str], lasting
     """
     try:
         image = _Link(Elf(code), symbols).image(wanted)
-    except (struct.error, IndexError, ValueError) as e:
+    except (struct.error, IndexError, ValueError, OverflowError) as e:
         raise Unlinkable(f"no object: {e}") from e
     if lasting:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(image.memory))
@@ -94,7 +94,7 @@ class _Link:
     jumps: dict[int, int] = field(default_factory=dict)
 
     def image(self, wanted: Sequence[str]) -> Image:
-        if self.elf.data[:4] != MAGIC or self.elf.machine() != X86_64:
+        if self.elf.data[: len(MAGIC)] != MAGIC or self.elf.machine() != X86_64:
             raise Unlinkable("no object of ELF for x86-64")
         self.sections = self.elf.sections()
         for section in self.sections:
@@ -173,12 +173,12 @@ class _Link:
             return symbol.value
         if symbol.section >= RESERVED:
             raise Unlinkable(f"{symbol.name} is in no section")
-        place = self.places.get(symbol.section)
-        if place is None:
-            if self.sections[symbol.section].size:
-                raise Unlinkable(f"{symbol.name} is not loaded")
-            place = 0
-        return self.base + place + symbol.value
+        size = self.sections[symbol.section].size
+        if symbol.section not in self.places and size:
+            raise Unlinkable(f"{symbol.name} is not loaded")
+        if symbol.value > size:
+            raise Unlinkable(f"{symbol.name} is outside of its section")
+        return self.base + self.places.get(symbol.section, 0) + symbol.value
 
     def _apply(self, memory: mmap.mmap, target: int, r: Relocation) -> None:
         if target not in self.places or not 0 <= r.offset <= self.sections[target].size - (8 if r.type == WORD else 4):
