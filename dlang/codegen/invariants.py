@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dlang.codegen.loops import Free, Panels, Stmt
+from dlang.codegen.loops import Free, Matrix, Panels, Stmt
 from dlang.codegen.memory import Frame
-from dlang.ir.anf import Var
+from dlang.ir.anf import Size, Var
 
 
 @dataclass(slots=True)
 class Outside:
     """What is in front of a loop under way. known: arrays and scalars from there that the loop mentions.
 
-    frame: of the loop's body; around: of the block that the loop is in. panels: the matrices that are packed in front.
+    frame: of the loop's body; around: of the block that the loop is in. panels: the matrices that are packed in front,
+    each with its rows and columns; a matrix and its transpose are two, although they are one array.
     """
 
     known: frozenset[Var]
     frame: Frame
     around: Frame
     before: list[Stmt] = field(default_factory=list)
-    panels: dict[Var, Panels] = field(default_factory=dict)
+    panels: dict[tuple[Matrix, Size, Size], Panels] = field(default_factory=dict)
 
     @property
     def after(self) -> list[Stmt]:

@@ -161,11 +161,12 @@ def _in_front(s: Scheduler, name: Var, b: Matrix, inner: Size, columns: Size) ->
     loop = outermost(s.outside, s.memory.frames[-1], name)
     if loop is None:
         return b
-    if name not in loop.panels:
+    key = (b, inner, columns)
+    if key not in loop.panels:
         with s.collect() as stmts:
-            loop.panels[name] = packed(s, b, inner, columns)
+            loop.panels[key] = packed(s, b, inner, columns)
         loop.before += stmts
-    return loop.panels[name]
+    return loop.panels[key]
 
 
 def _block(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.fuzz.linear_algebra import solved_matrix, solved_vector
 from tests.fuzz.loops import comprehended
 from tests.fuzz.types import F64, I64, Arr, Size, vector
 from tests.fuzz.writer import EACH, Writer, named
@@ -186,6 +187,7 @@ VECTORS: list[tuple[int, Production]] = [
     (2, scanned),
     (2, product),
     (2, of_matrix),
+    (2, solved_vector),
 ]
 MATRICES: list[tuple[int, Production]] = [
     (5, built),
@@ -197,4 +199,5 @@ MATRICES: list[tuple[int, Production]] = [
     (2, matrix_product),
     (2, rows),
     (1, chosen_rows),
+    (2, solved_matrix),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.fuzz.forms import derivative, total
+from tests.fuzz.linear_algebra import determinant
 from tests.fuzz.loops import comprehended, comprehension, filtered
 from tests.fuzz.types import BOOL, F64, I64, Arr, Fn, holds, vector
 from tests.fuzz.writer import EACH, Writer, named
@@ -69,6 +70,8 @@ def analytic(w: Writer, depth: int) -> str:
 
 def reduction(w: Writer, depth: int) -> str:
     """Of an array."""
+    if depth >= 2 and w.chance(15) and w.affords():
+        return determinant(w, depth)
     if w.chance(20):
         return f"sum({w.expr(Arr(F64, (w.size(), w.size())), depth - 1)})"
     size = w.size()

@@ -6,6 +6,7 @@ from random import Random
 
 from tests.fuzz.expressions import expression
 from tests.fuzz.forms import total
+from tests.fuzz.linear_algebra import imports
 from tests.fuzz.statements import Place, statements
 from tests.fuzz.types import (
     BOOL,
@@ -76,7 +77,7 @@ class _Program:
         if not self.random.randrange(6):
             self.ruled("ruled")
         self.main(scalar)
-        return "\n".join(self.lines) + "\n"
+        return imports("\n".join(self.lines) + "\n")
 
     def writer(self, *params: tuple[str, Type], budget: int = 10) -> Writer:
         w = Writer(self.random, self.declared, expression, budget=self.scale * budget)

@@ -250,6 +250,42 @@ def scattered(w: Writer, place: Place) -> list[str]:
     return lines
 
 
+def layered(w: Writer, place: Place) -> list[str]:
+    """Trips that multiply a matrix by others that stay as they are, and by their transposes."""
+    if place.loops >= 2 or not w.affords(EACH**2):
+        return variable(w, place)
+    u, g, s, i = w.fresh("u"), w.fresh("a"), w.fresh("a"), w.fresh("i")
+    rows, columns, inner = w.size(), w.size(), w.size()
+    lines = [f"{place.pad}var {u} = {w.expr(Arr(F64, (rows, columns)), 1)}"]
+    for name, shape in ((g, (columns, inner)), (s, (rows, rows))):
+        r, c, first, second = w.fresh("i"), w.fresh("i"), w.random.randrange(1, 9), w.random.randrange(1, 9)
+        entry = f"sin(1.{first} * f64({r}) - 0.{second} * f64({c}) + {w.expr(F64, 1)})"
+        lines.append(f"{place.pad}let {name} = [{entry} for {r} < {shape[0]}, {c} < {shape[1]}]")
+        w.bind(name, Arr(F64, shape))
+    chains = [
+        f"{u} @ {g} @ transpose({g})",
+        f"{s} @ {u}",
+        f"transpose({s}) @ {u}",
+        f"transpose(transpose({u}) @ {s})",
+        f"[row @ {g} for row in {u}] @ transpose({g})",
+        f"{s} @ tanh({u} @ {g}) @ transpose({g})",
+        u,
+    ]
+    terms = [f"0.{w.random.randrange(2, 8)} * ({w.random.choice(chains)})" for _ in range(w.random.randrange(1, 4))]
+    lines += [f"{place.pad}for {i} < {w.size()} {{", f"{place.pad}  {u} = tanh({' + '.join(terms)})"]
+    with w.inner(trips=EACH):
+        w.bind(u, Arr(F64, (rows, columns)), True)
+        w.scope.indices.append((i, Size(one=1)))
+        if w.chance(40):
+            lines += body(w, place.inside(loop=True))
+    total = w.fresh("a")
+    lines += [f"{place.pad}}}", f"{place.pad}let {total} = sum({u})"]
+    w.bind(u, Arr(F64, (rows, columns)), True)
+    w.bind(total, F64)
+    w.scope.favourite = total
+    return lines
+
+
 def branched(w: Writer, place: Place) -> list[str]:
     lines = [f"{place.pad}if {w.expr(BOOL, 2)} {{"]
     with w.inner():
@@ -282,6 +318,7 @@ KINDS: list[tuple[int, Kind]] = [
     (4, derived),
     (8, maybe_assigned),
     (7, looped),
+    (2, layered),
     (4, branched),
     (2, left),
 ]
