@@ -38,6 +38,7 @@ from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Comp, Let, Lit, Scalar, Size, Token, Var, fresh, poly
 from dlang.ir.chains import Chains
+from dlang.ir.traverse import mentioned
 
 
 class Owned:
@@ -213,11 +214,24 @@ class Scheduler:
     def target(self, var: Var) -> Place:
         """Where a new array is to be written: where it is wanted, or in a buffer of its own."""
         assert isinstance(var.type, Array)
-        place = self.wanted.pop(var, None)
+        place = self.take_wanted(var)
         if place is None:
             part = self.parts.get(var)
             place = self.room(var) if part is None else self.slice_of(part, var.type.shape)
         self.memory.settle(var, place)
+        return place
+
+    def take_wanted(self, var: Var) -> Place | None:
+        """Where an array is wanted, if that is known; if it is in the memory of a parameter that the function changes,
+        nothing else may need that any more.
+        """
+        place = self.wanted.pop(var, None)
+        if place is None or len(self.memory.frames) > 1:
+            return place
+        others = {v for v in self.memory.holders.get(place.buffer, ()) if not self.chains.grows_from(v, var)}
+        block, position = self.at
+        if any(map(self.memory.live, others)) or not others.isdisjoint(mentioned(block.lets[position].op)):
+            return None
         return place
 
     def slice_of(self, part: Part, shape: tuple[Size, ...]) -> Place:

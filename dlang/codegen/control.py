@@ -57,7 +57,7 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
                     s.own_result(var, results)
                     wanted.append(OWNED)
                     continue
-                place = s.wanted.pop(var, None)
+                place = s.take_wanted(var)
                 old = s.chains.step.get(var)
                 if old is not None:
                     own = s.memory.consumable(old)

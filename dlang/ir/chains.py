@@ -53,6 +53,12 @@ class Chains:
             atom = self.step[atom]
         return atom
 
+    def grows_from(self, array: Var, origin: Var) -> bool:
+        """Whether an array is what became of another one, or that itself."""
+        while array is not origin and array in self.step:
+            array = self.step[array]
+        return array is origin
+
     def add(self, block: Block, level: int = 0) -> None:
         """Takes in a block and the blocks inside it."""
         last = last_uses(block)

@@ -39,6 +39,17 @@ fn middle(p: f64[n], q: f64[k], m: f64[n, k], j: i64) -> f64[2, k] =
   } else { [p[0] for a < 2, b < k] }
 MAIN = sum(middle(p, q, m, j))
 """,
+    "what a call reads lies in the memory where its result would be handed on": """
+fn even(p: f64[n], d: i64, a: f64[n]) -> f64[n] {
+  if d <= 0 { return if p[1] > a[1] { p } else { a } }
+  odd(tanh(a), d - 1, a)
+}
+fn odd(p: f64[n], d: i64, a: f64[n]) -> f64[n] {
+  if d <= 0 { return a * a[0] }
+  even(p, d - 2, even(p, d - 1, p))
+}
+MAIN = sum(sin(even(tanh(p), j % 5, p + p))) + sum(sin(even(tanh(p), 3, p + p)))
+""",
 }
 
 
