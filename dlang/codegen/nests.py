@@ -176,8 +176,10 @@ def _go_on(s: Scheduler, t: Target, earlier: Target, order: tuple[Axis, ...]) ->
     """Gives a target the memory of an earlier one, in which it has other elements."""
     positions = {axis.var: k for k, axis in enumerate(order)}
     t.depth = 1 + max((positions[a] for a in t.kept), default=-1)
-    t.place = s.continued(t.var, earlier.var)
-    assert earlier.place is not None and t.place.buffer is earlier.place.buffer
+    assert earlier.place is not None
+    s.wanted.pop(t.var, None)
+    s.memory.settle(t.var, earlier.place)
+    t.place = earlier.place
     t.combine = t.monoid != "set"
 
 
@@ -190,7 +192,7 @@ def _joins(body: Block, row: Target) -> bool:
             k = let.vars.index(row.value)
             d = let.op.destinations[k]
             made = d.into is None or is_replaced(let.op, k)
-            return isinstance(d, Keep) and made and d.monoid in ("set", row.monoid)
+            return isinstance(d, Keep) and made and d.after is None and d.monoid in ("set", row.monoid)
     return False
 
 

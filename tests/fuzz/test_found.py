@@ -50,6 +50,29 @@ fn odd(p: f64[n], d: i64, a: f64[n]) -> f64[n] {
 }
 MAIN = sum(sin(even(tanh(p), j % 5, p + p))) + sum(sin(even(tanh(p), 3, p + p)))
 """,
+    "two results of a comprehension are parts of an array that nothing else may change": """
+fn cps(q: f64[k], d: i64, s: f64, step: f64 -> f64) -> f64 = if d <= 0 { step(s) } else {
+  cps(q, d - 1, 0.9 * s, |r: f64| step(tanh(sum(reduce(|a, b| a @ b, [[1.0, 0.0], [0.0, 1.0]],
+    [[[cos(v), v], [0.5, tanh(v)]] for v in scan(|acc, _| (tanh(r), s), r, [q[1] for _ < 2]).1])) + 0.5 * r)))
+}
+MAIN {
+  let chosen = if (if q[0] > p[j % n] { false } else { -0.75 > x }) { |y: f64| q[1] > y } else { |y: f64| q[0] > 0.5 }
+  (if chosen(q[j % k]) {
+    m[0, minimum(maximum(j, 0), k - 1)]
+  } else {
+    var u = p[0]
+    var c = 1
+    while c > 0 and (fold(|(a, b), v| (tanh(a), sin(a)), (m[j % n, j % k], 0.5), [p[0] for _ < n + 1]).1
+        == cps(p, j % 7, u, |r| 2.0 * r * u)) {
+      c -= 1
+      u *= 1.2 * tanh(u)
+      if [q[j % k] > u for _ < n][j % n] { continue }
+      u /= 1.0 + p[1] ** 2
+    }
+    u
+  }) + sum_floats(map_floats(|v| sin(1.7 * v + 0.3), q))
+}
+""",
 }
 
 
