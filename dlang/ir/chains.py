@@ -17,6 +17,7 @@ from dlang.ir.anf import (
     Call,
     Check,
     Comp,
+    Construct,
     Contract,
     Empty,
     For,
@@ -37,14 +38,15 @@ from dlang.ir.traverse import free_vars, mentioned
 class Chains:
     """step: the array that a result replaces, where an operation consumes one. level: how deep the let's block is.
 
-    views: what a view is of. uses: of the open blocks, where each variable is used last, and where the walk is.
-    continues: what the results of functions continue (`Function.continues`).
+    views: what a view is of. held: arrays whose memory a node holds. uses: of the open blocks, where each variable is
+    used last, and where the walk is. continues: what the results of functions continue (`Function.continues`).
     """
 
     continues: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     step: dict[Var, Var] = field(default_factory=dict)
     level: dict[Var, int] = field(default_factory=dict)
     views: dict[Var, Var] = field(default_factory=dict)
+    held: set[Var] = field(default_factory=set)
     uses: list[tuple[dict[Var, int], int]] = field(default_factory=list)
 
     def root(self, atom: Atom, level: int) -> Atom:
@@ -79,6 +81,8 @@ class Chains:
                 self._alias(let.vars, (arg,))
             case View(array=array) | Reshape(array=array):
                 self.views[let.vars[0]] = array
+            case Construct(args=args):
+                self.held.update([self._memory(a) for a in args if isinstance(a, Var) and _is_array(a)])
             case Call(function=function, args=args):
                 pairs = self.continues.get(function, ())
                 self._alias(tuple([let.vars[j] for j, _ in pairs]), tuple([args[k] for _, k in pairs]))
@@ -125,6 +129,8 @@ class Chains:
     def _done_with(self, root: Var, rest: Block) -> bool:
         """Whether neither the rest of an arm of the branch at hand nor anything after it looks at an array's memory."""
         memory = self._memory(root)
+        if memory in self.held:
+            return False
         later = [var for last, at in self.uses for var, use in last.items() if use > at]
         return all(self._memory(var) is not memory for var in (*mentioned(rest), *later))
 

@@ -73,6 +73,17 @@ MAIN {
   }) + sum_floats(map_floats(|v| sin(1.7 * v + 0.3), q))
 }
 """,
+    "an array that a node holds goes on in one arm of a branch": """
+fn again(p: f64[n], q: f64[k], d: i64, a: (f64, f64[k])) -> (f64, f64[k]) {
+  if d <= 0 { return a }
+  let r = again(p, q, d - 1, (0.9 * a.0, tanh(a.1)))
+  if r.0 > r.1[0] or q[0] < r.0 { (if p[0] > q[0] { |_: f64| r } else { |_: f64| r })(p[0]) } else { (2.0, r.1) }
+}
+MAIN {
+  let (a, b) = again(p, q, 1 + j % 4, (0.5, q))
+  a + sum(sin(1.7 * b))
+}
+""",
 }
 
 
