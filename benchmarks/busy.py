@@ -17,7 +17,10 @@ from typing import Any
 
 from benchmarks.workers import Worker, all_cores, ratio, run_in_turn, start
 
-WORKLOADS = ("elementwise", "pairwise", "softmax", "mlp", "gmm")
+WORKLOADS = (
+    "elementwise", "pairwise", "black_scholes", "softmax", "layer_norm", "attention", "digits_step", "mlp", "lstm",
+    "lenet", "convolutions", "trees", "gmm", "bundle", "diagonal_lstm", "products", "cholesky",
+)  # fmt: skip
 PAIRS = 15
 SPIN = "x = 1.0\nwhile True: x = x * 1.0000001 + 1e-9"
 

@@ -51,6 +51,7 @@ def first_calls(
             continue
         with tempfile.TemporaryDirectory(prefix="benchmark-cache-") as folder:
             caches = {name: os.path.join(folder, name.lower()) for name in CACHES}
+            caches["DLANG_TIERS"] = "on"
             if tool == "dlang":
                 _prime(caches)
             cold = _first(case, tool, python_of(tool), cores, caches)

@@ -17,6 +17,7 @@ FLOORS = ("c",)  # what nobody would pick instead: the hand-written derivative i
 COLUMNS = ("workload", "call", "dlang", "÷ value", "fastest peer", "dlang is ahead", "C")
 MEMORY_COLUMNS = ("workload", "call", "dlang", "JAX", "PyTorch", "beside results: dlang", "JAX", "saved by PyTorch")
 COMPILE_COLUMNS = ("program", "tool", "cold", "warm")
+COMPARISON_COLUMNS = ("where", "workload", "call", "before", "now", "now ÷ before")
 NOTABLE = 1.1  # times that differ by less are not shown as changed
 
 
@@ -67,7 +68,7 @@ def compiling(rows: Sequence[dict[str, Any]]) -> str:
 
 def comparison(old: dict[str, Any], new: dict[str, Any]) -> str:
     """What dlang takes now, over what it took then; calls that have hardly changed are counted only."""
-    lines = ["| where | workload | call | before | now | now ÷ before |", "| --- " * 6 + "|"]
+    lines = _head(COMPARISON_COLUMNS)
     ratios: list[float] = []
     for part in ("one", "all"):
         before = {

@@ -122,9 +122,9 @@ def start(
     arguments: workload, size and dtype. environment: variables that come on top.
     """
     workload, size, dtype = arguments
-    environment = {
-        **os.environ, **dict.fromkeys(THREADS, str(max(1, len(cores)))), "JAX_PLATFORMS": "cpu", **(environment or {}),
-    }  # fmt: skip
+    threads = dict.fromkeys(THREADS, str(max(1, len(cores))))
+    # calls are measured as they are in the long run, so code is the best there is from the start
+    environment = {**os.environ, **threads, "JAX_PLATFORMS": "cpu", "DLANG_TIERS": "off", **(environment or {})}
     if len(cores) == 1:
         environment["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
     folder = tempfile.TemporaryDirectory(prefix="benchmark-")

@@ -21,8 +21,8 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
 if TYPE_CHECKING:
     from dlang.ir import anf
     from dlang.optimize.pipeline import Witness
-    from dlang.reuse import Place
-    from dlang.runtime.engine import CompiledProgram
+    from dlang.runtime.compiled import Compiled
+    from dlang.runtime.engine import Engine
     from dlang.runtime.errors import RunError
     from dlang.runtime.faces import Face
     from dlang.runtime.host import Host
@@ -102,13 +102,13 @@ def lower(
             if extend is not None:
                 program, more = extend(program, entries)
                 names += more
-            given = {names[len(entries) - 1]: _early(program, entries[-1], bound)} if bound else None
+            given = {names[len(entries) - 1]: _early(entries[-1], bound)} if bound else None
             return optimise(program, names, verify=verify, observe=observe, saw=saw, given=given), entries
     except RecursionError:
         raise too_deep(requests) from None
 
 
-def _early(program: anf.Program, entry: Entry, bound: Sequence[int]) -> frozenset[int]:
+def _early(entry: Entry, bound: Sequence[int]) -> frozenset[int]:
     """The parameters of an entry's function that are known when some of its own are: their leaves, and the sizes that
     these say."""
     known = entry.face.early(bound)
@@ -139,9 +139,7 @@ def split(
         from dlang.ir.interpreter import Interpreter
 
         return Interpreter(program, host), entry.face
-    from dlang.runtime.engine import Engine
-
-    return Engine(host, profile=profile).compile(program, [entry.name, early_name(entry.name)]), entry.face
+    return _tiered(host, profile).compile(program, [entry.name, early_name(entry.name)]), entry.face
 
 
 def too_deep(requests: Sequence[Request]) -> DlangError:
@@ -150,15 +148,17 @@ def too_deep(requests: Sequence[Request]) -> DlangError:
     return error("E0290", message, requests[0].decl.span, help=("use a loop, or a recursive function",))
 
 
-def load(program: anf.Program, entries: Sequence[Entry], backend: Backend, host: Host) -> Runner:
-    """The program, ready to run."""
+def load(
+    program: anf.Program, entries: Sequence[Entry], backend: Backend, host: Host, *, tiers: bool = False
+) -> Runner:
+    """The program, ready to run. tiers: with code that is made as well as calls are worth it, instead of the best."""
     if backend == "interp":
         from dlang.ir.interpreter import Interpreter
 
         return Interpreter(program, host)
     from dlang.runtime.engine import Engine
 
-    return Engine(host).compile(program, [e.name for e in entries])
+    return (_tiered(host) if tiers else Engine(host)).compile(program, [e.name for e in entries])
 
 
 def ready(
@@ -181,28 +181,42 @@ def ready(
         refuse(entry.face)
         return load(program, [entry], backend, host), entry.face
     from dlang.reuse import place_of
-    from dlang.runtime.engine import Engine
     from dlang.specialize.structs import StructClasses
 
-    engine = Engine(host, profile=profile)
+    engine = _tiered(host, profile)
     classes = StructClasses() if structs is None else structs
     options = repr((engine.level, engine.grain, engine.profile, engine.debug))
     place = place_of(checked, request.decl, request.bindings, classes, options)
     kept = place.find() if place is not None else None
     if kept is not None:
         compiled, face, python = kept
-        return _shelved(engine.load(compiled, python), place), face
-    program, (entry,) = lower([request], structs=classes)
-    refuse(entry.face)
-    compiled = engine.build(program, [entry.name])
-    if place is not None:
-        place.keep(compiled, entry.face, program.python)
-    return _shelved(engine.load(compiled, program.python), place), entry.face
+    else:
+        program, (entry,) = lower([request], structs=classes)
+        face, python = entry.face, program.python
+        refuse(face)
+        compiled = engine.build(program, [entry.name])
+
+    def keep(compiled: Compiled) -> None:
+        if place is not None:
+            place.keep(compiled, face, python)
+
+    if kept is None and compiled.draft is None:
+        keep(compiled)
+    return engine.load(compiled, python, place, keep), face
 
 
-def _shelved(program: CompiledProgram, place: Place | None) -> CompiledProgram:
-    program.shelf = place
-    return program
+def _tiered(host: Host, profile: bool = False) -> Engine:
+    """An engine for calls of which nobody knows how many there will be.
+
+    Code that measures itself, or knows the lines of its sources, is for those who look at what is always run.
+    """
+    from dlang.runtime.engine import Engine
+    from dlang.runtime.tiers import usual_tiers
+
+    engine = Engine(host, profile=profile)
+    if not engine.profile and not engine.debug:
+        engine.tiers = usual_tiers()
+    return engine
 
 
 def call(

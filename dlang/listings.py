@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import error
 from dlang.driver import Request, lower
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
     from dlang.ad.savings import Savings
@@ -51,8 +50,10 @@ def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
     from dlang.codegen.vectorize import Lanes
     from dlang.runtime.build import reachable
 
-    nests = schedule(reachable(program, entries), Lanes(objects.vector_bits()), GRAIN)
-    return print_program(nests) if stage == "loops" else modules.emit(nests, entries, fuses=objects.has_fma()).llvm
+    reached = reachable(program, entries)
+    if stage == "llvm":
+        return modules.print_llvm(reached, entries)
+    return print_program(schedule(reached, Lanes(objects.vector_bits()), GRAIN))
 
 
 def open_variable(decl: core.FnDecl) -> str | None:

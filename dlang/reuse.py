@@ -11,11 +11,12 @@ and what calls it is not kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dlang.cache.compiler import is_unchanged
+from dlang.cache.compiler import identity, is_unchanged
 from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import digest
 from dlang.specialize.structs import StructClasses
@@ -48,27 +49,16 @@ class Place:
         from dlang.runtime.faces import Face
         from dlang.runtime.foreign import Missing
 
-        record = self.checked.program.cache.stored.store.get(KIND, self.key)
-        if record is None:
-            return None
-        try:
-            compiled, face, called = load(record, self._class)[0]
-            python = {name: _found(name, f) for name, f in called.items()}
-        except (Unkept, Missing, ValueError, TypeError):
-            return None
-        if not isinstance(compiled, Compiled) or not isinstance(face, Face):
-            return None
-        return compiled, face, python
+        match self.get(KIND):
+            case (Compiled() as compiled, Face() as face, dict() as called):
+                with suppress(Missing):
+                    return compiled, face, {name: _found(name, f) for name, f in called.items()}
+        return None
 
     def keep(self, compiled: Compiled, face: Face, python: Mapping[str, PythonFunction]) -> None:
         """Keeps a compiled function; what has no form in a record is not kept."""
         called = {name: replace(f, function=cast(Any, None)) for name, f in python.items()}
-        try:
-            record, _ = dump((compiled, face, called), _name_of_class)
-        except Unkept:
-            return
-        if is_unchanged():
-            self.checked.program.cache.stored.store.put(KIND, self.key, record)
+        self.put(KIND, (compiled, face, called))
 
     def get(self, kind: str) -> Any | None:
         """What was kept beside the function; None if nothing was."""
@@ -103,8 +93,8 @@ def place_of(checked: Checked, decl: FnDecl, bindings: Bindings, classes: Struct
     """
     from dlang.codegen.llvm.objects import processor
 
-    record = checked.program.cache.stored.names.get(checked.table)
-    if record is None:
+    compiler, record = identity(), checked.program.cache.stored.names.get(checked.table)
+    if compiler is None or record is None:
         return None
     bound = [None if v not in bindings else bound_key(bindings[v], lambda _: None) for v in decl.variables]
     tables = list(checked.program.tables.values())
@@ -112,7 +102,7 @@ def place_of(checked: Checked, decl: FnDecl, bindings: Bindings, classes: Struct
         what = fingerprint((decl, bound), tables)
     except Unnamed:
         return None
-    return Place(checked, classes, digest(record, checked.table.key, what, processor(), options))
+    return Place(checked, classes, digest(compiler, record, checked.table.key, what, processor(), options))
 
 
 def _found(name: str, f: PythonFunction) -> PythonFunction:

@@ -46,6 +46,7 @@ def _entry(text: str, item: syntax.Item) -> str | None:
     if name.startswith("_"):
         return None
     shown = " ".join(head[head.index("fn ") + 3 :].split() if "fn " in head else head.split())
+    shown = shown.replace("( ", "(").replace(" )", ")")  # of a head that is written in several lines
     words = " ".join(item.doc.strip().split("\n\n")[0].split())
     return f"- `{shown}`" + (f"\\\n  {words}" if words else "")
 

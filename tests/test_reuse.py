@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,10 +48,10 @@ print(dlang.compilations(), *[x for x in ("lark", "dlang.ad.expand", "dlang.type
 
 
 NEEDED_BY_A_CALL = {
-    *("dlang.codegen.node_layout", "dlang.codegen.llvm"),
+    *("dlang.codegen.node_layout", "dlang.codegen.panel_layout", "dlang.codegen.llvm"),
     *(f"dlang.codegen.llvm.{x}" for x in (
-        "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels", "pieces",
-        "pool", "sites", "support", "symbols", "waiting",
+        "ahead", "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels",
+        "pieces", "pool", "sites", "support", "symbols", "waiting", "windows",
     )),
     *("dlang.grammar.parts", "dlang.ir.errors", "dlang.ir.node", "dlang.ir.rounding", "dlang.ir.terms"),
     *("dlang.specialize.structs", "dlang.specialize.types"),
@@ -73,24 +74,43 @@ def run(folder: Path, program: str, **environment: str) -> tuple[str, str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def new_folder(tmp_path: Path) -> Path:
+    """A program, where nothing has been kept."""
     (tmp_path / "program.dl").write_text(PROGRAM)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def for_all_programs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """What is kept for any program: the tables of the grammar, and the compiler's own machine code."""
+    folder = tmp_path_factory.mktemp("another")
+    (folder / "program.dl").write_text("fn f(x: f64) -> f64 = x\n")
+    run(folder, "import sys, dlang\nm = dlang.load('program.dl')\nfor _ in range(3): m.f(1.0)\n")
+    return [p for p in (folder / "cache").iterdir() if p.name.startswith(("grammar-", "object-"))]
+
+
+@pytest.fixture
+def folder(new_folder: Path, for_all_programs: list[Path]) -> Path:
+    """A program of which nothing has been kept."""
+    (new_folder / "cache").mkdir(mode=0o700)
+    for path in for_all_programs:
+        shutil.copy(path, new_folder / "cache")
+    return new_folder
 
 
 def kept(folder: Path, kind: str) -> int:
     return sum(p.name.startswith(kind) for p in (folder / "cache").iterdir())
 
 
-def test_a_second_process_gives_the_same_and_compiles_nothing(folder: Path) -> None:
-    first, state = run(folder, USES)
+def test_a_second_process_gives_the_same_and_compiles_nothing(new_folder: Path) -> None:
+    first, state = run(new_folder, USES)
     assert state == "12 lark dlang.ad.expand dlang.typecheck.calls"
-    assert kept(folder, "function") == 12
-    second, state = run(folder, USES)
+    assert kept(new_folder, "function") == 12
+    second, state = run(new_folder, USES)
     assert second == first and "out of range" in second
     # two of the functions have no types of their own, so the checker finds them at those of the arguments
     assert state == "12 dlang.typecheck.calls"
-    assert kept(folder, "function") == 12
+    assert kept(new_folder, "function") == 12
 
 
 def test_loading_a_module_again_needs_neither_parser_nor_checker_nor_llvm(folder: Path) -> None:
@@ -125,6 +145,17 @@ def test_an_edit_of_an_imported_module_is_seen(folder: Path) -> None:
     assert run(folder, program)[0] == "3.0\n"
 
 
+def test_what_another_compiler_has_compiled_is_compiled_again(folder: Path) -> None:
+    program = "import dlang.cache.compiler as c\nc.stamp = lambda: ('WHICH', 0.0)\n"
+    program += "import sys, dlang\nprint(dlang.load('program.dl').shifted(1.0))\n"
+    one, other = program.replace("WHICH", "one"), program.replace("WHICH", "other")
+    run(folder, one)
+    assert run(folder, one) == ("3.0\n", "1")
+    assert kept(folder, "function") == 1
+    assert "dlang.ad.expand" in run(folder, other)[1]
+    assert kept(folder, "function") == 2
+
+
 def test_functions_of_python_are_looked_for_again(folder: Path) -> None:
     (folder / "helper.py").write_text("def half(x):\n    return x / 2\n")
     (folder / "program.dl").write_text(
@@ -155,10 +186,10 @@ def test_a_damaged_entry_is_compiled_again(folder: Path) -> None:
     assert run(folder, program) == ("3.0\n", "1")
 
 
-def test_nothing_is_kept_where_nothing_is_allowed(folder: Path) -> None:
+def test_nothing_is_kept_where_nothing_is_allowed(new_folder: Path) -> None:
     program = "import dlang, sys\nprint(dlang.load('program.dl').area)\n"
-    run(folder, program, DLANG_CACHE_SIZE="0")
-    assert not (folder / "cache").exists()
+    run(new_folder, program, DLANG_CACHE_SIZE="0")
+    assert not (new_folder / "cache").exists()
 
 
 def test_importing_and_calling_what_is_kept_loads_neither_lark_nor_llvm(folder: Path) -> None:

@@ -21,6 +21,7 @@ from dlang.ir.anf import (
     If,
     Keep,
     Let,
+    Library,
     Prim,
     Read,
     SizeOf,
@@ -32,6 +33,7 @@ from dlang.ir.anf import (
     While,
     is_handle,
 )
+from dlang.ir.libraries import functional
 from dlang.ir.traverse import parts
 from dlang.ir.types import is_float
 from dlang.primitives.table import PRIMITIVES
@@ -76,6 +78,8 @@ def carriers(let: Let) -> tuple[Atom, ...]:
             return tuple(a for a in (op.array, op.value) if carries(a.type))
         case Stop() | SizeOf():
             return ()
+        case Library():
+            return tuple(a for a in functional(op) if carries(a.type))
         case _:
             return tuple(a for a in parts(op).atoms if carries(a.type))
 

@@ -15,7 +15,6 @@ from dlang.ad.reverse import pull_block
 from dlang.ad.savings import Savings, savings
 from dlang.ad.scope import Scope
 from dlang.ad.signatures import Cotangents, Fused, Halves, Key
-from dlang.ad.slices import pruned_block
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
     Array,
@@ -34,6 +33,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
+from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import type_vars, walk
 from dlang.ir.types import I64, is_float

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dlang.ad.given import given
 from dlang.ad.recompute import recomputed
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, numeric
-from dlang.ad.slices import pruned_block, taken
 from dlang.ir.anf import Array, Atom, Block, If, Let, Scalar, Var
 from dlang.ir.builder import Builder
+from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import bound_vars, free_vars
 
@@ -102,7 +103,7 @@ def _save(
         bound = inside - returned.keys()
         block = recomputed(block, a.forward, bound, scope.again, let.span, in_memory=in_memory)
         renaming = Renaming(returned, fresh=True)
-        mine, block = taken(block, bound)
+        mine, block = given(block, bound)
         for v in mine:
             outside.append(renaming.bind(v))
         saved.append(mine)

@@ -36,7 +36,7 @@ from dlang.ir.anf import (
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import bound_vars
-from dlang.ir.types import array_type, dtype_of, is_float, type_of
+from dlang.ir.types import array_type, dtype_of, is_float, product, type_of
 from dlang.polynomials import Poly
 
 
@@ -164,13 +164,8 @@ def _saved_values(let: Let, scope: Scope) -> tuple[Let, dict[Var, Read]]:
             if any(e.mentions(definitions) for e in read.index)
             else [v for v in names if any(e.mentions((v,)) for e in read.index)]
         )
-        points: Size = Poly({(): 1})
-        elements: Size = Poly({(): 1})
-        for v in over:
-            points = points * (box[v][1] - box[v][0] + 1)
-        for size in array_type(read.array).shape:
-            elements = elements * size
-        if over != names or not degree_less(points, elements):
+        points = product(box[v][1] - box[v][0] + 1 for v in over)
+        if over != names or not degree_less(points, product(array_type(read.array).shape)):
             continue
         shape = tuple(extent(scope.b, box[v], scope.known) for v in over)
         index = tuple(poly(v) - box[v][0] for v in over)

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from dlang.ad.comprehension import needs_loop, positions_of
 from dlang.ad.dual import Dual
-from dlang.ad.sequential import by_element, others, sequential
+from dlang.ad.sequential import by_element, sequential
 from dlang.ir.affine import axes_of
 from dlang.ir.anf import Axis, Block, Comp, Destination, Keep, Let, Read, Var, fresh
+from dlang.ir.comps import without_results
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import type_of
 
@@ -27,7 +28,7 @@ def push_comp(let: Let, op: Comp, s: Dual) -> None:
         elements = [by_element(let, op, k, s.active) for k in loops]
         found = [element for element in elements if element is not None]
         split = len(found) == len(loops)
-        s.walk([*others(let, op, loops), *found] if split else sequential(let, op, loops, s.b, s.active), s)
+        s.walk([*without_results(let, loops), *found] if split else sequential(let, op, loops, s.b, s.active), s)
         return
     with s.b.scope() as lets:
         s.walk(op.body.lets, s)

@@ -11,22 +11,25 @@ from dlang.ad.dual import Dual
 from dlang.ad.linear_algebra import cofactors
 from dlang.ad.matrices import at, leading, matrix, minus, negated, plus, product, symmetric, transpose, triangular
 from dlang.ir.anf import Atom, Let, Library, Lit, Read, Var, poly
+from dlang.ir.libraries import functional
 from dlang.ir.types import array_type, dtype_of
 
 
 def push_library(let: Let, op: Library, s: Dual) -> None:
     """Emits the tangents of a library operation, which has been emitted."""
-    if all(s.dot(a) is None for a in op.args):
+    if all(s.dot(a) is None for a in functional(op)):
         return
     match op.name:
         case "cholesky":
             _cholesky(let, op, s)
         case "lu":
             _lu(let, op, s)
-        case "det":
-            _det(let, op, s)
-        case "solve":
-            _solve(let, op, s)
+        case "lu_det" | "lu_logdet":
+            _determinant(let, op, s)
+        case "lu_solve" | "lu_solve_transposed":
+            _lu_solve(let, op, s)
+        case "lu_inverse":
+            _lu_inverse(let, op, s)
         case "triangular_solve":
             _triangular_solve(let, op, s)
         case "qr":
@@ -54,7 +57,9 @@ def _cholesky(let: Let, op: Library, s: Dual) -> None:
 
 def _lu(let: Let, op: Library, s: Dual) -> None:
     """B = L U, B the rows of A in order: with M = L⁻¹ Ḃ U⁻¹, L̇ = L low(M) and U̇ = up(M) U, low without the diagonal."""
-    b, (packed, order, _) = s.b, let.vars
+    b, (packed, order, *_) = s.b, let.vars
+    if packed not in s.active:
+        return
     _, dot = _first(op, s)
     zero, one = Lit(0.0, dtype_of(packed)), Lit(1.0, dtype_of(packed))
 
@@ -83,22 +88,35 @@ def _lu(let: Let, op: Library, s: Dual) -> None:
     s.set(packed, matrix(b, packed, lambda i, j: b.select(is_below(i, j), at(b, lower, i, j), at(b, upper, i, j))))
 
 
-def _det(let: Let, op: Library, s: Dual) -> None:
-    """The derivative of det A along Ȧ is Σ cof(A) Ȧ, elementwise."""
+def _determinant(let: Let, op: Library, s: Dual) -> None:
+    """The derivative of det A along Ȧ is Σ cof(A) Ȧ, elementwise; that of log |det A| is Σ A⁻ᵀ Ȧ."""
     b, (value,) = s.b, let.vars
     a, dot = _first(op, s)
-    cofactor = cofactors(b, a, value)
     n, _ = array_type(a).shape
-    s.set(value, b.reduce([n, n], lambda i, j: b.mul(at(b, cofactor, i, j), at(b, dot, i, j))))
+    if op.name == "lu_det":
+        slope = cofactors(b, op, value)
+    else:
+        slope = transpose(b, b.one(Library("lu_inverse", op.args)))
+    s.set(value, b.reduce([n, n], lambda i, j: b.mul(at(b, slope, i, j), at(b, dot, i, j))))
 
 
-def _solve(let: Let, op: Library, s: Dual) -> None:
-    """A X = B: A Ẋ = Ḃ - Ȧ X."""
+def _lu_solve(let: Let, op: Library, s: Dual) -> None:
+    """A X = B: A Ẋ = Ḃ - Ȧ X; or the same with Aᵀ."""
     b, x = s.b, let.vars[0]
-    a, rhs = op.args
+    a, packed, order, rhs = op.args
     assert isinstance(a, Var)
-    moved = None if s.dot(a) is None else product(b, s.array(a), x)
-    s.set(x, b.emit(Library("solve", (a, _difference(s, s.dot(rhs), moved))))[0])
+    moved = None
+    if s.dot(a) is not None:
+        dot = s.array(a)
+        moved = product(b, transpose(b, dot) if op.name == "lu_solve_transposed" else dot, x)
+    s.set(x, b.one(Library(op.name, (a, packed, order, _difference(s, s.dot(rhs), moved)))))
+
+
+def _lu_inverse(let: Let, op: Library, s: Dual) -> None:
+    """Ẋ = -X Ȧ X."""
+    b, (x,) = s.b, let.vars
+    _, dot = _first(op, s)
+    s.set(x, negated(b, product(b, x, product(b, dot, x))))
 
 
 def _triangular_solve(let: Let, op: Library, s: Dual) -> None:

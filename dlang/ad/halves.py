@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from dlang.ad.recompute import Again, recomputed
 from dlang.ad.signatures import Cotangents, Halves
-from dlang.ad.slices import defined_sizes, pruned_block
 from dlang.ir.anf import (
     Array,
     Atom,
@@ -32,6 +31,8 @@ from dlang.ir.anf import (
     fresh,
 )
 from dlang.ir.builder import Builder
+from dlang.ir.pruning import pruned_block
+from dlang.ir.sizes import defined_sizes
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import bound_vars, free_vars, type_vars
 from dlang.ir.types import I64

@@ -16,7 +16,7 @@ def inlined_where_active(
     wrt: Sequence[Var],
     seeded: Sequence[bool],
     keep: Collection[str],
-    held: Collection[str] | None = None,
+    held: Collection[str],
 ) -> Block:
     """The body with every call that a derivative passes through inlined, save those of the functions in `keep`."""
     while True:

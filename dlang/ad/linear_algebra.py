@@ -15,7 +15,6 @@ from dlang.ad.matrices import (
     matrix,
     minus,
     negated,
-    or_zero,
     plus,
     product,
     symmetric,
@@ -32,8 +31,8 @@ from dlang.ir.types import array_type, dtype_of
 def pull_library(let: Let, op: Library, scope: Scope) -> None:
     """Emits the adjoint of a library operation with active results."""
     bars = [scope.pop(v) if v in scope.active else None for v in let.vars]
-    if op.name == "det":
-        _det(let, op, bars[0], scope)
+    if op.name in ("lu_det", "lu_logdet"):
+        _determinant(let, op, bars[0], scope)
         return
     g = [bar if isinstance(bar, Var) else None for bar in bars]
     match op.name:
@@ -41,8 +40,10 @@ def pull_library(let: Let, op: Library, scope: Scope) -> None:
             _cholesky(let, op, g, scope)
         case "lu":
             _lu(let, op, g, scope)
-        case "solve":
-            _solve(let, op, g, scope)
+        case "lu_solve" | "lu_solve_transposed":
+            _lu_solve(let, op, g, scope)
+        case "lu_inverse":
+            _lu_inverse(let, op, g, scope)
         case "triangular_solve":
             _triangular_solve(let, op, g, scope)
         case "qr":
@@ -67,7 +68,7 @@ def _lu(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     B̄ = L⁻ᵀ (low(Lᵀ L̄) + up(Ū Uᵀ)) U⁻ᵀ, and the rows go back to where they came from.
     """
     b, (bar, *_) = scope.b, g
-    packed, order, _ = let.vars
+    packed, order, *_ = let.vars
     if bar is None:
         return
     zero, one = Lit(0.0, dtype_of(packed)), Lit(1.0, dtype_of(packed))
@@ -94,20 +95,26 @@ def _lu(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     scope.add(op.args[0], matrix(b, packed, back))
 
 
-def _det(let: Let, op: Library, g: Atom | None, scope: Scope) -> None:
-    """d det A = tr(cof(A)ᵀ dA)."""
+def _determinant(let: Let, op: Library, g: Atom | None, scope: Scope) -> None:
+    """d det A = tr(cof(A)ᵀ dA), d log |det A| = tr(A⁻¹ dA)."""
     b, a = scope.b, op.args[0]
     if g is None:
         return
     assert isinstance(a, Var)
-    cofactor = cofactors(b, a, let.vars[0])
-    scope.add(a, matrix(b, a, lambda i, j: b.mul(g, at(b, cofactor, i, j))))
+    if op.name == "lu_det":
+        cofactor = cofactors(b, op, let.vars[0])
+        scope.add(a, matrix(b, a, lambda i, j: b.mul(g, at(b, cofactor, i, j))))
+    else:
+        inverse = b.one(Library("lu_inverse", op.args))
+        scope.add(a, matrix(b, a, lambda i, j: b.mul(g, at(b, inverse, j, i))))
 
 
-def cofactors(b: Builder, a: Var, value: Var) -> Var:
-    """cof(A) = det(A) A⁻ᵀ, where `value` is det(A), and for singular A = U S Vᵀ it is det(U) det(V) U C Vᵀ: C is the
-    diagonal matrix of the products of all other singular values.
+def cofactors(b: Builder, op: Library, value: Var) -> Var:
+    """cof(A) = det(A) A⁻ᵀ, where `value` is det(A), and for singular A = U S Vᵀ it is det(U Vᵀ) U C Vᵀ: C is the
+    diagonal matrix of the products of all other singular values. op: the determinant.
     """
+    a = op.args[0]
+    assert isinstance(a, Var)
     n, _ = array_type(a).shape
     zero, one = Lit(0.0, dtype_of(a)), Lit(1.0, dtype_of(a))
 
@@ -118,31 +125,41 @@ def cofactors(b: Builder, a: Var, value: Var) -> Var:
             lambda i, j: b.select(b.prim("eq", i, j), one, b.one(Read(s, (poly(j),)))),
             lambda i, j: [Keep((n,), (poly(i),), "prod")],
         )
-        sign = b.mul(b.one(Library("det", (u,))), b.one(Library("det", (vt,))))
+        turn = product(b, u, vt)
+        packed, order, exchanges, _ = b.emit(Library("lu", (turn,)))
+        sign = b.one(Library("lu_det", (turn, packed, order, exchanges)))
         return product(
             b, u, matrix(b, vt, lambda i, j: b.mul(b.mul(sign, b.one(Read(others, (poly(i),)))), at(b, vt, i, j)))
         )
 
     def regular() -> Var:
-        identity = matrix(b, a, lambda i, j: b.select(b.prim("eq", i, j), one, zero))
-        inverse = b.emit(Library("solve", (a, identity)))[0]
+        inverse = b.one(Library("lu_inverse", op.args[:3]))
         return matrix(b, a, lambda i, j: b.mul(value, at(b, inverse, j, i)))
 
-    return b.if_(b.prim("eq", value, zero), singular, regular)[0]
+    return b.if_(b.prim("eq", value, zero), singular, regular, rare=True)[0]
 
 
-def _solve(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
-    """A dX = dB - dA X: B̄ = A⁻ᵀ X̄, Ā = -B̄ Xᵀ."""
+def _lu_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
+    """A dX = dB - dA X: B̄ = A⁻ᵀ X̄, Ā = -B̄ Xᵀ; with Aᵀ in the place of A, Ā is transposed."""
     b, (bar, *_) = scope.b, g
     x = let.vars[0]
-    a, rhs = op.args
+    a, packed, order, rhs = op.args
     if bar is None:
         return
-    assert isinstance(a, Var)
-    back = b.emit(Library("solve", (transpose(b, a), bar)))[0]
+    transposed = op.name == "lu_solve_transposed"
+    back = b.one(Library("lu_solve" if transposed else "lu_solve_transposed", (a, packed, order, bar)))
     scope.add(rhs, back)
     if scope.is_active(a):
-        scope.add(a, negated(b, product(b, back, transpose(b, x))))
+        left, right = (x, back) if transposed else (back, x)
+        scope.add(a, negated(b, product(b, left, transpose(b, right))))
+
+
+def _lu_inverse(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
+    """dX = -X dA X: Ā = -Xᵀ X̄ Xᵀ."""
+    b, (bar, *_) = scope.b, g
+    if bar is not None:
+        turned = transpose(b, let.vars[0])
+        scope.add(op.args[0], negated(b, product(b, product(b, turned, bar), turned)))
 
 
 def _triangular_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
@@ -180,26 +197,36 @@ def _qr(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     assert isinstance(a, Var)
     m, n = array_type(a).shape
     k = array_type(r).shape[0]
-    q_bar, r_bar = (or_zero(b, bar, v) for bar, v in zip(g, let.vars, strict=True))
+    q_bar, r_bar = g
     square = leading(b, r, k)
-    if k != n:
-        rest_bar = b.view(r_bar, (k, n - k), lambda i, j: (poly(i), poly(j) + k))
-        rest = b.view(a, (m, n - k), lambda i, j: (poly(i), poly(j) + k))
-        q_bar = plus(b, q_bar, product(b, rest, transpose(b, rest_bar)))
-    low = minus(
-        b,
-        product(b, square, transpose(b, leading(b, r_bar, k))),
-        product(b, transpose(b, q_bar), q),
-    )
-
-    def symmetric(i: Var, j: Var) -> Atom:
-        return b.select(b.prim("ge", i, j), at(b, low, i, j), at(b, low, j, i))
-
-    inner = plus(b, q_bar, product(b, q, matrix(b, low, symmetric)))
+    low: Var | None = None
+    beside_bar: Var | None = None  # of Y, transposed
+    if r_bar is not None:
+        low = product(b, square, transpose(b, leading(b, r_bar, k)))
+        if k != n:
+            rest_bar = b.view(r_bar, (k, n - k), lambda i, j: (poly(i), poly(j) + k))
+            rest = b.view(a, (m, n - k), lambda i, j: (poly(i), poly(j) + k))
+            gained = product(b, rest, transpose(b, rest_bar))
+            q_bar = gained if q_bar is None else plus(b, q_bar, gained)
+            beside_bar = transpose(b, product(b, q, rest_bar))
+    elif k != n:
+        beside_bar = b.full((n - k, m), Lit(0.0, dtype_of(q)))
+    if q_bar is not None:
+        along = product(b, transpose(b, q_bar), q)
+        low = negated(b, along) if low is None else minus(b, low, along)
+    assert low is not None
+    inner = product(b, q, _mirrored(b, low))
+    if q_bar is not None:
+        inner = plus(b, q_bar, inner)
     turned = triangular(b, square, transpose(b, inner), lower=False)
-    if k != n:
-        turned = b.concat(turned, b.view(product(b, q, rest_bar), (n - k, m), lambda i, j: (poly(j), poly(i))))
+    if beside_bar is not None:
+        turned = b.concat(turned, beside_bar)
     scope.add(a, b.view(turned, (m, n), lambda i, j: (poly(j), poly(i))))
+
+
+def _mirrored(b: Builder, x: Var) -> Var:
+    """The symmetric matrix with the lower triangle of another."""
+    return matrix(b, x, lambda i, j: b.select(b.prim("ge", i, j), at(b, x, i, j), at(b, x, j, i)))
 
 
 def _svd(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from dlang.ad.scope import Scope, Sink, Unplaceable
 from dlang.ad.segments import has_segments, run_again, segmented
-from dlang.ad.slices import pruned_block
 from dlang.ad.tape import save
 from dlang.ad.trips import needs_list, pull_listed
 from dlang.ir.anf import (
@@ -33,6 +32,7 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
+from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import bound_vars, free_vars, walk
 from dlang.ir.types import I64

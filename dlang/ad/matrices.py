@@ -59,10 +59,6 @@ def negated(b: Builder, x: Var) -> Var:
     return matrix(b, x, lambda i, j: scalar(b, "neg", at(b, x, i, j)))
 
 
-def or_zero(b: Builder, bar: Var | None, like: Var) -> Var:
-    return bar if bar is not None else b.full(array_type(like).shape, Lit(0.0, dtype_of(like)))
-
-
 def triangular(
     b: Builder, a: Var, rhs: Var, *, lower: bool = True, transposed: bool = False, unit: bool = False
 ) -> Var:

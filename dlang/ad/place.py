@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 
 from dlang.ad.recompute import SIMPLE
 from dlang.ad.scope import Contribution, Scope, Unplaceable
-from dlang.ad.slices import pruned
 from dlang.ir.affine import (
     Box,
     Change,
@@ -59,9 +58,10 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
+from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import parts, rebuild
-from dlang.ir.types import dtype_of, type_of
+from dlang.ir.types import dtype_of, product, type_of
 from dlang.polynomials import Poly
 
 DEAR = 10  # of a body that is not to be computed again: simple primitives, of which others take four times the time
@@ -153,7 +153,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
             p.after.append((*summed[:2], bar, summed[2], keep))
         else:
             if not inside:
-                change = _clipped(change, affine, data_entries, index, shape, p)
+                change = _clipped(change, data_entries, index, shape, p)
                 key = key or change.axes
             _join(p, key, change, p.lets, bar, c.g, keep)
     elif inside and not by_data and (second := _summed_first(p, over, index, c.g)) is not None:
@@ -165,7 +165,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
         key, change = key_change
         moved = tuple(e.substitute(change.env.get) for e in index)
         if not inside:
-            change = _clipped(change, moved, [], moved, shape, p)
+            change = _clipped(change, [], moved, shape, p)
             key = change.axes
         _join(p, key, change, p.lets, bar, c.g, Keep(shape, moved, "sum", into))
     elif not inside:
@@ -215,13 +215,8 @@ def _into(p: _Placement, array: Var, shape: Sequence[Size], over: set[Var]) -> t
 def _sparse(p: _Placement, shape: Sequence[Size], over: set[Var]) -> bool:
     if p.box is None:
         return False
-    points: Size = Poly({(): 1})
-    for v in over:
-        points = points * (p.box[v][1] - p.box[v][0] + 1)
-    elements: Size = Poly({(): 1})
-    for size in shape:
-        elements = elements * size
-    return degree_less(points, elements)
+    points = product(p.box[v][1] - p.box[v][0] + 1 for v in over)
+    return degree_less(points, product(shape))
 
 
 def _join(
@@ -295,7 +290,6 @@ def _dear(lets: Sequence[Let]) -> bool:
 
 def _clipped(
     change: Change,
-    affine: Sequence[Size],
     data_entries: Sequence[Size],
     index: Sequence[Size],
     shape: Sequence[Size],
@@ -333,7 +327,7 @@ def _reduced_first(p: _Placement, over: set[Var], g: Atom, by_data: bool) -> tup
         return None
     identity: dict[Var, Size] = {}
     order = [a.var for a in (*space, *rest)]
-    change = changed(p.axes, p.known, identity, order, p.box)
+    change = changed(p.axes, identity, order, p.box)
     if change is None:
         return None
     shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.ad.cut import Value, minimum_cut
-from dlang.ad.slices import pruned
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
     Array,
@@ -41,13 +40,12 @@ from dlang.ir.anf import (
     is_handle,
     poly,
 )
+from dlang.ir.comps import point_of
+from dlang.ir.pruning import pruned
+from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import free_vars, parts, type_vars
-from dlang.ir.types import I64, dtype_of, is_float
-from dlang.optimize.comps import point_of
+from dlang.ir.types import I64, dtype_of, is_float, product
 from dlang.polynomials import Poly
-
-WIDTHS = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
-WIDTHS |= {"i8": 1, "u8": 1, "bool": 1, "str": 8}
 
 OPERATION = 4
 SIMPLE = {"add", "sub", "mul", "guard", "neg", "abs", "sign", "select", "maximum", "minimum", "floor", "ceil", "round"}
@@ -82,7 +80,7 @@ def recomputed(
     lets: Sequence[Let],
     bound: set[Var],
     seen: list[Again],
-    span: Span | None = None,
+    span: Span | None,
     alike: Mapping[Var, Var] | None = None,
     in_memory: bool = True,
 ) -> Block:
@@ -97,7 +95,10 @@ def recomputed(
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How a value is computed again: operations: for each element. operands: those that are not there anyhow."""
+    """How a value is computed again.
+
+    operations: for each element; cost: for all. operands: those that are not there anyhow.
+    """
 
     let: Let
     operations: int
@@ -168,7 +169,7 @@ class _Chooser:
 
     def saving(self, v: Var) -> int:
         """What it costs to save a value."""
-        elements = nominal(_elements(v.type))
+        elements = _nominal(_elements(v.type))
         for before, after in self.alike.items():
             if (v is after and before in self.wanted) or (v is before and after in self.wanted and not self.way(after)):
                 return elements * OPERATION  # it is in the tape already
@@ -195,7 +196,7 @@ class _Chooser:
                 return None
         operands = [a for a in (*free_vars(let.op), *type_vars(v.type)) if a in self.bound and not self.is_free(a)]
         costs = [_cost(inner.op, operands) for inner in body]
-        cost = nominal(_elements(v.type)) * sum([c for c in costs if c is not None])
+        cost = _nominal(_elements(v.type)) * sum([c for c in costs if c is not None])
         if None in costs or cost >= self.saving(v):
             return None
         return _Way(let, sum(isinstance(inner.op, Prim | Cast) for inner in body), cost, tuple(operands))
@@ -218,7 +219,7 @@ def _cost(op: Op, saved: Sequence[Var]) -> int | None:
             return None
 
 
-def nominal(size: Size) -> int:
+def _nominal(size: Size) -> int:
     """About how large a size is, for comparing."""
     return max(1, size.evaluate(lambda v: NOMINAL))
 
@@ -231,10 +232,7 @@ def sum_of(sizes: Iterable[Size]) -> Size:
 
 
 def _elements(type: Type) -> Size:
-    out: Size = poly(1)
-    for size in type.shape if isinstance(type, Array) else ():
-        out = out * size
-    return out
+    return product(type.shape if isinstance(type, Array) else ())
 
 
 def _read_whole(block: Block) -> set[Var]:

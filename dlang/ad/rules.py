@@ -21,11 +21,6 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
-def has_derivative(primitive: str) -> bool:
-    """Whether some argument of the primitive has a derivative."""
-    return any(text is not None for text in PRIMITIVES[primitive].derivative)
-
-
 def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, position: int, g: Atom) -> Atom | None:
     """What the cotangent `g` of `result = primitive(args)` adds to that of the argument at `position`.
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.ad.recompute import Again, bytes_of, sum_of
-from dlang.ad.slices import defined_sizes
 from dlang.ad.trips import TRIP
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
@@ -33,6 +32,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.printer import written_sizes
+from dlang.ir.sizes import defined_sizes
 from dlang.ir.traverse import free_vars, walk
 from dlang.polynomials import Poly
 

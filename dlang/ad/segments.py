@@ -20,7 +20,7 @@ from dataclasses import replace
 from dlang.ad.scope import Scope, carry
 from dlang.ir.anf import Array, Block, Comp, For, Let, Lit, Size, SizeOf, Update, Var, While, fresh, poly
 from dlang.ir.substitution import Renaming
-from dlang.ir.types import I64, array_type
+from dlang.ir.types import I64, array_type, product
 
 FEW = 32  # a literal number of trips up to which a loop stays whole
 
@@ -49,10 +49,7 @@ def _changed(op: For) -> Size:
                 pass
     elements: Size = poly(0)
     for p in params & found:
-        count: Size = poly(1)
-        for size in array_type(p).shape:
-            count = count * size
-        elements = elements + count
+        elements = elements + product(array_type(p).shape)
     return elements
 
 

@@ -29,6 +29,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
+from dlang.ir.comps import without_results
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, dtype_of, type_of
 
@@ -41,7 +42,7 @@ def sequential(let: Let, op: Comp, chosen: Sequence[int], b: Builder, active: se
 
     What the loops bind joins `active` where it carries a derivative.
     """
-    lets = others(let, op, chosen)
+    lets = without_results(let, chosen)
     renaming = Renaming({}, fresh=True)
     destinations = [op.destinations[k] for k in chosen]
     with b.scope() as emitted:
@@ -56,16 +57,6 @@ def sequential(let: Let, op: Comp, chosen: Sequence[int], b: Builder, active: se
         if old in active and isinstance(new, Var):
             active.add(new)
     return [*lets, *emitted, final]
-
-
-def others(let: Let, op: Comp, chosen: Sequence[int]) -> list[Let]:
-    """The comprehension without the results `chosen`; nothing if none is left."""
-    rest = [k for k in range(len(let.vars)) if k not in chosen]
-    if not rest:
-        return []
-    body = Block(op.body.lets, tuple(op.body.results[k] for k in rest))
-    comp = Comp(op.axes, body, tuple(op.destinations[k] for k in rest))
-    return [Let(tuple(let.vars[k] for k in rest), comp, let.span)]
 
 
 def by_element(let: Let, op: Comp, k: int, active: set[Var]) -> Let | None:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dlang.ad.given import given
 from dlang.ad.recompute import recomputed
 from dlang.ad.scope import Scope, dummy, numeric
-from dlang.ad.slices import pruned_block, taken
 from dlang.ad.stores import Where, stored, written
 from dlang.ir.affine import span
 from dlang.ir.anf import (
@@ -34,8 +34,9 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
+from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming
-from dlang.ir.types import I64, array_type, dtype_of
+from dlang.ir.types import I64, array_type, dtype_of, product
 from dlang.polynomials import Poly
 
 
@@ -59,7 +60,7 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
     alone = scope.loop is None or op.index in scope.parts  # the tape of a loop in a loop is part of another
     body = recomputed(body, forward, bound, scope.again, let.span, _alike(op) if alone else {})
-    needed, body = taken(body, bound)
+    needed, body = given(body, bound)
     at = poly(op.index) - op.low
     state: list[Var] = list(op.params)
     init: list[Atom] = list(op.init)
@@ -69,7 +70,7 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
         shapes = {v: _fixed_shape(v, op, bound, scope) for v in needed}
         ragged = [v for v in needed if shapes[v] is None]
         trips = _trips(op, scope) if needed else Poly[Var]({})
-        totals = _totals(let, op, forward, ragged, scope) if ragged else {}
+        totals = _totals(op, forward, ragged, scope) if ragged else {}
         offsets = {v: fresh(f"{v.name}_at", I64) for v in ragged}
 
         before_and_after = _handed_on(op, shapes) if alone else {}
@@ -105,7 +106,7 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
         for v, offset in offsets.items():
             state.append(offset)
             init.append(Lit(0, "i64"))
-            next_state.append(b.add(offset, b.size(_count(array_type(v).shape))))
+            next_state.append(b.add(offset, b.size(product(array_type(v).shape))))
     vars = (*let.vars, *(s.after for s in saved), *(fresh(o.name, I64) for o in offsets.values()))
     loop = For(op.index, op.low, op.high, tuple(state), tuple(init), Block(tuple(lets), tuple(next_state)))
     # Backward trip j undoes forward trip i = low + high - 1 - j, so both run over low..high.
@@ -169,7 +170,7 @@ def _trips(op: For, scope: Scope) -> Size:
     return poly(b.prim("maximum", b.size(trips), Lit(0, "i64"), name="trips"))
 
 
-def _totals(let: Let, op: For, forward: Sequence[Let], ragged: Sequence[Var], scope: Scope) -> dict[Var, Size]:
+def _totals(op: For, forward: Sequence[Let], ragged: Sequence[Var], scope: Scope) -> dict[Var, Size]:
     """Runs the loop once without saving to add up the sizes of arrays."""
     b = scope.b
     renaming = Renaming({}, fresh=True)
@@ -179,7 +180,7 @@ def _totals(let: Let, op: For, forward: Sequence[Let], ragged: Sequence[Var], sc
     with b.scope() as lets:
         for inner in forward:
             b.append(renaming.let(inner))
-        sizes = [b.size(renaming.size(_count(array_type(v).shape))) for v in ragged]
+        sizes = [b.size(renaming.size(product(array_type(v).shape))) for v in ragged]
         more = [b.add(c, size) for c, size in zip(counters, sizes, strict=True)]
     results = tuple(renaming.atom(r) for r in op.body.results)
     init = (*op.init, *(Lit(0, "i64") for _ in ragged))
@@ -191,13 +192,6 @@ def _totals(let: Let, op: For, forward: Sequence[Let], ragged: Sequence[Var], sc
     for total in totals:
         scope.known.facts.size(total)
     return {v: poly(total) for v, total in zip(ragged, totals, strict=True)}
-
-
-def _count(shape: Sequence[Size]) -> Size:
-    out: Size = Poly({(): 1})
-    for size in shape:
-        out = out * size
-    return out
 
 
 def _row_major(shape: Sequence[Size], index: Sequence[Size]) -> Size:

@@ -17,7 +17,6 @@ from dlang.ad.conversions import retyped
 from dlang.ad.inlining import unused
 from dlang.ad.recompute import recomputed
 from dlang.ad.scope import Scope, Sink, Unplaceable
-from dlang.ad.slices import defined_sizes, pruned_block
 from dlang.ir.anf import (
     Array,
     Block,
@@ -36,6 +35,8 @@ from dlang.ir.anf import (
     While,
     fresh,
 )
+from dlang.ir.pruning import pruned_block
+from dlang.ir.sizes import defined_sizes
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import bound_vars, free_vars, type_vars
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dlang.codegen.blocks import Scheduler
@@ -15,15 +16,16 @@ from dlang.codegen.loops import (
     Compute,
     Convert,
     Evaluate,
+    For,
     Free,
     Load,
     Reduction,
-    Slice,
     Store,
     Value,
 )
-from dlang.codegen.memory import I64, ZERO
-from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Lit, Prim, Scalar, Size, Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64, result_vars
 
 BY_ROWS, BY_COLUMNS = Lit(101, "i32"), Lit(102, "i32")
 PLAIN, TRANSPOSED = Lit(111, "i32"), Lit(112, "i32")
@@ -31,8 +33,6 @@ UPPER, LOWER = Lit(121, "i32"), Lit(122, "i32")
 ANY_DIAGONAL, UNIT = Lit(131, "i32"), Lit(132, "i32")
 LEFT, RIGHT = Lit(141, "i32"), Lit(142, "i32")
 """What CBLAS calls these."""
-
-BOOL = Scalar("bool")
 
 
 def letter(text: str) -> Lit:
@@ -86,11 +86,7 @@ class Routines:
         return least
 
     def pointer(self, block: Block) -> Buffer:
-        if not block.offset.terms:
-            return block.buffer
-        part = Buffer(block.buffer.name, block.buffer.dtype)
-        self.s.out.append(Slice(part, block.buffer, block.offset))
-        return part
+        return self.s.slice(block.buffer, block.offset)
 
     def lapack(self, name: str, *args: Value) -> Var:
         """A routine on matrices by columns; gives its info."""
@@ -130,6 +126,13 @@ class Routines:
             body(index)
         self.s.loop(index, (poly(low),), (poly(high),), stmts)
 
+    def in_turn(self, count: Size, body: Callable[[Var], None]) -> None:
+        """A loop whose trips are done in order."""
+        turn = fresh("turn", I64)
+        with self.s.collect() as stmts:
+            body(turn)
+        self.s.out.append(For(turn, ZERO, count, (), (), Body(tuple(stmts), ()), ()))
+
     def when(self, condition: Atom, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None) -> None:
         bodies = []
         for emit in (then, otherwise):
@@ -138,23 +141,21 @@ class Routines:
             bodies.append(Body(tuple(stmts), ()))
         self.s.out.append(Branch(condition, bodies[0], bodies[1], ()))
 
-    def choose(self, condition: Atom, then: Callable[[], Atom], otherwise: Callable[[], Atom]) -> Var:
-        """A number of one arm or the other."""
+    def choose(
+        self, condition: Atom, then: Callable[[], Atom], otherwise: Callable[[], Atom], type: Scalar = I64
+    ) -> Var:
+        """What one arm gives or the other."""
         bodies = []
         for emit in (then, otherwise):
             with self.s.collect() as stmts:
                 value = emit()
             bodies.append(Body(tuple(stmts), (value,)))
-        result = fresh("info", I64)
+        result = fresh("info", type)
         self.s.out.append(Branch(condition, bodies[0], bodies[1], (result,)))
         return result
 
-    def compute(self, name: str, *args: Atom, type: Scalar | None = None) -> Var:
-        result = fresh(
-            "t",
-            type
-            or (BOOL if name in ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "isfinite") else args[0].type),
-        )
+    def compute(self, name: str, *args: Atom) -> Var:
+        (result,) = result_vars(Prim(name, args), {})
         self.s.out.append(Compute(result, name, args))
         return result
 
@@ -164,7 +165,7 @@ class Routines:
         none = self.evaluate(size + 1)
         with self.s.collect() as stmts:
             number = self.evaluate(poly(i) + 1)
-            value = self.compute("select", wrong(i), number, none, type=I64)
+            value = self.compute("select", wrong(i), number, none)
         self.s.loop(i, (ZERO,), (size,), stmts, [Reduction("min", found, value)])
         over = self.compute("gt", found, self.evaluate(size))
         self.s.out.append(Compute(result, "select", (over, Lit(0, "i64"), found)))
@@ -195,6 +196,14 @@ class Routines:
         """Frees what `room` gave."""
         self.s.out += [Free(buffer) for buffer in self.scratch]
         self.scratch.clear()
+
+    @contextmanager
+    def temporary(self, name: str, rows: Size, columns: Size, dtype: str = "") -> Iterator[Block]:
+        """A matrix for what is emitted meanwhile, in a branch or loop too."""
+        buffer = Buffer(name, dtype or self.dtype)
+        self.s.out.append(Allocate(buffer, (rows, columns), 0, self.s.span))
+        yield Block(buffer, ZERO, columns)
+        self.s.out.append(Free(buffer))
 
     def matrix(self, name: str, rows: Size, columns: Size) -> Block:
         return Block(self.room(name, (rows, columns)), ZERO, columns)

@@ -29,7 +29,7 @@ from dlang.codegen.loops import (
     Store,
     Value,
 )
-from dlang.codegen.memory import I64, ZERO, Frame, Memory, Place, fresh_axes, product, whole
+from dlang.codegen.memory import Frame, Memory, Place, fresh_axes, whole
 from dlang.codegen.node_layout import holds_nodes
 from dlang.codegen.regions import Nodes
 from dlang.codegen.stacks import Part, offset, parts_of, without_copies
@@ -38,7 +38,9 @@ from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Comp, Let, Lit, Scalar, Size, Token, Var, fresh, poly
 from dlang.ir.chains import Chains
+from dlang.ir.terms import ZERO
 from dlang.ir.traverse import mentioned
+from dlang.ir.types import I64, product
 
 
 class Owned:
@@ -53,7 +55,7 @@ Wanted = Place | Owned | None
 class Scheduler:
     """The walk over one function. `out` collects the statements of the innermost open body.
 
-    let: schedules a let in a block that is so many blocks deep. span: of the let at hand. places: whether the code says
+    let: schedules a let. span: of the let at hand. places: whether the code says
     where it comes from, which that of comprehensions says as a whole.
     wanted: where arrays are to be; joined: those whose elements are combined with what is there, and by which monoid.
     shared: those of which other points of a comprehension use the memory too, so that nothing else is made there.
@@ -65,7 +67,7 @@ class Scheduler:
 
     program: anf.Program
     lanes: Lanes
-    let: Callable[[Scheduler, Let, int], None]
+    let: Callable[[Scheduler, Let], None]
     span: Span | None = None
     places: bool = False
     memory: Memory = field(default_factory=Memory)
@@ -124,8 +126,7 @@ class Scheduler:
 
     def inline(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> tuple[Value, ...]:
         """The statements of a block, into the innermost open body."""
-        level = len(self.memory.frames)
-        self._direct(block, wanted, level)
+        self._direct(block, wanted, len(self.memory.frames))
         self.parts.update(parts_of(block))
         self.memory.frames.append(frame)
         around, at = self.span, self.at
@@ -135,7 +136,7 @@ class Scheduler:
             self.span = let.span or around
             if self.places and let.span is not None:
                 self.out.append(At(let.span))
-            self.let(self, let, level)
+            self.let(self, let)
             for buffer in self.memory.dead():
                 self.out.append(Free(buffer))
         self.span, self.at = around, at

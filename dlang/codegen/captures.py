@@ -30,7 +30,7 @@ from dlang.codegen.loops import (
     Parallel,
     Pieces,
     Product,
-    Reduction,
+    Scattered,
     Slice,
     Slot,
     Stmt,
@@ -38,6 +38,7 @@ from dlang.codegen.loops import (
     Value,
     While,
 )
+from dlang.codegen.traverse import bound_by
 from dlang.ir.anf import Lit, Size
 
 
@@ -65,66 +66,58 @@ class _Uses:
             else:
                 self.values((operand,))
 
-    def matrix(self, matrix: Matrix | Panels) -> None:
+    def matrix(self, matrix: Matrix | Panels | Scattered) -> None:
         self.values((matrix.buffer,))
-        self.sizes((matrix.offset,) if isinstance(matrix, Panels) else (matrix.offset, matrix.stride))
+        self.sizes((matrix.offset,))
+        match matrix:
+            case Matrix():
+                self.sizes((matrix.stride,))
+            case Scattered():
+                self.values((matrix.rows, matrix.columns))
+            case Panels():
+                pass
 
     def body(self, body: Body) -> None:
         self.statements(body.stmts)
         self.values(body.results)
-
-    def reductions(self, reductions: Sequence[Reduction]) -> None:
-        for r in reductions:
-            self.values((r.value,) if r.rank is None else (r.value, r.rank))
-        for r in reductions:
-            self.bound.update((r.result,) if r.position is None else (r.result, r.position))
 
     def statements(self, stmts: Sequence[Stmt]) -> None:
         for stmt in stmts:
             self.statement(stmt)
 
     def statement(self, stmt: Stmt) -> None:
-        bound: Iterable[Slot] = ()
         match stmt:
-            case Compute(var, _, args):
+            case Compute(_, _, args):
                 self.values(args)
-                bound = (var,)
-            case Convert(var, arg):
+            case Convert(_, arg):
                 self.values((arg,))
-                bound = (var,)
-            case Evaluate(var, size):
+            case Evaluate(_, size):
                 self.sizes((size,))
-                bound = (var,)
-            case Load(var, buffer, offset):
+            case Load(_, buffer, offset):
                 self.values((buffer,))
                 self.sizes((offset,))
-                bound = (var,)
             case Store(buffer, offset, value):
                 self.values((buffer, value))
                 self.sizes((offset,))
             case Move(target, source, count):
                 self.values((target, source))
                 self.sizes((count,))
-            case Slice(result, source, offset):
+            case Slice(_, source, offset):
                 self.values((source,))
                 self.sizes((offset,))
-                bound = (result,)
-            case Allocate(buffer, shape):
+            case Allocate(_, shape):
                 self.sizes(shape)
-                bound = (buffer,)
             case Free(buffer):
                 self.values((buffer,))
             case Guard(condition, _, _, values):
                 self.values((condition,))
                 self.operands(values)
-            case Invoke(_, arguments, outs, results):
+            case Invoke(_, arguments, outs):
                 self.values((*arguments, *outs))
-                bound = results
             case Product(a, b, c, rows, columns, inner):
                 for matrix in (a, b, c):
                     self.matrix(matrix)
-                if stmt.room is not None:
-                    self.values((stmt.room,))
+                self.values([v for v in (stmt.room, stmt.followed) if v is not None])
                 self.sizes((rows, columns, inner))
             case Pack(target, source, rows, columns):
                 self.matrix(target)
@@ -135,42 +128,34 @@ class _Uses:
                 self.sizes((bytes, operations))
             case Pieces():
                 self.sizes((*stmt.lows, *stmt.highs, stmt.work, stmt.grain))
-                bound = (stmt.length,)
             case Parallel():
                 self.values((*stmt.captures, *[p.whole for p in stmt.partials], stmt.length))
                 self.sizes((*stmt.lows, *stmt.highs, *[p.size for p in stmt.partials]))
-                bound = [s for r in stmt.reductions for s in (r.result, r.position) if s is not None]
-            case LoadTag(var, node):
+            case LoadTag(_, node) | LoadField(_, node):
                 self.values((node,))
-                bound = (var,)
-            case LoadField(slot, node):
-                self.values((node,))
-                bound = (slot,)
             case Loop():
                 self.sizes((*stmt.lows, *stmt.highs))
                 self.bound.add(stmt.var)
                 self.statements(stmt.stmts)
-                self.reductions(stmt.reductions)
+                for r in stmt.reductions:
+                    self.values((r.value,) if r.rank is None else (r.value, r.rank))
             case For():
                 self.sizes((stmt.low, stmt.high))
                 self.values(stmt.init)
                 self.bound.update((stmt.index, *stmt.params))
                 self.body(stmt.body)
-                bound = stmt.results
             case While():
                 self.values(stmt.init)
                 self.bound.update(stmt.params)
                 self.body(stmt.condition)
                 self.body(stmt.body)
-                bound = stmt.results
-            case Branch(condition, then, otherwise, results):
+            case Branch(condition, then, otherwise):
                 self.values((condition,))
                 self.body(then)
                 self.body(otherwise)
-                bound = results
             case _:
                 raise AssertionError(f"{type(stmt).__name__} in a piece of a loop")
-        self.bound.update(bound)
+        self.bound.update(bound_by(stmt))
 
 
 def captures(stmts: Sequence[Stmt], inside: Iterable[Slot]) -> tuple[Slot, ...]:

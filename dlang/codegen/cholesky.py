@@ -10,26 +10,24 @@ blocked algorithm of Murray, Differentiation of the Cholesky decomposition (2016
 from __future__ import annotations
 
 from dlang.codegen.blas import ANY_DIAGONAL, LEFT, LOWER, PLAIN, RIGHT, TRANSPOSED, Block, Routines
-from dlang.codegen.loops import Body, For
-from dlang.codegen.memory import ZERO
-from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Lit, Size, Var, poly
 
 ROWS = 32  # of a block
-I64 = Scalar("i64")
 
 
 def cholesky_pullback(r: Routines, n: Size, l: Block, bar: Block, out: Block) -> None:
     """out = the cotangent of the symmetric matrix whose lower factor is l; above its diagonal that of l is not read."""
-    s = r.s
     r.loop(0, n, lambda i: r.loop(0, poly(i) + 1, lambda j: _copy(r, out, bar, i, j)))
     d, x, y = (r.matrix(name, poly(ROWS), poly(ROWS)) for name in ("d", "x", "y"))
-    turn, blocks = fresh("turn", I64), r.compute("floordiv", r.evaluate(n + (ROWS - 1)), Lit(ROWS, "i64"))
-    with s.collect() as stmts:
+    blocks = r.compute("floordiv", r.evaluate(n + (ROWS - 1)), Lit(ROWS, "i64"))
+
+    def block(turn: Var) -> None:
         rest = r.evaluate(poly(blocks) - poly(turn) - 1)
         first = r.evaluate(poly(rest) * ROWS)
         end = r.compute("minimum", r.evaluate(poly(first) + ROWS), r.evaluate(n))
         _block(r, n, poly(first), poly(end), l, out, (d, x, y))
-    s.out.append(For(turn, ZERO, poly(blocks), (), (), Body(tuple(stmts), ()), ()))
+
+    r.in_turn(poly(blocks), block)
 
     # each element below the diagonal stands for two
     def row(i: Var) -> None:
@@ -97,7 +95,7 @@ def _diagonal(r: Routines, size: Size, l: Block, bar: Block, d: Block, x: Block,
     def lower(i: Var, j: Var) -> Atom:
         inside = r.compute("ge", i, j)
         # the upper triangle is not of the factor; it may hold anything
-        return r.compute("select", inside, r.load(bar, poly(i), poly(j)), zero, type=Scalar(r.dtype))
+        return r.compute("select", inside, r.load(bar, poly(i), poly(j)), zero)
 
     r.map(size, size, lower, d)
     corner = r.pointer(l)
@@ -106,8 +104,8 @@ def _diagonal(r: Routines, size: Size, l: Block, bar: Block, d: Block, x: Block,
 
     def phi(i: Var, j: Var) -> Atom:
         value = r.load(d, poly(i), poly(j))
-        kept = r.compute("select", r.compute("gt", i, j), value, zero, type=Scalar(r.dtype))
-        return r.compute("select", r.compute("eq", i, j), r.compute("mul", value, half), kept, type=Scalar(r.dtype))
+        kept = r.compute("select", r.compute("gt", i, j), value, zero)
+        return r.compute("select", r.compute("eq", i, j), r.compute("mul", value, half), kept)
 
     r.map(size, size, phi, x)
     solve = ANY_DIAGONAL, short, short, r.real(1.0), corner, stride, x.buffer, dense
@@ -123,6 +121,6 @@ def _diagonal(r: Routines, size: Size, l: Block, bar: Block, d: Block, x: Block,
     def stored(i: Var, j: Var) -> None:
         value = r.load(y, poly(i), poly(j))
         once = r.compute("mul", value, half)
-        r.store(bar, poly(i), poly(j), r.compute("select", r.compute("eq", i, j), once, value, type=Scalar(r.dtype)))
+        r.store(bar, poly(i), poly(j), r.compute("select", r.compute("eq", i, j), once, value))
 
     r.loop(0, size, lambda i: r.loop(0, poly(i) + 1, lambda j: stored(i, j)))

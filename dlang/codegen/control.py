@@ -23,6 +23,7 @@ def destination_known(function: anf.Function, position: int) -> bool:
 
 
 def call(s: Scheduler, op: anf.Call, vars: Sequence[Var], span: Span | None) -> None:
+    """Emits a call: arrays that the function changes are handed to it where they are, with room for its results."""
     function = s.program.functions[op.function]
     places: dict[int, Buffer] = {}  # of the arguments that the function changes
     continued = dict(function.continues)
@@ -46,6 +47,7 @@ def call(s: Scheduler, op: anf.Call, vars: Sequence[Var], span: Span | None) -> 
 
 
 def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
+    """Emits a branch, both arms of which make their arrays in the same places."""
     wanted: list[Wanted] = []
     results: list[Slot] = []
     taken: set[Buffer] = set()
@@ -82,6 +84,7 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
 
 
 def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
+    """Emits a loop in order: arrays that it updates stay where they are, others are handed from trip to trip."""
     repeated = _mentioned_inside(op)
     params: list[Slot] = []
     init: list[Value] = []

@@ -1,20 +1,23 @@
 """How long statements take, roughly, before they run: a polynomial over sizes, in picoseconds.
 
 An estimate only decides whether a loop is worth several threads, and into how many pieces it goes; what it can't know
-(the trips of a `while`, sizes that are computed) it takes for a few.
+(the trips of a `while`, sizes that are computed) it takes for a few. Where that would not do (`work.py`) it stays as it
+is, a variable that is no parameter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dlang.codegen import integers
 from dlang.codegen.loops import (
     Allocate,
     At,
     Body,
     Branch,
+    CallC,
     Compute,
     Convert,
     Count,
@@ -32,16 +35,20 @@ from dlang.codegen.loops import (
     Loop,
     Move,
     Pack,
+    Parallel,
+    Pieces,
     Product,
     Program,
+    Runtime,
     Stmt,
     Store,
     Value,
     While,
-    scalar_dtype,
 )
-from dlang.codegen.vectorize import BITS, HEAVY
-from dlang.ir.anf import Lit, Size, Var, poly
+from dlang.codegen.vectorize import BITS, DEAR, HEAVY
+from dlang.ir.anf import Lit, Scalar, Size, Var, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import dtype_of
 from dlang.polynomials import Poly
 
 LIGHT_OP, DEAR_OP, HEAVY_OP = 300, 2_500, 8_000
@@ -52,19 +59,24 @@ CALL = 3_000
 PRODUCT = {"f64": 30, "f32": 15}  # a multiplication and addition in a product of matrices
 PRODUCT_CALL = 40_000
 MOVED = 300
+HOST = 5_000_000  # work of Python's
 GUESS = 16  # trips of which nothing is known
-DEAR = frozenset(("div", "sqrt", "rsqrt"))
 REGISTER = 256  # bits
 
-ZERO: Size = Poly({})
+HALF_WAY: Size = Poly({(): Fraction(1, 2)})
 
 
 @dataclass(slots=True)
 class Costs:
-    """Estimates for the functions of a program."""
+    """Estimates for the functions of a program.
+
+    guesses: whether a few trips stand for what isn't known. unknown: what else stands for it where no variable does.
+    """
 
     program: Program
     functions: dict[str, Size] = field(default_factory=dict)
+    guesses: bool = True
+    unknown: Var = field(default_factory=lambda: Var("unknown", Scalar("i64")))
 
     def of(self, stmts: Sequence[Stmt]) -> Size:
         """The cost of statements, over what is bound outside of them."""
@@ -74,23 +86,19 @@ class Costs:
         return _Walk(self, {}).statement(loop)
 
     def of_function(self, function: Function) -> Size:
-        """The cost of a call, over the parameters."""
+        """The cost of a call, over the parameters, and over what isn't known if there are no guesses."""
         if function.name not in self.functions:
-            self.functions[function.name] = poly_of(CALL)  # for calls in a circle
-            cost = _Walk(self, {}).statements(function.body.stmts)
+            self.functions[function.name] = poly(CALL) if self.guesses else poly(self.unknown)  # for calls in a circle
             known = {p for p in function.params if isinstance(p, Var)}
-            self.functions[function.name] = guessed(cost, known) + CALL
+            cost = _Walk(self, {}, known).statements(function.body.stmts)
+            self.functions[function.name] = (guessed(cost, known) if self.guesses else cost) + CALL
         return self.functions[function.name]
-
-
-def poly_of(value: int) -> Size:
-    return Poly({(): value})
 
 
 def guessed(size: Size, known: Iterable[Var]) -> Size:
     """A size in which a guess stands for what isn't known."""
     inside = frozenset(known)
-    return size.substitute(lambda v: None if v in inside else poly_of(GUESS))
+    return size.substitute(lambda v: None if v in inside else poly(GUESS))
 
 
 def whole(cost: Size) -> Size:
@@ -100,10 +108,11 @@ def whole(cost: Size) -> Size:
 
 @dataclass(slots=True)
 class _Walk:
-    """estimates: for the variables bound so far, what stands for them in bounds."""
+    """estimates: for the variables bound so far, what stands for them in bounds. parameters: of the function."""
 
     costs: Costs
     estimates: dict[Var, Size]
+    parameters: Collection[Var] = ()
     lanes: int = 1
 
     def size(self, size: Size) -> Size:
@@ -111,8 +120,8 @@ class _Walk:
 
     def guess(self, vars: Iterable[object]) -> None:
         for var in vars:
-            if isinstance(var, Var):
-                self.estimates[var] = poly_of(GUESS)
+            if self.costs.guesses and isinstance(var, Var):
+                self.estimates[var] = poly(GUESS)
 
     def statements(self, stmts: Sequence[Stmt]) -> Size:
         total = ZERO
@@ -125,7 +134,7 @@ class _Walk:
 
     def operation(self, var: Var, name: str) -> int:
         cost = HEAVY_OP if name in HEAVY else DEAR_OP if name in DEAR else LIGHT_OP
-        return cost // self.at_once(scalar_dtype(var))
+        return cost // self.at_once(dtype_of(var))
 
     def at_once(self, dtype: str) -> int:
         """How many lanes one instruction serves."""
@@ -134,44 +143,51 @@ class _Walk:
     def trips(self, low: Size, high: Size, index: Var) -> Size:
         """How many trips a loop has; its index is half-way through them from now on."""
         first, last = self.size(low), self.size(high)
-        self.estimates[index] = (first + last) * poly_of(1) * _half()
+        self.estimates[index] = (first + last) * HALF_WAY
         return last - first
 
     def statement(self, stmt: Stmt) -> Size:
         match stmt:
+            case Compute(var, name, _) if not self.costs.guesses:
+                integers.note(stmt, self.estimates, self.parameters)
+                return poly(self.operation(var, name))
             case Compute(var, "minimum" as name, (_, Lit(int(most)))):
-                self.estimates[var] = poly_of(most)
-                return poly_of(self.operation(var, name))
+                self.estimates[var] = poly(most)
+                return poly(self.operation(var, name))
             case Compute(var, "minimum" as name, (Var() as first, _)):  # the length of a block, but for the last one
                 self.estimates[var] = self.estimates.get(first, poly(first))
-                return poly_of(self.operation(var, name))
+                return poly(self.operation(var, name))
             case Compute(var, "floordiv" as name, (Var() as first, Lit(int(part)))) if part > 0:  # how many blocks
                 count = self.estimates.get(first, poly(first))
                 share: Size = Poly({m: c * Fraction(1, part) for m, c in count.terms.items() if m})
-                self.estimates[var] = share if share.terms else poly_of(GUESS)
-                return poly_of(self.operation(var, name))
+                self.guess((var,))
+                if share.terms:
+                    self.estimates[var] = share
+                return poly(self.operation(var, name))
             case Compute(var, name, _):
                 self.guess((var,))
-                return poly_of(self.operation(var, name))
+                return poly(self.operation(var, name))
             case Convert(var, arg):
                 known = self.estimates.get(arg) if isinstance(arg, Var) else None
-                self.estimates[var] = known if known is not None else poly_of(GUESS)
-                return poly_of(self.operation(var, "convert"))
+                self.guess((var,))
+                if known is not None:
+                    self.estimates[var] = known
+                return poly(self.operation(var, "convert"))
             case Evaluate(var, size):
                 self.estimates[var] = self.size(size)
                 return ZERO
             case Load(var, _, _):
                 self.guess((var,))
-                return poly_of(LOAD)
+                return poly(LOAD)
             case Store():
-                return poly_of(STORE)
+                return poly(STORE)
             case LoadTag(var) | LoadField(var):
                 self.guess((var,))
-                return poly_of(LOAD)
+                return poly(LOAD)
             case Guard():
-                return poly_of(LIGHT_OP // self.at_once("f64"))
+                return poly(LIGHT_OP // self.at_once("f64"))
             case Allocate() | Free():
-                return poly_of(ROOM)
+                return poly(ROOM)
             case Move(_, _, count):
                 return self.size(count) * MOVED
             case Product(_, _, c, rows, columns, inner):
@@ -190,19 +206,33 @@ class _Walk:
                 return trips * (self.body(stmt.body) + TRIP)
             case While():
                 self.guess((*stmt.params, *stmt.results))
-                return (self.body(stmt.condition) + self.body(stmt.body)) * GUESS
+                return (self.body(stmt.condition) + self.body(stmt.body)) * self.few()
             case Branch(_, then, otherwise, results):
                 self.guess(results)
-                return _larger(self.body(then), self.body(otherwise)) + LIGHT_OP
-            case At() | Enter() | Leave() | Count():
+                cost = _larger(self.body(then), self.body(otherwise)) + LIGHT_OP
+                if not self.costs.guesses:
+                    integers.agreed(results, (then.results, otherwise.results), self.estimates)
+                return cost
+            case At() | Enter() | Leave() | Count() | Pieces():
                 return ZERO
+            case Parallel():
+                self.estimates |= {stmt.first: self.size(stmt.lows[0]), stmt.last: self.size(stmt.highs[0])}
+                return self.statements(stmt.stmts)
+            case Runtime("format" | "print" | "order"):
+                return poly(HOST)
+            case Runtime() | CallC():
+                return self.few() * CALL
             case _:
-                return poly_of(CALL)
+                return poly(CALL)
+
+    def few(self) -> Size:
+        """How often something happens of which nothing is known."""
+        return poly(GUESS) if self.costs.guesses else poly(self.costs.unknown)
 
     def loop(self, stmt: Loop) -> Size:
         if stmt.short:  # it hardly ever runs
             self.guess([s for r in stmt.reductions for s in (r.result, r.position)])
-            return poly_of(TRIP)
+            return poly(TRIP)
         trips = self.trips(stmt.lows[0], stmt.highs[0], stmt.var)
         outside, self.lanes = self.lanes, max(self.lanes, stmt.lanes)
         cost = self.statements(stmt.stmts)
@@ -222,16 +252,8 @@ class _Walk:
             if isinstance(arg, Var):
                 given[param] = self.estimates.get(arg, poly(arg))
             elif isinstance(arg, Lit) and isinstance(arg.value, int):
-                given[param] = poly_of(int(arg.value))
-        return self.costs.of_function(callee).substitute(_or_guess(given))
-
-
-def _or_guess(given: dict[Var, Size]) -> Callable[[Var], Size]:
-    return lambda var: given.get(var, poly_of(GUESS))
-
-
-def _half() -> Size:
-    return Poly({(): Fraction(1, 2)})
+                given[param] = poly(int(arg.value))
+        return self.costs.of_function(callee).substitute(lambda var: given.get(var, self.few()))
 
 
 def _larger(a: Size, b: Size) -> Size:

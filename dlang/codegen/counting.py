@@ -14,13 +14,9 @@ not known there: what such a loop costs is counted right in front of it, each ti
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
-from dlang.codegen.llvm.mathematics import routine
-from dlang.codegen.llvm.scalars import bits
 from dlang.codegen.loops import (
     ArrayValue,
     Body,
@@ -41,30 +37,30 @@ from dlang.codegen.loops import (
     Operand,
     Pack,
     Product,
-    Reduction,
     Runtime,
     Slice,
     Slot,
     Stmt,
     Store,
-    Value,
     While,
-    scalar_dtype,
 )
-from dlang.codegen.memory import I64, ZERO, product
+from dlang.codegen.traverse import bound_by
 from dlang.ir.anf import FLOATS, Atom, Lit, Size, Var, fresh, poly
+from dlang.ir.terms import WIDTHS, ZERO
+from dlang.ir.types import I64, dtype_of, product
 from dlang.polynomials import Poly
 
 SINGLE = frozenset(("add", "sub", "mul", "guard", "div", "floordiv", "mod", "sqrt", "rsqrt", "maximum", "minimum"))
 REDUCED = frozenset(("sum", "prod", "max", "min", "argmax", "argmin"))
-_FLOAT_INSTRUCTION = re.compile(r"= (?:f(?:add|sub|mul|div)\b|call \S+(?: x \S+)? @llvm\.(?P<fma>fma|fmuladd)\.)")
 
 Callee = Callable[[Invoke, Atom], Invoke]
+Routines = Callable[[str, str], int]
+"""How many operations a function of mathematics is, by its name and dtype."""
 
 
-def operations(name: str, args: Sequence[Atom]) -> int:
+def operations(name: str, args: Sequence[Atom], routines: Routines) -> int:
     """How many operations of floating-point numbers a primitive is."""
-    dtype = scalar_dtype(args[-1] if name == "select" else args[0])
+    dtype = dtype_of(args[-1] if name == "select" else args[0])
     if dtype not in FLOATS:
         return 0
     if name in SINGLE:
@@ -73,39 +69,25 @@ def operations(name: str, args: Sequence[Atom]) -> int:
     if exponent is not None and float(exponent).is_integer():
         n = abs(int(exponent))
         return max(n.bit_length() + n.bit_count() - 2, 0) + (int(exponent) < 0)
-    return _of_routine(name, "f64" if dtype == "f64" else "f32")
-
-
-@cache
-def _of_routine(name: str, dtype: str) -> int:
-    """The operations of a function, counted in its text."""
-    found = routine(name, dtype, 1)
-    if found is None:
-        return 0
-    return sum(2 if match["fma"] else 1 for match in _FLOAT_INSTRUCTION.finditer(found[1]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Around:
-    """A loop between the point where counts are written and the code at hand: its trips."""
-
-    trips: Size
+    return routines(name, "f64" if dtype == "f64" else "f32")
 
 
 @dataclass(slots=True)
 class Counter:
     """Writes counts for a nest into code. callee: what a call becomes.
 
-    front: what computes the counts of the block at hand, in front of it. bound: what is not known there. depends: for
-    what is bound in loops since then, on which of them it depends, by their depth from 0.
+    front: what computes the counts of the block at hand, in front of it. around: the trips of the loops between there
+    and the code at hand. bound: what is not known there. depends: for what is bound in these loops, on which of them it
+    depends, by their depth from 0.
     """
 
     nest: Atom
     callee: Callee
+    routines: Routines
     front: list[Stmt] = field(default_factory=list)
     bytes: Size = ZERO
     operations: Size = ZERO
-    around: list[_Around] = field(default_factory=list)
+    around: list[Size] = field(default_factory=list)
     bound: set[Slot] = field(default_factory=set)
     depends: dict[Slot, frozenset[int]] = field(default_factory=dict)
     known: dict[Var, Size] = field(default_factory=dict)
@@ -117,9 +99,13 @@ class Counter:
 
     def statements(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
         """A block with its count in front of it."""
-        inner = Counter(self.nest, self.callee)
+        inner = self.for_block()
         out = inner.walk(stmts)
         return (*inner.front, *inner.count(), *out)
+
+    def for_block(self) -> Counter:
+        """The same for a block with a count of its own."""
+        return Counter(self.nest, self.callee, self.routines)
 
     def count(self) -> tuple[Stmt, ...]:
         if not self.bytes.terms and not self.operations.terms:
@@ -147,7 +133,7 @@ class Counter:
             self.depends[slot] = depends
 
     def trips(self, loops: frozenset[int]) -> Size:
-        return product(tuple(self.around[k].trips for k in sorted(loops)))
+        return product(tuple(self.around[k] for k in sorted(loops)))
 
     def computes(self, count: int, depends: frozenset[int]) -> None:
         """Operations that run in the innermost loop on which they depend."""
@@ -177,7 +163,7 @@ class Counter:
             case Compute(var, name, args):
                 depends = self.of(args)
                 self.bind((var,), depends)
-                self.computes(operations(name, args), depends)
+                self.computes(operations(name, args, self.routines), depends)
             case Convert(var, arg):
                 self.bind((var,), self.of((arg,)))
             case Evaluate(var, size):
@@ -230,12 +216,12 @@ class Counter:
                 self.bind(stmt.results, self.all_around())
                 return (replace(stmt, then=self.block(stmt.then), otherwise=self.block(stmt.otherwise)),)
             case _:
-                self.bind(_bound_by(stmt), self.all_around())
+                self.bind(bound_by(stmt), self.all_around())
         return (stmt,)
 
     def block(self, body: Body) -> Body:
         """A block that does not run as often as this one."""
-        return Counter(self.nest, self.callee).body(body)
+        return self.for_block().body(body)
 
     # ---- loops -------------------------------------------------------------------------------------------------------
     def loop(self, stmt: Loop | For) -> tuple[Stmt, ...]:
@@ -246,19 +232,19 @@ class Counter:
             self.bind((stmt.index, *stmt.params, *stmt.results), self.all_around())
             return (replace(stmt, body=self.block(stmt.body)),)
         if len(known) < len(bounds):  # its trips are known here and not in front of the block
-            inner = Counter(self.nest, self.callee)
+            inner = self.for_block()
             made = inner.loop(stmt)
-            self.bind(_bound_by(stmt), self.all_around())
+            self.bind(bound_by(stmt), self.all_around())
             return (*inner.front, *inner.count(), *made)
         trips = self.trips_of(known[: len(lows)], known[len(lows) :])
         depth = len(self.around)
-        self.around.append(_Around(trips))
+        self.around.append(trips)
         everything = self.all_around()
         if isinstance(stmt, Loop):
             self.bind((stmt.var,), frozenset((depth,)))
             stmts = self.walk(stmt.stmts)
             for r in stmt.reductions:
-                if r.monoid in REDUCED and scalar_dtype(r.result) in FLOATS:
+                if r.monoid in REDUCED and dtype_of(r.result) in FLOATS:
                     self.computes(1, everything)
             made_loop: Stmt = replace(stmt, stmts=stmts)
         else:
@@ -268,7 +254,7 @@ class Counter:
         self.around.pop()
         for slot, loops in self.depends.items():
             self.depends[slot] = loops - {depth}
-        self.bind(_bound_by(stmt), self.all_around())
+        self.bind(bound_by(stmt), self.all_around())
         return (made_loop,)
 
     def trips_of(self, lows: Sequence[Size], highs: Sequence[Size]) -> Size:
@@ -290,7 +276,7 @@ class Counter:
 
 
 def _bytes(dtype: str) -> int:
-    return bits(dtype) // 8
+    return WIDTHS.get(dtype, 8)
 
 
 def _of_arrays(operands: Iterable[Operand]) -> Size:
@@ -299,17 +285,3 @@ def _of_arrays(operands: Iterable[Operand]) -> Size:
         if isinstance(x, ArrayValue):
             total = total + product(x.shape) * _bytes(x.buffer.dtype)
     return total
-
-
-def _bound_by(stmt: Stmt) -> tuple[Slot, ...]:
-    """What a statement binds for those behind it."""
-    found: list[Slot] = []
-    for name in ("var", "buffer", "result", "results", "following"):
-        value: Value | Sequence[Value] | None = getattr(stmt, name, None)
-        for slot in value if isinstance(value, tuple) else (value,):
-            if isinstance(slot, Var | Buffer):
-                found.append(slot)
-    for r in getattr(stmt, "reductions", ()):
-        assert isinstance(r, Reduction)
-        found += [r.result] if r.position is None else [r.result, r.position]
-    return tuple(found)

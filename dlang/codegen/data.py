@@ -1,8 +1,7 @@
-"""Nodes of datatypes: how they are laid out, and the loops that drop those which nothing reaches any more.
+"""Nodes of datatypes: how they are made and looked into, and the loops that drop those which nothing reaches any more.
 
-A node is a header, then a word for each field: first the references, then the scalars, so that a collector needs to
-know only how many references there are. The arrays of a node lie in the arena with it, which they may be written to in
-the first place.
+The arrays of a node lie in the arena with it, which they may be written to in the first place (`node_layout.py` says
+how a node lies in memory).
 """
 
 from __future__ import annotations
@@ -25,15 +24,17 @@ from dlang.codegen.loops import (
     Stmt,
     Value,
 )
-from dlang.codegen.memory import I64, Place, whole
+from dlang.codegen.memory import Place, whole
 from dlang.codegen.node_layout import NURSERY, holds_nodes, is_reference, words
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Scalar, Var, fresh, poly
+from dlang.ir.types import I64
 
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------
 def construct(s: Scheduler, op: anf.Construct, var: Var, span: Span | None) -> None:
+    """Emits a node, with its arrays in the arena."""
     references: list[Value] = []
     scalars: list[anf.Atom] = []
     for formal, arg in zip(op.variant.fields, op.args, strict=True):
@@ -62,6 +63,7 @@ def _held(s: Scheduler, array: Var) -> Buffer:
 
 
 def fields(s: Scheduler, op: anf.Fields, vars: Sequence[Var]) -> None:
+    """Emits loads of what a node holds; its arrays stay where they are."""
     for var, word in zip(vars, words(op.variant), strict=True):
         match var.type:
             case Array(dtype, shape):

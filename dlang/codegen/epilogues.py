@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Reduction, Store, Value
-from dlang.codegen.memory import Frame, Place, covers
+from dlang.codegen.memory import Place, covers, frame_of
 from dlang.codegen.nests import identity
 from dlang.codegen.packing import Extent
 from dlang.ir.anf import (
@@ -34,7 +34,6 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-from dlang.ir.chains import last_uses
 from dlang.ir.traverse import free_vars, mentioned, type_vars
 
 SCALARS = frozenset("sum prod max min any all".split())
@@ -58,8 +57,7 @@ class Epilogue:
         """The comprehension on a block; gives what the block contributes to scalars. whole: it is the only one."""
         body = self.op.body
         with s.collect() as stmts:
-            frame = Frame(last_uses(body), frozenset(free_vars(body)))
-            values = s.inline(Block(body.lets, body.results), [None] * len(body.results), frame)
+            values = s.inline(body, [None] * len(body.results), frame_of(body))
             elements, sums = self._stores(values)
             stmts += elements
         joined = tuple([e.buffer for e in elements if e.monoid != "set"])

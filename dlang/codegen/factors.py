@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dlang.codegen.blas import Block, Routines, letter
 from dlang.codegen.loops import Allocate, Body, Buffer, For, Free, Matrix
-from dlang.codegen.memory import ZERO
 from dlang.codegen.packing import matrix_product
-from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Lit, Size, Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64
 
 COLUMNS = 16  # of a block
-I64 = Scalar("i64")
 
 
 def cholesky_factor(r: Routines, n: Size, l: Block) -> Var:
@@ -62,7 +62,7 @@ def _block(r: Routines, n: Size, first: Size, end: Size, l: Block, room: Block) 
         r.compute("gt", r.evaluate(below), Lit(0, "i64")), lambda: _solve(r, size, below, diagonal, l.part(end, first))
     )
     wrong = r.evaluate(first + poly(info))
-    return r.compute("select", r.compute("eq", info, Lit(0, "i64")), Lit(0, "i64"), wrong, type=I64)
+    return r.compute("select", r.compute("eq", info, Lit(0, "i64")), Lit(0, "i64"), wrong)
 
 
 def _solve(r: Routines, size: Size, rows: Size, d: Block, c: Block) -> None:

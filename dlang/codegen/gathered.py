@@ -1,13 +1,17 @@
-"""Products of matrices whose factor lies in windows over an array: blocks of it are gathered, then multiplied.
+"""Products of matrices whose factor lies in windows over an array, block by block.
 
     out[b, i, j, o] = Σ x[b, i + p, j + q, r] · w[p, q, r, o]        a row for each i, j; a column for each p, q, r
 
 So a convolution, in any layout, with strides and dilations, and both of its derivatives, are products of matrices. A
 block is a range of one axis, as much as stays in the cache; where its axis is one of the result, the product gives a
 block of that, else what is added to all of it. Where the windows are those of the result, the product is added to them.
-Points beyond a border are zeros in a gathered block, which only counts for nothing if the other factor is finite.
 
-Chellapilla, Puri, Simard: High performance convolutional neural networks for document processing; 2006.
+Windows are read where they are, by offsets of their points and terms that all blocks share (`llvm/windows.py`). With
+points beyond a border a block is gathered into a matrix; they are zeros in it, which only counts for nothing if the
+other factor is finite. So is one with few columns, where the windows give the columns of the product.
+
+Chellapilla, Puri, Simard: High performance convolutional neural networks for document processing; 2006. Dukhan: The
+indirect convolution algorithm, 2019.
 """
 
 from __future__ import annotations
@@ -31,18 +35,20 @@ from dlang.codegen.loops import (
     Panels,
     Product,
     Reduction,
+    Scattered,
     Stmt,
     Store,
 )
-from dlang.codegen.memory import I64, ZERO, covers, row_major
+from dlang.codegen.memory import covers, row_major
 from dlang.codegen.packing import NARROWEST, matrix_product, packed
 from dlang.ir.anf import Axis, Comp, Keep, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.terms import WIDTHS, ZERO
+from dlang.ir.types import BOOL, I64
 
 BLOCK = 1 << 17  # elements that are gathered at once
 WORTHWHILE = 30_000  # multiplications from which a block is worth gathering
 NARROW = 12  # columns from which it is, where tiles are made for a number that is known
 LARGEST = 2**31 - 1
-BOOL = Scalar("bool")
 
 Tests = list[tuple[Size, int]]
 """Sizes, and how large they have to be."""
@@ -146,10 +152,12 @@ def _in_blocks(
     width: Size,
     block: Callable[[tuple[Axis, ...], dict[Var, Size]], None],
     apart: tuple[Buffer, ...] = (),
+    first: Callable[[Size], None] | None = None,
 ) -> None:
     """Emits loops over blocks of so many elements for each point of their axes.
 
     block: emits one, from its axes, the first of which is a part of that of the plan, and what stands for those around.
+    first: emits what all of them share, from how much of that axis the largest one has.
     """
     around, env = _renewed(p.around)
     each, step, chunks = (fresh(n, I64) for n in ("chunk", "step", "chunks"))
@@ -162,14 +170,18 @@ def _in_blocks(
         Evaluate(up, extent(p.block) + poly(step) - 1),
         Compute(chunks, "floordiv", (up, step)),
     ]
+    if first is not None:
+        whole, most = fresh("count", I64), fresh("count", I64)
+        s.out += [Evaluate(whole, extent(p.block)), Compute(most, "minimum", (whole, step))]
+        first(poly(most))
     with s.collect() as stmts:
-        first, rest, some = (fresh(n, I64) for n in ("first", "rest", "count"))
+        begin, rest, some = (fresh(n, I64) for n in ("first", "rest", "count"))
         s.out += [
-            Evaluate(first, p.block.lows[0] + poly(each) * poly(step)),
-            Evaluate(rest, p.block.highs[0] - poly(first)),
+            Evaluate(begin, p.block.lows[0] + poly(each) * poly(step)),
+            Evaluate(rest, p.block.highs[0] - poly(begin)),
             Compute(some, "minimum", (rest, step)),
         ]
-        block((Axis(p.block.var, (poly(first),), (poly(first) + poly(some),)), *p.inside), env)
+        block((Axis(p.block.var, (poly(begin),), (poly(begin) + poly(some),)), *p.inside), env)
     loop = Loop(each, (ZERO,), (poly(chunks),), tuple(stmts))
     for axis in reversed(around):
         loop = Loop(axis.var, axis.lows, axis.highs, (loop,), apart=apart)
@@ -183,6 +195,9 @@ def _windows(s: Scheduler, p: Windows, out: Factor, tests: Tests) -> bool:
         target = matrix_of(out, data, p.columns, tests)
         if target is None:
             return False
+        if not p.borders:
+            _rows_in_place(s, p, out, tests, target.transposed)
+            return True
         other, copy = _as_matrix(s, p.other, p.terms, p.columns, p.terms, tests)
         operand = other if target.transposed else packed(s, other, count(p.terms), count(p.columns))
 
@@ -197,6 +212,11 @@ def _windows(s: Scheduler, p: Windows, out: Factor, tests: Tests) -> bool:
         s.out += [Free(b) for b in (copy, None if operand is other else operand.buffer) if b is not None]
         return True
 
+    few = count(p.columns).constant
+    if not p.borders and (few is None or few >= NARROW):
+        _sums_in_place(s, p, out, tests)
+        return True
+
     def sums(part: tuple[Axis, ...], env: dict[Var, Size]) -> None:
         windows = _gathered(s, p, part, env)
         other, copy = _as_matrix(s, p.other.moved(env), part, p.columns, data, tests)
@@ -205,15 +225,95 @@ def _windows(s: Scheduler, p: Windows, out: Factor, tests: Tests) -> bool:
         s.out.append(Allocate(total, (terms, columns), 0, s.span))
         if windows.transposed:
             order = (*p.terms, *p.columns)
-            _multiply(s, _turned(windows), other, Matrix(total, ZERO, columns, False), (terms, columns, count(part)))
+            _multiply(s, windows.turned, other, Matrix(total, ZERO, columns, False), (terms, columns, count(part)))
         else:  # the wider matrix gives the columns
             order = (*p.columns, *p.terms)
-            _multiply(s, _turned(other), windows, Matrix(total, ZERO, terms, False), (columns, terms, count(part)))
+            _multiply(s, other.turned, windows, Matrix(total, ZERO, terms, False), (columns, terms, count(part)))
         _add(s, total, order, out.moved(env))
         s.out += [Free(b) for b in (total, windows.buffer, copy) if b is not None]
 
     _in_blocks(s, p, count(p.terms), sums)
     return True
+
+
+def _rows_in_place(s: Scheduler, p: Windows, out: Factor, tests: Tests, turned: bool) -> None:
+    """Products with windows that are rows of the result: they are read where they are, or put in panels right there.
+
+    turned: the result lies by columns, so its transpose is computed, with the windows as the right factor.
+    """
+    other, copy = _as_matrix(s, p.other, p.terms, p.columns, p.terms, tests)
+    columns, inner, bits = count(p.columns), count(p.terms), s.lanes.bits or NARROWEST
+    panels = None if turned else packed(s, other, inner, columns)
+
+    def rows(part: tuple[Axis, ...], env: dict[Var, Size], points: Buffer, terms: Buffer) -> None:
+        c, height = matrix_of(out.moved(env), part, p.columns, []), count(part)
+        assert c is not None
+        if panels is not None:
+            windows = _scattered(p, part, env, points, terms)
+            s.out.append(Product(windows, panels, c, height, columns, inner, bits))
+            return
+        right = packed(s, _scattered(p, part, env, terms, points), inner, height)
+        s.out += [Product(other.turned, right, c.turned, columns, height, inner, bits), Free(right.buffer)]
+
+    _in_place(s, p, rows)
+    s.out += [Free(b) for b in (copy, None if panels is None else panels.buffer) if b is not None]
+
+
+def _sums_in_place(s: Scheduler, p: Windows, out: Factor, tests: Tests) -> None:
+    """Products with windows that are read where they are, which are parts of the sums of the result."""
+    data = (p.block, *p.inside)
+
+    def sums(part: tuple[Axis, ...], env: dict[Var, Size], points: Buffer, terms: Buffer) -> None:
+        other, copy = _as_matrix(s, p.other.moved(env), part, p.columns, data, tests)
+        panels = packed(s, other, count(part), count(p.columns))
+        total = Buffer("sums", out.buffer.dtype)
+        s.out.append(Allocate(total, (count(p.terms), count(p.columns)), 0, s.span))
+        windows, c = _scattered(p, part, env, terms, points), Matrix(total, ZERO, count(p.columns), False)
+        bits = s.lanes.bits or NARROWEST
+        s.out.append(Product(windows, panels, c, count(p.terms), count(p.columns), count(part), bits))
+        _add(s, total, (*p.terms, *p.columns), out.moved(env))
+        s.out += [Free(b) for b in (total, panels.buffer, copy) if b is not None]
+
+    _in_place(s, p, sums)
+
+
+def _in_place(
+    s: Scheduler, p: Windows, block: Callable[[tuple[Axis, ...], dict[Var, Size], Buffer, Buffer], None]
+) -> None:
+    """Emits loops over blocks, each of which gets the offsets of its points and of terms, beside its axes."""
+    terms = _offsets(s, p.windows, p.terms)
+    points: list[Buffer] = []
+
+    def first(most: Size) -> None:
+        low = p.block.lows[0]
+        points.append(_offsets(s, p.windows, (Axis(p.block.var, (low,), (low + most,)), *p.inside)))
+
+    _in_blocks(s, p, count(p.terms), lambda part, env: block(part, env, points[0], terms), first=first)
+    s.out += [Free(b) for b in (terms, *points)]
+
+
+def _scattered(p: Windows, part: tuple[Axis, ...], env: dict[Var, Size], rows: Buffer, columns: Buffer) -> Scattered:
+    """The windows of a block, by the offsets of its rows and columns."""
+    start = {a.var: a.lows[0] for a in (*part, *p.terms)}
+    windows = p.windows.moved(env).moved(start)
+    return Scattered(windows.buffer, windows.offset, rows, columns)
+
+
+def _offsets(s: Scheduler, f: Factor, axes: Sequence[Axis]) -> Buffer:
+    """Emits how many bytes each point of some axes is from the first one, and an element more, which means nothing."""
+    buffer = Buffer("offsets", "i64")
+    s.out.append(Allocate(buffer, (count(axes) + 1,), 0, s.span))
+    new, env = _renewed(axes)
+    start = {a.var: a.lows[0] for a in axes}
+    distance = (f.offset.substitute(env.get) - f.offset.substitute(start.get)) * WIDTHS[f.buffer.dtype]
+    value = fresh("offset", I64)
+    stmts: list[Stmt] = [Evaluate(value, distance), Store(buffer, _dense(new), value)]
+    for axis in reversed(new):
+        with s.collect() as outer:
+            s.loop(axis.var, axis.lows, axis.highs, stmts)
+        stmts = outer
+    s.out += [*stmts, Store(buffer, count(axes), Lit(0, "i64"))]
+    return buffer
 
 
 def _spread(s: Scheduler, p: Spread, out: Factor, tests: Tests) -> bool:
@@ -247,15 +347,11 @@ def _multiply(s: Scheduler, a: Matrix, b: Matrix | Panels, c: Matrix, sizes: tup
     rows, columns, inner = sizes
     if c.transposed:
         assert isinstance(b, Matrix)
-        a, b, c, rows, columns = _turned(b), _turned(a), _turned(c), columns, rows
+        a, b, c, rows, columns = b.turned, a.turned, c.turned, columns, rows
     if isinstance(b, Matrix):
         matrix_product(s, a, b, c, (rows, columns, inner))
     else:
         s.out.append(Product(a, b, c, rows, columns, inner, s.lanes.bits or NARROWEST))
-
-
-def _turned(m: Matrix) -> Matrix:
-    return Matrix(m.buffer, m.offset, m.stride, not m.transposed)
 
 
 # ---- elements --------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Buffer, Matrix
-from dlang.codegen.memory import ONE, product
 from dlang.ir.anf import Axis, Comp, Keep, Prim, Read, Size, Var, fresh, poly
-from dlang.ir.types import dtype_of
+from dlang.ir.terms import ONE
+from dlang.ir.types import dtype_of, product
 
 NEAR = 4  # strides and dilations by which a window is known
 
@@ -88,7 +88,7 @@ def plan_of(s: Scheduler, op: Comp) -> Windows | Spread | None:
     for k in order:
         found = _with_windows(factors[k], factors[1 - k], box, kept, borders)
         if found is not None:
-            return spread(found, factors[1 - k][1], box) or found
+            return _spread(found, factors[1 - k][1], box) or found
     return None
 
 
@@ -202,7 +202,7 @@ def count(axes: Sequence[Axis]) -> Size:
     return product(tuple(map(extent, axes)))
 
 
-def spread(p: Windows, read: Read, box: dict[Var, Axis]) -> Spread | None:
+def _spread(p: Windows, read: Read, box: dict[Var, Axis]) -> Spread | None:
     """Windows x[t - p] for 0 <= t - p < n, as x[i] for i in 0..n, whose products go to i + p.
 
     read: of the other factor. This needs no zeros beyond borders.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlang.ir.anf import (
+    HALF,
     Add,
     Array,
     Atom,
@@ -31,7 +32,6 @@ from dlang.ir.anf import (
 )  # fmt: skip
 from dlang.ir.traverse import map_blocks
 
-HALF = ("f16", "bf16")
 WIDE = "f32"
 
 

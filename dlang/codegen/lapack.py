@@ -1,4 +1,4 @@
-"""Linear algebra: the operations of `ir/libraries.py` as calls of LAPACK and BLAS from compiled code.
+"""Linear algebra: the operations of `ir/libraries.py` in blocks, and as calls of LAPACK and BLAS from compiled code.
 
 LAPACK's matrices are column-major: what lies in memory by rows is the transpose for it. Where an operation commutes
 with transposition no data is moved. Matrices too large for its 32-bit integers, and those for which it finds no
@@ -27,31 +27,25 @@ from dlang.codegen.blocks import Scheduler
 from dlang.codegen.cholesky import cholesky_pullback
 from dlang.codegen.factors import cholesky_factor
 from dlang.codegen.loops import (
-    Allocate,
     ArrayValue,
-    Body,
     Buffer,
-    Convert,
-    For,
     Free,
-    Load,
     Move,
     Operand,
     Reduction,
-    Store,
 )
-from dlang.codegen.memory import ZERO, product
+from dlang.codegen.lu import IN_BLOCKS, lu_factor, lu_inverted, lu_solution, many
+from dlang.codegen.qr import qr_factors
 from dlang.codegen.sorting import KEYS, argsort
 from dlang.codegen.substitution import Triangle, substitute
 from dlang.ir.anf import Array, Atom, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64, product
 
 LARGEST = 2**31 - 1
-IN_BLOCKS = 48  # rows from which products of our own are faster than LAPACK's
-SEVERAL = 8  # right-hand sides, the same
 NO_WORKSPACE = -1000  # LAPACKE's own codes lie below
 NOT_FINITE = Lit(-1, "i64")
 NAN = float("nan")
-I64 = Scalar("i64")
 I32 = Scalar("i32")
 
 
@@ -85,7 +79,7 @@ def fits(s: Scheduler, name: str, args: Sequence[Operand]) -> Atom:
     result: Atom = Lit(True, "bool")
     if name == "argsort":
         return result
-    for size in {product(a.shape) for a in args if isinstance(a, ArrayValue)}:
+    for size in dict.fromkeys(product(a.shape) for a in args if isinstance(a, ArrayValue)):
         if size.constant is not None:
             if size.constant > LARGEST:
                 return Lit(False, "bool")
@@ -181,17 +175,11 @@ def _triangular_solve(r: Routines, args: Sequence[Operand], outs: Sequence[Array
             triangle = Triangle(
                 n, lambda i, j: r.load(a, j, i) if turned else r.load(a, i, j), forward, unit == Lit(True, "bool")
             )
-            r.when(_many(r, n, columns), lambda: substitute(r, triangle, x, columns), library)
+            r.when(many(r, n, columns), lambda: substitute(r, triangle, x, columns), library)
         else:
             library()
     _unless(r, info, outs)
     return Done((info,))
-
-
-def _many(r: Routines, n: Size, columns: Size) -> Atom:
-    """Whether products of our own are faster than the library's substitution."""
-    enough = r.compute("ge", r.evaluate(n), Lit(IN_BLOCKS, "i64"))
-    return r.compute("and", enough, r.compute("ge", r.evaluate(columns), Lit(SEVERAL, "i64")))
 
 
 def _flag(value: Operand) -> Atom:
@@ -202,145 +190,95 @@ def _flag(value: Operand) -> Atom:
 def _either(r: Routines, flag: Atom, yes: Lit, no: Lit) -> Atom:
     if isinstance(flag, Lit):
         return yes if flag.value else no
-    return r.compute("select", flag, yes, no, type=I32)
-
-
-@dataclass(frozen=True, slots=True)
-class _Factored:
-    """P L U by columns, the exchanges of rows (from 1), and the first zero on the diagonal of u."""
-
-    packed: Block
-    pivots: Buffer
-    info: Var
-
-
-def _factored(r: Routines, a: Operand) -> _Factored:
-    n = _array(a).shape[0]
-    packed = r.matrix("packed", n, n)
-    r.transposed(packed, _matrix(a), n, n)
-    pivots = r.room("pivots", (n,), "i32")
-    info = r.lapack("getrf_work", r.int32(n), r.int32(n), packed.buffer, r.leading(n), pivots)
-
-    def within(i: Var) -> None:  # of NaN no pivot is the largest
-        pivot = r.load(Block(pivots, ZERO, n), 0, poly(i))
-        wrong = r.compute("or", r.compute("lt", pivot, Lit(1, "i32")), r.compute("gt", pivot, last))
-        r.store(Block(pivots, ZERO, n), 0, poly(i), r.compute("select", wrong, last, pivot, type=I32))
-
-    last = r.int32(n)
-    r.loop(0, n, within)
-    return _Factored(packed, pivots, info)
+    return r.compute("select", flag, yes, no)
 
 
 def _lu(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
-    n = outs[0].shape[0]
-    found = _factored(r, args[0])
-    r.transposed(_matrix(outs[0]), found.packed, n, n)
-    order = outs[1].buffer
-    r.loop(0, n, lambda i: r.s.out.append(Store(order, poly(i), i)))
-    k, pivot, row, this, other = (fresh(name, t) for name, t in zip("kprxy", (I64, I32, I64, I64, I64), strict=True))
-    there = poly(row) - 1
-    body = (
-        Load(pivot, found.pivots, poly(k)),
-        Convert(row, pivot),
-        Load(this, order, poly(k)),
-        Load(other, order, there),
-        Store(order, poly(k), other),
-        Store(order, there, this),
-    )
-    r.s.out.append(For(k, ZERO, n, (), (), Body(body, ()), ()))
-    return Done((found.info,))
+    _copied(r, _array(args[0]), outs[0].buffer)
+    return Done(lu_factor(r, outs[0].shape[0], _matrix(outs[0]), outs[1].buffer))
 
 
-def _det(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _lu_solve(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue], transposed: bool = False) -> Done:
+    def solution() -> None:
+        b = _array(args[3])
+        packed, order = _matrix(args[1]), _array(args[2]).buffer
+        lu_solution(r, b.shape[0], packed, order, _matrix(b), b.shape[1], _matrix(outs[0]), transposed)
+
+    return _if_regular(r, args, outs, solution)
+
+
+def _lu_solve_transposed(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+    return _lu_solve(r, args, outs, transposed=True)
+
+
+def _lu_inverse(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+    packed, order, n = _matrix(args[1]), _array(args[2]).buffer, outs[0].shape[0]
+    return _if_regular(r, args, outs, lambda: lu_inverted(r, n, packed, order, _matrix(outs[0])))
+
+
+def _if_regular(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue], result: Callable[[], None]) -> Done:
+    """What is made of the factors of a matrix, if u has no zero on its diagonal."""
+    packed, n = _matrix(args[1]), _array(args[1]).shape[0]
+    info = r.first(n, lambda i: r.compute("eq", r.load(packed, poly(i), poly(i)), r.real(0.0)))
+    r.when(r.compute("eq", info, Lit(0, "i64")), result)
+    _unless(r, info, outs)
+    return Done(())
+
+
+def _lu_det(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
     """The product of the diagonal of u, negative after an odd number of exchanges of rows."""
-    n = _array(args[0]).shape[0]
-    found = _factored(r, args[0])
-    i, total = fresh("i", I64), fresh("det", Scalar(r.dtype))
+    product = _over_diagonal(r, args, "prod", lambda x: x)
+    odd = r.compute("eq", r.compute("mod", _flag(args[3]), Lit(2, "i64")), Lit(1, "i64"))
+    return Done((r.compute("select", odd, r.compute("neg", product), product),))
+
+
+def _lu_logdet(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+    return Done((_over_diagonal(r, args, "sum", lambda x: r.compute("log", r.compute("abs", x))),))
+
+
+def _over_diagonal(r: Routines, args: Sequence[Operand], monoid: str, value: Callable[[Var], Atom]) -> Var:
+    packed, n = _matrix(args[1]), _array(args[1]).shape[0]
+    i, total = fresh("i", I64), fresh("total", Scalar(r.dtype))
     with r.s.collect() as stmts:
-        x = r.load(found.packed, poly(i), poly(i))
-        pivot = r.load(Block(found.pivots, ZERO, n), 0, poly(i))
-        here = r.evaluate(poly(i) + 1)
-        wide = fresh("pivot", I64)
-        r.s.out.append(Convert(wide, pivot))
-        value = r.compute("select", r.compute("eq", wide, here), x, r.compute("neg", x), type=Scalar(r.dtype))
-    r.s.loop(i, (ZERO,), (n,), stmts, [Reduction("prod", total, value)])
-    return Done((total,))
-
-
-def _solve(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
-    b, out = _array(args[1]), _matrix(outs[0])
-    n, columns = b.shape
-    found = _factored(r, args[0])
-
-    def solved() -> None:
-        if columns == 1:
-            _library_solve(r, found, b, out)
-        else:
-            r.when(_many(r, n, columns), lambda: _own_solve(r, found, b, out), lambda: _library_solve(r, found, b, out))
-
-    r.when(r.compute("eq", found.info, Lit(0, "i64")), solved)
-    _unless(r, found.info, outs)
-    return Done((found.info,))
-
-
-def _library_solve(r: Routines, found: _Factored, b: ArrayValue, out: Block) -> None:
-    """The solution for a matrix that has been factored, by LAPACK."""
-    n, columns = b.shape
-    stride = r.leading(n)
-    factors = found.packed.buffer, stride, found.pivots
-    if columns == 1:
-        _copied(r, b, out.buffer)
-        r.lapack("getrs_work", letter("N"), r.int32(n), r.int32(columns), *factors, out.buffer, stride)
-        return
-    x = Buffer("x", r.dtype)
-    r.s.out.append(Allocate(x, (columns, n), 0, r.s.span))
-    r.transposed(Block(x, ZERO, n), _matrix(b), columns, n)
-    r.lapack("getrs_work", letter("N"), r.int32(n), r.int32(columns), *factors, x, stride)
-    r.transposed(out, Block(x, ZERO, n), n, columns)
-    r.s.out.append(Free(x))
-
-
-def _own_solve(r: Routines, found: _Factored, b: ArrayValue, out: Block) -> None:
-    """The same in blocks, where the right-hand sides lie."""
-    n, columns = b.shape
-    _copied(r, b, out.buffer)
-    k, other = fresh("k", I64), fresh("row", I64)
-    with r.s.collect() as stmts:
-        pivot = r.load(Block(found.pivots, ZERO, n), 0, poly(k))
-        r.s.out.append(Convert(other, pivot))
-        there = poly(other) - 1
-
-        def exchange(j: Var) -> None:
-            x, y = r.load(out, poly(k), poly(j)), r.load(out, there, poly(j))
-            r.store(out, poly(k), poly(j), y)
-            r.store(out, there, poly(j), x)
-
-        r.when(r.compute("ne", r.evaluate(there), k), lambda: r.loop(0, columns, exchange))
-    r.s.out.append(For(k, ZERO, n, (), (), Body(tuple(stmts), ()), ()))
-    for forward in (True, False):
-        triangle = Triangle(n, lambda i, j: r.load(found.packed, j, i), forward, unit=forward)
-        substitute(r, triangle, out, columns)
+        found = value(r.load(packed, poly(i), poly(i)))
+    r.s.loop(i, (ZERO,), (n,), stmts, [Reduction(monoid, total, found)])
+    return total
 
 
 # ---- orthogonal factors ----------------------------------------------------------------------------------------------
 def _qr(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
     m, n = _array(args[0]).shape
     k = outs[1].shape[0]
-    work, q = r.matrix("work", n, m), r.matrix("q", k, m)
-    scales = r.room("scales", (k,))
-    r.transposed(work, _matrix(args[0]), n, m)
-    asked = r.lapack("geqrf", r.int32(m), r.int32(n), work.buffer, r.leading(m), scales)
-    r_ = _matrix(outs[1])
+    a, q, upper = _matrix(args[0]), _matrix(outs[0]), _matrix(outs[1])
 
-    def row(i: Var) -> None:
-        r.loop(0, poly(i), lambda j: r.store(r_, poly(i), poly(j), r.real(0.0)))
-        r.loop(poly(i), n, lambda j: r.store(r_, poly(i), poly(j), r.load(work, poly(j), poly(i))))
+    def own() -> Atom:
+        qr_factors(r, m, n, k, a, q, upper)
+        return Lit(0, "i64")
 
-    r.loop(0, k, row)
-    r.map(k, m, lambda i, j: r.load(work, poly(i), poly(j)), q)
-    again = r.lapack("orgqr", r.int32(m), r.int32(k), r.int32(k), q.buffer, r.leading(m), scales)
-    r.transposed(_matrix(outs[0]), q, m, k)
-    return Done((), r.compute("minimum", asked, again))
+    large = r.compute("ge", r.evaluate(k), Lit(IN_BLOCKS, "i64"))
+    return Done((), r.choose(large, own, lambda: _library_qr(r, (m, n, k), a, q, upper)))
+
+
+def _library_qr(r: Routines, sizes: tuple[Size, Size, Size], a: Block, q: Block, upper: Block) -> Atom:
+    m, n, k = sizes
+    with (
+        r.s.little_code(),
+        r.temporary("work", n, m) as work,
+        r.temporary("q", k, m) as turned,
+        r.temporary("scales", poly(1), k) as scales,
+    ):
+        r.transposed(work, a, n, m)
+        asked = r.lapack("geqrf", r.int32(m), r.int32(n), work.buffer, r.leading(m), scales.buffer)
+
+        def row(i: Var) -> None:
+            r.loop(0, poly(i), lambda j: r.store(upper, poly(i), poly(j), r.real(0.0)))
+            r.loop(poly(i), n, lambda j: r.store(upper, poly(i), poly(j), r.load(work, poly(j), poly(i))))
+
+        r.loop(0, k, row)
+        r.map(k, m, lambda i, j: r.load(work, poly(i), poly(j)), turned)
+        again = r.lapack("orgqr", r.int32(m), r.int32(k), r.int32(k), turned.buffer, r.leading(m), scales.buffer)
+        r.transposed(q, turned, m, k)
+    return r.compute("minimum", asked, again)
 
 
 def _svd(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
@@ -425,7 +363,7 @@ def _cholesky_pushforward(r: Routines, args: Sequence[Operand], outs: Sequence[A
         r.blas("trsm", LEFT, LOWER, PLAIN, ANY_DIAGONAL, *both)
         r.blas("trsm", RIGHT, LOWER, TRANSPOSED, ANY_DIAGONAL, *both)
 
-    r.when(_many(r, n, n), own, library)
+    r.when(many(r, n, n), own, library)
 
     def row(i: Var) -> None:
         r.store(x, poly(i), poly(i), r.compute("mul", r.load(x, poly(i), poly(i)), half))
@@ -443,8 +381,11 @@ _OPERATIONS: dict[str, Direct] = {
     "cholesky_pushforward": _cholesky_pushforward,
     "triangular_solve": _triangular_solve,
     "lu": _lu,
-    "det": _det,
-    "solve": _solve,
+    "lu_solve": _lu_solve,
+    "lu_solve_transposed": _lu_solve_transposed,
+    "lu_inverse": _lu_inverse,
+    "lu_det": _lu_det,
+    "lu_logdet": _lu_logdet,
     "qr": _qr,
     "svd": _svd,
     "eigh": _eigh,

@@ -7,46 +7,20 @@ its own: a `Slot` is a scalar variable or a buffer, and each is bound once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
 
+from dlang.codegen.operands import (
+    ArrayValue as ArrayValue,
+    Buffer as Buffer,
+    Matrix as Matrix,
+    Operand as Operand,
+    Panels as Panels,
+    Scattered as Scattered,
+    Slot as Slot,
+    Value as Value,
+)
 from dlang.diagnostics import Span
-from dlang.ir.anf import Atom, Scalar, Size, Var
-
-_serial = count(1)
-
-
-@dataclass(eq=False, slots=True, repr=False)
-class Buffer:
-    """A pointer to elements of a dtype; compared by identity."""
-
-    name: str
-    dtype: str
-    serial: int = field(default_factory=lambda: next(_serial))
-
-    def __repr__(self) -> str:
-        return f"&{self.name}.{self.serial}"
-
-
-def scalar_dtype(atom: Atom) -> str:
-    """The dtype of a scalar."""
-    assert isinstance(atom.type, Scalar)
-    return atom.type.dtype
-
-
-Slot = Var | Buffer
-Value = Atom | Buffer
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayValue:
-    """An array handed to the runtime: contiguous elements and their shape."""
-
-    buffer: Buffer
-    shape: tuple[Size, ...]
-
-
-Operand = Atom | ArrayValue
+from dlang.ir.anf import Atom, Size, Var
 
 
 # ---- straight-line statements ----------------------------------------------------------------------------------------
@@ -175,30 +149,11 @@ class CallC:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
-    """A matrix in memory: a stored row is `stride` elements from the next; `transposed` if it is read by columns."""
-
-    buffer: Buffer
-    offset: Size
-    stride: Size
-    transposed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Panels:
-    """A matrix as `Pack` leaves it, from an element of the buffer on: panel after panel of `width` columns."""
-
-    buffer: Buffer
-    offset: Size
-    width: int
-
-
-@dataclass(frozen=True, slots=True)
 class Pack:
     """target = a matrix (rows × columns) in panels, in each its rows one after another; the last ends with zeros."""
 
     target: Panels
-    source: Matrix
+    source: Matrix | Scattered
     rows: Size
     columns: Size
 
@@ -208,10 +163,11 @@ class Product:
     """c (rows × columns) = a (rows × inner) · b (inner × columns), or is increased by that. c is not transposed.
 
     room: where a part of b is put in panels at a time, as much as `packing.room_for` says; small products do without,
-    and those by panels. bits: of the vectors that are made for it.
+    and those by panels. bits: of the vectors that are made for it. followed: whether the next product of a batch, of
+    the same sizes, lies right behind in all three arrays. A scattered `a` needs `b` in panels.
     """
 
-    a: Matrix
+    a: Matrix | Scattered
     b: Matrix | Panels
     c: Matrix
     rows: Size
@@ -220,6 +176,7 @@ class Product:
     bits: int
     room: Buffer | None = None
     adds: bool = False
+    followed: Var | None = None
 
 
 # ---- nodes of datatypes ----------------------------------------------------------------------------------------------

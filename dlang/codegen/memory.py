@@ -11,23 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dlang.codegen.loops import Buffer
-from dlang.ir.anf import Scalar, Size, Var, fresh, poly
-from dlang.polynomials import Poly
-
-I64 = Scalar("i64")
-ZERO: Size = Poly({})
-ONE: Size = Poly({(): 1})
+from dlang.ir.anf import Block, Size, Var, fresh, poly
+from dlang.ir.chains import last_uses
+from dlang.ir.terms import ZERO
+from dlang.ir.traverse import free_vars
+from dlang.ir.types import I64
 
 
 # ---- places ----------------------------------------------------------------------------------------------------------
-def product(sizes: tuple[Size, ...]) -> Size:
-    """How many elements a shape has."""
-    total = ONE
-    for size in sizes:
-        total = total * size
-    return total
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Element `axes` of the array is buffer[offset]. start: the offset of the first element if they lie in a row."""
@@ -93,6 +84,11 @@ class Frame:
     pinned: bool = False
     position: int = -1
     owned: dict[Buffer, None] = field(default_factory=dict)
+
+
+def frame_of(body: Block) -> Frame:
+    """The frame of a block that runs in every trip of a loop."""
+    return Frame(last_uses(body), frozenset(free_vars(body)))
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dlang.codegen.loops import At, Buffer, Compute, Convert, Count, Evaluate, Load, Stmt, Store
-from dlang.codegen.vectorize import BITS, HALF
-from dlang.ir.anf import Size, Var
+from dlang.codegen.vectorize import BITS
+from dlang.ir.anf import HALF, Size, Var
 
 FARTHEST = 8
 _HARMLESS = (At, Compute, Convert, Count, Evaluate)

@@ -13,7 +13,7 @@ from itertools import permutations
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.limits import unsupported
 from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Reduction, Store, Value
-from dlang.codegen.memory import I64, ZERO, Frame, Place, covers, whole
+from dlang.codegen.memory import Place, covers, frame_of, whole
 from dlang.codegen.rows import without_addresses
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
@@ -38,9 +38,10 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-from dlang.ir.chains import last_uses
 from dlang.ir.own_points import is_replaced
-from dlang.ir.traverse import free_vars, mentioned, walk
+from dlang.ir.terms import ZERO
+from dlang.ir.traverse import mentioned, walk
+from dlang.ir.types import I64
 
 STRIDED = 6  # how much dearer an access is whose neighbours are not adjacent in memory
 
@@ -70,6 +71,7 @@ class Target:
 
     @property
     def positional(self) -> bool:
+        """Whether the value is where an extremum is."""
         return self.monoid in ("argmax", "argmin")
 
 
@@ -202,7 +204,7 @@ def _order(s: Scheduler, op: Comp, targets: list[Target], span: Span | None) -> 
 
     Where a check may fail, the order stays, so that the first point that fails is the one reported.
     """
-    body = bound_in(op.body)
+    body = _bound_in(op.body)
     for target in targets:
         target.data = any(a in body for entry in target.index for a in entry.atoms())
     positional = [t for t in targets if t.positional]
@@ -219,7 +221,7 @@ def _order(s: Scheduler, op: Comp, targets: list[Target], span: Span | None) -> 
     return min(allowed, key=lambda order: _cost(order, offsets, targets))
 
 
-def bound_in(block: Block) -> set[Var]:
+def _bound_in(block: Block) -> set[Var]:
     """What the lets of a block bind."""
     return {var for let in block.lets for var in let.vars}
 
@@ -318,7 +320,7 @@ class _Nest:
 
     def _apart(self, axis: Var) -> tuple[Buffer, ...]:
         """The buffers in which points join what is there, but those that differ in an axis never in one element."""
-        inside = {a.var for a in self.order if a.var is not axis} | bound_in(self.op.body)
+        inside = {a.var for a in self.order if a.var is not axis} | _bound_in(self.op.body)
         found: dict[Buffer, bool] = {}
         for t in self.targets:
             if t.combine and t.place is not None:
@@ -336,9 +338,8 @@ class _Nest:
 
     def _body(self) -> list[Contribution]:
         s = self.s
-        frame = Frame(last_uses(self.op.body), frozenset(free_vars(self.op.body)))
         with s.region(self.op.body):
-            scalars = iter(self._inside(frame))
+            scalars = iter(self._inside())
         out = []
         for t in self.targets:
             if t.row:
@@ -353,7 +354,7 @@ class _Nest:
             out.append(Contribution(t, value, rank))
         return out
 
-    def _inside(self, frame: Frame) -> list[Value]:
+    def _inside(self) -> list[Value]:
         """Emits the body with its rows in their places; gives its scalars."""
         s = self.s
         wanted: list[Place | None] = []
@@ -368,7 +369,7 @@ class _Nest:
                     s.shared.add(t.value)
                 if joined:
                     s.joined[t.value] = t.monoid
-        results = iter(s.inline(self.op.body, wanted, frame))
+        results = iter(s.inline(self.op.body, wanted, frame_of(self.op.body)))
         scalars: list[Value] = []
         for t, place in zip(self.targets, wanted, strict=True):
             if place is not None:

@@ -21,14 +21,17 @@ from dlang.codegen.loops import (
     Stmt,
     Store,
 )
-from dlang.codegen.memory import I64, ZERO, Place, product, whole
+from dlang.codegen.memory import Place, whole
+from dlang.codegen.nests import identity
 from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.anf import FLOATS, Array, Atom, Let, Lit, Scalar, Var, fresh, poly
-from dlang.ir.types import dtype_of
+from dlang.ir.anf import Array, Atom, Let, Lit, Scalar, Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64, dtype_of, product
 
 
 def scan(s: Scheduler, monoid: str, source: Place, target: Place) -> None:
+    """Emits running sums or products of a vector."""
     dtype = source.buffer.dtype
     index, total = fresh("i", I64), fresh("total", Scalar(dtype))
     x, value, last = (fresh(name, Scalar(dtype)) for name in ("x", "total", "total"))
@@ -37,11 +40,12 @@ def scan(s: Scheduler, monoid: str, source: Place, target: Place) -> None:
         Compute(value, "add" if monoid == "sum" else "mul", (total, x)),
         Store(target.buffer, target.at((poly(index),)), value),
     )
-    init = Lit((0.0 if dtype in FLOATS else 0) + (monoid == "prod"), dtype)
-    s.out.append(For(index, ZERO, source.shape[0], (total,), (init,), Body(stmts, (value,)), (last,)))
+    init = (identity(monoid, dtype),)
+    s.out.append(For(index, ZERO, source.shape[0], (total,), init, Body(stmts, (value,)), (last,)))
 
 
 def concat(s: Scheduler, arrays: Sequence[Var], target: Place) -> None:
+    """Emits copies of arrays, one behind the other along their first axis."""
     start = ZERO
     row = product(target.shape[1:])
     assert target.start is not None
@@ -52,6 +56,7 @@ def concat(s: Scheduler, arrays: Sequence[Var], target: Place) -> None:
 
 
 def compact(s: Scheduler, mask: Place, vars: Sequence[Var]) -> None:
+    """Emits the count and the positions of what is true in a vector."""
     count, positions = vars
     i, j, at, following, last = (fresh(name, I64) for name in ("i", "j", "at", "at", "at"))
     flag, other = fresh("flag", Scalar("bool")), fresh("flag", Scalar("bool"))
@@ -77,6 +82,7 @@ def compact(s: Scheduler, mask: Place, vars: Sequence[Var]) -> None:
 
 
 def library(s: Scheduler, let: Let, op: anf.Library) -> None:
+    """Emits an operation of a library: calls from compiled code, or work of the host where that can't be."""
     args = s.operands(op.args)
     outs: list[ArrayValue] = []
     for var in let.vars:
@@ -116,6 +122,7 @@ def _or_host(s: Scheduler, body: Body, asked: Var, host: Callable[[Sequence[Var]
 
 
 def effect(s: Scheduler, let: Let, op: anf.Effect) -> None:
+    """Emits what the world sees."""
     if op.name == "foreign":
         foreign(s, op.static[0], op.args, let.vars[1:], let.span)
     else:

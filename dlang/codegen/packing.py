@@ -12,8 +12,6 @@ from typing import Protocol
 
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.invariants import outermost
-from dlang.codegen.llvm.microkernel import COLUMNS as PACKED_COLUMNS
-from dlang.codegen.llvm.panels import panel, terms_of
 from dlang.codegen.loops import (
     Allocate,
     Body,
@@ -27,13 +25,15 @@ from dlang.codegen.loops import (
     Panels,
     Product,
     Reduction,
+    Scattered,
 )
-from dlang.codegen.memory import I64, ZERO
+from dlang.codegen.panel_layout import COLUMNS, panel, terms_of
 from dlang.ir.anf import Array, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64
 
 ROWS = 480  # of a block at most, a multiple of the rows of any tile
-COLUMNS = PACKED_COLUMNS  # the same, a multiple of the columns of any panel
-NARROW = 128  # the same where there are no more than FROM, so that there are enough blocks for several threads
+NARROW = 128  # columns of one where there are no more than FROM, so that there are enough blocks for several threads
 FROM = 2 * COLUMNS
 SMALL = 2**16  # multiplications up to which a loop over blocks would cost more than it could gain
 SMALL_OF_MANY = 2**19  # the same for one of several products, which are cut into pieces themselves
@@ -66,28 +66,37 @@ def matrix_product(
     adds: bool = False,
     name: Var | None = None,
     most: int = SMALL,
+    followed: Var | None = None,
 ) -> None:
     """Emits c = a · b, or c += a · b. sizes: m, n and k, where c is m by n, and not transposed.
 
     name: the array that b is, if all of it is meant; in a loop that has it from outside, it is packed in front.
-    most: multiplications of a product, of sizes that are not known, that is one block.
+    most: multiplications of a product, of sizes that are not known, that is one block. followed: whether the next one
+    of a batch lies right behind in all arrays.
     """
     operand = b if name is None else _in_front(s, name, b, sizes[2], sizes[1])
     if epilogue is None and operand is b and all(size.constant is None for size in sizes):
-        _small_or_in_blocks(s, a, b, c, sizes, adds, most)
+        _small_or_in_blocks(s, a, b, c, sizes, adds, most, followed)
         return
-    _in_blocks(s, a, operand, c, sizes, epilogue, adds)
+    _in_blocks(s, a, operand, c, sizes, epilogue, adds, followed)
 
 
 def _small_or_in_blocks(
-    s: Scheduler, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[Size, Size, Size], adds: bool, most: int
+    s: Scheduler,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    sizes: tuple[Size, Size, Size],
+    adds: bool,
+    most: int,
+    followed: Var | None,
 ) -> None:
     """Sizes of which nothing is known: a small product is spared the loop and its pieces."""
     rows, columns, inner = sizes
     count, small = fresh("size", I64), fresh("small", Scalar("bool"))
     s.out += [Evaluate(count, rows * columns * inner), Compute(small, "le", (count, Lit(most, "i64")))]
     with s.collect() as whole:
-        _block(s, a, b, c, inner, Extent(ZERO, ZERO, rows, columns), adds, small=True)
+        _block(s, a, b, c, inner, Extent(ZERO, ZERO, rows, columns), adds, followed, small=True)
     with s.collect() as blocks:
         _in_blocks(s, a, b, c, sizes, None, adds)
     s.out.append(Branch(small, Body(tuple(whole), ()), Body(tuple(blocks), ()), ()))
@@ -101,13 +110,14 @@ def _in_blocks(
     sizes: tuple[Size, Size, Size],
     epilogue: Epilogue | None,
     adds: bool,
+    followed: Var | None = None,
 ) -> None:
     rows, columns, inner = sizes
     step = _columns_of_block(s, columns)
     down, across = _blocks(s, rows, ZERO + ROWS), _blocks(s, columns, step)
     if down == across == 1:
         extent = Extent(ZERO, ZERO, rows, columns)
-        _block(s, a, operand, c, inner, extent, adds)
+        _block(s, a, operand, c, inner, extent, adds, followed)
         if epilogue is not None:
             epilogue.emit(s, extent, True)
         return
@@ -126,7 +136,7 @@ def _in_blocks(
     s.loop(trip, (ZERO,), (down * across,), stmts, reductions)
 
 
-def packed(s: Scheduler, matrix: Matrix, rows: Size, columns: Size) -> Panels:
+def packed(s: Scheduler, matrix: Matrix | Scattered, rows: Size, columns: Size) -> Panels:
     """Emits a copy in panels, in new memory that is the caller's to free."""
     width = panel(matrix.buffer.dtype, s.lanes.bits or NARROWEST)
     panels = Panels(Buffer("panels", matrix.buffer.dtype), ZERO, width)
@@ -140,7 +150,7 @@ def packed(s: Scheduler, matrix: Matrix, rows: Size, columns: Size) -> Panels:
 def room_for(s: Scheduler, dtype: str, inner: Size, columns: Size) -> tuple[Size, Size]:
     """The shape of what a product needs to put a part of `b` in panels."""
     width = panel(dtype, s.lanes.bits or NARROWEST)
-    return _at_most(s, rounded_up(columns, width), PACKED_COLUMNS), _at_most(s, inner, terms_of(dtype))
+    return _at_most(s, rounded_up(columns, width), COLUMNS), _at_most(s, inner, terms_of(dtype))
 
 
 def _at_most(s: Scheduler, size: Size, most: int) -> Size:
@@ -177,6 +187,7 @@ def _block(
     inner: Size,
     extent: Extent,
     adds: bool,
+    followed: Var | None = None,
     small: bool = False,
 ) -> None:
     """A block of the result. A panel begins where it does. small: without room of its own."""
@@ -189,10 +200,10 @@ def _block(
     c = replace(c, offset=c.offset + extent.row * c.stride + extent.column)
     bits = s.lanes.bits or NARROWEST
     if small or isinstance(b, Panels):
-        s.out.append(Product(a, b, c, extent.rows, extent.columns, inner, bits, None, adds))
+        s.out.append(Product(a, b, c, extent.rows, extent.columns, inner, bits, None, adds, followed))
         return
     room = s.allocate("room", Array(c.buffer.dtype, room_for(s, c.buffer.dtype, inner, extent.columns)), own=False)
-    s.out += [Product(a, b, c, extent.rows, extent.columns, inner, bits, room, adds), Free(room)]
+    s.out += [Product(a, b, c, extent.rows, extent.columns, inner, bits, room, adds, followed), Free(room)]
 
 
 def _columns_of_block(s: Scheduler, columns: Size) -> Size:

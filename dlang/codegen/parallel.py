@@ -8,11 +8,11 @@ recursion, and results that several trips change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.codegen.captures import captures
-from dlang.codegen.costs import Costs, poly_of, whole
+from dlang.codegen.costs import Costs, whole
 from dlang.codegen.loops import (
     Allocate,
     ArrayValue,
@@ -34,22 +34,20 @@ from dlang.codegen.loops import (
     Move,
     Pack,
     Parallel,
-    Partial,
     Pieces,
     Product,
     Program,
     Reduction,
     Slice,
-    Slot,
     Stmt,
     Store,
     While,
 )
-from dlang.codegen.memory import I64, product
 from dlang.codegen.partials import ELEMENT, partials_of, split
-from dlang.codegen.vectorize import in_flight
-from dlang.codegen.vectorize import trips as trips_of
-from dlang.ir.anf import Size, Var, fresh, poly
+from dlang.codegen.traverse import map_inside, walk
+from dlang.codegen.vectorize import in_flight, known_trips
+from dlang.ir.anf import Size, fresh, poly
+from dlang.ir.types import I64, product
 
 GRAIN = 40_000_000  # picoseconds of work in a piece, at least; half of that which is worth a second thread
 FEW = 8  # trips; the loops inside so few are cut instead
@@ -69,7 +67,7 @@ def in_pieces(program: Program, grain: int = GRAIN) -> Program:
     costs, callable = Costs(program), dict[str, bool]()
     functions = {}
     for name, f in program.functions.items():
-        cutter = _Cutter(program, grain, sizes_of_buffers(f), costs, callable)
+        cutter = _Cutter(program, grain, _sizes_of_buffers(f), costs, callable)
         functions[name] = f if f.recursive else replace(f, body=cutter.body(f.body))
     return replace(program, functions=functions)
 
@@ -94,23 +92,17 @@ class _Cutter:
             match stmt:
                 case Loop():
                     out += self.loop(stmt)
-                case For():
-                    out.append(replace(stmt, body=self.body(stmt.body)))
-                case While():
-                    out.append(replace(stmt, condition=self.body(stmt.condition), body=self.body(stmt.body)))
-                case Branch(_, then, otherwise) if has_product(then) and not has_product(otherwise):
+                case Branch(_, then, otherwise) if _has_product(then) and not _has_product(otherwise):
                     # the other arm is the same product where it is small
                     out.append(replace(stmt, then=self.body(then)))
-                case Branch():
-                    out.append(replace(stmt, then=self.body(stmt.then), otherwise=self.body(stmt.otherwise)))
                 case _:
-                    out.append(stmt)
+                    out.append(map_inside(stmt, self.statements))
         return tuple(out)
 
     def loop(self, loop: Loop) -> list[Stmt]:
         if loop.short:
             return [loop]
-        count = trips_of(loop)
+        count = known_trips(loop)
         inside = loop.lanes == 1 and any(isinstance(s, Loop | For | While | Branch | Product) for s in loop.stmts)
         cut = None
         if count is None or count >= FEW or not inside:
@@ -133,14 +125,14 @@ class _Cutter:
             return None
         loop = in_flight(loop)
         inside = list(walk(loop.stmts))
-        own = made_in(inside)
+        own = _made_in(inside)
         partials = partials_of(inside, loop.apart, own, self.sizes)
         if partials is None or not all(map(self.can_run, inside)):
             return None
         stmts = split(loop.stmts, partials)
         if stmts is None:
             return None
-        piece = _Piece.new()
+        number, first, last, length = (fresh(name, I64) for name in ("piece", "first", "last", "length"))
         inner: list[Reduction] = []
         outer: list[Reduction] = []
         for r in loop.reductions:
@@ -150,30 +142,14 @@ class _Cutter:
             outer.append(Reduction(r.monoid, r.result, part, r.position, rank))
         if loop.few:  # where there is one piece, the loops in it are cut; inside of several they run in one thread
             stmts = self.statements(stmts)
-        bounds = (poly(piece.first),), (poly(piece.last),)
-        trips = replace(loop, lows=bounds[0], highs=bounds[1], stmts=stmts, reductions=tuple(inner))
-        rooms = ELEMENT * (BLOCKS if loop.few else 1)
-        return self.parallel(piece, loop.lows, loop.highs, work, loop.lanes, (trips,), tuple(outer), partials, rooms)
-
-    def parallel(
-        self,
-        piece: _Piece,
-        lows: tuple[Size, ...],
-        highs: tuple[Size, ...],
-        work: Size,
-        align: int,
-        stmts: tuple[Stmt, ...],
-        reductions: tuple[Reduction, ...] = (),
-        partials: tuple[Partial, ...] = (),
-        element: int = ELEMENT,
-    ) -> list[Stmt]:
-        bound: list[Slot] = [*piece.bounds, *[p.own for p in partials]]
-        grain = poly_of(self.grain)
+        trips = (replace(loop, lows=(poly(first),), highs=(poly(last),), stmts=stmts, reductions=tuple(inner)),)
+        grain = poly(self.grain)
         for p in partials:
-            grain = grain + p.size * element
+            grain = grain + p.size * (ELEMENT * (BLOCKS if loop.few else 1))
+        bounds, used = (loop.lows, loop.highs), captures(trips, (number, first, last, *[p.own for p in partials]))
         return [
-            Pieces(piece.length, lows, highs, whole(work), grain, align),
-            Parallel(*piece.bounds, lows, highs, piece.length, captures(stmts, bound), stmts, reductions, partials),
+            Pieces(length, *bounds, whole(work), grain, loop.lanes),
+            Parallel(number, first, last, *bounds, length, used, trips, tuple(outer), partials),
         ]
 
     def can_call(self, function: Function) -> bool:
@@ -194,30 +170,12 @@ class _Cutter:
                 return isinstance(stmt, _ANYWHERE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """The variables of a piece: its number, the range of its trips, and how many a piece has."""
-
-    number: Var
-    first: Var
-    last: Var
-    length: Var
-
-    @property
-    def bounds(self) -> tuple[Var, Var, Var]:
-        return self.number, self.first, self.last
-
-    @staticmethod
-    def new() -> _Piece:
-        return _Piece(*[fresh(name, I64) for name in ("piece", "first", "last", "length")])
-
-
-def has_product(body: Body) -> bool:
-    """Whether there is a product of matrices by a library in a body."""
+def _has_product(body: Body) -> bool:
+    """Whether there is a product of matrices in a body."""
     return any(isinstance(s, Product) for s in walk(body.stmts))
 
 
-def made_in(stmts: Iterable[Stmt]) -> set[Buffer]:
+def _made_in(stmts: Iterable[Stmt]) -> set[Buffer]:
     """The buffers that statements make, and parts of them."""
     own: set[Buffer] = set()
     for stmt in stmts:
@@ -231,7 +189,7 @@ def made_in(stmts: Iterable[Stmt]) -> set[Buffer]:
     return own
 
 
-def sizes_of_buffers(function: Function) -> dict[Buffer, Size]:
+def _sizes_of_buffers(function: Function) -> dict[Buffer, Size]:
     """How many elements the buffers of a function have, where that is known."""
     found = {out.buffer: product(out.shape) for out in function.outs}
     for stmt in walk(function.body.stmts):
@@ -246,22 +204,3 @@ def sizes_of_buffers(function: Function) -> dict[Buffer, Size]:
             case _:
                 pass
     return found
-
-
-def walk(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
-    """Statements and those inside them, in order."""
-    for stmt in stmts:
-        yield stmt
-        match stmt:
-            case Loop() | Parallel():
-                yield from walk(stmt.stmts)
-            case For():
-                yield from walk(stmt.body.stmts)
-            case While():
-                yield from walk(stmt.condition.stmts)
-                yield from walk(stmt.body.stmts)
-            case Branch():
-                yield from walk(stmt.then.stmts)
-                yield from walk(stmt.otherwise.stmts)
-            case _:
-                pass

@@ -5,15 +5,16 @@ So no two threads write to one element, and what is added up in which order depe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dlang.codegen.captures import captures
-from dlang.codegen.loops import Body, Branch, Buffer, For, Loop, Partial, Slice, Stmt, Store, While
+from dlang.codegen.loops import Buffer, Partial, Slice, Stmt, Store
+from dlang.codegen.traverse import map_inside
 from dlang.ir.anf import Size
 
 ELEMENT = 16_000  # picoseconds of work in a piece for each element of its arrays, so that these cost little
-ADDED = ("f64", "f32", "i64")
+ADDED = ("f64", "f32", "i64")  # the dtypes of arrays that pieces may add to
 
 
 def partials_of(
@@ -61,7 +62,7 @@ def _is_used_otherwise(stmts: Sequence[Stmt], shared: set[Buffer]) -> bool:
                 case Slice(part, source) if source in used:
                     used.add(part)
                 case _:
-                    out.append(_with_bodies(stmt, rest))
+                    out.append(map_inside(stmt, rest))
         return tuple(out)
 
     return not used.isdisjoint(captures(rest(stmts), ()))
@@ -81,24 +82,5 @@ def _redirected(stmts: Sequence[Stmt], replaced: Mapping[Buffer, Buffer]) -> tup
             case Slice(_, source) if source in replaced:
                 out.append(replace(stmt, source=replaced[source]))
             case _:
-                out.append(_with_bodies(stmt, change))
+                out.append(map_inside(stmt, change))
     return tuple(out)
-
-
-def _with_bodies(stmt: Stmt, change: Callable[[Sequence[Stmt]], tuple[Stmt, ...]]) -> Stmt:
-    """A statement with the statements inside it changed."""
-
-    def body(b: Body) -> Body:
-        return Body(change(b.stmts), b.results)
-
-    match stmt:
-        case Loop():
-            return replace(stmt, stmts=change(stmt.stmts))
-        case For():
-            return replace(stmt, body=body(stmt.body))
-        case While():
-            return replace(stmt, condition=body(stmt.condition), body=body(stmt.body))
-        case Branch():
-            return replace(stmt, then=body(stmt.then), otherwise=body(stmt.otherwise))
-        case _:
-            return stmt

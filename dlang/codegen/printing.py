@@ -41,15 +41,16 @@ from dlang.codegen.loops import (
     Release,
     Room,
     Runtime,
+    Scattered,
     Slice,
     Slot,
     Stmt,
     Store,
     Value,
     While,
-    scalar_dtype,
 )
 from dlang.ir.anf import Lit, Size
+from dlang.ir.types import dtype_of
 
 
 def _list(xs: tuple[object, ...]) -> str:
@@ -64,6 +65,8 @@ def _text(x: object) -> str:
             return f"{buffer}[{_list(shape)}]"
         case Matrix(buffer, offset, stride, transposed):
             return f"{buffer}[{offset}, stride {stride}]{'ᵀ' if transposed else ''}"
+        case Scattered(buffer, offset, rows, columns):
+            return f"{buffer}[{offset} + {rows} + {columns}]"
         case Panels(buffer, offset, width):
             return f"{buffer}[{offset}, panels of {width}]"
         case _:
@@ -81,7 +84,7 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
             case Compute(var, name, args):
                 out.append(f"{pad}{var} = {name}({_list(args)})")
             case Convert(var, arg):
-                out.append(f"{pad}{var} = {scalar_dtype(var)}({_text(arg)})")
+                out.append(f"{pad}{var} = {dtype_of(var)}({_text(arg)})")
             case Evaluate(var, size):
                 out.append(f"{pad}{var} = {size}")
             case Load(var, buffer, offset):
@@ -104,9 +107,9 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
                 out.append(f"{pad}{_list(bound)} = call {function}({_list(arguments)}) -> ({_list(targets)})")
             case CallC(target, arguments, result):
                 out.append(f"{pad}{f'{result} = ' if result is not None else ''}{target}({_list(arguments)})")
-            case Product(a, b, c, rows, columns, k, adds=adds):
-                sign = "+=" if adds else "="
-                out.append(f"{pad}{_text(c)} {sign} {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}")
+            case Product(a, b, c, rows, columns, k, adds=adds, followed=followed):
+                sign, more = "+=" if adds else "=", f", the next one behind it if {followed}" if followed else ""
+                out.append(f"{pad}{_text(c)} {sign} {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}{more}")
             case Pack(target, source, rows, columns):
                 out.append(f"{pad}{_text(target)} = pack {_text(source)}  # {rows} × {columns}")
             case Node(var, tag, references, scalars):

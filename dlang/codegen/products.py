@@ -9,7 +9,7 @@ from itertools import pairwise
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.epilogues import Epilogue, epilogue_of
 from dlang.codegen.loops import Allocate, Body, Branch, Buffer, Compute, Evaluate, Free, Matrix
-from dlang.codegen.memory import I64, ZERO, Place, product, row_major, whole
+from dlang.codegen.memory import Place, row_major, whole
 from dlang.codegen.packing import SMALL, SMALL_OF_MANY, matrix_product
 from dlang.codegen.tiles import comprehension, gains
 from dlang.diagnostics import Span
@@ -30,12 +30,14 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64, product
 
-WORTHWHILE = 200  # multiplications from which a call of the library is faster than tiles for any sizes
+WORTHWHILE = 200  # multiplications from which a packed product is faster than tiles for any sizes
 KNOWN = 4000  # the same for tiles made for sizes that are known
 
 
-def as_comprehension(op: Contract) -> Comp:
+def _as_comprehension(op: Contract) -> Comp:
     """The product as a comprehension over all of its axes, those of the result first."""
     assert isinstance(op.a.type, Array) and isinstance(op.b.type, Array)
     dtype = op.a.type.dtype
@@ -60,29 +62,29 @@ def as_comprehension(op: Contract) -> Comp:
 
 def contraction(s: Scheduler, op: Contract, var: Var, span: Span | None) -> None:
     """Emits a product."""
-    same = as_comprehension(op)
+    same = _as_comprehension(op)
     tiled = gains(s, same)
-    call = _library_call(s, op, var, tiled)
-    if call is None:
+    plan = _packed(s, op, var, tiled)
+    if plan is None:
         comprehension(s, same, (var,), span)
         return
-    if not call.batch or all(size.constant is not None for size in call.sizes):
-        _emit_call(s, call)
+    if not plan.batch or all(size.constant is not None for size in plan.sizes):
+        _emit(s, plan)
         return
     place = s.place(var)
     with s.collect() as packed:
-        _emit_call(s, call)
+        _emit(s, plan)
     with s.collect() as loops:
         s.wanted[var] = place
         comprehension(s, same, (var,), span)
-    m, n, k = call.sizes
+    m, n, k = plan.sizes
     count, many = fresh("size", I64), fresh("many", Scalar("bool"))
     s.out += [Evaluate(count, m * n * k), Compute(many, "ge", (count, Lit(WORTHWHILE, "i64")))]
     s.out.append(Branch(many, Body(tuple(packed), ()), Body(tuple(loops), ()), ()))
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _Plan:
     """One product of matrices for each point of the batch. copies: of operands that are no matrices.
 
     name: the array that b is.
@@ -99,8 +101,8 @@ class _Call:
     name: Var | None = None
 
 
-def _library_call(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Call | None:
-    """The product as calls of the library, if each array is a matrix for it; the result then has its place.
+def _packed(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Plan | None:
+    """The product as packed products, if each array is a matrix; the result then has its place.
 
     Unless the product can be done in tiles, an operand that is no matrix, as a window that moves over an array, is
     copied.
@@ -141,18 +143,14 @@ def _library_call(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Call | 
     m, n, k = (product(tuple(sizes[x] for x in group)) for group in (rows, columns, inner))
     name = None if batch or copies else op.b if isinstance(op.b, Var) else None
     if c is not None and c.transposed:  # the transpose of the result is the product of the transposes
-        a, b, c = _turned(b), _turned(a), _turned(c)
+        a, b, c = b.turned, a.turned, c.turned
         m, n, name = n, m, None
     if c is None:
         assert epilogue is None
         s.wanted[var] = target
         return None
     points, shape = tuple(axes[x] for x in batch), tuple(sizes[x] for x in batch)
-    return _Call(points, shape, a, b, c, (m, n, k), tuple(copies), epilogue, name)
-
-
-def _turned(m: Matrix) -> Matrix:
-    return Matrix(m.buffer, m.offset, m.stride, not m.transposed)
+    return _Plan(points, shape, a, b, c, (m, n, k), tuple(copies), epilogue, name)
 
 
 def _matrix(
@@ -204,12 +202,30 @@ def _copied(
     return Matrix(buffer, start, stride, False), (source, buffer, shape)
 
 
-def _emit_call(s: Scheduler, call: _Call) -> None:
-    for source, buffer, shape in call.copies:
+def _emit(s: Scheduler, plan: _Plan) -> None:
+    for source, buffer, shape in plan.copies:
         s.out.append(Allocate(buffer, shape, 0, s.span))
         s.copy(source, whole(buffer, shape))
-    most = SMALL_OF_MANY if call.batch else SMALL
+    most = SMALL_OF_MANY if plan.batch else SMALL
     with s.collect() as stmts:
-        matrix_product(s, call.a, call.b, call.c, call.sizes, call.epilogue, name=call.name, most=most)
-    s.nest(call.batch, call.shape, stmts)
-    s.out += [Free(buffer) for _, buffer, _ in call.copies]
+        followed = _followed(s, plan)
+        matrix_product(
+            s, plan.a, plan.b, plan.c, plan.sizes, plan.epilogue, name=plan.name, most=most, followed=followed
+        )
+    s.nest(plan.batch, plan.shape, stmts)
+    s.out += [Free(buffer) for _, buffer, _ in plan.copies]
+
+
+def _followed(s: Scheduler, plan: _Plan) -> Var | None:
+    """Emits whether the next product of the batch lies right behind; None if that is not how the arrays lie."""
+    if not plan.batch:
+        return None
+    point, count = plan.batch[-1], plan.shape[-1]
+    rows, columns, inner = plan.sizes
+    for matrix, down, across in ((plan.a, rows, inner), (plan.b, inner, columns), (plan.c, rows, columns)):
+        dense = matrix.stride == (down if matrix.transposed else across)
+        if not dense or matrix.offset.coefficient(point) != down * across:
+            return None
+    left, followed = fresh("left", I64), fresh("followed", Scalar("bool"))
+    s.out += [Evaluate(left, count - poly(point)), Compute(followed, "gt", (left, Lit(1, "i64")))]
+    return followed

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dlang.codegen.loops import Allocate, Body, Branch, For, Free, Function, Guard, Loop, Parallel, Program, Stmt, While
-from dlang.codegen.parallel import walk
+from dlang.codegen.loops import Allocate, Body, Free, Function, Guard, Loop, Program, Stmt
+from dlang.codegen.traverse import map_inside, walk
 from dlang.ir.anf import Var
 
 
@@ -26,31 +26,16 @@ def with_rooms(program: Program) -> Program:
 
 
 def _function(f: Function) -> Function:
-    return replace(f, body=_body(f.body, {p for p in f.params if isinstance(p, Var)}))
-
-
-def _body(body: Body, known: set[Var]) -> Body:
-    return Body(_statements(body.stmts, known), body.results)
+    known = {p for p in f.params if isinstance(p, Var)}
+    return replace(f, body=Body(_statements(f.body.stmts, known), f.body.results))
 
 
 def _statements(stmts: Sequence[Stmt], known: set[Var]) -> tuple[Stmt, ...]:
-    return tuple([_statement(stmt, known) for stmt in stmts])
-
-
-def _statement(stmt: Stmt, known: set[Var]) -> Stmt:
-    match stmt:
-        case Loop():
-            return _loop(replace(stmt, stmts=_statements(stmt.stmts, known)), known)
-        case Parallel():
-            return replace(stmt, stmts=_statements(stmt.stmts, known))
-        case For():
-            return replace(stmt, body=_body(stmt.body, known))
-        case While():
-            return replace(stmt, condition=_body(stmt.condition, known), body=_body(stmt.body, known))
-        case Branch():
-            return replace(stmt, then=_body(stmt.then, known), otherwise=_body(stmt.otherwise, known))
-        case _:
-            return stmt
+    out: list[Stmt] = []
+    for stmt in stmts:
+        inner = map_inside(stmt, lambda inside: _statements(inside, known))
+        out.append(_loop(inner, known) if isinstance(inner, Loop) else inner)
+    return tuple(out)
 
 
 def _loop(loop: Loop, known: set[Var]) -> Loop:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dlang.codegen.blocks import OWNED, Scheduler, Wanted
 from dlang.codegen.bounds import bounds_of, check_sizes
 from dlang.codegen.control import branch, call, destination_known, repeat
+from dlang.codegen.counting import Routines
 from dlang.codegen.data import construct, fields, tag
 from dlang.codegen.half import sum_in_f32
 from dlang.codegen.loops import (
@@ -42,19 +43,27 @@ from dlang.ir.types import dtype_of
 
 
 def schedule(
-    program: anf.Program, lanes: Lanes | None = None, grain: int = 0, places: bool = False, profile: bool = False
+    program: anf.Program,
+    lanes: Lanes | None = None,
+    grain: int = 0,
+    places: bool = False,
+    profile: Routines | None = None,
 ) -> Program:
     """The loop nests of a program; `lanes` decides how many trips of a loop go at once (default: one).
 
     grain: the least work, in picoseconds, of a piece of a loop that is to run on several threads; 0 for no pieces.
-    places: says of the code outside of loops where it comes from. profile: has the program measure itself.
+    places: says of the code outside of loops where it comes from. profile: has the program measure itself, and says
+    how many operations functions of mathematics are.
     """
     recursive = recursive_functions(program)
     makers = node_makers(program)
     out = {}
     for name, function in program.functions.items():
-        out[name] = _function(program, lanes or Lanes(0), function, name in recursive, makers, places or profile)
-    return with_rooms(in_pieces(profiled(Program(out)) if profile else Program(out), grain))
+        out[name] = _function(
+            program, lanes or Lanes(0), function, name in recursive, makers, places or profile is not None
+        )
+    nests = Program(out) if profile is None else profiled(Program(out), profile)
+    return with_rooms(in_pieces(nests, grain))
 
 
 def _function(
@@ -104,7 +113,7 @@ def _function(
     return Function(f.name, tuple(params), tuple(outs), body, tuple(order), recursive, f.label or f.name, f.span)
 
 
-def _let(s: Scheduler, let: Let, level: int) -> None:
+def _let(s: Scheduler, let: Let) -> None:
     op, vars = let.op, let.vars
     match op:
         case anf.Prim("lt" | "le" | "gt" | "ge" as order, args) if dtype_of(args[0]) == "str":

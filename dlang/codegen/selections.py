@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Slot, Stmt, Value, scalar_dtype
+from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Slot, Stmt, Value
 from dlang.ir.anf import INTEGERS, Atom, Lit, Scalar, Var, is_handle
+from dlang.ir.types import dtype_of
 
 CHECKED = frozenset(("floordiv", "mod", "powi", "shift_left", "shift_right"))
 """Of integers these are total only where the second operand has been checked."""
@@ -76,7 +77,7 @@ class _Walk:
         return True
 
     def compute(self, var: Var, name: str, args: tuple[Atom, ...]) -> None:
-        key = name, scalar_dtype(var), tuple([_exactly(a) for a in args])
+        key = name, dtype_of(var), tuple([_exactly(a) for a in args])
         before = self.computed.get(key)
         if before is None:
             self.computed[key] = var
@@ -106,9 +107,9 @@ def _is_number(slot: Slot) -> bool:
 
 def _is_total(name: str, args: Sequence[Atom]) -> bool:
     """Whether an operation of an arm may be done where the arm is not taken."""
-    if any(scalar_dtype(a) == "str" or is_handle(scalar_dtype(a)) for a in args):
+    if any(dtype_of(a) == "str" or is_handle(dtype_of(a)) for a in args):
         return False
-    if name in CHECKED and scalar_dtype(args[0]) in INTEGERS:
+    if name in CHECKED and dtype_of(args[0]) in INTEGERS:
         return isinstance(args[1], Lit) and args[1].value not in (0, -1)
     return True
 

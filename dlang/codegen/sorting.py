@@ -22,18 +22,17 @@ from dlang.codegen.loops import (
     Load,
     Move,
     Slice,
-    Stmt,
     Store,
     While,
 )
-from dlang.codegen.memory import ZERO
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import BOOL, I64
 
 FEW = 40  # elements that are inserted
 VALUES = 256  # of a byte
 KEYS = {"f64": "i64", "i64": "i64", "u64": "i64", "f32": "i32", "i32": "i32", "u32": "i32"}
 WIDTH = {"i64": 64, "i32": 32}
-I64, BOOL = Scalar("i64"), Scalar("bool")
 
 
 def argsort(r: Routines, x: Buffer, n: Size, out: Buffer) -> None:
@@ -58,7 +57,7 @@ def _keys(r: Routines, x: Buffer, n: Size, keys: Buffer) -> None:
         def float_of(i: Var) -> Atom:
             value = _load(r, x, poly(i))
             plain = r.compute("add", value, Lit(0.0, x.dtype))  # of -0.0 this is 0.0
-            return r.compute("select", r.compute("isnan", value), Lit(float("nan"), x.dtype), plain, type=value_type(x))
+            return r.compute("select", r.compute("isnan", value), Lit(float("nan"), x.dtype), plain)
 
         r.loop(0, n, lambda i: r.s.out.append(Store(floats, poly(i), float_of(i))))
         source = keys
@@ -78,10 +77,6 @@ def _keys(r: Routines, x: Buffer, n: Size, keys: Buffer) -> None:
     r.loop(0, n, lambda i: r.s.out.append(Store(keys, poly(i), key(i))))
 
 
-def value_type(x: Buffer) -> Scalar:
-    return Scalar(x.dtype)
-
-
 def _insert(r: Routines, n: Size, keys: Buffer, out: Buffer) -> None:
     """Each element moves before those in front of it that are larger; keys are compared without a sign."""
     sign = Lit(-(1 << (WIDTH[keys.dtype] - 1)), keys.dtype)
@@ -94,7 +89,8 @@ def _insert(r: Routines, n: Size, keys: Buffer, out: Buffer) -> None:
             return r.compute("gt", r.compute("bit_xor", _load(r, keys, poly(j) - 1), sign), mine)
 
         def before(j: Var) -> Atom:
-            return _branch(r, r.compute("gt", j, Lit(0, "i64")), lambda: larger(j), lambda: Lit(False, "bool"), BOOL)
+            inside = r.compute("gt", j, Lit(0, "i64"))
+            return r.choose(inside, lambda: larger(j), lambda: Lit(False, "bool"), BOOL)
 
         def move(j: Var) -> Atom:
             r.s.out += [Store(keys, poly(j), _load(r, keys, poly(j) - 1))]
@@ -104,7 +100,7 @@ def _insert(r: Routines, n: Size, keys: Buffer, out: Buffer) -> None:
         place = _while(r, i, before, move)
         r.s.out += [Store(keys, poly(place), key), Store(out, poly(place), i)]
 
-    _each(r, n, insert)
+    r.in_turn(n, insert)
 
 
 def _by_bytes(r: Routines, n: Size, keys: Buffer, out: Buffer) -> None:
@@ -132,7 +128,7 @@ def _by_bytes(r: Routines, n: Size, keys: Buffer, out: Buffer) -> None:
             value = _load(r, counts, at)
             s.out.append(Store(counts, at, r.evaluate(poly(value) + 1)))
 
-    _each(r, n, count)
+    r.in_turn(n, count)
     turn = fresh("turn", I64)
     params = [Buffer(b.name, b.dtype) for b in (keys, other, order, others)]
     sorted_ = [Buffer(b.name, b.dtype) for b in (keys, other, order, others)]
@@ -168,7 +164,7 @@ def _pass(r: Routines, n: Size, counts: Buffer, turn: Var, buffers: list[Buffer]
         r.s.out += [Store(counts, at, r.evaluate(poly(place) + 1)), Store(other, poly(place), key)]
         r.s.out += [Store(others, poly(place), _load(r, order, poly(i)))]
 
-    _each(r, n, move)
+    r.in_turn(n, move)
 
 
 def _byte_at(r: Routines, key: Var, turn: Var) -> Var:
@@ -201,14 +197,6 @@ def _load(r: Routines, buffer: Buffer, offset: Size) -> Var:
     return x
 
 
-def _each(r: Routines, n: Size, body: Callable[[Var], None]) -> None:
-    """One trip after another."""
-    i = fresh("i", I64)
-    with r.s.collect() as stmts:
-        body(i)
-    r.s.out.append(For(i, ZERO, n, (), (), Body(tuple(stmts), ()), ()))
-
-
 def _while(r: Routines, start: Atom, condition: Callable[[Var], Atom], body: Callable[[Var], Atom]) -> Var:
     j, result = fresh("j", I64), fresh("j", I64)
     with r.s.collect() as asked:
@@ -216,15 +204,4 @@ def _while(r: Routines, start: Atom, condition: Callable[[Var], Atom], body: Cal
     with r.s.collect() as done:
         following = body(j)
     r.s.out.append(While((j,), (start,), Body(tuple(asked), (go,)), Body(tuple(done), (following,)), (result,)))
-    return result
-
-
-def _branch(r: Routines, condition: Atom, then: Callable[[], Atom], otherwise: Callable[[], Atom], type: Scalar) -> Var:
-    bodies: list[Body] = []
-    for emit in (then, otherwise):
-        with r.s.collect() as stmts:
-            value = emit()
-        bodies.append(Body(tuple[Stmt, ...](stmts), (value,)))
-    result = fresh("t", type)
-    r.s.out.append(Branch(condition, bodies[0], bodies[1], (result,)))
     return result

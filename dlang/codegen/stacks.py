@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from dlang.codegen.memory import ONE, ZERO
 from dlang.ir.anf import Array, Block, Comp, Destination, Empty, Keep, Read, Size, Var
 from dlang.ir.own_points import is_replaced
+from dlang.ir.terms import ZERO
 from dlang.ir.traverse import count_uses, type_vars
+from dlang.ir.types import product
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,4 @@ def without_copies(op: Comp, vars: Sequence[Var], copies: Set[Var]) -> tuple[Com
 def offset(part: Part) -> Size:
     """Where a part begins in its whole, which lies in a row."""
     assert isinstance(part.whole.type, Array)
-    size = ONE
-    for s in part.whole.type.shape[1:]:
-        size = size * s
-    return size * part.position
+    return product(part.whole.type.shape[1:]) * part.position

@@ -1,4 +1,4 @@
-"""Triangular systems with many right-hand sides, in blocks of rows: what is known goes into a block by a product.
+"""Triangular systems with many right-hand sides, in blocks of rows: what has become known leaves the rest by a product.
 
 Blocks are of two sizes, so that products are large and what is left is small. In the smallest the unknowns of a column
 follow from each other in registers, with as many columns at once as a vector has lanes.
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dlang.codegen.blas import Block, Routines
-from dlang.codegen.loops import Allocate, Body, Branch, Buffer, For, Free, Matrix, Slice
-from dlang.codegen.memory import ZERO
+from dlang.codegen.loops import Allocate, Body, Branch, Buffer, Free, Matrix, Slice
 from dlang.codegen.packing import matrix_product
-from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Lit, Size, Var, poly
+from dlang.ir.terms import ZERO
 
-ROWS, FEW = 64, 16  # of a block, and of the blocks in it
-I64 = Scalar("i64")
+FEW = 16  # rows of a smallest block
+HEIGHTS = (64, FEW)  # of blocks, and of the blocks in them
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,66 +32,60 @@ class Triangle:
     unit: bool
 
 
-def substitute(r: Routines, t: Triangle, x: Block, columns: Size) -> None:
-    """Solves t y = x, y in place of x, whose rows lie one after another."""
+def substitute(
+    r: Routines, t: Triangle, x: Block, columns: Size, heights: tuple[int, ...] = HEIGHTS, triangular: bool = False
+) -> None:
+    """Solves t y = x, y in place of x, whose rows lie one after another.
+
+    heights: of blocks, none for a triangle of few rows. triangular: t and x are lower triangles, and so is y.
+    """
     s = r.s
-    room = Block(Buffer("known", r.dtype), ZERO, t.n)
+    height = poly(heights[0]) if heights else ZERO
+    room = Block(Buffer("known", r.dtype), ZERO, height)
     small = Block(Buffer("diagonal", r.dtype), ZERO, poly(FEW))
     spare = Buffer("rows", r.dtype)
     s.out += [
-        Allocate(room.buffer, (poly(ROWS), t.n), 0, s.span),
+        Allocate(room.buffer, (t.n, height), 0, s.span),
         Allocate(small.buffer, (small.stride, small.stride), 0, s.span),
-        Allocate(spare, (poly(FEW), columns), 0, s.span),
+        Allocate(spare, (poly(FEW), x.stride), 0, s.span),
     ]
 
-    def block(first: Size, end: Size) -> None:
-        _without_known(r, t, x, columns, room, (first, end), (ZERO, t.n))
-        _in_blocks(r, t, first, end, FEW, lambda low, high: few(low, high, first, end))
+    def solved(first: Size, end: Size, heights: tuple[int, ...]) -> None:
+        if not heights:
+            with s.little_code():
+                _last(r, t, x, end if triangular else columns, (small, spare), first, end)
+            return
 
-    def few(low: Size, high: Size, first: Size, end: Size) -> None:
-        _without_known(r, t, x, columns, room, (low, high), (first, end))
-        _last(r, t, x, columns, (small, spare), low, high)
+        def block(turn: Var) -> None:
+            low, high = first + poly(turn) * most, end - poly(turn) * most
+            if t.forward:
+                high = poly(r.compute("minimum", r.evaluate(low + most), r.evaluate(end)))
+            else:
+                low = poly(r.compute("maximum", r.evaluate(high - most), r.evaluate(first)))
+            solved(low, high, heights[1:])
+            others = (high, end) if t.forward else (first, low)
+            _leaves(r, t, x, high if triangular else columns, room, (low, high), others)
 
-    _in_blocks(r, t, ZERO, t.n, ROWS, block)
+        most = heights[0]
+        r.in_turn(poly(r.compute("floordiv", r.evaluate(end - first + (most - 1)), Lit(most, "i64"))), block)
+
+    solved(ZERO, t.n, heights)
     s.out += [Free(room.buffer), Free(small.buffer), Free(spare)]
 
 
-def _in_blocks(
-    r: Routines, t: Triangle, first: Size, end: Size, most: int, block: Callable[[Size, Size], None]
+def _leaves(
+    r: Routines, t: Triangle, x: Block, columns: Size, room: Block, known: tuple[Size, Size], others: tuple[Size, Size]
 ) -> None:
-    """Blocks of so many rows one after another, in the order in which unknowns become known."""
-    turn = fresh("turn", I64)
-    count = r.compute("floordiv", r.evaluate(end - first + (most - 1)), Lit(most, "i64"))
-    with r.s.collect() as stmts:
-        if t.forward:
-            low = first + poly(turn) * most
-            block(low, poly(r.compute("minimum", r.evaluate(low + most), r.evaluate(end))))
-        else:
-            high = end - poly(turn) * most
-            block(poly(r.compute("maximum", r.evaluate(high - most), r.evaluate(first))), high)
-    r.s.out.append(For(turn, ZERO, poly(count), (), (), Body(tuple(stmts), ()), ()))
-
-
-def _without_known(
-    r: Routines,
-    t: Triangle,
-    x: Block,
-    columns: Size,
-    room: Block,
-    rows: tuple[Size, Size],
-    around: tuple[Size, Size],
-) -> None:
-    """Takes what known unknowns of the rows around contribute from the right-hand sides of some rows."""
-    low, high = rows
-    known, count = (around[0], low - around[0]) if t.forward else (high, around[1] - high)
+    """Takes what the unknowns of some rows contribute from the right-hand sides of others."""
+    (low, high), (first, end) = known, others
 
     def product() -> None:
-        r.map(high - low, count, lambda i, k: r.compute("neg", t.element(low + poly(i), known + poly(k))), room)
+        r.map(end - first, high - low, lambda i, k: r.compute("neg", t.element(first + poly(i), low + poly(k))), room)
         a = Matrix(room.buffer, room.offset, room.stride, False)
-        b, c = (Matrix(x.buffer, x.at(row, 0), x.stride, False) for row in (known, low))
-        matrix_product(r.s, a, b, c, (high - low, columns, count), adds=True)
+        b, c = (Matrix(x.buffer, x.at(row, 0), x.stride, False) for row in (low, first))
+        matrix_product(r.s, a, b, c, (end - first, columns, high - low), adds=True)
 
-    r.when(r.compute("gt", r.evaluate(count), Lit(0, "i64")), product)
+    r.when(r.compute("gt", r.evaluate(end - first), Lit(0, "i64")), product)
 
 
 def _last(r: Routines, t: Triangle, x: Block, columns: Size, room: tuple[Block, Buffer], low: Size, high: Size) -> None:
@@ -114,7 +108,7 @@ def _last(r: Routines, t: Triangle, x: Block, columns: Size, room: tuple[Block, 
     else:
         r.loop(0, size, lambda i: r.loop(poly(i) + 1, size, lambda j: copied(i, j)))
     r.loop(0, size, reciprocal)
-    there, used, extra = Buffer("there", r.dtype), Buffer("rows", r.dtype), Block(spare, ZERO, columns)
+    there, used, extra = Buffer("there", r.dtype), Buffer("rows", r.dtype), Block(spare, ZERO, x.stride)
     part = x.part(low, 0)
     with s.collect() as copy:
         r.map(size, columns, lambda k, j: r.load(part, poly(k), poly(j)), extra)
@@ -122,7 +116,7 @@ def _last(r: Routines, t: Triangle, x: Block, columns: Size, room: tuple[Block, 
     full = r.compute("eq", r.evaluate(size), Lit(FEW, "i64"))
     s.out.append(Slice(there, x.buffer, part.offset))
     s.out.append(Branch(full, Body((), (there,)), Body(tuple(copy), (spare,)), (used,)))
-    rows = Block(used, ZERO, columns)
+    rows = Block(used, ZERO, x.stride)
     order = range(FEW) if t.forward else range(FEW - 1, -1, -1)
 
     def column(j: Var) -> None:

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from dlang.codegen import gathered, nests
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Load, Loop, Reduction, Stmt, Store
-from dlang.codegen.memory import I64, ZERO, Place, covers, fresh_axes, row_major
-from dlang.codegen.tiling import Plan, bounded_by, count, plan_of
+from dlang.codegen.memory import Place, covers, fresh_axes, row_major
+from dlang.codegen.tiling import Plan, TileStmt, bounded_by, plan_of
+from dlang.codegen.vectorize import known_trips
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
     Array,
@@ -33,6 +34,8 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64
 
 UNROLLED = 24  # so few terms of all rows need no loop
 
@@ -176,7 +179,7 @@ def _kernel(op: Comp, plan: Plan, places: list[Place], rows: int, first: Size) -
     copies = _Copies(plan.stmts, plan.row.var, [first + r for r in range(rows)], env)
     monoids = [d.monoid for d in op.destinations if isinstance(d, Keep)]
     monoids = [m for m in monoids for _ in range(rows)]
-    counts = [count(axis) for axis in reduced]
+    counts = [known_trips(axis) for axis in reduced]
     total = 1
     for n in counts:
         total *= n if n is not None else UNROLLED + 1
@@ -233,7 +236,7 @@ def _points(axes: Sequence[Axis]) -> Iterator[dict[Var, Size]]:
     if not axes:
         yield {}
         return
-    for k in range(count(axes[0]) or 0):
+    for k in range(known_trips(axes[0]) or 0):
         for rest in _points(axes[1:]):
             yield {axes[0].var: axes[0].lows[0] + k, **rest}
 
@@ -242,7 +245,7 @@ def _points(axes: Sequence[Axis]) -> Iterator[dict[Var, Size]]:
 class _Copies:
     """Code of a body for several rows: what does not depend on the row is there once."""
 
-    body: list[Stmt]
+    body: list[TileStmt]
     row: Var
     at: list[Size]
     env: dict[Var, Size]
@@ -255,18 +258,18 @@ class _Copies:
         for stmt in self.body:
             each = self._mentioned(stmt) & varying
             if each:
-                varying.add(stmt.var)  # type: ignore[union-attr]
+                varying.add(stmt.var)
             for r in range(len(self.at) if each else 1):
                 copy = self._copy(stmt, r, names[r], point)
                 out.append(copy)
                 for other in names if not each else [names[r]]:
-                    other[stmt.var] = copy.var  # type: ignore[union-attr]
+                    other[stmt.var] = copy.var
         values: list[Atom] = []
         for result in results:
             values += [env.get(result, result) if isinstance(result, Var) else result for env in names]
         return out, values
 
-    def _mentioned(self, stmt: Stmt) -> set[Var]:
+    def _mentioned(self, stmt: TileStmt) -> set[Var]:
         match stmt:
             case Load(_, _, offset):
                 return set(offset.atoms())
@@ -276,12 +279,8 @@ class _Copies:
                 return {a for a in args if isinstance(a, Var)}
             case Convert(_, arg):
                 return {arg} if isinstance(arg, Var) else set()
-            case _:
-                raise AssertionError("no statement of a tile")
 
-    def _copy(
-        self, stmt: Stmt, r: int, names: dict[Var, Atom], point: dict[Var, Size]
-    ) -> Load | Evaluate | Compute | Convert:
+    def _copy(self, stmt: TileStmt, r: int, names: dict[Var, Atom], point: dict[Var, Size]) -> TileStmt:
         def size(x: Size) -> Size:
             return x.substitute(lambda v: self._at(v, r, names)).substitute(point.get)
 
@@ -297,8 +296,6 @@ class _Copies:
                 return Compute(fresh(var.name, var.type), name, tuple([atom(a) for a in args]))
             case Convert(var, arg):
                 return Convert(fresh(var.name, var.type), atom(arg))
-            case _:
-                raise AssertionError("no statement of a tile")
 
     def _at(self, var: Var, r: int, names: dict[Var, Atom]) -> Size | None:
         if var is self.row:

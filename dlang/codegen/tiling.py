@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.loops import Compute, Stmt
-from dlang.codegen.memory import Frame
-from dlang.codegen.vectorize import BITS, HEAVY
-from dlang.ir.anf import Atom, Axis, Block, Cast, Comp, Keep, Prim, Read, Size, SizeOf, Var
-from dlang.ir.chains import last_uses
-from dlang.ir.traverse import free_vars
+from dlang.codegen.loops import Compute, Convert, Evaluate, Load
+from dlang.codegen.memory import frame_of
+from dlang.codegen.vectorize import BITS, HEAVY, known_trips
+from dlang.ir.anf import Atom, Axis, Cast, Comp, Keep, Prim, Read, Size, SizeOf, Var
 from dlang.ir.types import dtype_of
 
 INDEPENDENT = 8  # accumulators that hide the latency of an addition
 MOST = {512: 16, 256: 12}  # accumulators that leave registers for operands, by the width of a register
 ENOUGH = 4  # rows from which a tile is worth its while
 LARGEST_BODY = 12  # statements of a body that is repeated for each row
+
+TileStmt = Load | Evaluate | Compute | Convert
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Plan:
     row: Axis
     column: Axis
     reduced: list[Axis]
-    stmts: list[Stmt]
+    stmts: list[TileStmt]
     values: tuple[Atom, ...]
     index: tuple[Size, ...]
     packed: dict[Var, int]  # loads of arrays to be copied so that the dimension with this number is the last
@@ -75,11 +75,11 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
         return None
     dtype = dtype_of(op.body.results[0])
     native = s.lanes.bits // BITS[dtype]
-    lanes = _lanes(count(column), s.lanes.bits, dtype)
+    lanes = _lanes(known_trips(column), s.lanes.bits, dtype)
     body = _body(s, op)
-    if len(body) > LARGEST_BODY or any(isinstance(t, Compute) and t.name in HEAVY for t in body):
+    if body is None or len(body) > LARGEST_BODY or any(isinstance(t, Compute) and t.name in HEAVY for t in body):
         return None
-    height = _rows(count(row), max(1, lanes * BITS[dtype] // s.lanes.bits) * len(op.destinations), s.lanes.bits)
+    height = _rows(known_trips(row), max(1, lanes * BITS[dtype] // s.lanes.bits) * len(op.destinations), s.lanes.bits)
     outer = [axis for axis in op.axes if axis.var in kept and axis is not row and axis is not column]
     if any(_mentions(axis, other.var) for axis in outer for other in reduced):
         return None
@@ -179,26 +179,18 @@ def _mentions(axis: Axis, var: Var) -> bool:
     return any(b.mentions((var,)) for b in (*axis.lows, *axis.highs))
 
 
-def count(axis: Axis) -> int | None:
-    """How many points an axis has, if that is known now."""
-    found = (axis.highs[0] - axis.lows[0]).constant if len(axis.lows) == len(axis.highs) == 1 else None
-    return None if found is None else int(found)
-
-
 def _known(axis: Axis) -> int:
     """How many points an axis has, many if that is not known."""
-    found = count(axis)
+    found = known_trips(axis)
     return ENOUGH if found is None else found
 
 
-def _body(s: Scheduler, op: Comp) -> list[Stmt]:
+def _body(s: Scheduler, op: Comp) -> list[TileStmt] | None:
+    """The code of a body; None if some of it is no arithmetic, as the order of texts, which the host knows."""
     with s.collect() as stmts:
-        s.inline(Block(op.body.lets, op.body.results), [None] * len(op.body.results), _frame(op))
-    return stmts
-
-
-def _frame(op: Comp) -> Frame:
-    return Frame(last_uses(op.body), frozenset(free_vars(op.body)))
+        s.inline(op.body, [None] * len(op.body.results), frame_of(op.body))
+    body = [stmt for stmt in stmts if isinstance(stmt, TileStmt)]
+    return body if len(body) == len(stmts) else None
 
 
 def _lanes(count: int | None, bits: int, dtype: str) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Guard, Load, Loop, Stmt, Store
 from dlang.codegen.selections import selected
-from dlang.ir.anf import FLOATS, Atom, Scalar, Size, Var, is_handle
+from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 
 BITS = {
     "f64": 64, "i64": 64, "u64": 64, "str": 64, "f32": 32, "f16": 32, "bf16": 32, "i32": 32, "u32": 32,
@@ -29,16 +29,21 @@ HEAVY = frozenset(
 DEAR = frozenset(("div", "sqrt", "rsqrt"))
 WEIGHTS = {**dict.fromkeys(HEAVY, 27), **dict.fromkeys(DEAR, 8)}
 """How many additions an operation is worth."""
-HALF = ("f16", "bf16")
 FEW = 3  # trips that are worth a vector with a mask
 LONG = 3  # so many heavy operations hide what a mask costs, and are better not there twice
 WIDE = 8  # lanes of the widest registers that are worth two at a time
+MOST = 32  # lanes, unless they are of 32 bits or more
 LIGHT = 6  # so few operations leave room for several vectors in flight
 
 
 @dataclass(slots=True)
 class Survey:
-    """What a loop's body would be as vectors. cost: how many accesses are not adjacent; None if it can't be."""
+    """What a loop's body would be as vectors, if that is possible.
+
+    varying: what differs between trips. guarded: something may fail; combined: a store joins what is in memory. cost:
+    how many accesses are not adjacent. operations, and heavy ones among them; widest: bits of a value; narrow: some
+    elements in memory have less than 32. loops: those inside.
+    """
 
     var: Var
     varying: set[Var] = field(default_factory=set)
@@ -140,8 +145,8 @@ def survey(loop: Loop) -> Survey:
     return found
 
 
-def trips(loop: Loop) -> int | None:
-    """How often a loop runs, if that is known now."""
+def known_trips(loop: Loop | Axis) -> int | None:
+    """How many trips a loop has, or points an axis, if that is known now."""
     if len(loop.lows) != 1 or len(loop.highs) != 1:
         return None
     count = (loop.highs[0] - loop.lows[0]).constant
@@ -164,10 +169,10 @@ def work(stmts: Sequence[Stmt]) -> int:
     return total
 
 
-def one_lane(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+def _one_lane(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """Statements in which no loop has several lanes."""
     return tuple(
-        replace(s, lanes=1, tail=0, masked=False, stmts=one_lane(s.stmts)) if isinstance(s, Loop) else s for s in stmts
+        replace(s, lanes=1, tail=0, masked=False, stmts=_one_lane(s.stmts)) if isinstance(s, Loop) else s for s in stmts
     )
 
 
@@ -177,14 +182,14 @@ def in_flight(loop: Loop) -> Loop:
     Lanes of 32 bits are many as it is.
     """
     inner = any(isinstance(s, Loop) for s in loop.stmts)
-    count = trips(loop)
+    count = known_trips(loop)
     if not loop.masked or loop.short or inner or loop.lanes > WIDE or (count is not None and count < 4 * loop.lanes):
         return loop
     return replace(loop, lanes=2 * loop.lanes)
 
 
-def lanes_inside(stmts: Sequence[Stmt]) -> bool:
-    return any(isinstance(s, Loop) and (s.lanes > 1 or lanes_inside(s.stmts)) for s in stmts)
+def _lanes_inside(stmts: Sequence[Stmt]) -> bool:
+    return any(isinstance(s, Loop) and (s.lanes > 1 or _lanes_inside(s.stmts)) for s in stmts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,29 +216,29 @@ class Lanes:
         width = self.width(loop, found)
         if width == 1:
             return loop
-        if lanes_inside(loop.stmts):
+        if _lanes_inside(loop.stmts):
             inside = sum(survey(inner).cost for inner in found.loops if inner.lanes > 1)
             if found.cost >= inside:
                 return loop
         native = max(self.bits // found.widest, 1)
         tail = native if width > native and not found.loops else 0
         masked = loop.short or (found.heavy >= LONG and self.bits > 128)
-        return replace(loop, lanes=width, tail=tail, masked=masked, stmts=one_lane(loop.stmts))
+        return replace(loop, lanes=width, tail=tail, masked=masked, stmts=_one_lane(loop.stmts))
 
     def width(self, loop: Loop, found: Survey) -> int:
         """How many trips fill a register; several registers where little is computed, to hide latencies."""
         native = max(self.bits // found.widest, 1)
-        count = trips(loop)
+        count = known_trips(loop)
         if count is not None and count < native:
             return 1 << (count - 1).bit_length() if count >= FEW and found.maskable and not loop.reductions else 1
         several = 1
         positional = any(r.position is not None for r in loop.reductions)
         if found.operations <= LIGHT and not (found.heavy or positional or found.loops or loop.short):
-            several = 4 if any(_is_float(r.value) for r in loop.reductions) else 2
+            several = 4 if any(is_float(r.value) for r in loop.reductions) else 2
         while several > 1 and count is not None and native * several > count:
             several //= 2
-        return min(native * several, 32)
+        return min(native * several, MOST if found.widest < 32 else max(MOST, 4 * native))
 
 
-def _is_float(atom: Atom) -> bool:
+def is_float(atom: Atom) -> bool:
     return isinstance(atom.type, Scalar) and atom.type.dtype in FLOATS

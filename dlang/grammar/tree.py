@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlang.diagnostics import Diagnostic, Source, Span
-from dlang.grammar import literals
-from dlang.grammar import syntax as s
+from dlang.grammar import literals, syntax as s
 from dlang.grammar.lexer import Token
 
 Children = list[Any]

@@ -173,9 +173,7 @@ class Change:
     env: dict[Var, Size]
 
 
-def changed(
-    axes: Sequence[Axis], known: Knowledge, env: Mapping[Var, Size], new: Sequence[Var], box: Box
-) -> Change | None:
+def changed(axes: Sequence[Axis], env: Mapping[Var, Size], new: Sequence[Var], box: Box) -> Change | None:
     """Axes `new`, outermost first, such that `env` gives every old axis: the same points, exactly.
 
     Every old bound becomes a bound of the last new axis that it mentions, None where that would need a division.
@@ -261,7 +259,7 @@ def rebase(index: Sequence[Size], axes: Sequence[Axis], known: Knowledge) -> Cha
     copies = {n: fresh(n.name, n.type) for n in names}
     rename = {n: poly(v) for n, v in copies.items()}
     env = {axis.var: env.get(axis.var, poly(axis.var)).substitute(rename.get) for axis in axes}
-    return changed(axes, known, env, list(copies.values()), {copies[n]: box[n] for n in names})
+    return changed(axes, env, list(copies.values()), {copies[n]: box[n] for n in names})
 
 
 def _longest(candidates: Sequence[Var], box: Box, known: Knowledge) -> Var:

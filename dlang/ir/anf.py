@@ -20,56 +20,25 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Span
 from dlang.ir.terms import (
     DTYPES as DTYPES,
-)
-from dlang.ir.terms import (
     FLOATS as FLOATS,
-)
-from dlang.ir.terms import (
+    HALF as HALF,
     INTEGERS as INTEGERS,
-)
-from dlang.ir.terms import (
+    ONE as ONE,
     SIGNED as SIGNED,
-)
-from dlang.ir.terms import (
     UNSIGNED as UNSIGNED,
-)
-from dlang.ir.terms import (
+    ZERO as ZERO,
     Array as Array,
-)
-from dlang.ir.terms import (
     Atom as Atom,
-)
-from dlang.ir.terms import (
     Datatype as Datatype,
-)
-from dlang.ir.terms import (
     Lit as Lit,
-)
-from dlang.ir.terms import (
     Scalar as Scalar,
-)
-from dlang.ir.terms import (
     Size as Size,
-)
-from dlang.ir.terms import (
     Token as Token,
-)
-from dlang.ir.terms import (
     Type as Type,
-)
-from dlang.ir.terms import (
     Var as Var,
-)
-from dlang.ir.terms import (
     Variant as Variant,
-)
-from dlang.ir.terms import (
     fresh as fresh,
-)
-from dlang.ir.terms import (
     is_handle as is_handle,
-)
-from dlang.ir.terms import (
     poly as poly,
 )
 
@@ -158,8 +127,7 @@ class Keep:
     result is a scalar. The index may mention axes, sizes, and i64 variables of the body.
 
     after: the position of an earlier destination of the comprehension with whose array this one goes on, in place of
-    `into`: the two never meet in an element, and nothing else uses what the earlier one binds. Such segments of one
-    array come from the last passes (`optimize/segments.py`).
+    `into`: the two never meet in an element, and nothing else uses what the earlier one binds (`optimize/segments.py`).
     """
 
     shape: tuple[Size, ...]
@@ -190,10 +158,9 @@ class Comp:
     """The one parallel construct: the body at every point of `axes`, outermost first.
 
     `body.results[k]` is the scalar that goes to `destinations[k]`; binds one variable per destination, an array of its
-    shape, or a scalar. Of a `Keep` it may be an array, of the destination's last sizes: the index is then that of the
-    axes before these. Such rows come from the last passes (`optimize/rows.py`). With `set` it may also be several rows,
-    an array with one more axis: the index says where the first of them goes. Such blocks (`optimize/blocking.py`) leave
-    no row of the destination out.
+    shape, or a scalar. Of a `Keep` it may be a row (`optimize/rows.py`), an array of the destination's last sizes: the
+    index is then that of the axes before these. With `set` it may also be a block of rows (`optimize/blocking.py`), of
+    one more axis: the index says where the first of them goes, and blocks leave no row of the destination out.
     """
 
     axes: tuple[Axis, ...]

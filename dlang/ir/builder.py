@@ -408,9 +408,10 @@ class Builder:
         *,
         results: Sequence[Var] | None = None,
         names: Sequence[str] = (),
+        rare: bool = False,
     ) -> tuple[Var, ...]:
         """A branch. results: the variables that it binds, if their types are to be other than `joined_vars` finds."""
-        op = If(condition, self.block(then), self.block(otherwise))
+        op = If(condition, self.block(then), self.block(otherwise), rare=rare)
         if results is None:
             return self.emit(op, names)
         self.emit_as(results, op)

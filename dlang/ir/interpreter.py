@@ -323,7 +323,7 @@ class Interpreter(Run):
     def _for(self, op: anf.For, let: Let, frame: Frame) -> list[Any]:
         env, params, body = frame.env, op.params, op.body
         state = [value_of(a, env) for a in op.init]
-        low, high = np.int64(size_of(op.low, env)), np.int64(size_of(op.high, env))
+        low, high = np.int64(size_of(op.low, env)), np.int64(size_of(op.high, env))  # beyond an i64: refused, not run
         for i in range(int(low), int(high)):
             if self._interrupted:
                 raise KeyboardInterrupt

@@ -77,7 +77,7 @@ def cholesky(args: Results, values: Results) -> Results:
 
 def _eliminated(a: NDArray, order: NDArray) -> NDArray:
     """l and u of the rows of a matrix in an order, packed."""
-    out = a[[int(k) for k in order]].copy()
+    out = a[_whole(order)].copy()
     n = len(out)
     for k in range(n):
         for i in range(k + 1, n):
@@ -87,23 +87,11 @@ def _eliminated(a: NDArray, order: NDArray) -> NDArray:
     return out
 
 
-def _pivots(a: NDArray) -> NDArray:
-    """The order of rows that partial pivoting finds."""
-    m = np.array([[float(primal(x)) for x in row] for row in a]).reshape(a.shape)
-    order = np.arange(len(m))
-    for k in range(len(m)):
-        best = k + int(np.argmax(np.abs(m[k:, k])))
-        m[[k, best]], order[[k, best]] = m[[best, k]], order[[best, k]]
-        if m[k, k]:
-            m[k + 1 :] -= np.outer(m[k + 1 :, k] / m[k, k], m[k])
-    return order
-
-
 def lu(args: Results, values: Results) -> Results:
     return [_rounded(_eliminated(_wide(args[0]), values[1]), values[0]), *values[1:]]
 
 
-def det(args: Results, values: Results) -> Results:
+def lu_det(args: Results, values: Results) -> Results:
     """By Laplace's expansion: a polynomial, so singular matrices are no exception."""
     out = np.empty(1, object)
     out[0] = _laplace(_wide(args[0]))
@@ -122,12 +110,38 @@ def _laplace(a: NDArray) -> Any:
     return total
 
 
-def solve(args: Results, values: Results) -> Results:
-    a, b = _wide(args[0]), _wide(args[1])
-    order = _pivots(a)
-    packed = _eliminated(a, order)
-    below = _substituted(packed, b[order], lower=True, unit=True)
-    return [_rounded(_substituted(packed, below, lower=False, unit=False), values[0]), values[1]]
+def lu_logdet(args: Results, values: Results) -> Results:
+    packed = _eliminated(_wide(args[0]), args[2])
+    total: Any = ZERO
+    for k in range(len(packed)):
+        total = total + f64("log", f64("abs", packed[k, k]))
+    out, like = np.empty(1, object), np.empty(1, object)
+    out[0], like[0] = total, values[0]
+    return [_rounded(out, like)[0]]
+
+
+def lu_solve(args: Results, values: Results) -> Results:
+    a, _, order, b = args
+    packed = _eliminated(_wide(a), order)
+    below = _substituted(packed, _wide(b)[_whole(order)], lower=True, unit=True)
+    return [_rounded(_substituted(packed, below, lower=False, unit=False), values[0])]
+
+
+def lu_solve_transposed(args: Results, values: Results) -> Results:
+    a, _, order, b = args
+    packed = _eliminated(_wide(a), order)
+    above = _substituted(packed.T, _wide(b), lower=True, unit=False)
+    out = above.copy()
+    out[_whole(order)] = _substituted(packed.T, above, lower=False, unit=True)
+    return [_rounded(out, values[0])]
+
+
+def lu_inverse(args: Results, values: Results) -> Results:
+    return lu_solve([*args, _eye(len(args[0]))], values)
+
+
+def _whole(order: NDArray) -> list[int]:
+    return [int(k) for k in order]
 
 
 def triangular_solve(args: Results, values: Results) -> Results:
@@ -237,8 +251,11 @@ def _signed(v: NDArray, like: NDArray) -> NDArray:
 OPERATIONS: Mapping[str, Callable[[Results, Results], Results]] = {
     "cholesky": cholesky,
     "lu": lu,
-    "det": det,
-    "solve": solve,
+    "lu_solve": lu_solve,
+    "lu_solve_transposed": lu_solve_transposed,
+    "lu_inverse": lu_inverse,
+    "lu_det": lu_det,
+    "lu_logdet": lu_logdet,
     "triangular_solve": triangular_solve,
     "qr": qr,
     "eigh": eigh,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dlang.ir import anf
-from dlang.ir.anf import Array, Atom, Block, Let, Op, Scalar, Size, Var
+from dlang.ir.anf import HALF, Array, Atom, Block, Let, Op, Scalar, Size, Var
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import library_cost
 from dlang.ir.node import Node
@@ -20,7 +20,6 @@ from dlang.ir.points import view_rows
 from dlang.ir.traverse import free_vars
 from dlang.ir.values import (
     FUNCTIONS,
-    HALF,
     Lanes,
     Rows,
     Version,

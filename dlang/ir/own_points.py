@@ -10,13 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dlang.ir.anf import Array, Call, Check, Comp, Foreign, Keep, Read, Scalar, Size, Var
+from dlang.ir.anf import ONE, ZERO, Array, Call, Check, Comp, Foreign, Keep, Read, Scalar, Var
 from dlang.ir.traverse import mentioned, walk
 from dlang.ir.types import dtype_of
-from dlang.polynomials import Poly
-
-ZERO: Size = Poly({})
-ONE: Size = Poly({(): 1})
 
 
 def own_elements(op: Comp, position: int) -> tuple[Var | None, ...] | None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dlang.ir import anf
-from dlang.ir.anf import Array, Atom, Block, Function, Let, Program, Token, Var, is_handle
+from dlang.ir.anf import HALF, Array, Atom, Block, Function, Let, Program, Token, Var, is_handle
 from dlang.ir.errors import IRError
 from dlang.ir.linear_algebra import OPERATIONS
 from dlang.ir.node import Node
@@ -40,7 +40,7 @@ from dlang.ir.pointwise_values import (
 from dlang.ir.reduction import identity
 from dlang.ir.traced import ZERO, Dual, Recorded, Tape, Traced, apply, cast, primal, widened
 from dlang.ir.types import carries, dtype_of
-from dlang.ir.values import HALF, accept, literal, numpy_dtype, size_of
+from dlang.ir.values import accept, literal, numpy_dtype, size_of
 from dlang.recursion import recursion
 from dlang.runtime import libraries
 from dlang.runtime.c_functions import call_c
@@ -390,7 +390,7 @@ class _Sum:
 
 
 _COMBINE = {"sum": "add", "prod": "mul", "any": "or", "all": "and"}
-_INFORMS = ("cholesky", "lu", "solve", "triangular_solve", "svd", "eigh")
+_INFORMS = ("cholesky", "lu", "triangular_solve", "svd", "eigh")
 _OPS: dict[type, Callable[..., list[Any]]] = {
     anf.Prim: Pointwise._prim,
     anf.Cast: Pointwise._cast,

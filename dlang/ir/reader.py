@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TypeVar
 
 from dlang.ir.anf import (
     DTYPES,
@@ -65,107 +64,41 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-from dlang.ir.errors import IRError
+from dlang.ir.tokens import Tokens
 from dlang.polynomials import Poly
 from dlang.primitives.table import PRIMITIVES
 
-_TOKEN = re.compile(
-    r"""(?P<skip>\s+|\#[^\n]*)
-      | (?P<text>"(?:\\.|[^"\\])*")
-      | (?P<var>[^\W\d][\w']*\.\d+)
-      | (?P<word>[^\W\d]\w*)
-      | (?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?(?:bf16|[fiu]\d+)?)
-      | (?P<mark>->|\.\.|[()\[\]{},:=*/+-])""",
-    re.VERBOSE,
-)
 _NUMBER = re.compile(r"(?P<value>inf|nan|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<dtype>bf16|[fiu]\d+)?\Z")
 _I64 = Scalar("i64")
-
-T = TypeVar("T")
 
 
 def read_program(text: str) -> Program:
     """The program that a text of `print_program` stands for; raises IRError, with the line, if it is none."""
     reader = _Reader(text)
-    while reader.accept("data"):
+    while reader.tokens.accept("data"):
         reader.datatype()
     functions = []
-    while not reader.done():
+    while not reader.tokens.done():
         functions.append(reader.function())
     return Program({f.name: f for f in functions}, reader.datatypes)
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens: list[tuple[str, str, int]] = []  # kind, text, offset
-        at = 0
-        while at < len(text):
-            m = _TOKEN.match(text, at)
-            if m is None:
-                raise IRError(f"line {text.count(chr(10), 0, at) + 1}: {text[at]!r} starts nothing")
-            if m.lastgroup != "skip":
-                self._tokens.append((str(m.lastgroup), m.group(), at))
-            at = m.end()
-        self._at = 0
+        self.tokens = Tokens(text)
         self._vars: dict[str, Var] = {}
         self.datatypes: dict[str, Datatype] = {}
 
-    # ---- tokens ------------------------------------------------------------------------------------------------------
-    def done(self) -> bool:
-        return self._at >= len(self._tokens)
-
-    def fail(self, wanted: str) -> IRError:
-        _, text, offset = ("end", "the end", len(self._text)) if self.done() else self._tokens[self._at]
-        return IRError(f"line {self._text.count(chr(10), 0, offset) + 1}: expected {wanted}, found {text}")
-
-    def peek(self) -> tuple[str, str]:
-        return ("end", "") if self.done() else self._tokens[self._at][:2]
-
-    def take(self, kind: str) -> str:
-        if self.peek()[0] != kind:
-            raise self.fail(f"a {kind}")
-        self._at += 1
-        return self._tokens[self._at - 1][1]
-
-    def accept(self, text: str) -> bool:
-        kind, found = self.peek()
-        if kind in ("mark", "word") and found == text:
-            self._at += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> None:
-        if not self.accept(text):
-            raise self.fail(repr(text))
-
-    def several(self, item: Callable[[], T], open: str = "(", close: str = ")") -> tuple[T, ...]:
-        """open item, item, … close"""
-        self.expect(open)
-        out: list[T] = []
-        while not self.accept(close):
-            if out:
-                self.expect(",")
-            out.append(item())
-        return tuple(out)
-
-    def listed(self, item: Callable[[], T]) -> tuple[T, ...]:
-        """item, item, …: at least one"""
-        out = [item()]
-        while self.accept(","):
-            out.append(item())
-        return tuple(out)
-
     # ---- small parts -------------------------------------------------------------------------------------------------
     def name(self) -> str:
-        return self.text() if self.peek()[0] == "text" else self.take("word")
+        return self.text() if self.tokens.peek()[0] == "text" else self.tokens.take("word")
 
     def text(self) -> str:
-        value: str = json.loads(self.take("text"))
+        value: str = json.loads(self.tokens.take("text"))
         return value
 
     def integer(self) -> int:
-        return int(self.take("number"))
+        return int(self.tokens.take("number"))
 
     def bind(self, type: Type) -> Callable[[str], Var]:
         def make(printed: str) -> Var:
@@ -175,62 +108,62 @@ class _Reader:
         return make
 
     def binding(self) -> Var:
-        printed = self.take("var")
-        self.expect(":")
+        printed = self.tokens.take("var")
+        self.tokens.expect(":")
         return self.bind(self.type())(printed)
 
     def index_var(self) -> Var:
-        return self.bind(_I64)(self.take("var"))
+        return self.bind(_I64)(self.tokens.take("var"))
 
     def var(self) -> Var:
-        printed = self.take("var")
+        printed = self.tokens.take("var")
         if printed not in self._vars:
-            self._at -= 1
-            raise self.fail("a variable in scope")
+            self.tokens.back()
+            raise self.tokens.fail("a variable in scope")
         return self._vars[printed]
 
     def atom(self) -> Atom:
-        kind, text = self.peek()
+        kind, text = self.tokens.peek()
         if kind == "var":
             return self.var()
-        if self.accept("null"):
+        if self.tokens.accept("null"):
             return Lit(0, self.text())
         if kind == "text":
             return Lit(self.text(), "str")
-        negative = self.accept("-")
-        _, text = self.peek()
+        negative = self.tokens.accept("-")
+        _, text = self.tokens.peek()
         if text in ("true", "false"):
-            self._at += 1
+            self.tokens.skip()
             return Lit(text == "true", "bool")
         m = _NUMBER.match(text)
         if m is None:
-            raise self.fail("an operand")
-        self._at += 1
+            raise self.tokens.fail("an operand")
+        self.tokens.skip()
         value, dtype = m.group("value"), m.group("dtype")
         dtype = dtype or ("i64" if value.isdigit() else "f64")
         if dtype not in DTYPES:
-            raise self.fail("a number of a known dtype")
+            raise self.tokens.fail("a number of a known dtype")
         sign = "-" if negative else ""
         return Lit(float(sign + value) if dtype in FLOATS else int(sign + value), dtype)
 
     def atoms(self) -> tuple[Atom, ...]:
-        return self.several(self.atom)
+        return self.tokens.several(self.atom)
 
     def optional(self) -> Atom | None:
-        return None if self.accept("_") else self.atom()
+        return None if self.tokens.accept("_") else self.atom()
 
     def texts(self) -> tuple[str, ...]:
-        return self.several(self.text)
+        return self.tokens.several(self.text)
 
     def size(self) -> Size:
         total: Size = Poly({})
-        negative = self.accept("-")
+        negative = self.tokens.accept("-")
         while True:
             term = self.term()
             total = total - term if negative else total + term
-            if self.accept("-"):
+            if self.tokens.accept("-"):
                 negative = True
-            elif self.accept("+"):
+            elif self.tokens.accept("+"):
                 negative = False
             else:
                 return total
@@ -238,124 +171,126 @@ class _Reader:
     def term(self) -> Size:
         product = poly(1)
         while True:
-            if self.peek()[0] == "number":
+            if self.tokens.peek()[0] == "number":
                 value = Fraction(self.integer())
-                scale: Size = Poly({(): value / self.integer() if self.accept("/") else value})
+                scale: Size = Poly({(): value / self.integer() if self.tokens.accept("/") else value})
                 product = product * scale
             else:
                 product = product * self.var()
-            if not self.accept("*"):
+            if not self.tokens.accept("*"):
                 return product
 
     def sizes(self) -> tuple[Size, ...]:
-        return self.several(self.size, "[", "]")
+        return self.tokens.several(self.size, "[", "]")
 
     def type(self) -> Type:
-        if self.accept("token"):
+        if self.tokens.accept("token"):
             return Token()
-        kind, dtype = self.peek()
+        kind, dtype = self.tokens.peek()
         if kind == "text":
             dtype = self.text()
         elif dtype not in DTYPES:
-            raise self.fail("a type")
+            raise self.tokens.fail("a type")
         else:
-            self._at += 1
-        return Array(dtype, self.sizes()) if self.peek() == ("mark", "[") else Scalar(dtype)
+            self.tokens.skip()
+        return Array(dtype, self.sizes()) if self.tokens.peek() == ("mark", "[") else Scalar(dtype)
 
     def axis(self) -> Axis:
-        printed = self.take("var")
-        self.expect("in")
+        printed = self.tokens.take("var")
+        self.tokens.expect("in")
         lows = self.bound("max")
-        self.expect("..")
+        self.tokens.expect("..")
         highs = self.bound("min")
         return Axis(self.bind(_I64)(printed), lows, highs)
 
     def bound(self, pick: str) -> tuple[Size, ...]:
-        return self.several(self.size) if self.accept(pick) else (self.size(),)
+        return self.tokens.several(self.size) if self.tokens.accept(pick) else (self.size(),)
 
     def destination(self) -> Destination:
-        kind = self.take("word")
+        kind = self.tokens.take("word")
         shape, index = self.sizes(), self.sizes()
-        monoid = self.take("word") if kind == "keep" else ""
-        into = self.var() if self.accept("into") else None
-        after = int(self.take("number")) if self.accept("after") else None
+        monoid = self.tokens.take("word") if kind == "keep" else ""
+        into = self.var() if self.tokens.accept("into") else None
+        after = int(self.tokens.take("number")) if self.tokens.accept("after") else None
         return Keep(shape, index, monoid, into, after) if kind == "keep" else Add(shape, index, into)
 
     def state(self) -> tuple[tuple[Var, ...], tuple[Atom, ...]]:
         def one() -> tuple[Var, Atom]:
             param = self.binding()
-            self.expect("=")
+            self.tokens.expect("=")
             return param, self.atom()
 
-        pairs = self.several(one)
+        pairs = self.tokens.several(one)
         return tuple(p for p, _ in pairs), tuple(a for _, a in pairs)
 
     # ---- datatypes, functions, blocks, lets --------------------------------------------------------------------------
     def datatype(self) -> None:
         name = self.text()
-        label = self.text() if self.peek()[0] == "text" else ""
+        label = self.text() if self.tokens.peek()[0] == "text" else ""
 
         def variant() -> tuple[str, tuple[Var, ...]]:
             self._vars = {}
-            return self.name(), self.several(self.binding)
+            return self.name(), self.tokens.several(self.binding)
 
-        variants = self.several(variant, "{", "}")
+        variants = self.tokens.several(variant, "{", "}")
         made = [Variant(name, tag, form, fields) for tag, (form, fields) in enumerate(variants)]
         self.datatypes[name] = Datatype(name, tuple(made), label)
 
     def variant(self) -> Variant:
         name, tag = self.text(), self.integer()
         if name not in self.datatypes or tag >= len(self.datatypes[name].variants):
-            self._at -= 1
-            raise self.fail("a variant of a datatype")
+            self.tokens.back()
+            raise self.tokens.fail("a variant of a datatype")
         return self.datatypes[name].variants[tag]
 
     def function(self) -> Function:
         self._vars = {}
-        self.expect("fn")
+        self.tokens.expect("fn")
         name = self.name()
-        label = self.text() if self.peek()[0] == "text" else name
-        params = self.several(self.binding)
-        self.expect("->")
-        results = self.several(self.binding)
-        rules = self.rules() if self.accept("wrt") else None
-        continues = self.several(lambda: (self.integer(), self.integer())) if self.accept("continues") else ()
+        label = self.text() if self.tokens.peek()[0] == "text" else name
+        params = self.tokens.several(self.binding)
+        self.tokens.expect("->")
+        results = self.tokens.several(self.binding)
+        rules = self.rules() if self.tokens.accept("wrt") else None
+        continues = (
+            self.tokens.several(lambda: (self.integer(), self.integer())) if self.tokens.accept("continues") else ()
+        )
         return Function(name, params, results, self.block(), label, rules=rules, continues=continues)
 
     def rules(self) -> Rules:
-        wrt = self.several(self.integer)
-        pullback = self.name() if self.accept("pullback") else None
-        pushforward = self.name() if self.accept("pushforward") else None
-        return Rules(wrt, pullback, pushforward, self.accept("checkpoint"))
+        wrt = self.tokens.several(self.integer)
+        pullback = self.name() if self.tokens.accept("pullback") else None
+        pushforward = self.name() if self.tokens.accept("pushforward") else None
+        return Rules(wrt, pullback, pushforward, self.tokens.accept("checkpoint"))
 
     def block(self) -> Block:
-        self.expect("{")
+        self.tokens.expect("{")
         lets = []
-        while not self.accept("yield"):
+        while not self.tokens.accept("yield"):
             lets.append(self.let())
-        results = () if self.accept("}") else self.listed(self.atom)
+        results = () if self.tokens.accept("}") else self.tokens.listed(self.atom)
         if results:
-            self.expect("}")
+            self.tokens.expect("}")
         return Block(tuple(lets), results)
 
     def let(self) -> Let:
-        if self.peek()[0] != "var":
+        if self.tokens.peek()[0] != "var":
             return Let((), self.op())
-        vars = self.listed(self.binding)
-        self.expect("=")
+        vars = self.tokens.listed(self.binding)
+        self.tokens.expect("=")
         return Let(vars, self.op())
 
     def op(self) -> Op:
-        word = self.take("word")
+        word = self.tokens.take("word")
         if word in PRIMITIVES:
             return Prim(word, self.atoms())
         if word not in _OPS:
-            self._at -= 1
-            raise self.fail("an operation")
+            self.tokens.back()
+            raise self.tokens.fail("an operation")
         return _OPS[word](self)
 
     def op_cast(self) -> Op:
-        return Cast(self.take("word"), self.atom())
+        return Cast(self.tokens.take("word"), self.atom())
 
     def op_size(self) -> Op:
         return SizeOf(self.size())
@@ -365,40 +300,40 @@ class _Reader:
 
     def op_check(self) -> Op:
         condition, code, parts, values = self.atom(), self.text(), self.texts(), self.atoms()
-        self.expect("for")
+        self.tokens.expect("for")
         return Check(condition, code, parts, values, self.atoms())
 
     def op_read(self) -> Op:
         return Read(self.var(), self.sizes())
 
     def op_comp(self) -> Op:
-        axes = () if self.peek() == ("mark", "{") else self.listed(self.axis)
+        axes = () if self.tokens.peek() == ("mark", "{") else self.tokens.listed(self.axis)
         body = self.block()
-        return Comp(axes, body, self.listed(self.destination) if self.accept("to") else ())
+        return Comp(axes, body, self.tokens.listed(self.destination) if self.tokens.accept("to") else ())
 
     def op_scan(self) -> Op:
-        return Scan(self.take("word"), self.var())
+        return Scan(self.tokens.take("word"), self.var())
 
     def op_for(self) -> Op:
         index = self.index_var()
-        self.expect("in")
+        self.tokens.expect("in")
         low = self.size()
-        self.expect("..")
+        self.tokens.expect("..")
         high = self.size()
         params, init = self.state()
-        early = self.accept("early")
+        early = self.tokens.accept("early")
         return For(index, low, high, params, init, self.block(), early)
 
     def op_while(self) -> Op:
         params, init = self.state()
-        early = self.accept("early")
+        early = self.tokens.accept("early")
         condition = self.block()
-        self.expect("do")
+        self.tokens.expect("do")
         return While(params, init, condition, self.block(), early)
 
     def op_if(self) -> Op:
-        condition, rare, then = self.atom(), self.accept("rarely"), self.block()
-        self.expect("else")
+        condition, rare, then = self.atom(), self.tokens.accept("rarely"), self.block()
+        self.tokens.expect("else")
         return If(condition, then, self.block(), rare=rare)
 
     def op_call(self) -> Op:
@@ -414,8 +349,8 @@ class _Reader:
         return Fields(self.variant(), self.atom())
 
     def op_view(self) -> Op:
-        axes = self.listed(self.axis)
-        self.expect("of")
+        axes = self.tokens.listed(self.axis)
+        self.tokens.expect("of")
         array = self.var()
         return View(array, tuple(a.var for a in axes), tuple(a.highs[0] for a in axes), self.sizes())
 
@@ -423,14 +358,14 @@ class _Reader:
         return Reshape(self.var(), self.sizes())
 
     def op_concat(self) -> Op:
-        return Concat(self.several(self.var))
+        return Concat(self.tokens.several(self.var))
 
     def op_compact(self) -> Op:
         return Compact(self.var())
 
     def op_update(self) -> Op:
         array, index = self.var(), self.sizes()
-        self.expect("=")
+        self.tokens.expect("=")
         return Update(array, index, self.atom())
 
     def op_copy(self) -> Op:
@@ -440,44 +375,44 @@ class _Reader:
         return Empty(self.name(), self.sizes())
 
     def op_contract(self) -> Op:
-        a, left = self.var(), self.several(self.integer, "[", "]")
-        b, right = self.var(), self.several(self.integer, "[", "]")
-        self.expect("->")
-        return Contract(a, b, left, right, self.several(self.integer, "[", "]"))
+        a, left = self.var(), self.tokens.several(self.integer, "[", "]")
+        b, right = self.var(), self.tokens.several(self.integer, "[", "]")
+        self.tokens.expect("->")
+        return Contract(a, b, left, right, self.tokens.several(self.integer, "[", "]"))
 
     def op_library(self) -> Op:
         return Library(self.name(), self.atoms())
 
     def op_vjp(self) -> Op:
         function, args = self.name(), self.atoms()
-        self.expect("wrt")
-        wrt = self.several(self.integer)
-        self.expect("seeds")
-        return Vjp(function, args, wrt, self.several(self.optional))
+        self.tokens.expect("wrt")
+        wrt = self.tokens.several(self.integer)
+        self.tokens.expect("seeds")
+        return Vjp(function, args, wrt, self.tokens.several(self.optional))
 
     def op_jvp(self) -> Op:
         function, args = self.name(), self.atoms()
-        self.expect("seeds")
-        return Jvp(function, args, self.several(self.optional))
+        self.tokens.expect("seeds")
+        return Jvp(function, args, self.tokens.several(self.optional))
 
     def op_record(self) -> Op:
         function, args = self.name(), self.atoms()
         wrt, seeded = self.marks()
-        self.expect("tape")
+        self.tokens.expect("tape")
         return Record(function, args, wrt, seeded, self.text())
 
     def op_pull(self) -> Op:
         function = self.name()
         wrt, seeded = self.marks()
         tape, sizes = self.atom(), self.atoms()
-        self.expect("seeds")
-        return Pull(function, wrt, seeded, tape, sizes, self.several(self.optional))
+        self.tokens.expect("seeds")
+        return Pull(function, wrt, seeded, tape, sizes, self.tokens.several(self.optional))
 
     def marks(self) -> tuple[tuple[int, ...], tuple[bool, ...]]:
-        self.expect("wrt")
-        wrt = self.several(self.integer)
-        self.expect("seeded")
-        return wrt, tuple(map(bool, self.several(self.integer)))
+        self.tokens.expect("wrt")
+        wrt = self.tokens.several(self.integer)
+        self.tokens.expect("seeded")
+        return wrt, tuple(map(bool, self.tokens.several(self.integer)))
 
     def op_stop(self) -> Op:
         return Stop(self.atom())
@@ -487,7 +422,7 @@ class _Reader:
 
     def op_effect(self) -> Op:
         name, token, args = self.text(), self.atom(), self.atoms()
-        return Effect(name, token, args, self.texts() if self.accept("static") else ())
+        return Effect(name, token, args, self.texts() if self.tokens.accept("static") else ())
 
 
 _OPS: dict[str, Callable[[_Reader], Op]] = {

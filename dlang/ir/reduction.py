@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import FLOATS, Add, Destination, is_handle
+from dlang.ir.anf import FLOATS, HALF, Add, Destination, is_handle
 from dlang.ir.points import Batch
 from dlang.ir.values import NUMPY, Lanes, NDArray, Rows, Version, array_of, count_of, exact, flat_index, numpy_dtype
 
@@ -73,7 +73,7 @@ class Sink:
         self.fresh = into is None
         self.written = 0  # operations: elements read and written, values combined
         # sums and products of half precision are done in f32, and rounded at the end
-        self.wide = dtype in ("f16", "bf16") and self.monoid in ("sum", "prod")
+        self.wide = dtype in HALF and self.monoid in ("sum", "prod")
         kind = "i64" if self.arg else "f32" if self.wide else dtype
         self.base: NDArray | None = None
         if outer is None:

@@ -130,25 +130,10 @@ _BLOCKS: dict[type[Op], Callable[[Any], tuple[Block, ...]]] = {
 """The operations that have blocks."""
 
 
-def op_atoms(op: Op) -> tuple[Atom, ...]:
-    """The operands of an operation, without those of nested blocks and without what its polynomials mention."""
-    return parts(op).atoms
-
-
-def op_sizes(op: Op) -> tuple[Size, ...]:
-    """The polynomials of an operation: sizes, bounds, indices; without those of nested blocks."""
-    return parts(op).sizes
-
-
 def op_blocks(op: Op) -> tuple[Block, ...]:
     """The nested blocks of an operation, in the order of evaluation."""
     blocks = _BLOCKS.get(type(op))
     return blocks(op) if blocks is not None else ()
-
-
-def op_binds(op: Op) -> tuple[Var, ...]:
-    """What an operation binds inside itself: axes, a loop's index and state."""
-    return parts(op).binds
 
 
 def named_function(op: Op) -> str | None:
@@ -462,6 +447,11 @@ def with_op(let: Let, vars: tuple[Var, ...], op: Op) -> Let:
 def with_body(function: Function, body: Block) -> Function:
     """The function with another body: itself if it is the same one."""
     return function if body is function.body else replace(function, body=body)
+
+
+def map_bodies(program: Program, f: Callable[[Block], Block]) -> Program:
+    """The program with `f` applied to the body of each function."""
+    return map_functions(program, lambda function: with_body(function, f(function.body)))
 
 
 def map_functions(program: Program, f: Callable[[Function], Function]) -> Program:

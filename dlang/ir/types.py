@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dlang.ir.anf import (
     FLOATS,
@@ -81,6 +81,14 @@ def array_type(array: Atom) -> Array:
 def type_of(dtype: str, shape: Sequence[Size]) -> Type:
     """An array type, or a scalar's if there are no axes."""
     return Array(dtype, tuple(shape)) if shape else Scalar(dtype)
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """How many elements a shape has, or points a box with such sides."""
+    total: Size = poly(1)
+    for size in sizes:
+        total = total * size
+    return total
 
 
 def function_named(functions: Mapping[str, Function], name: str) -> Function:

@@ -46,9 +46,6 @@ def never_written(dtype: str, shape: Sequence[int]) -> NDArray:
     return np.full(shape, False if dtype == "bool" else np.iinfo(kind).max, kind)
 
 
-HALF = ("f16", "bf16")  # whose sums are done in f32
-
-
 # ---- representations -------------------------------------------------------------------------------------------------
 @dataclass(slots=True, eq=False)
 class Lanes:

@@ -7,7 +7,7 @@ nothing is used after an in-place operation consumed it. A violation is a defect
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dlang.ir.anf import (
     DTYPES,
@@ -49,7 +49,6 @@ from dlang.ir.anf import (
     Scalar,
     Scan,
     Size,
-    SizeOf,
     Tag,
     Token,
     Type,
@@ -60,16 +59,15 @@ from dlang.ir.anf import (
     Vjp,
     While,
     is_handle,
-    poly,
 )
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import equal_sizes, library_types
 from dlang.ir.linearity import check_linear
 from dlang.ir.printer import print_let
-from dlang.ir.substitution import Renaming, Replacement
+from dlang.ir.scope import Scope
+from dlang.ir.sizes import learn
 from dlang.ir.traverse import parts
-from dlang.ir.types import I64, array_type, carries, dtype_of, function_named, result_vars, type_of
-from dlang.polynomials import Poly
+from dlang.ir.types import I64, array_type, carries, dtype_of, function_named, product, result_vars, type_of
 from dlang.primitives.table import ANY, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
 
 _CLASSES = {
@@ -103,89 +101,18 @@ def verify(program: Program, ownership: bool = False) -> None:
 class _Verifier:
     def __init__(self, program: Program, function: Function) -> None:
         self.functions = program.functions
-        self.datatypes = program.datatypes
         self.function = function
-        self.visible: set[Var] = set()
-        self.bound: set[Var] = set()
-        self.known: dict[Var, Size] = {}  # i64 variables whose definition is a polynomial of others
+        self.scope = Scope(program.datatypes)
 
     def run(self) -> None:
         function = self.function
-        self.bind(function.params)
+        self.scope.bind(function.params)
         self.block(function.body)
-        self.bind(function.results)
-        self.match(function.results, function.body.results, {}, "the function's results")
+        self.scope.bind(function.results)
+        self.scope.match(function.results, function.body.results, {}, "the function's results")
         for j, k in function.continues:
             if not isinstance(function.params[k].type, Array) or function.results[j].type != function.params[k].type:
                 raise IRError(f"result {j} cannot continue the parameter {k}, of another type")
-
-    # ---- scopes ------------------------------------------------------------------------------------------------------
-    def bind(self, vars: Sequence[Var]) -> None:
-        for var in vars:
-            if var in self.bound:
-                raise IRError(f"{var} is bound twice")
-            self.type(var.type)
-            self.bound.add(var)
-            self.visible.add(var)
-
-    def type(self, type: Type) -> None:
-        if not isinstance(type, Token) and type.dtype not in DTYPES and type.dtype not in self.datatypes:
-            raise IRError(f"{type.dtype} is no dtype")
-        if isinstance(type, Array):
-            if not type.shape:
-                raise IRError("an array type has no axes")
-            self.sizes(type.shape)
-
-    def atom(self, atom: Atom) -> None:
-        if isinstance(atom, Var):
-            if atom not in self.visible:
-                raise IRError(f"{atom} is not in scope")
-            return
-        kinds: tuple[type, ...] = {"bool": (bool,), "str": (str,)}.get(
-            atom.dtype, (int, float) if atom.dtype in FLOATS else (int,)
-        )
-        boolean = isinstance(atom.value, bool)
-        if atom.dtype in self.datatypes:
-            if atom.value != 0:
-                raise IRError(f"{atom!r} is a literal of a datatype and not null")
-            return
-        if atom.dtype not in DTYPES or not isinstance(atom.value, kinds) or boolean != (bool in kinds):
-            raise IRError(f"{atom!r} is no literal of its dtype")
-
-    def sizes(self, sizes: Sequence[Size]) -> None:
-        for size in sizes:
-            for var in size.atoms():
-                self.atom(var)
-                if var.type != I64:
-                    raise IRError(f"{var} in the polynomial {size} is not an i64")
-
-    # ---- equality ----------------------------------------------------------------------------------------------------
-    def normal(self, type: Type) -> Type:
-        """The type with sizes opened: a variable that stands for a polynomial of others is replaced by it."""
-        if not isinstance(type, Array):
-            return type
-        return Array(type.dtype, tuple([s.substitute(self.known.get) for s in type.shape]))
-
-    def same_size(self, a: Size, b: Size) -> bool:
-        return a == b or a.substitute(self.known.get) == b.substitute(self.known.get)
-
-    def same(self, a: Type, b: Type) -> bool:
-        return a == b or self.normal(a) == self.normal(b)
-
-    def match(
-        self, formals: Sequence[Var], actuals: Sequence[Atom], mapping: Mapping[Var, Replacement], what: str
-    ) -> dict[Var, Replacement]:
-        """Checks that `actuals` can stand for `formals`, where a later type may mention an earlier one."""
-        if len(formals) != len(actuals):
-            raise IRError(f"{what}: {len(actuals)} for {len(formals)}")
-        renaming = Renaming(mapping)
-        for formal, actual in zip(formals, actuals, strict=True):
-            self.atom(actual)
-            wanted = renaming.type(formal.type)
-            if not self.same(wanted, actual.type):
-                raise IRError(f"{what}: {actual!r} has the type {show(actual.type)}, not {show(wanted)}")
-            renaming.env[formal] = actual
-        return renaming.env
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     def block(self, block: Block) -> None:
@@ -200,32 +127,32 @@ class _Verifier:
                 place = f" ({let.span!r})" if let.span is not None else ""
                 raise IRError(f"{error}{place}\n{text}") from None
         for result in block.results:
-            self.atom(result)
+            self.scope.atom(result)
 
     def let(self, let: Let) -> None:
         op = let.op
         mentioned = parts(op)
         for atom in mentioned.atoms:
-            self.atom(atom)
+            self.scope.atom(atom)
         if not isinstance(op, (Comp, View)):
-            self.sizes(mentioned.sizes)
+            self.scope.sizes(mentioned.sizes)
         arms: list[tuple[Block, set[Var]]] = []
         if isinstance(op, If):
             self.scalar(op.condition, "bool")
-            outer = set(self.visible)
+            outer = set(self.scope.visible)
             for arm in (op.then, op.otherwise):
                 self.block(arm)
-                arms.append((arm, self.visible))
-                self.visible = set(outer)
+                arms.append((arm, self.scope.visible))
+                self.scope.visible = set(outer)
         else:
             self.operation(op)
-        self.bind(let.vars)
-        after = self.visible
+        self.scope.bind(let.vars)
+        after = self.scope.visible
         if isinstance(op, If):
             for arm, inside in arms:
-                self.visible = inside | after
-                self.match(let.vars, arm.results, {}, "what an arm returns")
-            self.visible = after
+                self.scope.visible = inside | after
+                self.scope.match(let.vars, arm.results, {}, "what an arm returns")
+            self.scope.visible = after
         elif isinstance(op, Check):
             self.certified(op, let)
         elif isinstance(op, Pull):
@@ -238,8 +165,8 @@ class _Verifier:
             if any(isinstance(v.type, Token) for v in let.vars):
                 raise IRError("a foreign function without effects binds no token")
         else:
-            self.match(result_vars(op, self.functions), let.vars, {}, "what the operation gives")
-        self.learn(let)
+            self.scope.match(result_vars(op, self.functions), let.vars, {}, "what the operation gives")
+        learn(let, self.scope.known)
 
     def certified(self, op: Check, let: Let) -> None:
         if len(op.subjects) != len(let.vars):
@@ -249,23 +176,6 @@ class _Verifier:
             alike = type_rank(a) == type_rank(b) and not isinstance(a, Token) and not isinstance(b, Token)
             if not alike or dtype_of(subject) != dtype_of(var):
                 raise IRError(f"{var} certifies {subject!r} and has another dtype or rank")
-
-    def learn(self, let: Let) -> None:
-        """Remembers a definition that is a polynomial; a certified number equals its subject."""
-        match let.op:
-            case SizeOf(size):
-                self.known[let.vars[0]] = size.substitute(self.known.get)
-            case Prim(name, args) if name in ("add", "sub", "mul", "neg") and let.vars[0].type == I64:
-                x = self.opened(args[0])
-                y = self.opened(args[-1])
-                self.known[let.vars[0]] = {"add": x + y, "sub": x - y, "mul": x * y, "neg": -x}[name]
-            case Check(subjects=subjects):
-                for var, subject in zip(let.vars, subjects, strict=True):
-                    if var.type == I64:
-                        self.known[var] = self.opened(subject)
-
-    def opened(self, atom: Atom) -> Size:
-        return poly(atom).substitute(self.known.get)
 
     # ---- operations --------------------------------------------------------------------------------------------------
     def scalar(self, atom: Atom, *dtypes: str) -> str:
@@ -282,7 +192,7 @@ class _Verifier:
         return type
 
     def equal_sizes(self, a: Sequence[Size], b: Sequence[Size], what: str) -> None:
-        if len(a) != len(b) or not all(self.same_size(s, t) for s, t in zip(a, b, strict=True)):
+        if len(a) != len(b) or not all(self.scope.same_size(s, t) for s, t in zip(a, b, strict=True)):
             raise IRError(f"{what}: {list(a)} and {list(b)}")
 
     def operation(self, op: Op) -> None:
@@ -311,12 +221,12 @@ class _Verifier:
             case While():
                 self.loop(op.params, op.init, op.body, op.early, (), op.condition)
             case Call():
-                self.match(function_named(self.functions, op.function).params, op.args, {}, "the arguments")
+                self.scope.match(function_named(self.functions, op.function).params, op.args, {}, "the arguments")
             case Construct():
                 self.variant(op.variant)
-                self.match(op.variant.fields, op.args, {}, "the fields")
+                self.scope.match(op.variant.fields, op.args, {}, "the fields")
             case Tag():
-                self.scalar(op.node, *self.datatypes)
+                self.scalar(op.node, *self.scope.datatypes)
             case Fields():
                 self.variant(op.variant)
                 self.scalar(op.node, op.variant.datatype)
@@ -324,7 +234,7 @@ class _Verifier:
                 self.view(op)
             case Reshape():
                 a, b = product(array_type(op.array).shape), product(op.shape)
-                if not self.same_size(a, b):
+                if not self.scope.same_size(a, b):
                     raise IRError(f"{a} elements are reshaped to {b}")
             case Empty(dtype, _):
                 if dtype == "str" or is_handle(dtype):
@@ -352,7 +262,7 @@ class _Verifier:
                 self.forward(op)
             case Record():
                 function = function_named(self.functions, op.function)
-                self.match(function.params, op.args, {}, "the arguments")
+                self.scope.match(function.params, op.args, {}, "the arguments")
                 self.halves(op, [op.args[w].type for w in op.wrt])
             case Pull():
                 function = function_named(self.functions, op.function)
@@ -392,7 +302,7 @@ class _Verifier:
             raise IRError(f"{op.name} of {dtypes[0]}")
 
     def variant(self, variant: Variant) -> None:
-        datatype = self.datatypes.get(variant.datatype)
+        datatype = self.scope.datatypes.get(variant.datatype)
         if datatype is None or variant not in datatype.variants:
             raise IRError(f"{variant.name} is no variant of a datatype of the program")
 
@@ -403,17 +313,17 @@ class _Verifier:
             raise IRError("a token, or a node of a datatype, has no text")
 
     def comprehension(self, op: Comp) -> None:
-        outer = set(self.visible)
+        outer = set(self.scope.visible)
         for destination in op.destinations:
-            self.sizes(destination.shape)
+            self.scope.sizes(destination.shape)
         for axis in op.axes:
             if not axis.lows or not axis.highs:
                 raise IRError(f"the axis {axis.var} has no bound")
-            self.sizes(axis.lows)
-            self.sizes(axis.highs)
+            self.scope.sizes(axis.lows)
+            self.scope.sizes(axis.highs)
             if axis.var.type != I64:
                 raise IRError(f"the axis {axis.var} is not an i64")
-            self.bind((axis.var,))
+            self.scope.bind((axis.var,))
         self.block(op.body)
         if len(op.body.results) != len(op.destinations):
             raise IRError(f"{len(op.body.results)} values for {len(op.destinations)} destinations")
@@ -421,7 +331,7 @@ class _Verifier:
         for k, (value, destination) in enumerate(zip(op.body.results, op.destinations, strict=True)):
             if isinstance(destination, Keep) and destination.after is not None:
                 self.segment(op, k, destination.after)
-            self.sizes(destination.index)
+            self.scope.sizes(destination.index)
             dtype = self.value(value, destination)
             monoid = "sum" if isinstance(destination, Add) else destination.monoid
             if monoid not in MONOIDS:
@@ -435,9 +345,9 @@ class _Verifier:
             if destination.into is not None:
                 if monoid in ("argmax", "argmin"):
                     raise IRError(f"{monoid} into an array")
-                if not self.same(destination.into.type, type_of(dtype, destination.shape)):
+                if not self.scope.same(destination.into.type, type_of(dtype, destination.shape)):
                     raise IRError(f"{destination.into} is not an array of the destination's type")
-        self.visible = outer
+        self.scope.visible = outer
 
     def segment(self, op: Comp, k: int, after: int) -> None:
         """A destination that goes on with the array of an earlier one."""
@@ -491,16 +401,16 @@ class _Verifier:
         index: Sequence[Var],
         condition: Block | None,
     ) -> None:
-        self.match(params, init, {}, "the first state")
-        outer = set(self.visible)
-        self.bind((*index, *params))
-        inside = set(self.visible)
+        self.scope.match(params, init, {}, "the first state")
+        outer = set(self.scope.visible)
+        self.scope.bind((*index, *params))
+        inside = set(self.scope.visible)
         if condition is not None:
             self.block(condition)
             if len(condition.results) != 1:
                 raise IRError("a condition is one bool")
             self.scalar(condition.results[0], "bool")
-            self.visible = inside
+            self.scope.visible = inside
         self.block(body)
         results = body.results
         if early:
@@ -508,20 +418,20 @@ class _Verifier:
                 raise IRError("a loop that may end early gives a bool first")
             self.scalar(results[0], "bool")
             results = results[1:]
-        self.match(params, results, {}, "the next state")
-        self.visible = outer
+        self.scope.match(params, results, {}, "the next state")
+        self.scope.visible = outer
 
     def view(self, op: View) -> None:
-        outer = set(self.visible)
-        self.sizes(op.shape)
+        outer = set(self.scope.visible)
+        self.scope.sizes(op.shape)
         self.rank(op.array, len(op.index), "the index of a view")
         if len(op.axes) != len(op.shape) or not op.axes:
             raise IRError("a view has one variable for each of its axes")
         if any(a.type != I64 for a in op.axes):
             raise IRError("the axes of a view are i64")
-        self.bind(op.axes)
-        self.sizes(op.index)
-        self.visible = outer
+        self.scope.bind(op.axes)
+        self.scope.sizes(op.index)
+        self.scope.visible = outer
 
     def product(self, op: Contract) -> None:
         a = self.rank(op.a, len(op.left), "the left factor")
@@ -530,7 +440,7 @@ class _Verifier:
             raise IRError(f"a product of {a.dtype} and {b.dtype}")
         sizes: dict[int, Size] = {}
         for name, size in zip((*op.left, *op.right), (*a.shape, *b.shape), strict=True):
-            if not self.same_size(sizes.setdefault(name, size), size):
+            if not self.scope.same_size(sizes.setdefault(name, size), size):
                 raise IRError(f"the axis {name} has the sizes {sizes[name]} and {size}")
         for names in (op.left, op.right, op.out):
             if len(set(names)) != len(names):
@@ -538,7 +448,7 @@ class _Verifier:
 
     def reverse(self, op: Vjp) -> None:
         function = function_named(self.functions, op.function)
-        self.match(function.params, op.args, {}, "the arguments")
+        self.scope.match(function.params, op.args, {}, "the arguments")
         if any(not carries(op.args[w].type) for w in op.wrt):
             raise IRError("a derivative in an argument that carries none")
         self.seeds(function, op.cotangents)
@@ -560,33 +470,14 @@ class _Verifier:
 
     def forward(self, op: Jvp) -> None:
         function = function_named(self.functions, op.function)
-        self.match(function.params, op.args, {}, "the arguments")
+        self.scope.match(function.params, op.args, {}, "the arguments")
         if len(op.tangents) != len(op.args):
             raise IRError("one tangent, or None, for each argument")
         for tangent, arg in zip(op.tangents, op.args, strict=True):
-            if tangent is not None and (not carries(arg.type) or not self.same(tangent.type, arg.type)):
+            if tangent is not None and (not carries(arg.type) or not self.scope.same(tangent.type, arg.type)):
                 raise IRError(f"{tangent!r} is no tangent of {arg!r}")
 
 
 def type_rank(type: Type) -> int:
     """The number of axes."""
     return len(type.shape) if isinstance(type, Array) else 0
-
-
-def product(sizes: Sequence[Size]) -> Size:
-    """The number of elements of a shape."""
-    total: Size = Poly({(): 1})
-    for size in sizes:
-        total = total * size
-    return total
-
-
-def show(type: Type) -> str:
-    """A type for a message."""
-    match type:
-        case Token():
-            return "token"
-        case Array(dtype, shape):
-            return f"{dtype}{list(shape)}"
-        case _:
-            return type.dtype

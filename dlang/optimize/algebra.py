@@ -172,7 +172,8 @@ def _pow(ctx: Context, x: Atom, y: Atom) -> Simpler:
         return None
     dtype = y.dtype
     if dtype in INTEGERS:
-        return _power(ctx, x, int(y.value), dtype) if 0 <= y.value <= 8 else None  # type: ignore[operator]
+        exponent = int(y.value)
+        return _power(ctx, x, exponent, dtype) if 0 <= exponent <= 8 else None
     match y.value:
         case 0.0:
             return literal(1.0, dtype)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
@@ -52,11 +53,23 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )  # fmt: skip
+from dlang.ir.builder import shape_of
+from dlang.ir.comps import point_of, slope
+from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import bound_vars, count_uses, free_vars, map_blocks, map_functions, parts, walk, with_body
+from dlang.ir.traverse import (
+    bound_vars,
+    count_uses,
+    free_vars,
+    map_blocks,
+    map_functions,
+    parts,
+    walk,
+    with_body,
+    with_lets,
+    with_op,
+)
 from dlang.ir.types import dtype_of, type_of
-from dlang.optimize.comps import point_of
-from dlang.optimize.slices import slope
 
 
 def batching(program: Program) -> Program:
@@ -65,8 +78,7 @@ def batching(program: Program) -> Program:
     def function(f: Function) -> Function:
         known = Knowledge()
         known.saw(p.type for p in f.params)
-        body = _block(f.body, known)
-        return with_body(f, body)
+        return with_body(f, _block(f.body, known))
 
     return map_functions(program, function)
 
@@ -75,19 +87,17 @@ def _block(block: Block, known: Knowledge) -> Block:
     """Inner loops first: a loop over comprehensions may become one itself."""
     known = known.copy()
     lets: list[Let] = []
-    changed = False
     for let in block.lets:
         inner = known
         if isinstance(let.op, For):
             inner = known.copy()
             inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
-        op = map_blocks(let.op, lambda b, inner=inner: _block(b, inner))  # type: ignore[misc]
-        new = let if op is let.op else Let(let.vars, op, let.span)
+        op = map_blocks(let.op, partial(_block, known=inner))
+        new = with_op(let, let.vars, op)
         made = _batched(new, op, known) if isinstance(op, For) else None
-        changed |= made is not None or new is not let
         lets += [new] if made is None else made
         known.saw(v.type for v in let.vars)
-    return Block(tuple(lets), block.results) if changed else block
+    return with_lets(block, lets, block.results)
 
 
 def _batched(let: Let, loop: For, known: Knowledge) -> list[Let] | None:
@@ -143,7 +153,7 @@ class _Batch:
             case Comp():
                 return self._comprehension(let, let.op)
             case Update(array, index, value):
-                keep = Keep(_shape(array), index, "set", array)
+                keep = Keep(shape_of(array), index, "set", array)
                 return self._comprehension(let, Comp((), Block((), (value,)), (keep,)))
             case View(array, axes, shape, index):
                 return self._view(let, array, axes, shape, index)
@@ -251,16 +261,12 @@ class _Batch:
         op = let.op
         assert isinstance(op, Comp)
         wanted = set(free_vars(op))
-        needed: list[Let] = []
-        for s in reversed(self.scalars):
-            if any(v in wanted for v in s.vars):
-                needed.append(s)
-                wanted |= set(free_vars(s.op))
+        needed = pruned(self.scalars, wanted)
         highs: tuple[Size, ...] = (self.loop.high,)
         if not op.destinations and not wanted & {self.loop.index, *self.local}:
             highs = (self.loop.high, self.loop.low + 1)  # the same check in every trip
         axis = Axis(self.loop.index, (self.loop.low,), highs)
-        body = Block((*needed[::-1], *op.body.lets), op.body.results)
+        body = Block((*needed, *op.body.lets), op.body.results)
         whole = self._of_all(Comp((axis, *op.axes), body, op.destinations))
         self.lets.append(Let(let.vars, Renaming({}, fresh=True).op(whole), let.span))
 
@@ -274,8 +280,8 @@ class _Batch:
         lets = []
         for let in block.lets:
             op = self._of_all(let.op)
-            lets.append(let if op is let.op else Let(let.vars, op, let.span))
-        return Block(tuple(lets), block.results)
+            lets.append(with_op(let, let.vars, op))
+        return with_lets(block, lets, block.results)
 
     # ---- questions ---------------------------------------------------------------------------------------------------
     def _open(self, sizes: Sequence[Size]) -> tuple[Size, ...]:
@@ -313,8 +319,3 @@ def _scalar(let: Let) -> bool:
 def _storable(v: Var) -> bool:
     """Whether arrays have such elements, that are no nodes."""
     return isinstance(v.type, Array | Scalar) and v.type.dtype in DTYPES
-
-
-def _shape(array: Var) -> tuple[Size, ...]:
-    assert isinstance(array.type, Array)
-    return array.type.shape

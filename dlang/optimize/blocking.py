@@ -30,36 +30,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import Array, Block, Comp, Contract, Function, Let, Program, Size, Var, poly
-from dlang.ir.traverse import map_blocks, map_functions, mentioned, type_vars, with_body
-from dlang.ir.types import dtype_of
+from dlang.ir.anf import Array, Block, Comp, Contract, Let, Program, Size, Var, poly
+from dlang.ir.builder import shape_of
+from dlang.ir.terms import WIDTHS
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, type_vars, with_lets, with_op
+from dlang.ir.types import dtype_of, product
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.in_blocks import ROOM, cut, in_blocks
 from dlang.optimize.splitting import Split, Unit, Way, is_reduction, units, ways
 
 NARROW = 16  # elements; rows known to be no longer are no reason
-WIDTHS = {"f64": 8, "f32": 4}  # bytes
 
 
 def blocking(program: Program) -> Program:
     """The program with chains of products and comprehensions done in blocks."""
     effectful = effectful_functions(program)
-
-    def function(f: Function) -> Function:
-        body = _block(f.body, effectful)
-        return with_body(f, body)
-
-    return map_functions(program, function)
+    return map_bodies(program, lambda body: _block(body, effectful))
 
 
 def _block(block: Block, effectful: frozenset[str]) -> Block:
     lets = []
     for let in block.lets:
         op = map_blocks(let.op, lambda inner: _block(inner, effectful))
-        lets.append(let if op is let.op else Let(let.vars, op, let.span))
-    if any(a is not b for a, b in zip(lets, block.lets, strict=True)):
-        block = Block(tuple(lets), block.results)
-    while sum(isinstance(let.op, Contract) for let in block.lets):
+        lets.append(with_op(let, let.vars, op))
+    block = with_lets(block, lets, block.results)
+    while any(isinstance(let.op, Contract) for let in block.lets):
         chain = _Chains(block, effectful).longest()
         if chain is None:
             break
@@ -173,7 +168,7 @@ class _Chains:
     def touches(self, way: Way) -> bool:
         """Whether a unit reads or makes a broad array, a part at a time."""
         arrays = [a for a, s in (*way.needs, *way.gives.items()) if s == 0]
-        return any(_shape(a) in self.broad for a in arrays)
+        return any(shape_of(a) in self.broad for a in arrays)
 
     def belongs(self, chain: _Chain, way: Way) -> bool:
         """Whether a unit is of the part of a program that is done in blocks: that from broad arrays to broad arrays.
@@ -222,7 +217,7 @@ class _Chains:
     def wide(self, chain: _Chain) -> list[Var]:
         """The arrays that are no longer made as a whole: results of products that another product or a sum takes in.
 
-        None if the chain is not worth its while: an array of such sizes is kept after all, or all are small.
+        None of them if the chain is not worth its while: an array of such sizes is kept after all, or all are small.
         """
         kept = self.outside(chain, chain.split)
         inside = [v for v, s in chain.split.items() if s == 0 and v not in kept and isinstance(v.type, Array)]
@@ -230,13 +225,13 @@ class _Chains:
         for way in chain.members.values():
             for array, _ in way.needs:
                 if array in inside and is_reduction(way.unit.lets[0].op, array):
-                    taken.add(_shape(array))
+                    taken.add(shape_of(array))
         for var, split in chain.split.items():
             if var in kept and split is not None:
-                taken.discard(_shape(var))
-        made = [v for v in inside if self.units[self.home[v]].is_product and _shape(v) in taken & self.broad]
-        wide = [v for v in made if (count := _product(_shape(v)[1:]).constant) is None or count > NARROW]
-        sizes = [(_product(_shape(v)) * WIDTHS.get(dtype_of(v), 1)).constant for v in wide]
+                taken.discard(shape_of(var))
+        made = [v for v in inside if self.units[self.home[v]].is_product and shape_of(v) in taken & self.broad]
+        wide = [v for v in made if (count := product(shape_of(v)[1:]).constant) is None or count > NARROW]
+        sizes = [(product(shape_of(v)) * WIDTHS[dtype_of(v)]).constant for v in wide]
         return [] if all(s is not None and s <= ROOM for s in sizes) else wide
 
     def replaced(self, chain: _Chain) -> Block:
@@ -254,8 +249,8 @@ class _Chains:
             op = map_blocks(loop.op, lambda inner: _block(inner, self.effectful))
             return self.around(before, (Let(loop.vars, op, loop.span),), after)
         row = poly(0)
-        for shape, dtype in dict.fromkeys((_shape(v), dtype_of(v)) for v in self.wide(chain)):
-            row = row + _product(shape[1:]) * (2 * WIDTHS.get(dtype, 1))
+        for shape, dtype in dict.fromkeys((shape_of(v), dtype_of(v)) for v in self.wide(chain)):
+            row = row + product(shape[1:]) * (2 * WIDTHS[dtype])
         how = cut(chain.size, row)
         loop = in_blocks([chain.members[k] for k in sorted(chain.members)], how, kept)
         return self.around(before, (*how.lets, loop), after)
@@ -286,10 +281,10 @@ def _used(unit: Unit) -> set[Var]:
 
 def _reduced(way: Way) -> Iterable[tuple[Size, ...]]:
     """The shapes of the arrays of which a unit makes smaller ones that are split as they are."""
-    least = min((len(_shape(v)) for v, s in way.gives.items() if s is not None), default=None)
+    least = min((len(shape_of(v)) for v, s in way.gives.items() if s is not None), default=None)
     for array, split in way.needs:
-        if split == 0 and least is not None and least < len(_shape(array)):
-            yield _shape(array)
+        if split == 0 and least is not None and least < len(shape_of(array)):
+            yield shape_of(array)
 
 
 def _bits(mask: int) -> Iterable[int]:
@@ -297,15 +292,3 @@ def _bits(mask: int) -> Iterable[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
-
-
-def _product(sizes: Sequence[Size]) -> Size:
-    total = poly(1)
-    for size in sizes:
-        total = total * size
-    return total
-
-
-def _shape(array: Var) -> tuple[Size, ...]:
-    assert isinstance(array.type, Array)
-    return array.type.shape

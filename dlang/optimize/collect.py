@@ -43,11 +43,11 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder, axis
+from dlang.ir.comps import extent, sizes_named, surely_total, without_results
+from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, mentioned, walk, with_body
+from dlang.ir.traverse import map_blocks, mentioned, walk, with_body, with_lets, with_op
 from dlang.ir.types import I64, array_type, dtype_of
-from dlang.optimize.comps import extent, surely_total
-from dlang.optimize.slices import sizes_named
 
 MANY = 32
 FEW = 256
@@ -176,7 +176,7 @@ class _Thread:
             return None
         sides = []
         for factor in made.op.args:
-            code = _code(op, factor)
+            code = tuple(pruned(op.body.lets, [factor]))
             own = tuple([a for a in boxes if a.var is factor or any(a.var in mentioned(x.op) for x in code)])
             pure = all(
                 isinstance(x.op, Prim | Cast | Read | SizeOf) and surely_total(x.op, (*self.around, *own)) for x in code
@@ -209,17 +209,6 @@ def _thread(function: Function, at: int) -> _Thread | None:
         return None
     thread = _Thread(function, at)
     return thread if thread.find() else None
-
-
-def _code(op: Comp, value: Atom) -> tuple[Let, ...]:
-    """The lets of a body that a value of it needs."""
-    needed = {value}
-    kept = []
-    for let in reversed(op.body.lets):
-        if any(v in needed for v in let.vars):
-            needed.update(mentioned(let.op))
-            kept.append(let)
-    return tuple(kept[::-1])
 
 
 # ---- what is made ----------------------------------------------------------------------------------------------------
@@ -326,9 +315,8 @@ class _Rewriter:
             into = Keep(array_type(collected).shape, index, "set", collected)
             op = Renaming({}, fresh=True).op(Comp(axes, body, (into,)))
             kept.append(b.one(op, collected.name))
-        b_rest = _without(outer)
-        if b_rest is not None:
-            b.append(b_rest)
+        for rest in without_results(outer.let, (outer.result,)):
+            b.append(rest)
         count = b.add(some, Lit(1, "i64"), "some")
         full = b.prim("ge", count, Lit(MANY, "i64"), name="full")
         total = state[0]
@@ -344,18 +332,6 @@ class _Rewriter:
 
 def _named(value: Atom) -> str:
     return value.name if isinstance(value, Var) else "v"
-
-
-def _without(outer: _Outer) -> Let | None:
-    """The other results of the comprehension that adds the product."""
-    op = outer.let.op
-    assert isinstance(op, Comp)
-    rest = [k for k in range(len(outer.let.vars)) if k != outer.result]
-    if not rest:
-        return None
-    body = Block(op.body.lets, tuple([op.body.results[k] for k in rest]))
-    comp = Comp(op.axes, body, tuple([op.destinations[k] for k in rest]))
-    return Let(tuple([outer.let.vars[k] for k in rest]), comp, outer.let.span)
 
 
 def _added(b: Builder, outer: _Outer, total: Var, first: Var, second: Var, given: dict[Var, Size]) -> Var:
@@ -391,21 +367,17 @@ def _callers(f: Function, thread: _Thread) -> Function:
 
     def block(inner: Block) -> Block:
         b = Builder()
-        changed = False
         with b.scope() as lets:
             for let in inner.lets:
                 op = map_blocks(let.op, block)
                 b.span = let.span
                 if isinstance(op, Call) and op.function == thread.function.name:
                     _call(b, let, op, thread)
-                    changed = True
                 else:
-                    b.append(let if op is let.op else Let(let.vars, op, let.span))
-                    changed |= op is not let.op
-        return Block(tuple(lets), inner.results) if changed else inner
+                    b.append(with_op(let, let.vars, op))
+        return with_lets(inner, lets, inner.results)
 
-    body = block(f.body)
-    return with_body(f, body)
+    return with_body(f, block(f.body))
 
 
 def _call(b: Builder, let: Let, op: Call, thread: _Thread) -> None:

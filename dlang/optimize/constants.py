@@ -67,7 +67,7 @@ def fold(name: str, args: tuple[Lit, ...]) -> Lit | None:
     rule = rules.get(name) or _COMPARISON.get(name)
     if rule is None:
         return None
-    found = rule(*values) if rules is not _FLOAT else _with_ieee(name, rule, values)
+    found = rule(*values) if rules is not _FLOAT else _with_ieee(rule, values)
     if found is None or (name in _F64_ONLY and dtype != "f64"):
         return None
     return literal(found, result)
@@ -94,7 +94,7 @@ def convert(arg: Lit, dtype: str) -> Lit | None:
     return literal(int(value), dtype)
 
 
-def _with_ieee(name: str, rule: Callable[..., Value | None], values: list[Value]) -> Value | None:
+def _with_ieee(rule: Callable[..., Value | None], values: list[Value]) -> Value | None:
     try:
         return rule(*values)
     except (OverflowError, ZeroDivisionError, ValueError):

@@ -28,7 +28,6 @@ from dlang.ir.anf import (
     Contract,
     Destination,
     For,
-    Function,
     Keep,
     Let,
     Op,
@@ -45,28 +44,34 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )  # fmt: skip
+from dlang.ir.comps import extent, surely_total, without_results
+from dlang.ir.pruning import pruned
 from dlang.ir.substitution import refresh, substitute
-from dlang.ir.traverse import map_blocks, map_functions, mentioned
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
 from dlang.ir.types import dtype_of
-from dlang.optimize.comps import Loops, extent, surely_total
 from dlang.optimize.unguarded import adds_many, checked
 
 SMALL = 4  # a literal number of points up to which a product is a loop
 
 
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    """The loops around some code: their indices, which are within their bounds there, and their states."""
+
+    indices: tuple[Axis, ...] = ()
+    states: frozenset[Var] = frozenset()
+
+    def inside(self, loop: For) -> _Loops:
+        """Those around the body of a loop."""
+        return _Loops((*self.indices, Axis(loop.index, (loop.low,), (loop.high,))), self.states | set(loop.params))
+
+
 def contractions(program: Program) -> Program:
     """The program with its products recognised, outside of other comprehensions."""
-    return map_functions(program, _function)
+    return map_bodies(program, partial(_block, around=_Loops()))
 
 
-def _function(function: Function) -> Function:
-    body = _block(function.body, Loops())
-    if body is function.body:
-        return function
-    return replace(function, body=body)
-
-
-def _block(block: Block, around: Loops) -> Block:
+def _block(block: Block, around: _Loops) -> Block:
     lets: list[Let] = []
     for let in block.lets:
         if isinstance(let.op, Comp):
@@ -74,13 +79,11 @@ def _block(block: Block, around: Loops) -> Block:
         else:
             inner = around.inside(let.op) if isinstance(let.op, For) else around
             op = map_blocks(let.op, partial(_block, around=inner))
-            lets.append(let if op is let.op else Let(let.vars, op, let.span))
-    if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
-        return block
-    return Block(tuple(lets), block.results)
+            lets.append(with_op(let, let.vars, op))
+    return with_lets(block, lets, block.results)
 
 
-def _comp(let: Let, op: Comp, around: Loops) -> Iterator[Let]:
+def _comp(let: Let, op: Comp, around: _Loops) -> Iterator[Let]:
     """The comprehension without the results that are products, and these."""
     extents: dict[Var, Size] = {}
     for axis in op.axes:
@@ -90,25 +93,23 @@ def _comp(let: Let, op: Comp, around: Loops) -> Iterator[Let]:
             return
         extents[axis.var] = size
     slice = _Slice(op, extents, around)
-    rest = []
+    found = set()
     for k, destination in enumerate(op.destinations):
         products = slice.products(op.body.results[k], destination)
         if products is None:
-            rest.append(k)
-        elif slice.guarded(op.body.results[k]):
+            continue
+        found.add(k)
+        if slice.guarded(op.body.results[k]):
             plain = replace(products[0].destination, into=None)
             without = [replace(p, destination=plain) for p in products]
             slow = slice.code([op.body.results[k]])
             yield from checked(let, op, k, slow, partial(_added, without, like=let))
         else:
             yield from _added(products, let.vars[k], let)
-    if len(rest) == len(op.destinations):
+    if found:
+        yield from without_results(let, found)
+    else:
         yield from _sum(let, op)
-    elif rest:
-        body = Block(op.body.lets, tuple([op.body.results[k] for k in rest]))
-        yield Let(
-            tuple([let.vars[k] for k in rest]), Comp(op.axes, body, tuple([op.destinations[k] for k in rest])), let.span
-        )
 
 
 def is_product(op: Comp) -> bool:
@@ -195,9 +196,9 @@ class _Operand:
 class _Slice:
     """The body of a comprehension, seen as expressions of its axes."""
 
-    def __init__(self, op: Comp, extents: dict[Var, Size], around: Loops | None = None) -> None:
+    def __init__(self, op: Comp, extents: dict[Var, Size], around: _Loops | None = None) -> None:
         self.op = op
-        self.around = around or Loops()
+        self.around = around or _Loops()
         self.extents = extents
         self.defined: dict[Var, Op] = {}
         self.depends: dict[Var, frozenset[Var]] = {axis: frozenset((axis,)) for axis in extents}
@@ -342,13 +343,7 @@ class _Slice:
 
     def code(self, atoms: list[Atom]) -> list[Let]:
         """The lets of the body that these values need."""
-        needed = {a for a in atoms if isinstance(a, Var)}
-        out = []
-        for let in reversed(self.op.body.lets):
-            if any(v in needed for v in let.vars):
-                needed |= set(mentioned(let.op))
-                out.append(let)
-        return out[::-1]
+        return pruned(self.op.body.lets, atoms)
 
     def operand(self, factor: _Factor, reused: bool) -> _Operand | None:
         """The array of a factor; None if it is not worth computing or may not be."""

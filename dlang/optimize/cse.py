@@ -26,6 +26,7 @@ from dlang.ir.anf import (
     Var,
     While,
 )
+from dlang.ir.comps import giving
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_functions, op_blocks, rebuild, with_body, with_lets, with_op
 from dlang.optimize.keys import Key, Keys
@@ -150,8 +151,7 @@ class _Values:
             return op, vars
         kept = tuple([vars[k] for k in keep])
         if isinstance(op, Comp):
-            body = Block(op.body.lets, tuple([op.body.results[k] for k in keep]))
-            return Comp(op.axes, body, tuple([op.destinations[k] for k in keep])), kept
+            return giving(op, keep), kept
         then = Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
         otherwise = Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
         return If(op.condition, then, otherwise, rare=op.rare), kept

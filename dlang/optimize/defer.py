@@ -41,12 +41,12 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
+from dlang.ir.comps import extent, is_zero, sizes_named, slope, without_results
+from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import count_uses, map_blocks, map_functions, type_vars, with_body
+from dlang.ir.traverse import count_uses, map_blocks, map_functions, type_vars, with_body, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
-from dlang.optimize.comps import extent
 from dlang.optimize.contractions import is_product
-from dlang.optimize.slices import is_zero, sizes_named, slope
 from dlang.polynomials import Poly
 
 
@@ -57,8 +57,7 @@ def defer(program: Program) -> Program:
 
 def _function(function: Function) -> Function:
     sizes = {v for p in function.params for v in type_vars(p.type)}
-    body = _block(function.body, sizes)
-    return with_body(function, body)
+    return with_body(function, _block(function.body, sizes))
 
 
 def _block(block: Block, sizes: set[Var]) -> Block:
@@ -66,16 +65,14 @@ def _block(block: Block, sizes: set[Var]) -> Block:
     zeros: set[Var] = set()
     for let in block.lets:
         op = map_blocks(let.op, lambda inner: _block(inner, sizes))
-        let = let if op is let.op else Let(let.vars, op, let.span)
+        let = with_op(let, let.vars, op)
         if isinstance(op, For) and not op.early:
             lets += _loop(let, op, sizes, zeros)
         else:
             lets.append(let)
         if isinstance(op, Comp) and len(let.vars) == 1 and is_zero(op):
             zeros.add(let.vars[0])
-    if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
-        return block
-    return Block(tuple(lets), block.results)
+    return with_lets(block, lets, block.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +129,7 @@ class _Finder:
             k = let.vars.index(result)
             d = let.op.destinations[k]
             if isinstance(d, Keep) and d.monoid == "sum" and d.into is param:
-                code = _code(let.op, k)
+                code = tuple(pruned(let.op.body.lets, [let.op.body.results[k]], d.index))
                 kept = self.kept(let.op, code, d)
                 if kept is not None:
                     return [_Sum(state, at, k, code, kept)]
@@ -179,18 +176,6 @@ class _Finder:
     def is_outside(self, size: Size, names: set[Var], also: set[Var] | None = None) -> bool:
         """Whether it mentions nothing of a trip but `names`, and `also`."""
         return not any(a in self.inside and a not in names and a not in (also or ()) for a in self.opened(size).atoms())
-
-
-def _code(op: Comp, k: int) -> tuple[Let, ...]:
-    """The lets of the body of a comprehension that one of its values needs."""
-    value = op.body.results[k]
-    needed = {value} | {a for e in op.destinations[k].index for a in e.atoms()}
-    kept = []
-    for let in reversed(op.body.lets):
-        if any(v in needed for v in let.vars):
-            needed.update(count_uses(let.op))
-            kept.append(let)
-    return tuple(kept[::-1])
 
 
 class _Deferred:
@@ -283,7 +268,8 @@ class _Deferred:
         vars = [self.let.vars[k] for k in stay]
         lets = list(op.body.lets)
         for s in sorted(gone.values(), key=lambda s: -s.at):
-            lets[s.at : s.at + 1] = _without(lets[s.at], op.body.results[s.state])
+            result = lets[s.at].vars.index(op.body.results[s.state])
+            lets[s.at : s.at + 1] = without_results(lets[s.at], (result,))
         row = self.row(poly(op.index))
         kept = [v for v in self.arrays if any(v in s.kept for s in self.sums)]
         for v in kept:
@@ -329,15 +315,3 @@ def _stacks(let: Let, op: For) -> dict[Var, tuple[Var, int, Size]]:
             if len(axes) == len(full) and tuple([full[a] for a in axes if a]) == read.array.type.shape:
                 found[read.array] = let.vars[state], at[0], entry
     return found
-
-
-def _without(let: Let, result: Atom) -> list[Let]:
-    """A comprehension without one of its results."""
-    op = let.op
-    assert isinstance(op, Comp)
-    rest = [k for k, v in enumerate(let.vars) if v is not result]
-    if not rest:
-        return []
-    body = Block(op.body.lets, tuple([op.body.results[k] for k in rest]))
-    comp = Comp(op.axes, body, tuple([op.destinations[k] for k in rest]))
-    return [Let(tuple([let.vars[k] for k in rest]), comp, let.span)]

@@ -43,6 +43,7 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
+from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_blocks, map_functions, parts, rebuild, walk, with_body
 from dlang.ir.types import array_type, dtype_of, is_float, type_of
@@ -204,7 +205,7 @@ def _apart(let: Let, s: _Split) -> list[Let]:
         return [let]
     out: list[Let] = []
     for ks in groups.values():
-        lets = _slice(op.body.lets, {v for k in ks for v in needs[k] if isinstance(v, Var)})
+        lets = pruned(op.body.lets, {v for k in ks for v in needs[k] if isinstance(v, Var)})
         body = Block(tuple(lets), tuple([op.body.results[k] for k in ks]))
         part = Comp(op.axes, body, tuple([op.destinations[k] for k in ks]))
         new = Renaming({}, fresh=True).op(part) if out else part
@@ -262,17 +263,6 @@ def _needed(body: Sequence[Let], wanted: set[Atom]) -> list[Let]:
     return out[::-1]
 
 
-def _slice(body: Sequence[Let], wanted: Iterable[Var]) -> list[Let]:
-    """The part of a body that computes some of its variables."""
-    wanted = set(wanted)
-    out = []
-    for let in reversed(body):
-        if any(v in wanted for v in let.vars):
-            out.append(let)
-            wanted |= set(free_vars(let.op))
-    return out[::-1]
-
-
 # ---- the space of what moves -----------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Space:
@@ -295,10 +285,10 @@ def _project(s: _Split, over: set[Var], lets: Sequence[Let]) -> _Space:
     dropped = [a for a in s.axes if a.var not in over]
     gone = {a.var for a in dropped}
 
-    def wide(axis: Axis, bounds: tuple[Size, ...], end: Size) -> tuple[Size, ...]:
+    def wide(bounds: tuple[Size, ...], end: Size) -> tuple[Size, ...]:
         return tuple(dict.fromkeys(end if b.mentions(gone) else b for b in bounds))
 
-    axes = [Axis(a.var, wide(a, a.lows, s.box[a.var][0]), wide(a, a.highs, s.box[a.var][1] + 1)) for a in kept]
+    axes = [Axis(a.var, wide(a.lows, s.box[a.var][0]), wide(a.highs, s.box[a.var][1] + 1)) for a in kept]
     if dropped:
         checks = any(isinstance(let.op, Check) for let in lets)
         if checks or not _in_range(lets, s.known.within(axes), set(s.depends)):
@@ -373,7 +363,7 @@ def _moved(s: _Split, let: Let, op: Comp, whole: set[Var], depth: int) -> bool:
     local = set(s.depends) | names
     if any(v in whole for v in let.vars) or any(n.mentions(local) for d in op.destinations for n in d.shape):
         return False
-    lets = _slice(s.body, free_vars(op))
+    lets = pruned(s.body, free_vars(op))
     if any(isinstance(x.op, Check) for x in lets):
         return False
     op = _with_open_bounds(op, lets)
@@ -408,11 +398,11 @@ def _certify(s: _Split, op: Comp, depth: int) -> None:
     for position, let in enumerate(s.body):
         if not isinstance(let.op, Check) or any(v in s.pinned for v in free_vars(let.op)):
             continue
-        if not any(x is let for x in _slice(s.body, free_vars(op))):
+        if not any(x is let for x in pruned(s.body, free_vars(op))):
             continue
         if any(isinstance(v.type, Array) for v in let.vars):
             continue
-        lets = [*_slice(s.body[:position], free_vars(let.op)), let]
+        lets = [*pruned(s.body[:position], free_vars(let.op)), let]
         if any(isinstance(x.op, Check) for x in lets[:-1]):
             continue
         space = _project(s, s.depends[let.vars[0]], lets)
@@ -454,7 +444,7 @@ def _hoist(s: _Split, top: set[Atom], depth: int) -> None:
         if wider or any(v in free_vars(u.op) and not u.vars for u in s.body):
             roots.setdefault(tuple(a.var for a in s.axes if a.var in over), []).append(let)
     for axes, lets in roots.items():
-        needed = _slice(s.body, [let.vars[0] for let in lets])
+        needed = pruned(s.body, [let.vars[0] for let in lets])
         space = _project(s, set(axes), needed)
         if space.whole:
             continue
@@ -482,6 +472,6 @@ def _worth_storing(let: Let, s: _Split, over: set[Var]) -> bool:
         case Read(_, index):
             return any(e.mentions(s.depends) for e in index)
         case Prim() | Cast():
-            return not over or any(isinstance(x.op, Read) for x in _slice(s.body, free_vars(let.op)))
+            return not over or any(isinstance(x.op, Read) for x in pruned(s.body, free_vars(let.op)))
         case _:
             return False

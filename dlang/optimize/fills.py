@@ -11,7 +11,6 @@ from dlang.ir.anf import (
     Comp,
     Destination,
     Empty,
-    Function,
     Keep,
     Let,
     Program,
@@ -19,8 +18,8 @@ from dlang.ir.anf import (
     fresh,
     is_handle,
 )  # fmt: skip
-from dlang.ir.traverse import count_uses, map_blocks, map_functions, with_body
-from dlang.optimize.comps import extent, point_of
+from dlang.ir.comps import extent, point_of
+from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
 
 SLICES = 1024
 
@@ -30,12 +29,7 @@ Following = dict[Var, list[Step]]
 
 def fills(program: Program) -> Program:
     """The program with arrays left empty whose every element is set before anything reads it."""
-
-    def function(f: Function) -> Function:
-        body = _block(f.body)
-        return with_body(f, body)
-
-    return map_functions(program, function)
+    return map_bodies(program, _block)
 
 
 def _block(block: Block) -> Block:
@@ -44,15 +38,14 @@ def _block(block: Block) -> Block:
     lets = []
     for let in block.lets:
         op = map_blocks(let.op, _block)
-        lets.append(let if op is let.op else Let(let.vars, op, let.span))
+        lets.append(with_op(let, let.vars, op))
         if isinstance(op, Comp):
             for k, d in enumerate(op.destinations):
                 if d.into is not None:
                     following.setdefault(d.into, []).append((op, k, let.vars[k]))
             if len(let.vars) == 1 and not op.body.lets and point_of(op, 0) is not None:
                 filled.append(let.vars[0])
-    if any(a is not b for a, b in zip(lets, block.lets, strict=True)):
-        block = Block(tuple(lets), block.results)
+    block = with_lets(block, lets, block.results)
     candidates = [var for var in filled if var in following]
     if not candidates:
         return block

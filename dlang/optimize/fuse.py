@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
-from operator import is_
 
 from dlang.ir.anf import (
     Add,
@@ -25,7 +24,6 @@ from dlang.ir.anf import (
     Comp,
     Destination,
     For,
-    Function,
     Keep,
     Let,
     Prim,
@@ -37,9 +35,9 @@ from dlang.ir.anf import (
     While,
     fresh,
 )  # fmt: skip
+from dlang.ir.comps import point_of
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, map_functions, mentioned, parts, rebuild, with_body
-from dlang.optimize.comps import point_of
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, parts, rebuild, with_lets, with_op
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items
 from dlang.optimize.keys import Key, Keys
@@ -52,12 +50,7 @@ FEW = 3  # primitives and reads of a body that may be computed at several reads
 def fuse(program: Program) -> Program:
     """The program with its comprehensions fused."""
     effectful = effectful_functions(program)
-
-    def function(f: Function) -> Function:
-        body = _Fuser(effectful).block(f.body)
-        return with_body(f, body)
-
-    return map_functions(program, function)
+    return map_bodies(program, _Fuser(effectful).block)
 
 
 class _Fuser:
@@ -68,9 +61,8 @@ class _Fuser:
         lets = []
         for let in block.lets:
             op = map_blocks(let.op, self.block)
-            lets.append(let if op is let.op else Let(let.vars, op, let.span))
-        if not all(map(is_, lets, block.lets)):
-            block = Block(tuple(lets), block.results)
+            lets.append(with_op(let, let.vars, op))
+        block = with_lets(block, lets, block.results)
         if sum(isinstance(let.op, Comp) for let in lets) < 2:
             return block
         new = inlined_producers(additions_apart(merged(block, self.effectful)))
@@ -201,8 +193,8 @@ def additions_apart(block: Block) -> Block:
         op = let.op
         if isinstance(op, Comp) and any(d.into is not None for d in op.destinations):
             op = _with_sums(op, let.vars, uses)
-        lets.append(let if op is let.op else Let(let.vars, op, let.span))
-    return Block(tuple(lets), block.results)
+        lets.append(with_op(let, let.vars, op))
+    return with_lets(block, lets, block.results)
 
 
 def _with_sums(op: Comp, vars: Sequence[Var], uses: _Uses) -> Comp:
@@ -222,6 +214,8 @@ def _with_sums(op: Comp, vars: Sequence[Var], uses: _Uses) -> Comp:
         lets += [Let((old,), Read(d.into, d.index)), Let((both,), Prim("add", (old, values[k])))]
         values[k] = both
         destinations[k] = Keep(d.shape, d.index, "set")
+    if len(lets) == len(op.body.lets):
+        return op
     return Comp(op.axes, Block(tuple(lets), tuple(values)), tuple(destinations))
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dlang.ir.anf import (
+    ZERO,
     Array,
     Atom,
     Block,
@@ -59,9 +60,9 @@ from dlang.ir.anf import (
     While,
     poly,
 )  # fmt: skip
+from dlang.ir.comps import extent
 from dlang.ir.traverse import map_blocks, map_functions, parts, type_vars, walk, with_body, with_lets, with_op
 from dlang.ir.types import is_float
-from dlang.optimize.comps import ZERO, extent
 from dlang.optimize.jacobians import carries_scalars
 from dlang.optimize.ranges import Ranges
 

@@ -1,8 +1,8 @@
 """Code that does not change in a loop, or over the points of a comprehension, moves in front of it.
 
-Only total code moves, as the loop may not run at all: arithmetic, reads that are in range whatever runs, products, and
-comprehensions made of these; of a comprehension the results that do not change, if others do. Out of comprehensions
-only scalars move. What is consumed in the loop stays, or it would be copied in every trip.
+Only total code moves, as the loop may not run at all: arithmetic, reads that are in range whatever runs, products,
+factors of matrices, and comprehensions made of these; of a comprehension the results that do not change, if others do.
+Out of comprehensions only scalars move. What is consumed in the loop stays, or it would be copied in every trip.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from dlang.ir.anf import (
     Comp,
     Concat,
     Contract,
-    Destination,
     For,
-    Function,
     If,
     Let,
+    Library,
     Op,
     Program,
     Reshape,
@@ -28,19 +27,16 @@ from dlang.ir.anf import (
     View,
     While,
 )  # fmt: skip
+from dlang.ir.comps import giving, surely_total
+from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import bound_vars, map_blocks, map_functions, mentioned, type_vars, with_body, with_lets
-from dlang.optimize.comps import surely_total
+from dlang.ir.traverse import bound_vars, map_blocks, map_bodies, mentioned, type_vars, with_lets, with_op
 from dlang.optimize.effects import consumed_by
 
 
 def hoist(program: Program) -> Program:
     """The program with invariant code as far out as it may run."""
-
-    def function(f: Function) -> Function:
-        return with_body(f, _block(f.body, ()))
-
-    return map_functions(program, function)
+    return map_bodies(program, lambda body: _block(body, ()))
 
 
 def _block(block: Block, around: tuple[Axis, ...]) -> Block:
@@ -49,7 +45,7 @@ def _block(block: Block, around: tuple[Axis, ...]) -> Block:
     for let in block.lets:
         before, op = _operation(let.op, around)
         lets += before
-        lets.append(let if op is let.op else Let(let.vars, op, let.span))
+        lets.append(with_op(let, let.vars, op))
     return with_lets(block, lets, block.results)
 
 
@@ -112,30 +108,18 @@ def _apart(let: Let, inside: set[Var], around: tuple[Axis, ...]) -> list[Let]:
         return [let]
     out: list[Let] = []
     for ks in (groups[False], groups[True]):
-        body = Block(op.body.lets, tuple([op.body.results[k] for k in ks]))
-        part = Comp(op.axes, _needed(body, [op.destinations[k] for k in ks]), tuple(op.destinations[k] for k in ks))
+        part = giving(op, ks)
+        code = pruned(op.body.lets, part.body.results, [e for d in part.destinations for e in d.index])
+        part = Comp(op.axes, Block(tuple(code), part.body.results), part.destinations)
         new = Renaming({}, fresh=True).op(part) if out else part
         out.append(Let(tuple([let.vars[k] for k in ks]), new, let.span))
     return out
 
 
-def _needed(body: Block, destinations: Sequence[Destination]) -> Block:
-    """A body of scalar code without what its results and their indices do not need."""
-    wanted = {a for a in body.results if isinstance(a, Var)} | {
-        v for d in destinations for e in d.index for v in e.atoms()
-    }
-    lets: list[Let] = []
-    for let in reversed(body.lets):
-        if any(v in wanted for v in let.vars):
-            lets.append(let)
-            wanted |= set(mentioned(let.op))
-    return Block(tuple(lets[::-1]), body.results)
-
-
 def _total(op: Op, arrays: bool, axes: Sequence[Axis]) -> bool:
     """Whether an operation may run where it did not before."""
     match op:
-        case View() | Contract() | Reshape() | Concat() | Scan():
+        case View() | Contract() | Library() | Reshape() | Concat() | Scan():
             return arrays
         case Comp():
             scalars = all(not d.shape for d in op.destinations)

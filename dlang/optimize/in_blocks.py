@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir.anf import (
+    ZERO,
     Add,
     Array,
     Atom,
@@ -17,28 +18,24 @@ from dlang.ir.anf import (
     If,
     Keep,
     Let,
-    Lit,
     Op,
-    Prim,
     Read,
     Scalar,
     Size,
     SizeOf,
-    Type,
     Var,
     View,
     fresh,
     poly,
 )  # fmt: skip
+from dlang.ir.builder import Builder, i64
 from dlang.ir.traverse import rebuild
-from dlang.ir.types import BOOL, I64, type_of
+from dlang.ir.types import I64, type_of
 from dlang.optimize.splitting import Split, Way
 
 ROOM = 1 << 20  # bytes of the widest array of a chain, twice over, in a block: half of a core's own cache
 FEWEST = 64  # rows of a block, at least: a product copies its other operand once for each
 EVEN = 8  # what the rows of a block, but for the last one, are a multiple of
-
-ZERO = poly(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,44 +49,30 @@ class Cut:
 
 def cut(size: Size, row: Size) -> Cut:
     """An axis of a size in blocks, when its values take `row` bytes each."""
-    whole = _Code()
-    number, bytes = whole.size(size), whole.size(size * row)
-    small = whole.prim("le", bytes, _int(ROOM), BOOL)
-    several = _Code()
-    fit = several.prim("floordiv", _int(ROOM), several.prim("maximum", several.size(row), _int(1)))
-    most = several.prim("maximum", fit, _int(FEWEST))
-    count = several.prim("maximum", several.ceiling(number, most), _int(1))  # as few as that allows, of like lengths
-    each = several.ceiling(several.ceiling(number, count), _int(EVEN))
-    length = several.prim("maximum", several.prim("mul", each, _int(EVEN)), _int(1))
-    count = several.ceiling(number, length)
-    one = _Code()
-    some = one.prim("minimum", number, _int(1))
-    arms = Block(tuple(one.lets), (some, number)), Block(tuple(several.lets), (count, length))
-    result = fresh("blocks", I64), fresh("length", I64)
-    return Cut((*whole.lets, Let(result, If(small, *arms))), *result)
+    b = Builder()
+    with b.scope() as lets:
+        number, bytes = b.one(SizeOf(size), "n"), b.one(SizeOf(size * row), "n")
+
+        def several() -> tuple[Var, Var]:
+            fit = b.prim("floordiv", i64(ROOM), b.prim("maximum", b.one(SizeOf(row), "n"), i64(1)))
+            most = b.prim("maximum", fit, i64(FEWEST))
+            count = b.prim("maximum", _ceiling(b, number, most), i64(1))  # as few as that allows, of like lengths
+            each = _ceiling(b, _ceiling(b, number, count), i64(EVEN))
+            length = b.prim("maximum", b.mul(each, i64(EVEN)), i64(1))
+            return _ceiling(b, number, length), length
+
+        blocks, length = b.if_(
+            b.prim("le", bytes, i64(ROOM)),
+            lambda: (b.prim("minimum", number, i64(1)), number),
+            several,
+            names=("blocks", "length"),
+        )
+    return Cut(tuple(lets), blocks, length)
 
 
-def _int(value: int) -> Lit:
-    return Lit(value, "i64")
-
-
-@dataclass(slots=True)
-class _Code:
-    lets: list[Let] = field(default_factory=list)
-
-    def size(self, size: Size) -> Var:
-        var = fresh("n", I64)
-        self.lets.append(Let((var,), SizeOf(size)))
-        return var
-
-    def prim(self, name: str, a: Atom, b: Atom, type: Type = I64) -> Var:
-        var = fresh("t", type)
-        self.lets.append(Let((var,), Prim(name, (a, b))))
-        return var
-
-    def ceiling(self, a: Atom, b: Atom) -> Var:
-        """a / b, rounded up; b is positive."""
-        return self.prim("floordiv", self.prim("sub", self.prim("add", a, b), _int(1)), b)
+def _ceiling(b: Builder, x: Atom, y: Atom) -> Var:
+    """x / y, rounded up; y is positive."""
+    return b.prim("floordiv", b.sub(b.add(x, y), i64(1)), y)
 
 
 def in_blocks(members: Sequence[Way], how: Cut | None, outside: set[Var]) -> Let:
@@ -98,13 +81,14 @@ def in_blocks(members: Sequence[Way], how: Cut | None, outside: set[Var]) -> Let
     how: the blocks; None for a comprehension over single values of the axis, in which no array has that axis.
     """
     number = fresh("b", I64)
-    code = _Code()
     if how is None:
-        body = _Body(members[0].size, None, poly(number), code.lets)
+        body = _Body(members[0].size, None, poly(number))
     else:
+        b = Builder()
         first = poly(how.length) * poly(number)
-        count = code.prim("minimum", how.length, code.size(members[0].size - first))
-        body = _Body(members[0].size, poly(count), first, code.lets)
+        with b.scope() as lets:
+            count = b.prim("minimum", how.length, b.one(SizeOf(members[0].size - first), "n"))
+        body = _Body(members[0].size, poly(count), first, lets)
     for way in members:
         body.add(way)
     vars, results, destinations = [], [], []
@@ -115,7 +99,7 @@ def in_blocks(members: Sequence[Way], how: Cut | None, outside: set[Var]) -> Let
                 results.append(made)
                 destinations.append(d)
     axis = Axis(number, (ZERO,), (members[0].size if how is None else poly(how.blocks),))
-    op = Comp((axis,), Block(tuple(code.lets), tuple(results)), tuple(destinations))
+    op = Comp((axis,), Block(tuple(body.lets), tuple(results)), tuple(destinations))
     return Let(tuple(vars), op, members[0].unit.lets[0].span)
 
 
@@ -129,7 +113,7 @@ class _Body:
     size: Size
     count: Size | None
     first: Size
-    lets: list[Let]
+    lets: list[Let] = field(default_factory=list)
     made: dict[Var, Atom] = field(default_factory=dict)
     splits: dict[Var, Split] = field(default_factory=dict)
     views: dict[tuple[Var, int], Var] = field(default_factory=dict)

@@ -25,7 +25,6 @@ from dlang.ir.anf import (
     Block,
     Contract,
     For,
-    Function,
     If,
     Let,
     Lit,
@@ -39,39 +38,35 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
+from dlang.ir.comps import sizes_named, slope, surely_inside
 from dlang.ir.substitution import Renaming, refresh_vars
+from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import (
     count_uses,
     map_blocks,
-    map_functions,
+    map_bodies,
     op_blocks,
     type_vars,
     walk,
-    with_body,
+    with_lets,
+    with_op,
 )
-from dlang.ir.types import I64, array_type, dtype_of
-from dlang.optimize.comps import surely_inside
+from dlang.ir.types import I64, array_type, dtype_of, product
 from dlang.optimize.effects import consumed_by
-from dlang.optimize.slices import sizes_named, slope
 
 ROOM = 1 << 22  # bytes of all products of a block
 
 
 def inputs(program: Program) -> Program:
     """The program with products of the inputs of loops done a block of trips at a time."""
-    return map_functions(program, _function)
-
-
-def _function(function: Function) -> Function:
-    body = _block(function.body)
-    return with_body(function, body)
+    return map_bodies(program, _block)
 
 
 def _block(block: Block) -> Block:
     lets: list[Let] = []
     for let in block.lets:
         op = map_blocks(let.op, _block)
-        lets.append(let if op is let.op else Let(let.vars, op, let.span))
+        lets.append(with_op(let, let.vars, op))
     at = 0
     while at < len(lets):
         let = lets[at]
@@ -84,9 +79,7 @@ def _block(block: Block) -> Block:
                 lets = [x for x in lets[:at] if not gone.intersection(x.vars)] + new + lets[at + 1 :]
                 at = next(k for k, x in enumerate(lets) if x is new[-1])
         at += 1
-    if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
-        return block
-    return Block(tuple(lets), block.results)
+    return with_lets(block, lets, block.results)
 
 
 def _short(op: For) -> bool:
@@ -236,10 +229,7 @@ def _loop(let: Let, op: For, products: Sequence[_Product]) -> list[Let]:
         trips = b.prim("maximum", b.size(op.high - op.low), Lit(0, "i64"), name="trips")
         each = poly(0)
         for p in products:
-            size = poly(8 if dtype_of(p.let.vars[0]) == "f64" else 4)
-            for s in p.sizes:
-                size = size * s
-            each = each + size
+            each = each + product(p.sizes) * WIDTHS[dtype_of(p.let.vars[0])]
         room = b.prim("floordiv", Lit(ROOM, "i64"), b.prim("maximum", b.size(each), Lit(1, "i64")), name="room")
         step = b.prim("maximum", b.prim("minimum", room, trips), Lit(1, "i64"), name="step")
         blocks = b.prim("floordiv", b.size(poly(trips) + poly(step) - 1), step, name="blocks")

@@ -39,17 +39,18 @@ from dlang.ir.anf import (
     is_handle,
 )
 from dlang.ir.substitution import refresh
-from dlang.ir.traverse import free_vars, map_blocks, map_functions, walk
+from dlang.ir.traverse import free_vars, map_blocks, map_bodies, walk, with_lets, with_op
 from dlang.ir.types import BOOL, dtype_of, is_float
 
 
 def jacobians(program: Program) -> Program:
     """The program with the linear parts of its loops in terms of local Jacobians."""
 
-    def needed(block: Block) -> bool:
-        return any(isinstance(let.op, Prim) and let.op.name == "guard" for let in walk(block))
+    def body(block: Block) -> Block:
+        guarded = any(isinstance(let.op, Prim) and let.op.name == "guard" for let in walk(block))
+        return _block(block) if guarded else block
 
-    return map_functions(program, lambda f: replace(f, body=_block(f.body)) if needed(f.body) else f)
+    return map_bodies(program, body)
 
 
 def _block(block: Block) -> Block:
@@ -62,10 +63,8 @@ def _block(block: Block) -> Block:
             assert isinstance(let.op, For | While)
             lets += _tried(let, let.op, *quick)
         else:
-            lets.append(let if op is let.op else Let(let.vars, op, let.span))
-    if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
-        return block
-    return Block(tuple(lets), block.results)
+            lets.append(with_op(let, let.vars, op))
+    return with_lets(block, lets, block.results)
 
 
 def carries_scalars(op: For | While) -> bool:

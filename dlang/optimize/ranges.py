@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from dlang.ir.anf import (
+    HALF,
     Atom,
     Block,
     Call,
@@ -47,7 +48,6 @@ from dlang.ir.types import dtype_of, is_float
 UNIT, FINITE, CARRIED, WILD = range(4)
 
 MODERATE = 1e6  # a product with such a literal is like a sum of a few
-NARROW = ("f16", "bf16")  # in which a sum of moderate numbers overflows
 BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16}
 OF_ONE = {"sin": UNIT, "cos": UNIT, "tanh": UNIT, "erf": UNIT, "sign": UNIT, "erfc": FINITE, "atan": FINITE}
 OF_ONE |= {"asin": FINITE, "acos": FINITE, "atan2": FINITE}
@@ -246,7 +246,7 @@ class Ranges:
     def reduced(self, monoid: str, size: int, dtype: str) -> int:
         """How large a sum or another reduction of numbers may be."""
         if monoid == "sum":
-            return FINITE if size == UNIT else FINITE if size == FINITE and dtype not in NARROW else WILD
+            return FINITE if size == UNIT else FINITE if size == FINITE and dtype not in HALF else WILD
         if monoid == "prod":
             return UNIT if size == UNIT else WILD
         return size
@@ -257,9 +257,9 @@ class Ranges:
             return UNIT
         if source not in BITS:
             self.whole.add(var)
-            return WILD if dtype in NARROW else FINITE
+            return WILD if dtype in HALF else FINITE
         size = self.of(arg)
-        return size if size == UNIT or (BITS[source] <= BITS.get(dtype, 64) and dtype not in NARROW) else WILD
+        return size if size == UNIT or (BITS[source] <= BITS.get(dtype, 64) and dtype not in HALF) else WILD
 
 
 def _product(x: int, y: int) -> int:

@@ -23,12 +23,8 @@ from dlang.ir.anf import (
     Atom,
     Axis,
     Block,
-    Cast,
     Comp,
     Destination,
-    For,
-    Function,
-    If,
     Keep,
     Let,
     Op,
@@ -37,37 +33,24 @@ from dlang.ir.anf import (
     Read,
     Scalar,
     Size,
-    SizeOf,
-    Stop,
-    Type,
     Var,
-    While,
     fresh,
-    is_handle,
     poly,
 )  # fmt: skip
+from dlang.ir.comps import done_whole, extent, is_plain
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import count_uses, map_blocks, map_functions, mentioned, rebuild, walk, with_body
+from dlang.ir.traverse import count_uses, map_blocks, map_bodies, mentioned, rebuild, walk, with_lets, with_op
 from dlang.ir.types import comp_types
-from dlang.optimize.comps import extent
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items
 from dlang.optimize.unguarded import adds_many
 from dlang.optimize.unroll import is_narrow
 
-_PLAIN = (Prim, Cast, Read, SizeOf, Stop, If, For, While)
-_HALF = ("f16", "bf16")  # whose sums are done in f32, an array at a time
-
 
 def rows(program: Program) -> Program:
     """The program with comprehensions that share an outer axis done a row at a time."""
     effectful = effectful_functions(program)
-
-    def function(f: Function) -> Function:
-        body = _Blocks(effectful).block(f.body)
-        return with_body(f, body)
-
-    return map_functions(program, function)
+    return map_bodies(program, _Blocks(effectful).block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +157,9 @@ def _is_product(op: Comp) -> bool:
 def _members(let: Let) -> list[_Member]:
     """The ways in which a let can be done a row at a time."""
     op = let.op
-    if not isinstance(op, Comp) or not all(isinstance(inner.op, _PLAIN) for inner in walk(op.body)):
+    if not isinstance(op, Comp) or not is_plain(op):
         return []
-    if any(_awkward(v.type) for v in let.vars) or _is_product(op):
+    if any(done_whole(v.type) for v in let.vars) or _is_product(op):
         return []
     out = []
     for axis in op.axes:
@@ -200,10 +183,6 @@ def _changed(op: Comp, row: Var) -> Iterator[Var]:
         within = _row_of(d, row)
         if d.into is not None and within is not None and not _dense(within, d.shape[1:], inner):
             yield d.into
-
-
-def _awkward(type: Type) -> bool:
-    return isinstance(type, Array | Scalar) and (type.dtype in _HALF or is_handle(type.dtype))
 
 
 def _across(index: Sequence[Size], row: Var, others: set[Var]) -> bool:
@@ -245,9 +224,8 @@ class _Blocks:
         lets = []
         for let in block.lets:
             op = map_blocks(let.op, self.block)
-            lets.append(let if op is let.op else Let(let.vars, op, let.span))
-        if any(a is not b for a, b in zip(lets, block.lets, strict=True)):
-            block = Block(tuple(lets), block.results)
+            lets.append(with_op(let, let.vars, op))
+        block = with_lets(block, lets, block.results)
         if sum(isinstance(let.op, Comp) for let in lets) < 2:
             return block
         parts = self.grouped(block.lets)

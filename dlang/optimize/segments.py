@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
+    ZERO,
     Array,
     Atom,
     Axis,
@@ -37,16 +38,14 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )  # fmt: skip
-from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body
+from dlang.ir.comps import extent, point_of, sizes_named
+from dlang.ir.pruning import pruned
+from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
-from dlang.optimize.comps import ZERO, extent, point_of
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fuse import PointReader, renamed
 from dlang.optimize.fusion_order import Items
 from dlang.optimize.keys import Key, Keys
-from dlang.optimize.slices import sizes_named
-
-WIDTHS = ("f64", "f32")
 
 
 def segments(program: Program) -> Program:
@@ -56,8 +55,7 @@ def segments(program: Program) -> Program:
     def function(f: Function) -> Function:
         known = Knowledge()
         known.saw(p.type for p in f.params)
-        body = _block(f.body, effectful, known)
-        return with_body(f, body)
+        return with_body(f, _block(f.body, effectful, known))
 
     return map_functions(program, function)
 
@@ -67,12 +65,11 @@ def _block(block: Block, effectful: frozenset[str], known: Knowledge) -> Block:
     lets = []
     for let in block.lets:
         op = map_blocks(let.op, lambda b: _block(b, effectful, known))
-        lets.append(let if op is let.op else Let(let.vars, op, let.span))
+        lets.append(with_op(let, let.vars, op))
         known.saw(v.type for v in let.vars)
-    if any(a is not b for a, b in zip(lets, block.lets, strict=True)):
-        block = Block(tuple(lets), block.results)
+    block = with_lets(block, lets, block.results)
     made = _merged(block, effectful, known)
-    return block if made is None else _without_unused(made, known)
+    return block if made is None else _without_unused(made)
 
 
 def _merged(block: Block, effectful: frozenset[str], known: Knowledge) -> Block | None:
@@ -204,7 +201,7 @@ def _as_sum(made: _Made, k: int) -> None:
 def _go_on(made: _Made, var: Var, value: Atom, new: Destination, k: int, known: Knowledge) -> bool:
     """Adds a destination that goes on with the array of another; False if that can't be done at every point."""
     base = made.destinations[k]
-    if not (isinstance(new, Keep) and isinstance(base, Keep)) or dtype_of(value) not in WIDTHS:
+    if not (isinstance(new, Keep) and isinstance(base, Keep)) or dtype_of(value) not in ("f64", "f32"):
         return False
     if new.monoid not in ("sum", "set") or base.monoid not in ("sum", "set"):
         return False
@@ -255,7 +252,7 @@ def _only_own(op: Comp, d: Destination, sizes: Mapping[Var, Size]) -> bool:
 
 
 # ---- what is left ----------------------------------------------------------------------------------------------------
-def _without_unused(block: Block, known: Knowledge) -> Block:
+def _without_unused(block: Block) -> Block:
     """The block without results that nothing uses any more, and without fills of arrays that segments are all of."""
     wanted = {r for r in block.results if isinstance(r, Var)}
     lets: list[Let] = []
@@ -275,6 +272,7 @@ def _without_unused(block: Block, known: Knowledge) -> Block:
 
 
 def _pruned(let: Let, op: Comp, wanted: set[Var]) -> Let:
+    """A comprehension without the results that nothing wants and none goes on with, and without their code."""
     after = {d.after: k for k, d in enumerate(op.destinations) if isinstance(d, Keep) and d.after is not None}
 
     def needed(k: int) -> bool:
@@ -289,13 +287,8 @@ def _pruned(let: Let, op: Comp, wanted: set[Var]) -> Let:
         d = op.destinations[k]
         destinations.append(replace(d, after=place[d.after]) if isinstance(d, Keep) and d.after is not None else d)
     values = tuple([op.body.results[k] for k in left])
-    used: set[Atom] = {*values, *[v for d in destinations for e in d.index for v in e.atoms()]}
-    body: list[Let] = []
-    for inner in reversed(op.body.lets):
-        if any(v in used for v in inner.vars):
-            body.append(inner)
-            used |= set(mentioned(inner.op))
-    new = Comp(op.axes, Block(tuple(body[::-1]), values), tuple(destinations))
+    body = pruned(op.body.lets, values, [e for d in destinations for e in d.index])
+    new = Comp(op.axes, Block(tuple(body), values), tuple(destinations))
     return Let(tuple([let.vars[k] for k in left]), new, let.span)
 
 

@@ -7,6 +7,7 @@ Every rule gives the same bits (`algebra.py` names the one exception). What beco
 from __future__ import annotations
 
 from dlang.ir.anf import (
+    ZERO,
     Array,
     Atom,
     Block,
@@ -43,11 +44,11 @@ from dlang.ir.anf import (
     is_handle,
     poly,
 )  # fmt: skip
+from dlang.ir.comps import giving, point_of, without_replaced
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_functions, rebuild, walk, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.optimize.algebra import same, simpler
-from dlang.optimize.comps import ZERO, point_of, without_replaced
 from dlang.optimize.constants import convert
 
 _LONGEST = 4  # terms of a polynomial that may stand for an i64 variable in an index
@@ -209,7 +210,7 @@ class _Walk:
                     return Lit(int(size.constant), "i64")
                 return size.atom
             case Read():
-                return self.read(op, var)
+                return self.read(op)
             case View():
                 return self.view(op)
             case Reshape(array, shape):
@@ -230,7 +231,7 @@ class _Walk:
             case _:
                 return None
 
-    def read(self, op: Read, var: Var) -> Op | Atom | None:
+    def read(self, op: Read) -> Op | Atom | None:
         """A read of what moves no data is a read of what it shows; of what is known at the index, that."""
         found = self.defined.get(op.array)
         if found is None:
@@ -275,7 +276,7 @@ class _Walk:
         if isinstance(below, Update):
             value: Atom = below.value
         else:
-            found = self.read(Read(array, index), array) if isinstance(below, Comp) else None
+            found = self.read(Read(array, index)) if isinstance(below, Comp) else None
             if not isinstance(found, Lit):
                 return None
             value = found
@@ -387,8 +388,7 @@ class _Walk:
                 keep = [k for k in range(len(vars)) if k not in copied]
                 if not keep:
                     return None
-                body = Block(op.body.lets, tuple([op.body.results[k] for k in keep]))
-                return tuple([vars[k] for k in keep]), Comp(op.axes, body, tuple([op.destinations[k] for k in keep]))
+                return tuple([vars[k] for k in keep]), giving(op, keep)
             case _:
                 pass
         return vars, op

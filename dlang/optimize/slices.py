@@ -8,20 +8,15 @@ is not filled before.
 
 from __future__ import annotations
 
-from dlang.ir.anf import Array, Block, Comp, Empty, For, Function, Keep, Let, Lit, Program, Size, SizeOf, Var, fresh
-from dlang.ir.traverse import count_uses, map_blocks, map_functions, with_body
+from dlang.ir.anf import ZERO, Array, Block, Comp, Empty, For, Keep, Let, Program, Var, fresh
+from dlang.ir.comps import extent, is_zero, point_of, sizes_named, slope
+from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of, is_float
-from dlang.optimize.comps import ZERO, extent, point_of
 
 
 def slices(program: Program) -> Program:
     """The program with slices set that were added to zeros."""
-
-    def function(f: Function) -> Function:
-        body = _block(f.body)
-        return with_body(f, body)
-
-    return map_functions(program, function)
+    return map_bodies(program, _block)
 
 
 def _block(block: Block) -> Block:
@@ -29,37 +24,11 @@ def _block(block: Block) -> Block:
     zeros: set[Var] = set()
     for let in block.lets:
         op = map_blocks(let.op, _block)
-        let = let if op is let.op else Let(let.vars, op, let.span)
+        let = with_op(let, let.vars, op)
         lets += _loop(let, op, zeros) if isinstance(op, For) and not op.early else [let]
         if isinstance(op, Comp) and len(let.vars) == 1 and is_zero(op):
             zeros.add(let.vars[0])
-    if len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True)):
-        return block
-    return Block(tuple(lets), block.results)
-
-
-def is_zero(op: Comp) -> bool:
-    """Whether all elements of the first result of a comprehension are 0."""
-    value = op.body.results[0]
-    return isinstance(value, Lit) and value.value == 0 and op.destinations[0].into is None
-
-
-def sizes_named(body: Block) -> dict[Var, Size]:
-    """The i64 variables that a body names sizes by, and these."""
-    found: dict[Var, Size] = {}
-    for let in body.lets:
-        if isinstance(let.op, SizeOf):
-            found[let.vars[0]] = let.op.size.substitute(found.get)
-    return found
-
-
-def slope(entry: Size, trip: Var) -> int:
-    """By how much an entry of an index grows with each trip of a loop; 0 if there is no such number."""
-    try:
-        c = entry.coefficient(trip)
-    except ValueError:
-        return 0
-    return c.constant if isinstance(c.constant, int) else 0
+    return with_lets(block, lets, block.results)
 
 
 def _loop(let: Let, op: For, zeros: set[Var]) -> list[Let]:
@@ -87,9 +56,9 @@ def _loop(let: Let, op: For, zeros: set[Var]) -> list[Let]:
             empty = fresh(param.name, let.vars[k].type)
             before.append(Let((empty,), Empty(param.type.dtype, param.type.shape), let.span))
             init[k] = empty
-    if all(a is b for a, b in zip(lets, op.body.lets, strict=True)):
+    body = with_lets(op.body, lets, op.body.results)
+    if body is op.body:
         return [let]
-    body = Block(tuple(lets), op.body.results)
     return [*before, Let(let.vars, For(op.index, op.low, op.high, op.params, tuple(init), body), let.span)]
 
 

@@ -13,36 +13,25 @@ from dataclasses import dataclass, field
 from dlang.ir.anf import (
     Array,
     Block,
-    Cast,
     Comp,
     Contract,
     Destination,
-    For,
     If,
     Keep,
     Let,
     Op,
-    Prim,
     Read,
-    Scalar,
     Size,
-    SizeOf,
-    Stop,
-    Type,
     Var,
     View,
-    While,
-    is_handle,
 )  # fmt: skip
+from dlang.ir.comps import done_whole, extent, is_plain
 from dlang.ir.traverse import count_uses, mentioned, walk
-from dlang.optimize.comps import extent
 
 Split = int | None
 """Along which of its axes an array is split; None: it is whole, or a part of a reduction."""
 
-_PLAIN = (Prim, Cast, Read, SizeOf, Stop, If, For, While)
 _REDUCED = ("sum", "prod", "max", "min", "any", "all")
-_HALF = ("f16", "bf16")  # whose sums are done in f32, an array at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +105,7 @@ def _checked(let: Let, makers: Mapping[Var, Let], uses: Mapping[Var, int]) -> Un
 def ways(unit: Unit) -> Iterator[Way]:
     """The ways in which a unit splits."""
     first = unit.lets[0]
-    if any(_awkward(v.type) for let in unit.lets for v in let.vars):
+    if any(done_whole(v.type) for let in unit.lets for v in let.vars):
         return
     match first.op:
         case Contract() as op:
@@ -125,7 +114,7 @@ def ways(unit: Unit) -> Iterator[Way]:
                 if again is not None:
                     yield again
         case Comp() as op:
-            if all(isinstance(inner.op, _PLAIN) for inner in walk(op.body)):
+            if is_plain(op):
                 for axis in op.axes:
                     size = extent(axis)
                     found = None if size is None else _comp(unit, op, axis.var, size)
@@ -138,10 +127,6 @@ def ways(unit: Unit) -> Iterator[Way]:
                     yield Way(unit, size, ((op.array, at),), {first.vars[0]: k}, {first.vars[0]: axis_var})
         case _:
             pass
-
-
-def _awkward(type: Type) -> bool:
-    return isinstance(type, Array | Scalar) and (type.dtype in _HALF or is_handle(type.dtype))
 
 
 def _position(index: Sequence[Size], axis: Var) -> int | None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from dlang.ir.anf import (
     Array,
+    Atom,
     Block,
     Cast,
     Comp,
@@ -41,9 +42,9 @@ from dlang.ir.anf import (
     is_handle,
     poly,
 )
+from dlang.ir.comps import extent, surely_total
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, type_vars, walk
-from dlang.optimize.comps import extent, surely_total
 
 DEAR = frozenset("exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow div sqrt rsqrt".split())
 """Operations that take longer than to read what they gave."""
@@ -159,7 +160,7 @@ def _is_node(type: Type) -> bool:
     return isinstance(type, Scalar | Array) and is_handle(type.dtype)
 
 
-def _crossing(early: list[Let], late: list[Let], results: tuple[object, ...]) -> tuple[set[Var], set[Let]]:
+def _crossing(early: list[Let], late: list[Let], results: tuple[Atom, ...]) -> tuple[set[Var], set[Let]]:
     """What the rest is given, and what it computes again."""
     of = {v: let for let in early for v in let.vars}
     wanted = [v for v in results if isinstance(v, Var)]

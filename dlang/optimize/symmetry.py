@@ -21,7 +21,6 @@ from dlang.ir.anf import (
     Block,
     Cast,
     Comp,
-    Function,
     Keep,
     Let,
     Prim,
@@ -34,31 +33,25 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )  # fmt: skip
+from dlang.ir.comps import without_results
 from dlang.ir.substitution import substitute
-from dlang.ir.traverse import map_blocks, map_functions, with_body
+from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of, is_float
 from dlang.primitives.table import PRIMITIVES
 
 
 def symmetry(program: Program) -> Program:
     """The program with each pair of such sums computed once."""
-
-    def function(f: Function) -> Function:
-        body = _block(f.body)
-        return with_body(f, body)
-
-    return map_functions(program, function)
+    return map_bodies(program, _block)
 
 
 def _block(block: Block) -> Block:
     lets: list[Let] = []
     for let in block.lets:
         op = map_blocks(let.op, _block)
-        if op is not let.op:
-            let = replace(let, op=op)
+        let = with_op(let, let.vars, op)
         lets += _of_one_side(let, op) if isinstance(op, Comp) else [let]
-    same = len(lets) == len(block.lets) and all(a is b for a, b in zip(lets, block.lets, strict=True))
-    return block if same else Block(tuple(lets), block.results)
+    return with_lets(block, lets, block.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +93,10 @@ def _twins(op: Comp, gone: Var, stays: Var) -> list[_Twin]:
     plain, exchanged = _Numbers(op, {}), None
     out: list[_Twin] = []
     for position, a in enumerate(op.destinations):
-        if not _is_sum(op, position, gone, stays, inner):
+        if not _is_sum(op, position, gone, stays):
             continue
         for other, b in enumerate(op.destinations):
-            if not _is_sum(op, other, stays, gone, inner) or b.into is not None:
+            if not _is_sum(op, other, stays, gone) or b.into is not None:
                 continue
             assert isinstance(a, Keep) and isinstance(b, Keep)
             others = {v for i in a.index for v in i.atoms() if v in inner} - {gone}
@@ -118,7 +111,7 @@ def _twins(op: Comp, gone: Var, stays: Var) -> list[_Twin]:
     return out
 
 
-def _is_sum(op: Comp, position: int, axis: Var, reduced: Var, inner: set[Var]) -> bool:
+def _is_sum(op: Comp, position: int, axis: Var, reduced: Var) -> bool:
     """Whether a result is a sum of floats for each point of one axis over another."""
     d, value = op.destinations[position], op.body.results[position]
     if not isinstance(d, Keep) or d.monoid != "sum" or not is_float(value.type) or not isinstance(value.type, Scalar):
@@ -130,10 +123,7 @@ def _is_sum(op: Comp, position: int, axis: Var, reduced: Var, inner: set[Var]) -
 
 def _without(let: Let, op: Comp, p: Var, q: Var, twins: Sequence[_Twin]) -> list[Let]:
     gone = {t.position for t in twins}
-    stays = [k for k in range(len(op.destinations)) if k not in gone]
-    body = Block(op.body.lets, tuple([op.body.results[k] for k in stays]))
-    rest = replace(op, body=body, destinations=tuple([op.destinations[k] for k in stays]))
-    lets = [replace(let, vars=tuple([let.vars[k] for k in stays]), op=rest)]
+    lets = without_results(let, gone)
     for t in twins:
         a, b = op.destinations[t.position], op.destinations[t.other]
         assert isinstance(a, Keep) and isinstance(b, Keep)

@@ -42,6 +42,7 @@ from dlang.ir.anf import (
 from dlang.ir.chains import Chains
 from dlang.ir.substitution import Renaming, Replacement, refresh_vars, substitute
 from dlang.ir.traverse import type_vars, walk
+from dlang.ir.types import I64
 from dlang.optimize.dce import dce
 from dlang.optimize.mutual import merge_mutual
 from dlang.optimize.simplify import simplify
@@ -49,7 +50,6 @@ from dlang.optimize.tails import blank, tail_calls, tail_let
 from dlang.optimize.threading import threaded
 from dlang.optimize.windows import Windows
 
-I64 = Scalar("i64")
 TRUE, FALSE = Lit(True, "bool"), Lit(False, "bool")
 
 

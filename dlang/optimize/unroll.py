@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from dlang.ir.anf import (
+    HALF,
     Array,
     Atom,
     Axis,
@@ -19,7 +20,6 @@ from dlang.ir.anf import (
     Cast,
     Comp,
     Empty,
-    Function,
     Keep,
     Let,
     Lit,
@@ -34,7 +34,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, map_functions, mentioned, rebuild, with_body
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, rebuild, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.optimize.constants import convert, fold
 
@@ -42,19 +42,13 @@ EXTENT = 4  # of an axis: what is longer fills vectors of its own
 POINTS = 16
 CODE = 256  # operations
 _COMBINED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
-_HALF = ("f16", "bf16")
 
 Index = tuple[int, ...]
 
 
 def unroll(program: Program) -> Program:
     """The program with small comprehensions inside of others written out."""
-
-    def function(f: Function) -> Function:
-        body = _block(f.body)
-        return with_body(f, body)
-
-    return map_functions(program, function)
+    return map_bodies(program, _block)
 
 
 def _block(block: Block) -> Block:
@@ -64,10 +58,8 @@ def _block(block: Block) -> Block:
         if isinstance(op, Comp) and op.axes:
             body = _unrolled(op.body)
             op = op if body is op.body else Comp(op.axes, body, op.destinations)
-        lets.append(let if op is let.op else Let(let.vars, op, let.span))
-    if all(a is b for a, b in zip(lets, block.lets, strict=True)):
-        return block
-    return Block(tuple(lets), block.results)
+        lets.append(with_op(let, let.vars, op))
+    return with_lets(block, lets, block.results)
 
 
 # ---- what can be written out -----------------------------------------------------------------------------------------
@@ -109,7 +101,7 @@ def _is_small(op: Comp) -> bool:
     if _box(op) is None or not all(isinstance(let.op, Prim | Cast | Read | SizeOf) for let in op.body.lets):
         return False
     for value, d in zip(op.body.results, op.destinations, strict=True):
-        if not isinstance(d, Keep) or d.monoid not in (*_COMBINED, "set") or dtype_of(value) in _HALF:
+        if not isinstance(d, Keep) or d.monoid not in (*_COMBINED, "set") or dtype_of(value) in HALF:
             return False
         shape = [s.constant for s in d.shape]
         reached = {_index(d.index, point) for point in _points(op)}

@@ -90,6 +90,7 @@ _ROWS = (
         "powi", 2, NUM, "same", "np.power(x, y)",
         ("guard(g, select(y == 0, 0.0, cast(y) * powi(x, y - 1)))", None), "powi", "powi",
     ),
+    # Whether r is x is asked of x and r, so that y need not be kept; where both are the same, x has all of g.
     _two("maximum", NUM, "np.maximum(x, y)", "select(x >= r, g, 0.0)", "select(x >= r, 0.0, g)"),
     _two("minimum", NUM, "np.minimum(x, y)", "select(x <= r, g, 0.0)", "select(x <= r, 0.0, g)"),
     # analysis
@@ -98,7 +99,7 @@ _ROWS = (
     _one("log", FLOAT, "np.log(x)", "guard(g, 1.0 / x)"),
     _one("log1p", FLOAT, "np.log1p(x)", "guard(g, 1.0 / (1.0 + x))"),
     _one("sqrt", FLOAT, "np.sqrt(x)", "guard(g, 0.5 / r)"),
-    _one("rsqrt", FLOAT, "1.0 / np.sqrt(x)", "guard(g, -0.5 * (r * r * r))"),  # what 1.0 / sqrt(x) becomes
+    _one("rsqrt", FLOAT, "1.0 / np.sqrt(x)", "guard(g, -0.5 * (r * r * r))"),  # of 1.0 / sqrt(x); -1/2 x^-3/2
     _one("sin", FLOAT, "np.sin(x)", "guard(g, cos(x))"),
     _one("cos", FLOAT, "np.cos(x)", "-guard(g, sin(x))"),
     _one("tan", FLOAT, "np.tan(x)", "guard(g, 1.0 + r * r)"),

@@ -95,7 +95,7 @@ class Matcher:
             self._current, self._whole = param, whole
             if self._evaluated(waiting) != actual:
                 raise self._wrong()
-        check_indices(self.decl, values, self._evaluated)
+        check_indices(values, self._evaluated)
 
     def _value(self, value: Any, t: Type) -> None:
         t = ty.resolve(t)

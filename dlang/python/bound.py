@@ -49,7 +49,7 @@ class Bound:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         f = self.function
-        seed = f.seed_of(named.pop("seed")) if "seed" in named and f.draws() else 0
+        seed = f.seed_in(named)
         given = self._assigned(args, named)
         prepared, leaves = f.matched(given, self._names)
         early = self._early_of(prepared, leaves)
@@ -84,8 +84,9 @@ class Bound:
 
         twin = Bound(self.function.measured(), self.values)
         f = twin.function
-        seed = f.seed_of(named.pop("seed")) if "seed" in named and f.draws() else 0
-        prepared, leaves = f.matched(given := twin._assigned(args, named), twin._names)
+        seed = f.seed_in(named)
+        given = twin._assigned(args, named)
+        prepared, leaves = f.matched(given, twin._names)
         early = twin._early_of(prepared, leaves)
         if early is None:
             prepared, leaves = f.matched(given)

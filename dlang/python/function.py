@@ -72,7 +72,7 @@ class Function:
         self.__doc__ = decl.doc or None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        seed = self.seed_of(named.pop("seed")) if "seed" in named and self.draws(args) else 0
+        seed = self.seed_in(named, args)
         if self._takes_functions:
             return self._with_functions(self.assigned(args, named), seed)
         given = self.assigned(args, named) if named or len(args) > len(self._sizes) else None
@@ -142,7 +142,7 @@ class Function:
         from dlang.runtime.profile import recorded
 
         twin = self.measured()
-        seed = twin.seed_of(named.pop("seed")) if "seed" in named and twin.draws(args) else 0
+        seed = twin.seed_in(named, args)
         given = twin.assigned(args, named)
         prepared, leaves = (None, []) if twin._takes_functions else twin.matched(given)
         with recorded(twin.program.compiled) as profile:
@@ -175,7 +175,11 @@ class Function:
         functions = [self, *[a for a in args if isinstance(a, Function)]]
         return not self._own_seed and any("random" in f.decl.effects for f in functions)
 
-    def seed_of(self, value: Any) -> int:
+    def seed_in(self, named: dict[str, Any], args: Sequence[Any] = ()) -> int:
+        """Takes the seed of a call out of what is given by name; 0 if there is none."""
+        if "seed" not in named or not self.draws(args):
+            return 0
+        value = named.pop("seed")
         seed = number(value, "i64")
         if seed is None:
             raise self.misuse(f"takes an integer of 64 bits as `seed`, got {describe(value)}")

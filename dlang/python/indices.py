@@ -41,7 +41,7 @@ def indices_asked(decl: FnDecl) -> list[tuple[int, Poly[Any]]] | None:
     return out
 
 
-def check_indices(decl: FnDecl, given: Mapping[Param, Any], value_of: Callable[[Size], int | None]) -> None:
+def check_indices(given: Mapping[Param, Any], value_of: Callable[[Size], int | None]) -> None:
     """Raises a `DlangError` where a matched argument has an index that is out of range.
 
     value_of: the number that a size is in this call.

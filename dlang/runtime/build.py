@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import modules, objects
+from dlang.codegen.llvm.mathematics import operations
 from dlang.codegen.parallel import GRAIN
 from dlang.codegen.recursion import recursive_functions
 from dlang.codegen.regions import node_makers, takes_nodes
@@ -15,35 +16,46 @@ from dlang.codegen.vectorize import Lanes
 from dlang.codegen.work import work
 from dlang.ir import anf
 from dlang.ir.traverse import walk
-from dlang.runtime.compiled import Compiled, EntryPoint, Header, Out
+from dlang.runtime.compiled import Compiled, Draft, EntryPoint, Header, Out
 
 
 def build(
     program: anf.Program,
     entries: Sequence[str],
-    level: int = 2,
+    level: int | None = 2,
     grain: int | None = None,
     profile: bool = False,
     debug: bool = False,
 ) -> Compiled:
-    """Machine code for the functions that the entries reach. level: of LLVM's code generator, from 0 to 3.
+    """Machine code for the functions that the entries reach. level: of LLVM's code generator, from 0 to 3; None for a
+    text that is compiled when it is first called.
 
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
     profile: has the code measure itself. debug: has it know the lines of its sources.
     """
     reached = reachable(program, entries)
     lanes = Lanes(objects.vector_bits())
-    nests = schedule(reached, lanes, GRAIN if grain is None else grain, places=debug, profile=profile)
-    text = modules.emit(nests, entries, debug, objects.has_fma())
+    nests = schedule(
+        reached, lanes, GRAIN if grain is None else grain, places=debug, profile=operations if profile else None
+    )
+    text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512())
     recursive = recursive_functions(reached)
     points = {}
     for name in entries:
         deep = bool(recursive) and not recursive.isdisjoint(reachable(reached, [name]).functions)
         points[name] = _point(program.functions[name], nests, deep)
     arena = bool(node_makers(reached)) or any(takes_nodes(reached.functions[name]) for name in entries)
-    code = objects.compile_object(text.llvm, level)
     return Compiled(
-        code, points, text.sites, text.imports, text.foreign, text.texts, dict(reached.datatypes), arena, nests.nests
+        b"" if level is None else objects.compile_object(text.llvm, level),
+        points,
+        text.sites,
+        text.imports,
+        text.foreign,
+        text.texts,
+        dict(reached.datatypes),
+        arena,
+        nests.nests,
+        Draft.of(text.llvm) if level is None else None,
     )
 
 

@@ -5,6 +5,7 @@ Nothing in it depends on the process that made it, so it can be kept in a cache 
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,11 +54,27 @@ class EntryPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Draft:
+    """A text of LLVM's of so many characters, compressed."""
+
+    length: int
+    packed: bytes
+
+    @staticmethod
+    def of(text: str) -> Draft:
+        return Draft(len(text), zlib.compress(text.encode(), 1))
+
+    def text(self) -> str:
+        return zlib.decompress(self.packed).decode()
+
+
+@dataclass(frozen=True, slots=True)
 class Compiled:
     """A program as machine code. What the code refers to from outside: functions of libraries (`imports`), functions of
     C (`foreign`: a symbol, and what it stands for), and texts, which the process that loads it numbers.
 
-    nests: what it measures of itself, if it was made for that.
+    nests: what it measures of itself, if it was made for that. draft: if the code was compiled quickly, or not at all
+    yet and is empty, what is to be compiled (`tiers.py`).
     """
 
     code: bytes
@@ -69,6 +86,7 @@ class Compiled:
     datatypes: dict[str, Datatype]
     needs_arena: bool
     nests: tuple[Nest, ...] = ()
+    draft: Draft | None = None
 
     @property
     def words(self) -> int:

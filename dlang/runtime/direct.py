@@ -52,11 +52,11 @@ if hasattr(os, "register_at_fork"):
 
 # ---- the memory of an entry ------------------------------------------------------------------------------------------
 class Owner:
-    """The state of an entry, with its context; arrays in its memory keep it alive."""
+    """The state of an entry, with its context; arrays in its memory keep it alive. cell: the address of the entry's."""
 
     __slots__ = ("context", "state", "_absorb", "__weakref__")
 
-    def __init__(self, context: Context, word: int) -> None:
+    def __init__(self, context: Context, word: int, cell: int) -> None:
         absorb = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(jit.capi_address("dl_absorb", word))
         give = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(jit.capi_address("dl_return", word))
         self.context = context
@@ -64,6 +64,7 @@ class Owner:
         self.state[capi.CONTEXT] = context.address
         self.state[capi.OWNER] = id(self)
         self.state[capi.MAIN] = ctypes.addressof(_MAIN)
+        self.state[capi.CELL] = cell
         self._absorb = absorb
         here, state = weakref.ref(self), self.state  # which arrays of runs before this one keep through the context
         context.hand_back = lambda data: give(ctypes.addressof(state), data)
@@ -294,10 +295,10 @@ def direct_entry(
     if made is None:
         return None
     needs, code = made
-    loaded = jit.load_caller(code, name, entry.address, word)
+    loaded = jit.load_caller(code, name, word)
     context = program.engine.context(program.words)
     run = context.run = Run(program, context)
-    owner = Owner(context, word)
+    owner = Owner(context, word, ctypes.addressof(entry.cell))
     state = owner.state
     try:
         if program.needs_arena:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import ctypes
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm.sites import Signature, Site
 from dlang.collection import no_collection
@@ -21,12 +21,14 @@ from dlang.diagnostics import Span
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_handle
 from dlang.runtime import observers
-from dlang.runtime.compiled import Compiled, EntryPoint, Header
+from dlang.runtime.compiled import Compiled, Header
+from dlang.runtime.entries import Entry
 from dlang.runtime.errors import RunError
 from dlang.runtime.foreign import PythonFunction, call_python
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.libraries import perform
 from dlang.runtime.nodes import NodeMemory
+from dlang.runtime.outside import Shelf, World
 from dlang.runtime.text import format_parts
 from dlang.runtime.words import NUMPY, PLAIN, Strings, memory_dtype, scalar_class, scalar_of, word_of
 
@@ -34,29 +36,17 @@ if TYPE_CHECKING:
     from dlang.codegen.loops import Nest
     from dlang.ir import anf
     from dlang.runtime.platform.threads import Pool
+    from dlang.runtime.tiers import Promotion, Tiers
 
 OUT_OF_MEMORY, STACK_EXHAUSTED = "E0806", "E0805"
 SHOWN = 4  # calls under way that an interruption mentions
-
-
-class World(Protocol):
-    """What effects act on: `dlang.runtime.host.Host`, or a stand-in."""
-
-    def print(self, text: str) -> None: ...
-    def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...
-
-
-class Shelf(Protocol):
-    """What is kept of a program between processes, by its kind; of what has no form in a record nothing is."""
-
-    def get(self, kind: str) -> Any | None: ...
-    def put(self, kind: str, value: Any) -> None: ...
 
 
 @dataclass(slots=True)
 class Engine:
     """Compiled programs share its strings and its memory. compilations: how many programs it has compiled.
 
+    level: of LLVM's code generator. tiers: instead of that, how code is compiled quickly and then better.
     arena: the most bytes that the nodes of a run may take; 0 for as much as there is memory. stack: the same of calls.
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
     pool: the threads that help with them, or None for those of the process. profile: compiled code measures itself.
@@ -65,6 +55,7 @@ class Engine:
 
     host: World
     level: int = 2
+    tiers: Tiers | None = None
     compilations: int = 0
     arena: int = 0
     stack: int = 0
@@ -85,29 +76,34 @@ class Engine:
 
         self.compilations += 1
         with no_collection():
-            return build(program, entries, self.level, self.grain, self.profile, self.debug)
+            level = self.level if self.tiers is None else None
+            return build(program, entries, level, self.grain, self.profile, self.debug)
 
-    def load(self, compiled: Compiled, python: Mapping[str, PythonFunction]) -> CompiledProgram:
-        """Links machine code. python: the functions of Python that it calls, by their names in the program."""
-        from dlang.codegen.llvm import jit
-        from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
+    def load(
+        self,
+        compiled: Compiled,
+        python: Mapping[str, PythonFunction],
+        shelf: Shelf | None = None,
+        keep: Callable[[Compiled], None] = lambda compiled: None,
+    ) -> CompiledProgram:
+        """Links machine code; of a draft it is compiled now, or when there are tiers by the first call.
 
-        texts = [self.strings.number(text) for text in compiled.texts]
-        data = [PROFILE] if compiled.nests else []
-        loaded = jit.load(compiled.code, list(compiled.entries), compiled.imports, compiled.foreign, texts, data)
-        if loaded.entries:
-            name, address = next(iter(loaded.entries.items()))
-            observers.announce(compiled.code, entry_symbol(name), address)
-        functions = {}
-        for name, point in compiled.entries.items():
-            address = loaded.entries[name]
-            call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
-            functions[name] = _Entry(call, address, point)
+        python: the functions of Python that it calls, by their names in the program. keep: keeps what is compiled.
+        """
+        entries = {name: Entry(point) for name, point in compiled.entries.items()}
         nodes = NodeMemory(compiled.datatypes, self.strings)
-        arena = compiled.needs_arena
-        return CompiledProgram(
-            self, functions, compiled.sites, compiled.words, loaded, nodes, python, arena, compiled.nests
-        )
+        arena, nests = compiled.needs_arena, compiled.nests
+        program = CompiledProgram(self, entries, compiled.sites, compiled.words, nodes, python, arena, nests, shelf)
+        if compiled.draft is None:
+            program.install(compiled, compiled.code)
+        else:
+            from dlang.runtime.tiers import Promotion, Tiers
+
+            tiers = self.tiers or Tiers(best=self.level)
+            program.promotion = Promotion(tiers, program, compiled, compiled.draft, keep)
+            if self.tiers is None:
+                program.promotion.finish()
+        return program
 
     def context(self, slots: int) -> Any:
         """A context that no run is using, with room for the values of a message."""
@@ -126,33 +122,45 @@ class Engine:
         return Context(max(slots, support.MESSAGE_ROOM), self.pool or default_pool())
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    call: Any
-    address: int
-    point: EntryPoint
-
-
 @dataclass(slots=True)
 class CompiledProgram:
     """Functions that can be called. Arguments and results are the leaves: numbers, strings, nodes, arrays.
 
-    shelf: where what is made for it later is kept, if it is one function that was found or can be.
+    shelf: where what is made for it later is kept, if it is one function that was found or can be. loaded: its machine
+    code, and before it what that has replaced. promotion: how it gets better code.
     """
 
     engine: Engine
-    entries: dict[str, _Entry]
+    entries: dict[str, Entry]
     sites: tuple[Site, ...]
     words: int
-    loaded: Any
     nodes: NodeMemory
     python: Mapping[str, PythonFunction] = field(default_factory=dict)
     needs_arena: bool = False
     nests: tuple[Nest, ...] = ()
     shelf: Shelf | None = None
+    loaded: list[Any] = field(default_factory=list)
+    promotion: Promotion | None = None
+
+    def install(self, compiled: Compiled, code: bytes) -> None:
+        """Links machine code of the program; from now on calls go there."""
+        from dlang.codegen.llvm import jit
+        from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
+
+        texts = [self.engine.strings.number(text) for text in compiled.texts]
+        data = [PROFILE] if compiled.nests else []
+        loaded = jit.load(code, list(compiled.entries), compiled.imports, compiled.foreign, texts, data)
+        if loaded.entries:
+            name, address = next(iter(loaded.entries.items()))
+            observers.announce(code, entry_symbol(name), address)
+        self.loaded.append(loaded)
+        for name, address in loaded.entries.items():
+            self.entries[name].connect(address)
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Calls a function."""
+        if (promotion := self.promotion) is not None:
+            promotion.before(self.entries[name], args)
         context = self.engine.context(self.words)
         run = Run(self, context)
         try:
@@ -184,7 +192,8 @@ class Run:
     context: Any
     error: BaseException | None = None
 
-    def call(self, entry: _Entry, args: Sequence[Any]) -> list[Any]:
+    def call(self, entry: Entry, args: Sequence[Any]) -> list[Any]:
+        """The results, without tokens. Raises what ended the run, `MemoryError` where there is no room for a result."""
         from dlang.codegen.llvm import support
         from dlang.runtime import memory
 
@@ -221,8 +230,7 @@ class Run:
         finally:
             context.run = None
 
-    def _results(self, entry: _Entry, outs: Sequence[Any], raw: Sequence[int], env: dict[Var, int]) -> list[Any]:
-
+    def _results(self, entry: Entry, outs: Sequence[Any], raw: Sequence[int], env: dict[Var, int]) -> list[Any]:
         from dlang.runtime import memory
 
         point, context = entry.point, self.context
@@ -231,10 +239,10 @@ class Run:
         for formal, order in zip(point.function.results, point.order, strict=True):
             if order is None:
                 continue
-            kind_, position = order
+            where, position = order
             match formal.type:
                 case Array(dtype, shape):
-                    if kind_ == "out":
+                    if where == "out":
                         array = outs[position]
                     else:
                         sized = [value_of(s, sizes) for s in shape]
@@ -246,7 +254,7 @@ class Run:
                         sizes[formal] = int(values[-1])
         return values
 
-    def _enter(self, entry: _Entry, slots: int) -> int:
+    def _enter(self, entry: Entry, slots: int) -> int:
         """Runs compiled code, on a stack of its own if it may recurse."""
         from dlang.runtime.platform import stack as stacks
 
@@ -274,6 +282,7 @@ class Run:
 
     # ---- arguments ---------------------------------------------------------------------------------------------------
     def argument(self, param: Var, arg: Any, env: dict[Var, int], keep: list[Any]) -> int:
+        """What compiled code gets for an argument. env: the sizes before it, then its own; keep: what it lies in."""
         match param.type:
             case Array(dtype, shape):
                 import numpy as np

@@ -1,8 +1,8 @@
 """Linear algebra by LAPACK, on matrices of f64 or f32 in row-major order; the last result is `info` where there is one.
 
 LAPACK's matrices are column-major. Where an operation commutes with transposition no data is moved: the lower triangle
-of a row-major matrix is the upper one of the same memory read by columns. The interpreter and compiled code both call
-these functions, so their results are equal bit for bit, signs and order of eigenvectors included.
+of a row-major matrix is the upper one of the same memory read by columns. The interpreter calls these functions, and
+compiled code the same routines for small matrices, eigenvectors and singular vectors, so signs and order are equal.
 """
 
 from __future__ import annotations
@@ -34,29 +34,47 @@ def cholesky(a: Matrix) -> list[Any]:
 
 
 def lu(a: Matrix) -> list[Any]:
-    """l and u packed in one matrix, the order of the rows, and info: a[order] = l u. Exists for singular a too."""
-    packed, pivots, info = _factored(a)
-    order = np.arange(len(a))
+    """l and u packed in one matrix, the order of the rows: a[order] = l u, how many were exchanged, and info.
+
+    Exists for singular a too.
+    """
+    n = len(a)
+    packed, pivots = a.copy(order="F"), np.arange(1, n + 1, dtype=np.int32)
+    info = _call("getrf_work", a, n, n, packed, _leading(n), pivots)
+    pivots[(pivots < 1) | (pivots > n)] = n  # of NaN no pivot is the largest
+    order = np.arange(n)
     for k, row in enumerate(pivots - 1):
         order[k], order[row] = order[row], order[k]
-    return [np.ascontiguousarray(packed), order, np.int64(info)]
+    exchanges = np.count_nonzero(pivots != np.arange(1, n + 1))
+    return [np.ascontiguousarray(packed), order, np.int64(exchanges), np.int64(info)]
 
 
-def det(a: Matrix) -> list[Any]:
+def lu_solve(a: Matrix, packed: Matrix, order: NDArray[np.int64], b: Matrix) -> list[Any]:
+    """x with a x = b, where `packed` and `order` are those of `lu`."""
+    below, _ = triangular_solve(packed, b[order], True, False, True)
+    return triangular_solve(packed, below, False, False, False)[:1]
+
+
+def lu_solve_transposed(a: Matrix, packed: Matrix, order: NDArray[np.int64], b: Matrix) -> list[Any]:
+    """x with aᵀ x = b."""
+    above, _ = triangular_solve(packed, b, False, True, False)
+    x = np.empty_like(b)
+    x[order] = triangular_solve(packed, above, True, True, True)[0]
+    return [x]
+
+
+def lu_inverse(a: Matrix, packed: Matrix, order: NDArray[np.int64]) -> list[Any]:
+    return lu_solve(a, packed, order, np.eye(len(a), dtype=a.dtype))
+
+
+def lu_det(a: Matrix, packed: Matrix, order: NDArray[np.int64], exchanges: int) -> list[Any]:
     """The determinant: the product of the diagonal of u, negative after an odd number of exchanges of rows."""
-    packed, pivots, _ = _factored(a)
-    exchanges = np.count_nonzero(pivots != np.arange(1, len(a) + 1))
     return [np.prod(np.diagonal(packed)) * a.dtype.type(-1 if exchanges % 2 else 1)]
 
 
-def solve(a: Matrix, b: Matrix) -> list[Any]:
-    """x with a x = b, by LU with partial pivoting."""
-    n, columns = b.shape
-    packed, pivots, info = _factored(a)
-    x = b.copy(order="F")
-    if not info and b.size:
-        _call("getrs_work", a, b"N", n, columns, packed, _leading(n), pivots, x, _leading(n))
-    return [_unless(info, x), np.int64(info)]
+def lu_logdet(a: Matrix, packed: Matrix, order: NDArray[np.int64]) -> list[Any]:
+    """The logarithm of the absolute value of the determinant."""
+    return [np.sum(np.log(np.abs(np.diagonal(packed))), dtype=a.dtype)]
 
 
 def triangular_solve(a: Matrix, b: Matrix, lower: bool, transposed: bool, unit: bool) -> list[Any]:
@@ -115,22 +133,16 @@ def eigh(a: Matrix) -> list[Any]:
 OPERATIONS: dict[str, Callable[..., list[Any]]] = {
     "cholesky": cholesky,
     "lu": lu,
-    "det": det,
-    "solve": solve,
+    "lu_solve": lu_solve,
+    "lu_solve_transposed": lu_solve_transposed,
+    "lu_inverse": lu_inverse,
+    "lu_det": lu_det,
+    "lu_logdet": lu_logdet,
     "triangular_solve": triangular_solve,
     "qr": qr,
     "svd": svd,
     "eigh": eigh,
 }
-
-
-def _factored(a: Matrix) -> tuple[Matrix, NDArray[np.int32], int]:
-    """P L U by columns, LAPACK's row exchanges (from 1), and info: the first zero on the diagonal of u."""
-    n = len(a)
-    packed, pivots = a.copy(order="F"), np.arange(1, n + 1, dtype=np.int32)
-    info = _call("getrf_work", a, n, n, packed, _leading(n), pivots)
-    pivots[(pivots < 1) | (pivots > n)] = n  # of NaN no pivot is the largest
-    return packed, pivots, info
 
 
 def _unless(info: int, x: Matrix) -> Matrix:
@@ -148,7 +160,6 @@ def _leading(rows: int) -> int:
 _SIGNATURES = {
     "potrf_work": "cnan",
     "getrf_work": "nnana",
-    "getrs_work": "cnnanaan",
     "trtrs_work": "cccnnanan",
     "geqrf": "nnana",
     "orgqr": "nnnana",

@@ -1,6 +1,7 @@
-"""Whether debuggers and profilers of the system want to know of compiled code; `debugger.py` is how they are told.
+"""Whether debuggers and profilers of the system want to know of compiled code.
 
 `DLANG_DEBUG_INFO=1`: code knows the lines of its sources, and GDB is told where it is. `DLANG_PERF_MAP=1`: perf is.
+`platform/debugger.py` is how they are told.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def announce(code: bytes, entry: str, address: int) -> None:
     wants_map = os.environ.get(MAP, "") not in ("", "0")
     if sys.platform != "linux" or code[:4] != b"\x7fELF" or not (wants_map or wants_lines()):
         return
-    from dlang.runtime.debugger import tell_gdb, write_map
+    from dlang.runtime.platform.debugger import tell_gdb, write_map
 
     if wants_map:
         write_map(code, entry, address)

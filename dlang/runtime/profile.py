@@ -134,7 +134,7 @@ def recorded(programs: Callable[[], Sequence[CompiledProgram]]) -> Iterator[Prof
 
 
 def _words(program: CompiledProgram) -> Any:
-    return (ctypes.c_int64 * words(len(program.nests))).from_address(program.loaded.data[PROFILE])
+    return (ctypes.c_int64 * words(len(program.nests))).from_address(program.loaded[-1].data[PROFILE])
 
 
 def _clock() -> Callable[[], int]:

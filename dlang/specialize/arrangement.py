@@ -16,8 +16,7 @@ from dlang.specialize.indexing import Element, leading_shape, map_leaves, select
 from dlang.specialize.types import Mono, strip
 from dlang.specialize.values import ArrayV, Many, ScalarV, Value, leaves, rebuild, shape_key
 from dlang.specialize.zeros import filled, zeros
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 
 
 def atom(v: Value) -> Atom:

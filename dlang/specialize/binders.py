@@ -15,8 +15,7 @@ from dlang.specialize.indexing import Element, leading_shape, select
 from dlang.specialize.patterns import bind_pattern
 from dlang.specialize.randomness import Points, at, draws_in, points, restart
 from dlang.specialize.values import ScalarV, Value
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.trees import binder_children, pattern_locals, walk
 
 Index = Sequence[Size]

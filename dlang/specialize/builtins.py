@@ -54,8 +54,7 @@ from dlang.specialize.values import (
     shape_key,
 )
 from dlang.specialize.zeros import filled, zero, zeros
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 ELEMENTWISE = frozenset(PRIMITIVES) - {"guard", "rsqrt", "add", "sub", "mul", "div", "neg", "pow", "powi", "select"}

@@ -23,8 +23,7 @@ from dlang.specialize.randomness import arm_levels, aside, draws_in, level
 from dlang.specialize.sequencing import endless, separated_block
 from dlang.specialize.values import UNIT, DataV, ScalarV, TupleV, Value, contains_function
 from dlang.specialize.zeros import nothing
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 
 
 def statements(f: Frame, e: core.BlockExpr) -> Value:

@@ -63,7 +63,7 @@ class Differentiated:
 
 
 def differentiated(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Differentiated:
-    use = f.instances.use(f, closure_for(f, d, args), list(args))
+    use = f.instances.use(f, closure_for(d, args), list(args))
     return Differentiated(use, tuple(args), d.wrt)
 
 
@@ -77,7 +77,7 @@ def no_function(d: DerivativeV, what: str) -> DlangError:
 def gradient(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
     """`grad` and `value_and_grad` at arguments."""
     call = differentiated(f, d, args)
-    results = f.instances.result_vars(f, call.use)
+    results = f.instances.result_vars(call.use)
     seeds: list[Atom | None] = [None] * call.skipped
     for r in results[call.skipped :]:
         assert isinstance(r.type, Scalar) and r.type.dtype in anf.FLOATS, "the checker asks for one float"
@@ -100,7 +100,7 @@ def vjp(f: Frame, d: DerivativeV, args: Sequence[Value]) -> TupleV:
 
 
 def recorded(f: Frame, d: DerivativeV, call: Differentiated) -> tuple[Value, PullV]:
-    results = f.instances.result_vars(f, call.use)
+    results = f.instances.result_vars(call.use)
     seeded = tuple([k >= call.skipped and carries(r) for k, r in enumerate(results)])
     tape = f.instances.tape(call.instance.name, call.positions, seeded)
     handle = fresh("tape", Scalar(tape))
@@ -175,7 +175,7 @@ def jvp(f: Frame, d: DerivativeV, args: Sequence[Value]) -> TupleV:
 
 def pushed(f: Frame, d: DerivativeV, call: Differentiated, tangents: dict[int, Atom]) -> tuple[Value, Value]:
     """The value of a call and its tangent, from tangents of the leaves at some positions."""
-    results = f.instances.result_vars(f, call.use)
+    results = f.instances.result_vars(call.use)
     outs = tuple([fresh("d", r.type) for r in results if carries(r)])
     given = tuple([tangents.get(p) for p in range(len(call.use.actuals))])
     with f.emitter.at(d.span):
@@ -189,14 +189,14 @@ def pushed(f: Frame, d: DerivativeV, call: Differentiated, tangents: dict[int, A
 # ---- checkpoints -----------------------------------------------------------------------------------------------------
 def checkpointed(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
     """A call whose backward pass runs it again."""
-    use = f.instances.use(f, closure_for(f, d, args), list(args), checkpoint=True)
-    bound = f.instances.result_vars(f, use)
+    use = f.instances.use(f, closure_for(d, args), list(args), checkpoint=True)
+    bound = f.instances.result_vars(use)
     f.emitter.bind(anf.Call(use.instance.name, use.actuals), bound)
     return f.instances.returned(f, use, bound)
 
 
 # ---- the function ----------------------------------------------------------------------------------------------------
-def closure_for(f: Frame, d: DerivativeV, args: Sequence[Value]) -> ClosureV:
+def closure_for(d: DerivativeV, args: Sequence[Value]) -> ClosureV:
     """The differentiated function as code with captured values; a derivative of a derivative calls the inner one."""
     inner = d.function
     if isinstance(inner, ClosureV):

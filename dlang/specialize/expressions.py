@@ -44,8 +44,7 @@ from dlang.specialize.values import (
     contains_function,
 )
 from dlang.specialize.zeros import nothing
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 
 
 def evaluate(f: Frame, e: core.Expr) -> Value:

@@ -26,8 +26,7 @@ from dlang.specialize.types import (
     named,
 )
 from dlang.specialize.values import ArrayV, DataV, DynamicV, EnumV, Many, NodeV, TupleV, Value, leaves, mono_of
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.unify import effects_root
 
 if TYPE_CHECKING:

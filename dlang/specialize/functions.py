@@ -97,7 +97,7 @@ def expanded(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
 
 def called(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
     use = f.instances.use(f, closure, args)
-    bound = f.instances.result_vars(f, use)
+    bound = f.instances.result_vars(use)
     f.emitter.bind(anf.Call(use.instance.name, use.actuals), bound)
     return f.instances.returned(f, use, bound)
 

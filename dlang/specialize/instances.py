@@ -39,8 +39,7 @@ from dlang.specialize.values import (
     sizes_of,
     template,
 )
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.terms import size_variables
 from dlang.typecheck.types import Below, DataDecl, SizeVar
 
@@ -262,7 +261,7 @@ class Instances:
         for own in (*captured, *formals_args):
             params.extend(_var(a) for a in leaves(own))
         if decl is not None and decl.recursive:
-            self.declare_result(instance, frame, decl, key)
+            self.declare_result(instance, frame, decl)
         known = dict(frame.bindings)
         value = frame.evaluate(frame, closure.body)
         self.nested[owner] -= 1
@@ -318,11 +317,11 @@ class Instances:
         world = [f.world.token] if acts and f.world.token is not None else []
         actuals = [*[f.emitter.atom(s) for s in sizes], *world, *[a for v in args for a in leaves(v)]]
         use = Use(instance, tuple(actuals), dict(zip(instance.sizes, sizes, strict=True)))
-        bound = self.result_vars(f, use)
+        bound = self.result_vars(use)
         f.emitter.bind(anf.Call(instance.name, use.actuals), bound)
         return self.returned(f, use, bound)
 
-    def declare_result(self, instance: Instance, frame: Frame, decl: core.FnDecl, key: object) -> None:
+    def declare_result(self, instance: Instance, frame: Frame, decl: core.FnDecl) -> None:
         """A recursive function's result is known from its type, before its body is."""
         assert decl.result is not None
         if decl.opened:
@@ -401,7 +400,7 @@ class Instances:
             f.emitter.facts.size(b)
         return rebuild(instance.result, iter(rest[len(instance.extra) :]), into(sizes))
 
-    def result_vars(self, f: Frame, use: Use) -> tuple[Var, ...]:
+    def result_vars(self, use: Use) -> tuple[Var, ...]:
         """Fresh variables for what a call binds."""
         sizes = dict(use.sizes)
         self.scalar_sizes(use, sizes)

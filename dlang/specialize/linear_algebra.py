@@ -13,28 +13,34 @@ from dlang.specialize.values import ArrayV, ScalarV, TupleV, Value
 from dlang.typecheck import core
 
 NOT_POSITIVE, SINGULAR, NOT_CONVERGED = "E0831", "E0832", "E0833"
-OPERATIONS = ("cholesky", "lu", "det", "solve", "inverse", "triangular_solve", "qr", "svd", "eigh", "applied")
+OPERATIONS = (
+    "cholesky", "lu", "logdet_of", "det", "solve", "inverse", "triangular_solve", "qr", "svd", "eigh", "applied",
+)  # fmt: skip
 _FLOATS = ("f64", "f32")
 
 
 def operation(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
     """A call of one of `OPERATIONS`; the checker knows that the matrices fit."""
-    for x in args:
-        if isinstance(x, ArrayV) and x.dtype not in _FLOATS:
-            raise unsupported(f"`{b.name}` of {x.dtype}", b.span)
+    if isinstance(args[0], ArrayV) and args[0].dtype not in _FLOATS:
+        raise unsupported(f"`{b.name}` of {args[0].dtype}", b.span)
     match b.name, args:
         case "cholesky", [ArrayV() as a]:
             return cholesky(f, a)
         case "lu", [ArrayV(a)]:
-            n = _shape(a)[0]
-            packed, order, info = f.emitter.emit(anf.Library("lu", (a,)), a.type, Array("i64", (n,)), I64, name="lu")
-            return TupleV((ArrayV(packed), ArrayV(order), ScalarV(info)))
-        case "det", [ArrayV(var) as a]:
-            return ScalarV(f.emitter.emit(anf.Library("det", (var,)), anf.Scalar(a.dtype), name="det")[0])
-        case "solve", [ArrayV() as a, ArrayV(b_)]:
+            packed, order, exchanges, _ = lu(f, a)
+            return TupleV((ArrayV(packed), ArrayV(order), ScalarV(exchanges)))
+        case "logdet_of", [ArrayV(a), ArrayV(packed), ArrayV(order)]:
+            op = anf.Library("lu_logdet", (a, packed, order))
+            return ScalarV(f.emitter.emit(op, anf.Scalar(_dtype(a)), name="logdet")[0])
+        case "det", [ArrayV(a)]:
+            packed, order, exchanges, _ = lu(f, a)
+            op = anf.Library("lu_det", (a, packed, order, exchanges))
+            return ScalarV(f.emitter.emit(op, anf.Scalar(_dtype(a)), name="det")[0])
+        case "solve", [ArrayV(a), ArrayV(b_)]:
             return solve(f, a, b_)
-        case "inverse", [ArrayV(var) as a]:
-            return solve(f, a, identity(f, _shape(var)[0], a.dtype))
+        case "inverse", [ArrayV(a)]:
+            op = anf.Library("lu_inverse", (a, *regular(f, a)))
+            return ArrayV(f.emitter.emit(op, a.type, name="x")[0])
         case "triangular_solve", [ArrayV() as a, ArrayV(b_), *flags]:
             return triangular_solve(f, a, b_, tuple([x.atom for x in flags if isinstance(x, ScalarV)]))
         case "applied", [ArrayV(a), ArrayV(b_)]:
@@ -56,13 +62,24 @@ def cholesky(f: Frame, a: ArrayV) -> Value:
     return ArrayV(_certified(f, info, NOT_POSITIVE, parts, (info,), factor)[0])
 
 
-def solve(f: Frame, a: ArrayV, b: Var) -> Value:
+def lu(f: Frame, a: Var) -> tuple[Var, ...]:
+    """The factors, the order of rows, how many were exchanged, and `info`."""
+    return tuple(f.emitter.emit(anf.Library("lu", (a,)), a.type, Array("i64", _shape(a)[:1]), I64, I64, name="lu"))
+
+
+def regular(f: Frame, a: Var) -> tuple[Var, Var]:
+    """The factors and the order of rows of a matrix that must not be singular."""
+    packed, order, _, info = lu(f, a)
+    n = f.emitter.atom(_shape(a)[0])
+    parts = ("the matrix is singular: pivot ", "", " of ", "", " is zero")
+    return _certified(f, info, SINGULAR, parts, (info, n), packed)[0], order
+
+
+def solve(f: Frame, a: Var, b: Var) -> Value:
     e = f.emitter
     columns = _as_columns(f, b)
-    x, info = e.emit(anf.Library("solve", (a.var, columns)), columns.type, I64, name="x")
-    n = e.atom(_shape(a.var)[0])
-    parts = ("the matrix is singular: pivot ", "", " of ", "", " is zero")
-    return ArrayV(e.reshape(_certified(f, info, SINGULAR, parts, (info, n), x)[0], _shape(b)))
+    op = anf.Library("lu_solve", (a, *regular(f, a), columns))
+    return ArrayV(e.reshape(e.emit(op, columns.type, name="x")[0], _shape(b)))
 
 
 def triangular_solve(f: Frame, a: ArrayV, b: Var, flags: tuple[Atom, ...]) -> Value:
@@ -115,15 +132,6 @@ def symmetric_part(f: Frame, a: ArrayV) -> Var:
         both = e.prim("add", e.read(a.var, here), e.read(a.var, there))
         half = e.prim("mul", Lit(0.5, a.dtype), both)
     return e.comp((i, j), lets, (half,), (Keep(a.shape, here, "set"),), (a.dtype,))[0]
-
-
-def identity(f: Frame, n: Size, dtype: str) -> Var:
-    e = f.emitter
-    i, j = e.axis(n), e.axis(n)
-    with e.block() as lets:
-        here = e.prim("select", e.prim("eq", i.var, j.var), Lit(1.0, dtype), Lit(0.0, dtype))
-    shape, index = (n, n), (poly(i.var), poly(j.var))
-    return e.comp((i, j), lets, (here,), (Keep(shape, index, "set"),), (dtype,))[0]
 
 
 def _converged(f: Frame, info: Var, what: str, *results: Var) -> tuple[Var, ...]:

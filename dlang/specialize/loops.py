@@ -33,8 +33,7 @@ from dlang.specialize.values import (
     sizes_of,
     with_sizes,
 )
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.trees import Tree, binder_children
 
 

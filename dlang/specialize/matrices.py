@@ -93,7 +93,7 @@ def shape_of(v: Value) -> Shape:
 
 def result_of(f: Frame, call: Differentiated) -> Value:
     """What the result is like; its sizes may be known only when it is computed."""
-    results = f.instances.result_vars(f, call.use)
+    results = f.instances.result_vars(call.use)
     if call.instance.extra:
         f.emitter.bind(anf.Call(call.instance.name, call.use.actuals), results)
     return f.instances.returned(f, call.use, results)

@@ -319,7 +319,10 @@ def sum_floats(f: Frame, v: Value, dtype: str) -> Atom:
                 (x,) = args
                 assert isinstance(x, NodeV)
                 tag, count = tag_of(g, x), len(x.type.decl.variants)
-                arm: Callable[[int], list[Value]] = lambda k: [ScalarV(total(g, fields_of(g, x, k), dtype))]  # noqa: E731
+
+                def arm(k: int) -> list[Value]:
+                    return [ScalarV(total(g, fields_of(g, x, k), dtype))]
+
                 return by_variant(g, tag, count, arm)[0]
 
             result = ScalarV(fresh("sum", Scalar(dtype)))

@@ -25,8 +25,7 @@ from dlang.specialize.emitter import TRUE
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.values import ArrayV, ScalarV, Value
 from dlang.specialize.zeros import zero
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 
 I64_TYPE = ty.TypeCon("i64")
 IDENTITY: dict[str, Callable[[str], Lit]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlang.cache.store import Store, user_store
 
 KINDS = {"grammar": "tables of the grammar", "module": "checked modules", "function": "compiled functions",
-         "object": "machine code"}  # fmt: skip
+         "caller": "calls from Python", "object": "machine code", "ceilings": "speeds of the machine"}  # fmt: skip
 
 
 def manage_cache(action: str) -> int:

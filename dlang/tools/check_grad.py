@@ -11,8 +11,7 @@ from dlang.driver import Request, check, errors_of, failure, read_source
 from dlang.listings import open_variable
 from dlang.tools.ir import unknown
 from dlang.tools.report import report
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
     from dlang.specialize.types import Bindings
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from dlang.tools.drawing import Kind
     from dlang.typecheck.program import Checked
 
-SECONDS = 20.0
 KINDS: tuple[Kind, ...] = ("normal", "positive", "fractions")
 
 

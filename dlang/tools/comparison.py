@@ -13,7 +13,6 @@ from dlang.ir.pointwise_values import NoDerivative
 from dlang.tools.deadline import TooLong, within
 from dlang.tools.gradients import TOLERANCES, Gradients, Slopes, distance
 
-WAYS = ("reverse", "forward", "reference", "differences")
 COARSE = 100.0  # how much farther differences may be from the others than these from one another
 ROUNDING, COARSE_ROUNDING = 1e-9, 1e-5  # numbers that a function adds up, at least: what is lost of them is no mistake
 

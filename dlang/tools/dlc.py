@@ -12,13 +12,13 @@ from dlang import __version__
 from dlang.tools.arguments import Parser, add_measures, add_threads, use_threads
 
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
-FINE, USER_ERROR, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 70, 130
+FINE, USER_ERROR, INTERNAL, INTERRUPTED = 0, 1, 70, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command. 0: fine; 1: the program is wrong or failed; 2: the command line is wrong; 130: Ctrl-C."""
     if sys.stdout is None:  # closed by whoever started this
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (it stays open)
     try:
         code = _dispatch(_parser().parse_args(argv))
         sys.stdout.flush()

@@ -13,8 +13,7 @@ from dlang.ir.anf import FLOATS, Array, Atom, Size, Token, is_handle
 from dlang.ir.values import exact, numpy_dtype, size_of
 from dlang.specialize.specialize import Entry
 from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.refinements import field_type, of_field, of_part
 
 Kind = Literal["normal", "positive", "fractions"]
@@ -43,7 +42,7 @@ def leaves_of(decl: core.FnDecl, entry: Entry, variables: Sequence[object]) -> l
     """
     out: list[Leaf] = []
     for p, v in zip(decl.params, entry.params, strict=True):
-        own = list(_leaves(p.local.name, v, decl, p.local.type, p.local.refinement))
+        own = list(_leaves(p.local.name, v, p.local.type, p.local.refinement))
         if p.local.size in variables:
             own = [replace(own[0], size=variables.index(p.local.size))]
         default = _number(p.default)
@@ -63,9 +62,7 @@ def _number(e: core.Expr | None) -> int | float | bool | None:
             return None
 
 
-def _leaves(
-    name: str, v: Value, decl: core.FnDecl, t: ty.Type, known: ty.Refinement | None
-) -> Iterator[Leaf]:  # fmt: skip
+def _leaves(name: str, v: Value, t: ty.Type, known: ty.Refinement | None) -> Iterator[Leaf]:
     t = ty.resolve(t)
     match v:
         case ScalarV(atom) if not (not isinstance(atom.type, Token) and is_handle(atom.type.dtype)):
@@ -75,20 +72,20 @@ def _leaves(
             yield Leaf(name, var, index=one.size if isinstance(one, ty.Below) else None)
         case TupleV(items):
             for k, item in enumerate(items):
-                yield from _leaves(f"{name}.{k}", item, decl, field_type(t, k), of_field(t, k, known))
+                yield from _leaves(f"{name}.{k}", item, field_type(t, k), of_field(t, k, known))
         case DataV(data, fields):
             for k, ((field, _), item) in enumerate(zip(data.variants[0].fields, fields, strict=True)):
-                yield from _leaves(f"{name}.{field}", item, decl, field_type(t, k), of_field(t, k))
+                yield from _leaves(f"{name}.{field}", item, field_type(t, k), of_field(t, k))
         case EnumV(data, tag, variants):
             assert isinstance(tag, ScalarV | ArrayV)
             yield Leaf(f"{name}'s variant", tag.atom if isinstance(tag, ScalarV) else tag.var, len(variants))
             for tag_, (variant, fields) in enumerate(zip(data.variants, variants, strict=True)):
                 for k, item in enumerate(fields):
                     own = field_type(t, k, tag_), of_field(t, k, None, tag_)
-                    yield from _leaves(f"{name}.{variant.name}.{variant.fields[k][0] or k}", item, decl, *own)
+                    yield from _leaves(f"{name}.{variant.name}.{variant.fields[k][0] or k}", item, *own)
         case Many(_, element):
             inner = t.element if isinstance(t, ty.TypeArray) else t
-            yield from _leaves(name, element, decl, inner, of_part(known, inner))
+            yield from _leaves(name, element, inner, of_part(known, inner))
         case _:
             raise AssertionError("has a stand-in")
 

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from dlang.driver import Request, Runner, lower
-from dlang.ir.anf import FLOATS, Array, Atom, Function, Lit, Program, Scalar, Size, Stop, Token, Var, poly
+from dlang.ir.anf import FLOATS, Array, Atom, Function, Lit, Program, Scalar, Stop, Token, Var
 from dlang.ir.builder import Builder
 from dlang.ir.pointwise import Pointwise
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import named_function, walk
+from dlang.ir.types import product
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
@@ -97,12 +98,15 @@ class Gradients:
         """The derivative in an element of argument k."""
         return self.along(args, self.unit(args, k, at))
 
-    def differences(self, args: Sequence[Any]) -> Slopes:
-        return self.each(args, lambda k, at: self.difference_at(args, k, at))
+    def differences(self, args: Sequence[Any], finer: float = 1.0) -> Slopes:
+        return self.each(args, lambda k, at: self.difference_at(args, k, at, finer))
 
-    def difference_at(self, args: Sequence[Any], k: int, at: tuple[int, ...]) -> float:
-        """Central differences extrapolated once (Richardson): the error is of fourth order in the step."""
-        step = STEPS[self.dtype(k)]
+    def difference_at(self, args: Sequence[Any], k: int, at: tuple[int, ...], finer: float = 1.0) -> float:
+        """Central differences extrapolated once (Richardson): the error is of fourth order in the step.
+
+        finer: by how much the step is smaller than usual, for functions that bend sharply.
+        """
+        step = STEPS[self.dtype(k)] / finer
         near, far = [self._moved(args, k, at, s) for s in (step, 2 * step)]
         return (4 * near - far) / 3
 
@@ -170,10 +174,11 @@ def given(function: Function) -> tuple[Var, ...]:
     return tuple([p for p in function.params if not isinstance(p.type, Token)])
 
 
-def gradients(request: Request, verify: bool = False) -> tuple[Gradients, Entry]:
+def gradients(request: Request, verify: bool = False, level: int = 2) -> tuple[Gradients, Entry]:
     """A function that has float parameters and gives some float, with its derivatives in all that are not `nodiff`.
 
-    It is compiled when it is first called. What it prints is not shown.
+    It is compiled when it is first called. What it prints is not shown. level: of LLVM's code generator, which changes
+    no result.
     """
     host = Host(StringIO())
     kept: list[tuple[Program, Function]] = []
@@ -196,14 +201,12 @@ def gradients(request: Request, verify: bool = False) -> tuple[Gradients, Entry]
 
     @cache
     def compiled() -> Runner:
-        return Engine(host).compile(program, [function.name, REVERSE, FORWARD])
+        return Engine(host, level=level).compile(program, [function.name, REVERSE, FORWARD])
 
     return Gradients(mono, function, wrt, compiled, host, frozenset(held)), entry
 
 
-def with_derivatives(
-    program: Program, function: Function, fixed: Container[int] = ()
-) -> tuple[Program, Function]:  # fmt: skip
+def with_derivatives(program: Program, function: Function, fixed: Container[int] = ()) -> tuple[Program, Function]:
     """The program with the functions `REVERSE` and `FORWARD`, and the function with one float that they are of.
 
     fixed: the parameters in which it is not differentiated.
@@ -248,13 +251,6 @@ def _weighted(program: Program, function: Function) -> Function:
 
 def _weighted_element(b: Builder, weighted: Callable[[Atom, Atom], Atom], flat: Var, i: Var) -> Atom:
     return weighted(b.read(flat, [i]), i)
-
-
-def product(sizes: Sequence[Size]) -> Size:
-    out = poly(1)
-    for s in sizes:
-        out = out * s
-    return out
 
 
 def _opened(functions: dict[str, Function], function: Function) -> tuple[Builder, list[Var]]:

@@ -11,8 +11,7 @@ from dlang.driver import check, errors_of, read_source
 from dlang.listings import listing, open_variable
 from dlang.spelling import closest
 from dlang.tools.report import report
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.printing import show
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ class Session:
         declared = [i for i in module.items if isinstance(i, _Declaration)]
         statements = [i for i in module.items if not isinstance(i, _Declaration)]
         if declared:
-            self._declare(module.source, declared)
+            self._declare(declared)
         return self._run(module.source, statements) if statements else None
 
     def type_of(self, text: str) -> str:
@@ -121,7 +121,7 @@ class Session:
         text = "".join(f"{d}\n" for d in declarations.values())
         return self.workspace.check(Source(f"{self.folder}<session>", text))
 
-    def _declare(self, source: Source, items: Sequence[_Declaration]) -> None:
+    def _declare(self, items: Sequence[_Declaration]) -> None:
         """Adds declarations in the place of those of their name; all that depends on them is checked again."""
         declarations = dict(self.declarations)
         for item in items:
@@ -237,7 +237,7 @@ class Session:
         from dlang.specialize.values import TupleV, leaves
 
         program, (entry,) = lower([Request(decl)])
-        runner = load(program, [entry], self.backend, Host())
+        runner = load(program, [entry], self.backend, Host(), tiers=True)
         try:
             results = call(runner, entry, leaves=[leaf for k in given for leaf in k.leaves], seed=self.seed)
         except DlangError as e:

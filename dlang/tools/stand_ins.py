@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import error
 from dlang.polynomials import Poly
-from dlang.typecheck import core
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.calling import at_its_own_types, calling, reference
 from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import field_type

@@ -55,7 +55,7 @@ def of_multiple(m: Mismatch, span: Span, names: Names) -> tuple[str, ...]:
     return (f"if it always is one, write `{part}`, then `{written(span)} as …[{factor} * part]`: it is checked there",)
 
 
-def of_constraint(c: Constraint, m: Mismatch, names: Names) -> tuple[str, ...]:
+def of_constraint(c: Constraint, m: Mismatch) -> tuple[str, ...]:
     """Of operands that don't fit."""
     assert isinstance(m.found, Size) and isinstance(m.wanted, Size)
     if c.kind == "join":

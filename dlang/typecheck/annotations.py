@@ -368,8 +368,3 @@ def check_class(name: str | None, span: Span) -> frozenset[str]:
     if name not in known and name not in CLASSES:
         raise error("E0207", f"unknown class `{name}`", span.word(name), help=did_you_mean(name, known))
     return frozenset({name})
-
-
-def data_arguments(t: Type) -> tuple[DataDecl, tuple[Term, ...]] | None:
-    t = resolve(t)
-    return (t.decl, t.args) if isinstance(t, TypeData) else None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dlang.diagnostics import Note, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import calls, core, indexing
-from dlang.typecheck import expressions as expr
+from dlang.typecheck import calls, core, expressions as expr, indexing
 from dlang.typecheck.context import Checker
 from dlang.typecheck.operators import split
 from dlang.typecheck.scope import Scope

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse_signature
-from dlang.typecheck import axes, calls, core, derivatives, functions
-from dlang.typecheck import expressions as expr
+from dlang.typecheck import axes, calls, core, derivatives, expressions as expr, functions
 from dlang.typecheck.context import Checker
 from dlang.typecheck.operators import float_leaves, scalar_of, split
 from dlang.typecheck.printing import show
@@ -81,9 +80,6 @@ class Given:
     args: tuple[core.Expr, ...]
     span: Span
 
-    def span_of(self, i: int) -> Span:
-        return self.args[i].span
-
 
 Rule = Callable[[Checker, Given], core.Expr]
 
@@ -140,7 +136,7 @@ def make_entry(cx: Checker, name: str) -> FnEntry:
     assert isinstance(f, s.Extern)
     saved, cx.st.level = cx.st.level, 0
     try:
-        sig = functions.signature(cx, Scope(), name, f.bounds, f.parameters, f.result, f.span)
+        sig = functions.signature(cx, Scope(), name, f.bounds, f.parameters, f.result)
     finally:
         cx.st.level = saved
     for v in sig.scheme.variables:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.spelling import plural
-from dlang.typecheck import builtins, comprehensions, core, derivatives, elsewhere, fields
-from dlang.typecheck import expressions as expr
+from dlang.typecheck import builtins, comprehensions, core, derivatives, elsewhere, expressions as expr, fields
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.patterns import data_type

@@ -34,6 +34,7 @@ def check_module(program: Program, source: Source, name: str, given: Mapping[str
 def check_items(
     program: Program, module: s.Module, problems: list[Diagnostic], name: str, given: Mapping[str, Entry]
 ) -> ModuleTable:
+    """The module of a syntax tree, in which the parser found `problems`. Its name gets a number if it is taken."""
     program.the_prelude()
     source = module.source
     program.diagnostics += problems
@@ -128,6 +129,7 @@ def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
 
 
 def imported(program: Program, table: ModuleTable, item: s.Import) -> None:
+    """Gives a module the names that an import brings. Raises `DlangError`."""
     name = ".".join(item.path)
     path = program.finder.find(item.path, Path(table.path))
     if path is None:
@@ -154,6 +156,7 @@ def imported(program: Program, table: ModuleTable, item: s.Import) -> None:
 
 
 def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.Name) -> None:
+    """Gives a module one name of another. Raises `DlangError` if there is none."""
     if n.name[0].isupper():
         if n.name not in other.types and n.name not in other.constructors:
             raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
@@ -177,6 +180,7 @@ def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.N
 
 # ---- groups ----------------------------------------------------------------------------------------------------------
 def check_group(program: Program, table: ModuleTable, name: str) -> None:
+    """Checks the group that a function is in, once; what was kept of it is taken, and mentions what others are now."""
     if (table, name) in program.done:
         return
     group = program.group_of[(table, name)]
@@ -237,6 +241,7 @@ def check_rest(program: Program, table: ModuleTable, module: s.Module) -> None:
 
 
 def check_test(program: Program, table: ModuleTable, item: s.Test) -> tuple[core.FnDecl, list[Diagnostic]]:
+    """A test as a function, and its messages; both as they were kept if nothing has changed that it mentions."""
     key = program.keys[table].block(table, item)
     program.cache.used.add(key)
     uses = uses_of(table, [item])
@@ -253,4 +258,5 @@ def check_test(program: Program, table: ModuleTable, item: s.Test) -> tuple[core
 
 
 def kinds_of(t: TypeEntry) -> list[str]:
+    """What the arguments of a type are: sizes or types."""
     return ["size" if isinstance(p, SizeVar) else "type" for p in t.params]

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from dlang.diagnostics import Note, Span, error
-from dlang.grammar import syntax as s
-from dlang.grammar import trees
-from dlang.typecheck import core, indexing, patterns
-from dlang.typecheck import expressions as expr
+from dlang.grammar import syntax as s, trees
+from dlang.typecheck import core, expressions as expr, indexing, patterns
 from dlang.typecheck.context import Checker
 from dlang.typecheck.limits import within_axes
 from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope

@@ -14,10 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Span
-from dlang.typecheck.headers import CoreModule as CoreModule
-from dlang.typecheck.headers import FnDecl as FnDecl
-from dlang.typecheck.headers import Local as Local
-from dlang.typecheck.headers import Param as Param
+from dlang.typecheck.headers import CoreModule as CoreModule, FnDecl as FnDecl, Local as Local, Param as Param
 from dlang.typecheck.types import DataDecl, Refinement, RowVar, Shape, Size, SizeVar, Type, TypeVar, Variant
 
 

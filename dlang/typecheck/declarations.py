@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
-from typing import TypeVar as TypeVariable
+from typing import TYPE_CHECKING, TypeVar as TypeVariable
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.spelling import plural
-from dlang.typecheck import core, functions, statements
-from dlang.typecheck import expressions as expr
+from dlang.typecheck import core, expressions as expr, functions, statements
 from dlang.typecheck.annotations import Annotator, misplaced
 from dlang.typecheck.context import Checker
 from dlang.typecheck.finish import finished
@@ -79,7 +77,7 @@ def check_functions(
         bounds, parameters, result = parts(item)
         kind = "const" if isinstance(item, s.Const) else "extern" if isinstance(item, s.Extern) else "fn"
         try:
-            sig = functions.signature(cx, root, item.name, bounds, parameters, result, item.name_span)
+            sig = functions.signature(cx, root, item.name, bounds, parameters, result)
         except DlangError as problem:
             for d in problem.diagnostics:
                 cx.report(d)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
 from dlang.spelling import plural
-from dlang.typecheck import calls, core
-from dlang.typecheck import expressions as expr
+from dlang.typecheck import calls, core, expressions as expr
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.operators import float_leaves, is_structure, split
@@ -46,7 +45,7 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
     rest = e.arguments[1:]
     if kind == "jvp" or kind == "vjp":
         return products(cx, scope, kind, function, t, rest, e)
-    wrt, single = chosen(cx, kind, function, t, rest)
+    wrt, single = chosen(kind, function, t, rest)
     if kind == "checkpoint":
         return core.Derivative(t, e.span, kind, function, tuple(range(len(t.params))), False)
     needs_floats(cx, kind, function, t, wrt, written.span)
@@ -91,9 +90,7 @@ def nodiff(function: core.Expr) -> set[int]:
             return set()
 
 
-def chosen(
-    cx: Checker, kind: str, function: core.Expr, t: TypeFn, rest: tuple[s.Argument, ...]
-) -> tuple[tuple[int, ...], bool]:
+def chosen(kind: str, function: core.Expr, t: TypeFn, rest: tuple[s.Argument, ...]) -> tuple[tuple[int, ...], bool]:
     """The positions that `wrt` names; the first parameter if there is none."""
     if not t.params:
         raise error("E0702", f"`{kind}` of a function without parameters", function.span)

@@ -9,7 +9,6 @@ from dlang.typecheck.context import Checker
 from dlang.typecheck.types import Type, TypeData, resolve
 
 Row = tuple[core.Pattern, ...]
-Head = tuple[object, int]  # a variant, a literal or the tuple, and how many parts it has
 _ANY = core.Wildcard()
 
 

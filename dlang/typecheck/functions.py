@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import core, patterns, refinements, statements
-from dlang.typecheck import expressions as expr
+from dlang.typecheck import core, expressions as expr, patterns, refinements, statements
 from dlang.typecheck.annotations import Annotator, check_class, known_effects
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean
@@ -47,7 +46,6 @@ def signature(
     bounds: tuple[s.Bound, ...],
     parameters: tuple[s.Parameter, ...],
     result: s.TypeExpr | None,
-    span: Span,
 ) -> Signature:
     """The types of the annotations, at the level above the current one."""
     st = cx.st
@@ -196,7 +194,7 @@ def body(cx: Checker, scope: Scope, name: str, sig: Signature, parameters: tuple
 
 def local_function(cx: Checker, scope: Scope, f: s.Fn) -> core.Statement:
     """A `fn` inside a block: may be recursive, sees the locals before it."""
-    sig = signature(cx, scope, f.name, f.bounds, f.parameters, f.result, f.name_span)
+    sig = signature(cx, scope, f.name, f.bounds, f.parameters, f.result)
     decl = core.FnDecl(f.name, cx.table.name, f.name_span, kind="fn", doc=f.doc, local=True)
     names, defaults = parameter_names(f.parameters), tuple(p.default is not None for p in f.parameters)
     entry = FnEntry(decl, sig.scheme, names, defaults, pending=not sig.full)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import core
-from dlang.typecheck import expressions as expr
+from dlang.typecheck import core, expressions as expr
 from dlang.typecheck.context import Checker
-from dlang.typecheck.messages import axes as axis_count
-from dlang.typecheck.messages import notes_of, text_of
+from dlang.typecheck.messages import axes as axis_count, notes_of, text_of
 from dlang.typecheck.operators import known
 from dlang.typecheck.printing import Names, show
 from dlang.typecheck.scope import LocalEntry, Scope

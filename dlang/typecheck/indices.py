@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
-from dlang.typecheck import core, refinements
-from dlang.typecheck import index_messages as messages
+from dlang.typecheck import core, index_messages as messages, refinements
 from dlang.typecheck.context import Checker
 from dlang.typecheck.finish import checked
 from dlang.typecheck.knowledge import ZERO, Knowledge

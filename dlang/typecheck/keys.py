@@ -14,7 +14,10 @@ from dlang.typecheck.scope import FnEntry, ModuleTable
 
 
 class Keys:
-    """The digests of the parts of one module."""
+    """The digests of the parts of one module.
+
+    types: of its data types, with the constants in their sizes. interfaces: of the functions that have been checked.
+    """
 
     def __init__(self, module: s.Module, outside: str) -> None:
         types = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias | s.Import)]
@@ -38,9 +41,11 @@ class Keys:
                 self.interfaces[name] = combined([interface(entry, table.integers.get(name))])
 
     def block(self, table: ModuleTable, item: s.Test) -> str:
+        """The digest of a test."""
         return combined([self.types, *self.of_item(table, item)])
 
     def of_item(self, table: ModuleTable, item: s.Item) -> list[str]:
+        """The text of an item, and what it depends on in its module."""
         used = sorted(mentioned(table.functions, item))
         return [text_of(item), *(self.dependency(table, n) for n in used)]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dlang.grammar import syntax as s
-from dlang.typecheck import core, exhaustive, patterns, statements
-from dlang.typecheck import expressions as expr
+from dlang.typecheck import core, exhaustive, expressions as expr, patterns, statements
 from dlang.typecheck.context import Checker
 from dlang.typecheck.joins import Join
 from dlang.typecheck.scope import Scope

@@ -278,7 +278,7 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
         message = f"`{reason.operator}`: {message}"
     via = (reason.via,) if reason.via is not None else ()
     if isinstance(m.found, Size):
-        help = advice.of_constraint(c, m, names)
+        help = advice.of_constraint(c, m)
     else:
         help = helps(m, operator=reason.operator, operands=reason.operands, parts=reason.parts)
     return Diagnostic(code, message, reason.span, label, (*notes_of(m, names), *via), help)

@@ -87,7 +87,7 @@ def arith(st: Inference, c: Constraint) -> bool:
     a, b, r = (resolve(t) for t in c.types)
     scaling = op in ("*", "/")
     if is_structure(a) or is_structure(b):
-        return structures(st, c, op, a, b, r)
+        return structures(st, op, a, b, r)
     for x, y in ((a, b), (b, a)):
         if isinstance(x, TypeFn):
             raise Mismatch(x, y, f"{NO_OPERAND} of `{op}`")
@@ -117,7 +117,7 @@ def arith(st: Inference, c: Constraint) -> bool:
     return True
 
 
-def structures(st: Inference, c: Constraint, op: str, a: Type, b: Type, r: Type) -> bool:
+def structures(st: Inference, op: str, a: Type, b: Type, r: Type) -> bool:
     """Operators on tuples, structs and enums, component by component."""
     structure, other = (a, b) if is_structure(a) else (b, a)
     if op in ("+", "-"):

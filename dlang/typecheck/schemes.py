@@ -252,7 +252,7 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
                     quantified.append(v)
                 continue
             if isinstance(v, SizeVar) and v not in reach and v not in parameters and not failed:
-                report_undetermined(st, m.span, v, Names(scheme=True).of(v))
+                report_undetermined(st, m.span, Names(scheme=True).of(v))
                 failed = True
             quantified.append(v)
         m.scheme.variables, m.scheme.opened = tuple(quantified), tuple(opened)
@@ -327,7 +327,7 @@ def report_opened_parameter(st: Inference, m: Member, v: SizeVar) -> None:
     )
 
 
-def report_undetermined(st: Inference, span: Span, v: SizeVar, name: str) -> None:
+def report_undetermined(st: Inference, span: Span, name: str) -> None:
     st.report(
         Diagnostic(
             "E0405",

@@ -9,7 +9,7 @@ from dlang.polynomials import Poly
 from dlang.typecheck.printing import Names
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason
 from dlang.typecheck.terms import size_variables
-from dlang.typecheck.types import Floor, Shape, Size, SizeAtom, SizeVar, resolve_size
+from dlang.typecheck.types import Floor, Size, SizeAtom, SizeVar, resolve_size
 
 
 def closed(s: Size) -> bool:
@@ -123,8 +123,3 @@ def where_from(s: Size, names: Names) -> list[Note]:
             text = f"`{names.of(v)}` is {v.origin.text}"
             notes.setdefault(text, Note(text, v.origin.span))
     return list(notes.values())
-
-
-def trailing(s: Shape) -> tuple[Size, ...]:
-    """The last axes that a shape surely has."""
-    return s.post if s.row is not None else s.pre

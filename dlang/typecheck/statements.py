@@ -7,8 +7,7 @@ from dataclasses import replace
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import children
-from dlang.typecheck import comprehensions, core, functions, indexing, patterns, refinements
-from dlang.typecheck import expressions as expr
+from dlang.typecheck import comprehensions, core, expressions as expr, functions, indexing, patterns, refinements
 from dlang.typecheck.annotations import Annotator
 from dlang.typecheck.context import Checker
 from dlang.typecheck.fields import field_of
@@ -398,9 +397,7 @@ def loop_body(cx: Checker, scope: Scope, inner: Scope, body: s.Block, mark: int)
 
 def for_loop(cx: Checker, scope: Scope, e: s.For) -> core.Statement:
     inner = scope.child(loop=True)
-    binders: list[core.Binder] = []
-    for b in e.binders:
-        binders.append(comprehensions.binder(cx, inner, b, inner, loop=True))
+    binders = [comprehensions.binder(cx, inner, b, inner, loop=True) for b in e.binders]
     comprehensions.check_pairs(e.binders, e.body)
     mark = cx.mark()
     body = loop_body(cx, scope, inner, e.body, mark)

@@ -163,8 +163,8 @@ def rebuilt(tree: T, change: Callable[[Any, Any], Any]) -> T:
     if isinstance(tree, tuple):
         if isinstance(tree, Span):
             return tree
-        parts = tuple([rebuilt(n, change) for n in tree])
-        return tree if all(a is b for a, b in zip(parts, tree, strict=True)) else parts  # type: ignore[return-value]
+        parts: Any = tuple([rebuilt(n, change) for n in tree])
+        return tree if all(a is b for a, b in zip(parts, tree, strict=True)) else parts
     names = _PARTS.get(type(tree))
     if names is None:
         return tree

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import mpmath
 import numpy as np
 
+from dlang.codegen.llvm.erf_pieces import ERF_CENTRES, ERF_STEP
+
 BITS = 250
 
 
@@ -97,6 +99,27 @@ FITS = {
     "DIGAMMA": Fit(_digamma, None, ("-0.75", "0.75"), {"f64": 28}),
     "DIGAMMA_TAIL": Fit(_digamma_tail, None, ("0", "0.04"), {"f64": 9}),
 }
+
+
+ERF_TERMS = {"f64": 14, "f32": 7}
+_FARTHEST = 2.0**-10  # from a multiple of the step to the centre that is near it
+
+
+def erf_pieces(dtype: str) -> tuple[tuple[float, ...], ...]:
+    """For each power of t, the coefficients of erf(c + t) at each centre c, at c = 0 of erf t - t.
+
+    That of the first interval is odd, so that its error is small in units of erf.
+    """
+    pieces = []
+    with mpmath.workprec(BITS):
+        half, terms = mpmath.mpf(ERF_STEP[dtype]) / 2, ERF_TERMS[dtype]
+        odd = mpmath.chebyfit(FITS["ERF"], [mpmath.mpf(10) ** -40, half**2], terms // 2, asc=True)
+        pieces.append([odd[n // 2] if n % 2 and n // 2 < len(odd) else mpmath.mpf(0) for n in range(terms)])
+        ends = [-half - _FARTHEST, half + _FARTHEST]
+        for centre in ERF_CENTRES[dtype][1:]:
+            pieces.append(mpmath.chebyfit(lambda t, c=centre: mpmath.erf(c + t), ends, terms, asc=True))
+    rounded = float if dtype == "f64" else lambda c: float(np.float32(float(c)))
+    return tuple(tuple(rounded(piece[n]) for piece in pieces) for n in range(terms))
 
 
 def lgamma_rest() -> float:

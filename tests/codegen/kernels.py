@@ -16,9 +16,9 @@ Floats = NDArray[np.floating]
 DTYPES: dict[str, type[np.float64] | type[np.float32]] = {"f64": np.float64, "f32": np.float32}
 
 
-def loop(name: str, dtype: str, width: int) -> tuple[str, str]:
+def loop(name: str, dtype: str, width: int, avx512: bool) -> tuple[str, str]:
     """`void loop_…(inputs…, out, blocks)`: out = f(inputs), `width` elements a trip. And the routine that it calls."""
-    found = routine(name, dtype, width)
+    found = routine(name, dtype, width, avx512)
     assert found is not None
     symbol, text = found
     scalar = "double" if dtype == "f64" else "float"
@@ -38,10 +38,11 @@ def loop(name: str, dtype: str, width: int) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Compiled loops by (name, dtype, width); keeps their code alive."""
+    """Compiled loops by (name, dtype, width); keeps their code alive. avx512: of routines with such instructions."""
 
     calls: Mapping[tuple[str, str, int], Callable[..., None]]
     alive: tuple[object, ...]
+    avx512: bool = False
 
     def __call__(self, name: str, dtype: str, width: int, *args: Floats) -> Floats:
         """f applied to arrays of any equal length."""
@@ -57,9 +58,10 @@ class Kernels:
         return out[:count]
 
 
-def compiled(wanted: Iterable[tuple[str, str, int]]) -> Kernels:
+def compiled(wanted: Iterable[tuple[str, str, int]], avx512: bool = False) -> Kernels:
+    """avx512: of the routines with instructions of AVX-512."""
     keys = list(wanted)
-    parts = [loop(*key) for key in keys]
+    parts = [loop(*key, avx512) for key in keys]
     texts = [text for _, text in parts]
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -85,4 +87,4 @@ def compiled(wanted: Iterable[tuple[str, str, int]]) -> Kernels:
     for key in keys:
         signature = [ctypes.c_void_p] * (FUNCTIONS[key[0]] + 1) + [ctypes.c_int64]
         calls[key] = ctypes.CFUNCTYPE(None, *signature)(tracker[symbols[key]])
-    return Kernels(calls, (engine, tracker))
+    return Kernels(calls, (engine, tracker), avx512)

@@ -82,14 +82,14 @@ fn main(x: f64[n, k], w: f64[k, m], b: f64[m]) -> (f64[n, k], f64[k, m], f64[m])
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize(
-    "sizes", [(1, 1, 1), (0, 3, 4), (3, 0, 4), (7, 5, 129), (481, 3, 130), (40, 260, 17), (20, 30, 600)]
-)
+SIZES = [(1, 1, 1), (0, 3, 4), (3, 0, 4), (7, 5, 129), (481, 3, 130), (40, 260, 17), (20, 30, 600)]
+# of no elements there is no largest
+CASES = [(name, sizes) for name in PROGRAMS for sizes in SIZES if name != "largest" or sizes[0] > 0]
+
+
+@pytest.mark.parametrize(("name", "sizes"), CASES)
 def test_epilogues_are_what_the_interpreter_computes(name: str, sizes: tuple[int, int, int]) -> None:
     n, k, m = sizes
-    if name == "largest" and n * m == 0:
-        pytest.skip("there is no largest of none")
     rng = np.random.default_rng(3)
     x, w, b = rng.normal(size=(n, k)), rng.normal(size=(k, m)), rng.normal(size=m)
     check(PROGRAMS[name], x, w, b)

@@ -157,7 +157,7 @@ def test_memory_of_results_comes_back_when_they_die() -> None:
 
 def endless() -> Program:
     n, r = fresh("n", I64), fresh("r", I64)
-    b = Builder({"deep": Function("deep", (n,), (r,), None)}, Span(SOURCE, 0, 5))  # type: ignore[arg-type]
+    b = Builder({"deep": Function("deep", (n,), (r,), None)}, Span(SOURCE, 0, 5))
     b.params.append(n)
     deep = b.function("deep", [b.add(b.call("deep", b.add(n, i64(1)))[0], n)], label="deep")
     return program(lambda b: [b.call("deep", i64(0))[0]], {"deep": deep})

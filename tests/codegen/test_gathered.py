@@ -1,7 +1,8 @@
-"""Products with windows: gathered blocks give what the sums are, in any layout, with strides, dilations and borders."""
+"""Products with windows: they give what the sums are, in any layout, with strides, dilations and borders."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -93,12 +94,32 @@ def test_beyond_a_border_there_is_nothing_not_even_nan(
     padded = np.pad(x, ((0, 0), (p - 1, p - 1), (0, 0)))
     terms = [padded[:, p - 1 - k : n + 2 * (p - 1) - k] @ w[k] for k in range(1, p)]
     found = program.border(w, x)
-    np.testing.assert_allclose(found[:, n:], sum(terms)[:, n:], atol=1e-10)  # type: ignore[index]
+    np.testing.assert_allclose(found[:, n:], sum(terms)[:, n:], atol=1e-10)
     assert not np.isfinite(found[:, :n]).any()
 
 
-def test_a_convolution_is_products_of_gathered_blocks_and_so_are_its_gradients() -> None:
-    made = lowered(PROGRAM, "last_gradient")
-    text = print_program(schedule(optimise(made.program, [made.entry.name], verify=True), Lanes(512)))
-    assert text.count(" · ") >= 2
-    assert "&windows" in text and "&products" in text and "sum= x" in text
+def loops(function: str) -> str:
+    made = lowered(PROGRAM, function)
+    return print_program(schedule(optimise(made.program, [made.entry.name], verify=True), Lanes(512)))
+
+
+def test_a_convolution_and_its_gradients_are_products_with_windows_that_are_read_where_they_are() -> None:
+    text = loops("last_gradient")
+    assert "&windows" not in text and "&products" in text and "sum= x" in text
+    (of_kernel,) = re.findall(r"&sums\.\d+\[.*\] = &x\.\d+\[.* \+ &(offsets\.\d+) \+ &(offsets\.\d+)\] · &panels", text)
+    assert len(set(of_kernel)) == 2
+
+
+def test_the_tables_of_a_convolution_are_made_once_for_all_of_its_blocks() -> None:
+    lines = loops("last").splitlines()
+    depth = {
+        what: [len(x) - len(x.lstrip()) for x in lines if re.search(what, x)] for what in ("&offsets.* = alloc", " · ")
+    }
+    assert len(depth["&offsets.* = alloc"]) == 2
+    assert max(depth["&offsets.* = alloc"]) < min(depth[" · "])
+
+
+def test_windows_go_to_panels_at_once_where_the_result_has_its_points_side_by_side() -> None:
+    text = loops("first")
+    assert re.search(r"&panels\.\d+\[0, .*\] = pack &x\.\d+\[.* \+ &offsets\.\d+ \+ &offsets\.\d+\]", text)
+    assert "&windows" not in text

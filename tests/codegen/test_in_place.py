@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from dlang.codegen.loops import Allocate, Free, Loop, Parallel
-from dlang.codegen.parallel import walk
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
+from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.interpreter import Interpreter
 from dlang.optimize.pipeline import optimise

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from dlang.codegen.llvm.coefficients import LN2, PI, POLYNOMIALS
+from dlang.codegen.llvm.erf_pieces import ERF_CENTRES, ERF_PIECES, ERF_STEP
 from dlang.codegen.llvm.mathematics import FUNCTIONS, routine
 from dlang.codegen.llvm.modules import print_llvm
+from dlang.codegen.llvm.objects import has_avx512
 from dlang.ir.reader import read_program
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
-from tests.codegen.approximation import CONSTANTS, FITS, coefficients, parts
+from tests.codegen.approximation import CONSTANTS, FITS, coefficients, erf_pieces, parts
 from tests.codegen.kernels import DTYPES, Floats, Kernels, compiled
 
 WIDTHS = {"f64": (1, 4), "f32": (1, 8)}
@@ -26,9 +28,11 @@ PRECISION = 140
 LARGEST_ERROR = 3.0  # units in the last place
 
 
-@pytest.fixture(scope="module")
-def kernels() -> Kernels:
-    return compiled((name, dtype, width) for name, dtype in CASES for width in WIDTHS[dtype])
+@pytest.fixture(scope="module", params=[False, True], ids=["portable", "avx512"])
+def kernels(request: pytest.FixtureRequest) -> Kernels:
+    if request.param and not has_avx512():
+        pytest.skip("a processor without AVX-512")
+    return compiled(((name, dtype, width) for name, dtype in CASES for width in WIDTHS[dtype]), request.param)
 
 
 # ---- the exact values ------------------------------------------------------------------------------------------------
@@ -188,6 +192,8 @@ def _errors(got: Floats, exact: list[mpmath.mpf], dtype: str, scale: list[mpmath
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_every_result_is_within_three_units_in_the_last_place(name: str, dtype: str, kernels: Kernels) -> None:
+    if kernels.avx512 and routine(name, dtype, 1, True) == routine(name, dtype, 1):
+        pytest.skip("the same text as without AVX-512")
     args = _samples(name, dtype)
     with mpmath.workprec(PRECISION):
         points = zip(*([mpmath.mpf(v) for v in a.tolist()] for a in args), strict=True)
@@ -367,6 +373,25 @@ def test_the_bodies_are_free_of_branches(name: str) -> None:
 def test_the_coefficients_are_those_of_the_documented_approximation(name: str, dtype: str) -> None:
     assert set(FITS) == {name for name, _ in POLYNOMIALS}
     assert POLYNOMIALS[name, dtype] == coefficients(name, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_pieces_of_erf_are_fitted_around_their_centres(dtype: str) -> None:
+    steps = np.arange(16) * ERF_STEP[dtype]
+    assert np.abs(np.array(ERF_CENTRES[dtype]) - steps).max() < 2.0**-10
+    assert ERF_PIECES[dtype] == erf_pieces(dtype)
+
+
+@pytest.mark.skipif(not has_avx512(), reason="a processor without AVX-512")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_instructions_of_avx512_give_the_same_bits_for_any_number_of_lanes(dtype: str) -> None:
+    names, widths = ("exp", "log", "rsqrt", "erf"), (1, 2, 8, 16, 32)
+    kernels = compiled(product(names, [dtype], widths), avx512=True)
+    for name in names:
+        x = np.concatenate([_samples(name, dtype)[0], np.array([0.0, -0.0, INF, -INF], DTYPES[dtype])])
+        first, *others = [kernels(name, dtype, width, x) for width in widths]
+        for other in others:
+            np.testing.assert_array_equal(first, other)
 
 
 def test_the_constants_are_sums_of_nearest_parts() -> None:

@@ -90,6 +90,7 @@ def test_a_convolution_and_its_gradients_are_products_of_blocks_of_windows() -> 
     text = usual(program)
     allocated = re.findall(r"&(\w+)\.\d+ = allocate f32\[(.*)\]", text)
     assert all(shape.count(",") <= 3 for _, shape in allocated)  # no array of all windows
-    # with eight columns the windows are read where they are, in tiles; with sixteen they are gathered, also for kernels
-    assert [name for name, _ in allocated].count("windows") == 3
+    # eight columns are done in tiles, sixteen by tables; the windows of the kernels of eight columns are gathered
+    assert [name for name, _ in allocated].count("windows") == 1
+    assert len(re.findall(r"\+ &offsets\.\d+\] · &panels", text)) == 2
     assert [name for name, _ in allocated].count("products") == 1  # added to the windows of the image's gradient

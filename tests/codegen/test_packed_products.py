@@ -4,48 +4,34 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import mmap
 
 import numpy as np
 import pytest
 
 from dlang.codegen.llvm import jit, objects
-from dlang.codegen.llvm.microkernel import COLUMNS, panels_symbol, product_symbol
-from dlang.codegen.llvm.panels import heights_of, pack_symbol, panel, terms_of
+from dlang.codegen.llvm.microkernel import panels_symbol, product_symbol
+from dlang.codegen.llvm.panels import heights_of, pack_symbol
+from dlang.codegen.panel_layout import COLUMNS, panel, terms_of
+from tests.codegen.guarded import guarded
 
 DTYPES = {"f64": np.float64, "f32": np.float32}
 WIDTHS = sorted({128, 256, objects.vector_bits()})
-PAGE = mmap.PAGESIZE
-
-
-class Guarded:
-    """An array with pages around it that can't be touched: it ends where the one behind it begins, or begins there."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: str, at_end: bool) -> None:
-        count = int(np.prod(shape))
-        size = count * np.dtype(DTYPES[dtype]).itemsize
-        pages = max(-(-size // PAGE), 1)
-        self.memory = mmap.mmap(-1, (pages + 2) * PAGE)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
-        protect = ctypes.CDLL(None, use_errno=True).mprotect
-        for page in (start, start + (pages + 1) * PAGE):
-            assert protect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), 0) == 0
-        offset = PAGE + (pages * PAGE - size if at_end else 0)
-        self.array = np.frombuffer(self.memory, DTYPES[dtype], count, offset).reshape(shape)
-
 
 INTS = [ctypes.c_int64] * 2
 
 
 def product(dtype: str, bits: int, a: np.ndarray, b: np.ndarray, c: np.ndarray, packed: bool, adds: bool) -> None:
-    """c = a @ b or c += a @ b, by steps in bytes as NumPy has them. packed: with b in panels beforehand."""
+    """c = a @ b or c += a @ b, by steps in bytes as NumPy has them. packed: with b in panels beforehand.
+
+    What lies behind the arrays is said to be the next product of a batch, though there may be nothing.
+    """
     width, size = panel(dtype, bits), a.itemsize
     across = -(-b.shape[1] // width)
     sizes = (c.ctypes.data, c.strides[0], a.shape[0], b.shape[1], a.shape[1], adds)
     kinds = [ctypes.c_void_p, *INTS, *INTS, ctypes.c_bool]
     one = [ctypes.c_void_p, *INTS]
     if packed:
-        panels = Guarded((across, b.shape[0], width), dtype, at_end=True).array
+        panels = guarded((across, b.shape[0], width), DTYPES[dtype], at_end=True)
         panels[...] = np.nan
         pack = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *one, *INTS)(jit.address_of(pack_symbol(dtype, bits)))
         pack(panels.ctypes.data, b.ctypes.data, *b.strides, b.shape[1], b.shape[0])
@@ -53,15 +39,15 @@ def product(dtype: str, bits: int, a: np.ndarray, b: np.ndarray, c: np.ndarray, 
         steps = (width * size, width * size * b.shape[0])
         multiply(a.ctypes.data, *a.strides, panels.ctypes.data, *steps, *sizes)
     else:
-        room = Guarded((min(across * width, COLUMNS), min(terms_of(dtype), b.shape[0])), dtype, at_end=True).array
+        room = guarded((min(across * width, COLUMNS), min(terms_of(dtype), b.shape[0])), DTYPES[dtype], at_end=True)
         name = product_symbol(dtype, bits)
-        multiply = ctypes.CFUNCTYPE(None, *one, *one, ctypes.c_void_p, *kinds)(jit.address_of(name))
-        multiply(a.ctypes.data, *a.strides, b.ctypes.data, *b.strides, room.ctypes.data, *sizes)
+        multiply = ctypes.CFUNCTYPE(None, *one, *one, ctypes.c_void_p, *kinds, ctypes.c_bool)(jit.address_of(name))
+        multiply(a.ctypes.data, *a.strides, b.ctypes.data, *b.strides, room.ctypes.data, *sizes, True)
 
 
 def matrix(shape: tuple[int, int], dtype: str, turned: bool, at_end: bool) -> np.ndarray:
     """Small whole numbers, so that every sum is exact."""
-    array = Guarded(shape[::-1] if turned else shape, dtype, at_end).array
+    array = guarded(shape[::-1] if turned else shape, DTYPES[dtype], at_end)
     array[...] = np.random.default_rng(sum(shape)).integers(-4, 5, array.shape)
     return array.T if turned else array
 
@@ -81,7 +67,7 @@ def test_products_of_awkward_sizes_are_exact_and_touch_nothing_outside(dtype: st
             a, b = matrix((m, k), dtype, turned_a, at_end), matrix((k, n), dtype, turned_b, at_end)
             for packed in (True, False):
                 adds = (n + m) % 2 == 1
-                c = Guarded((m, n), dtype, at_end).array
+                c = guarded((m, n), DTYPES[dtype], at_end)
                 c[...] = 1 if adds else np.nan
                 product(dtype, bits, a, b, c, packed, adds)
                 assert (c == a @ b + adds).all(), (m, n, k, turned_a, turned_b, packed)
@@ -94,7 +80,7 @@ def test_products_are_the_same_across_blocks_of_terms_columns_and_rows(dtype: st
     for m, n, k in ((13, 37, most + 1), (45, 1100, 2 * most - 1), (35, 290, 3 * most + 7), (26, 150, 128)):
         for turned_a, turned_b in itertools.product((False, True), repeat=2):
             a, b = matrix((m, k), dtype, turned_a, True), matrix((k, n), dtype, turned_b, True)
-            c = Guarded((m, n), dtype, True).array
+            c = guarded((m, n), DTYPES[dtype], True)
             product(dtype, bits, a, b, c, turned_a, False)
             assert (c == a @ b).all()
 

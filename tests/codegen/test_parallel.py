@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from dlang.codegen.loops import Branch, For, Invoke, Loop, Node, Parallel, Product, Program, Runtime, Stmt
-from dlang.codegen.parallel import GRAIN, walk
+from dlang.codegen.parallel import GRAIN
 from dlang.codegen.schedule import schedule
+from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, lower

@@ -83,6 +83,12 @@ def test_a_tile_has_an_accumulator_for_each_row_and_loads_the_columns_once() -> 
     assert tile.count(" sum= ") == 5 and tile.count(" = &kj") == 1 and tile.count(" = &ik") == 5
 
 
+def test_the_products_of_a_batch_say_whether_the_next_one_lies_right_behind() -> None:
+    dense = loops(contract("bik bkj bij")[0])
+    assert re.search(r"(followed\.\d+) = gt\(left\.\d+, 1\)[^@]* · .*the next one behind it if \1", dense)
+    assert "followed" not in loops(contract("ibk bkj bij")[0])  # the rows of the first factor are apart
+
+
 def test_columns_that_are_not_adjacent_are_copied_once_for_all_rows() -> None:
     program, _ = contract("bik bjk bij")
     text = loops(program)
@@ -150,6 +156,23 @@ def test_a_sum_over_windows_that_end_at_the_border_goes_in_tiles() -> None:
     assert text.count("loop tile") == 1 and "by 8" in text
     for n_, m_ in ((1, 1), (3, 2), (9, 6)):
         check(program, [n_, m_], [(n_, m_, 5), (3, 5, 7)], "f32")
+
+
+def test_a_sum_over_the_order_of_texts_which_the_host_knows_has_no_tiles() -> None:
+    b = Builder()
+    n = poly(b.param("n", I64))
+    x, y = (b.param(name, Array("str", (n, n))) for name in "xy")
+    i, j, k = (fresh(name, I64) for name in "ijk")
+    (out,) = b.comp(
+        [Axis(axis, (poly(0),), (n,)) for axis in (i, j, k)],
+        lambda *_: b.cast("f64", b.prim("lt", b.read(x, [i, k]), b.read(y, [k, j]))),
+        lambda *_: [Keep((n, n), (poly(i), poly(j)), "sum")],
+    )
+    program = Program({"f": b.function("f", [out])})
+    assert "loop tile" not in loops(program)
+    words = [["a", "b", "c"], ["b", "a", "a"], ["c", "c", "b"]]
+    args = [3, words, words[::-1]]
+    assert_same(ENGINE.compile(program, ["f"]).run("f", args), Interpreter(program).run("f", args))
 
 
 @pytest.mark.parametrize("case", ["outer", "reduced"])

@@ -10,9 +10,10 @@ import pytest
 
 from dlang.codegen.llvm import modules
 from dlang.codegen.loops import Branch, Loop, Parallel, Program, Stmt
-from dlang.codegen.parallel import GRAIN, walk
+from dlang.codegen.parallel import GRAIN
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
+from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import check, lower

@@ -15,6 +15,10 @@ fn number(x: f64) -> f64 = x * x + 1.0
 fn halved(x: f64) -> f64 { var y = x; while y > 1.0 { y = 0.5 * y }; y }
 fn deep(n: i64) -> i64 = if n == 0 { 0 } else { 1 + deep(n - 1) }
 fn shown(x: f64) { print("{x}") }
+fn triangle(x: f64[n]) -> f64 { var s = 0.0; for i < n { for j < i { s = sin(s + x[j]) } }; s }
+fn rows(x: f64[n, n], w: f64[n, n]) -> f64[n, n] = tanh(x @ w)
+fn given(x: f64, k: i64[m]) -> f64 { var y = x; for i < k[0] { y = sin(y) }; y }
+fn halves(x: f64, n: i64) -> f64 { var y = x; for i < n // 2 { y = sin(y) }; y }
 """
 
 
@@ -42,6 +46,21 @@ def test_of_straight_code_it_is_a_number(points):
     assert points["number"].work.constant < LONG / 1000
 
 
-@pytest.mark.parametrize("name", ["halved", "deep", "shown"])
+def test_it_knows_loops_in_loops_blocks_of_products_and_computed_trips(points):
+    assert 3 < at(points["triangle"], 2000) / at(points["triangle"], 1000) < 5
+    assert 6 < at(points["rows"], 4000) / at(points["rows"], 2000) < 9
+    assert 1.9 < at(points["halves"], 200_000) / at(points["halves"], 100_000) < 2.1
+
+
+def test_what_is_computed_by_libraries_costs_more_than_a_sum(points):
+    heavy, light = points["halves"], points["short"]
+    assert at(heavy, 2000) > 10 * at(light, 1000)
+
+
+def test_a_print_costs_what_a_call_of_python_does(points):
+    assert 1_000_000 < points["shown"].work.constant < LONG
+
+
+@pytest.mark.parametrize("name", ["halved", "deep", "given"])
 def test_where_sizes_do_not_say_it_it_is_unknown(points, name):
     assert points[name].work is None

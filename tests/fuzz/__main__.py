@@ -2,7 +2,7 @@
 
 python -m tests.fuzz --programs 10000 --seed 0
 python -m tests.fuzz --derivatives …       functions of one float, differentiated in four ways
-python -m tests.fuzz --threads …           every loop in pieces, on 1, 2 and 5 threads, which may not change a bit
+python -m tests.fuzz --threads …           every loop in pieces, on 1, 2 and 5 threads and in quick code: the same bits
 python -m tests.fuzz --calls …         called from Python, also directly and with some arguments bound
 python -m tests.fuzz --show 4711           the text of one program, and what is wrong with it
 """

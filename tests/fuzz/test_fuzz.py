@@ -6,8 +6,7 @@ import re
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host

@@ -1,4 +1,4 @@
-"""Random programs with every loop in pieces: each result has the same bits with any number of threads."""
+"""Random programs with every loop in pieces: results have the same bits on any number of threads, and in quick code."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dlang.runtime.engine import CompiledProgram, Engine
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host
 from dlang.runtime.platform.threads import Pool
+from dlang.runtime.tiers import Tiers
 from tests.fuzz.compare import Disagreement, arguments
 
 GRAIN = 1  # picosecond of work in a piece
@@ -21,21 +22,23 @@ SIZES = ((2, 2), (33, 21))
 
 
 def different_bits(text: str, pools: Sequence[Pool]) -> Disagreement | None:
-    """What differs between the first pool and another; None if nothing does, or the program is not well typed."""
+    """What differs between the first pool and another, or quick code; None if nothing does."""
     decl = check(Source("program.dl", text)).module.functions["main"]
     try:
         program, (entry,) = lower([Request(decl, dict.fromkeys(decl.variables, poly(0)))])
-        compiled = [Engine(Host(), grain=GRAIN, pool=pool).compile(program, [entry.name]) for pool in pools]
+        engines = {f"{pool.threads} threads": Engine(Host(), grain=GRAIN, pool=pool) for pool in pools}
+        engines["quick code"] = Engine(Host(), level=Tiers().quick, grain=GRAIN, pool=pools[-1])
+        compiled = {way: engine.compile(program, [entry.name]) for way, engine in engines.items()}
     except DlangError as e:
         return Disagreement("compile", "a program that compiles", e.diagnostics[0].message)
     rng = np.random.default_rng(1)
     for n, k in SIZES:
         args = [n, k, *arguments(rng, n, k)]
-        expected = outcome(compiled[0], entry.name, args)
-        for pool, other in zip(pools[1:], compiled[1:], strict=True):
-            found = outcome(other, entry.name, args)
+        outcomes = {way: outcome(code, entry.name, args) for way, code in compiled.items()}
+        expected = next(iter(outcomes.values()))
+        for way, found in outcomes.items():
             if found != expected:
-                return Disagreement(f"{pool.threads} threads", expected, found)
+                return Disagreement(way, expected, found)
     return None
 
 

@@ -61,7 +61,7 @@ def test_the_grammar_has_the_one_conflict_that_it_declares(caplog: pytest.LogCap
     class NoLexer(Lexer):
         def __init__(self, _: object) -> None: ...
 
-        def lex(self, *_: object):  # type: ignore[no-untyped-def]
+        def lex(self, *_: object):
             return iter(())
 
     level = logger.level

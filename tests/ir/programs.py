@@ -72,7 +72,7 @@ def programs(draw: st.DrawFn) -> Program:
             case 0:
                 return b.reduce([n], lambda i: b.read(v, [i]))
             case 1:
-                return b.cast("f64", b.reduce([n], lambda i: b.read(v, [i]), "argmax"))  # type: ignore[return-value]
+                return b.cast("f64", b.reduce([n], lambda i: b.read(v, [i]), "argmax"))
             case 2:
                 return b.prim(pick(list(_BINARY)), pick(scalars), pick(scalars))
             case 3:

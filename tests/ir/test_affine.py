@@ -86,7 +86,7 @@ def test_axes_of_a_triangle_can_be_reordered() -> None:
     known = KNOWN.within((i, j))
     box = hull((i, j), known)
     assert box is not None and box[j.var] == (poly(1), n - 1)
-    change = changed((i, j), known, {}, [j.var, i.var], box)
+    change = changed((i, j), {}, [j.var, i.var], box)
     assert change is not None
     before = {(q[i.var], q[j.var]) for q in points((i, j), {N: 5})}
     assert {(q[i.var], q[j.var]) for q in points(change.axes, {N: 5})} == before

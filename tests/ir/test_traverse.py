@@ -37,10 +37,8 @@ from dlang.ir.traverse import (
     free_vars,
     map_blocks,
     mentioned,
-    op_atoms,
-    op_binds,
     op_blocks,
-    op_sizes,
+    parts,
     rebuild,
     walk,
 )
@@ -89,10 +87,8 @@ def test_the_parts_of_an_operation_are_its_own() -> None:
     index, low, state, first = fresh("i", I64), fresh("low", I64), fresh("s", F), fresh("first", F)
     body = Block((Let((fresh("t", F),), Prim("neg", (state,))),), (state,))
     op = For(index, poly(low), poly(10), (state,), (first,), body)
-    assert op_atoms(op) == (first,)
-    assert op_sizes(op) == (poly(low), poly(10))
+    assert parts(op) == ((first,), (poly(low), poly(10)), (body,), (index, state))
     assert op_blocks(op) == (body,)
-    assert op_binds(op) == (index, state)
     assert [type(let.op) for let in walk(Block((Let((), op),), ()))] == [For, Prim]
 
 

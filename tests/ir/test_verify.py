@@ -36,11 +36,11 @@ BROKEN = [
     ("a.9: f64[n.0 + 1] = copy x.1", "f64 = 0.0", "not f64"),
     ("a.9: f64[n.0] = concat(x.1, x.1)", "f64 = 0.0", "not f64"),
     ("a.9: f64[2, n.0] = reshape x.1 [2, n.0]", "f64 = 0.0", "elements are reshaped"),
-    ("a.9: f64 = library det(x.1)", "f64 = 0.0", "det takes matrices of f64 or f32"),
+    ("a.9: f64[n.0], b.8: i64 = library cholesky(x.1)", "f64 = 0.0", "cholesky takes matrices of f64 or f32"),
     (
-        "a.9: f64[n.0, 1] = reshape x.1 [n.0, 1]\nb.8: f64 = library det(a.9)",
+        "a.9: f64[n.0, 1] = reshape x.1 [n.0, 1]\nb.8: f64[n.0, 1], c.7: i64 = library cholesky(a.9)",
         "f64 = 0.0",
-        "the sizes of the arguments of det do not fit",
+        "the sizes of the arguments of cholesky do not fit",
     ),
     (
         "a.9: f64[1, n.0] = reshape x.1 [1, n.0]\nq.8: f64[1, n.0], r.7: f64[1, n.0] = library qr(a.9, 1)",
@@ -59,6 +59,30 @@ BROKEN = [
         "a.9: f64[n.0] = comp i.8 in 0..n.0, j.7 in 0..n.0 { yield s.2 } to keep [n.0] [i.8 + j.7] sum",
         "f64 = 0.0",
         "does not determine its axes",
+    ),
+    (
+        (
+            "a.9: f64[n.0], b.8: f64[n.0], c.7: f64[n.0] = comp i.6 in 0..n.0 { yield s.2, s.2, s.2 } "
+            "to keep [n.0] [i.6] set, keep [n.0] [i.6] set after 0, keep [n.0] [i.6] set after 0"
+        ),
+        "f64 = 0.0",
+        "two destinations go on with that of destination 0",
+    ),
+    (
+        (
+            "a.9: f64[n.0], b.8: i64[n.0] = comp i.6 in 0..n.0 { yield s.2, i.6 } "
+            "to keep [n.0] [i.6] set, keep [n.0] [i.6] set after 0"
+        ),
+        "f64 = 0.0",
+        "not of the type of the one that it goes on with",
+    ),
+    (
+        (
+            "a.9: f64[n.0], b.8: f64[2*n.0] = comp i.6 in 0..n.0 { yield s.2, s.2 } "
+            "to keep [n.0] [i.6] set, keep [2*n.0] [i.6] set after 0"
+        ),
+        "f64 = 0.0",
+        "segments are of arrays of other sizes",
     ),
     (
         "a.9: f64[2*n.0] = comp i.8 in 0..n.0 { yield s.2 } to keep [2*n.0] [i.8] sum into x.1",
@@ -123,7 +147,7 @@ def test_a_variable_is_used_only_where_it_is_in_scope() -> None:
     inner: list[Var] = []
 
     def body(i: Var) -> Var:
-        inner.append(b.cast("f64", i))  # type: ignore[arg-type]
+        inner.append(b.cast("f64", i))
         return inner[0]
 
     b.map([n], body)

@@ -332,7 +332,9 @@ def test_a_sum_of_products_with_an_axis_of_one_element_is_products_too() -> None
         left = b.mul(b.read(da, [i, p]), b.read(w, [0, p]))
         return b.prim("sub", left, b.mul(b.read(dw, [0, p]), b.read(a, [i, p])))
 
-    keep = lambda i, p: [Keep((poly(n), poly(1)), (poly(i), poly(0)), "sum")]  # noqa: E731
+    def keep(i: Var, _: Var) -> list[Keep]:
+        return [Keep((poly(n), poly(1)), (poly(i), poly(0)), "sum")]
+
     p = Program({"f": b.function("f", list(b.comp([n, 20], element, keep)))})
     after = through(p, contractions, cse)
     assert count(after, Contract) == 2

@@ -95,7 +95,7 @@ def test_a_loop_of_unused_results_with_a_check_keeps_just_the_check() -> None:
 
     def body(i: Lit, s: Lit) -> list[Lit]:
         b.check(b.prim("lt", i, i64(10)), "E0901", ["too many"])
-        return [b.prim("exp", s)]  # type: ignore[list-item]
+        return [b.prim("exp", s)]
 
     b.for_(0, n, [f64(0.0)], body)
     p = through(Program({"f": b.function("f", [n])}), dce)
@@ -140,8 +140,8 @@ def test_sizes_in_the_types_of_what_is_used_are_alive() -> None:
     n = b.param("n", I64)
     mask = b.param("mask", Array("bool", (poly(n),)))
     _, positions = b.compact(mask)
-    y = b.map([positions.type.shape[0]], lambda i: b.read(positions, [i]))  # type: ignore[union-attr]
-    f = b.function("f", [positions.type.shape[0].atom, y])  # type: ignore[union-attr, list-item]
+    y = b.map([positions.type.shape[0]], lambda i: b.read(positions, [i]))
+    f = b.function("f", [positions.type.shape[0].atom, y])
     p = through(Program({"f": f}), dce)
     (k, found) = run(p, [3, np.array([True, False, True])])
     assert k == 2 and list(found) == [0, 2]

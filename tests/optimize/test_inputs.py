@@ -93,7 +93,7 @@ def arguments(program: Program, entry: str, args: list[Any]) -> list[Any]:
     params = program.functions[entry].params
     arrays = [p for p in params if getattr(p.type, "shape", None)]
     for p, a in zip(arrays, args, strict=True):
-        for size, n in zip(p.type.shape, a.shape, strict=True):  # type: ignore[union-attr]
+        for size, n in zip(p.type.shape, a.shape, strict=True):
             if size.atom is not None:
                 sizes[size.atom] = n
     rest = iter(args)

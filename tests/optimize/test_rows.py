@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dlang.codegen.loops import Loop, Stmt
-from dlang.codegen.parallel import walk as walk_loops
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
+from dlang.codegen.traverse import walk as walk_loops
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.anf import Array, Comp, Program
 from dlang.ir.interpreter import Interpreter

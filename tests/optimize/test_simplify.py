@@ -7,8 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dlang.ir.anf import (
     Array,
@@ -351,9 +350,9 @@ def test_an_index_computed_by_steps_is_one_polynomial() -> None:
 
     def body(i: object) -> object:
         last = b.prim("sub", n, i64(1))
-        return b.one(Read(x, (poly(b.prim("sub", last, i)),)))  # type: ignore[arg-type]
+        return b.one(Read(x, (poly(b.prim("sub", last, i)),)))
 
-    y = b.map([n], body)  # type: ignore[arg-type]
+    y = b.map([n], body)
     p = through(Program({"f": b.function("f", [y])}), simplify, dce)
     (comp,) = [let.op for let in p.functions["f"].body.lets if isinstance(let.op, Comp)]
     (read,) = [let.op for let in comp.body.lets]

@@ -38,10 +38,10 @@ def test_the_cotangent_of_slices_is_made_once_and_serves_the_product_after_the_l
     program, entry = optimised("whole")
     body = program.functions[entry].body
     *_, backward = [let.op for let in body.lets if isinstance(let.op, For)]
-    stacks = [p for p in backward.params if len(p.type.shape) == 3]  # type: ignore[union-attr]
+    stacks = [p for p in backward.params if len(p.type.shape) == 3]
     assert len(stacks) == 1  # nothing is kept twice
     made = {v: let.op for let in body.lets for v in let.vars}
-    assert isinstance(made[backward.init[backward.params.index(stacks[0])]], Empty)  # type: ignore[index]
+    assert isinstance(made[backward.init[backward.params.index(stacks[0])]], Empty)
     assert any(isinstance(let.op, Contract) for let in body.lets)
     for let in walk(backward.body):
         if isinstance(let.op, Comp):
@@ -53,8 +53,8 @@ def test_an_array_of_which_some_slices_are_left_out_is_filled() -> None:
     *_, backward = [let.op for let in program.functions[entry].body.lets if isinstance(let.op, For)]
     made = {v: let.op for let in program.functions[entry].body.lets for v in let.vars}
     for init, param in zip(backward.init, backward.params, strict=True):
-        if len(param.type.shape) == 2:  # type: ignore[union-attr]
-            assert isinstance(made[init], Comp)  # type: ignore[index]
+        if len(param.type.shape) == 2:
+            assert isinstance(made[init], Comp)
 
 
 @pytest.mark.parametrize("n", [1, 4])

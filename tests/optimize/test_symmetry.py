@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dlang.codegen.loops import Parallel
-from dlang.codegen.parallel import walk as walk_loops
 from dlang.codegen.schedule import schedule
+from dlang.codegen.traverse import walk as walk_loops
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.anf import Comp, Keep, Program
 from dlang.ir.traverse import walk

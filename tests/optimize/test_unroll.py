@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dlang.codegen.loops import Allocate, Loop
-from dlang.codegen.parallel import walk as walk_loops
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
+from dlang.codegen.traverse import walk as walk_loops
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.anf import Comp, Empty, Program, Update
 from dlang.ir.verify import verify

@@ -58,7 +58,7 @@ fn empty(l: List<f64[n]>) -> f64[n] = match l { Nil => zeros(n), Cons(x, _) => x
 fn task() -> Task = Later(|x| x + 1.0, Done)
 fn inside() -> (i64, (f64) -> f64) = (1, |x| x)
 """
-DEEP = 200_000
+DEEP = 100_000
 
 
 @pytest.fixture(scope="module", params=["interp", "cpu"])

@@ -78,10 +78,10 @@ def module() -> object:
 
 def stop(function: object, args: tuple[object, ...]) -> float:
     """Seconds from the signal to the exception."""
-    function(*[5 if isinstance(a, int) else a for a in args])  # type: ignore[operator]  # compiled before
+    function(*[5 if isinstance(a, int) else a for a in args])  # compiled before
     with interrupted_after(0.1) as at:
         with pytest.raises(KeyboardInterrupt):
-            function(*args)  # type: ignore[operator]
+            function(*args)
         return time.perf_counter() - at[0]
 
 
@@ -122,7 +122,7 @@ def test_a_handler_of_the_user_runs_and_the_run_goes_on(module: object) -> None:
     before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
     try:
         with interrupted_after(0.05):
-            result = module.steps(60_000_000)  # type: ignore[attr-defined]
+            result = module.steps(60_000_000)
     finally:
         signal.signal(signal.SIGINT, before)
     assert seen == [signal.SIGINT]
@@ -140,7 +140,7 @@ def test_an_exception_of_a_handler_is_raised_by_the_call(module: object) -> None
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(Enough):
-            module.steps(10**11)  # type: ignore[attr-defined]
+            module.steps(10**11)
     finally:
         signal.signal(signal.SIGALRM, before)
 

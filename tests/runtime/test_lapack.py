@@ -26,15 +26,22 @@ def test_square_matrices_are_factored_and_solved(n, dtype):
     a = (matrix(n, n, dtype) + 3 * np.sqrt(n) * np.eye(n)).astype(dtype) / 4
     before = a.copy()
     b = matrix(n, 3, dtype, 1)
-    packed, order, info = perform("lu", [a])
+    packed, order, exchanges, info = perform("lu", [a])
     lower = np.tril(packed, -1) + np.eye(n, dtype=dtype)
     near(lower @ np.triu(packed), a[order], dtype, 10)
     assert info == 0 and sorted(order) == list(range(n)) and order.dtype == np.int64
-    (d,) = perform("det", [a])
+    (d,) = perform("lu_det", [a, packed, order, exchanges])
     np.testing.assert_allclose(d, np.linalg.det(a), rtol=300 * np.finfo(dtype).eps)
     assert d.dtype == dtype
-    x, info = perform("solve", [a, b])
+    (logarithm,) = perform("lu_logdet", [a, packed, order])
+    np.testing.assert_allclose(logarithm, np.linalg.slogdet(a)[1], rtol=300 * np.finfo(dtype).eps, atol=1e-5)
+    assert logarithm.dtype == dtype
+    (x,) = perform("lu_solve", [a, packed, order, b])
     near(a @ x, b, dtype, 10)
+    (x,) = perform("lu_solve_transposed", [a, packed, order, b])
+    near(a.T @ x, b, dtype, 10)
+    (x,) = perform("lu_inverse", [a, packed, order])
+    near(a @ x, np.eye(n, dtype=dtype), dtype, 10)
     positive = a @ a.T
     factor, info = perform("cholesky", [positive])
     near(factor @ factor.T, positive, dtype, 100)
@@ -82,13 +89,16 @@ def test_matrices_of_any_shape_have_orthogonal_factors(m, n, dtype):
 def test_what_is_wrong_is_said_by_info():
     a = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
     assert perform("cholesky", [a])[-1] == 2
-    assert perform("solve", [a, a])[-1] == 2
     assert perform("triangular_solve", [np.diag([1.0, 0.0, 0.0]), a, True, False, False])[-1] == 2
     assert perform("triangular_solve", [np.diag([1.0, 0.0]), np.empty((2, 0)), True, False, False])[-1] == 2
-    packed, order, info = perform("lu", [a])
+    packed, order, exchanges, info = perform("lu", [a])
     assert info == 2
     np.testing.assert_allclose((np.tril(packed, -1) + np.eye(3)) @ np.triu(packed), a[order])
-    assert all(np.isnan(x).all() for x in perform("solve", [a, a])[:-1])
+    for name in ("lu_solve", "lu_solve_transposed"):
+        assert np.isnan(perform(name, [a, packed, order, a])[0]).all()
+    assert np.isnan(perform("lu_inverse", [a, packed, order])[0]).all()
+    assert perform("lu_det", [a, packed, order, exchanges])[0] == 0.0
+    assert perform("lu_logdet", [a, packed, order])[0] == -np.inf
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -97,10 +107,10 @@ def test_what_is_not_finite_neither_hangs_nor_crashes(n, bad):
     a = matrix(n, n, np.float64)
     a[n // 2, n // 3] = bad
     assert perform("eigh", [a])[-1] == perform("svd", [a, n])[-1] == lapack.NOT_FINITE
-    assert not np.isfinite(perform("solve", [a, a])[0]).all()
     perform("qr", [a, n])
     perform("triangular_solve", [a, a, True, False, False])
-    order = perform("lu", [a])[1]
+    packed, order, *_ = perform("lu", [a])
     assert sorted(order) == list(range(n))
+    assert not np.isfinite(perform("lu_solve", [a, packed, order, a])[0]).all()
     spoiled = a @ a.T
     assert perform("cholesky", [spoiled])[-1] > 0 or np.isinf(bad)

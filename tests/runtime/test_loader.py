@@ -19,8 +19,7 @@ from dlang.runtime.build import build
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.runtime.platform import loader
-from dlang.runtime.platform.elf import ALLOCATE, RELOCATIONS, Elf
-from dlang.runtime.platform.elf import SYMBOLS as SYMBOL_TABLE
+from dlang.runtime.platform.elf import ALLOCATE, RELOCATIONS, SYMBOLS as SYMBOL_TABLE, Elf
 
 pytestmark = pytest.mark.skipif(not loader.can_load(), reason="objects are linked by LLVM here")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -59,10 +61,14 @@ CASES = {
 }
 
 
+@cache
+def module_of(backend: Backend) -> ModuleType:
+    return dlang.compile(SOURCE, backend=backend)
+
+
 def failure(backend: Backend, name: str, args: tuple[object, ...]) -> DlangError:
-    module = dlang.compile(SOURCE, backend=backend)
     with pytest.raises(DlangError) as found:
-        getattr(module, name)(*args)
+        getattr(module_of(backend), name)(*args)
     return found.value
 
 
@@ -88,7 +94,7 @@ def test_the_calls_that_led_there_are_named(backend: Backend) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_size_that_is_no_multiple_of_a_wrap_is_as_before(backend: Backend) -> None:
-    module = dlang.compile(SOURCE, backend=backend)
+    module = module_of(backend)
     assert module.wrapped(3) == 37.0
     assert module.wrapped_bytes(4) == 2.0
     assert module.chosen(np.arange(3.0), 2) == 0.0
@@ -96,7 +102,7 @@ def test_a_size_that_is_no_multiple_of_a_wrap_is_as_before(backend: Backend) -> 
 
 
 def test_an_engine_goes_on_after_memory_was_exhausted() -> None:
-    module = dlang.compile(SOURCE)
+    module = module_of("cpu")
     for _ in range(3):
         with pytest.raises(DlangError, match="the memory is exhausted"):
             module.table(10**7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import dlang
 from dlang.codegen.loops import Nest
 from dlang.diagnostics import CallSite, Source, Span
 from dlang.runtime.ceilings import Ceilings
@@ -66,8 +67,6 @@ def test_a_trace_has_a_complete_event_for_each_call_in_microseconds() -> None:
 
 
 def test_a_real_run_prints_the_same_layout() -> None:
-    import dlang
-
     module = dlang.compile("fn f(x: f64[n]) -> f64 = sum(x * x)")
     lines = module.f.profile([1.0, 2.0]).table(CEILINGS, least=0.0).splitlines()
     number = r"\d+\.\d+"

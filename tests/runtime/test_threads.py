@@ -248,4 +248,4 @@ def test_python_says_how_many() -> None:
     with pytest.raises(DlangError):
         dlang.set_threads(0)
     with pytest.raises(TypeError):
-        dlang.set_threads("2")  # type: ignore[arg-type]
+        dlang.set_threads("2")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pytest
 
 import dlang
-from dlang.codegen.llvm import pool as layout
-from dlang.codegen.llvm import support
+from dlang.codegen.llvm import pool as layout, support
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, lower
 from dlang.runtime.engine import Engine
@@ -16,6 +16,13 @@ from dlang.runtime.host import Host
 from dlang.runtime.memory import Context
 from dlang.runtime.platform.threads import new_pool
 from dlang.runtime.usage import in_units
+
+
+@pytest.fixture(autouse=True)
+def one_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls take one way through Python and then another; with tiers that is decided anew now and then."""
+    monkeypatch.setenv("DLANG_TIERS", "off")
+
 
 module = dlang.compile("""
 fn two(x: f64[n]) -> f64 {

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,8 @@ import pytest
 from dlang.cache.store import Store, digest
 from dlang.tools.cache import size
 from dlang.tools.dlc import main
+
+PROGRAM = 'fn main() { print("hello") }\n'
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +47,29 @@ def test_path_and_clear(own_cache: Store, capsys: pytest.CaptureFixture[str]) ->
 
 def test_sizes_are_for_people() -> None:
     assert [size(n) for n in (0, 1023, 1536, 5 << 20, 3 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3.0 GiB"]
+
+
+# ---- what happens where there is none --------------------------------------------------------------------------------
+def ended(cache: str, *argv: str) -> tuple[int, str, str]:
+    """How a process of `dlc` ends."""
+    command = [sys.executable, "-m", "dlang.tools.dlc", *argv]
+    env = {**os.environ, "DLANG_CACHE": cache}
+    run = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+    return run.returncode, run.stdout, run.stderr
+
+
+@pytest.mark.parametrize("cache", ["/dev/null", "file"])
+def test_a_cache_that_cannot_be_written_is_done_without(cache: str, write: Callable[..., str]) -> None:
+    write("no folder", "file")
+    assert ended(cache, "run", write(PROGRAM)) == (0, "hello\n", "")
+
+
+def test_a_cache_that_is_damaged_is_written_anew(tmp_path: Path, write: Callable[..., str]) -> None:
+    folder = tmp_path / "cache"
+    for damage in (None, b"", b"junk"):
+        if damage is not None:
+            for kept in folder.iterdir():
+                kept.write_bytes(damage)
+        assert ended(str(folder), "check", write(PROGRAM)) == (0, "", "")
+        sizes = [kept.stat().st_size for kept in folder.glob("*.kept")]
+        assert len(sizes) == 3 and min(sizes) > 100  # the tables of the grammar, the prelude, the program

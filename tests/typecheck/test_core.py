@@ -43,7 +43,7 @@ def test_recursion_without_annotations_maps_each_variable_to_itself() -> None:
 def core_variables(t: object) -> list[object]:
     from dlang.typecheck.terms import variables
 
-    return list(variables(t))  # type: ignore[arg-type]
+    return list(variables(t))
 
 
 def test_the_size_of_a_result_is_opened_at_each_call() -> None:

@@ -10,9 +10,10 @@ from dlang.codegen.llvm.crossings import leave_if, new_site
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector, splat_size
 from dlang.codegen.llvm.scalars import BITS, Scalars, bits, iota, lanes, memory_type
 from dlang.codegen.llvm.sites import Site
+from dlang.codegen.llvm.streams import ask_ahead
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer
-from dlang.ir.anf import Size, Var
+from dlang.ir.anf import HALF, Size, Var
 
 
 def element_address(w: Writer, buffer: Buffer, offset: Size, depth: int | None = None) -> str:
@@ -54,13 +55,13 @@ def store(w: Writer, stmt: loops.Store) -> None:
 
 
 def from_memory(ops: Scalars, value: str, dtype: str) -> str:
-    if dtype in half.HALF:
+    if dtype in HALF:
         return half.decode(ops, dtype, value)
     return ops.emit(f"trunc {lanes('i8', ops.width)} {value} to {ops.type('bool')}") if dtype == "bool" else value
 
 
 def to_memory(ops: Scalars, value: str, dtype: str) -> str:
-    if dtype in half.HALF:
+    if dtype in HALF:
         return half.encode(ops, dtype, value)
     return ops.emit(f"zext {ops.type('bool')} {value} to {lanes('i8', ops.width)}") if dtype == "bool" else value
 
@@ -154,6 +155,27 @@ def _suffix(dtype: str, width: int) -> str:
     return f"v{width}" + (dtype if dtype in ("f64", "f32") else memory_type(dtype))
 
 
+def load_vector(w: Writer, dtype: str, width: int, address: str, mask: str | None) -> str:
+    """Elements that lie side by side; where a mask is false, zeros that are not read."""
+    type, align = f"<{width} x {memory_type(dtype)}>", BITS[dtype] // 8
+    if mask is None:
+        return w.emit(f"load {type}, ptr {address}, align {align}")
+    name = f"llvm.masked.load.{_suffix(dtype, width)}.p0"
+    w.module.declare(name, type, "ptr", f"<{width} x i1>", type)
+    return w.emit(f"call {type} @{name}(ptr align {align} {address}, <{width} x i1> {mask}, {type} zeroinitializer)")
+
+
+def store_vector(w: Writer, dtype: str, width: int, value: str, address: str, mask: str | None) -> None:
+    """Stores elements side by side, those where a mask is true."""
+    type, align = f"<{width} x {memory_type(dtype)}>", BITS[dtype] // 8
+    if mask is None:
+        w.code.append(f"  store {type} {value}, ptr {address}, align {align}")
+        return
+    name = f"llvm.masked.store.{_suffix(dtype, width)}.p0"
+    w.module.declare(name, "void", type, "ptr", f"<{width} x i1>")
+    w.code.append(f"  call void @{name}({type} {value}, ptr align {align} {address}, <{width} x i1> {mask})")
+
+
 def _vector_load(w: Writer, var: Var, buffer: Buffer, offset: Size) -> None:
     """An element for each lane."""
     assert w.lane is not None
@@ -170,15 +192,11 @@ def _lanes_load(w: Writer, buffer: Buffer, offset: Size, step: Size | None) -> s
     if step is not None and step.constant in (1, -1):
         back = step == -1
         address = element_address(w, buffer, offset - (width - 1) if back else offset)
-        if mask is None:
-            value = w.emit(f"load {type}, ptr {address}, align {align}")
-        else:
-            name = f"llvm.masked.load.{_suffix(buffer.dtype, width)}.p0"
-            w.module.declare(name, type, "ptr", f"<{width} x i1>", type)
-            lanes = _reversed(w, mask, "i1") if back else mask
-            value = w.emit(
-                f"call {type} @{name}(ptr align {align} {address}, <{width} x i1> {lanes}, {type} zeroinitializer)"
-            )
+        if not back:
+            ask_ahead(w, buffer, offset, address)
+        if mask is not None and back:
+            mask = _reversed(w, mask, "i1")
+        value = load_vector(w, buffer.dtype, width, address, mask)
         return _reversed(w, value, scalar) if back else value
     addresses = _addresses(w, buffer, offset, step)
     name = f"llvm.masked.gather.{_suffix(buffer.dtype, width)}.v{width}p0"
@@ -205,13 +223,9 @@ def _vector_store(w: Writer, stmt: loops.Store) -> None:
         address = element_address(w, buffer, stmt.offset - (width - 1) if back else stmt.offset)
         if back:
             value = _reversed(w, value, scalar)
-        if mask is None:
-            w.code.append(f"  store {type} {value}, ptr {address}, align {align}")
-            return
-        name = f"llvm.masked.store.{_suffix(buffer.dtype, width)}.p0"
-        w.module.declare(name, "void", type, "ptr", f"<{width} x i1>")
-        lanes = _reversed(w, mask, "i1") if back else mask
-        w.code.append(f"  call void @{name}({type} {value}, ptr align {align} {address}, <{width} x i1> {lanes})")
+        if mask is not None and back:
+            mask = _reversed(w, mask, "i1")
+        store_vector(w, buffer.dtype, width, value, address, mask)
         return
     addresses = _addresses(w, buffer, stmt.offset, step)
     name = f"llvm.masked.scatter.{_suffix(buffer.dtype, width)}.v{width}p0"

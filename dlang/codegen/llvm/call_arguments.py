@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen.llvm.call_emission import Emission
-from dlang.codegen.llvm.call_needs import Class, Dtype, Number, Texts
+from dlang.codegen.llvm.call_needs import Class, Dtype, Number
 from dlang.codegen.llvm.call_trees import Trees
 from dlang.codegen.llvm.crossings import to_word
 from dlang.codegen.llvm.dispatch import FLOAT, FOUND, INTEGER, TRUTH
-from dlang.codegen.llvm.scalars import LLVM, memory_type
+from dlang.codegen.llvm.scalars import memory_type
 from dlang.ir.anf import FLOATS, SIGNED, UNSIGNED, Size
 from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, Tree, leaf_count
 from dlang.runtime.platform import objects
@@ -60,14 +60,12 @@ def _in_variant(part: Part) -> bool:
 
 def take(e: Emission, part: Part, arg: str, sizes: Sequence[Size]) -> None:
     """Appends the words of the leaves of an argument. sizes: what positions in shapes stand for."""
+    if isinstance(part, Leaf) and part.dtype == "str":
+        e.leaves.append(e.text(arg, "miss"))
+        return
     w = e.w
     kind = e.load("ptr", arg, TYPE)
     match part:
-        case Leaf("str"):
-            e.unless(w.emit(f"icmp eq ptr {kind}, @PyUnicode_Type"))
-            word = w.emit(f"call i64 @dl_text(ptr {e.table(Texts(numbers=True))}, ptr {arg})")
-            e.unless(w.emit(f"icmp sge i64 {word}, 0"))  # a new one gets its number through Python
-            e.leaves.append(word)
         case Leaf(dtype, ()):
             cls = e.table(Number(dtype))
             how = e.load("i64", "%table", 8 * (e.words - 1))
@@ -164,7 +162,7 @@ def _number(e: Emission, dtype: str, arg: str, how: str) -> str:
 
     def stored(at: str, offset: int) -> None:
         value = e.load(memory_type(dtype), at, offset)
-        word = _word(e, value if dtype != "bool" else w.emit(f"trunc i8 {value} to i1"), dtype)
+        word = to_word(w, value if dtype != "bool" else w.emit(f"trunc i8 {value} to i1"), dtype)
         words.append((word, w.block))
         w.jump(done)
 
@@ -191,32 +189,14 @@ def _number(e: Emission, dtype: str, arg: str, how: str) -> str:
                 w.begin(sure)
                 value = _rounded(e, wide, dtype)
             case "integer":
-                value = _integer(e, arg, dtype)
+                value = e.integer(arg, dtype, "%words", "miss")
             case _:
                 value = w.emit(f"icmp eq ptr {arg}, @_Py_TrueStruct")
-        words.append((_word(e, value, dtype), w.block))
+        words.append((to_word(w, value, dtype), w.block))
         w.jump(done)
     w.begin(done)
     return w.emit("phi i64 " + ", ".join(f"[ {word}, %{block} ]" for word, block in words))
 
 
-def _integer(e: Emission, arg: str, dtype: str) -> str:
-    """An integer of Python that a dtype holds."""
-    w = e.w
-    wide = w.emit(f"call i64 @dl_integer(ptr {arg}, ptr %words)")
-    e.unless(w.emit("icmp eq i64 0, " + w.emit("load i64, ptr %words")))
-    if dtype == "i64":
-        return wide
-    value = w.emit(f"trunc i64 {wide} to {LLVM[dtype]}")
-    back = w.emit(f"{'sext' if dtype in SIGNED else 'zext'} {LLVM[dtype]} {value} to i64")
-    e.unless(w.emit(f"icmp eq i64 {back}, {wide}"))
-    return value
-
-
 def _rounded(e: Emission, value: str, dtype: str) -> str:
     return value if dtype == "f64" else e.w.emit(f"fptrunc double {value} to float")
-
-
-def _word(e: Emission, value: str, dtype: str) -> str:
-    """A word that is there where this block ends."""
-    return to_word(e.w, value, dtype)

@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlang.codegen.llvm import dispatch
-from dlang.codegen.llvm.call_needs import Given, Need, Number
+from dlang.codegen.llvm.call_needs import Given, Need, Number, Texts
 from dlang.codegen.llvm.indices import size_value
+from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.writer import Writer
-from dlang.ir.anf import Size, poly
+from dlang.ir.anf import SIGNED, Size, poly
+from dlang.runtime.platform.objects import TYPE
 
 
-# ---- text ------------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Emission:
-    """leaves: the words of the arguments so far. waiting: sizes that have to agree. arrays: the leaves that are arrays,
-    as objects. trees: those that are nodes, each with its datatype. made: the objects so far, which are dropped if the
-    call can't go on.
+    """The text so far, and what it asks of its table: `needs`, of so many `words`.
 
-    held: arrays in structs, which another thread might take out of them while this one runs.
+    leaves: the words of the arguments so far. waiting: sizes that have to agree. arrays: the leaves that are arrays, as
+    objects. trees: those that are nodes, each with its datatype. made: how many objects there are so far, which are
+    dropped if the call can't go on. held: arrays in structs, which another thread might take out of them while this one
+    runs.
     """
 
     w: Writer
@@ -39,6 +41,7 @@ class Emission:
         self.w.begin(fine)
 
     def load(self, type: str, base: str, offset: int) -> str:
+        """What lies so many bytes behind an address."""
         return self.w.emit(f"load {type}, ptr {self.w.emit(f'getelementptr i8, ptr {base}, i64 {offset}')}")
 
     def table(self, need: Need) -> str:
@@ -49,6 +52,7 @@ class Emission:
         return value
 
     def given(self, position: int) -> str:
+        """The word that is passed at a position at every call."""
         return self.w.emit(f"ptrtoint ptr {self.table(Given(position))} to i64")
 
     def size(self, size: Size, actual: str) -> None:
@@ -60,18 +64,42 @@ class Emission:
             self.waiting.append((size, actual))
 
     def dimensions(self, shape: Sequence[Size]) -> None:
+        """Writes a shape to where NumPy looks for it."""
         for k, size in enumerate(shape):
             at = self.w.emit(f"getelementptr i64, ptr %dims, i64 {k}")
             self.w.code.append(f"  store i64 {size_value(self.w, size)}, ptr {at}")
 
-    # ---- objects ----
+    # ---- objects of Python -------------------------------------------------------------------------------------------
+    def text(self, arg: str, otherwise: str) -> str:
+        """The number of a text; a new one gets its number through Python."""
+        kind = self.load("ptr", arg, TYPE)
+        self.unless(self.w.emit(f"icmp eq ptr {kind}, @PyUnicode_Type"), otherwise)
+        word = self.w.emit(f"call i64 @dl_text(ptr {self.table(Texts(numbers=True))}, ptr {arg})")
+        self.unless(self.w.emit(f"icmp sge i64 {word}, 0"), otherwise)
+        return word
+
+    def integer(self, arg: str, dtype: str, over: str, otherwise: str) -> str:
+        """An integer of Python that a dtype holds. over: where it is noted whether it has more than 64 bits."""
+        w = self.w
+        wide = w.emit(f"call i64 @dl_integer(ptr {arg}, ptr {over})")
+        self.unless(w.emit(f"icmp eq i64 0, {w.emit(f'load i64, ptr {over}')}"), otherwise)
+        if dtype == "i64":
+            return wide
+        value = w.emit(f"trunc i64 {wide} to {LLVM[dtype]}")
+        back = w.emit(f"{'sext' if dtype in SIGNED else 'zext'} {LLVM[dtype]} {value} to i64")
+        self.unless(w.emit(f"icmp eq i64 {back}, {wide}"), otherwise)
+        return value
+
+    # ---- objects that are made ---------------------------------------------------------------------------------------
     def room(self) -> int:
         """A place for an object."""
         self.made += 1
         return self.made - 1
 
     def place(self, k: int) -> str:
+        """The address of the place of an object."""
         return self.w.emit(f"getelementptr ptr, ptr %objects, i64 {k}")
 
     def keep(self, k: int, value: str) -> None:
+        """Puts an object into its place."""
         self.w.code.append(f"  store ptr {value}, ptr {self.place(k)}")

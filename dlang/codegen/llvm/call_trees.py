@@ -11,9 +11,8 @@ from dataclasses import dataclass, fields
 
 from dlang.codegen.llvm import collector
 from dlang.codegen.llvm.call_emission import Emission
-from dlang.codegen.llvm.call_needs import Class, Texts
+from dlang.codegen.llvm.call_needs import Class
 from dlang.codegen.llvm.crossings import to_word
-from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.node_layout import is_reference, words
 from dlang.ir.anf import SIGNED, UNSIGNED, Datatype
 from dlang.runtime.crossing import Branch, Leaf, Tree
@@ -127,6 +126,8 @@ def _node(e: Emission, tag: int, branch: Branch, datatype: Datatype) -> None:
 def _scalar(e: Emission, dtype: str, x: str) -> str:
     """The word of a number of Python's own, or a text; everything else is left to Python."""
     w = e.w
+    if dtype == "str":
+        return e.text(x, "none")
     kind = e.load("ptr", x, TYPE)
 
     def of(name: str) -> None:
@@ -140,18 +141,6 @@ def _scalar(e: Emission, dtype: str, x: str) -> str:
         case "bool":
             of("PyBool_Type")
             return to_word(w, w.emit(f"icmp eq ptr {x}, @_Py_TrueStruct"), dtype)
-        case "str":
-            of("PyUnicode_Type")
-            word = w.emit(f"call i64 @dl_text(ptr {e.table(Texts(numbers=True))}, ptr {x})")
-            e.unless(w.emit(f"icmp sge i64 {word}, 0"), "none")
-            return word
         case _:
             of("PyLong_Type")
-            wide = w.emit(f"call i64 @dl_integer(ptr {x}, ptr %over)")
-            e.unless(w.emit("icmp eq i64 0, " + w.emit("load i64, ptr %over")), "none")
-            if dtype == "i64":
-                return wide
-            value = w.emit(f"trunc i64 {wide} to {LLVM[dtype]}")
-            back = w.emit(f"{'sext' if dtype in SIGNED else 'zext'} {LLVM[dtype]} {value} to i64")
-            e.unless(w.emit(f"icmp eq i64 {back}, {wide}"), "none")
-            return to_word(w, value, dtype)
+            return to_word(w, e.integer(x, dtype, "%over", "none"), dtype)

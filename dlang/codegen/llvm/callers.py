@@ -23,11 +23,11 @@ from dlang.codegen.llvm.dispatch import MISS
 from dlang.codegen.llvm.functions import statement
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import Module, bits, constant
-from dlang.codegen.llvm.symbols import caller_symbol, entry_symbol
+from dlang.codegen.llvm.symbols import caller_symbol
 from dlang.codegen.llvm.writer import Writer
-from dlang.codegen.memory import product
 from dlang.codegen.work import LONG
 from dlang.ir.anf import Array, Datatype, Scalar, Size, Token, is_handle, poly
+from dlang.ir.types import product
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.crossing import Part, leaves_of
 from dlang.runtime.faces import Face, Terms
@@ -77,7 +77,8 @@ def _text(e: Emission, face: Face, point: EntryPoint, terms: Terms) -> str | Non
         if p.type == Scalar("i64"):
             w.bind(p, word)
     w.code.append("  %state = load ptr, ptr %table")
-    w.fork(w.emit("call i1 @dl_begin(ptr %state)"), "begun", "miss")
+    work = _work(e, point.work)
+    w.fork(w.emit(f"call i1 @dl_begin(ptr %state, double {work or '0.0'})"), "begun", "miss")
     w.begin("begun")
     first = len(face.sizes) + face.seed
     for k, (dtype, tree) in e.trees.items():
@@ -88,7 +89,7 @@ def _text(e: Emission, face: Face, point: EntryPoint, terms: Terms) -> str | Non
     for k, array in e.arrays.items():
         given[first + k] = _in_rows(e, array)
     dropped = e.made
-    outs = _run(e, point, given)
+    outs = _run(e, point, given, work)
     made = result(e, face, point, len(given) + len(outs), outs)
     w.code += [f"  %out = call ptr @dl_end(ptr %state, ptr {made}, ptr %objects, i64 {dropped})", "  ret ptr %out"]
     head = f"define ptr @{caller_symbol(function.name)}(ptr %table, ptr %args, i64 %seed) nounwind {{"
@@ -101,8 +102,7 @@ def _text(e: Emission, face: Face, point: EntryPoint, terms: Terms) -> str | Non
         f"  %objects = alloca [{max(e.made, 1)} x ptr], align 8",
         f"  call void @llvm.memset.p0.i64(ptr %objects, i8 0, i64 {8 * e.made}, i1 false)",
     ]
-    declared = f"declare i32 @{entry_symbol(function.name)}(ptr, ptr)\n"
-    return declared + "\n".join([head, *start, *w.code, *_ends(e.made)]) + "\n"
+    return "\n".join([head, *start, *w.code, *_ends(e.made)]) + "\n"
 
 
 def _ends(made: int) -> list[str]:
@@ -186,8 +186,8 @@ def _in_rows(e: Emission, array: str) -> str:
 
 
 # ---- the run ---------------------------------------------------------------------------------------------------------
-def _run(e: Emission, point: EntryPoint, given: Sequence[str]) -> list[int]:
-    """Calls the entry; the places of the arrays that it fills."""
+def _run(e: Emission, point: EntryPoint, given: Sequence[str], work: str | None) -> list[int]:
+    """Calls the entry; the places of the arrays that it fills. work: about how much it does, if that is known."""
     w = e.w
     for k, word in enumerate(given):
         put(w, word, "%words", k)
@@ -201,23 +201,22 @@ def _run(e: Emission, point: EntryPoint, given: Sequence[str]) -> list[int]:
         e.keep(outs[-1], array)
         e.unless(w.emit(f"icmp ne ptr {array}, null"), "retreat")
         put(w, w.emit(f"ptrtoint ptr {e.load('ptr', array, DATA)} to i64"), "%words", len(given) + k)
-    code = f"ptr %state, ptr @{entry_symbol(point.function.name)}, ptr %words, i1 {_is_long(e, point.work)}"
-    failed = w.emit(f"call i32 @dl_run({code})")
+    # other threads should not wait for a run that takes long
+    long = "true" if work is None else w.emit(f"fcmp ogt double {work}, {constant(LONG, 'f64')}")
+    failed = w.emit(f"call i32 @dl_run(ptr %state, ptr %words, i1 {long})")
     e.unless(w.emit(f"icmp eq i32 {failed}, 0"), "failed")
     return outs
 
 
-def _is_long(e: Emission, estimate: Size | None) -> str:
-    """Whether the run takes so long that other threads should not wait for it."""
+def _work(e: Emission, estimate: Size | None) -> str | None:
+    """About how many picoseconds the run takes, as an f64 from 0; None if that isn't known."""
     w = e.w
     if estimate is None or not all(a in w.values for a in estimate.atoms()):
-        return "true"
-    if estimate.constant is not None:
-        return "true" if estimate.constant > LONG else "false"
-    total = "0.0"
+        return None
+    total = constant(0.0, "f64")
     for monomial, c in estimate.terms.items():
         term = constant(float(c), "f64")
         for atom in monomial:
             term = w.emit(f"fmul double {term}, {w.emit(f'sitofp i64 {w.values[atom]} to double')}")
         total = w.emit(f"fadd double {total}, {term}")
-    return w.emit(f"fcmp ogt double {total}, {constant(LONG, 'f64')}")
+    return w.emit(f"select i1 {w.emit(f'fcmp ogt double {total}, 0.0')}, double {total}, double 0.0")

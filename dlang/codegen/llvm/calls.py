@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import microkernel, panels, support
+from dlang.codegen.llvm import microkernel, panels, support, windows
 from dlang.codegen.llvm.accesses import element_address
 from dlang.codegen.llvm.crossings import new_site
 from dlang.codegen.llvm.indices import size_value
@@ -11,8 +11,10 @@ from dlang.codegen.llvm.polls import look_if
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer, slot_type
-from dlang.codegen.vectorize import BITS
+from dlang.codegen.panel_layout import VECTORS
 from dlang.ir.anf import Size
+from dlang.ir.terms import WIDTHS
+from dlang.ir.types import dtype_of
 
 LINEAR_ALGEBRA = "scipy_"
 """How the symbols of BLAS and LAPACK begin."""
@@ -32,10 +34,10 @@ def check_stack(w: Writer) -> None:
     """At the start of a recursive function: asks for more stack where this is used up, and looks up now and then."""
     w.module.declare("llvm.frameaddress.p0", "ptr", "i32 immarg")
     frame = w.emit("call ptr @llvm.frameaddress.p0(i32 0)")
-    limit = w.emit(f"getelementptr i64, ptr %ctx, i64 {support.STACK_LIMIT}")
+    limit = w.in_context(support.STACK_LIMIT)
     bad = w.emit(f"icmp ult ptr {frame}, {w.emit(f'load ptr, ptr {limit}')}")
     deeper, fine, failing = w.label("deeper"), w.label("fine"), w.label("failing")
-    w.code.append(f"  br i1 {bad}, label %{deeper}, label %{fine}, !prof !0")
+    w.fork(bad, deeper, fine, rare=True)
     more = w.name("more")
     w.cold += [
         f"{deeper}:",
@@ -46,7 +48,7 @@ def check_stack(w: Writer) -> None:
         "  br label %fail",
     ]
     w.begin(fine)
-    pointer = w.emit(f"getelementptr i64, ptr %ctx, i64 {support.FUEL}")
+    pointer = w.in_context(support.FUEL)
     left = w.emit(f"sub i64 {w.emit(f'load i64, ptr {pointer}')}, {support.FUEL_OF_A_CALL}")
     w.code.append(f"  store i64 {left}, ptr {pointer}")
     look_if(w, w.emit(f"icmp slt i64 {left}, 0"), 0)
@@ -61,7 +63,7 @@ def invoke(w: Writer, stmt: loops.Invoke) -> None:
     bad = w.emit(f"extractvalue {type} {out}, 0")
     site = new_site(w, Site("call", callee.label, span=stmt.span))
     fine, failing = w.label("fine"), w.label("failing")
-    w.code.append(f"  br i1 {bad}, label %{failing}, label %{fine}, !prof !0")
+    w.fork(bad, failing, fine, rare=True)
     w.cold += [f"{failing}:", f"  call void @dl_trace(ptr %ctx, i64 {site})", "  br label %fail"]
     w.begin(fine)
     for k, slot in enumerate(stmt.results):
@@ -74,7 +76,7 @@ def call_c(w: Writer, stmt: loops.CallC) -> None:
         name = stmt.target
         w.module.imports.add(name)
     else:
-        name = foreign_symbol(stmt.target)
+        name = _foreign_symbol(stmt.target)
         w.module.foreign[name] = stmt.target
     types = [_c_type(a) for a in stmt.args]
     # attributes of a result stand before its type
@@ -87,7 +89,7 @@ def call_c(w: Writer, stmt: loops.CallC) -> None:
         w.bind(stmt.result, w.emit(f"call {result} @{name}({args})"))
 
 
-def foreign_symbol(target: str) -> str:
+def _foreign_symbol(target: str) -> str:
     """What a C function is called in a module, in characters that any linker takes."""
     return "foreign." + target.encode().hex()
 
@@ -95,51 +97,69 @@ def foreign_symbol(target: str) -> str:
 def _c_type(value: loops.Value) -> str:
     if isinstance(value, loops.Buffer):
         return "ptr"
-    dtype = loops.scalar_dtype(value)
+    dtype = dtype_of(value)
     extension = {"i8": " signext", "i16": " signext", "u8": " zeroext", "u16": " zeroext", "bool": " zeroext"}
     return LLVM[dtype] + extension.get(dtype, "")
 
 
 def product(w: Writer, stmt: loops.Product) -> None:
-    """A product of matrices by the functions of `microkernel`."""
+    """A product of matrices by the functions of `microkernel` and `windows`."""
     dtype = stmt.c.buffer.dtype
-    operands, types = [_operand(w, stmt.a, dtype)], ["ptr", "i64", "i64"] * 2
-    match stmt.b:
-        case loops.Panels(buffer, offset, width):
+    adds = f"i1 {'true' if stmt.adds else 'false'}"
+    c = [f"ptr {element_address(w, stmt.c.buffer, stmt.c.offset)}", f"i64 {_bytes(w, stmt.c.stride, dtype)}"]
+    sizes = [f"i64 {size_value(w, size)}" for size in (stmt.rows, stmt.columns, stmt.inner)]
+    operands = [*_factor(w, stmt.a, dtype), *_right(w, stmt, dtype), *c, *sizes, adds]
+    match stmt.a, stmt.b:
+        case loops.Scattered(), _:
+            name = windows.windows_symbol(dtype, stmt.bits)
+        case _, loops.Panels():
             name = microkernel.panels_symbol(dtype, stmt.bits)
-            size = BITS[dtype] // 8 * width
-            panel = w.emit(f"mul i64 {size_value(w, stmt.inner)}, {size}")
-            operands.append(f"ptr {element_address(w, buffer, offset)}, i64 {size}, i64 {panel}")
-        case loops.Matrix():
-            room = "null" if stmt.room is None else w.values[stmt.room]
+        case _:
             name = microkernel.product_symbol(dtype, stmt.bits)
-            operands += [_operand(w, stmt.b, dtype), f"ptr {room}"]
-            types.append("ptr")
+            operands.append("i1 false" if stmt.followed is None else f"i1 {w.scalar(stmt.followed)}")
+    _call(w, name, operands)
+
+
+def _call(w: Writer, name: str, operands: list[str]) -> None:
+    """A call of a function of a library, by operands with their types."""
     w.module.imports.add(name)
-    w.module.declare(name, "void", *types, "ptr", *["i64"] * 4, "i1")
-    operands.append(f"ptr {element_address(w, stmt.c.buffer, stmt.c.offset)}, i64 {_bytes(w, stmt.c.stride, dtype)}")
-    operands += [f"i64 {size_value(w, size)}" for size in (stmt.rows, stmt.columns, stmt.inner)]
-    w.code.append(f"  call void @{name}({', '.join(operands)}, i1 {'true' if stmt.adds else 'false'})")
+    w.module.declare(name, "void", *[operand.split(" ")[0] for operand in operands])
+    w.code.append(f"  call void @{name}({', '.join(operands)})")
+
+
+def _factor(w: Writer, m: loops.Matrix | loops.Scattered, dtype: str) -> list[str]:
+    if isinstance(m, loops.Matrix):
+        return _operand(w, m, dtype)
+    return [f"ptr {element_address(w, m.buffer, m.offset)}", f"ptr {w.values[m.rows]}", f"ptr {w.values[m.columns]}"]
+
+
+def _right(w: Writer, stmt: loops.Product, dtype: str) -> list[str]:
+    """The right factor: a matrix with the room to pack it, or panels, which begin as many bytes apart as they have."""
+    if isinstance(stmt.b, loops.Matrix):
+        return [*_operand(w, stmt.b, dtype), f"ptr {'null' if stmt.room is None else w.values[stmt.room]}"]
+    size = WIDTHS[dtype] * stmt.b.width
+    steps = [f"i64 {w.emit(f'mul i64 {size_value(w, stmt.inner)}, {size}')}"]
+    if isinstance(stmt.a, loops.Matrix):
+        steps.insert(0, f"i64 {size}")
+    return [f"ptr {element_address(w, stmt.b.buffer, stmt.b.offset)}", *steps]
 
 
 def pack(w: Writer, stmt: loops.Pack) -> None:
     """A matrix in panels."""
     dtype, width = stmt.target.buffer.dtype, stmt.target.width
-    name = panels.pack_symbol(dtype, width * BITS[dtype] // panels.VECTORS)
-    w.module.imports.add(name)
-    w.module.declare(name, "void", "ptr", "ptr", *["i64"] * 4)
-    target = element_address(w, stmt.target.buffer, stmt.target.offset)
+    symbol = windows.gather_symbol if isinstance(stmt.source, loops.Scattered) else panels.pack_symbol
+    target = f"ptr {element_address(w, stmt.target.buffer, stmt.target.offset)}"
     sizes = [f"i64 {size_value(w, size)}" for size in (stmt.columns, stmt.rows)]
-    w.code.append(f"  call void @{name}({', '.join([f'ptr {target}', _operand(w, stmt.source, dtype), *sizes])})")
+    _call(w, symbol(dtype, 8 * WIDTHS[dtype] * width // VECTORS), [target, *_factor(w, stmt.source, dtype), *sizes])
 
 
-def _operand(w: Writer, m: loops.Matrix, dtype: str) -> str:
+def _operand(w: Writer, m: loops.Matrix, dtype: str) -> list[str]:
     """A matrix by its address and its steps, in bytes, from row to row and from column to column."""
-    steps = [_bytes(w, m.stride, dtype), str(BITS[dtype] // 8)]
+    steps = [_bytes(w, m.stride, dtype), str(WIDTHS[dtype])]
     if m.transposed:
         steps.reverse()
-    return f"ptr {element_address(w, m.buffer, m.offset)}, i64 {steps[0]}, i64 {steps[1]}"
+    return [f"ptr {element_address(w, m.buffer, m.offset)}", f"i64 {steps[0]}", f"i64 {steps[1]}"]
 
 
 def _bytes(w: Writer, size: Size, dtype: str) -> str:
-    return size_value(w, size * (BITS[dtype] // 8))
+    return size_value(w, size * WIDTHS[dtype])

@@ -7,14 +7,16 @@ which only `dl_run` lets go, and NumPy where it copies an array. `dispatch.py` f
 from __future__ import annotations
 
 from dlang.codegen.llvm import call_values, dispatch, support
+from dlang.runtime.entries import CODE, LEFT
 from dlang.runtime.platform import objects
 
-CONTEXT, BUSY, RETURNED, OWNER, FAILED, TIDY, ARENA, KEPT, STACK, LIMIT, MAIN = range(11)
-STATE = MAIN + 1
+CONTEXT, BUSY, RETURNED, OWNER, FAILED, TIDY, ARENA, KEPT, STACK, LIMIT, MAIN, CELL = range(12)
+STATE = CELL + 1
 """The words of a state. RETURNED: blocks that arrays gave back. OWNER: the object that all of it belongs to. FAILED
 and TIDY: what is called after a failure, and after a run that took much. ARENA: where that begins, if there is one, and
 KEPT how far it may go. STACK: the top of the stack that is run on, if there is one, and its LIMIT. MAIN: the address of
-three words: the number of the main thread, how often a run on it looks up, and how often one on another does."""
+three words: the number of the main thread, how often a run on it looks up, and how often one on another does. CELL: the
+address of the entry's cell, which says where its code is, and how much work calls may do before Python is asked."""
 
 OWN_WORD = 5
 """The word of a block's header that holds the state which the block returns to."""
@@ -81,9 +83,9 @@ declare ptr @PyTuple_New(i64)
 declare ptr @PyType_GenericAlloc(ptr, i64)
 declare void @Py_DecRef(ptr)
 declare void @Py_IncRef(ptr)
-declare i1 @dl_begin(ptr)
+declare i1 @dl_begin(ptr, double)
 declare ptr @dl_end(ptr, ptr, ptr, i64)
-declare i32 @dl_run(ptr, ptr, ptr, i1)
+declare i32 @dl_run(ptr, ptr, i1)
 declare void @dl_undo(ptr, ptr, i64)
 declare ptr @dl_array(ptr, ptr, i32, ptr, i64)
 declare ptr @dl_adopted(ptr, i64, ptr, i32, ptr)
@@ -181,16 +183,25 @@ done:
   ret void
 }}
 
-; makes ready for a run, unless one is under way
-define i1 @dl_begin(ptr %state) nounwind {{
+; makes ready for a run, unless one is under way or it does more work than is left to do in this code
+define i1 @dl_begin(ptr %state, double %work) nounwind {{
 entry:
   %busyp = getelementptr i64, ptr %state, i64 {BUSY}
   %busy = load i64, ptr %busyp
   %taken = icmp ne i64 %busy, 0
-  br i1 %taken, label %refuse, label %begin
+  br i1 %taken, label %refuse, label %count
+count:
+  %cellp = getelementptr i64, ptr %state, i64 {CELL}
+  %cell = load ptr, ptr %cellp
+  %leftp = getelementptr i64, ptr %cell, i64 {LEFT}
+  %left = load double, ptr %leftp
+  %enough = fcmp oge double %left, %work
+  br i1 %enough, label %begin, label %refuse
 refuse:
   ret i1 false
 begin:
+  %less = fsub double %left, %work
+  store double %less, ptr %leftp
   store i64 1, ptr %busyp
   %ctx = load ptr, ptr %state
   %returnedp = getelementptr i64, ptr %state, i64 {RETURNED}
@@ -280,9 +291,13 @@ drop:
 }}
 
 ; runs an entry; other threads go on meanwhile if that takes long
-define i32 @dl_run(ptr %state, ptr %code, ptr %words, i1 %long) nounwind {{
+define i32 @dl_run(ptr %state, ptr %words, i1 %long) nounwind {{
 entry:
   %ctx = load ptr, ptr %state
+  %cellp = getelementptr i64, ptr %state, i64 {CELL}
+  %cell = load ptr, ptr %cellp
+  %codep = getelementptr i64, ptr %cell, i64 {CODE}
+  %code = load ptr, ptr %codep
   %stackp = getelementptr i64, ptr %state, i64 {STACK}
   %stack = load ptr, ptr %stackp
   br i1 %long, label %let, label %run

@@ -29,7 +29,7 @@ def branch(w: Writer, stmt: loops.Branch) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class _Ring:
     """The blocks of a loop and what its head carries: the number of the trip and the state."""
 
     pre: str
@@ -43,15 +43,15 @@ class Ring:
     init: list[str]
 
 
-def ring(w: Writer, stmt: loops.For | loops.While) -> Ring:
+def _ring(w: Writer, stmt: loops.For | loops.While) -> _Ring:
     pre, head, latch, stop, done = (w.label(s) for s in ("pre", "head", "latch", "stop", "done"))
     state = [w.name("s") for _ in stmt.params]
-    return Ring(pre, head, latch, stop, done, w.name("i"), w.name("i"), state, [w.scalar(v) for v in stmt.init])
+    return _Ring(pre, head, latch, stop, done, w.name("i"), w.name("i"), state, [w.scalar(v) for v in stmt.init])
 
 
 def for_(w: Writer, stmt: loops.For) -> None:
     low, high = bounds(w, (stmt.low,), (stmt.high,))
-    r = ring(w, stmt)
+    r = _ring(w, stmt)
     entering = w.block
     w.fork(w.emit(f"icmp slt i64 {low}, {high}"), r.pre, r.done)
 
@@ -64,17 +64,17 @@ def for_(w: Writer, stmt: loops.For) -> None:
             look_every(w, r.index, trips)
         return results
 
-    results = trips_around(w, stmt, r, low, trip)
+    results = _trips_around(w, stmt, r, low, trip)
     w.code.append(f"  {r.following} = add nsw i64 {r.index}, 1")
     w.fork(w.emit(f"icmp slt i64 {r.following}, {high}"), r.head, r.done)
-    stopped(w, stmt, r)
+    _stopped(w, stmt, r)
     w.begin(r.done)
     for slot, first, value in zip(stmt.results, r.init, results, strict=True):
-        leaves(w, stmt, r, slot, f"[ {first}, %{entering} ], [ {value}, %{r.latch} ]", value)
+        _leaves(w, stmt, r, slot, f"[ {first}, %{entering} ], [ {value}, %{r.latch} ]", value)
 
 
 def while_(w: Writer, stmt: loops.While) -> None:
-    r = ring(w, stmt)
+    r = _ring(w, stmt)
     going, fall = w.label("trip"), w.label("fall")
     w.jump(r.pre)
 
@@ -86,19 +86,19 @@ def while_(w: Writer, stmt: loops.While) -> None:
         look_every(w, r.index, chunk((*stmt.condition.stmts, *stmt.body.stmts)))
         return results
 
-    results = trips_around(w, stmt, r, "0", trip)
+    results = _trips_around(w, stmt, r, "0", trip)
     w.code.append(f"  {r.following} = add i64 {r.index}, 1")
     w.jump(r.head)
-    stopped(w, stmt, r)
+    _stopped(w, stmt, r)
     w.begin(fall)
     w.jump(r.done)
     w.begin(r.done)
     for slot, name, value in zip(stmt.results, r.state, results, strict=True):
-        leaves(w, stmt, r, slot, f"[ {name}, %{fall} ]", value)
+        _leaves(w, stmt, r, slot, f"[ {name}, %{fall} ]", value)
 
 
-def trips_around(
-    w: Writer, stmt: loops.For | loops.While, r: Ring, first: str, trip: Callable[[], list[str]]
+def _trips_around(
+    w: Writer, stmt: loops.For | loops.While, r: _Ring, first: str, trip: Callable[[], list[str]]
 ) -> list[str]:
     """Writes the head, one trip, and the beginning of the latch; gives the state after the trip.
 
@@ -132,13 +132,14 @@ def trips_around(
     return results
 
 
-def stopped(w: Writer, stmt: loops.For | loops.While, r: Ring) -> None:
+def _stopped(w: Writer, stmt: loops.For | loops.While, r: _Ring) -> None:
     """Where a trip that is the last by its own decision goes."""
     if stmt.early:
         w.begin(r.stop)
         w.jump(r.done)
 
 
-def leaves(w: Writer, stmt: loops.For | loops.While, r: Ring, slot: loops.Slot, edges: str, value: str) -> None:
+def _leaves(w: Writer, stmt: loops.For | loops.While, r: _Ring, slot: loops.Slot, edges: str, value: str) -> None:
+    """Binds a result: a phi of what it is on each way out."""
     edges += f", [ {value}, %{r.stop} ]" if stmt.early else ""
     w.bind(slot, w.emit(f"phi {slot_type(slot)} {edges}"))

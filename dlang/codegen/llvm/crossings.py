@@ -10,8 +10,9 @@ from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.sites import Signature, Site
 from dlang.codegen.llvm.writer import Writer
-from dlang.codegen.loops import ArrayValue, Buffer, Operand, scalar_dtype
+from dlang.codegen.loops import ArrayValue, Buffer, Operand
 from dlang.ir.anf import SIGNED, is_handle
+from dlang.ir.types import dtype_of
 
 
 def new_site(w: Writer, site: Site) -> int:
@@ -23,7 +24,7 @@ def new_site(w: Writer, site: Site) -> int:
 def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:
     """Fails at a site if a condition holds; the values of its message are written first."""
     fine, failing = w.label("fine"), w.label("failing")
-    w.code.append(f"  br i1 {bad}, label %{failing}, label %{fine}, !prof !0")
+    w.fork(bad, failing, fine, rare=True)
     code, w.code = w.code, [f"{failing}:"]
     inside = w.conditional
     w.conditional += 1
@@ -65,9 +66,7 @@ def _bail_unless(w: Writer, fine: str) -> None:
 
 
 def runtime(w: Writer, stmt: loops.Runtime) -> None:
-    results = tuple(
-        Signature(r.dtype, 1) if isinstance(r, Buffer) else Signature(scalar_dtype(r), 0) for r in stmt.results
-    )
+    results = tuple(Signature(r.dtype, 1) if isinstance(r, Buffer) else Signature(dtype_of(r), 0) for r in stmt.results)
     number = new_site(
         w, Site("runtime", stmt.name, stmt.static, _signatures(stmt.args), _signatures(stmt.outs), results, stmt.span)
     )
@@ -83,7 +82,7 @@ def runtime(w: Writer, stmt: loops.Runtime) -> None:
         if isinstance(slot, Buffer):
             w.bind(slot, w.emit(f"load ptr, ptr {address}"))
         else:
-            w.bind(slot, from_word(w, w.emit(f"load i64, ptr {address}"), scalar_dtype(slot)))
+            w.bind(slot, from_word(w, w.emit(f"load i64, ptr {address}"), dtype_of(slot)))
 
 
 def pack(w: Writer, operand: Operand, base: str, word: int) -> int:
@@ -93,7 +92,7 @@ def pack(w: Writer, operand: Operand, base: str, word: int) -> int:
         for k, size in enumerate(operand.shape):
             put(w, size_value(w, size), base, word + 1 + k)
         return word + 1 + len(operand.shape)
-    put(w, to_word(w, w.scalar(operand), scalar_dtype(operand)), base, word)
+    put(w, to_word(w, w.scalar(operand), dtype_of(operand)), base, word)
     return word + 1
 
 
@@ -135,6 +134,6 @@ def from_word(w: Writer, word: str, dtype: str) -> str:
 
 def _signatures(values: Sequence[Operand]) -> tuple[Signature, ...]:
     return tuple(
-        Signature(v.buffer.dtype, len(v.shape)) if isinstance(v, ArrayValue) else Signature(scalar_dtype(v), 0)
+        Signature(v.buffer.dtype, len(v.shape)) if isinstance(v, ArrayValue) else Signature(dtype_of(v), 0)
         for v in values
     )

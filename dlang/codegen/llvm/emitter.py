@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 Operand = str | float
+_FEW_TERMS = 5  # of a polynomial, that are added one after another
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,15 @@ FORMATS = {
 
 @dataclass(slots=True)
 class Emitter:
-    """Collects instructions on `width` lanes of `dtype`; width 1 is a plain scalar."""
+    """Collects instructions on `width` lanes of `dtype`; width 1 is a plain scalar.
+
+    avx512: whether the processor has the instructions of `avx512.py`.
+    """
 
     dtype: str
     width: int
     lines: list[str] = field(default_factory=list)
+    avx512: bool = False
 
     @property
     def format(self) -> Format:
@@ -88,10 +93,12 @@ class Emitter:
         return constant if self.width == 1 else f"splat ({scalar} {constant})"
 
     def real(self, value: Operand) -> str:
-        """An operand as text. A constant is exact: LLVM's hexadecimal form is that of f64, whatever the dtype."""
-        if isinstance(value, str):
-            return value
-        return self._splat(self.format.llvm, f"0x{FORMATS['f64'].pattern(self.format.nearest(value)):016X}")
+        """An operand as text."""
+        return value if isinstance(value, str) else self._splat(self.format.llvm, self.constant(value))
+
+    def constant(self, value: float) -> str:
+        """A number as text, without its type; exact: LLVM's hexadecimal form is that of f64, whatever the dtype."""
+        return f"0x{FORMATS['f64'].pattern(self.format.nearest(value)):016X}"
 
     def whole(self, value: str | int) -> str:
         """An integer operand as text; a constant is taken modulo the width of the integer."""
@@ -143,7 +150,10 @@ class Emitter:
         return self.intrinsic("copysign", magnitude, sign)
 
     def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
-        """Lowest power first, by Estrin's scheme: as many multiplications again as powers, but a short chain."""
+        """Lowest power first, by Estrin's scheme until few terms are left, then by Horner's.
+
+        So the chain is short, and of the powers that this needs there are few.
+        """
         terms: list[Operand] = list(coefficients)
         power = x
         while len(terms) > 1:
@@ -151,7 +161,12 @@ class Emitter:
             terms = pairs + terms[len(pairs) * 2 :]
             if len(terms) > 1:
                 power = self.mul(power, power)
-        return self.real(terms[0])
+            if len(terms) <= _FEW_TERMS:
+                break
+        total = terms[-1]
+        for term in terms[-2::-1]:
+            total = self.fma(total, power, term)
+        return self.real(total)
 
     # ---- sums and products with their rounding errors ----------------------------------------------------------------
     def two_sum(self, a: Operand, b: Operand) -> tuple[str, str]:

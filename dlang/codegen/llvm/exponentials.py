@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from dlang.codegen.llvm import avx512
 from dlang.codegen.llvm.coefficients import LN2, POLYNOMIALS
 from dlang.codegen.llvm.emitter import Emitter, Operand
 
@@ -41,6 +42,8 @@ def exp(e: Emitter, x: str, low: Operand = 0.0) -> str:
     f = e.format
     clamped = e.clamp(x, *((-746.0, 709.9) if f.bits == 64 else (-104.5, 89.0)))
     p, bits = _reduced_exp(e, clamped, low)
+    if e.avx512:
+        return avx512.scaled(e, e.add(p, 1.0), e.sub(e.float_of_bits(bits), f.rounder))
     k = _exponent(e, bits)
     bias = 2 * (f.bias + 1)  # makes k positive for the shift: AVX2 has no arithmetic shift of i64
     half = e.integer("sub", e.integer("lshr", e.integer("add", k, bias), 1), bias // 2)
@@ -116,9 +119,14 @@ def _split(e: Emitter, x: str, denormals: bool = True) -> tuple[str, str]:
     """k and f with x = 2^k (1 + f), 1 + f from sqrt(1/2) to sqrt(2), both exact; x > 0 and finite.
 
     x's bits less those of sqrt(1/2) hold k in the exponent's place and the fraction of 1 + f below it. k comes out as a
-    float by putting k + bias, which is positive, into the low bits of 2^fraction.
+    float by putting k + bias, which is positive, into the low bits of 2^fraction. With AVX-512 k is infinite and f = 0
+    for x = 0 and inf, and f is NaN for a negative x.
     """
     f = e.format
+    if e.avx512:
+        k, m = avx512.floor_log2(e, x), avx512.mantissa(e, x)
+        above = e.compare("oge", m, 2.0 * f.nearest(math.sqrt(0.5)))
+        return e.select(above, e.add(k, 1.0), k), e.sub(e.select(above, e.mul(m, 0.5), m), 1.0)
     scaled = x
     if denormals:
         is_denormal = e.compare("olt", x, f.least_normal)
@@ -142,6 +150,8 @@ def _log_of_parts(e: Emitter, k: str, f: str, correction: Operand = 0.0) -> str:
     0.5 ulp of the last sum, 0.5 u of f^2/2 < |f| / 4.9, and less from the rest: < 1.5 ulp.
     """
     high, rest = LN2[e.dtype]
+    if rest < 0.0:  # of one sign, so that an infinite k gives no NaN
+        high, rest = high - 2.0**-24, rest + 2.0**-24
     small = e.fma(k, rest, correction)
     if e.format.bits == 64:
         s = e.div(f, e.add(f, 2.0))
@@ -164,7 +174,8 @@ def log_limits(e: Emitter, x: str, result: str) -> str:
 def log(e: Emitter, x: str) -> str:
     """x = 2^k (1 + f): see `_split` and `_log_of_parts`. Error < 1.5 ulp; near 1, k is 0 and nothing cancels."""
     k, f = _split(e, x)
-    return log_limits(e, x, _log_of_parts(e, k, f))
+    result = _log_of_parts(e, k, f)
+    return result if e.avx512 else log_limits(e, x, result)
 
 
 def log1p(e: Emitter, x: str) -> str:
@@ -243,7 +254,7 @@ def pow(e: Emitter, x: str, y: str) -> str:
         bounded = e.compare("olt", e.abs(product), 1000.0)
         power = exp(e, product, e.select(bounded, error, 0.0))
     else:
-        wide = Emitter("f64", e.width, e.lines)
+        wide = Emitter("f64", e.width, e.lines, e.avx512)
         base, exponent = (e.instruction(f"fpext {e.type} {a} to {wide.type}") for a in (magnitude, y))
         power = _pow_in_f64(wide, base, exponent)
         power = e.instruction(f"fptrunc {wide.type} {power} to {e.type}")

@@ -21,8 +21,9 @@ from dlang.codegen.llvm.scalars import Module, Scalars
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.trips import loop
 from dlang.codegen.llvm.writer import Writer, slot_type
-from dlang.codegen.loops import Buffer, Stmt, scalar_dtype
+from dlang.codegen.loops import Buffer, Stmt
 from dlang.ir.anf import Atom, Lit, Var
+from dlang.ir.types import dtype_of
 
 
 def function_text(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:
@@ -126,7 +127,7 @@ def statement(w: Writer, stmt: Stmt) -> None:
 
 
 def _compute(w: Writer, var: Var, name: str, args: tuple[Atom, ...]) -> None:
-    dtypes = tuple(scalar_dtype(a) for a in args)
+    dtypes = tuple(dtype_of(a) for a in args)
     exponent = args[1].value if name in ("pow", "powi") and isinstance(args[1], Lit) else None
     if exponent is not None and float(exponent).is_integer():
         exponent = int(exponent)
@@ -149,7 +150,7 @@ def _turn(w: Writer, ops: Scalars, name: str, args: tuple[Atom, ...], operands: 
     waiting = w.turns.pop((name, args[0]), None)
     if waiting is not None:
         return waiting
-    both = ops.sine_and_cosine(scalar_dtype(args[0]), operands[0])
+    both = ops.sine_and_cosine(dtype_of(args[0]), operands[0])
     if both is None:
         return None
     mine, other = both if name == "sin" else both[::-1]
@@ -158,7 +159,7 @@ def _turn(w: Writer, ops: Scalars, name: str, args: tuple[Atom, ...], operands: 
 
 
 def _convert(w: Writer, var: Var, arg: Atom) -> None:
-    source, target = scalar_dtype(arg), scalar_dtype(var)
+    source, target = dtype_of(arg), dtype_of(var)
     if w.varies(arg):
         assert w.lane is not None
         vector = w.ops(width=w.lane.width).convert(w.vector(arg), source, target)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dlang.ir.anf import HALF
+
 if TYPE_CHECKING:
     from dlang.codegen.llvm.scalars import Scalars
 
-HALF = ("f16", "bf16")
 SIGN, MAGNITUDE, INFINITY, QUIET = 0x8000_0000, 0x7FFF_FFFF, 0x7F80_0000, 0x0040_0000
 LEAST_NORMAL = 0x3880_0000  # 2^-14, the least normal number of f16, in f32
 LARGEST = 0x477F_E000  # 65504, the largest

@@ -44,12 +44,12 @@ def _sum(w: Writer, depth: int, total: str, monomial: Monomial[Var], c: int) -> 
     if not monomial:
         return ops.emit(f"add nsw i64 {total}, {c}") if total else str(c)
     if total and c < 0:
-        return ops.emit(f"sub nsw i64 {total}, {_term(w, depth, monomial, -c)}")
-    term = _term(w, depth, monomial, c)
+        return ops.emit(f"sub nsw i64 {total}, {_term(w, monomial, -c)}")
+    term = _term(w, monomial, c)
     return ops.emit(f"add nsw i64 {total}, {term}") if total else term
 
 
-def _term(w: Writer, depth: int, monomial: Monomial[Var], c: int) -> str:
+def _term(w: Writer, monomial: Monomial[Var], c: int) -> str:
     atoms = sorted(monomial, key=lambda a: w.depths[a])
     out = w.values[atoms[0]]
     where = w.depths[atoms[0]]

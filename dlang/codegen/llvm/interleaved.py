@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.codegen.llvm.accesses import element_address
+from dlang.codegen.llvm.accesses import element_address, load_vector, store_vector
 from dlang.codegen.llvm.indices import size_varies
 from dlang.codegen.llvm.scalars import BITS, memory_type
 from dlang.codegen.llvm.writer import Writer
@@ -53,7 +53,7 @@ def _is_worth_it(w: Writer, group: Group) -> bool:
     if size_varies(w, group.first - poly(w.lane.var) * group.stride):
         return False
     width, kinds = _chunk(w, group.buffer), len(set(group.places))
-    vectors = -(-(group.stride * (width - 1) + group.span) // width)
+    vectors = _vectors(group, width)
     return width > 1 and 4 * (vectors - 1) * kinds + 2 * vectors <= 3 * width * kinds
 
 
@@ -87,6 +87,7 @@ def _chunk(w: Writer, buffer: Buffer) -> int:
 
 
 def _vectors(group: Group, width: int) -> int:
+    """How many vectors there are from the first element of a group to the last, for so many lanes."""
     return -(-(group.stride * (width - 1) + group.span) // width)
 
 
@@ -154,25 +155,15 @@ def _address(w: Writer, group: Group, lane: int, vector: int) -> str:
     return element_address(w, group.buffer, group.first + (group.stride * lane + vector * _chunk(w, group.buffer)))
 
 
-def _suffix(buffer: Buffer, width: int) -> str:
-    return f"v{width}" + (buffer.dtype if buffer.dtype in ("f64", "f32") else memory_type(buffer.dtype))
-
-
 def _read(w: Writer, group: Group, lane: int, vector: int) -> str:
-    width, align = _chunk(w, group.buffer), BITS[group.buffer.dtype] // 8
-    type = f"<{width} x {memory_type(group.buffer.dtype)}>"
     address = _address(w, group, lane, vector)
     mask = _mask(w, _used(w, group, lane, vector), gaps=True)
-    if mask is None:
-        return w.emit(f"load {type}, ptr {address}, align {align}")
-    name = f"llvm.masked.load.{_suffix(group.buffer, width)}.p0"
-    w.module.declare(name, type, "ptr", f"<{width} x i1>", type)
-    return w.emit(f"call {type} @{name}(ptr align {align} {address}, <{width} x i1> {mask}, {type} zeroinitializer)")
+    return load_vector(w, group.buffer.dtype, _chunk(w, group.buffer), address, mask)
 
 
 def _write(w: Writer, group: Group, lane: int, vector: int, values: Sequence[str]) -> None:
     """Stores those elements of a vector that the lanes' values determine."""
-    width, align = _chunk(w, group.buffer), BITS[group.buffer.dtype] // 8
+    width = _chunk(w, group.buffer)
     type = f"<{width} x {memory_type(group.buffer.dtype)}>"
     used = _used(w, group, lane, vector)
     if max(used) < 0:
@@ -187,10 +178,4 @@ def _write(w: Writer, group: Group, lane: int, vector: int, values: Sequence[str
             out = _shuffle(w, type, out, value, order)
             have = [k if o >= 0 else -1 for k, o in enumerate(order)]
     address = _address(w, group, lane, vector)
-    mask = _mask(w, used, gaps=False)
-    if mask is None:
-        w.code.append(f"  store {type} {out}, ptr {address}, align {align}")
-        return
-    name = f"llvm.masked.store.{_suffix(group.buffer, width)}.p0"
-    w.module.declare(name, "void", type, "ptr", f"<{width} x i1>")
-    w.code.append(f"  call void @{name}({type} {out}, ptr align {align} {address}, <{width} x i1> {mask})")
+    store_vector(w, group.buffer.dtype, width, out, address, _mask(w, used, gaps=False))

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, support, waiting
+from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, support, waiting, windows
 from dlang.codegen.llvm.symbols import caller_symbol, entry_symbol, text_symbol
 from dlang.runtime import c_functions
-from dlang.runtime.platform import loader
-from dlang.runtime.platform import objects as python
+from dlang.runtime.platform import loader, objects as python
 from dlang.runtime.platform.openblas import openblas
 from dlang.runtime.platform.stack import has_switch
 from dlang.runtime.platform.threads import has_futexes
@@ -69,6 +68,9 @@ def address_of(name: str) -> int:
     products = microkernel.module_of(name)
     if products is not None:
         return _products(*products).addresses[name]
+    windowed = windows.module_of(name)
+    if windowed is not None:
+        return _windows(*windowed).addresses[name]
     if name.startswith("scipy_"):
         library = openblas()
     else:
@@ -81,6 +83,13 @@ def _products(dtype: str, bits: int) -> Linked:
     """The products of matrices of a dtype."""
     code = objects.compile_object(microkernel.text(dtype, bits))
     return _link(code, {}, microkernel.names(dtype, bits), lasting=True)
+
+
+@cache
+def _windows(dtype: str, bits: int) -> Linked:
+    """The products of a dtype with a factor in windows."""
+    code = objects.compile_object(windows.text(dtype, bits))
+    return _link(code, {}, windows.names(dtype, bits), lasting=True)
 
 
 @cache
@@ -142,11 +151,11 @@ def capi_address(name: str, word: int) -> int:
     return _capi(word).addresses[name]
 
 
-def load_caller(code: bytes, entry: str, address: int, word: int) -> Loaded:
-    """Links the function that Python calls for an entry, which is at an address."""
+def load_caller(code: bytes, entry: str, word: int) -> Loaded:
+    """Links the function that Python calls for an entry."""
     symbols = {name: capi_address(name, word) for name in capi.NAMES}
     symbols |= {name: python.address(name) for name in capi.SYMBOLS}
-    symbols |= {"memset": address_of("memset"), entry_symbol(entry): address}
+    symbols["memset"] = address_of("memset")
     linked = _link(code, symbols, [caller_symbol(entry)])
     return Loaded(linked, {entry: linked.addresses[caller_symbol(entry)]})
 

@@ -89,14 +89,15 @@ FUNCTIONS: dict[str, int] = {**dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY
 
 
 @cache
-def routine(name: str, dtype: str, width: int) -> tuple[str, str] | None:
+def routine(name: str, dtype: str, width: int, avx512: bool = False) -> tuple[str, str] | None:
     """The symbol and the text of a function on `width` lanes of a dtype (1: a plain scalar), or None if not offered.
 
-    Its parameters and result are `double` or `float`, or vectors `<width x …>` of these.
+    Its parameters and result are `double` or `float`, or vectors `<width x …>` of these. avx512: with instructions of
+    AVX-512, the same for each number of lanes.
     """
     if name not in FUNCTIONS or dtype not in FORMATS:
         return None
-    e = Emitter(dtype, width)
+    e = Emitter(dtype, width, avx512=avx512)
     match FUNCTIONS[name]:
         case 1:
             result, params = _UNARY[name](e, "%x"), f"{e.type} %x"
@@ -124,6 +125,18 @@ def circle(dtype: str, width: int) -> tuple[str, str, str] | None:
     return symbol, pair, f"{head} {{\nentry:\n{body}\n  ret {pair} {both}\n}}\n"
 
 
+_FLOAT_INSTRUCTION = re.compile(r"= (?:f(?:add|sub|mul|div)\b|call \S+(?: x \S+)? @llvm\.(?P<fma>fma|fmuladd)\.)")
+
+
+@cache
+def operations(name: str, dtype: str) -> int:
+    """How many operations of floating-point numbers a function is, counted in its text; 0 if it is not offered."""
+    found = routine(name, dtype, 1)
+    if found is None:
+        return 0
+    return sum(2 if match["fma"] else 1 for match in _FLOAT_INSTRUCTION.finditer(found[1]))
+
+
 _CALL = re.compile(r"call (?P<result>[^@]+) @(?P<name>llvm\.[\w.]+|(?:sin|cos|tan)f?)\((?P<args>[^\n]*)\)")
 
 
@@ -132,7 +145,7 @@ def declarations(*texts: str) -> str:
     found = {}
     for text in texts:
         for call in _CALL.finditer(text):
-            types = ", ".join(re.findall(r"(<[^>]+>|\w+) (?:splat \([^)]*\)|[%\w]+)", call["args"]))
+            types = ", ".join(re.findall(r"(<[^>]+>|\w+) (?:splat \([^)]*\)|<[^>]*>|[-%\w]+)", call["args"]))
             # A call that may not return is never taken out of its branch; the intrinsics may be.
             attributes = _ATTRIBUTES if call["name"].startswith("llvm.") else "nounwind memory(none)"
             found[call["name"]] = f"declare {call['result']} @{call['name']}({types}) {attributes}"

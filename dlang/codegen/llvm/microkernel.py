@@ -5,9 +5,9 @@ two vectors of `b` are loaded, and each element of `a` is broadcast and multipli
 through the tiles in blocks: a panel of `b`, two vectors wide and as long as the terms of a block, stays in the first
 cache while the rows of a block pass, and these rows stay in the second one while the panels do. `a` is read where it
 is, by any two strides; `b` likewise if its rows have adjacent elements, or from panels that `dl_pack` has made. Columns
-that fill no vectors have a mask, so nothing beyond an array is touched. Where one vector holds all columns, tiles are
-one vector wide (`slim`). Each element is the sum of its terms in order, in blocks that the number of terms decides; so
-its bits do not depend on where in a product it stands.
+that fill no vectors have a mask, so nothing beyond an array is touched, and tiles one vector wide if they need no more.
+Where one tile holds all columns there is nothing but tiles (`slim`). Each element is the sum of its terms in order, in
+blocks that the number of terms decides; so its bits do not depend on where in a product it stands.
 
 After Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geijn, BLIS: a
 framework for rapidly instantiating BLAS functionality, 2015.
@@ -15,11 +15,10 @@ framework for rapidly instantiating BLAS functionality, 2015.
 
 from __future__ import annotations
 
+from dlang.codegen.llvm import ahead
 from dlang.codegen.llvm.emitter import FORMATS
 from dlang.codegen.llvm.panels import (
-    VECTORS,
     heights_of,
-    lanes_of,
     masked_load,
     masks,
     move,
@@ -27,14 +26,12 @@ from dlang.codegen.llvm.panels import (
     opaque,
     pack,
     pack_symbol,
-    panel,
-    terms_of,
 )
+from dlang.codegen.panel_layout import COLUMNS, VECTORS, lanes_of, panel, terms_of
 
-COLUMNS = 256  # that are packed at once, whole panels; with so many terms they fill a quarter of a second cache
 SLIM = {"few": VECTORS, "thin": 1}  # kinds of tiles for few columns, and vectors in a row of them
 OWN = 2  # panels for which there is room on the stack
-PACKED_FROM = 32  # rows from which it is worth packing what could be read in place
+PACKED_FROM = 49  # rows from which it is worth packing what could be read in place
 WIDE = 4  # panels from which rows that lie far apart are worth being moved together
 BLOCK = 4096  # bytes of a row of a block of `b`, which with all its terms fills half of a second cache
 
@@ -67,10 +64,12 @@ def text(dtype: str, bits: int) -> str:
     """The module for a dtype and a width of vectors.
 
     void dl_product(a, step from row to row of a, from term to term, b, step from term to term of b, from column to
-    column, room, c, step from row to row of c, rows, columns, terms, whether to add to c); all steps are in bytes, and
-    `room` has as many elements as `room_for` says; without one there is room for small products on the stack.
+    column, room, c, step from row to row of c, rows, columns, terms, whether to add to c, whether the next product of a
+    batch lies behind in all arrays); all steps are in bytes, and `room` has as many elements as `room_for` says;
+    without one there is room for small products on the stack.
 
-    void dl_panels: the same with a `b` in panels, and no room: after `b` come steps from term to term, panel to panel.
+    void dl_panels: the same with a `b` in panels, and no room or next product: after `b` come steps from term to term,
+    panel to panel.
 
     void dl_pack(panels, b, step from term to term of b, from column to column, columns, terms).
     """
@@ -78,6 +77,7 @@ def text(dtype: str, bits: int) -> str:
     return "\n".join(
         [
             *kernels,
+            ahead.expect(FORMATS[dtype].bits // 8),
             move(dtype, bits),
             _slim(dtype, bits),
             _blocks(dtype, bits),
@@ -94,6 +94,8 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
     kind: "tiles" of panels of `b`; "few" or "thin" if it has no more columns than a tile or a vector, wherever it is.
     """
     few, vectors = kind in SLIM, SLIM.get(kind, VECTORS)
+    looks_ahead = vectors == VECTORS
+    enter = "turn" if looks_ahead else "panel"
     scalar, lanes, size = FORMATS[dtype].llvm, lanes_of(dtype, bits), FORMATS[dtype].bits // 8
     vector, mask = f"<{lanes} x {scalar}>", f"<{lanes} x i1>"
     suffix = f"v{lanes}{dtype}"
@@ -102,12 +104,12 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
     tile = [(r, v) for r in range(rows) for v in range(vectors)]
     out = [
         f"define internal void @{kind}_{rows}(ptr %a, i64 %row, i64 %term, ptr %b0, i64 %b_term, i64 %b_panel,",
-        "    ptr %c0, i64 %c_row, i64 %columns, i64 %terms, i1 %add) nounwind {",
+        "    ptr %c0, i64 %c_row, i64 %columns, i64 %terms, i1 %add, ptr %ahead) nounwind {",
         "entry:",
         "  %some = icmp sgt i64 %terms, 0",
+        "  %double = shl i64 %row, 1",
         f"  %two = {opaque('i64', '%double')}",
     ]
-    out.insert(-1, "  %double = shl i64 %row, 1")
     for g in groups:
         out += [
             f"  %far{g} = mul i64 %row, {g}",
@@ -131,11 +133,20 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
                 f"  %cf{r}_{v} = getelementptr i8, ptr %cpre{r}, i64 {v * width}",
                 f"  call void @llvm.prefetch.p0(ptr %cf{r}_{v}, i32 1, i32 3, i32 1)",
             ]
+    if looks_ahead:
+        out.append(ahead.choose(enter))
     out += ["  br i1 %some, label %loop, label %done", "loop:"]
-    out.append("  %k = phi i64 [ %terms, %panel ], [ %k1, %loop ]")
-    out.append("  %bp = phi ptr [ %b, %panel ], [ %bp1, %loop ]")
-    out += [f"  %p{g} = phi ptr [ %a{g}, %panel ], [ %q{g}, %loop ]" for g in groups]
-    out += [f"  %s{r}_{v} = phi {vector} [ zeroinitializer, %panel ], [ %t{r}_{v}, %loop ]" for r, v in tile]
+    if looks_ahead:
+        out.append(f"  %line = phi ptr [ %line.0, %{enter} ], [ %line.1, %loop ]")
+    out.append(f"  %k = phi i64 [ %terms, %{enter} ], [ %k1, %loop ]")
+    out.append(f"  %bp = phi ptr [ %b, %{enter} ], [ %bp1, %loop ]")
+    out += [f"  %p{g} = phi ptr [ %a{g}, %{enter} ], [ %q{g}, %loop ]" for g in groups]
+    out += [f"  %s{r}_{v} = phi {vector} [ zeroinitializer, %{enter} ], [ %t{r}_{v}, %loop ]" for r, v in tile]
+    if looks_ahead:
+        out += [
+            "  call void @llvm.prefetch.p0(ptr %line, i32 0, i32 3, i32 1)",
+            "  %line.1 = getelementptr i8, ptr %line, i64 %line.step",
+        ]
     for v in range(vectors):
         load = masked_load(dtype, bits, f"%bq{v}", v) if few else f"load {vector}, ptr %bq{v}, align {size}"
         out += [f"  %bq{v} = getelementptr i8, ptr %bp, i64 {v * width}", f"  %b{v}.0 = {load}"]
@@ -162,7 +173,12 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
         "  br i1 %more, label %loop, label %done",
         "done:",
     ]
-    out += [f"  %u{r}_{v} = phi {vector} [ zeroinitializer, %panel ], [ %t{r}_{v}, %loop ]" for r, v in tile]
+    out += [f"  %u{r}_{v} = phi {vector} [ zeroinitializer, %{enter} ], [ %t{r}_{v}, %loop ]" for r, v in tile]
+    if looks_ahead:
+        out += [
+            f"  %line.next = phi ptr [ %line.0, %{enter} ], [ %line.1, %loop ]",
+            "  store ptr %line.next, ptr %ahead",
+        ]
     if not few:
         out.append(masks(dtype, bits, "%width", vectors))
     out.append("  br i1 %add, label %join, label %set")
@@ -203,13 +219,17 @@ def _slim(dtype: str, bits: int) -> str:
     """All rows of a product with no more columns than a tile, and terms for one block."""
     out = [
         f"""define internal void @slim(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, ptr %c, i64 %c_row,
-    i64 %rows, i64 %columns, i64 %terms, i1 %add) nounwind {{
+    i64 %rows, i64 %columns, i64 %terms, i1 %add, i1 %followed) nounwind {{
 entry:
+{ahead.room("%ahead")}
   %narrow = icmp sle i64 %columns, {lanes_of(dtype, bits)}
-  br i1 %narrow, label %thin.{heights_of(bits)[0]}, label %few.{heights_of(bits)[0]}"""
+  br i1 %narrow, label %thin.{heights_of(bits)[0]}, label %few
+few:
+  call void @expect(ptr %ahead, i1 %followed, ptr %a, ptr %b, ptr %c, i64 %rows, i64 %columns, i64 %terms)
+  br label %few.{heights_of(bits)[0]}"""
     ]
     for kind in SLIM:
-        start = "[ 0, %entry ]"
+        start = "[ 0, %few ]" if kind == "few" else "[ 0, %entry ]"
         labels = [f"{kind}.{rows}" for rows in heights_of(bits)]
         for rows, label, following in zip(heights_of(bits), labels, [*labels[1:], "end"], strict=True):
             out.append(
@@ -224,7 +244,7 @@ do.{label}:
   %co.{label} = mul i64 %i.{label}, %c_row
   %cp.{label} = getelementptr i8, ptr %c, i64 %co.{label}
   call void @{kind}_{rows}(ptr %ap.{label}, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 0, ptr %cp.{label},
-    i64 %c_row, i64 %columns, i64 %terms, i1 %add)
+    i64 %c_row, i64 %columns, i64 %terms, i1 %add, ptr %ahead)
   br label %{label}"""
             )
             start = f"[ %i.{label}, %{label} ]"
@@ -240,19 +260,23 @@ def _blocks(dtype: str, bits: int) -> str:
         f"""define void @{name}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %b_panel, ptr %c, i64 %c_row,
     i64 %rows, i64 %columns, i64 %terms, i1 %add) nounwind {{
 entry:
+{ahead.room("%ahead")}
+  call void @expect(ptr %ahead, i1 false, ptr %a, ptr %b, ptr %c, i64 %rows, i64 %columns, i64 %terms)
+  call void @panels(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %b_panel, ptr %c, i64 %c_row, i64 %rows,
+    i64 %columns, i64 %terms, i1 %add, ptr %ahead)
+  ret void
+}}
+
+define internal void @panels(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %b_panel, ptr %c, i64 %c_row,
+    i64 %rows, i64 %columns, i64 %terms, i1 %add, ptr %ahead) nounwind {{
+entry:
   %narrow = icmp sle i64 %columns, {width // VECTORS}
   %any = icmp sgt i64 %columns, 0
   %shallow = icmp sle i64 %terms, {terms_of(dtype)}
   %thin = and i1 %narrow, %any
   %tiny = and i1 %thin, %shallow
   %scratch = alloca [{heights[0] * moved_row(dtype)} x i8], align 64
-  %edge = alloca [{width * terms_of(dtype) * size} x i8], align 64
-  %up = add i64 %terms, {terms_of(dtype) - 1}
-  %blocks0 = sdiv i64 %up, {terms_of(dtype)}
-  %blocks = call i64 @llvm.smax.i64(i64 %blocks0, i64 1)
-  %upper = add i64 %terms, %blocks
-  %upmost = sub i64 %upper, 1
-  %depth = sdiv i64 %upmost, %blocks
+{_depth(dtype)}
   %far = icmp ne i64 %term, {size}
   %low = and i64 %row, 1023
   %aligned = icmp eq i64 %low, 0
@@ -266,7 +290,7 @@ entry:
   br i1 %tiny, label %slim, label %columns.head
 slim:
   call void @slim(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, ptr %c, i64 %c_row, i64 %rows, i64 %columns,
-    i64 %terms, i1 %add)
+    i64 %terms, i1 %add, i1 false)
   ret void
 columns.head:
   %j = phi i64 [ 0, %entry ], [ %j1, %columns.next ]
@@ -281,10 +305,14 @@ columns.begin:
   %in.place = icmp eq i64 %b_panel, {width * size}
   %beyond = and i64 %wide, {width - 1}
   %ragged = icmp ne i64 %beyond, 0
-  %cut = and i1 %in.place, %ragged
+  %half = icmp sle i64 %beyond, {width // VECTORS}
+  %alone = or i1 %in.place, %half
+  %cut = and i1 %alone, %ragged
   %inside0 = sub i64 %wide, %beyond
   %inside = select i1 %cut, i64 %inside0, i64 %wide
   %inside.bytes = mul i64 %inside, {size}
+  %inside.panels = udiv i64 %inside, {width}
+  %inside.panel = mul i64 %inside.panels, %b_panel
   %inner = icmp sgt i64 %inside, 0
   br label %terms.head
 terms.head:
@@ -296,13 +324,10 @@ terms.head:
   %a.block = getelementptr i8, ptr %a, i64 %k.a
   %k.b = mul i64 %k0, %b_term
   %b.block = getelementptr i8, ptr %b.columns, i64 %k.b
-  br i1 %cut, label %edge.pack, label %tile.{heights[0]}
-edge.pack:
-  %b.edge = getelementptr i8, ptr %b.block, i64 %inside.bytes
-  call void @{pack_symbol(dtype, bits)}(ptr %edge, ptr %b.edge, i64 %b_term, i64 {size}, i64 %beyond, i64 %deep)
+  %side = getelementptr i8, ptr %b.block, i64 %inside.panel
   br label %tile.{heights[0]}"""
     ]
-    start = "[ 0, %terms.head ], [ 0, %edge.pack ]"
+    start = "[ 0, %terms.head ]"
     for rows in heights:
         following = f"tile.{heights[heights.index(rows) + 1]}" if rows != 1 else "terms.next"
         out += [
@@ -333,15 +358,22 @@ edge.pack:
         else:
             out += [f"  br label %do.{rows}", f"do.{rows}:"]
             operand = f"ptr %ap.{rows}, i64 %row, i64 %term"
-        call, last = f"  call void @tiles_{rows}({operand}, ptr", "i64 %deep, i1 %again)"
+        last = "i64 %deep, i1 %again, ptr %ahead)"
+        side = f"ptr %side, i64 %b_term, i64 0, ptr %ce.{rows}, i64 %c_row, i64 %beyond, {last}"
         out += [
             f"  br i1 %inner, label %whole.{rows}, label %side.{rows}",
             f"whole.{rows}:",
-            f"{call} %b.block, i64 %b_term, i64 %b_panel, ptr %cp.{rows}, i64 %c_row, i64 %inside, {last}",
+            f"  call void @tiles_{rows}({operand}, ptr %b.block, i64 %b_term, i64 %b_panel,",
+            f"    ptr %cp.{rows}, i64 %c_row, i64 %inside, {last}",
             f"  br i1 %cut, label %side.{rows}, label %next.{rows}",
             f"side.{rows}:",
             f"  %ce.{rows} = getelementptr i8, ptr %cp.{rows}, i64 %inside.bytes",
-            f"{call} %edge, i64 {width * size}, i64 0, ptr %ce.{rows}, i64 %c_row, i64 %beyond, {last}",
+            f"  br i1 %half, label %thin.{rows}, label %few.{rows}",
+            f"thin.{rows}:",
+            f"  call void @thin_{rows}({operand}, {side}",
+            f"  br label %next.{rows}",
+            f"few.{rows}:",
+            f"  call void @few_{rows}({operand}, {side}",
             f"  br label %next.{rows}",
             f"next.{rows}:",
             f"  br label %tile.{rows}",
@@ -364,13 +396,24 @@ end:
     return "\n".join(out)
 
 
+def _depth(dtype: str) -> str:
+    """How many terms a block has: as many in each as can be, in no more blocks than it takes."""
+    return f"""  %up = add i64 %terms, {terms_of(dtype) - 1}
+  %blocks0 = sdiv i64 %up, {terms_of(dtype)}
+  %blocks = call i64 @llvm.smax.i64(i64 %blocks0, i64 1)
+  %upper = add i64 %terms, %blocks
+  %upmost = sub i64 %upper, 1
+  %depth = sdiv i64 %upmost, %blocks"""
+
+
 def _packing(dtype: str, bits: int) -> str:
     """A block of columns and terms of `b` after another, in panels unless few rows need it."""
     size, width = FORMATS[dtype].bits // 8, panel(dtype, bits)
-    inside, packer = panels_symbol(dtype, bits), pack_symbol(dtype, bits)
+    packer = pack_symbol(dtype, bits)
     return f"""define void @{product_symbol(dtype, bits)}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %column,
-    ptr %room, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i64 %terms, i1 %add) nounwind {{
+    ptr %room, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i64 %terms, i1 %add, i1 %followed) nounwind {{
 entry:
+{ahead.room("%ahead")}
   %own = alloca [{OWN * width * terms_of(dtype) * size} x i8], align 64
   %adjacent = icmp eq i64 %column, {size}
   %few = icmp slt i64 %rows, {PACKED_FROM}
@@ -385,24 +428,20 @@ entry:
   br i1 %tiny, label %slim, label %wide.b
 slim:
   call void @slim(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, ptr %c, i64 %c_row, i64 %rows, i64 %columns,
-    i64 %terms, i1 %add)
+    i64 %terms, i1 %add, i1 %followed)
   ret void
 wide.b:
+  call void @expect(ptr %ahead, i1 %followed, ptr %a, ptr %b, ptr %c, i64 %rows, i64 %columns, i64 %terms)
   br i1 %direct, label %place, label %packed
 place:
-  call void @{inside}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 {width * size}, ptr %c, i64 %c_row,
-    i64 %rows, i64 %columns, i64 %terms, i1 %add)
+  call void @panels(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 {width * size}, ptr %c, i64 %c_row,
+    i64 %rows, i64 %columns, i64 %terms, i1 %add, ptr %ahead)
   ret void
 packed:
   %none = icmp eq ptr %room, null
   %space = select i1 %none, ptr %own, ptr %room
   %most = select i1 %none, i64 {OWN * width}, i64 {COLUMNS}
-  %up = add i64 %terms, {terms_of(dtype) - 1}
-  %blocks0 = sdiv i64 %up, {terms_of(dtype)}
-  %blocks = call i64 @llvm.smax.i64(i64 %blocks0, i64 1)
-  %upper = add i64 %terms, %blocks
-  %upmost = sub i64 %upper, 1
-  %depth = sdiv i64 %upmost, %blocks
+{_depth(dtype)}
   br label %columns.head
 columns.head:
   %j = phi i64 [ 0, %packed ], [ %j1, %columns.next ]
@@ -427,8 +466,8 @@ terms.head:
   %k.a = mul i64 %k, %term
   %a.block = getelementptr i8, ptr %a, i64 %k.a
   %panel = mul i64 %deep, {width * size}
-  call void @{inside}(ptr %a.block, i64 %row, i64 %term, ptr %space, i64 {width * size}, i64 %panel, ptr %c.columns,
-    i64 %c_row, i64 %rows, i64 %wide, i64 %deep, i1 %again)
+  call void @panels(ptr %a.block, i64 %row, i64 %term, ptr %space, i64 {width * size}, i64 %panel, ptr %c.columns,
+    i64 %c_row, i64 %rows, i64 %wide, i64 %deep, i1 %again, ptr %ahead)
   %k1 = add i64 %k, %deep
   %terms.more = icmp slt i64 %k1, %terms
   br i1 %terms.more, label %terms.head, label %columns.next

@@ -15,11 +15,11 @@ from dlang.codegen.llvm.scalars import Module
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.symbols import entry_symbol
 from dlang.codegen.llvm.writer import Writer, slot_type
-from dlang.codegen.loops import scalar_dtype
 from dlang.codegen.parallel import GRAIN
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
+from dlang.ir.types import dtype_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,15 @@ class Text:
     texts: tuple[str, ...] = ()  # those in the program, by the numbers of their symbols
 
 
-def emit(program: loops.Program, entries: Sequence[str], debug: bool = False, fuses: bool = True) -> Text:
+def emit(
+    program: loops.Program, entries: Sequence[str], debug: bool = False, fuses: bool = True, avx512: bool = False
+) -> Text:
     """The text of a program. debug: with the places that its statements say that they come from.
 
     fuses: products and the sums that they are for become one operation (`fusion.py`), which the processor has to have.
+    avx512: whether it has the instructions of `avx512.py`.
     """
-    module = Module(lines=Lines() if debug else None, fuses=fuses)
+    module = Module(lines=Lines() if debug else None, fuses=fuses, avx512=avx512)
     sites = [Site("memory", "E0806"), Site("stack", "E0805"), Site("interrupt", "")]
     parts = []
     for function in program.functions.values():
@@ -56,10 +59,10 @@ def emit(program: loops.Program, entries: Sequence[str], debug: bool = False, fu
 
 def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:
     """The text of a program of the core IR, for this processor; by default of all its functions."""
-    from dlang.codegen.llvm.objects import has_fma, vector_bits
+    from dlang.codegen.llvm.objects import has_avx512, has_fma, vector_bits
 
     nests = schedule(program, Lanes(vector_bits()), GRAIN)
-    return emit(nests, entries or list(program.functions), fuses=has_fma()).llvm
+    return emit(nests, entries or list(program.functions), fuses=has_fma(), avx512=has_avx512()).llvm
 
 
 def _entry(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:
@@ -73,7 +76,7 @@ def _entry(module: Module, program: loops.Program, f: loops.Function, sites: lis
         if isinstance(slot, loops.Buffer):
             value = w.emit(f"load ptr, ptr {address}")
         else:
-            value = from_word(w, w.emit(f"load i64, ptr {address}"), scalar_dtype(slot))
+            value = from_word(w, w.emit(f"load i64, ptr {address}"), dtype_of(slot))
         args.append(f"{slot_type(slot)} {value}")
     type = result_type(f)
     out = w.emit(f"call {type} @{symbol(f.name)}({', '.join(args)})")
@@ -86,7 +89,7 @@ def _entry(module: Module, program: loops.Program, f: loops.Function, sites: lis
         if slot_type(result) == "ptr":
             value = w.emit(f"ptrtoint ptr {value} to i64")
         elif not isinstance(result, loops.Buffer):
-            value = to_word(w, value, scalar_dtype(result))
+            value = to_word(w, value, dtype_of(result))
         put(w, value, "%words", word + k)
     lines = "\n".join(w.code)
     return f"define i32 @{entry_symbol(f.name)}(ptr %ctx, ptr %words) nounwind {{\nentry:\n{lines}\n  ret i32 0\n}}\n"

@@ -12,24 +12,20 @@ from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import memory_type
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer
-from dlang.codegen.loops import Buffer, Slot, scalar_dtype
-from dlang.codegen.memory import product
+from dlang.codegen.loops import Buffer, Slot
 from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Var, is_handle
+from dlang.ir.types import dtype_of, product
 
 
 # ---- the arena -------------------------------------------------------------------------------------------------------
-def _word(w: Writer, word: int) -> str:
-    return w.emit(f"getelementptr i64, ptr %ctx, i64 {word}")
-
-
 def arena_top(w: Writer) -> str:
     """Where the arena ends."""
-    return w.emit(f"load i64, ptr {_word(w, support.ARENA_TOP)}")
+    return w.emit(f"load i64, ptr {w.in_context(support.ARENA_TOP)}")
 
 
 def release(w: Writer, mark: Var) -> None:
-    w.code.append(f"  store i64 {w.values[mark]}, ptr {_word(w, support.ARENA_TOP)}")
+    w.code.append(f"  store i64 {w.values[mark]}, ptr {w.in_context(support.ARENA_TOP)}")
 
 
 def _exhausted(w: Writer, span: Span | None) -> int:
@@ -38,13 +34,13 @@ def _exhausted(w: Writer, span: Span | None) -> int:
 
 def _take(w: Writer, bytes: int, span: Span | None) -> str:
     """The address of so many bytes at the end of the arena."""
-    pointer = _word(w, support.ARENA_TOP)
+    pointer = w.in_context(support.ARENA_TOP)
     top = w.emit(f"load i64, ptr {pointer}")
     end = w.emit(f"add i64 {top}, {bytes}")
-    limit = w.emit(f"load i64, ptr {_word(w, support.ARENA_LIMIT)}")
+    limit = w.emit(f"load i64, ptr {w.in_context(support.ARENA_LIMIT)}")
     over = w.emit(f"icmp ugt i64 {end}, {limit}")
     fine, grow, failing = w.label("fine"), w.label("grow"), w.label("failing")
-    w.code.append(f"  br i1 {over}, label %{grow}, label %{fine}, !prof !0")
+    w.fork(over, grow, fine, rare=True)
     w.module.declare("dl_grow", "i1", "ptr", "i64")
     fits = w.name("fits")
     w.cold += [
@@ -85,7 +81,7 @@ def node(w: Writer, stmt: loops.Node) -> None:
         if isinstance(value, Buffer):
             w.code.append(f"  store ptr {w.values[value]}, ptr {address}")
         else:
-            dtype = scalar_dtype(value)
+            dtype = dtype_of(value)
             w.code.append(f"  store {memory_type(dtype)} {to_memory(ops, w.scalar(value), dtype)}, ptr {address}")
     w.bind(stmt.var, w.emit(f"add i64 {top}, 8"))
 
@@ -113,7 +109,7 @@ def load_field(w: Writer, slot: Slot, handle: Atom, word: int) -> None:
     if isinstance(slot, Buffer):
         w.bind(slot, w.emit(f"load ptr, ptr {address}"))
     else:
-        dtype = scalar_dtype(slot)
+        dtype = dtype_of(slot)
         w.bind(slot, from_memory(w.ops(), w.emit(f"load {memory_type(dtype)}, ptr {address}"), dtype))
 
 
@@ -123,7 +119,7 @@ def collect(w: Writer, stmt: loops.Collect) -> None:
     over = w.emit(f"icmp ugt i64 {arena_top(w)}, {trigger}")
     collecting, done = w.label("collect"), w.label("done")
     before = w.block
-    w.code.append(f"  br i1 {over}, label %{collecting}, label %{done}, !prof !0")
+    w.fork(over, collecting, done, rare=True)
     code, w.code = w.code, []
     w.conditional += 1
     w.begin(collecting)

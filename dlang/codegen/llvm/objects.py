@@ -5,6 +5,7 @@ LLVM's library is loaded when something is compiled, and not for what is found.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import sys
@@ -35,6 +36,10 @@ def machine(level: int = 2) -> Any:
 
 @cache
 def _machine(level: int) -> Any:
+    return _new_machine(level)
+
+
+def _new_machine(level: int) -> Any:
     import llvmlite.binding as llvm
 
     # an object is one mapping, so it refers to itself by short distances, where the linker makes jumps to all else
@@ -51,10 +56,19 @@ def vector_bits() -> int:
     import llvmlite.binding as llvm
 
     target()
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f") and features.get("avx512vl"):
+    if has_avx512():
         return 512
-    return 256 if features.get("avx2") else 128
+    return 256 if llvm.get_host_cpu_features().get("avx2") else 128
+
+
+@cache
+def has_avx512() -> bool:
+    """Whether this processor has the instructions of AVX-512, on registers of each width."""
+    import llvmlite.binding as llvm
+
+    target()
+    features = llvm.get_host_cpu_features()
+    return bool(features.get("avx512f") and features.get("avx512vl"))
 
 
 @cache
@@ -106,10 +120,13 @@ def prepared(text: str, level: int = 2, optimize: int = 0) -> Any:
     Without them what sizes that are known decide is decided, which is worth its time: of a loop whose trips fill whole
     vectors nothing is left but the vectors.
     """
+    return _prepared(text, machine(level), optimize)
+
+
+def _prepared(text: str, made_for: Any, optimize: int = 0, context: Any = None) -> Any:
     import llvmlite.binding as llvm
 
-    made_for = machine(level)
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(text, context)
     module.triple, module.data_layout = llvm.get_process_triple(), str(made_for.target_data)
     tuning = llvm.create_pipeline_tuning_options(speed_level=optimize)
     builder = llvm.create_pass_builder(made_for, tuning)
@@ -126,15 +143,60 @@ def prepared(text: str, level: int = 2, optimize: int = 0) -> Any:
 
 def compile_object(text: str, level: int = 2, optimize: int = 0) -> bytes:
     """Machine code of a module, from the cache if it is there."""
-    store = user_store()
-    key = digest(text, processor(), f"{level} {optimize}")
-    code = store.get("object", key)
+    code = kept_object(text, level, optimize)
     if code is None:
         code = bytes(machine(level).emit_object(prepared(text, level, optimize)))
-        store.put("object", key, code)
+        user_store().put("object", _key(text, level, optimize), code)
     return code
 
 
-def assembly(text: str, level: int = 2, optimize: int = 0) -> str:
-    """Machine code of a module as assembly, to look at."""
-    return str(machine(level).emit_assembly(prepared(text, level, optimize)))
+def compile_apart(text: str, level: int) -> bytes:
+    """Does as `compile_object` while other threads compile too: llvmlite itself lets one thread in at a time.
+
+    Raises RuntimeError.
+    """
+    code = kept_object(text, level)
+    if code is None:
+        import llvmlite.binding as llvm
+
+        target()
+        made_for = _new_machine(level)
+        code = _emitted(made_for, _prepared(text, made_for, context=llvm.create_context()))
+        user_store().put("object", _key(text, level, 0), code)
+    return code
+
+
+def _emitted(made_for: Any, module: Any) -> bytes:
+    """Machine code of a module. Nothing else may use it meanwhile, nor its context, nor the machine that it is for."""
+    library, message = _bare_library(), ctypes.c_char_p()
+    buffer = library.LLVMPY_TargetMachineEmitToMemory(made_for, module, 1, ctypes.byref(message))
+    if not buffer:
+        raise RuntimeError((message.value or b"").decode(errors="replace"))
+    try:
+        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+@cache
+def _bare_library() -> Any:
+    """llvmlite's library, without the lock that it is used under."""
+    import llvmlite.binding as llvm
+    from llvmlite.utils import get_library_name
+
+    library = ctypes.CDLL(str(Path(llvm.__file__).with_name(get_library_name())))
+    library.LLVMPY_TargetMachineEmitToMemory.restype = ctypes.c_void_p
+    for name, result in (("GetBufferStart", ctypes.c_void_p), ("GetBufferSize", ctypes.c_size_t)):
+        function = getattr(library, f"LLVMPY_{name}")
+        function.argtypes, function.restype = [ctypes.c_void_p], result
+    library.LLVMPY_DisposeMemoryBuffer.argtypes = [ctypes.c_void_p]
+    return library
+
+
+def kept_object(text: str, level: int = 2, optimize: int = 0) -> bytes | None:
+    """Machine code of a module, if it is in the cache."""
+    return user_store().get("object", _key(text, level, optimize))
+
+
+def _key(text: str, level: int, optimize: int) -> str:
+    return digest(text, processor(), f"{level} {optimize}")

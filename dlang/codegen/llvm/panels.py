@@ -6,18 +6,9 @@ A panel of `b` has as many columns as a tile, row after row; the rows of a tile 
 from __future__ import annotations
 
 from dlang.codegen.llvm.emitter import FORMATS
+from dlang.codegen.panel_layout import VECTORS, lanes_of, panel, terms_of
 
-VECTORS = 2  # in a row of a tile
 LINE = 64  # bytes of a line of a cache
-
-
-def panel(dtype: str, bits: int) -> int:
-    """Columns of a panel: those of a tile."""
-    return VECTORS * lanes_of(dtype, bits)
-
-
-def lanes_of(dtype: str, bits: int) -> int:
-    return bits // FORMATS[dtype].bits
 
 
 def heights_of(bits: int) -> tuple[int, ...]:
@@ -193,11 +184,6 @@ def _transposed(dtype: str, lanes: int, v: int) -> list[str]:
             f"  store {vector} %m{v}.{level}.{k}, ptr %h{v}.{k}, align {size}",
         ]
     return out
-
-
-def terms_of(dtype: str) -> int:
-    """Terms of a block at most: a panel of so many, with the rows of a tile, stays in a first cache."""
-    return 192 if dtype == "f64" else 256
 
 
 def moved_row(dtype: str) -> int:

@@ -16,8 +16,9 @@ from dlang.codegen.llvm.pieces import PIECES
 from dlang.codegen.llvm.reductions import accumulator_dtypes, bind_results, combine_in_order, first_totals
 from dlang.codegen.llvm.scalars import bits, register_type
 from dlang.codegen.llvm.writer import Writer
-from dlang.codegen.loops import Buffer, Parallel, Partial, Pieces, Slot, scalar_dtype
+from dlang.codegen.loops import Buffer, Parallel, Partial, Pieces, Slot
 from dlang.ir.anf import Var
+from dlang.ir.types import dtype_of
 
 
 def pieces(w: Writer, stmt: Pieces) -> None:
@@ -46,7 +47,7 @@ def parallel(w: Writer, stmt: Parallel) -> None:
     piece = w.outline(lambda inner, name: _piece(inner, name, stmt))
     count = w.emit(f"call i64 @dl_parallel(ptr %ctx, ptr @{piece}, ptr %captured)")
     fine = w.label("fine")
-    w.code.append(f"  br i1 {w.emit(f'icmp slt i64 {count}, 0')}, label %fail, label %{fine}, !prof !0")
+    w.fork(w.emit(f"icmp slt i64 {count}, 0"), "fail", fine, rare=True)
     w.begin(fine)
     for p, room in zip(stmt.partials, rooms, strict=True):
         arrays = f"ptr {w.values[p.whole]}, ptr {room}"
@@ -109,7 +110,7 @@ def _combine(w: Writer, stmt: Parallel, dtypes: list[str], count: str) -> None:
 def _word(w: Writer, slot: Slot) -> str:
     if isinstance(slot, Buffer):
         return w.emit(f"ptrtoint ptr {w.values[slot]} to i64")
-    return to_word(w, w.scalar(slot), scalar_dtype(slot))
+    return to_word(w, w.scalar(slot), dtype_of(slot))
 
 
 def _piece(w: Writer, name: str, stmt: Parallel) -> str:
@@ -128,7 +129,7 @@ def _piece(w: Writer, name: str, stmt: Parallel) -> str:
         if isinstance(slot, Buffer):
             w.bind(slot, w.emit(f"load ptr, ptr {word(pool.CAPTURES + k)}"))
         else:
-            w.bind(slot, from_word(w, w.emit(f"load i64, ptr {word(pool.CAPTURES + k)}"), scalar_dtype(slot)))
+            w.bind(slot, from_word(w, w.emit(f"load i64, ptr {word(pool.CAPTURES + k)}"), dtype_of(slot)))
     for k, p in enumerate(stmt.partials):
         _bind_partial(w, p, pool.CAPTURES + len(stmt.captures) + 3 * k)
     w.statements(stmt.stmts)
@@ -141,7 +142,7 @@ def _piece(w: Writer, name: str, stmt: Parallel) -> str:
         own = w.emit(f"getelementptr i64, ptr {results}, i64 {room}")
         for k, value in enumerate(values):
             assert isinstance(value, Var)
-            put(w, to_word(w, w.scalar(value), scalar_dtype(value)), own, k)
+            put(w, to_word(w, w.scalar(value), dtype_of(value)), own, k)
     w.code += ["  ret i1 false", "fail:", "  ret i1 true"]
     return w.definition(f"define internal i1 @{name}(ptr %ctx, ptr %words, i64 %number) nounwind")
 

@@ -12,13 +12,14 @@ ADDED = {"f64": ("double", "fadd"), "f32": ("float", "fadd"), "i64": ("i64", "ad
 
 NAMES = ("dl_length", "dl_further", *(f"dl_add_{dtype}" for dtype in ADDED))
 
-DECLARATIONS = """
-declare i64 @dl_length(i64, i64, i64, i64)
-declare i64 @dl_further(i64, i64)
-declare void @dl_add_f64(ptr, ptr, i64, i64)
-declare void @dl_add_f32(ptr, ptr, i64, i64)
-declare void @dl_add_i64(ptr, ptr, i64, i64)
-"""
+DECLARATIONS = "\n".join(
+    [
+        "\ndeclare i64 @dl_length(i64, i64, i64, i64)",
+        "declare i64 @dl_further(i64, i64)",
+        *[f"declare void @dl_add_{dtype}(ptr, ptr, i64, i64)" for dtype in ADDED],
+        "",
+    ]
+)
 
 
 def text() -> str:

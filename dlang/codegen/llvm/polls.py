@@ -25,6 +25,7 @@ from dlang.codegen.loops import (
     Stmt,
     Store,
 )
+from dlang.codegen.vectorize import known_trips
 
 SHORT = 1 << 14  # trips of straight code between two looks
 LONG = 1 << 6  # trips with loops, calls or work of the host in them
@@ -47,7 +48,7 @@ def _weight(stmts: Sequence[Stmt]) -> int | None:
                 arms = _weight(s.then.stmts), _weight(s.otherwise.stmts)
                 found = None if arms[0] is None or arms[1] is None else max(arms[0], arms[1])
             case Loop():
-                trips, inner = count(s), _weight(s.stmts)
+                trips, inner = known_trips(s), _weight(s.stmts)
                 found = None if trips is None or inner is None else max(trips, 1) * inner
             case _ if isinstance(s, _STRAIGHT):
                 found = 1
@@ -59,14 +60,6 @@ def _weight(stmts: Sequence[Stmt]) -> int | None:
     return most
 
 
-def count(loop: Loop) -> int | None:
-    """How many trips a loop makes, if that is known."""
-    if len(loop.lows) != 1 or len(loop.highs) != 1:
-        return None
-    trips = (loop.highs[0] - loop.lows[0]).constant
-    return None if trips is None else int(trips)
-
-
 def look_every(w: Writer, index: str, trips: int, step: int = 1) -> None:
     """Looks in one of so many trips, a power of two, as is the step of the index from one time to the next."""
     low = w.emit(f"and i64 {index}, {trips - 1}")
@@ -76,7 +69,7 @@ def look_every(w: Writer, index: str, trips: int, step: int = 1) -> None:
 def look_if(w: Writer, due: str, fuel: int) -> None:
     """Looks where a condition holds, which is rare."""
     looking, fine = w.label("look"), w.label("fine")
-    w.code.append(f"  br i1 {due}, label %{looking}, label %{fine}, !prof !0")
+    w.fork(due, looking, fine, rare=True)
     w.cold += [f"{looking}:", *look(w, fine, fuel)]
     w.begin(fine)
 

@@ -67,6 +67,22 @@ def text(futexes: bool, x86: bool) -> str:
     return TEXT + pieces.text() + waiting.text(futexes, x86)
 
 
+_SLOT = f"""\
+  %room = mul i64 %k, {SLOT}
+  %word = add i64 %room, {FIRST_SLOT}
+  %slot = getelementptr i64, ptr %pool, i64 %word
+"""
+"""The slot with a number."""
+
+_LEFT = """\
+  %state = load atomic i64, ptr %slot acquire, align 8
+  %follows = and i64 %state, 65535
+  %shifted = lshr i64 %state, 16
+  %n = and i64 %shifted, 65535
+  %left = icmp ult i64 %follows, %n
+"""
+"""Which piece of a slot follows, how many there are, and whether one is left."""
+
 TEXT = f"""
 declare i32 @sched_yield()
 declare i32 @nanosleep(ptr, ptr)
@@ -140,10 +156,7 @@ start:
   br i1 %still, label %none, label %find
 find:
   %k = phi i64 [ 0, %helped ], [ 0, %start ], [ %k2, %next ]
-  %room = mul i64 %k, {SLOT}
-  %word = add i64 %room, {FIRST_SLOT}
-  %slot = getelementptr i64, ptr %pool, i64 %word
-  %busyp = getelementptr i64, ptr %slot, i64 {BUSY}
+{_SLOT}  %busyp = getelementptr i64, ptr %slot, i64 {BUSY}
   %pair = cmpxchg ptr %busyp, i64 0, i64 1 seq_cst seq_cst
   %mine = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %mine, label %found, label %next
@@ -261,12 +274,7 @@ entry:
   %donep = getelementptr i64, ptr %slot, i64 {DONE}
   br label %look
 look:
-  %state = load atomic i64, ptr %slot acquire, align 8
-  %next = and i64 %state, 65535
-  %shifted = lshr i64 %state, 16
-  %n = and i64 %shifted, 65535
-  %left = icmp ult i64 %next, %n
-  br i1 %left, label %try, label %over
+{_LEFT}  br i1 %left, label %try, label %over
 over:
   ret void
 try:
@@ -279,8 +287,8 @@ run:
   %body = load ptr, ptr %bodyp
   %env = load ptr, ptr %envp
   store ptr %slot, ptr %regionp
-  store i64 %next, ptr %piecep
-  %bad = call i1 %body(ptr %ctx, ptr %env, i64 %next)
+  store i64 %follows, ptr %piecep
+  %bad = call i1 %body(ptr %ctx, ptr %env, i64 %follows)
   br i1 %bad, label %failed, label %fine
 fine:
   %ignored = atomicrmw add ptr %donep, i64 1 seq_cst
@@ -288,7 +296,7 @@ fine:
 failed:
   %site = load i64, ptr %ctx
   %ended = icmp eq i64 %site, {INTERRUPTED}
-  %piece = select i1 %ended, i64 -1, i64 %next
+  %piece = select i1 %ended, i64 -1, i64 %follows
   call void @dl_fail(ptr %ctx, ptr %slot, i64 %piece)
   br label %skip
 skip:
@@ -394,15 +402,7 @@ rest:
 scan:
   %k = phi i64 [ 0, %check ], [ %k2, %next ]
   %any = phi i1 [ false, %check ], [ %any2, %next ]
-  %room = mul i64 %k, {SLOT}
-  %word = add i64 %room, {FIRST_SLOT}
-  %slot = getelementptr i64, ptr %pool, i64 %word
-  %state = load atomic i64, ptr %slot acquire, align 8
-  %follows = and i64 %state, 65535
-  %shifted = lshr i64 %state, 16
-  %n = and i64 %shifted, 65535
-  %left = icmp ult i64 %follows, %n
-  br i1 %left, label %help, label %next
+{_SLOT}{_LEFT}  br i1 %left, label %help, label %next
 help:
   store i64 0, ptr %callsp
   call void @dl_claim(ptr %ctx, ptr %slot)

@@ -33,7 +33,7 @@ def definitions(nests: int) -> str:
 
 def enter(w: Writer, stmt: loops.Enter) -> None:
     _add(w, _counter(w, str(stmt.nest), CALLS), "1")
-    inside = w.emit(f"load i64, ptr {_measured(w)}")
+    inside = w.emit(f"load i64, ptr {w.in_context(support.MEASURED)}")
     w.clocks[stmt.nest] = w.emit("call i64 @llvm.readcyclecounter()"), inside
 
 
@@ -41,7 +41,7 @@ def leave(w: Writer, stmt: loops.Leave) -> None:
     end = w.emit("call i64 @llvm.readcyclecounter()")
     begin, before = w.clocks.pop(stmt.nest)
     ticks = w.emit(f"sub i64 {end}, {begin}")
-    address = _measured(w)
+    address = w.in_context(support.MEASURED)
     inside = w.emit(f"sub i64 {w.emit(f'load i64, ptr {address}')}, {before}")
     _add(w, _counter(w, str(stmt.nest), TICKS), w.emit(f"sub i64 {ticks}, {inside}"))
     w.code.append(f"  store i64 {w.emit(f'add i64 {before}, {ticks}')}, ptr {address}")
@@ -79,10 +79,6 @@ def _lanes(w: Writer) -> str:
         return str(w.lane.width)
     bits = w.emit(f"bitcast <{w.lane.width} x i1> {w.lane.mask} to i{w.lane.width}")
     return w.ops().intrinsic("ctpop", "i64", w.emit(f"zext i{w.lane.width} {bits} to i64"))
-
-
-def _measured(w: Writer) -> str:
-    return w.emit(f"getelementptr i64, ptr %ctx, i64 {support.MEASURED}")
 
 
 def _word(w: Writer, word: str) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.scalars import LLVM, constant, register_type
 from dlang.codegen.llvm.writer import Writer
-from dlang.codegen.loops import Reduction, scalar_dtype
+from dlang.codegen.loops import Reduction
 from dlang.codegen.nests import identity
 from dlang.ir.anf import FLOATS, SIGNED, Var
+from dlang.ir.types import dtype_of
 
 
 def _identity(r: Reduction, dtype: str) -> int | float | bool:
@@ -25,7 +26,7 @@ def first_totals(w: Writer, reductions: Sequence[Reduction]) -> list[str]:
     """The first values of accumulators: for each reduction its identity, for a position -1 too."""
     out = []
     for r in reductions:
-        dtype = scalar_dtype(r.result)
+        dtype = dtype_of(r.result)
         out.append(constant(_identity(r, dtype), dtype, w.width()))
         if r.position is not None:
             out.append(constant(-1, "i64", w.width()))
@@ -35,7 +36,7 @@ def first_totals(w: Writer, reductions: Sequence[Reduction]) -> list[str]:
 def accumulator_types(w: Writer, reductions: Sequence[Reduction]) -> list[str]:
     out = []
     for r in reductions:
-        out.append(register_type(scalar_dtype(r.result), w.width()))
+        out.append(register_type(dtype_of(r.result), w.width()))
         if r.position is not None:
             out.append(register_type("i64", w.width()))
     return out
@@ -48,7 +49,7 @@ def accumulate(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]
     out: list[str] = []
     olds = iter(totals)
     for r in reductions:
-        dtype = scalar_dtype(r.result)
+        dtype = dtype_of(r.result)
         old = next(olds)
         value = w.scalar(r.value) if w.lane is None else w.vector(r.value)
         if r.position is not None:
@@ -92,7 +93,7 @@ def accumulator_dtypes(reductions: Sequence[Reduction]) -> list[str]:
     """What accumulators hold: for each reduction its values, for a position ranks too."""
     out: list[str] = []
     for r in reductions:
-        out += [scalar_dtype(r.result)] if r.position is None else [scalar_dtype(r.result), "i64"]
+        out += [dtype_of(r.result)] if r.position is None else [dtype_of(r.result), "i64"]
     return out
 
 
@@ -104,7 +105,7 @@ def combine_in_order(
     out: list[str] = []
     olds, news = iter(totals), iter(parts)
     for r in reductions:
-        dtype = scalar_dtype(r.result)
+        dtype = dtype_of(r.result)
         old, new = next(olds), next(news)
         if r.position is None:
             out.append(ops.combine(r.monoid, dtype, old, new))
@@ -129,7 +130,7 @@ def folded(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str], wi
     ops = w.ops(width=width)
     out: list[str] = []
     for r, total in zip(reductions, totals, strict=True):
-        dtype = scalar_dtype(r.result)
+        dtype = dtype_of(r.result)
         type = register_type(dtype, w.lane.width)
         parts = []
         for first in range(0, w.lane.width, width):
@@ -149,7 +150,7 @@ def horizontal(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]
     out: list[str] = []
     values = iter(totals)
     for r in reductions:
-        dtype = scalar_dtype(r.result)
+        dtype = dtype_of(r.result)
         total = next(values)
         if r.position is not None:
             out += _horizontal_position(w, r.monoid, dtype, total, next(values))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlang.codegen.llvm import avx512
 from dlang.codegen.llvm.emitter import Emitter
 
 # An integer from which half of the bits of x is taken: what is left are the bits of a number within 3.5% of 1 / sqrt(x)
@@ -13,10 +14,24 @@ _FIRST = {
     "f64": (0.5000006595678711, 0.37605931576997537, 0.3129005209978636),
     "f32": (0.4999999981110873, 0.37499787702331666, 0.31250125009326746, 0.27490737813883614, 0.24664518752500614),
 }
+# The same series from its start, where |e| < 2^-13: within 2^-53.8 (2^-27.4).
+_SECOND = {"f64": (0.5, 0.375, 0.3125, 0.2734375), "f32": (0.5,)}
 
 
 def rsqrt(e: Emitter, x: str) -> str:
-    """1 / sqrt(x): y + y e (1/2 + …) for an estimate y and e = 1 - x y², for f64 twice. Error < 1.1 ulp.
+    """1 / sqrt(x): y + y e (1/2 + …) for an estimate y and e = 1 - x y². Error < 1.1 ulp."""
+    return _from_instruction(e, x) if e.avx512 else _from_bits(e, x)
+
+
+def _from_instruction(e: Emitter, x: str) -> str:
+    """From an estimate within 2^-14, which is the result where e is NaN: for zeros, inf, and negative numbers."""
+    y = avx512.rough_rsqrt(e, x)
+    better = _better(e, x, y, _SECOND[e.dtype])
+    return e.select(e.compare("uno", better, better), y, better)
+
+
+def _from_bits(e: Emitter, x: str) -> str:
+    """From the bits of x, for f64 in two steps.
 
     Of numbers that are not normal, of zeros, infinities, and what is negative it is the quotient: one branch, which is
     almost never taken. A division and a square root in vectors take six times as long.

@@ -6,11 +6,11 @@ import struct
 from dataclasses import dataclass, field
 
 from dlang.codegen.llvm import fusion, half, threefry
-from dlang.codegen.llvm.half import HALF, register_dtype
+from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.mathematics import circle, declarations, routine
 from dlang.codegen.llvm.symbols import text_symbol
-from dlang.ir.anf import FLOATS, SIGNED, UNSIGNED, Lit
+from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
 from dlang.primitives.table import result_dtype
 
@@ -51,7 +51,6 @@ ROUNDINGS = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sq
 EXPANDED = 200
 """How many calls of mathematics in one function are inlined: LLVM's code generator takes time that grows with the
 square of a function's length, so that thousands would take minutes."""
-LIBM = ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
 
 
 def llvm_type(dtype: str) -> str:
@@ -74,9 +73,9 @@ def lanes(type: str, width: int) -> str:
     return type if width == 1 else f"<{width} x {type}>"
 
 
-def iota(width: int) -> str:
-    """The numbers of the lanes, each an i64."""
-    return "<" + ", ".join(f"i64 {k}" for k in range(width)) + ">"
+def iota(width: int, type: str = "i64") -> str:
+    """The numbers of the lanes."""
+    return "<" + ", ".join(f"{type} {k}" for k in range(width)) + ">"
 
 
 def register_type(dtype: str, width: int = 1) -> str:
@@ -102,7 +101,8 @@ class Module:
     foreign: the targets of C functions, by the symbols that stand for them. texts: those in the program, in the order
     in which they were met; a text is the address of a symbol less 1, since each process numbers texts in its own way.
     expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that
-    is to be known. fuses: whether products and sums become one operation.
+    is to be known. fuses: whether products and sums become one operation. avx512: whether there are the instructions of
+    `avx512.py`.
     """
 
     declared: dict[str, str] = field(default_factory=dict)
@@ -114,6 +114,7 @@ class Module:
     names: int = 0
     lines: Lines | None = None
     fuses: bool = True
+    avx512: bool = False
 
     def declare(self, name: str, result: str, *args: str, attributes: str = "") -> None:
         if name not in self.declared:
@@ -342,20 +343,15 @@ class Scalars:
         return self.binary("fdiv", dtype, one, result) if exponent < 0 else result
 
     def mathematics(self, name: str, dtype: str, args: list[str]) -> str:
-        """A function of the module `mathematics`, else that of the system's library, lane by lane."""
-        found = routine(name, dtype, self.width)
+        """A function of the module `mathematics`."""
+        found = routine(name, dtype, self.width, self.module.avx512)
         type = self.type(dtype)
-        if found is not None:
-            symbol, text = found
-            self.module.helpers[symbol] = text
-            self.module.expansions += 1
-            kept = " noinline" if self.module.expansions > EXPANDED else ""
-            return self.emit(f"call {type} @{symbol}({', '.join(f'{type} {a}' for a in args)}){kept}")
-        symbol = name + ("f" if dtype == "f32" else "")
-        scalar = LLVM[dtype]
-        self.module.declare(symbol, scalar, *([scalar] * len(args)), attributes=" nounwind willreturn memory(none)")
-        self.module.imports.add(symbol)
-        return self.by_lane(symbol, [(a, dtype) for a in args], dtype)
+        assert found is not None, f"{name} of {dtype}"
+        symbol, text = found
+        self.module.helpers[symbol] = text
+        self.module.expansions += 1
+        kept = " noinline" if self.module.expansions > EXPANDED else ""
+        return self.emit(f"call {type} @{symbol}({', '.join(f'{type} {a}' for a in args)}){kept}")
 
     def sine_and_cosine(self, dtype: str, angle: str) -> tuple[str, str] | None:
         """Both of an angle at once; None if each has to be computed alone."""

@@ -11,17 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import polls
+from dlang.codegen.jam import Jam, jammed
 from dlang.codegen.llvm.accesses import allocate, element_address
 from dlang.codegen.llvm.indices import bounds
-from dlang.codegen.llvm.mathematics import FUNCTIONS
 from dlang.codegen.llvm.polls import chunk, look, look_every
 from dlang.codegen.llvm.reductions import accumulate, accumulator_types, finish, first_totals, folded, horizontal
-from dlang.codegen.llvm.scalars import BITS, LIBM, bits, iota
+from dlang.codegen.llvm.scalars import BITS, bits, iota
+from dlang.codegen.llvm.streams import has_room
 from dlang.codegen.llvm.writer import LaneContext, Writer
 from dlang.codegen.loops import Loop, Stmt
+from dlang.codegen.vectorize import known_trips
 from dlang.ir.anf import Lit, Var, poly
 
+NARROW = 8  # lanes for whose mask numbers of 64 bits are compared
 LANES_PER_TRIP = 4  # vectors go so much faster
 
 
@@ -30,7 +32,7 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     start = first_totals(w, stmt.reductions)
     pre, done = w.label("pre"), w.label("done")
     entering = w.block
-    certain = (polls.count(stmt) or 0) > 0
+    certain = (known_trips(stmt) or 0) > 0
     first = w.label("room") if stmt.rooms else pre
     if certain:
         w.jump(first)
@@ -52,6 +54,8 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
             totals = _masked_loop(w, stmt, low, high, pre)
         elif stmt.lanes > 1 and w.lane is None and not stmt.short:
             totals = _vector_loop(w, stmt, low, high, start, pre)
+        elif w.lane is None and (jam := jammed(stmt)) is not None:
+            totals = _jammed_loop(w, stmt, jam, low, high, start, pre)
         else:
             totals = _trips(w, stmt, low, high, start, pre)
         inner, w.code = w.code, outer
@@ -114,10 +118,55 @@ def _trips(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str
     return totals
 
 
+def _jammed_loop(
+    w: Writer, stmt: Loop, jam: Jam, low: str, high: str, start: Sequence[str], entering: str
+) -> list[str]:
+    """The loop with at least one trip, several trips at once and the last ones one by one; gives the totals."""
+    head, latch, rest, tail, over = (w.label(s) for s in ("rows", "latch", "rest", "tail", "over"))
+    count = w.emit(f"sub i64 {high}, {low}")
+    main = w.emit(f"and i64 {count}, {-jam.rows}")
+    middle = w.emit(f"add i64 {low}, {main}")
+    w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, rest)
+    index, following = w.name("i"), w.name("i")
+    types = accumulator_types(w, stmt.reductions)
+    names = [w.name("a") for _ in types]
+    w.begin(head)
+    position = len(w.code)
+    w.bind(stmt.var, index)
+    w.statements(jam.stmts)
+    totals: list[str] = names
+    for reductions in jam.reductions:
+        totals = accumulate(w, reductions, totals)
+    carried = [("i64", index, low, following), *zip(types, names, start, totals, strict=True)]
+    w.code[position:position] = [
+        f"  {name} = phi {type} [ {first}, %{entering} ], [ {total}, %{latch} ]" for type, name, first, total in carried
+    ]
+    trips = chunk(stmt.stmts)
+    if not _few(stmt, trips):
+        look_every(w, index, trips, jam.rows)
+    w.jump(latch)
+    w.begin(latch)
+    w.code.append(f"  {following} = add nsw i64 {index}, {jam.rows}")
+    w.fork(w.emit(f"icmp slt i64 {following}, {middle}"), head, rest)
+    w.begin(rest)
+    edges = [("i64", low, middle), *zip(types, start, totals, strict=True)]
+    merged = [w.emit(f"phi {type} [ {x}, %{entering} ], [ {y}, %{latch} ]") for type, x, y in edges]
+    w.fork(w.emit(f"icmp slt i64 {merged[0]}, {high}"), tail, over)
+    w.begin(tail)
+    last = _trips(w, stmt, merged[0], high, merged[1:], tail)
+    after = w.block
+    w.jump(over)
+    w.begin(over)
+    return [
+        w.emit(f"phi {type} [ {x}, %{rest} ], [ {y}, %{after} ]")
+        for type, x, y in zip(types, merged[1:], last, strict=True)
+    ]
+
+
 def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
     """Writes the loop, which has at least one trip; gives the totals of its reductions."""
     width = stmt.lanes
-    known = polls.count(stmt)
+    known = known_trips(stmt)
     if known is not None and known < width and _can_mask(stmt.stmts):
         return _one_partial(w, stmt, low, known)
     exact = known is not None and known > 0 and known % width == 0 and not _may_bail(stmt.stmts)
@@ -132,7 +181,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     else:
         w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, rest)
 
-    context = LaneContext(stmt.var, width, None, bail, {})
+    context = LaneContext(stmt.var, width, None, bail, {}, asks=has_room(w, stmt))
     w.lane = context
     first = first_totals(w, stmt.reductions)
     types = accumulator_types(w, stmt.reductions)
@@ -219,10 +268,10 @@ def _one_partial(w: Writer, stmt: Loop, low: str, count: int) -> list[str]:
 
 def _masked_loop(w: Writer, stmt: Loop, low: str, high: str, entering: str) -> list[str]:
     """All trips of a loop of lanes, at least one, each with a mask unless whole vectors are known to be enough."""
-    known = polls.count(stmt)
+    known = known_trips(stmt)
     if known is not None and known < stmt.lanes:
         return _one_partial(w, stmt, low, known)
-    w.lane = LaneContext(stmt.var, stmt.lanes, None, "", {})
+    w.lane = LaneContext(stmt.var, stmt.lanes, None, "", {}, asks=has_room(w, stmt))
     masked = known is None or known % stmt.lanes > 0
     totals = _lane_trips(w, stmt, low, high, entering, first_totals(w, stmt.reductions), masked, chunk(stmt.stmts))
     totals = horizontal(w, stmt.reductions, totals)
@@ -269,8 +318,12 @@ def _mask_from(w: Writer, index: str, high: str) -> None:
     """From here on only the lanes below a bound are in use."""
     assert w.lane is not None
     width = w.lane.width
-    limit = w.splat(w.emit(f"sub i64 {high}, {index}"), "i64", w.depth)
-    w.lane.mask = w.emit(f"icmp slt <{width} x i64> {iota(width)}, {limit}")
+    left, type = w.emit(f"sub i64 {high}, {index}"), "i64"
+    if width > NARROW:  # so that fewer registers are compared
+        left = w.emit(f"trunc i64 {w.ops().intrinsic('smin', 'i64', left, str(width))} to i32")
+        type = "i32"
+    limit = w.splat(left, type, w.depth)
+    w.lane.mask = w.emit(f"icmp slt <{width} x {type}> {iota(width, type)}, {limit}")
 
 
 def _can_mask(stmts: Sequence[Stmt]) -> bool:
@@ -283,7 +336,7 @@ def _may_bail(stmts: Sequence[Stmt]) -> bool:
 
 def _few(stmt: Loop, trips: int) -> bool:
     """Whether a loop is known to be over before it has to look up."""
-    known = polls.count(stmt)
+    known = known_trips(stmt)
     return known is not None and known <= trips
 
 
@@ -365,7 +418,7 @@ def _mask_is_cheap(stmts: Sequence[Stmt]) -> bool:
                 if BITS[buffer.dtype] < 32:
                     return False
             case loops.Compute(_, name, _):
-                if name in ("floordiv", "mod", "powi", "atan2") or (name in LIBM and name not in FUNCTIONS):
+                if name in ("floordiv", "mod", "powi", "atan2"):
                     return False
             case Loop():
                 if not _mask_is_cheap(s.stmts):

@@ -13,10 +13,11 @@ from dlang.codegen import loops
 from dlang.codegen.llvm.fusion import fused, symbol
 from dlang.codegen.llvm.scalars import Module, Scalars, constant, llvm_type
 from dlang.codegen.llvm.sites import Site
-from dlang.codegen.loops import Buffer, Slot, Stmt, Value, scalar_dtype
+from dlang.codegen.loops import Buffer, Slot, Stmt, Value
 from dlang.codegen.neighbours import Group, groups
 from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Lit, Var
+from dlang.ir.types import dtype_of
 
 
 @dataclass(slots=True)
@@ -31,7 +32,10 @@ class Scope:
 
 @dataclass(slots=True)
 class LaneContext:
-    """A loop being written for several trips at once. mask: which lanes are in use, if not all."""
+    """A loop being written for several trips at once. mask: which lanes are in use, if not all.
+
+    asks: whether it asks for what later trips read (`streams.py`).
+    """
 
     var: Var
     width: int
@@ -39,11 +43,12 @@ class LaneContext:
     bail: str
     vectors: dict[Var, str]
     bailed: bool = False
+    asks: bool = False
 
 
 def slot_type(value: Value) -> str:
     """The LLVM type of what is passed, carried or bound."""
-    return "ptr" if isinstance(value, Buffer) else llvm_type(scalar_dtype(value))
+    return "ptr" if isinstance(value, Buffer) else llvm_type(dtype_of(value))
 
 
 def _angles(stmts: Sequence[Stmt]) -> frozenset[Var]:
@@ -115,6 +120,10 @@ class Writer:
         """rare: whether `then` hardly ever runs."""
         weights = ", !prof !0" if rare else ""
         self.code.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{weights}")
+
+    def in_context(self, word: int) -> str:
+        """The address of a word of the context."""
+        return self.emit(f"getelementptr i64, ptr %ctx, i64 {word}")
 
     # ---- functions ---------------------------------------------------------------------------------------------------
     def outline(self, write: Callable[[Writer, str], str]) -> str:
@@ -219,7 +228,7 @@ class Writer:
                 return self.module.literal(x) if width == 1 else f"splat (i64 {self.module.literal(x)})"
             return constant(x.value, x.dtype, width)
         found = self.lane.vectors.get(x)
-        return found if found is not None else self.splat(self.values[x], llvm_type(scalar_dtype(x)), self.depths[x])
+        return found if found is not None else self.splat(self.values[x], llvm_type(dtype_of(x)), self.depths[x])
 
     def splat(self, value: str, type: str, depth: int) -> str:
         """A scalar in every lane, made where the scalar is."""

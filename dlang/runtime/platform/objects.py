@@ -10,6 +10,7 @@ import ctypes
 import sys
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from dlang.runtime.platform import portable
@@ -27,11 +28,6 @@ _NDARRAY = "PyArray_Type"
 
 
 # ---- addresses -------------------------------------------------------------------------------------------------------
-def provides(name: str) -> bool:
-    """Whether a symbol is one of CPython's or NumPy's."""
-    return name.startswith(("Py", "_Py"))
-
-
 @cache
 def address(name: str) -> int:
     """The address of a function or an object of CPython or NumPy."""
@@ -46,11 +42,10 @@ def address(name: str) -> int:
 
 def _table() -> Any:
     """NumPy's table of functions."""
-    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
-
+    interface = import_module("numpy._core._multiarray_umath")._ARRAY_API
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return ctypes.cast(get(_multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    return ctypes.cast(get(interface, None), ctypes.POINTER(ctypes.c_void_p))
 
 
 # ---- layouts ---------------------------------------------------------------------------------------------------------

@@ -19,8 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dlang.codegen.llvm import pool as layout
-from dlang.codegen.llvm import support, waiting
+from dlang.codegen.llvm import pool as layout, support, waiting
 from dlang.diagnostics import error
 from dlang.runtime.platform import portable
 

@@ -20,7 +20,7 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
-from dlang.ir.builder import Builder, axis, f64, i64
+from dlang.ir.builder import Builder, axis, boolean, f64, i64
 from dlang.polynomials import Poly
 from tests.codegen.cases.case import I64, Cases, size_and_matrix, size_and_vector
 
@@ -193,16 +193,24 @@ def library_operations_of_several_results(b: Builder) -> list[Atom]:
     n = b.param("n", I64)
     a, c = b.param("a", Array("f64", (poly(n), poly(n)))), b.param("c", Array("f64", (poly(n), poly(2))))
     turned = b.view(a, [n, n], lambda i, j: [j, i])
-    x, info = b.emit(Library("solve", (turned, c)))
+    flags = boolean(True), boolean(False), boolean(False)
+    x, info = b.emit(Library("triangular_solve", (turned, c, *flags)))
     k = b.prim("minimum", n, i64(2))
     q, r = b.emit(Library("qr", (c, k)))
-    packed, order, singular = b.emit(Library("lu", (a,)))
+    packed, order, exchanges, singular = b.emit(Library("lu", (a,)))
+    both = [b.library(name, a, packed, order, c) for name in ("lu_solve", "lu_solve_transposed")]
 
     def shifted(by: Var) -> Var:
         return b.map([n, n], lambda i, j: b.add(b.read(a, [i, j]), b.cast("f64", by)))
 
-    many = b.map([3], lambda k: b.library("det", shifted(k)))
-    return [x, info, k, r, q, packed, order, singular, many, b.reduce([n], lambda i: b.read(x, [i, 1]))]
+    def determinant(by: Var) -> Var:
+        x = shifted(by)
+        *factors, _ = b.emit(Library("lu", (x,)))
+        return b.library("lu_det", x, *factors)
+
+    many = b.map([3], determinant)
+    factors = [packed, order, exchanges, singular, *both]
+    return [x, info, k, r, q, *factors, many, b.reduce([n], lambda i: b.read(x, [i, 1]))]
 
 
 @CASES.add()

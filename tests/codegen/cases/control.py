@@ -190,7 +190,7 @@ def calls_in_a_comprehension(b: Builder) -> list[Atom]:
 def _fibonacci() -> dict[str, Function]:
     n = fresh("n", I64)
     r = fresh("r", I64)
-    header = Function("fib", (n,), (r,), None)  # type: ignore[arg-type]
+    header = Function("fib", (n,), (r,), None)
     b = Builder({"fib": header})
     b.params.append(n)
     small = b.prim("lt", n, i64(2))

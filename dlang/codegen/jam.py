@@ -1,0 +1,157 @@
+"""Unroll and jam: several trips of a loop at once, whose inner loops of lanes become one (Allen and Cocke 1971).
+
+    for i { for j by 16 { r[i, ·], r[j, ·] … } }    becomes    for i by 4 { for j by 16 { r[j, ·] once, … four times } }
+
+What is loaded for the columns serves several rows. It gains where that is dear: numbers that lie every so many apart,
+which are taken out of whole vectors by shuffles. Trips are independent, and sums get their terms in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.codegen.loops import Compute, Convert, Evaluate, Load, Loop, Reduction, Stmt, Store
+from dlang.codegen.neighbours import groups
+from dlang.codegen.vectorize import HEAVY, known_trips
+from dlang.ir.anf import Atom, Scalar, Size, Var, fresh, poly
+
+ACCUMULATORS = 8  # in registers, of all rows
+MOST = 4  # rows
+LARGEST_BODY = 32  # statements for each row
+
+_Straight = Load | Compute | Convert | Evaluate
+_STRAIGHT = (Load, Compute, Convert, Evaluate)
+
+
+@dataclass(frozen=True, slots=True)
+class Jam:
+    """So many trips of a loop as one, by its own variable for the first of them. reductions: those of each trip."""
+
+    rows: int
+    stmts: tuple[Stmt, ...]
+    reductions: tuple[tuple[Reduction, ...], ...]
+
+
+def jammed(loop: Loop) -> Jam | None:
+    """Several trips of a loop; None if they gain nothing by being done at once."""
+    inner = _inner(loop)
+    if inner is None:
+        return None
+    at = next(k for k, s in enumerate(loop.stmts) if s is inner)
+    before, after = loop.stmts[:at], loop.stmts[at + 1 :]
+    varying = {loop.var}
+    for stmt in before:
+        if not isinstance(stmt, _STRAIGHT):
+            return None
+        varying.add(stmt.var)
+    shared, own = _by_row(inner.stmts, varying)
+    rows = min(MOST, ACCUMULATORS // len(inner.reductions))
+    trips = known_trips(loop)
+    if rows < 2 or len(own) > LARGEST_BODY or (trips is not None and trips < rows):
+        return None
+    if any(b.mentions(varying) for b in (*inner.lows, *inner.highs)) or not groups(shared, inner.var):
+        return None
+    if not all(isinstance(s, (*_STRAIGHT, Store)) for s in after):
+        return None
+
+    copies = [_Row(loop.var, r) for r in range(rows)]
+    first = [copy.stmt(s) for copy in copies for s in (*copy.start(), *before)]
+    body = [*shared, *[copy.stmt(s) for copy in copies for s in own]]
+    totals = tuple([copy.reduction(r) for copy in copies for r in inner.reductions])
+    last = [copy.stmt(s) for copy in copies for s in after]
+    stmts = (*first, replace(inner, stmts=tuple(body), reductions=totals), *last)
+    results = [tuple([replace(r, value=copy.atom(r.value)) for r in loop.reductions]) for copy in copies]
+    return Jam(rows, stmts, tuple(results))
+
+
+def _inner(loop: Loop) -> Loop | None:
+    """The one loop of lanes in a loop, if it only adds up, by light operations."""
+    found = [s for s in loop.stmts if isinstance(s, Loop)]
+    if len(found) != 1 or loop.lanes > 1 or loop.short or loop.rooms:
+        return None
+    (inner,) = found
+    if inner.lanes == 1 or inner.short or inner.rooms or not inner.reductions:
+        return None
+    if any(r.position is not None for r in (*loop.reductions, *inner.reductions)):
+        return None
+    light = all(isinstance(s, _STRAIGHT) and not (isinstance(s, Compute) and s.name in HEAVY) for s in inner.stmts)
+    return inner if light else None
+
+
+def _by_row(stmts: Sequence[Stmt], varying: set[Var]) -> tuple[list[Stmt], list[Stmt]]:
+    """The statements that are the same for all rows, and those of each; `varying` gets what the latter bind."""
+    shared: list[Stmt] = []
+    own: list[Stmt] = []
+    for stmt in stmts:
+        assert isinstance(stmt, _STRAIGHT)
+        if _mentioned(stmt).isdisjoint(varying):
+            shared.append(stmt)
+        else:
+            varying.add(stmt.var)
+            own.append(stmt)
+    return shared, own
+
+
+def _mentioned(stmt: _Straight) -> set[Var]:
+    match stmt:
+        case Load(_, _, size) | Evaluate(_, size):
+            return set(size.atoms())
+        case Compute(_, _, args):
+            return {a for a in args if isinstance(a, Var)}
+        case Convert(_, arg):
+            return {arg} if isinstance(arg, Var) else set()
+
+
+@dataclass(slots=True)
+class _Row:
+    """Code of one of the trips: the first keeps its names."""
+
+    var: Var
+    number: int
+    names: dict[Var, Atom] = field(default_factory=dict)
+
+    def start(self) -> list[Stmt]:
+        """What computes the number of the trip."""
+        return [Evaluate(self.var, poly(self.var) + self.number)] if self.number else []
+
+    def atom(self, x: Atom) -> Atom:
+        return self.names.get(x, x) if isinstance(x, Var) else x
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        match stmt:
+            case Load(var, buffer, offset):
+                offset = self._size(offset)
+                return Load(self._bound(var), buffer, offset)
+            case Evaluate(var, size):
+                size = self._size(size)
+                return Evaluate(self._bound(var), size)
+            case Compute(var, name, args):
+                args = tuple([self.atom(a) for a in args])
+                return Compute(self._bound(var), name, args)
+            case Convert(var, arg):
+                arg = self.atom(arg)
+                return Convert(self._bound(var), arg)
+            case Store(buffer, offset, value, monoid):
+                return Store(buffer, self._size(offset), self.atom(value), monoid)
+            case _:
+                raise AssertionError("no statement of a row")
+
+    def reduction(self, r: Reduction) -> Reduction:
+        value = self.atom(r.value)
+        return Reduction(r.monoid, self._bound(r.result), value)
+
+    def _bound(self, var: Var) -> Var:
+        if not self.number:
+            return var
+        assert isinstance(var.type, Scalar)
+        new = fresh(var.name, var.type)
+        self.names[var] = new
+        return new
+
+    def _size(self, size: Size) -> Size:
+        def replaced(v: Var) -> Size | None:
+            name = self.names.get(v)
+            return None if name is None else poly(name)
+
+        return size.substitute(replaced)

@@ -1,0 +1,74 @@
+"""What statements of the loop-nest IR work on: scalars, buffers, and arrays and matrices in these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+
+from dlang.ir.anf import Atom, Size, Var
+
+_serial = count(1)
+
+
+@dataclass(eq=False, slots=True, repr=False)
+class Buffer:
+    """A pointer to elements of a dtype; compared by identity."""
+
+    name: str
+    dtype: str
+    serial: int = field(default_factory=lambda: next(_serial))
+
+    def __repr__(self) -> str:
+        return f"&{self.name}.{self.serial}"
+
+
+Slot = Var | Buffer
+Value = Atom | Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayValue:
+    """An array handed to the runtime: contiguous elements and their shape."""
+
+    buffer: Buffer
+    shape: tuple[Size, ...]
+
+
+Operand = Atom | ArrayValue
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A matrix in memory: a stored row is `stride` elements from the next; `transposed` if it is read by columns."""
+
+    buffer: Buffer
+    offset: Size
+    stride: Size
+    transposed: bool
+
+    @property
+    def turned(self) -> Matrix:
+        """The transpose, in the same memory."""
+        return Matrix(self.buffer, self.offset, self.stride, not self.transposed)
+
+
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """A matrix whose elements are anywhere: bytes from `offset` on are those of their row plus those of their column.
+
+    rows, columns: arrays of i64 that have these bytes; that of the columns has one more, which means nothing.
+    """
+
+    buffer: Buffer
+    offset: Size
+    rows: Buffer
+    columns: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """A matrix as `Pack` leaves it, from an element of the buffer on: panel after panel of `width` columns."""
+
+    buffer: Buffer
+    offset: Size
+    width: int

@@ -1,0 +1,94 @@
+"""Statements inside of others, and what a statement binds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from dlang.codegen.loops import (
+    Allocate,
+    Body,
+    Branch,
+    CallC,
+    Collect,
+    Compute,
+    Convert,
+    Evaluate,
+    For,
+    Invoke,
+    Load,
+    LoadField,
+    LoadTag,
+    Loop,
+    Mark,
+    Node,
+    Parallel,
+    Pieces,
+    Room,
+    Runtime,
+    Slice,
+    Slot,
+    Stmt,
+    While,
+)
+
+
+def walk(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
+    """Statements and those inside them, in order."""
+    for stmt in stmts:
+        yield stmt
+        match stmt:
+            case Loop() | Parallel():
+                yield from walk(stmt.stmts)
+            case For():
+                yield from walk(stmt.body.stmts)
+            case While():
+                yield from walk(stmt.condition.stmts)
+                yield from walk(stmt.body.stmts)
+            case Branch():
+                yield from walk(stmt.then.stmts)
+                yield from walk(stmt.otherwise.stmts)
+            case _:
+                pass
+
+
+def map_inside(stmt: Stmt, change: Callable[[Sequence[Stmt]], tuple[Stmt, ...]]) -> Stmt:
+    """A statement with the lists of statements right inside it changed."""
+
+    def body(b: Body) -> Body:
+        return Body(change(b.stmts), b.results)
+
+    match stmt:
+        case Loop() | Parallel():
+            return replace(stmt, stmts=change(stmt.stmts))
+        case For():
+            return replace(stmt, body=body(stmt.body))
+        case While():
+            return replace(stmt, condition=body(stmt.condition), body=body(stmt.body))
+        case Branch():
+            return replace(stmt, then=body(stmt.then), otherwise=body(stmt.otherwise))
+        case _:
+            return stmt
+
+
+def bound_by(stmt: Stmt) -> tuple[Slot, ...]:
+    """What a statement binds for those behind it."""
+    match stmt:
+        case Compute(var) | Convert(var) | Evaluate(var) | Load(var) | Node(var) | LoadTag(var) | Mark(var):
+            return (var,)
+        case Slice(buffer) | Allocate(buffer) | Room(buffer):
+            return (buffer,)
+        case LoadField(slot) | Pieces(slot):
+            return (slot,)
+        case CallC(result=result):
+            return () if result is None else (result,)
+        case Runtime(results=results) | Invoke(results=results):
+            return results
+        case Collect(results=handles, following=following):
+            return (*handles, following)
+        case Loop() | Parallel():
+            return tuple([slot for r in stmt.reductions for slot in (r.result, r.position) if slot is not None])
+        case For() | While() | Branch():
+            return stmt.results
+        case _:
+            return ()

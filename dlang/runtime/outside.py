@@ -1,0 +1,20 @@
+"""What compiled programs are given by whoever runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class World(Protocol):
+    """What effects act on: `dlang.runtime.host.Host`, or a stand-in."""
+
+    def print(self, text: str) -> None: ...
+    def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...
+
+
+class Shelf(Protocol):
+    """What is kept of a program between processes, by its kind; of what has no form in a record nothing is."""
+
+    def get(self, kind: str) -> Any | None: ...
+    def put(self, kind: str, value: Any) -> None: ...
