@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.fuzz.forms import derivative
-from tests.fuzz.types import BOOL, F64, I64, Arr, Size, Struct, Tup, Type, holds, vector
+from tests.fuzz.types import BOOL, F64, I64, Arr, Enum, Size, Struct, Tup, Type, holds, vector
 from tests.fuzz.writer import EACH, Writer
 
 
@@ -61,16 +61,24 @@ def computed(w: Writer, t: Type, depth: int) -> str | None:
 def local(w: Writer, place: Place) -> list[str]:
     t = w.function_type() if w.has("functions") and w.chance(12) else w.type(2)
     name = w.fresh("a")
-    line = f"{place.pad}let {name} = {w.expr(t, 3)}"
+    value = w.expr(t, 3)
+    line = f"{place.pad}let {name}{annotation(t, value)} = {value}"
     w.bind(name, t)
     return [line]
+
+
+def annotation(t: Type, value: str) -> str:
+    """What says which type a value is of that does not say it itself: `None` may hold anything."""
+    empty = isinstance(t, Enum) and value in [name for name, fields in t.variants if not fields]
+    return f": {t}" if empty else ""
 
 
 def variable(w: Writer, place: Place) -> list[str]:
     plain: list[Type] = [F64, vector(w.size())]
     t = w.type(2) if w.chance(60) else w.random.choice(plain)
     name = w.fresh("u")
-    line = f"{place.pad}var {name} = {w.expr(t, 2)}"
+    value = w.expr(t, 2)
+    line = f"{place.pad}var {name}{annotation(t, value)} = {value}"
     w.bind(name, t, True)
     return [line]
 
