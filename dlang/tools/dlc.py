@@ -18,7 +18,7 @@ FINE, USER_ERROR, INTERNAL, INTERRUPTED = 0, 1, 70, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command. 0: fine; 1: the program is wrong or failed; 2: the command line is wrong; 130: Ctrl-C."""
     if sys.stdout is None:  # closed by whoever started this
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (it stays open)
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     try:
         code = _dispatch(_parser().parse_args(argv))
         sys.stdout.flush()
