@@ -17,7 +17,7 @@ count them.
 from __future__ import annotations
 
 from dlang.ad.scope import Scope, Sink, Unplaceable
-from dlang.ad.segments import has_segments, run_again, segmented
+from dlang.ad.strip_mining import has_segments, run_again, segmented
 from dlang.ad.tape import save
 from dlang.ad.trips import needs_list, pull_listed
 from dlang.ir.anf import (

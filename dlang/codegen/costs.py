@@ -45,7 +45,7 @@ from dlang.codegen.loops import (
     Value,
     While,
 )
-from dlang.codegen.vectorize import BITS, DEAR, HEAVY
+from dlang.codegen.vectorize import DEAR, HEAVY, LANE_BITS
 from dlang.ir.anf import Lit, Scalar, Size, Var, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
@@ -138,7 +138,7 @@ class _Walk:
 
     def at_once(self, dtype: str) -> int:
         """How many lanes one instruction serves."""
-        return max(min(self.lanes, REGISTER // BITS.get(dtype, 32)), 1)
+        return max(min(self.lanes, REGISTER // LANE_BITS.get(dtype, 32)), 1)
 
     def trips(self, low: Size, high: Size, index: Var) -> Size:
         """How many trips a loop has; its index is half-way through them from now on."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dlang.codegen.loops import At, Buffer, Compute, Convert, Count, Evaluate, Load, Stmt, Store
-from dlang.codegen.vectorize import BITS
+from dlang.codegen.vectorize import LANE_BITS
 from dlang.ir.anf import HALF, Size, Var
 
 FARTHEST = 8
@@ -71,7 +71,7 @@ def _windows(run: Sequence[Load | Store], var: Var) -> Iterator[Group]:
         return
     for (buffer, rest), members in alike.items():
         stride = _stride(rest, var)
-        if not 2 <= stride <= FARTHEST or buffer.dtype in HALF or BITS.get(buffer.dtype, 8) < 32:
+        if not 2 <= stride <= FARTHEST or buffer.dtype in HALF or LANE_BITS.get(buffer.dtype, 8) < 32:
             continue
         constants = sorted({c for c, _ in members})
         if stores and (len(constants) < len(members) or constants[-1] - constants[0] >= stride):

@@ -31,13 +31,13 @@ from dlang.codegen.operations import compact, concat, effect, foreign, library, 
 from dlang.codegen.parallel import in_pieces
 from dlang.codegen.products import contraction
 from dlang.codegen.profile import profiled
-from dlang.codegen.recursion import recursive_functions
 from dlang.codegen.regions import Nodes, held_arrays, node_makers
 from dlang.codegen.rooms import with_rooms
 from dlang.codegen.tiles import comprehension
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
 from dlang.ir.anf import Array, Let, Lit, Scalar, Token
+from dlang.ir.call_graph import recursive_functions
 from dlang.ir.chains import last_uses
 from dlang.ir.types import dtype_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Compute, Convert, Evaluate, Load
 from dlang.codegen.memory import frame_of
-from dlang.codegen.vectorize import BITS, HEAVY, known_trips
+from dlang.codegen.vectorize import HEAVY, LANE_BITS, known_trips
 from dlang.ir.anf import Atom, Axis, Cast, Comp, Keep, Prim, Read, Size, SizeOf, Var
 from dlang.ir.types import dtype_of
 
@@ -74,12 +74,14 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
     if enough < 2:
         return None
     dtype = dtype_of(op.body.results[0])
-    native = s.lanes.bits // BITS[dtype]
+    native = s.lanes.bits // LANE_BITS[dtype]
     lanes = _lanes(known_trips(column), s.lanes.bits, dtype)
     body = _body(s, op)
     if body is None or len(body) > LARGEST_BODY or any(isinstance(t, Compute) and t.name in HEAVY for t in body):
         return None
-    height = _rows(known_trips(row), max(1, lanes * BITS[dtype] // s.lanes.bits) * len(op.destinations), s.lanes.bits)
+    height = _rows(
+        known_trips(row), max(1, lanes * LANE_BITS[dtype] // s.lanes.bits) * len(op.destinations), s.lanes.bits
+    )
     outer = [axis for axis in op.axes if axis.var in kept and axis is not row and axis is not column]
     if any(_mentions(axis, other.var) for axis in outer for other in reduced):
         return None
@@ -195,7 +197,7 @@ def _body(s: Scheduler, op: Comp) -> list[TileStmt] | None:
 
 def _lanes(count: int | None, bits: int, dtype: str) -> int:
     """Columns of a tile: two registers, or what wastes the fewest lanes."""
-    native = bits // BITS[dtype]
+    native = bits // LANE_BITS[dtype]
     if count is None:
         return 2 * native
     if count <= native:

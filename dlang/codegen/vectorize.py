@@ -14,12 +14,10 @@ from dataclasses import dataclass, field, replace
 from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Guard, Load, Loop, Stmt, Store
 from dlang.codegen.selections import selected
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
+from dlang.ir.terms import WIDTHS
 
-BITS = {
-    "f64": 64, "i64": 64, "u64": 64, "str": 64, "f32": 32, "f16": 32, "bf16": 32, "i32": 32, "u32": 32,
-    "i16": 16, "u16": 16,
-}  # fmt: skip
-"""The width of a value in a register."""
+LANE_BITS = {dtype: 8 * width for dtype, width in WIDTHS.items() if width > 1} | dict.fromkeys(HALF, 32)
+"""The width of a lane in a register: numbers of half precision are computed with as f32."""
 HEAVY = frozenset(
     (
         "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh erf erfc lgamma digamma pow powi floordiv "
@@ -78,7 +76,7 @@ class Survey:
             self.varying.add(var)
             assert isinstance(var.type, Scalar)
             self.possible = self.possible and not is_handle(var.type.dtype)
-            self.widest = max(self.widest, BITS.get(var.type.dtype, 8))
+            self.widest = max(self.widest, LANE_BITS.get(var.type.dtype, 8))
 
     def stride(self, offset: Size) -> int | None:
         """The step of an offset from trip to trip: 0 for one that is not known now, None if it is irregular."""
@@ -106,7 +104,7 @@ class Survey:
             case Evaluate(var, size):
                 self.bind(var, self.size(size))
             case Load(var, buffer, offset):
-                self.narrow = self.narrow or BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
+                self.narrow = self.narrow or LANE_BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
                 if self.size(offset):
                     self.operations += 1
                     self.cost += self.stride(offset) not in (1, -1)
@@ -114,8 +112,8 @@ class Survey:
             case Store(buffer, _, _, _) if is_handle(buffer.dtype):
                 self.possible = False
             case Store(buffer, offset, _, monoid):
-                self.narrow = self.narrow or BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
-                self.widest = max(self.widest, BITS.get(buffer.dtype, 8))
+                self.narrow = self.narrow or LANE_BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
+                self.widest = max(self.widest, LANE_BITS.get(buffer.dtype, 8))
                 stride = self.stride(offset) if self.size(offset) else None
                 if stride is None or (stride == 0 and monoid != "set"):
                     self.possible = False
@@ -141,7 +139,7 @@ def survey(loop: Loop) -> Survey:
     found.walk(loop.stmts)
     for r in loop.reductions:
         assert isinstance(r.value.type, Scalar)
-        found.widest = max(found.widest, BITS.get(r.value.type.dtype, 8), 64 if r.position is not None else 8)
+        found.widest = max(found.widest, LANE_BITS.get(r.value.type.dtype, 8), 64 if r.position is not None else 8)
     return found
 
 

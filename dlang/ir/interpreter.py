@@ -21,11 +21,12 @@ import numpy as np
 
 from dlang.ir import anf, operations
 from dlang.ir.anf import Array, Atom, Block, Function, Let, Program, Token, Var
+from dlang.ir.call_graph import recursive_functions
 from dlang.ir.errors import IRError
 from dlang.ir.operations import Failed, Frame, Run, dtype_of, value_of
 from dlang.ir.points import Batch, box_of, elements, points_of
 from dlang.ir.reduction import Sink
-from dlang.ir.traverse import op_blocks, walk
+from dlang.ir.traverse import op_blocks
 from dlang.ir.values import (
     Lanes,
     accept,
@@ -414,28 +415,6 @@ class Interpreter(Run):
 
 def _at_point(error: RunError, frame: Frame) -> Exception:
     return error if frame.n is None else Failed(0, error)
-
-
-def recursive_functions(program: Program) -> set[str]:
-    """The functions that may call themselves, through others or directly."""
-    calls = {
-        name: {let.op.function for let in walk(function.body) if isinstance(let.op, anf.Call)}
-        for name, function in program.functions.items()
-    }
-
-    def reaches_itself(name: str) -> bool:
-        seen: set[str] = set()
-        open = list(calls[name])
-        while open:
-            callee = open.pop()
-            if callee == name:
-                return True
-            if callee not in seen:
-                seen.add(callee)
-                open += calls.get(callee, ())
-        return False
-
-    return {name for name in calls if reaches_itself(name)}
 
 
 _ONE = operations.ONE

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dlang.components import components, in_cycles
 from dlang.ir.anf import (
     Block,
     Call,
@@ -70,41 +71,9 @@ def _called(f: Function, derivatives: bool) -> list[str]:
 
 
 def _callees_first(called: dict[str, list[str]], entries: Sequence[str]) -> tuple[list[str], set[str]]:
-    """The functions that the entries reach, each after what it calls, and those that can reach themselves (Tarjan)."""
-    order: list[str] = []
-    recursive: set[str] = set()
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    for entry in entries:
-        if entry in index:
-            continue
-        work = [(entry, iter(called[entry]))]
-        index[entry] = low[entry] = len(index)
-        stack.append(entry)
-        while work:
-            name, callees = work[-1]
-            for callee in callees:
-                if callee == name:
-                    recursive.add(name)
-                if callee not in index:
-                    index[callee] = low[callee] = len(index)
-                    stack.append(callee)
-                    work.append((callee, iter(called[callee])))
-                    break
-                if callee in stack:
-                    low[name] = min(low[name], index[callee])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
-                if low[name] == index[name]:
-                    members = stack[stack.index(name) :]
-                    del stack[stack.index(name) :]
-                    if len(members) > 1:
-                        recursive.update(members)
-                    order += reversed(members)
-    return order, recursive
+    """The functions that the entries reach, each after what it calls, and those that can reach themselves."""
+    found = components(called, entries)
+    return [name for component in found for name in reversed(component)], in_cycles(called, found)
 
 
 def _worthwhile(f: Function) -> bool:

@@ -9,12 +9,12 @@ from dlang.codegen import loops
 from dlang.codegen.llvm import modules, objects
 from dlang.codegen.llvm.mathematics import operations
 from dlang.codegen.parallel import GRAIN
-from dlang.codegen.recursion import recursive_functions
 from dlang.codegen.regions import node_makers, takes_nodes
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.codegen.work import work
 from dlang.ir import anf
+from dlang.ir.call_graph import recursive_functions
 from dlang.ir.traverse import walk
 from dlang.runtime.compiled import Compiled, Draft, EntryPoint, Header, Out
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from dlang.components import components
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import walk
 
@@ -20,52 +21,6 @@ def names_in(nodes: Iterable[s.Node | None], used: set[str], sizes: set[str] | N
                 sizes.add(name)
             case s.TypeName(arguments=arguments):
                 sizes.update(a.name for a in arguments if isinstance(a, s.TypeName) and not a.arguments)
-
-
-def components(graph: dict[str, list[str]]) -> list[list[str]]:
-    """Tarjan's algorithm, without recursion: each component comes after those that it depends on."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    on_stack: set[str] = set()
-    stack: list[str] = []
-    out: list[list[str]] = []
-    for root in graph:
-        if root in index:
-            continue
-        work: list[tuple[str, Iterable[str]]] = []
-
-        def enter(v: str, work: list[tuple[str, Iterable[str]]] = work) -> None:
-            index[v] = low[v] = len(index)
-            stack.append(v)
-            on_stack.add(v)
-            work.append((v, iter(graph[v])))
-
-        enter(root)
-        while work:
-            v, successors = work[-1]
-            pushed = False
-            for w in successors:
-                if w not in index:
-                    enter(w)
-                    pushed = True
-                    break
-                if w in on_stack:
-                    low[v] = min(low[v], index[w])
-            if pushed:
-                continue
-            work.pop()
-            if work:
-                low[work[-1][0]] = min(low[work[-1][0]], low[v])
-            if low[v] == index[v]:
-                component: list[str] = []
-                while True:
-                    w = stack.pop()
-                    on_stack.discard(w)
-                    component.append(w)
-                    if w == v:
-                        break
-                out.append(component[::-1])
-    return out
 
 
 def mentioned(functions: Mapping[str, s.Fn | s.Const | s.Extern], *nodes: s.Node | None) -> set[str]:

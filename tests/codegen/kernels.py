@@ -38,11 +38,10 @@ def loop(name: str, dtype: str, width: int, avx512: bool) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Compiled loops by (name, dtype, width); keeps their code alive. avx512: of routines with such instructions."""
+    """Compiled loops by (name, dtype, width); keeps their code alive."""
 
     calls: Mapping[tuple[str, str, int], Callable[..., None]]
     alive: tuple[object, ...]
-    avx512: bool = False
 
     def __call__(self, name: str, dtype: str, width: int, *args: Floats) -> Floats:
         """f applied to arrays of any equal length."""
@@ -87,4 +86,4 @@ def compiled(wanted: Iterable[tuple[str, str, int]], avx512: bool = False) -> Ke
     for key in keys:
         signature = [ctypes.c_void_p] * (FUNCTIONS[key[0]] + 1) + [ctypes.c_int64]
         calls[key] = ctypes.CFUNCTYPE(None, *signature)(tracker[symbols[key]])
-    return Kernels(calls, (engine, tracker), avx512)
+    return Kernels(calls, (engine, tracker))

@@ -26,6 +26,7 @@ from dlang.codegen.llvm.panels import (
     opaque,
     pack,
     pack_symbol,
+    tile_stores,
 )
 from dlang.codegen.panel_layout import COLUMNS, VECTORS, lanes_of, panel, terms_of
 
@@ -97,8 +98,7 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
     looks_ahead = vectors == VECTORS
     enter = "turn" if looks_ahead else "panel"
     scalar, lanes, size = FORMATS[dtype].llvm, lanes_of(dtype, bits), FORMATS[dtype].bits // 8
-    vector, mask = f"<{lanes} x {scalar}>", f"<{lanes} x i1>"
-    suffix = f"v{lanes}{dtype}"
+    vector, suffix = f"<{lanes} x {scalar}>", f"v{lanes}{dtype}"
     width = lanes * size
     groups = range(0, rows, 3)
     tile = [(r, v) for r in range(rows) for v in range(vectors)]
@@ -181,26 +181,7 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
         ]
     if not few:
         out.append(masks(dtype, bits, "%width", vectors))
-    out.append("  br i1 %add, label %join, label %set")
-    for label in ("join", "set"):
-        out.append(f"{label}:")
-        for r in range(rows):
-            last = f"%c{label}{r - 1}" if r else "%c"
-            out.append(f"  %c{label}{r} = getelementptr i8, ptr {last}, i64 {'%c_row' if r else '0'}")
-            for v in range(vectors):
-                address, value = f"%d{label}{r}_{v}", f"%u{r}_{v}"
-                out.append(f"  {address} = getelementptr i8, ptr %c{label}{r}, i64 {v * width}")
-                if label == "join":
-                    out += [
-                        f"  %old{r}_{v} = {masked_load(dtype, bits, address, v)}",
-                        f"  %new{r}_{v} = fadd {vector} %old{r}_{v}, {value}",
-                    ]
-                    value = f"%new{r}_{v}"
-                out.append(
-                    f"  call void @llvm.masked.store.{suffix}.p0({vector} {value}, ptr align {size} {address}, "
-                    f"{mask} %mask{v})"
-                )
-        out.append("  br label %next")
+    out += tile_stores(dtype, bits, rows, vectors, "br label %next")
     out += [
         "next:",
         f"  %width1 = sub i64 %width, {vectors * lanes}",

@@ -302,6 +302,33 @@ def masked_load(dtype: str, bits: int, address: str, v: int) -> str:
     return f"call {vector} @llvm.masked.load.v{lanes}{dtype}.p0({arguments})"
 
 
+def tile_stores(dtype: str, bits: int, rows: int, vectors: int, then: str) -> list[str]:
+    """Writes what a tile has summed up, %u<row>_<vector>, to %c, or adds it if %add holds; under `masks`."""
+    lanes, size = lanes_of(dtype, bits), FORMATS[dtype].bits // 8
+    vector, mask, suffix = f"<{lanes} x {FORMATS[dtype].llvm}>", f"<{lanes} x i1>", f"v{lanes}{dtype}"
+    out = ["  br i1 %add, label %join, label %set"]
+    for label in ("join", "set"):
+        out.append(f"{label}:")
+        for r in range(rows):
+            last = f"%c{label}{r - 1}" if r else "%c"
+            out.append(f"  %c{label}{r} = getelementptr i8, ptr {last}, i64 {'%c_row' if r else '0'}")
+            for v in range(vectors):
+                address, value = f"%d{label}{r}_{v}", f"%u{r}_{v}"
+                out.append(f"  {address} = getelementptr i8, ptr %c{label}{r}, i64 {v * lanes * size}")
+                if label == "join":
+                    out += [
+                        f"  %old{r}_{v} = {masked_load(dtype, bits, address, v)}",
+                        f"  %new{r}_{v} = fadd {vector} %old{r}_{v}, {value}",
+                    ]
+                    value = f"%new{r}_{v}"
+                out.append(
+                    f"  call void @llvm.masked.store.{suffix}.p0({vector} {value}, ptr align {size} {address}, "
+                    f"{mask} %mask{v})"
+                )
+        out.append(f"  {then}")
+    return out
+
+
 def opaque(type: str, value: str) -> str:
     """A value that LLVM knows nothing of: it would compute each address from the one before, which takes too long."""
     return f'call {type} asm "", "=r,0"({type} {value})'

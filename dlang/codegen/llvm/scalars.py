@@ -12,6 +12,7 @@ from dlang.codegen.llvm.mathematics import circle, declarations, routine
 from dlang.codegen.llvm.symbols import text_symbol
 from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
+from dlang.ir.terms import WIDTHS
 from dlang.primitives.table import result_dtype
 
 LLVM = {
@@ -25,10 +26,7 @@ LLVM = {
 }
 """The type of a scalar in a register; in memory a truth value is an i8, and half precision has 16 bits."""
 
-BITS = {
-    "f64": 64, "f32": 32, "f16": 16, "bf16": 16, "bool": 8, "str": 64,
-    **{name: int(name[1:]) for name in SIGNED + UNSIGNED},
-}  # fmt: skip
+BITS = {dtype: 8 * width for dtype, width in WIDTHS.items()}
 """The size of an element in memory."""
 
 # `contract`: what `fusion.py` may join

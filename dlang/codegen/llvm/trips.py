@@ -8,7 +8,7 @@ have a mask.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dlang.codegen import loops
 from dlang.codegen.jam import Jam, jammed
@@ -97,16 +97,12 @@ def _trips(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str
     names = [w.name("a") for _ in types]
     w.jump(head)
     w.begin(head)
-    w.code.append(f"  {index} = phi i64 [ {low}, %{entering} ], [ {following}, %{latch} ]")
     position = len(w.code)
     w.bind(stmt.var, index)
     w.statements(stmt.stmts)
     totals = accumulate(w, stmt.reductions, names)
-    phis = [
-        f"  {name} = phi {type} [ {first}, %{entering} ], [ {total}, %{latch} ]"
-        for name, type, first, total in zip(names, types, start, totals, strict=True)
-    ]
-    w.code[position:position] = phis
+    carried = [("i64", index, low, following), *zip(types, names, start, totals, strict=True)]
+    w.code[position:position] = _phis(carried, entering, latch)
     trips = chunk(stmt.stmts)
     if not _few(stmt, trips):
         look_every(w, index, trips)
@@ -138,9 +134,7 @@ def _jammed_loop(
     for reductions in jam.reductions:
         totals = accumulate(w, reductions, totals)
     carried = [("i64", index, low, following), *zip(types, names, start, totals, strict=True)]
-    w.code[position:position] = [
-        f"  {name} = phi {type} [ {first}, %{entering} ], [ {total}, %{latch} ]" for type, name, first, total in carried
-    ]
+    w.code[position:position] = _phis(carried, entering, latch)
     trips = chunk(stmt.stmts)
     if not _few(stmt, trips):
         look_every(w, index, trips, jam.rows)
@@ -150,17 +144,14 @@ def _jammed_loop(
     w.fork(w.emit(f"icmp slt i64 {following}, {middle}"), head, rest)
     w.begin(rest)
     edges = [("i64", low, middle), *zip(types, start, totals, strict=True)]
-    merged = [w.emit(f"phi {type} [ {x}, %{entering} ], [ {y}, %{latch} ]") for type, x, y in edges]
+    merged = _merged(w, edges, entering, latch)
     w.fork(w.emit(f"icmp slt i64 {merged[0]}, {high}"), tail, over)
     w.begin(tail)
     last = _trips(w, stmt, merged[0], high, merged[1:], tail)
     after = w.block
     w.jump(over)
     w.begin(over)
-    return [
-        w.emit(f"phi {type} [ {x}, %{rest} ], [ {y}, %{after} ]")
-        for type, x, y in zip(types, merged[1:], last, strict=True)
-    ]
+    return _merged(w, zip(types, merged[1:], last, strict=True), rest, after)
 
 
 def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
@@ -244,10 +235,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     after = w.block
     w.jump(over)
     w.begin(over)
-    out = []
-    for type, before, value in zip(accumulator_types(w, stmt.reductions), merged[1:], last, strict=True):
-        out.append(w.emit(f"phi {type} [ {before}, %{rest} ], [ {value}, %{after} ]"))
-    return out
+    return _merged(w, zip(accumulator_types(w, stmt.reductions), merged[1:], last, strict=True), rest, after)
 
 
 def _one_partial(w: Writer, stmt: Loop, low: str, count: int) -> list[str]:
@@ -301,9 +289,7 @@ def _lane_trips(
     w.statements(stmt.stmts)
     totals = accumulate(w, stmt.reductions, names, masked=True)
     carried = [("i64", index, low, following), *zip(types, names, start, totals, strict=True)]
-    w.code[position:position] = [
-        f"  {name} = phi {type} [ {first}, %{entering} ], [ {total}, %{latch} ]" for type, name, first, total in carried
-    ]
+    w.code[position:position] = _phis(carried, entering, latch)
     if looks and not _few(stmt, looks):
         look_every(w, index, looks * width, width)
     w.jump(latch)
@@ -373,10 +359,8 @@ def _masked_rest(
     assert w.lane is not None
     partial, over = w.label("partial"), w.label("over")
     w.begin(rest)
-    index = w.emit(f"phi i64 [ {low}, %{entering} ], [ {middle}, %{latch} ]")
-    before = []
-    for type, x, total in zip(types, first, totals, strict=True):
-        before.append(w.emit(f"phi {type} [ {x}, %{entering} ], [ {total}, %{latch} ]"))
+    edges = [("i64", low, middle), *zip(types, first, totals, strict=True)]
+    index, *before = _merged(w, edges, entering, latch)
     fewer = 0 < stmt.tail < w.lane.width
     if fewer:
         before = folded(w, stmt.reductions, before, stmt.tail)
@@ -394,12 +378,20 @@ def _masked_rest(
     leaving = w.block
     w.jump(over)
     w.begin(over)
-    merged = []
-    for type, x, y in zip(types, before, after, strict=True):
-        merged.append(w.emit(f"phi {type} [ {x}, %{rest} ], [ {y}, %{leaving} ]"))
+    merged = _merged(w, zip(types, before, after, strict=True), rest, leaving)
     out = horizontal(w, stmt.reductions, merged)
     w.lane = None
     return out
+
+
+def _phis(carried: Iterable[tuple[str, str, str, str]], entering: str, latch: str) -> list[str]:
+    """What a loop carries: for each (type, name, at first, after a trip) the phi at its head."""
+    return [f"  {name} = phi {type} [ {x}, %{entering} ], [ {y}, %{latch} ]" for type, name, x, y in carried]
+
+
+def _merged(w: Writer, values: Iterable[tuple[str, str, str]], before: str, after: str) -> list[str]:
+    """Values that come from one of two blocks: of each (type, from the first, from the second)."""
+    return [w.emit(f"phi {type} [ {x}, %{before} ], [ {y}, %{after} ]") for type, x, y in values]
 
 
 def _bind_lanes(w: Writer, var: Var, index: str) -> None:

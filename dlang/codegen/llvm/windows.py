@@ -11,7 +11,7 @@ After Dukhan, The indirect convolution algorithm, 2019.
 from __future__ import annotations
 
 from dlang.codegen.llvm.emitter import FORMATS
-from dlang.codegen.llvm.panels import heights_of, masked_load, masks, opaque
+from dlang.codegen.llvm.panels import heights_of, masks, opaque, tile_stores
 from dlang.codegen.panel_layout import VECTORS, lanes_of, panel, terms_of
 
 KINDS = {"wide": VECTORS, "thin": 1}  # of tiles, and vectors in a row of them
@@ -56,7 +56,7 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
     """A tile of so many rows: c[i, j] = the sum of its terms, or is increased by that."""
     vectors = KINDS[kind]
     scalar, lanes, size = FORMATS[dtype].llvm, lanes_of(dtype, bits), FORMATS[dtype].bits // 8
-    vector, mask, suffix = f"<{lanes} x {scalar}>", f"<{lanes} x i1>", f"v{lanes}{dtype}"
+    vector, suffix = f"<{lanes} x {scalar}>", f"v{lanes}{dtype}"
     width = lanes * size
     tile = [(r, v) for r in range(rows) for v in range(vectors)]
     out = [
@@ -107,26 +107,7 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
         "done:",
     ]
     out += [f"  %u{r}_{v} = phi {vector} [ zeroinitializer, %entry ], [ %t{r}_{v}, %loop ]" for r, v in tile]
-    out += [masks(dtype, bits, "%columns", vectors), "  br i1 %add, label %join, label %set"]
-    for label in ("join", "set"):
-        out.append(f"{label}:")
-        for r in range(rows):
-            last = f"%c{label}{r - 1}" if r else "%c"
-            out.append(f"  %c{label}{r} = getelementptr i8, ptr {last}, i64 {'%c_row' if r else '0'}")
-            for v in range(vectors):
-                address, value = f"%d{label}{r}_{v}", f"%u{r}_{v}"
-                out.append(f"  {address} = getelementptr i8, ptr %c{label}{r}, i64 {v * width}")
-                if label == "join":
-                    out += [
-                        f"  %old{r}_{v} = {masked_load(dtype, bits, address, v)}",
-                        f"  %new{r}_{v} = fadd {vector} %old{r}_{v}, {value}",
-                    ]
-                    value = f"%new{r}_{v}"
-                out.append(
-                    f"  call void @llvm.masked.store.{suffix}.p0({vector} {value}, ptr align {size} {address}, "
-                    f"{mask} %mask{v})"
-                )
-        out.append("  ret void")
+    out += [masks(dtype, bits, "%columns", vectors), *tile_stores(dtype, bits, rows, vectors, "ret void")]
     return "\n".join([*out, "}"])
 
 
