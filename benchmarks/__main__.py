@@ -26,7 +26,7 @@ from benchmarks.busy import beside_others
 from benchmarks.compiling import CASES, first_calls
 from benchmarks.report import FLOORS, comparison
 from benchmarks.tools import TOOLS, disagreement, has
-from benchmarks.workers import Worker, all_cores, cpu_model, idle_core, ratio, run_in_turn, start
+from benchmarks.workers import REST, Worker, all_cores, cpu_model, idle_core, ratio, run_in_turn, start
 
 NAMES = (
     "elementwise", "logistic", "pairwise", "black_scholes", "softmax", "layer_norm", "attention", "digits_step",
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace, name: str, size: str, dtype: str, cores: Se
             # Started one after another: while one compiles, no other is at work.
             worker.prepare()
             workers.append(worker)
-    run_in_turn(workers, options.rounds)
+    run_in_turn(workers, options.rounds, REST if len(cores) != 1 else 0.0)
     ran = [w for w in workers if w.problem is None]
     base = next((w for w in ran if w.tool == "dlang"), None)
     wrong = [] if base is None else [
@@ -159,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{machine['cpu']}, {machine['system']}", flush=True)
     numbers: dict[str, Any] = {"machine": machine}
     parts = [part for part in ("one", "all") if part in options.only]
-    for name, size, dtype in instances(options):
+    for name, size, dtype in instances(options) if parts else []:
         title = importlib.import_module(f"benchmarks.workloads.{name}").TITLE
         print(f"\n{' '.join(part for part in (name, size, dtype) if part)}: {title}")
         for part in parts:

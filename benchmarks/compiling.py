@@ -1,7 +1,8 @@
 """What the first call of a program takes: from source to the first result, with and without what a tool has kept.
 
 Each time is that of a new process, once the tool itself is imported. *cold*: the tool has kept nothing; *warm*: the
-same again, in another process, where it finds what it has kept of this program.
+same again, in another process, where it finds what it has kept of this program. *loaded*: nothing is kept of this
+program, but the process has compiled and run another one, so all of the tool is there that it loads when it is needed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -49,18 +51,27 @@ def first_calls(
     for tool in tools:
         if tool not in COMPILERS or not has(workload, tool):
             continue
-        with tempfile.TemporaryDirectory(prefix="benchmark-cache-") as folder:
-            caches = {name: os.path.join(folder, name.lower()) for name in CACHES}
-            caches["DLANG_TIERS"] = "on"
-            if tool == "dlang":
-                _prime(caches)
+        with _nothing_kept(tool) as caches:
             cold = _first(case, tool, python_of(tool), cores, caches)
             warm = _first(case, tool, python_of(tool), cores, caches)
-        if cold is None or warm is None:
+        with _nothing_kept(tool) as caches:
+            loaded = _first(case, tool, python_of(tool), cores, caches, ["--after-another"])
+        if cold is None or warm is None or loaded is None:
             continue
-        print(f"  {case.title:<22}{tool:<14}{cold:8.2f} s cold {warm:8.2f} s warm", flush=True)
-        rows.append({"case": case.title, "tool": tool, "cold_s": cold, "warm_s": warm})
+        print(f"  {case.title:<22}{tool:<14}{cold:8.2f} s cold {loaded:8.2f} s loaded {warm:8.2f} s warm", flush=True)
+        rows.append({"case": case.title, "tool": tool, "cold_s": cold, "loaded_s": loaded, "warm_s": warm})
     return rows
+
+
+@contextmanager
+def _nothing_kept(tool: str) -> Iterator[dict[str, str]]:
+    """The environment of processes in which a tool finds nothing that it has kept."""
+    with tempfile.TemporaryDirectory(prefix="benchmark-cache-") as folder:
+        caches = {name: os.path.join(folder, name.lower()) for name in CACHES}
+        caches["DLANG_TIERS"] = os.environ.get("DLANG_TIERS", "on")
+        if tool == "dlang":
+            _prime(caches)
+        yield caches
 
 
 def _prime(caches: dict[str, str]) -> None:
@@ -69,10 +80,11 @@ def _prime(caches: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={**os.environ, **caches}, check=True)
 
 
-def _first(case: Case, tool: str, python: str, cores: Sequence[int], caches: dict[str, str]) -> float | None:
-    worker = start(
-        tool, python, (case.workload, case.size, case.dtype), cores, ["--call", "gradient"], environment=caches
-    )
+def _first(
+    case: Case, tool: str, python: str, cores: Sequence[int], caches: dict[str, str], more: Sequence[str] = ()
+) -> float | None:
+    options = ["--call", "gradient", *more]
+    worker = start(tool, python, (case.workload, case.size, case.dtype), cores, options, environment=caches)
     worker.prepare()
     worker.close()
     return None if worker.problem is not None else worker.prepare_s + worker.first_s["gradient"]

@@ -16,7 +16,7 @@ from typing import Any
 FLOORS = ("c",)  # what nobody would pick instead: the hand-written derivative in C
 COLUMNS = ("workload", "call", "dlang", "÷ value", "fastest peer", "dlang is ahead", "C")
 MEMORY_COLUMNS = ("workload", "call", "dlang", "JAX", "PyTorch", "beside results: dlang", "JAX", "saved by PyTorch")
-COMPILE_COLUMNS = ("program", "tool", "cold", "warm")
+COMPILE_COLUMNS = ("program", "tool", "cold", "loaded", "warm")
 COMPARISON_COLUMNS = ("where", "workload", "call", "before", "now", "now ÷ before")
 NOTABLE = 1.1  # times that differ by less are not shown as changed
 
@@ -62,7 +62,8 @@ def compiling(rows: Sequence[dict[str, Any]]) -> str:
     """What first calls take."""
     lines = _head(COMPILE_COLUMNS)
     for row in rows:
-        lines.append(_row(row["case"], row["tool"], in_time(row["cold_s"]), in_time(row["warm_s"])))
+        seconds = [in_time(row[f"{kind}_s"]) for kind in ("cold", "loaded", "warm")]
+        lines.append(_row(row["case"], row["tool"], *seconds))
     return "\n".join(lines)
 
 

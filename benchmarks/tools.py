@@ -59,6 +59,34 @@ def load(tool: str) -> None:
         importlib.import_module("dlang.python.module")
 
 
+def another(tool: str, dtype: str) -> None:
+    """Compiles and runs a small program, so that what follows is the work on one more."""
+    import numpy as np
+
+    x = np.ones((8, 8), scalar(dtype))
+    match tool:
+        case "dlang":
+            import dlang
+
+            f = dlang.compile("fn f<a: Float>(x: a[n, n]) -> a = sum(x @ x)").f
+            f(x), f(x)  # the second call is the first one without the interpreter's help
+        case "jax" | "enzyme":
+            import jax
+
+            jax.config.update("jax_enable_x64", True)
+            jax.jit(lambda x: (x @ x).sum())(x).block_until_ready()
+        case "torch-compile":
+            import torch
+
+            torch.compile(lambda x: (x @ x).sum())(torch.tensor(x))
+        case "numba":
+            import numba
+
+            numba.njit(lambda x: (x * x).sum())(x)
+        case _:
+            raise ValueError(f"{tool} does not compile")
+
+
 def calls(workload: Any, tool: str, data: Any) -> Calls:
     """What a tool runs for a workload; raises `NotInstalled`."""
     require(tool)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory import peak_of, tape_of
-from benchmarks.tools import NotInstalled, calls, leaves, load
+from benchmarks.tools import NotInstalled, another, calls, leaves, load
 
 
 def main() -> None:
@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="where the results of the first calls go, a file of NumPy's")
     parser.add_argument("--min-time", type=float, default=0.05, help="seconds in a sample, at least")
     parser.add_argument("--call", help="do no more than this call, once")
+    parser.add_argument("--after-another", action="store_true", help="compile and run another program before")
     options = parser.parse_args()
 
     answers = os.fdopen(os.dup(1), "w")
@@ -43,6 +44,8 @@ def main() -> None:
     data = workload.data(options.size, options.dtype)
     try:
         load(options.tool)
+        if options.after_another:
+            another(options.tool, options.dtype)
         start = time.perf_counter()
         prepared = calls(workload, options.tool, data)
         prepare_s = time.perf_counter() - start

@@ -139,11 +139,16 @@ def start(
     return Worker(tool, process, folder)
 
 
-def run_in_turn(workers: Sequence[Worker], rounds: int) -> None:
-    """Takes `rounds` samples of each prepared worker, alternating, and ends them."""
+REST = 0.3
+"""Seconds for which threads of OpenMP may still look for work, after what they did, on the cores of who comes next."""
+
+
+def run_in_turn(workers: Sequence[Worker], rounds: int, rest: float = 0.0) -> None:
+    """Takes `rounds` samples of each prepared worker, alternating, with a rest before each, and ends them."""
     for _ in range(rounds):
         for worker in workers:
             if worker.problem is None:
+                time.sleep(rest)
                 worker.sample()
     for worker in workers:
         worker.close()

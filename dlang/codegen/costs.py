@@ -17,6 +17,7 @@ from dlang.codegen.loops import (
     At,
     Body,
     Branch,
+    Buffer,
     CallC,
     Compute,
     Convert,
@@ -46,7 +47,7 @@ from dlang.codegen.loops import (
     While,
 )
 from dlang.codegen.vectorize import DEAR, HEAVY, LANE_BITS
-from dlang.ir.anf import Lit, Scalar, Size, Var, poly
+from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
 from dlang.polynomials import Poly
@@ -151,16 +152,16 @@ class _Walk:
             case Compute(var, name, _) if not self.costs.guesses:
                 integers.note(stmt, self.estimates, self.parameters)
                 return poly(self.operation(var, name))
-            case Compute(var, "minimum" as name, (_, Lit(int(most)))):
-                self.estimates[var] = poly(most)
+            case Compute(var, "minimum" as name, (first, Lit(int(most)))):
+                known = self.known(first).constant
+                self.estimates[var] = poly(most if known is None else int(min(known, most)))
                 return poly(self.operation(var, name))
             case Compute(var, "minimum" as name, (Var() as first, _)):  # the length of a block, but for the last one
-                self.estimates[var] = self.estimates.get(first, poly(first))
+                self.estimates[var] = self.known(first)
                 return poly(self.operation(var, name))
-            case Compute(var, "floordiv" as name, (Var() as first, Lit(int(part)))) if part > 0:  # how many blocks
-                count = self.estimates.get(first, poly(first))
-                share: Size = Poly({m: c * Fraction(1, part) for m, c in count.terms.items() if m})
+            case Compute(var, "floordiv" as name, (Var() as first, part)):  # how many blocks
                 self.guess((var,))
+                share = self.share(first, part)
                 if share.terms:
                     self.estimates[var] = share
                 return poly(self.operation(var, name))
@@ -168,10 +169,10 @@ class _Walk:
                 self.guess((var,))
                 return poly(self.operation(var, name))
             case Convert(var, arg):
-                known = self.estimates.get(arg) if isinstance(arg, Var) else None
+                size = self.estimates.get(arg) if isinstance(arg, Var) else None
                 self.guess((var,))
-                if known is not None:
-                    self.estimates[var] = known
+                if size is not None:
+                    self.estimates[var] = size
                 return poly(self.operation(var, "convert"))
             case Evaluate(var, size):
                 self.estimates[var] = self.size(size)
@@ -208,9 +209,14 @@ class _Walk:
                 self.guess((*stmt.params, *stmt.results))
                 return (self.body(stmt.condition) + self.body(stmt.body)) * self.few()
             case Branch(_, then, otherwise, results):
-                self.guess(results)
                 cost = _larger(self.body(then), self.body(otherwise)) + LIGHT_OP
-                if not self.costs.guesses:
+                self.guess(results)
+                if self.costs.guesses:  # the sizes of one arm fit together
+                    arm = zip(results, then.results, strict=True)
+                    self.estimates |= {
+                        r: self.known(v) for r, v in arm if isinstance(r, Var) and not isinstance(v, Buffer)
+                    }
+                else:
                     integers.agreed(results, (then.results, otherwise.results), self.estimates)
                 return cost
             case At() | Enter() | Leave() | Count() | Pieces():
@@ -224,6 +230,21 @@ class _Walk:
                 return self.few() * CALL
             case _:
                 return poly(CALL)
+
+    def known(self, value: Atom) -> Size:
+        """What stands for a number; a size that is computed from nothing known for itself."""
+        if isinstance(value, Var):
+            return self.estimates.get(value, poly(value))
+        return poly(int(value.value)) if isinstance(value.value, int) else poly(GUESS)
+
+    def share(self, count: Var, part: Atom) -> Size:
+        """How many parts there are of something, the last one not counted; 0 if nothing is known of them."""
+        of, each = self.known(count), self.known(part).constant
+        if each is None or each <= 0:
+            return ZERO
+        if of.constant is not None:
+            return poly(max(int(of.constant // each), 1))
+        return Poly({m: c / Fraction(each) for m, c in of.terms.items() if m})
 
     def few(self) -> Size:
         """How often something happens of which nothing is known."""

@@ -170,16 +170,16 @@ def _in_blocks(
         Evaluate(up, extent(p.block) + poly(step) - 1),
         Compute(chunks, "floordiv", (up, step)),
     ]
+    whole, most = fresh("count", I64), fresh("count", I64)
+    s.out += [Evaluate(whole, extent(p.block)), Compute(most, "minimum", (whole, step))]
     if first is not None:
-        whole, most = fresh("count", I64), fresh("count", I64)
-        s.out += [Evaluate(whole, extent(p.block)), Compute(most, "minimum", (whole, step))]
         first(poly(most))
     with s.collect() as stmts:
         begin, rest, some = (fresh(n, I64) for n in ("first", "rest", "count"))
         s.out += [
             Evaluate(begin, p.block.lows[0] + poly(each) * poly(step)),
             Evaluate(rest, p.block.highs[0] - poly(begin)),
-            Compute(some, "minimum", (rest, step)),
+            Compute(some, "minimum", (most, rest)),
         ]
         block((Axis(p.block.var, (poly(begin),), (poly(begin) + poly(some),)), *p.inside), env)
     loop = Loop(each, (ZERO,), (poly(chunks),), tuple(stmts))

@@ -113,7 +113,7 @@ def _in_blocks(
     followed: Var | None = None,
 ) -> None:
     rows, columns, inner = sizes
-    step = _columns_of_block(s, columns)
+    height, step = _at_most(s, rows, ROWS), _columns_of_block(s, columns)
     down, across = _blocks(s, rows, ZERO + ROWS), _blocks(s, columns, step)
     if down == across == 1:
         extent = Extent(ZERO, ZERO, rows, columns)
@@ -130,7 +130,7 @@ def _in_blocks(
         else:
             first, left = (_computed(s, name, trip, across) for name in ("floordiv", "mod"))
         row, column = first * ROWS, left * step
-        extent = Extent(row, column, _rest(s, rows, row, ZERO + ROWS), _rest(s, columns, column, step))
+        extent = Extent(row, column, _rest(s, rows, row, height), _rest(s, columns, column, step))
         _block(s, a, operand, c, inner, extent, adds)
         reductions = [] if epilogue is None else epilogue.emit(s, extent, False)
     s.loop(trip, (ZERO,), (down * across,), stmts, reductions)
@@ -241,12 +241,11 @@ def _atom(s: Scheduler, size: Size) -> Var:
 
 
 def _rest(s: Scheduler, size: Size, first: Size, most: Size) -> Size:
-    """How many rows or columns a block has from the first on."""
+    """How many rows or columns a block has from the first on, of at most so many."""
     if not first.terms and size.constant is not None:
         return size
     if size.constant is not None and most.constant is not None and int(size.constant) % int(most.constant) == 0:
         return most
     left, count = fresh("left", I64), fresh("size", I64)
-    least = Lit(int(most.constant), "i64") if most.constant is not None else _atom(s, most)
-    s.out += [Evaluate(left, size - first), Compute(count, "minimum", (left, least))]
+    s.out += [Evaluate(left, size - first), Compute(count, "minimum", (_atom(s, most), left))]
     return poly(count)

@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import ctypes
 import io
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dlang.codegen.loops import Branch, For, Invoke, Loop, Node, Parallel, Product, Program, Runtime, Stmt
+from dlang.codegen.loops import (
+    Branch,
+    Compute,
+    Evaluate,
+    For,
+    Invoke,
+    Loop,
+    Node,
+    Parallel,
+    Pieces,
+    Product,
+    Program,
+    Runtime,
+    Stmt,
+)
 from dlang.codegen.parallel import GRAIN
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, lower
-from dlang.ir.anf import poly
+from dlang.ir.anf import Var, poly
 from dlang.runtime.engine import CompiledProgram, Engine
 from dlang.runtime.host import Host
 from dlang.runtime.platform.threads import Pool, new_pool
@@ -217,6 +233,83 @@ def test_a_large_product_is_in_blocks_and_a_small_one_is_not() -> None:
     assert isinstance(loop, Loop) and any(isinstance(s, Product) for s in loop.stmts)
     small = nests("fn main(a: f64[50, 60], b: f64[60, 70]) -> f64[50, 70] = a @ b")
     assert not any(isinstance(s, Parallel) for s in all_statements(small))
+
+
+STEPS = """
+fn main(w: f64[k, 4 * k], x: f64[b, k], trips: i64) -> f64[b, k] {
+  var h = x
+  for _ < trips { h = tanh((h @ w)[.., ..k]) }
+  h
+}
+"""
+HEADS = """
+import nn { softmax }
+fn main(q: f64[h, n, d], k: f64[h, n, d], v: f64[h, n, d]) -> f64[h, n, d] {
+  let weights = softmax([sum(q[b, i, p] * k[b, j, p] for p) for b, i, j])
+  [sum(weights[b, i, j] * v[b, j, p] for j) for b, i, p]
+}
+"""
+WINDOWS = """
+fn main(kernel: f64[3, 3, c, d], x: f64[b, h, h, c]) -> f64[b, h - 2, h - 2, d] =
+  [
+    sum(x[n, i + p, j + q, r] * kernel[p, q, r, o] for p < 3, q < 3, r < c)
+    for n < b, i < h - 2, j < h - 2, o < d
+  ]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "terms"),
+    [
+        (STEPS, (256, 64, 10), 64 * 256 * 1024),
+        (STEPS, (300, 600, 10), 600 * 300 * 1200),
+        (HEADS, (4, 1024, 64), 2 * 4 * 1024 * 1024 * 64),
+        (WINDOWS, (64, 64, 8, 30), 8 * 28 * 28 * 9 * 64 * 64),
+    ],
+    ids=["steps", "large steps", "heads", "windows"],
+)
+def test_the_work_of_products_is_about_that_of_their_terms(text: str, sizes: Sequence[int], terms: int) -> None:
+    program = nests(text)
+    main = next(f for name, f in program.functions.items() if name.startswith("main"))
+    sized = dict(zip([p for p in main.params if isinstance(p, Var)], sizes, strict=True))
+    work = [n for n, pieces in works(main.body.stmts, sized) if any(isinstance(s, Product) for s in walk(pieces))]
+    assert work and 0.5 * 30 * terms < max(work) < 8 * 30 * terms
+
+
+def works(stmts: Sequence[Stmt], env: dict[Var, int]) -> Iterator[tuple[int, Sequence[Stmt]]]:
+    """What the loops in pieces are estimated to take, in picoseconds, as a run would compute it: each with its body."""
+    work = 0
+    for stmt in stmts:
+        match stmt:
+            case Evaluate(var, size):
+                with suppress(KeyError):
+                    env[var] = size.evaluate(env.__getitem__)
+            case Compute(var, name, args) if name in INTEGERS:
+                values = [env.get(a) if isinstance(a, Var) else a.value for a in args]
+                if all(isinstance(v, int) for v in values):
+                    env[var] = INTEGERS[name](*values)
+            case Pieces(work=size):
+                work = size.evaluate(env.__getitem__)
+            case Parallel(stmts=inside):
+                yield work, inside
+            case For(index=index, low=low, params=params, body=body):
+                env |= {p: 0 for p in params if isinstance(p, Var)}
+                yield from works(body.stmts, {**env, index: low.evaluate(env.__getitem__)})
+            case Branch(condition, then, otherwise, results):
+                assert isinstance(condition, Var)
+                arm = then if env.get(condition, True) else otherwise
+                yield from works(arm.stmts, env)
+                for result, value in zip(results, arm.results, strict=True):
+                    if isinstance(result, Var) and isinstance(value, Var) and value in env:
+                        env[result] = env[value]
+            case _:
+                pass
+
+
+INTEGERS: dict[str, Callable[..., int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "mod": operator.mod,
+    "minimum": min, "maximum": max, "le": operator.le, "ge": operator.ge, "and": operator.and_,
+}  # fmt: skip
 
 
 def test_sizes_alone_decide_how_many_pieces_there_are() -> None:
