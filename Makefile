@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
 
-.PHONY: venv demo examples test fuzz fuzz-front bench format clean
+.PHONY: venv demo examples test test-gpu-emulated fuzz fuzz-front bench format clean
 
 venv: .venv/.ready
 
@@ -30,8 +30,13 @@ test: venv
 	$(BIN)/python -m pytest -q -n 2
 	$(BIN)/dlc test $(LANGUAGE_TESTS)
 
+# Programs whose loops are kernels of an emulated GPU: all that `make test` leaves out because it takes minutes. Needs a
+# C++ compiler.
+test-gpu-emulated: venv
+	$(BIN)/python -m pytest -q -n 2 -m slow tests/cuda
+
 # 10,000 random programs, run in every way, and 5,000 differentiated in four ways: prints those on which the ways
-# disagree, by seed. About 20 minutes.
+# disagree, by seed. More than an hour on two cores.
 fuzz: venv
 	$(BIN)/python -m tests.fuzz --programs 10000
 	$(BIN)/python -m tests.fuzz --derivatives --programs 5000

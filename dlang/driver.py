@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from dlang.typecheck.foreign import Primitive
     from dlang.typecheck.program import Checked
 
-Backend = Literal["interp", "cpu"]
-BACKENDS: tuple[Backend, ...] = ("interp", "cpu")
+Backend = Literal["interp", "cpu", "cuda-emulated"]
+BACKENDS: tuple[Backend, ...] = ("interp", "cpu", "cuda-emulated")
 Observer = Callable[[str, "anf.Program"], None]
 Extension = Callable[["anf.Program", "Sequence[Entry]"], tuple["anf.Program", list[str]]]
 
@@ -48,7 +48,7 @@ class Request:
 
 
 class Runner(Protocol):
-    """What both back ends give: runs a function of the program, leaves in, leaves out."""
+    """What all back ends give: runs a function of the program, leaves in, leaves out."""
 
     def run(self, name: str, leaves: Sequence[Any]) -> Sequence[Any]: ...
 
@@ -139,7 +139,8 @@ def split(
         from dlang.ir.interpreter import Interpreter
 
         return Interpreter(program, host), entry.face
-    return _tiered(host, profile).compile(program, [entry.name, early_name(entry.name)]), entry.face
+    engine = _emulating(host) if backend == "cuda-emulated" else _tiered(host, profile)
+    return engine.compile(program, [entry.name, early_name(entry.name)]), entry.face
 
 
 def too_deep(requests: Sequence[Request]) -> DlangError:
@@ -158,7 +159,11 @@ def load(
         return Interpreter(program, host)
     from dlang.runtime.engine import Engine
 
-    return (_tiered(host) if tiers else Engine(host)).compile(program, [e.name for e in entries])
+    if backend == "cuda-emulated":
+        engine = _emulating(host)
+    else:
+        engine = _tiered(host) if tiers else Engine(host)
+    return engine.compile(program, [e.name for e in entries])
 
 
 def ready(
@@ -176,7 +181,7 @@ def ready(
     structs: the classes by which functions of Python know structs. refuse: raises for a function that is not wanted.
     profile: as native code that measures itself.
     """
-    if backend == "interp":
+    if backend != "cpu":
         program, (entry,) = lower([request], structs=structs)
         refuse(entry.face)
         return load(program, [entry], backend, host), entry.face
@@ -203,6 +208,13 @@ def ready(
     if kept is None and compiled.draft is None:
         keep(compiled)
     return engine.load(compiled, python, place, keep), face
+
+
+def _emulating(host: Host) -> Engine:
+    """An engine whose loops are kernels of an emulated GPU. What it has compiled is for its process alone."""
+    from dlang.runtime.engine import Engine
+
+    return Engine(host, emulates=True)
 
 
 def _tiered(host: Host, profile: bool = False) -> Engine:

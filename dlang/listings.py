@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dlang.ir import anf
     from dlang.specialize.types import Bindings
 
-STAGES = ("mono", "normal", "ad", "opt", "loops", "llvm")
+STAGES = ("mono", "normal", "ad", "opt", "loops", "llvm", "cuda")
 
 
 def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False, bound: Sequence[int] = ()) -> str:
@@ -42,7 +42,7 @@ def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False, bound
 
 
 def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
-    """What the back end for the CPU makes of a program: its loop nests, or LLVM's text."""
+    """What a back end makes of a program: loop nests or LLVM's text for the CPU, or kernels and what is left of it."""
     from dlang.codegen.llvm import modules, objects
     from dlang.codegen.parallel import GRAIN
     from dlang.codegen.printing import print_program
@@ -53,6 +53,11 @@ def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
     reached = reachable(program, entries)
     if stage == "llvm":
         return modules.print_llvm(reached, entries)
+    if stage == "cuda":
+        from dlang.codegen.cuda.kernels import with_kernels
+        from dlang.codegen.cuda.printing import print_cuda
+
+        return print_cuda(with_kernels(schedule(reached)))
     return print_program(schedule(reached, Lanes(objects.vector_bits()), GRAIN))
 
 

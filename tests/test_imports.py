@@ -8,12 +8,15 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "dlang"
 
-# What each part may import from the others. Parts: folders, of which `codegen/llvm` is one of its own, and
+# What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
-EVERYWHERE = {"cache", "collection", "diagnostics", "polynomials", "inequalities", "recursion", "spelling"}
+EVERYWHERE = {
+    "cache", "collection", "components", "diagnostics", "polynomials", "inequalities", "recursion", "spelling",
+}  # fmt: skip
 ALLOWED = {
     "cache": set(),
     "collection": set(),
+    "components": set(),
     "diagnostics": set(),
     "polynomials": set(),
     "recursion": set(),
@@ -22,16 +25,17 @@ ALLOWED = {
     "grammar": set(),
     "typecheck": {"grammar"},
     "primitives": set(),
-    "runtime": {"ir", "codegen", "codegen.llvm"},
+    "runtime": {"ir", "codegen", "codegen.llvm", "codegen.cuda"},
     "ir": {"primitives", "runtime"},  # the interpreter shares the text and the errors of compiled code
     "specialize": {"typecheck", "ir", "primitives", "runtime"},  # foreign functions are looked for
     "optimize": {"ir", "primitives", "ad"},
     "ad": {"ir", "primitives", "optimize"},  # a derivative is normalised before the next is taken
     "codegen": {"ir"},
     "codegen.llvm": {"ir", "primitives", "codegen", "runtime"},
+    "codegen.cuda": {"ir", "primitives", "codegen"},
     "reuse": {"typecheck", "specialize", "codegen.llvm", "runtime"},
     "driver": {"typecheck", "ir", "specialize", "optimize", "runtime", "reuse"},
-    "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "runtime", "driver"},
+    "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "runtime", "driver"},
     "python": {"typecheck", "ir", "specialize", "runtime", "driver", "listings"},
     "importer": {"python", "driver"},
     "tools": {"grammar", "typecheck", "ir", "specialize", "runtime", "driver", "listings"},
@@ -62,7 +66,7 @@ def part_of(file):
 
 
 def part_named(path):
-    return "codegen.llvm" if list(path[:2]) == ["codegen", "llvm"] else path[0]
+    return ".".join(path[:2]) if list(path[:2]) in (["codegen", "llvm"], ["codegen", "cuda"]) else path[0]
 
 
 @pytest.mark.parametrize("file", sorted(ROOT.rglob("*.py")), ids=lambda f: str(f.relative_to(ROOT)))

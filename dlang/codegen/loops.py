@@ -179,6 +179,21 @@ class Product:
     followed: Var | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Runs a kernel of the program, known by its number, over so many trips. args: what its parameters stand for.
+
+    results: of its reductions. guards: what may fail in it, by their numbers in the kernel; the first trip that fails
+    ends the run.
+    """
+
+    kernel: int
+    trips: Atom
+    args: tuple[Value, ...]
+    results: tuple[Var, ...]
+    guards: tuple[Guard, ...]
+
+
 # ---- nodes of datatypes ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -410,8 +425,8 @@ class Branch:
 
 Stmt = (
     Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Guard | Runtime | Invoke | CallC
-    | Product | Pack | Node | LoadTag | LoadField | Room | Mark | Release | Collect | At | Enter | Leave | Count | Loop
-    | Pieces | Parallel | For | While | Branch
+    | Product | Pack | Launch | Node | LoadTag | LoadField | Room | Mark | Release | Collect | At | Enter | Leave
+    | Count | Loop | Pieces | Parallel | For | While | Branch
 )  # fmt: skip
 
 
@@ -449,8 +464,18 @@ class Nest:
 
 
 @dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function of a device, in CUDA C. form: how threads share its trips, `map`, `rows` or `reduction`."""
+
+    name: str
+    form: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """nests: what a profile is of, if the program has been made to be profiled."""
+    """nests: what a profile is of, if the program has been made to be profiled. kernels: what it launches."""
 
     functions: dict[str, Function]
     nests: tuple[Nest, ...] = ()
+    kernels: tuple[Kernel, ...] = ()

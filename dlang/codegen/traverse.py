@@ -16,6 +16,7 @@ from dlang.codegen.loops import (
     Evaluate,
     For,
     Invoke,
+    Launch,
     Load,
     LoadField,
     LoadTag,
@@ -82,7 +83,7 @@ def bound_by(stmt: Stmt) -> tuple[Slot, ...]:
             return (slot,)
         case CallC(result=result):
             return () if result is None else (result,)
-        case Runtime(results=results) | Invoke(results=results):
+        case Runtime(results=results) | Invoke(results=results) | Launch(results=results):
             return results
         case Collect(results=handles, following=following):
             return (*handles, following)

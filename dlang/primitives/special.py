@@ -19,7 +19,7 @@ def _elementwise(function: Callable[[float], float]) -> Callable[[Any], Any]:
 
 def _lgamma(x: float) -> float:
     """log |gamma x|; infinite at the poles."""
-    if x <= 0 and x == math.floor(x):
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
         return math.inf
     try:
         return math.lgamma(x)
@@ -32,7 +32,7 @@ def _digamma(x: float) -> float:
     if x == 0:
         return math.copysign(math.inf, -x)
     if x < 0:
-        if x == math.floor(x):
+        if math.isinf(x) or x == math.floor(x):
             return math.nan
         r = x - round(x)
         return _digamma(1 - x) - math.pi / math.tan(math.pi * r)

@@ -26,19 +26,24 @@ def build(
     grain: int | None = None,
     profile: bool = False,
     debug: bool = False,
+    emulates: bool = False,
 ) -> Compiled:
     """Machine code for the functions that the entries reach. level: of LLVM's code generator, from 0 to 3; None for a
     text that is compiled when it is first called.
 
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
-    profile: has the code measure itself. debug: has it know the lines of its sources.
+    profile: has the code measure itself. debug: has it know the lines of its sources. emulates: makes loops kernels of
+    an emulated GPU.
     """
     reached = reachable(program, entries)
-    lanes = Lanes(objects.vector_bits())
-    nests = schedule(
-        reached, lanes, GRAIN if grain is None else grain, places=debug, profile=operations if profile else None
-    )
-    text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512())
+    if emulates:
+        from dlang.codegen.cuda.kernels import with_kernels
+
+        nests = with_kernels(schedule(reached))
+    else:
+        lanes, least = Lanes(objects.vector_bits()), GRAIN if grain is None else grain
+        nests = schedule(reached, lanes, least, places=debug, profile=operations if profile else None)
+    text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512(), emulates)
     recursive = recursive_functions(reached)
     points = {}
     for name in entries:
@@ -56,6 +61,7 @@ def build(
         arena,
         nests.nests,
         Draft.of(text.llvm) if level is None else None,
+        nests.kernels,
     )
 
 

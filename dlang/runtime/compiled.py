@@ -14,7 +14,7 @@ from dlang.diagnostics import Span
 from dlang.ir.terms import Datatype, Size, Var
 
 if TYPE_CHECKING:
-    from dlang.codegen.loops import Nest
+    from dlang.codegen.loops import Kernel, Nest
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class Compiled:
     """A program as machine code. What the code refers to from outside: functions of libraries (`imports`), functions of
     C (`foreign`: a symbol, and what it stands for), and texts, which the process that loads it numbers.
 
-    nests: what it measures of itself, if it was made for that. draft: if the code was compiled quickly, or not at all
-    yet and is empty, what is to be compiled (`tiers.py`).
+    nests: what it measures of itself, if it was made for that. kernels: what it launches. draft: if the code was
+    compiled quickly, or not at all yet and is empty, what is to be compiled (`tiers.py`).
     """
 
     code: bytes
@@ -87,6 +87,7 @@ class Compiled:
     needs_arena: bool
     nests: tuple[Nest, ...] = ()
     draft: Draft | None = None
+    kernels: tuple[Kernel, ...] = ()
 
     @property
     def words(self) -> int:

@@ -289,7 +289,7 @@ def direct_entry(
     """
     name = face.name
     entry = program.entries[name]
-    if not python.can_call() or (entry.point.recursive and not can_switch()):
+    if not python.can_call() or (entry.point.recursive and not can_switch()) or program.device is not None:
         return None
     made = _caller(program, face, entry.point, terms)
     if made is None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dlang.codegen.llvm.sites import Signature, Site
+from dlang.codegen.llvm.sites import LAUNCH, Signature, Site
 from dlang.collection import no_collection
 from dlang.diagnostics import Span
 from dlang.ir.errors import IRError
@@ -35,6 +35,7 @@ from dlang.runtime.words import NUMPY, PLAIN, Strings, memory_dtype, scalar_clas
 if TYPE_CHECKING:
     from dlang.codegen.loops import Nest
     from dlang.ir import anf
+    from dlang.runtime.emulation.device import EmulatedDevice
     from dlang.runtime.platform.threads import Pool
     from dlang.runtime.tiers import Promotion, Tiers
 
@@ -50,7 +51,8 @@ class Engine:
     arena: the most bytes that the nodes of a run may take; 0 for as much as there is memory. stack: the same of calls.
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
     pool: the threads that help with them, or None for those of the process. profile: compiled code measures itself.
-    debug: it knows the lines of its sources, for debuggers and profilers of the system.
+    debug: it knows the lines of its sources, for debuggers and profilers of the system. emulates: loops are kernels of
+    a GPU, which is emulated.
     """
 
     host: World
@@ -63,6 +65,7 @@ class Engine:
     pool: Pool | None = None
     profile: bool = False
     debug: bool = field(default_factory=observers.wants_lines)
+    emulates: bool = False
     strings: Strings = field(default_factory=Strings)
     contexts: list[Any] = field(default_factory=list)
 
@@ -77,7 +80,7 @@ class Engine:
         self.compilations += 1
         with no_collection():
             level = self.level if self.tiers is None else None
-            return build(program, entries, level, self.grain, self.profile, self.debug)
+            return build(program, entries, level, self.grain, self.profile, self.debug, self.emulates)
 
     def load(
         self,
@@ -94,6 +97,10 @@ class Engine:
         nodes = NodeMemory(compiled.datatypes, self.strings)
         arena, nests = compiled.needs_arena, compiled.nests
         program = CompiledProgram(self, entries, compiled.sites, compiled.words, nodes, python, arena, nests, shelf)
+        if compiled.kernels:
+            from dlang.runtime.emulation.device import EmulatedDevice
+
+            program.device = EmulatedDevice(compiled.kernels)
         if compiled.draft is None:
             program.install(compiled, compiled.code)
         else:
@@ -127,7 +134,7 @@ class CompiledProgram:
     """Functions that can be called. Arguments and results are the leaves: numbers, strings, nodes, arrays.
 
     shelf: where what is made for it later is kept, if it is one function that was found or can be. loaded: its machine
-    code, and before it what that has replaced. promotion: how it gets better code.
+    code, and before it what that has replaced. promotion: how it gets better code. device: what runs its kernels.
     """
 
     engine: Engine
@@ -141,6 +148,7 @@ class CompiledProgram:
     shelf: Shelf | None = None
     loaded: list[Any] = field(default_factory=list)
     promotion: Promotion | None = None
+    device: EmulatedDevice | None = None
 
     def install(self, compiled: Compiled, code: bytes) -> None:
         """Links machine code of the program; from now on calls go there."""
@@ -186,11 +194,12 @@ class CompiledProgram:
 
 @dataclass(slots=True)
 class Run:
-    """One call into compiled code, or one after another."""
+    """One call into compiled code, or one after another. arrays: those of the host that it works on."""
 
     program: CompiledProgram
     context: Any
     error: BaseException | None = None
+    arrays: list[Any] = field(default_factory=list)
 
     def call(self, entry: Entry, args: Sequence[Any]) -> list[Any]:
         """The results, without tokens. Raises what ended the run, `MemoryError` where there is no room for a result."""
@@ -217,6 +226,9 @@ class Run:
                 raise MemoryError from None
             outs.append(array)
             words.append(array.__array_interface__["data"][0])
+            if self.program.device is not None:
+                ctypes.memset(words[-1], support.POISON, array.nbytes)
+        self.arrays = [*keep, *outs]
         slots = (ctypes.c_int64 * (len(words) + point.raw))(*words)
         context.words[support.CALLS] = 0
         context.run = self
@@ -407,6 +419,9 @@ class Run:
                 return True
 
     def _work(self, site: Site, pointer: int) -> None:
+        if site.name == LAUNCH:
+            self._launch(site, pointer)
+            return
         args, address = self._read(pointer, site.args, shown=site.name in ("format", "print"))
         outs, address = self._read(address, site.outs)
         host = self.program.engine.host
@@ -435,6 +450,18 @@ class Run:
             else:
                 word = self._word(value, signature.dtype)
             ctypes.c_int64.from_address(address + 8 * k).value = word
+
+    def _launch(self, site: Site, pointer: int) -> None:
+        """Has the device run a kernel; the guards in it are checks at the sites from a number on."""
+        device = self.program.device
+        assert device is not None
+        kernel, first = map(int, site.parts)
+        memory = [*self.context.blocks, *[(a.ctypes.data, a.nbytes) for a in self.arrays]]
+        failed = device.launch(kernel, pointer, len(site.args), len(site.results), memory)
+        if failed is not None:
+            check = self.program.sites[first + failed.guard]
+            values, _ = self._read(failed.values, check.args, shown=True)
+            raise RunError(check.name, format_parts(check.parts, values), check.span)
 
     def _hand_in(self, value: Any, dtype: str) -> int:
         import numpy as np

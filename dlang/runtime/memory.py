@@ -173,6 +173,16 @@ class Context:
         return int(self.words[support.PEAK]), max(self.peak, touched)
 
     @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """The arrays that the run has made and holds, by address and the bytes that were asked for."""
+        found, block = [], self.words[support.LIVE]
+        while block:
+            asked = ctypes.c_int64.from_address(block + 8 * support.ASKED).value
+            found.append((block + support.HEADER, asked))
+            block = ctypes.c_int64.from_address(block).value
+        return found
+
+    @property
     def in_use(self) -> int:
         """How many blocks the run holds."""
         count, block = 0, self.words[support.LIVE]

@@ -48,7 +48,10 @@ def _parser() -> argparse.ArgumentParser:
 
     backend = Parser(add_help=False)
     backend.add_argument(
-        "--backend", choices=("cpu", "interp"), default="cpu", help="native code, or the reference interpreter"
+        "--backend",
+        choices=("cpu", "interp", "cuda-emulated"),
+        default="cpu",
+        help="native code, the reference interpreter, or kernels of a GPU that is emulated",
     )
     add_threads(backend)
     json = Parser(add_help=False)
@@ -75,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     ir = commands.add_parser("ir", parents=[json], help="print a program after a stage of the compiler")
     ir.add_argument("file", metavar="FILE")
     ir.add_argument(
-        "--stage", required=True, choices=("syntax", "core", "mono", "normal", "ad", "opt", "loops", "llvm")
+        "--stage",
+        required=True,
+        choices=("syntax", "core", "mono", "normal", "ad", "opt", "loops", "llvm", "cuda"),
     )
     ir.add_argument("--fn", metavar="NAME", help="only this function, and what it calls")
     ir.add_argument("--costs", action="store_true", help="also what derivatives save, in bytes")

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Span, error
-from dlang.driver import Backend, Request, call, check, errors_of, lower, nowhere, read_source, ready
+from dlang.driver import BACKENDS, Backend, Request, call, check, errors_of, lower, nowhere, read_source, ready
 from dlang.polynomials import Poly
 from dlang.tools.arguments import Parser, add_measures, add_threads, use_threads
-from dlang.tools.measuring import Measures, measures, not_by_the_interpreter, show_memory, show_profile
+from dlang.tools.measuring import Measures, measures, only_native, show_memory, show_profile
 from dlang.tools.report import report
 from dlang.typecheck.headers import FnDecl, Param, Unread
 from dlang.typecheck.refinements import substituted
@@ -60,8 +60,8 @@ def run(checked: Checked, start: FnDecl, backend: Backend, seed: int = 0) -> Non
 def measured(checked: Checked, start: FnDecl, backend: Backend, seed: int, wanted: Measures) -> None:
     """Does as `run`, and prints what was to be measured."""
     if wanted.of_nests:
-        if backend == "interp":
-            raise not_by_the_interpreter()
+        if backend != "cpu":
+            raise only_native(backend)
         _profiled(start, seed, wanted)
     elif wanted.memory:
         from dlang.runtime.usage import memory_use
@@ -120,7 +120,7 @@ def _own_options(
     taken = {p.local.name for p in start.params} if start is not None else set()
     parser = Parser(add_help=False, prog="dlc run")
     if "backend" not in taken:
-        parser.add_argument("--backend", choices=("cpu", "interp"))
+        parser.add_argument("--backend", choices=BACKENDS)
     if "threads" not in taken:
         add_threads(parser)
     add_measures(parser, frozenset(taken))

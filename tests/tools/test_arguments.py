@@ -18,7 +18,7 @@ MAIN = "fn main(epochs: i64 = 3, rate: f64 = 0.1) { print(rate) }\n"
             ["rnu", "m.dl"],
             "there is no `rnu`, only run, check, test, eval, ir, check-grad, repl, cache, explain; did you mean `run`?",
         ),
-        (["ir", "m.dl", "--stage", "optt"], "loops, llvm; did you mean `opt`?"),
+        (["ir", "m.dl", "--stage", "optt"], "llvm, cuda; did you mean `opt`?"),
         (["check", "m.dl", "--jsn"], "there is no option `--jsn`; did you mean `--json`?"),
         (["run", "m.dl", "--epoch", "5"], "there is no option `--epoch`; did you mean `--epochs`?"),
         (["run", "m.dl", "--rate", "x"], "--rate: expected a number, found `x`"),

@@ -52,7 +52,7 @@ def guard(w: Writer, stmt: loops.Guard) -> None:
         _bail_unless(w, condition)
         return
     values = stmt.values
-    site = new_site(w, Site("check", stmt.code, stmt.parts, _signatures(values), span=stmt.span))
+    site = new_site(w, Site("check", stmt.code, stmt.parts, signatures(values), span=stmt.span))
     leave_if(w, w.emit(f"xor i1 {condition}, true"), site, values)
 
 
@@ -68,7 +68,7 @@ def _bail_unless(w: Writer, fine: str) -> None:
 def runtime(w: Writer, stmt: loops.Runtime) -> None:
     results = tuple(Signature(r.dtype, 1) if isinstance(r, Buffer) else Signature(dtype_of(r), 0) for r in stmt.results)
     number = new_site(
-        w, Site("runtime", stmt.name, stmt.static, _signatures(stmt.args), _signatures(stmt.outs), results, stmt.span)
+        w, Site("runtime", stmt.name, stmt.static, signatures(stmt.args), signatures(stmt.outs), results, stmt.span)
     )
     word = 0
     for operand in (*stmt.args, *stmt.outs):
@@ -132,7 +132,7 @@ def from_word(w: Writer, word: str, dtype: str) -> str:
             return w.emit(f"trunc i64 {word} to {LLVM[dtype]}")
 
 
-def _signatures(values: Sequence[Operand]) -> tuple[Signature, ...]:
+def signatures(values: Sequence[Operand]) -> tuple[Signature, ...]:
     return tuple(
         Signature(v.buffer.dtype, len(v.shape)) if isinstance(v, ArrayValue) else Signature(dtype_of(v), 0)
         for v in values

@@ -15,6 +15,7 @@ from dlang.codegen.llvm.control import branch, for_, while_
 from dlang.codegen.llvm.crossings import guard, runtime
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
 from dlang.codegen.llvm.interleaved import loaded, stored
+from dlang.codegen.llvm.launches import launch
 from dlang.codegen.llvm.nodes import arena_top, collect, load_field, load_tag, node, release, room
 from dlang.codegen.llvm.parallel import parallel, pieces
 from dlang.codegen.llvm.scalars import Module, Scalars
@@ -90,6 +91,8 @@ def statement(w: Writer, stmt: Stmt) -> None:
             product(w, stmt)
         case loops.Pack():
             pack(w, stmt)
+        case loops.Launch():
+            launch(w, stmt)
         case loops.Node():
             node(w, stmt)
         case loops.LoadTag(var, handle):

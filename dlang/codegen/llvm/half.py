@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dlang.codegen.half import EXACT as EXACT
 from dlang.ir.anf import HALF
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ SIGN, MAGNITUDE, INFINITY, QUIET = 0x8000_0000, 0x7FFF_FFFF, 0x7F80_0000, 0x0040
 LEAST_NORMAL = 0x3880_0000  # 2^-14, the least normal number of f16, in f32
 LARGEST = 0x477F_E000  # 65504, the largest
 DROPPED = {"f16": 13, "bf16": 16}  # bits of a fraction of f32 that the type does not have
-
-# Primitives whose result is a number of the type if the arguments are.
-EXACT = frozenset("neg abs sign maximum minimum select floor ceil round".split())
 
 
 def register_dtype(dtype: str) -> str:

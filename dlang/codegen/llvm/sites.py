@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from dlang.diagnostics import Span
 
+LAUNCH = "launch"
+"""What the host is to do where a kernel is launched."""
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:

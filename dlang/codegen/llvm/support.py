@@ -21,10 +21,13 @@ SLOTS = TRACE + TRACE_LENGTH
 MESSAGE_ROOM = 64
 """The words of a message that every context has room for."""
 
-# words of a block's header: next and the address of what points here, while it is in use; its class; its bytes
-NEXT, BACK, CLASS, SIZE = range(4)
+# words of a block's header: next and the address of what points here, while it is in use; its class; its bytes; how
+# many were asked for
+NEXT, BACK, CLASS, SIZE, ASKED = range(5)
 HEADER = 64
 HUGE = 4 << 20
+POISON = 0xFD
+"""The byte that new memory is full of where reads of it are to be noticed."""
 
 OUT_OF_MEMORY, STACK_EXHAUSTED, INTERRUPTED = 0, 1, 2
 """The sites that every program has."""
@@ -196,6 +199,8 @@ chain:
   %block = getelementptr i8, ptr %data, i64 -{HEADER}
   %live = getelementptr i64, ptr %ctx, i64 {LIVE}
   %first = load ptr, ptr %live
+  %askedp = getelementptr i64, ptr %block, i64 {ASKED}
+  store i64 %bytes, ptr %askedp
   store ptr %first, ptr %block
   %backp = getelementptr i64, ptr %block, i64 {BACK}
   store ptr %live, ptr %backp

@@ -1,0 +1,221 @@
+"""Which loop nests can run as kernels, and how their trips are spread over threads.
+
+The trips of a perfect nest of independent loops are one range, and each is done by a thread (`map`), or by a warp
+whose lanes share the loops inside (`rows`), where these are long reductions. Of a nest that reduces over all of its
+trips each thread makes a part (`reduction`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dlang.codegen.loops import (
+    At,
+    Branch,
+    Buffer,
+    Compute,
+    Convert,
+    Evaluate,
+    For,
+    Guard,
+    Load,
+    Loop,
+    Reduction,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+    Value,
+    While,
+)
+from dlang.codegen.traverse import bound_by, walk
+from dlang.codegen.vectorize import known_trips
+from dlang.ir.anf import DTYPES, HALF, Lit, Size, Var
+from dlang.ir.types import dtype_of
+
+LONG = 32  # trips of a reduction from which the lanes of a warp share it, and trips whose number is not known
+WORDS = 64  # of a message, and of the results of a reduction
+
+_STRAIGHT = (Compute, Convert, Evaluate, Load, Slice, At)
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops whose trips are spread, the outermost first, around the statements of a trip.
+
+    form: `map`, `rows` or `reduction`. reductions: over all trips. joined: the stores that combine with what other
+    threads store in the same element, by their identities.
+    """
+
+    form: str
+    levels: tuple[Loop, ...]
+    stmts: tuple[Stmt, ...]
+    reductions: tuple[Reduction, ...]
+    joined: frozenset[int]
+
+
+def nest_of(loop: Loop) -> Nest | None:
+    """A loop as a nest for a kernel; None where something in it is the host's."""
+    if not all(map(_can_run, walk([loop]))):
+        return None
+    levels, stmts, reductions = _flattened(loop)
+    if reductions:
+        if sum(1 if r.position is None else 2 for r in reductions) > WORDS:
+            return None
+        form = "reduction"
+    else:
+        levels, stmts = _without_meetings(levels, stmts)
+        form = "rows" if _is_rows(stmts) else "map"
+    joined = _joined(levels, stmts, form == "rows")
+    if any(s.buffer.dtype in HALF for s in joined):
+        return None
+    return Nest(form, levels, stmts, reductions, frozenset(map(id, joined)))
+
+
+# ---- what can run ----------------------------------------------------------------------------------------------------
+def _can_run(stmt: Stmt) -> bool:
+    """Whether a thread can run a statement, those inside it aside."""
+    match stmt:
+        case Compute(var, _, args):
+            return _are_numbers((var, *args))
+        case Convert(var, arg):
+            return _are_numbers((var, arg))
+        case Load(_, buffer) | Slice(_, buffer):
+            return _is_number(buffer.dtype)
+        case Store(buffer, _, value):
+            return _is_number(buffer.dtype) and _are_numbers((value,))
+        case Guard(_, _, _, values):
+            return len(values) <= WORDS and all(isinstance(v, Var | Lit) and _are_numbers((v,)) for v in values)
+        case Loop():
+            return not stmt.rooms and stmt.lanes == 1
+        case For() | While():
+            return _are_numbers((*stmt.params, *stmt.init))
+        case Branch(results=results):
+            return _are_numbers(results)
+        case Evaluate() | At():
+            return True
+        case _:
+            return False
+
+
+def _is_number(dtype: str) -> bool:
+    """Whether a dtype is neither that of texts nor of nodes, which the host knows by numbers of its own."""
+    return dtype in DTYPES and dtype != "str"
+
+
+def _are_numbers(values: Iterable[Value]) -> bool:
+    return all(not isinstance(v, Buffer) and _is_number(dtype_of(v)) for v in values)
+
+
+# ---- which loops are spread ------------------------------------------------------------------------------------------
+def _flattened(loop: Loop) -> tuple[tuple[Loop, ...], tuple[Stmt, ...], tuple[Reduction, ...]]:
+    """The loops of a perfect nest whose bounds do not depend on each other, what is inside, and its reductions."""
+    levels, reductions = [loop], loop.reductions
+    while True:
+        inside = [s for s in levels[-1].stmts if not isinstance(s, At)]
+        if len(inside) != 1 or not isinstance(inside[0], Loop):
+            break
+        inner = inside[0]
+        handed = _handed_on(reductions, inner.reductions)
+        outer = [level.var for level in levels]
+        if handed is None or any(b.mentions(outer) for b in (*inner.lows, *inner.highs)):
+            break
+        levels.append(inner)
+        reductions = handed
+    return tuple(levels), levels[-1].stmts, reductions
+
+
+def _handed_on(outer: Sequence[Reduction], inner: Sequence[Reduction]) -> tuple[Reduction, ...] | None:
+    """The reductions of two loops as one: each of the outer one's is that of what the inner one gives."""
+    if len(outer) != len(inner):
+        return None
+    made = {r.result: r for r in inner}
+    out = []
+    for r in outer:
+        part = made.get(r.value) if isinstance(r.value, Var) else None
+        if part is None or part.monoid != r.monoid or r.rank is not part.position:
+            return None
+        out.append(replace(r, value=part.value, rank=part.rank))
+    return tuple(out)
+
+
+def _without_meetings(levels: tuple[Loop, ...], stmts: tuple[Stmt, ...]) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
+    """The nest with the loops inside whose trips meet in an element, so that one thread does them in their order.
+
+    A sum over the rows of a matrix is then done column by column. If all loops are such, it stays as it is; so it does
+    where a guard may fail, as the first trip that fails is the one to be told.
+    """
+    stores = list(_combining(stmts))
+    if not stores or any(isinstance(s, Guard) for s in walk(stmts)):
+        return levels, stmts
+    apart = [all(_keeps_apart(level, levels, stmts, s.buffer, s.offset) for s in stores) for level in levels]
+    if all(apart) or not any(apart):
+        return levels, stmts
+    for level, spread in zip(reversed(levels), reversed(apart), strict=True):
+        if not spread:
+            stmts = (replace(level, stmts=stmts),)
+    return tuple([level for level, spread in zip(levels, apart, strict=True) if spread]), stmts
+
+
+def _combining(stmts: Sequence[Stmt]) -> Iterator[Store]:
+    return (s for s in walk(stmts) if isinstance(s, Store) and s.monoid != "set")
+
+
+def _keeps_apart(level: Loop, levels: Sequence[Loop], stmts: Sequence[Stmt], buffer: Buffer, offset: Size) -> bool:
+    """Whether different trips of a loop never combine in one element, for given trips of the loops around it."""
+    roots = {s.result: s.source for s in walk(stmts) if isinstance(s, Slice)}
+    known: Buffer | None = buffer
+    while known is not None:
+        if known in level.apart:
+            return True
+        known = roots.get(known)
+    if buffer in roots:
+        return False
+    inside: set[Slot] = {slot for s in walk(level.stmts) for slot in _binds(s)}
+    try:
+        step = offset.coefficient(level.var)
+    except ValueError:
+        return False
+    rest = offset.without(level.var)
+    return step.constant not in (None, 0) and not rest.mentions([v for v in inside if isinstance(v, Var)])
+
+
+def _binds(stmt: Stmt) -> tuple[Slot, ...]:
+    """What a statement binds, for those behind it and for those inside it."""
+    match stmt:
+        case Loop():
+            return (stmt.var, *bound_by(stmt))
+        case For():
+            return (stmt.index, *stmt.params, *bound_by(stmt))
+        case While():
+            return (*stmt.params, *bound_by(stmt))
+        case _:
+            return bound_by(stmt)
+
+
+def _is_rows(stmts: Sequence[Stmt]) -> bool:
+    """Whether a warp is to do a trip: long reductions in it, and nothing else but straight code and loops."""
+    for s in stmts:
+        match s:
+            case Loop():
+                if any(isinstance(inner, Guard) for inner in walk(s.stmts)):
+                    return False
+            case Store() | Guard():
+                pass
+            case _ if not isinstance(s, _STRAIGHT):
+                return False
+    return any(isinstance(s, Loop) and s.reductions and (known_trips(s) or LONG) >= LONG for s in stmts)
+
+
+def _joined(levels: Sequence[Loop], stmts: Sequence[Stmt], rows: bool) -> list[Store]:
+    """The stores that combine with what other threads may be storing in the same element."""
+    out = []
+    for stmt in stmts if rows else ():
+        if isinstance(stmt, Loop):  # its trips are those of lanes
+            out += _joined((*levels, stmt), stmt.stmts, False)
+    inside = [s for s in stmts if not isinstance(s, Loop)] if rows else stmts
+    for s in _combining(inside):
+        if not all(_keeps_apart(level, levels, stmts, s.buffer, s.offset) for level in levels):
+            out.append(s)
+    return out

@@ -1,0 +1,298 @@
+"""The statements of a trip as CUDA C. Names come in the order in which they are met, so equal nests have one text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import lcm
+
+from dlang.codegen.cuda import scalars
+from dlang.codegen.loops import (
+    At,
+    Body,
+    Branch,
+    Buffer,
+    Compute,
+    Convert,
+    Evaluate,
+    For,
+    Guard,
+    Load,
+    Loop,
+    Reduction,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+    Value,
+    While,
+)
+from dlang.ir.anf import Lit, Size, Var
+from dlang.ir.types import dtype_of
+
+
+def type_of(slot: Slot) -> str:
+    """The type of a parameter or a variable."""
+    if isinstance(slot, Buffer):
+        return f"DL_GLOBAL({scalars.memory_type(slot.dtype)})"
+    return scalars.register_dtype(dtype_of(slot))
+
+
+def accumulators(reductions: Sequence[Reduction]) -> list[tuple[Var, str]]:
+    """What reductions keep: variables, each with the value that it begins with."""
+    out: list[tuple[Var, str]] = []
+    for r in reductions:
+        out.append((r.result, scalars.first(r.monoid, dtype_of(r.result))))
+        if r.position is not None:
+            out.append((r.position, "-1ll"))
+    return out
+
+
+@dataclass(slots=True)
+class Printer:
+    """The text under way.
+
+    joined: stores that combine with what other threads store, by their identities. uncertain: what is loaded and may
+    never have been written. leave: what a guard does that has failed. guards: those met so far. shared: writes a loop
+    whose trips the lanes of a warp share; None where each thread has its own. alone: whether one lane stores for all.
+    """
+
+    joined: frozenset[int]
+    uncertain: frozenset[Var]
+    leave: str
+    names: dict[Slot, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    shared: Callable[[Printer, Loop], None] | None = None
+    alone: bool = False
+    depth: int = 1
+    count: int = 0
+
+    # ---- lines and names ---------------------------------------------------------------------------------------------
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str, tail: str = "}") -> Iterator[None]:
+        """What is written inside is in braces."""
+        self.line(f"{head} {{")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line(tail)
+
+    def meet(self) -> None:
+        """The lanes of a warp wait for each other, and see what all have stored."""
+        text = "__syncwarp();"
+        if not self.lines or self.lines[-1].strip() != text:
+            self.line(text)
+
+    def fresh(self, stem: str = "v") -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def name(self, slot: Slot) -> str:
+        """The name of what is bound here."""
+        self.names[slot] = self.fresh("p" if isinstance(slot, Buffer) else "v")
+        return self.names[slot]
+
+    def value(self, value: Value) -> str:
+        return scalars.literal(value) if isinstance(value, Lit) else self.names[value]
+
+    def let(self, slot: Slot, text: str) -> None:
+        constant = "" if isinstance(slot, Buffer) else "const "  # which would be that of the elements
+        self.line(f"{constant}{type_of(slot)} {self.name(slot)} = {text};")
+
+    def variable(self, var: Slot, text: str) -> str:
+        """What changes from here on."""
+        self.line(f"{type_of(var)} {self.name(var)} = {text};")
+        return self.names[var]
+
+    def size(self, size: Size) -> str:
+        """A polynomial; where its coefficients are fractions, a division that leaves nothing."""
+        scale = lcm(*(c.denominator for c in size.terms.values())) if size.terms else 1
+        text = (size * scale).render(self.names.__getitem__)
+        return text if scale == 1 else f"({text}) / {scale}"
+
+    def bound(self, function: str, sizes: Sequence[Size]) -> str:
+        """The largest or the smallest of some sizes."""
+        text = self.size(sizes[0])
+        for size in sizes[1:]:
+            text = f"{function}(i64({text}), i64({self.size(size)}))"
+        return text
+
+    def range(self, loop: Loop) -> tuple[str, str]:
+        """The bounds of a loop."""
+        return self.bound("dl_maximum", loop.lows), self.bound("dl_minimum", loop.highs)
+
+    # ---- statements --------------------------------------------------------------------------------------------------
+    def statements(self, stmts: Sequence[Stmt]) -> None:
+        for stmt in stmts:
+            self.statement(stmt)
+
+    def statement(self, stmt: Stmt) -> None:
+        match stmt:
+            case Compute(var, name, args):
+                exponent = _whole(args[1]) if name in ("pow", "powi") else None
+                exponent = exponent if name == "powi" or exponent == 2 else None
+                dtypes = tuple([dtype_of(a) for a in args])
+                self.let(var, scalars.primitive(name, dtypes, [self.value(a) for a in args], exponent))
+            case Convert(var, arg):
+                self.let(var, scalars.convert(self.value(arg), dtype_of(arg), dtype_of(var)))
+            case Evaluate(var, size):
+                self.let(var, self.size(size))
+            case Load(var, buffer, offset):
+                pointer, place = self.names[buffer], self.size(offset)
+                element = f"DL_PERHAPS({pointer}, {place})" if var in self.uncertain else f"{pointer}[{place}]"
+                self.let(var, scalars.decode(element, buffer.dtype))
+            case Store():
+                self.store(stmt)
+            case Slice(result, source, offset):
+                self.let(result, f"{self.names[source]} + ({self.size(offset)})")
+            case Guard():
+                self.guard(stmt)
+            case Loop():
+                if self.shared is not None:
+                    self.shared(self, stmt)
+                else:
+                    self.loop(stmt)
+            case For():
+                self.for_(stmt)
+            case While():
+                self.while_(stmt)
+            case Branch():
+                self.branch(stmt)
+            case At():
+                pass
+            case _:
+                raise AssertionError(f"{type(stmt).__name__} in a kernel")
+
+    def store(self, stmt: Store) -> None:
+        dtype, pointer, offset, value = (
+            stmt.buffer.dtype, self.names[stmt.buffer], self.size(stmt.offset), self.value(stmt.value)
+        )  # fmt: skip
+        if id(stmt) in self.joined:
+            text = f"dl_atomic_{stmt.monoid}(DL_AT({pointer}, {offset}), {value});"
+        else:
+            element = f"{pointer}[{offset}]"
+            if stmt.monoid != "set":
+                old = self.fresh()
+                known = f"const {scalars.register_dtype(dtype)} {old} = {scalars.decode(element, dtype)};"
+                made = scalars.encode(scalars.combine(stmt.monoid, dtype, old, value), dtype)
+                text = f"{{ {known} {element} = {made}; }}"
+            else:
+                text = f"{element} = {scalars.encode(value, dtype)};"
+        if self.alone:  # for all lanes: after what they have read, and before what they will
+            self.meet()
+            self.line(f"if (dl_lane() == 0) {text}")
+            self.meet()
+        else:
+            self.line(text)
+
+    def guard(self, stmt: Guard) -> None:
+        number = len(self.guards)
+        self.guards.append(stmt)
+        with self.block(f"if (!{self.value(stmt.condition)})"):
+            words = [f"dl_word({self.value(v)})" for v in stmt.values if isinstance(v, Var | Lit)]
+            values = "nullptr"
+            if words:
+                values = self.fresh("w")
+                self.line(f"const i64 {values}[] = {{{', '.join(words)}}};")
+            one = "if (dl_lane() == 0) " if self.alone else ""
+            self.line(f"{one}dl_fail(run, t, {number}, {len(words)}, {values});")
+            self.line(self.leave)
+
+    # ---- control -----------------------------------------------------------------------------------------------------
+    def loop(self, stmt: Loop) -> None:
+        """Trips one by one."""
+        for var, start in accumulators(stmt.reductions):
+            self.variable(var, start)
+        with self.trips(stmt.var, *self.range(stmt)):
+            self.statements(stmt.stmts)
+            self.accumulate(stmt.reductions, [self.names[var] for var, _ in accumulators(stmt.reductions)])
+
+    @contextmanager
+    def trips(self, var: Var, low: str, high: str, step: str = "++{}") -> Iterator[None]:
+        name = self.name(var)
+        end = self.fresh("n")
+        head = f"for (i64 {name} = {low}, {end} = {high}; {name} < {end}; {step.format(name)})"
+        with self.block(head):
+            yield
+
+    def accumulate(self, reductions: Sequence[Reduction], totals: Sequence[str]) -> None:
+        """Adds what a trip gives."""
+        names = iter(totals)
+        for r in reductions:
+            total = next(names)
+            value = self.value(r.value)
+            if r.position is None:
+                self.line(f"{total} = {scalars.combine(r.monoid, dtype_of(r.result), total, value)};")
+                continue
+            assert r.rank is not None
+            place, rank = next(names), self.value(r.rank)
+            with self.block(f"if ({scalars.better(r.monoid, value, rank, total, place)})"):
+                self.line(f"{total} = {value};")
+                self.line(f"{place} = {rank};")
+
+    def for_(self, stmt: For) -> None:
+        state = self.state(stmt)
+        with self.trips(stmt.index, self.size(stmt.low), self.size(stmt.high)):
+            self.follow(stmt, state)
+
+    def while_(self, stmt: While) -> None:
+        state = self.state(stmt)
+        with self.block("for (;;)"):
+            self.statements(stmt.condition.stmts)
+            self.line(f"if (!{self.value(stmt.condition.results[0])}) break;")
+            self.follow(stmt, state)
+
+    def state(self, stmt: For | While) -> list[str]:
+        """The variables of a loop that carries values; afterwards they are its results."""
+        first = [self.value(v) for v in stmt.init]
+        state = [self.variable(param, text) for param, text in zip(stmt.params, first, strict=True)]
+        self.names.update(zip(stmt.results, state, strict=True))
+        return state
+
+    def follow(self, stmt: For | While, state: Sequence[str]) -> None:
+        """A trip, and what it hands to the next one."""
+        self.statements(stmt.body.stmts)
+        results = [self.value(v) for v in stmt.body.results]
+        if stmt.early:
+            going, results = self.fresh(), results[1:]
+            self.line(f"const bool {going} = {self.value(stmt.body.results[0])};")
+        changed = [(s, r, v) for s, r, v in zip(state, results, stmt.params, strict=True) if s != r]
+        if len(changed) > 1:  # all at once
+            temporary = []
+            for s, r, v in changed:
+                name = self.fresh()
+                self.line(f"const {type_of(v)} {name} = {r};")
+                temporary.append((s, name, v))
+            changed = temporary
+        for s, r, _ in changed:
+            self.line(f"{s} = {r};")
+        if stmt.early:
+            self.line(f"if (!{going}) break;")
+
+    def branch(self, stmt: Branch) -> None:
+        results = []
+        for slot in stmt.results:
+            self.line(f"{type_of(slot)} {self.name(slot)};")
+            results.append(self.names[slot])
+        with self.block(f"if ({self.value(stmt.condition)})"):
+            self.arm(stmt.then, results)
+        if stmt.otherwise.stmts or results:
+            with self.block("else"):
+                self.arm(stmt.otherwise, results)
+
+    def arm(self, body: Body, results: Sequence[str]) -> None:
+        self.statements(body.stmts)
+        for name, value in zip(results, body.results, strict=True):
+            self.line(f"{name} = {self.value(value)};")
+
+
+def _whole(atom: Value) -> int | None:
+    """A constant that is a whole number."""
+    if not isinstance(atom, Lit) or isinstance(atom.value, str) or not float(atom.value).is_integer():
+        return None
+    return int(atom.value)

@@ -1,0 +1,80 @@
+"""Loads whose values count only where a selection takes them, so that what they read may never have been written.
+
+As in the half of a triangular matrix: `select(j <= i, &a[i*n + j], 0)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dlang.codegen.loops import (
+    Branch,
+    Compute,
+    Convert,
+    Evaluate,
+    For,
+    Guard,
+    Load,
+    Loop,
+    Reduction,
+    Slice,
+    Stmt,
+    Store,
+    Value,
+    While,
+)
+from dlang.codegen.traverse import walk
+from dlang.ir.anf import Size, Var
+
+
+def uncertain_loads(stmts: Sequence[Stmt], reductions: Sequence[Reduction]) -> frozenset[Var]:
+    """What statements load for selections alone; the reductions are of the loop around them."""
+    needed: set[Value] = set()
+
+    def sizes(found: Iterable[Size]) -> None:
+        for size in found:
+            needed.update(size.atoms())
+
+    def values(found: Iterable[Value | None]) -> None:
+        needed.update(v for v in found if v is not None)
+
+    def reduced(found: Sequence[Reduction]) -> None:
+        values([v for r in found for v in (r.value, r.rank)])
+
+    inside = list(walk(stmts))
+    reduced(reductions)
+    for stmt in inside:
+        match stmt:
+            case Store(_, offset, value):
+                sizes((offset,))
+                values((value,))
+            case Load(_, _, offset) | Slice(_, _, offset):
+                sizes((offset,))
+            case Evaluate(_, size):
+                sizes((size,))
+            case Guard():
+                values((stmt.condition, *[v for v in stmt.values if isinstance(v, Var)]))
+            case Loop():
+                sizes((*stmt.lows, *stmt.highs))
+                reduced(stmt.reductions)
+            case For():
+                sizes((stmt.low, stmt.high))
+                values((*stmt.init, *stmt.body.results))
+            case While():
+                values((*stmt.init, *stmt.condition.results, *stmt.body.results))
+            case Branch():
+                values((stmt.condition, *stmt.then.results, *stmt.otherwise.results))
+            case _:
+                pass
+    for stmt in reversed(inside):  # from what is used to what it is made of
+        match stmt:
+            case Compute(_, "select", (condition, _, _)):
+                values((condition,))
+            case Compute(var, _, args) if var in needed:
+                values(args)
+            case Convert(var, arg) if var in needed:
+                values((arg,))
+            case _:
+                pass
+    loads = frozenset([stmt.var for stmt in inside if isinstance(stmt, Load)])
+    return loads - needed

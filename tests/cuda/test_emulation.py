@@ -1,0 +1,144 @@
+"""The emulation runs what is right, in any order of threads, and says what is wrong with what is not."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+import numpy as np
+import pytest
+
+from dlang.codegen.loops import Kernel
+from dlang.runtime.emulation.compiler import Misbehaviour
+from dlang.runtime.emulation.device import EmulatedDevice, Geometry
+
+THREADS = 64
+ORDERS = (0, 1, 2, 3)
+
+RIGHT = {
+    "reversed_by_a_barrier": """
+        DL_SHARED(f64, s, 64);
+        s[threadIdx.x] = x[threadIdx.x];
+        __syncthreads();
+        out[threadIdx.x] = s[63 - threadIdx.x];""",
+    "reversed_within_warps": """
+        DL_SHARED(f64, s, 64);
+        s[threadIdx.x] = x[threadIdx.x];
+        __syncwarp();
+        out[threadIdx.x] = s[(threadIdx.x & 32) + 31 - (threadIdx.x & 31)];""",
+    "shuffled": "out[threadIdx.x] = dl_shuffle((f64)x[threadIdx.x], 1);",
+    "counted": "atomicAdd(DL_AT(out, 0), (f64)x[threadIdx.x]);",
+    "some_lanes_end_first": """
+        if (threadIdx.x >= 32) return;
+        out[threadIdx.x] = dl_shuffle((f64)x[threadIdx.x], 3);""",
+}
+WRONG = {
+    "a race: no barrier between": (
+        "DL_SHARED(f64, s, 64); s[threadIdx.x] = x[threadIdx.x]; out[threadIdx.x] = s[63 - threadIdx.x];",
+        "shared array",
+    ),
+    "a race: two threads write": ("DL_SHARED(f64, s, 1); s[0] = x[threadIdx.x];", "race at element 0.*writes it, and"),
+    "a race: a read before a write": (
+        """DL_SHARED(f64, s, 64); s[threadIdx.x] = 1.0; __syncthreads();
+        f64 v = s[63 - threadIdx.x]; s[threadIdx.x] = v;""",
+        "race at element",
+    ),
+    "a barrier that some never reach": ("if (threadIdx.x < 32) __syncthreads();", "not reached by 32 threads"),
+    "different barriers": (
+        "if (threadIdx.x < 32) __syncthreads();\nelse __syncthreads();",
+        "different barriers",
+    ),
+    "shared memory never written": (
+        "DL_SHARED(f64, s, 64); if (threadIdx.x < 63) s[threadIdx.x] = 1.0; __syncthreads(); out[threadIdx.x] = s[63];",
+        "element 63 of a shared array, which was never written",
+    ),
+    "beyond a shared array": ("DL_SHARED(f64, s, 8); s[threadIdx.x] = 1.0;", r"element \d+ of a shared array of 8"),
+    "beyond an array": ("out[threadIdx.x + 1] = 1.0;", "element 64 of an array of 64"),
+    "before an array": ("out[threadIdx.x] = x[(i64)threadIdx.x - 1];", "element -1"),
+    "an atomic beyond an array": ("atomicAdd(DL_AT(out, threadIdx.x * 2), 1.0);", r"element \d+ of an array"),
+    "memory never written": ("out[threadIdx.x] = fresh[threadIdx.x];", r"element \d+, which was never written"),
+    "a mask with lanes that have ended": (
+        "if (threadIdx.x % 32 >= 20) return; out[threadIdx.x] = dl_shuffle((f64)x[threadIdx.x], 1);",
+        "lanes of warp . that have ended|never reach",
+    ),
+    "a lane outside of its own mask": (
+        "out[threadIdx.x] = __shfl_xor_sync(0x0000ffffu, (f64)x[threadIdx.x], 1);",
+        "not in the mask of its own",
+    ),
+    "different collectives": (
+        "if (threadIdx.x & 1)\n  out[0] = dl_shuffle(1.0, 1);\nelse\n  out[1] = __shfl_xor_sync(0xffffffffu, 1.0, 1);",
+        "different collectives",
+    ),
+    "a collective and a barrier": (
+        "if (threadIdx.x & 1) __syncthreads(); else __syncwarp();",
+        "wait at the barrier",
+    ),
+}
+
+
+@cache
+def device() -> tuple[EmulatedDevice, list[str]]:
+    names = [*RIGHT, *WRONG]
+    kernels = []
+    for k, (_, body) in enumerate([*RIGHT.items(), *[(n, body) for n, (body, _) in WRONG.items()]]):
+        head = "dl_run *run, i64 trips, DL_GLOBAL(f64) x, DL_GLOBAL(f64) out, DL_GLOBAL(f64) fresh"
+        kernels.append(Kernel(f"k{k}", "map", f'extern "C" __global__ void k{k}({head}) {{\n{body}\n}}\n'))
+    return EmulatedDevice(kernels, Geometry(block=THREADS, blocks=1)), names
+
+
+def run(name: str, order: int) -> np.ndarray:
+    emulated, names = device()
+    emulated.geometry = Geometry(block=THREADS, blocks=1, order=order)
+    x = np.arange(THREADS) + 1.0
+    out, fresh = np.zeros(THREADS), np.empty(THREADS)
+    fresh.view(np.uint8)[:] = 0xFD
+    arrays = (x, out, fresh)
+    words = (ctypes.c_int64 * 4)(THREADS, *[a.ctypes.data for a in arrays])
+    emulated.launch(names.index(name), ctypes.addressof(words), 4, 0, [(a.ctypes.data, a.nbytes) for a in arrays])
+    return out
+
+
+X = np.arange(THREADS) + 1.0
+RESULTS = {
+    "reversed_by_a_barrier": X[::-1],
+    "reversed_within_warps": X.reshape(2, 32)[:, ::-1].reshape(-1),
+    "shuffled": X.reshape(32, 2)[:, ::-1].reshape(-1),
+    "counted": np.array([X.sum()] + [0.0] * 63),
+    "some_lanes_end_first": np.concatenate([X[np.arange(32) ^ 3], np.zeros(32)]),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_kernel_gives_the_same_in_any_order_of_threads(name: str, order: int) -> None:
+    np.testing.assert_array_equal(run(name, order), RESULTS[name])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_kernel_is_reported(name: str, order: int) -> None:
+    with pytest.raises(Misbehaviour, match=WRONG[name][1]):
+        run(name, order)
+
+
+def test_a_launch_after_a_report_starts_anew() -> None:
+    with pytest.raises(Misbehaviour):
+        run("different barriers", 0)
+    np.testing.assert_array_equal(run("shuffled", 0), RESULTS["shuffled"])
+
+
+def test_a_kernel_that_does_not_compile_is_a_mistake_of_the_compiler() -> None:
+    with pytest.raises(Misbehaviour, match="do not compile"):
+        EmulatedDevice([Kernel("k", "map", 'extern "C" __global__ void k(dl_run *run) { nothing(); }\n')])
+
+
+def test_fibers_without_own_code_for_the_processor_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLANG_PORTABLE", "1")
+    device.cache_clear()
+    try:
+        for name, result in RESULTS.items():
+            np.testing.assert_array_equal(run(name, 2), result)
+        with pytest.raises(Misbehaviour, match="different barriers"):
+            run("different barriers", 0)
+    finally:
+        device.cache_clear()

@@ -1,0 +1,83 @@
+"""Guards that fail in kernels: the message is that of the interpreter, about the first trip that fails."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlang.codegen.cuda.kernels import with_kernels
+from dlang.codegen.schedule import schedule
+from dlang.ir.anf import Array, Atom, Keep, Var, poly
+from dlang.ir.builder import Builder, i64
+from dlang.ir.interpreter import Interpreter
+from dlang.runtime.emulation.device import Geometry
+from dlang.runtime.engine import Engine
+from dlang.runtime.errors import RunError
+from dlang.runtime.host import Host
+from tests.codegen.test_failures import I64, checked_gather, program
+
+SIZE = 200
+
+
+def element(b: Builder, x: Var, t: Var, n: Var, i: Var) -> Atom:
+    k = b.read(t, [i])
+    inside = b.prim("and", b.prim("ge", k, i64(0)), b.prim("lt", k, n))
+    parts = ["index ", "", " is out of range for size ", "", ""]
+    (certain,) = b.check(inside, "E0701", parts, [k, n], [k])
+    return b.read(x, [certain])
+
+
+def arrays(b: Builder) -> tuple[Var, Var, Var]:
+    n = b.param("n", I64)
+    return n, b.param("x", Array("f64", (poly(n),))), b.param("t", Array("i64", (poly(n),)))
+
+
+def sum_of_gathered(b: Builder) -> list[Atom]:
+    n, x, t = arrays(b)
+    return list(b.comp([n], lambda i: element(b, x, t, n, i), [Keep((), (), "sum")]))
+
+
+def row_sums_of_gathered(b: Builder) -> list[Atom]:
+    n, x, t = arrays(b)
+
+    def row(i: Var) -> Atom:
+        factor = element(b, x, t, n, i)
+        return b.comp([n], lambda j: b.mul(b.read(x, [j]), factor), [Keep((), (), "sum")])[0]
+
+    return [b.map([n], row)]
+
+
+def test_a_row_with_a_guard_is_done_by_a_warp() -> None:
+    (kernel,) = with_kernels(schedule(program(row_sums_of_gathered))).kernels
+    assert kernel.form == "rows" and "if (dl_lane() == 0) dl_fail" in kernel.text
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("wrong", [[0], [64], [SIZE - 1], [150, 70, 71, 199], list(range(SIZE))])
+@pytest.mark.parametrize("build", [checked_gather, sum_of_gathered, row_sums_of_gathered])
+def test_the_first_trip_that_fails_is_reported(
+    build: Callable[[Builder], list[Atom]], wrong: list[int], order: int
+) -> None:
+    p = program(build)
+    t = np.arange(SIZE)
+    t[wrong] = -1 - np.arange(len(wrong))
+    args: list[Any] = [SIZE, np.ones(SIZE), t]
+    with pytest.raises(RunError) as wanted:
+        Interpreter(p).run("f", args)
+    engine = Engine(Host(io.StringIO()), emulates=True)
+    compiled = engine.compile(p, ["f"])
+    assert compiled.device is not None
+    compiled.device.geometry = Geometry(order=order)
+    with pytest.raises(RunError) as found:
+        compiled.run("f", args)
+    assert (found.value.code, found.value.message, found.value.span) == (
+        wanted.value.code, wanted.value.message, wanted.value.span,
+    )  # fmt: skip
+    assert list(found.value.stack) == list(wanted.value.stack)
+    assert all(context.in_use == 0 for context in engine.contexts)
+    t[:] = np.arange(SIZE)
+    np.testing.assert_array_equal(compiled.run("f", args)[0], Interpreter(p).run("f", args)[0])
