@@ -40,8 +40,8 @@ def assert_same(found: list[Any], wanted: list[Any]) -> None:
             np.testing.assert_allclose(f, w, rtol=tolerance, atol=tolerance * max(scale, 1.0))
 
 
-def run_all_sizes(case: Case, program: Program) -> Engine:
-    engine = Engine(Host(io.StringIO()))
+def run_all_sizes(case: Case, program: Program, emulates: bool = False) -> Engine:
+    engine = Engine(Host(io.StringIO()), emulates=emulates)
     compiled = engine.compile(program, ["f"])
     interpreter = Interpreter(case.program, Host(io.StringIO()))
     rng = np.random.default_rng(7)

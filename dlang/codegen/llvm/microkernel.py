@@ -18,6 +18,7 @@ from __future__ import annotations
 from dlang.codegen.llvm import ahead
 from dlang.codegen.llvm.emitter import FORMATS
 from dlang.codegen.llvm.panels import (
+    declarations,
     heights_of,
     masked_load,
     masks,
@@ -84,7 +85,7 @@ def text(dtype: str, bits: int) -> str:
             _blocks(dtype, bits),
             _packing(dtype, bits),
             pack(dtype, bits),
-            _declarations(dtype, bits),
+            "\ndeclare void @llvm.prefetch.p0(ptr, i32, i32, i32)" + declarations(dtype, bits),
         ]
     )
 
@@ -458,16 +459,3 @@ columns.next:
 end:
   ret void
 }}"""
-
-
-def _declarations(dtype: str, bits: int) -> str:
-    scalar, lanes = FORMATS[dtype].llvm, lanes_of(dtype, bits)
-    vector, suffix = f"<{lanes} x {scalar}>", f"v{lanes}{dtype}"
-    return f"""
-declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
-declare i64 @llvm.smax.i64(i64, i64)
-declare i64 @llvm.smin.i64(i64, i64)
-declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})
-declare {vector} @llvm.masked.load.{suffix}.p0(ptr, <{lanes} x i1>, {vector})
-declare void @llvm.masked.store.{suffix}.p0({vector}, ptr, <{lanes} x i1>)
-"""

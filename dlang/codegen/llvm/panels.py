@@ -329,6 +329,19 @@ def tile_stores(dtype: str, bits: int, rows: int, vectors: int, then: str) -> li
     return out
 
 
+def declarations(dtype: str, bits: int) -> str:
+    """What functions of tiles call of LLVM's."""
+    lanes = lanes_of(dtype, bits)
+    vector, suffix = f"<{lanes} x {FORMATS[dtype].llvm}>", f"v{lanes}{dtype}"
+    return f"""
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.smin.i64(i64, i64)
+declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})
+declare {vector} @llvm.masked.load.{suffix}.p0(ptr, <{lanes} x i1>, {vector})
+declare void @llvm.masked.store.{suffix}.p0({vector}, ptr, <{lanes} x i1>)
+"""
+
+
 def opaque(type: str, value: str) -> str:
     """A value that LLVM knows nothing of: it would compute each address from the one before, which takes too long."""
     return f'call {type} asm "", "=r,0"({type} {value})'

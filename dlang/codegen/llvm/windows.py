@@ -11,7 +11,7 @@ After Dukhan, The indirect convolution algorithm, 2019.
 from __future__ import annotations
 
 from dlang.codegen.llvm.emitter import FORMATS
-from dlang.codegen.llvm.panels import heights_of, masks, opaque, tile_stores
+from dlang.codegen.llvm.panels import declarations, heights_of, masks, opaque, tile_stores
 from dlang.codegen.panel_layout import VECTORS, lanes_of, panel, terms_of
 
 KINDS = {"wide": VECTORS, "thin": 1}  # of tiles, and vectors in a row of them
@@ -49,7 +49,7 @@ def text(dtype: str, bits: int) -> str:
     void dl_gather(panels, b, offsets of terms, offsets of columns, columns, terms): a right factor, zeros behind it.
     """
     kernels = [_kernel(dtype, bits, rows, kind) for rows in heights_of(bits) for kind in KINDS]
-    return "\n".join([*kernels, _blocks(dtype, bits), _gather(dtype, bits), _declarations(dtype, bits)])
+    return "\n".join([*kernels, _blocks(dtype, bits), _gather(dtype, bits), declarations(dtype, bits)])
 
 
 def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
@@ -276,15 +276,3 @@ vector.next:
 end:
   ret void
 }}"""
-
-
-def _declarations(dtype: str, bits: int) -> str:
-    scalar, lanes = FORMATS[dtype].llvm, lanes_of(dtype, bits)
-    vector, suffix = f"<{lanes} x {scalar}>", f"v{lanes}{dtype}"
-    return f"""
-declare i64 @llvm.smax.i64(i64, i64)
-declare i64 @llvm.smin.i64(i64, i64)
-declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})
-declare {vector} @llvm.masked.load.{suffix}.p0(ptr, <{lanes} x i1>, {vector})
-declare void @llvm.masked.store.{suffix}.p0({vector}, ptr, <{lanes} x i1>)
-"""
