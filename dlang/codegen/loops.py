@@ -183,14 +183,13 @@ class Product:
 class Launch:
     """Runs a kernel of the program, known by its number, over so many trips. args: what its parameters stand for.
 
-    results: of its reductions. guards: what may fail in it, by their numbers in the kernel; the first trip that fails
-    ends the run.
+    Results of reductions go to buffers of one element, the last of these. guards: what may fail in it, by their numbers
+    in the kernel; the first trip that fails ends the run.
     """
 
     kernel: int
     trips: Atom
     args: tuple[Value, ...]
-    results: tuple[Var, ...]
     guards: tuple[Guard, ...]
 
 

@@ -113,9 +113,8 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
                 out.append(f"{pad}{_text(c)} {sign} {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}{more}")
             case Pack(target, source, rows, columns):
                 out.append(f"{pad}{_text(target)} = pack {_text(source)}  # {rows} × {columns}")
-            case Launch(kernel, count, arguments, bound):
-                given = f"{kernel}, {_text(count)} trips ({_list(arguments)})"
-                out.append(f"{pad}{_list(bound)}{' = ' if bound else ''}launch kernel {given}")
+            case Launch(kernel, count, arguments):
+                out.append(f"{pad}launch kernel {kernel}, {_text(count)} trips ({_list(arguments)})")
             case Node(var, tag, references, scalars):
                 out.append(f"{pad}{var} = node {tag} ({_list(references)}) ({_list(scalars)})")
             case LoadTag(var, node):

@@ -16,7 +16,6 @@ from dlang.codegen.loops import (
     Evaluate,
     For,
     Invoke,
-    Launch,
     Load,
     LoadField,
     LoadTag,
@@ -83,7 +82,7 @@ def bound_by(stmt: Stmt) -> tuple[Slot, ...]:
             return (slot,)
         case CallC(result=result):
             return () if result is None else (result,)
-        case Runtime(results=results) | Invoke(results=results) | Launch(results=results):
+        case Runtime(results=results) | Invoke(results=results):
             return results
         case Collect(results=handles, following=following):
             return (*handles, following)

@@ -457,7 +457,7 @@ class Run:
         assert device is not None
         kernel, first = map(int, site.parts)
         memory = [*self.context.blocks, *[(a.ctypes.data, a.nbytes) for a in self.arrays]]
-        failed = device.launch(kernel, pointer, len(site.args), len(site.results), memory)
+        failed = device.launch(kernel, pointer, len(site.args), memory)
         if failed is not None:
             check = self.program.sites[first + failed.guard]
             values, _ = self._read(failed.values, check.args, shown=True)

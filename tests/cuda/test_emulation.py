@@ -81,7 +81,7 @@ def device() -> tuple[EmulatedDevice, list[str]]:
     names = [*RIGHT, *WRONG]
     kernels = []
     for k, (_, body) in enumerate([*RIGHT.items(), *[(n, body) for n, (body, _) in WRONG.items()]]):
-        head = "dl_run *run, i64 trips, DL_GLOBAL(f64) x, DL_GLOBAL(f64) out, DL_GLOBAL(f64) fresh"
+        head = "dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) x, DL_GLOBAL(f64) out, DL_GLOBAL(f64) fresh"
         kernels.append(Kernel(f"k{k}", "map", f'extern "C" __global__ void k{k}({head}) {{\n{body}\n}}\n'))
     return EmulatedDevice(kernels, Geometry(block=THREADS, blocks=1)), names
 
@@ -94,7 +94,7 @@ def run(name: str, order: int) -> np.ndarray:
     fresh.view(np.uint8)[:] = 0xFD
     arrays = (x, out, fresh)
     words = (ctypes.c_int64 * 4)(THREADS, *[a.ctypes.data for a in arrays])
-    emulated.launch(names.index(name), ctypes.addressof(words), 4, 0, [(a.ctypes.data, a.nbytes) for a in arrays])
+    emulated.launch(names.index(name), ctypes.addressof(words), 4, [(a.ctypes.data, a.nbytes) for a in arrays])
     return out
 
 

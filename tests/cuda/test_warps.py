@@ -72,7 +72,7 @@ def test_what_lanes_store_is_there_for_the_others(order: int) -> None:
     device = EmulatedDevice(launched.kernels, Geometry(order=order))
     room = (ctypes.c_int64 * len(words))(*words)
     memory = [(a.ctypes.data, a.nbytes) for a in (given, found)]
-    assert device.launch(launch.kernel, ctypes.addressof(room), len(words), 0, memory) is None
+    assert device.launch(launch.kernel, ctypes.addressof(room), len(words), memory) is None
     wanted = 2 * given
     old, new = wanted[:, :1].copy(), (wanted[:, ::-1] @ given[0])[:, None]
     wanted[:, :1] = new

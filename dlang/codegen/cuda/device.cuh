@@ -26,15 +26,14 @@ typedef unsigned char u8;
 // ---- what a launch is given, and what it leaves ----
 enum { DL_WORDS = 64, DL_WARP = 32 };
 
-// partials: room for what each block makes of a reduction. trip: the first one in which a guard has failed, or the
-// largest number; site: which guard, and values: those of its message.
+// One for all launches of a run. partials: room for what each block makes of a reduction. trip: the first one in which a
+// guard has failed, or the largest number; site: which guard, and values: those of its message.
 struct dl_run {
   i64 *partials;
   u64 trip;
   i64 site;
   u32 lock, ticket;
   i64 values[DL_WORDS];
-  i64 results[DL_WORDS];
 };
 
 DL_INLINE i64 dl_first() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
@@ -308,7 +307,8 @@ template <class T> DL_INLINE void dl_atomic_min(T *at, T value) { dl_atomic(at, 
 template <class T> DL_INLINE void dl_atomic_any(T *at, T value) { dl_atomic(at, value, dl_or()); }
 template <class T> DL_INLINE void dl_atomic_all(T *at, T value) { dl_atomic(at, value, dl_and()); }
 
-// ---- a guard that fails: of all trips the first one is told ----
+// ---- a guard that fails: of all trips the first one is told, and later kernels of the run do nothing ----
+DL_INLINE bool dl_failed(const dl_run *run) { return run->trip != ~0ull; }
 DL_INLINE void dl_fail(dl_run *run, i64 trip, i64 site, i32 count, const i64 *values) {
   // A thread that waits for the lock goes on when the one that holds it, which waits for nobody, has let it go.
   for (bool told = false; !told;) {
@@ -363,8 +363,9 @@ template <class T> DL_INLINE void dl_fold_block(T &mine) {
   }
 }
 
-// those of all threads of a grid, by the block that comes last: its order is that of the blocks, whichever this is
-template <class T> DL_INLINE void dl_fold_grid(dl_run *run, T &mine) {
+// those of all threads of a grid, by the block that comes last: its order is that of the blocks, whichever this is.
+// True for the one thread that has them.
+template <class T> DL_INLINE bool dl_fold_grid(dl_run *run, T &mine) {
   DL_SHARED(u32, last, 1);
   dl_fold_block(mine);
   if (threadIdx.x == 0) {
@@ -373,7 +374,7 @@ template <class T> DL_INLINE void dl_fold_grid(dl_run *run, T &mine) {
     last[0] = atomicInc(&run->ticket, gridDim.x - 1) == gridDim.x - 1;
   }
   __syncthreads();
-  if (!last[0]) return;
+  if (!last[0]) return false;
   __threadfence();
   mine = T();
   // each thread takes blocks that are side by side, so that the order stays
@@ -384,5 +385,5 @@ template <class T> DL_INLINE void dl_fold_grid(dl_run *run, T &mine) {
     mine.join(part);
   }
   dl_fold_block(mine);
-  if (threadIdx.x == 0) mine.put(run->results, 0);
+  return threadIdx.x == 0;
 }

@@ -1,7 +1,8 @@
 """The kernel of a nest as text: how threads share its trips, around the statements of a trip.
 
-A kernel is given the run (`dl_run` in `device.cuh`), the number of trips, and what the nest uses from outside. Grids
-and blocks may be of any size, as long as a block is whole warps.
+A kernel is given the run (`dl_run` in `device.cuh`), the number of its first guard, that of its trips, what the nest
+uses from outside, and where results of its reductions go. Grids and blocks may be of any size, as long as a block is
+whole warps.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.statements import Printer, accumulators, type_of
 from dlang.codegen.cuda.uncertain import uncertain_loads
-from dlang.codegen.loops import Guard, Loop, Reduction, Slot, Store
+from dlang.codegen.loops import Buffer, Guard, Loop, Reduction, Slot, Stmt, Store
 from dlang.codegen.traverse import walk
 from dlang.ir.types import dtype_of
 
@@ -30,23 +31,32 @@ class Text:
     guards: tuple[Guard, ...]
 
 
-def kernel_text(nest: Nest, params: Sequence[Slot]) -> Text:
-    """The kernel of a nest that uses these from outside."""
-    uncertain = uncertain_loads(nest.stmts, nest.reductions)
+def kernel_text(
+    nest: Nest, params: Sequence[Slot], outs: Sequence[Buffer], prelude: Sequence[Stmt] = (), careful: bool = False
+) -> Text:
+    """The kernel of a nest that uses these from outside.
+
+    outs: where results of its reductions go. prelude: what each thread computes first. careful: nothing is done if the
+    run has failed before.
+    """
+    uncertain = uncertain_loads((*prelude, *nest.stmts), nest.reductions)
     p = Printer(nest.joined, uncertain, "goto done;" if nest.form == "reduction" else "return;")
-    heads = ["dl_run *run", "i64 trips"]
-    for slot in params:
+    heads = ["dl_run *run", "i64 site", "i64 trips"]
+    for slot in (*params, *outs):
         name = p.name(slot)
         heads.append(f"{type_of(slot)} {name}")
     structs: list[str] = []
     p.line("// " + nest.form)
+    if careful:
+        p.line("if (dl_failed(run)) return;")
+    p.statements(prelude)
     match nest.form:
         case "map":
             _map(p, nest)
         case "rows":
             _rows(p, nest, structs)
         case _:
-            _reduction(p, nest, structs)
+            _reduction(p, nest, outs, structs)
     head = f'extern "C" __global__ void __launch_bounds__({BLOCK}) {NAME}({", ".join(heads)}) {{'
     return Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", tuple(p.guards))
 
@@ -83,7 +93,7 @@ def _rows(p: Printer, nest: Nest, structs: list[str]) -> None:
         p.statements(nest.stmts)
 
 
-def _reduction(p: Printer, nest: Nest, structs: list[str]) -> None:
+def _reduction(p: Printer, nest: Nest, outs: Sequence[Buffer], structs: list[str]) -> None:
     totals = _totals(p, nest.reductions, f"{NAME}_totals", structs)
     with p.block("for (i64 t = dl_first(); t < trips; t += dl_stride())"):
         _place(p, nest)
@@ -91,7 +101,9 @@ def _reduction(p: Printer, nest: Nest, structs: list[str]) -> None:
         p.accumulate(nest.reductions, totals)
     if p.guards:
         p.lines.append("done:")
-    p.line(f"dl_fold_grid(run, {totals[0].partition('.')[0]});")
+    with p.block(f"if (dl_fold_grid(run, {totals[0].partition('.')[0]}))"):
+        for out, total in zip(outs, totals, strict=True):
+            p.line(f"{p.names[out]}[0] = {scalars.encode(total, out.dtype)};")
 
 
 def _place(p: Printer, nest: Nest) -> None:

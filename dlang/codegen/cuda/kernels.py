@@ -7,17 +7,31 @@ loop i in 0..n                    t = n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.forms import NAME, kernel_text
-from dlang.codegen.cuda.nests import nest_of
-from dlang.codegen.loops import Body, Compute, Evaluate, Kernel, Launch, Loop, Program, Reduction, Stmt
+from dlang.codegen.cuda.nests import Nest, nest_of
+from dlang.codegen.loops import (
+    Allocate,
+    Body,
+    Buffer,
+    Compute,
+    Evaluate,
+    Free,
+    Kernel,
+    Launch,
+    Load,
+    Loop,
+    Program,
+    Slot,
+    Stmt,
+)
 from dlang.codegen.traverse import map_inside
 from dlang.ir.anf import Atom, Lit, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
-from dlang.ir.types import I64
+from dlang.ir.types import I64, dtype_of
 
 PARAMETERS = 500
 """The most that a kernel has, each of 8 bytes: devices take 4 KiB."""
@@ -25,51 +39,74 @@ PARAMETERS = 500
 
 def with_kernels(program: Program) -> Program:
     """The program whose nests of independent trips are kernels. Its loops have one lane, and are in one piece."""
-    maker = _Maker()
+    kernels = Kernels()
+
+    def statements(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for stmt in stmts:
+            nest = nest_of(stmt) if isinstance(stmt, Loop) else None
+            if nest is None or not fits(nest):
+                out.append(map_inside(stmt, statements))
+                continue
+            sums = {var: Buffer(var.name, dtype_of(var)) for var in results_of(nest)}
+            out += [Allocate(buffer, (poly(1),)) for buffer in sums.values()]
+            out += kernels.launch(nest, sums)
+            for var, buffer in sums.items():
+                out += [Load(var, buffer, ZERO), Free(buffer)]
+        return tuple(out)
+
     functions = {}
     for name, f in program.functions.items():
-        functions[name] = replace(f, body=Body(maker.statements(f.body.stmts), f.body.results))
-    return replace(program, functions=functions, kernels=tuple(maker.kernels))
+        functions[name] = replace(f, body=Body(statements(f.body.stmts), f.body.results))
+    return replace(program, functions=functions, kernels=tuple(kernels.made))
+
+
+def fits(nest: Nest, prelude: Sequence[Stmt] = ()) -> bool:
+    """Whether a device takes as many parameters as the kernel of a nest has."""
+    return len(_params(nest, prelude)) + len(results_of(nest)) <= PARAMETERS
+
+
+def results_of(nest: Nest) -> list[Var]:
+    """What a nest leaves in variables: the results of its reductions."""
+    return [var for r in nest.reductions for var in (r.result, r.position) if var is not None]
 
 
 @dataclass(slots=True)
-class _Maker:
-    """The kernels so far. numbers: by their texts."""
+class Kernels:
+    """Those of a program. careful: whether something may fail in one, so that later ones must not run.
 
-    kernels: list[Kernel] = field(default_factory=list)
+    made: in the order of their numbers. numbers: by their texts.
+    """
+
+    careful: bool = False
+    made: list[Kernel] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
 
-    def statements(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
-        for stmt in stmts:
-            launched = self.loop(stmt) if isinstance(stmt, Loop) else None
-            out += [map_inside(stmt, self.statements)] if launched is None else launched
-        return tuple(out)
+    def launch(self, nest: Nest, sums: Mapping[Var, Buffer], prelude: Sequence[Stmt] = ()) -> tuple[Stmt, ...]:
+        """The statements of the host for a nest that fits: how many trips it has, and the launch.
 
-    def loop(self, loop: Loop) -> list[Stmt] | None:
-        """The statements of the host for a loop: how many trips it has, and the launch; None if it is no kernel."""
-        nest = nest_of(loop)
-        if nest is None:
-            return None
-        # where the outermost loop ends, the number of trips says
-        params = captures((replace(loop, highs=(ZERO,)) if nest.levels[0] is loop else loop,), ())
-        if len(params) > PARAMETERS:
-            return None
-        written = kernel_text(nest, params)
+        sums: where the results of its reductions go. prelude: what each thread computes before its trips.
+        """
+        params, outs = _params(nest, prelude), [sums[var] for var in results_of(nest)]
+        written = kernel_text(nest, params, outs, prelude, self.careful)
         number = self.numbers.get(written.text)
         if number is None:
-            number = self.numbers[written.text] = len(self.kernels)
+            number = self.numbers[written.text] = len(self.made)
             name = f"dl_{nest.form}_{number}"
-            self.kernels.append(Kernel(name, nest.form, written.text.replace(NAME, name)))
+            self.made.append(Kernel(name, nest.form, written.text.replace(NAME, name)))
         out: list[Stmt] = []
         trips = _trips(nest.levels, out)
-        results = tuple([slot for r in loop.reductions for slot in _made(r)])
-        out.append(Launch(number, trips, params, results, written.guards))
-        return out
+        return (*out, Launch(number, trips, (*params, *outs), written.guards))
 
 
-def _made(r: Reduction) -> list[Var]:
-    return [r.result] if r.position is None else [r.result, r.position]
+def _params(nest: Nest, prelude: Sequence[Stmt]) -> tuple[Slot, ...]:
+    """What a kernel uses from outside; where its outermost loop ends, the number of trips says."""
+    stmts = nest.stmts
+    for level in reversed(nest.levels):
+        highs = (ZERO,) if level is nest.levels[0] else level.highs
+        reductions = nest.reductions if level is nest.levels[-1] else ()
+        stmts = (Loop(level.var, level.lows, highs, stmts, reductions),)
+    return captures((*prelude, *stmts), ())
 
 
 def _trips(levels: Sequence[Loop], out: list[Stmt]) -> Atom:

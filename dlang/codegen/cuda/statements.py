@@ -200,7 +200,7 @@ class Printer:
                 values = self.fresh("w")
                 self.line(f"const i64 {values}[] = {{{', '.join(words)}}};")
             one = "if (dl_lane() == 0) " if self.alone else ""
-            self.line(f"{one}dl_fail(run, t, {number}, {len(words)}, {values});")
+            self.line(f"{one}dl_fail(run, t, site + {number}, {len(words)}, {values});")
             self.line(self.leave)
 
     # ---- control -----------------------------------------------------------------------------------------------------

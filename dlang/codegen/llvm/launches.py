@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import support
-from dlang.codegen.llvm.crossings import from_word, leave_if, new_site, pack, put, signatures
+from dlang.codegen.llvm.crossings import leave_if, new_site, pack, put, signatures
 from dlang.codegen.llvm.sites import LAUNCH, Signature, Site
 from dlang.codegen.llvm.writer import Writer
-from dlang.ir.types import dtype_of
 
 
 def launch(w: Writer, stmt: loops.Launch) -> None:
-    """The words are the number of trips, the arguments, and behind them the results."""
+    """The words are the number of trips and the arguments."""
     first = len(w.sites)
     for guard in stmt.guards:
         new_site(w, Site("check", guard.code, guard.parts, signatures(guard.values), span=guard.span))
@@ -22,12 +21,8 @@ def launch(w: Writer, stmt: loops.Launch) -> None:
             word += 1
         else:
             word = pack(w, value, "%slots", word)
-    results = tuple([Signature(dtype_of(r), 0) for r in stmt.results])
     args = (Signature("i64", 0),) * word
-    number = new_site(w, Site("runtime", LAUNCH, (str(stmt.kernel), str(first)), args, (), results))
-    w.slots = max(w.slots, word + len(results))
+    number = new_site(w, Site("runtime", LAUNCH, (str(stmt.kernel), str(first)), args, (), ()))
+    w.slots = max(w.slots, word)
     status = w.emit(f"call i32 @dl_callback(ptr %ctx, i64 {number}, ptr %slots)")
     leave_if(w, w.emit(f"icmp ne i32 {status}, {support.FINE}"), number, ())
-    for k, var in enumerate(stmt.results):
-        address = w.emit(f"getelementptr i64, ptr %slots, i64 {word + k}")
-        w.bind(var, from_word(w, w.emit(f"load i64, ptr {address}"), dtype_of(var)))

@@ -28,7 +28,6 @@ class _State(ctypes.Structure):
         ("lock", ctypes.c_uint32),
         ("ticket", ctypes.c_uint32),
         ("values", ctypes.c_int64 * WORDS),
-        ("results", ctypes.c_int64 * WORDS),
     ]
 
 
@@ -64,25 +63,23 @@ class EmulatedDevice:
     def __post_init__(self) -> None:
         self.library = compiler.library(self.kernels)
 
-    def launch(
-        self, number: int, words: int, count: int, results: int, memory: Sequence[tuple[int, int]]
-    ) -> Failure | None:
+    def launch(self, number: int, words: int, count: int, memory: Sequence[tuple[int, int]]) -> Failure | None:
         """Runs a kernel; what has failed in it, if anything.
 
-        words: the address of the number of trips and the arguments, `count` in all, with room for results behind them.
+        words: the address of the number of trips and the arguments, `count` in all.
         memory: arrays that the kernel may touch, by address and length in bytes. Raises Misbehaviour.
         """
         kernel = self.kernels[number]
         trips = ctypes.c_int64.from_address(words).value
-        if trips <= 0 and not results:
-            return None
         geometry = self.geometry
         threads = trips * 32 if kernel.form == "rows" else trips
         grid = max(min(-(-threads // geometry.block), geometry.blocks), 1)
         partials = (ctypes.c_int64 * (geometry.blocks * WORDS))()
         state = _State(partials=ctypes.addressof(partials), trip=NEVER)
-        own = ctypes.c_void_p(ctypes.addressof(state))
-        args = (ctypes.c_void_p * (count + 1))(ctypes.addressof(own), *[words + 8 * k for k in range(count)])
+        own, site = ctypes.c_void_p(ctypes.addressof(state)), ctypes.c_int64(0)
+        args = (ctypes.c_void_p * (count + 2))(
+            ctypes.addressof(own), ctypes.addressof(site), *[words + 8 * k for k in range(count)]
+        )
         known = (ctypes.c_uint64 * max(2 * len(memory), 1))(*[word for pair in memory for word in pair])
         start = getattr(self.library, f"launch_{kernel.name}")
         start.restype = ctypes.c_char_p
@@ -94,6 +91,4 @@ class EmulatedDevice:
             raise Misbehaviour(f"the kernel {kernel.name}: {wrong.decode()}\n{kernel.text}")
         if state.trip != NEVER:
             return Failure(state.site, ctypes.addressof(state) + _State.values.offset, state)
-        for k in range(results):
-            ctypes.c_int64.from_address(words + 8 * (count + k)).value = state.results[k]
         return None

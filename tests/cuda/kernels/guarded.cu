@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 trips, DL_GLOBAL(i64) p1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(i64) p1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
   // map
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
     const i64 v5 = t;
@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 trip
     const bool v9 = v8 && v7;
     if (!v9) {
       const i64 w10[] = {dl_word(v6), dl_word(v2)};
-      dl_fail(run, t, 0, 2, w10);
+      dl_fail(run, t, site + 0, 2, w10);
       return;
     }
     const i64 v11 = v6;

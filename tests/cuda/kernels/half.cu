@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 trips, DL_GLOBAL(u16) p1, DL_GLOBAL(u16) p2, DL_GLOBAL(u16) p3) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(u16) p1, DL_GLOBAL(u16) p2, DL_GLOBAL(u16) p3) {
   // map
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
     const i64 v4 = t;

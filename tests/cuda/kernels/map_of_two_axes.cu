@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 trips, i64 v1, DL_GLOBAL(f32) p2, DL_GLOBAL(f32) p3, DL_GLOBAL(f32) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, i64 v1, DL_GLOBAL(f32) p2, DL_GLOBAL(f32) p3, DL_GLOBAL(f32) p4) {
   // map
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
     const i64 n5 = v1;

@@ -8,7 +8,7 @@ struct dl_rows_0_totals0 {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f64>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(256) dl_rows_0(dl_run *run, i64 trips, DL_GLOBAL(f64) p1, i64 v2, DL_GLOBAL(f64) p3) {
+extern "C" __global__ void __launch_bounds__(256) dl_rows_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) p1, i64 v2, DL_GLOBAL(f64) p3) {
   // rows
   for (i64 t = dl_first() / DL_WARP; t < trips; t += dl_stride() / DL_WARP) {
     const i64 v4 = t;

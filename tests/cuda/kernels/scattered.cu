@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 trips, DL_GLOBAL(i64) p1, i64 v2) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(i64) p1, i64 v2) {
   // map
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
     const i64 v3 = t;
@@ -8,14 +8,14 @@ extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 trip
     const bool v7 = v6 && v5;
     if (!v7) {
       const i64 w8[] = {dl_word(v4), dl_word(v2)};
-      dl_fail(run, t, 0, 2, w8);
+      dl_fail(run, t, site + 0, 2, w8);
       return;
     }
     const i64 v9 = v4;
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 trips, DL_GLOBAL(f64) p1) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) p1) {
   // map
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
     const i64 v2 = t;
@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 trip
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dl_map_2(dl_run *run, i64 trips, DL_GLOBAL(i64) p1, DL_GLOBAL(f64) p2, DL_GLOBAL(f64) p3) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_2(dl_run *run, i64 site, i64 trips, DL_GLOBAL(i64) p1, DL_GLOBAL(f64) p2, DL_GLOBAL(f64) p3) {
   // map
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
     const i64 v4 = t;
