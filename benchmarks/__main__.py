@@ -25,8 +25,19 @@ from typing import Any
 from benchmarks.busy import beside_others
 from benchmarks.compiling import CASES, first_calls
 from benchmarks.report import FLOORS, comparison
-from benchmarks.tools import TOOLS, disagreement, has
-from benchmarks.workers import REST, Worker, all_cores, cpu_model, idle_core, ratio, run_in_turn, start
+from benchmarks.tools import TOOLS, has
+from benchmarks.workers import (
+    REST,
+    Worker,
+    all_cores,
+    cpu_model,
+    differences,
+    idle_core,
+    python_of,
+    ratio,
+    run_in_turn,
+    start,
+)
 
 NAMES = (
     "elementwise", "logistic", "pairwise", "black_scholes", "softmax", "layer_norm", "attention", "digits_step",
@@ -44,21 +55,18 @@ def run(options: argparse.Namespace, name: str, size: str, dtype: str, cores: Se
     for tool in options.tools:
         if has(workload, tool):
             worker = start(
-                tool, python_of(options, tool), (name, size, dtype), cores, ["--min-time", str(options.min_time)]
+                tool,
+                python_of(options.peer_python, tool),
+                (name, size, dtype),
+                cores,
+                ["--min-time", str(options.min_time)],
             )
             # Started one after another: while one compiles, no other is at work.
             worker.prepare()
             workers.append(worker)
     run_in_turn(workers, options.rounds, REST if len(cores) != 1 else 0.0)
     ran = [w for w in workers if w.problem is None]
-    base = next((w for w in ran if w.tool == "dlang"), None)
-    wrong = [] if base is None else [
-        f"{call} of {w.tool} is not that of dlang: {difference}"
-        for w in ran
-        for call in w.results
-        if call in base.results
-        and (difference := disagreement(w.results[call], base.results[call], workload.TOLERANCE[dtype]))
-    ]  # fmt: skip
+    wrong = differences(ran, workload.TOLERANCE[dtype])
     problems = [f"{w.tool}: {w.problem}" for w in workers if w.problem is not None] + wrong
     names = list(dict.fromkeys(call for w in ran for call in w.samples))
     rows = [row(w, call, names[0]) for call in names for w in ran if call in w.samples]
@@ -72,15 +80,6 @@ def run(options: argparse.Namespace, name: str, size: str, dtype: str, cores: Se
         "workload": name, "size": size, "dtype": dtype, "rows": rows, "ahead": best, "problems": problems,
         "failed": failed,
     }  # fmt: skip
-
-
-def python_of(options: argparse.Namespace, tool: str) -> str:
-    """The Python that runs a tool: for peers the one named for it, else the one named for all."""
-    if tool in ("dlang", "c"):
-        return sys.executable
-    named = dict(p.split("=", 1) for p in options.peer_python if "=" in p)
-    others = [p for p in options.peer_python if "=" not in p]
-    return str(named.get(tool, others[-1] if others else sys.executable))
 
 
 def row(w: Worker, call: str, value: str) -> dict[str, Any]:
@@ -173,7 +172,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             made
             for case in CASES
             if not options.workloads or case.workload in options.workloads
-            for made in first_calls(case, options.tools, lambda tool: python_of(options, tool), where["one"])
+            for made in first_calls(
+                case, options.tools, lambda tool: python_of(options.peer_python, tool), where["one"]
+            )
         ]
     if "busy" in options.only:
         print("\nall threads over one, alone and beside another process", flush=True)

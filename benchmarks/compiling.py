@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.tools import ROOT, has
-from benchmarks.workers import start
+from benchmarks.workers import Worker, start
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class Case:
     workload: str
     size: str
     dtype: str
+    call: str = "gradient"
 
 
 CASES = (
@@ -39,27 +40,40 @@ CASES = (
     Case("Jacobian of BA", "bundle", "49x7776x31843", "f64"),
 )
 COMPILERS = ("dlang", "jax", "torch-compile", "enzyme", "numba")
-CACHES = ("DLANG_CACHE", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "NUMBA_CACHE_DIR")
+CACHES = (
+    "DLANG_CACHE", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "NUMBA_CACHE_DIR",
+    "CUDA_CACHE_PATH", "CUPY_CACHE_DIR",
+)  # fmt: skip
 
 
 def first_calls(
-    case: Case, tools: Sequence[str], python_of: Callable[[str], str], cores: Sequence[int]
+    case: Case,
+    tools: Sequence[str],
+    python_of: Callable[[str], str],
+    cores: Sequence[int],
+    launch: Callable[..., Worker] = start,
 ) -> list[dict[str, Any]]:
-    """A row for each tool that compiles; printed, too."""
+    """A row for each tool that compiles; printed, too. launch: starts the process that makes the call."""
     workload = import_module(f"benchmarks.workloads.{case.workload}")
     rows = []
     for tool in tools:
         if tool not in COMPILERS or not has(workload, tool):
             continue
         with _nothing_kept(tool) as caches:
-            cold = _first(case, tool, python_of(tool), cores, caches)
-            warm = _first(case, tool, python_of(tool), cores, caches)
+            cold = _first(case, tool, python_of(tool), cores, caches, launch)
+            warm = _first(case, tool, python_of(tool), cores, caches, launch)
         with _nothing_kept(tool) as caches:
-            loaded = _first(case, tool, python_of(tool), cores, caches, ["--after-another"])
-        if cold is None or warm is None or loaded is None:
+            loaded = _first(case, tool, python_of(tool), cores, caches, launch, ["--after-another"])
+        if failed := next((w for w in (cold, warm, loaded) if w.problem is not None), None):
+            print(f"  {case.title:<22}{tool:<14}{failed.problem}", flush=True)
             continue
-        print(f"  {case.title:<22}{tool:<14}{cold:8.2f} s cold {loaded:8.2f} s loaded {warm:8.2f} s warm", flush=True)
-        rows.append({"case": case.title, "tool": tool, "cold_s": cold, "loaded_s": loaded, "warm_s": warm})
+        seconds = {
+            f"{kind}_s": w.prepare_s + w.first_s[case.call]
+            for kind, w in (("cold", cold), ("loaded", loaded), ("warm", warm))
+        }
+        shown = " ".join(f"{value:8.2f} s {kind.removesuffix('_s')}" for kind, value in seconds.items())
+        print(f"  {case.title:<22}{tool:<14}{shown}", flush=True)
+        rows.append({"case": case.title, "tool": tool, "device": cold.device, **seconds})
     return rows
 
 
@@ -81,10 +95,16 @@ def _prime(caches: dict[str, str]) -> None:
 
 
 def _first(
-    case: Case, tool: str, python: str, cores: Sequence[int], caches: dict[str, str], more: Sequence[str] = ()
-) -> float | None:
-    options = ["--call", "gradient", *more]
-    worker = start(tool, python, (case.workload, case.size, case.dtype), cores, options, environment=caches)
+    case: Case,
+    tool: str,
+    python: str,
+    cores: Sequence[int],
+    caches: dict[str, str],
+    launch: Callable[..., Worker],
+    more: Sequence[str] = (),
+) -> Worker:
+    options = ["--call", case.call, *more]
+    worker = launch(tool, python, (case.workload, case.size, case.dtype), cores, options, environment=caches)
     worker.prepare()
     worker.close()
-    return None if worker.problem is not None else worker.prepare_s + worker.first_s["gradient"]
+    return worker

@@ -43,7 +43,7 @@ def tape_of(tool: str, call: Call) -> int | None:
     match tool:
         case "dlang":
             return _needed_by_dlang(call)
-        case "jax" | "enzyme" if isinstance(call, Waiting):
+        case "jax" | "enzyme" if isinstance(call, Waiting) and hasattr(call.function, "lower"):
             found = call.function.lower(*call.args).compile().memory_analysis()
             return None if found is None else int(found.temp_size_in_bytes)
         case "torch":

@@ -23,9 +23,9 @@ NOTABLE = 1.1  # times that differ by less are not shown as changed
 
 def times(runs: Sequence[dict[str, Any]]) -> str:
     """A row for each call; the last line has the geometric mean of the ratios."""
-    lines = _head(COLUMNS)
+    lines = table_head(COLUMNS)
     ratios: list[float] = []
-    for run, call, rows in _calls(runs):
+    for run, call, rows in calls_of(runs):
         own = rows.pop("dlang", None)
         if own is None:
             continue
@@ -33,8 +33,8 @@ def times(runs: Sequence[dict[str, Any]]) -> str:
         best = min(rows.values(), key=lambda row: row["median_s"], default=None)
         ahead = run["ahead"][call]
         ratios += [ahead] if ahead is not None else []
-        lines.append(_row(
-            _title(run), call, in_time(own["median_s"]), f"{own['times_value']:.2f}",
+        lines.append(table_row(
+            title_of(run), call, in_time(own["median_s"]), f"{own['times_value']:.2f}",
             "–" if best is None else f"{best['tool']}, {in_time(best['median_s'])}",
             "–" if ahead is None else f"{ahead:.2f} ×",
             in_time(floors[0]["median_s"]) if floors else "–",
@@ -46,46 +46,46 @@ def times(runs: Sequence[dict[str, Any]]) -> str:
 
 def memory(runs: Sequence[dict[str, Any]]) -> str:
     """What derivatives need at most, and what of that is neither argument nor result."""
-    lines = _head(MEMORY_COLUMNS)
-    for run, call, rows in _calls(runs):
+    lines = table_head(MEMORY_COLUMNS)
+    for run, call, rows in calls_of(runs):
         own = rows.get("dlang")
         if own is None or call == "value":
             continue
         tools = [rows.get(tool) for tool in ("dlang", "jax", "torch")]
         cells = [in_bytes(row["peak_bytes"] if row else None) for row in tools]
         cells += [in_bytes(row["tape_bytes"] if row else None) for row in tools]
-        lines.append(_row(_title(run), call, *cells))
+        lines.append(table_row(title_of(run), call, *cells))
     return "\n".join(lines)
 
 
 def compiling(rows: Sequence[dict[str, Any]]) -> str:
     """What first calls take."""
-    lines = _head(COMPILE_COLUMNS)
+    lines = table_head(COMPILE_COLUMNS)
     for row in rows:
         seconds = [in_time(row[f"{kind}_s"]) for kind in ("cold", "loaded", "warm")]
-        lines.append(_row(row["case"], row["tool"], *seconds))
+        lines.append(table_row(row["case"], row["tool"], *seconds))
     return "\n".join(lines)
 
 
 def comparison(old: dict[str, Any], new: dict[str, Any]) -> str:
     """What dlang takes now, over what it took then; calls that have hardly changed are counted only."""
-    lines = _head(COMPARISON_COLUMNS)
+    lines = table_head(COMPARISON_COLUMNS)
     ratios: list[float] = []
     for part in ("one", "all"):
         before = {
-            (_title(run), call): rows["dlang"]["least_s"]
-            for run, call, rows in _calls(old.get(part, []))
+            (title_of(run), call): rows["dlang"]["least_s"]
+            for run, call, rows in calls_of(old.get(part, []))
             if "dlang" in rows
         }
-        for run, call, rows in _calls(new.get(part, [])):
-            then, own = before.get((_title(run), call)), rows.get("dlang")
+        for run, call, rows in calls_of(new.get(part, [])):
+            then, own = before.get((title_of(run), call)), rows.get("dlang")
             if then is None or own is None:
                 continue
             change = own["least_s"] / then
             ratios.append(change)
             if not 1 / NOTABLE < change < NOTABLE:
                 cells = in_time(then), in_time(own["least_s"]), f"{change:.2f}"
-                lines.append(_row("one core" if part == "one" else "all cores", _title(run), call, *cells))
+                lines.append(table_row("one core" if part == "one" else "all cores", title_of(run), call, *cells))
     if not ratios:
         return "nothing to compare"
     same = len(ratios) - (len(lines) - 2)
@@ -94,7 +94,7 @@ def comparison(old: dict[str, Any], new: dict[str, Any]) -> str:
 
 
 # ---- cells -----------------------------------------------------------------------------------------------------------
-def _calls(runs: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], str, dict[str, dict[str, Any]]]]:
+def calls_of(runs: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], str, dict[str, dict[str, Any]]]]:
     """Each call of each run with its rows by tool."""
     return [
         (run, call, {row["tool"]: row for row in run["rows"] if row["call"] == call})
@@ -103,15 +103,15 @@ def _calls(runs: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], str, di
     ]
 
 
-def _title(run: dict[str, Any]) -> str:
+def title_of(run: dict[str, Any]) -> str:
     return " ".join(part for part in (f"`{run['workload']}`", run["size"], run["dtype"]) if part)
 
 
-def _head(columns: Sequence[str]) -> list[str]:
-    return [_row(*columns), "| --- " * len(columns) + "|"]
+def table_head(columns: Sequence[str]) -> list[str]:
+    return [table_row(*columns), "| --- " * len(columns) + "|"]
 
 
-def _row(*cells: str) -> str:
+def table_row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 

@@ -36,6 +36,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 WORKLOADS = HERE / "workloads"
 TOOLS = ("dlang", "jax", "torch", "torch-compile", "enzyme", "numba", "numpy", "c")
+BACKEND = "BENCHMARKS_BACKEND"
+"""The environment variable that says which back end of dlang runs programs, if it is not that of the processor."""
 _PACKAGES = {"jax": "jax", "torch": "torch", "torch-compile": "torch", "numba": "numba", "enzyme": "enzyme_ad"}
 
 
@@ -68,7 +70,7 @@ def another(tool: str, dtype: str) -> None:
         case "dlang":
             import dlang
 
-            f = dlang.compile("fn f<a: Float>(x: a[n, n]) -> a = sum(x @ x)").f
+            f = dlang.compile("fn f<a: Float>(x: a[n, n]) -> a = sum(x @ x)", backend()).f
             f(x), f(x)  # the second call is the first one without the interpreter's help
         case "jax" | "enzyme":
             import jax
@@ -108,23 +110,34 @@ def calls(workload: Any, tool: str, data: Any) -> Calls:
 
 
 def has(workload: Any, tool: str) -> bool:
-    """Whether a workload is written in a tool; `EAGER` says that `torch.compile` would unroll a long loop."""
+    """Whether a workload is written in a tool; `EAGER` says that `torch.compile` would gain nothing."""
     if tool == "torch-compile":
         return hasattr(workload, "torch") and not getattr(workload, "EAGER", False)
     return hasattr(workload, tool)
 
 
+def backend() -> Any:
+    """The back end of dlang that runs programs in this process."""
+    return os.environ.get(BACKEND, "cpu")
+
+
 def program(name: str) -> Any:
     """A program of `benchmarks/workloads`, imported as any module of dlang is."""
+    return loaded(WORKLOADS / f"{name}.dl")
+
+
+def loaded(path: str | Path) -> Any:
+    """The program in a file."""
     import dlang
 
-    return dlang.load(str(WORKLOADS / f"{name}.dl"))
+    return dlang.load(str(path), backend())
 
 
 def scalar(dtype: str) -> Any:
+    """The type of NumPy in which arrays are made: f32 for bf16, which it lacks."""
     import numpy as np
 
-    return {"f32": np.float32, "f64": np.float64}[dtype]
+    return {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.float32}[dtype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +150,11 @@ class Waiting:
     def __call__(self) -> Any:
         import jax
 
-        return jax.block_until_ready(self.function(*self.args))
+        return jax.block_until_ready(self.started())
+
+    def started(self) -> Any:
+        """The results, which may not be complete."""
+        return self.function(*self.args)
 
 
 def waiting(f: Callable[..., Any], *args: Any) -> Waiting:
@@ -198,17 +215,29 @@ def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
 # ---- results ---------------------------------------------------------------------------------------------------------
 def leaves(result: Any) -> list[NDArray[np.float64]]:
     """The numbers of a result, whatever it is made of, array by array."""
-    import numpy as np
+    return [numbers(part) for part in parts(result)]
 
+
+def parts(result: Any) -> list[Any]:
+    """The arrays and numbers that a result is made of."""
     if result is None:
         return []
     if isinstance(result, dict):
-        return [leaf for key in sorted(result) for leaf in leaves(result[key])]
+        return [leaf for key in sorted(result) for leaf in parts(result[key])]
     if isinstance(result, tuple | list):
-        return [leaf for part in result for leaf in leaves(part)]
-    if hasattr(result, "detach"):
-        result = result.detach()
-    return [np.array(result, dtype=np.float64)]
+        return [leaf for part in result for leaf in parts(part)]
+    return [result]
+
+
+def numbers(array: Any) -> NDArray[np.float64]:
+    """The elements of an array of any tool, copied to the host."""
+    import numpy as np
+
+    if hasattr(array, "detach"):
+        array = array.detach().double().cpu()
+    elif hasattr(array, "__cuda_array_interface__") and hasattr(array, "get"):
+        array = array.get()
+    return np.array(array, dtype=np.float64)
 
 
 def disagreement(found: list[Any], wanted: list[Any], tolerance: float) -> str | None:

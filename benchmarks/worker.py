@@ -33,13 +33,7 @@ def main() -> None:
     parser.add_argument("--after-another", action="store_true", help="compile and run another program before")
     options = parser.parse_args()
 
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def answer(**fields: Any) -> None:
-        answers.write(json.dumps(fields) + "\n")
-        answers.flush()
-
+    answer = answering()
     workload = importlib.import_module(f"benchmarks.workloads.{options.workload}")
     data = workload.data(options.size, options.dtype)
     try:
@@ -76,25 +70,38 @@ def main() -> None:
         answer(step_s={name: timed(call, steps[name]) for name, call in prepared.items()})
 
 
+def answering() -> Callable[..., None]:
+    """Sends its keywords to the parent; from now on nobody else writes to what was the standard output."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(**fields: Any) -> None:
+        answers.write(json.dumps(fields) + "\n")
+        answers.flush()
+
+    return answer
+
+
 def save(path: Path, arrays: dict[str, Any]) -> None:
     import numpy as np
 
     np.savez(path, **arrays)
 
 
-def steps_for(call: Callable[[], Any], min_time: float) -> int:
-    """How many calls take `min_time` seconds."""
+def steps_for(call: Callable[[], Any], min_time: float, finish: Callable[[Any], None] = lambda result: None) -> int:
+    """How many calls take `min_time` seconds; finish: as `timed` has it."""
     steps = 1
-    while (elapsed := timed(call, steps) * steps) < min_time:
+    while (elapsed := timed(call, steps, finish) * steps) < min_time:
         steps = max(2 * steps, int(steps * min(50.0, 1.1 * min_time / max(elapsed, 1e-9))))
     return steps
 
 
-def timed(call: Callable[[], Any], steps: int) -> float:
-    """Seconds for a call, the mean of `steps`."""
+def timed(call: Callable[[], Any], steps: int, finish: Callable[[Any], None] = lambda result: None) -> float:
+    """Seconds for a call, the mean of `steps`. finish: waits until the last result is complete."""
     start = time.perf_counter()
-    for _ in range(steps):
+    for _ in range(steps - 1):
         call()
+    finish(call())
     return (time.perf_counter() - start) / steps
 
 

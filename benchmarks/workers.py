@@ -10,6 +10,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tools import ROOT
+from benchmarks.tools import ROOT, disagreement
 
 THREADS = (
     "DLANG_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "NPROC",
@@ -29,7 +30,7 @@ class Worker:
     """A process that runs one tool. `problem` says why it gives no times; `missing` if the tool is not installed.
 
     first_s, peak_bytes, tape_bytes, samples: by the name of a call; samples are seconds for one call.
-    prepare_s: what came before the first call, with the tool itself loaded.
+    prepare_s: what came before the first call, with the tool itself loaded. device: what it computes on, if it says.
     """
 
     tool: str
@@ -40,6 +41,7 @@ class Worker:
     tape_bytes: dict[str, int | None] = field(default_factory=dict)
     samples: dict[str, list[float]] = field(default_factory=dict)
     prepare_s: float = 0.0
+    device: dict[str, Any] = field(default_factory=dict)
     results: dict[str, list[Any]] = field(default_factory=dict)
     problem: str | None = None
     missing: bool = False
@@ -52,10 +54,9 @@ class Worker:
         if "missing" in answer:
             self.problem, self.missing = answer["missing"], True
             return
-        self.first_s, self.peak_bytes, self.tape_bytes = (
-            answer[field] for field in ("first_s", "peak_bytes", "tape_bytes")
-        )
-        self.prepare_s = answer["prepare_s"]
+        self.first_s, self.prepare_s = answer["first_s"], answer["prepare_s"]
+        self.peak_bytes, self.tape_bytes = answer.get("peak_bytes", {}), answer.get("tape_bytes", {})
+        self.device = answer.get("device", {})
         self.samples = {name: [] for name in self.first_s}
         self.results = _read(Path(self.folder.name) / "results.npz")
 
@@ -116,10 +117,11 @@ def start(
     cores: Sequence[int],
     options: Sequence[str],
     environment: Mapping[str, str] | None = None,
+    module: str = "benchmarks.worker",
 ) -> Worker:
     """Starts a worker on some cores, with every library told how many threads that makes.
 
-    arguments: workload, size and dtype. environment: variables that come on top.
+    arguments: workload, size and dtype. environment: variables that come on top. module: what the process runs.
     """
     workload, size, dtype = arguments
     threads = dict.fromkeys(THREADS, str(max(1, len(cores))))
@@ -131,7 +133,7 @@ def start(
     results = str(Path(folder.name) / "results.npz")
     with (Path(folder.name) / "log").open("w") as log:
         process = subprocess.Popen(
-            [python, "-m", "benchmarks.worker", workload, tool, size, dtype, results, *options],
+            [python, "-m", module, workload, tool, size, dtype, results, *options],
             cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
         )  # fmt: skip
     if cores:
@@ -157,6 +159,28 @@ def run_in_turn(workers: Sequence[Worker], rounds: int, rest: float = 0.0) -> No
 def ratio(a: Worker, b: Worker, call: str) -> float:
     """The median over the rounds of `a`'s time over `b`'s in the same round."""
     return statistics.median(x / y for x, y in zip(a.samples[call], b.samples[call], strict=True))
+
+
+def python_of(named: Sequence[str], tool: str) -> str:
+    """The Python that runs a tool: for peers the one named for it, `TOOL=PYTHON`, else the one named for all."""
+    if tool in ("dlang", "c"):
+        return sys.executable
+    own = dict(p.split("=", 1) for p in named if "=" in p)
+    others = [p for p in named if "=" not in p]
+    return own.get(tool, others[-1] if others else sys.executable)
+
+
+def differences(ran: Sequence[Worker], tolerance: float) -> list[str]:
+    """Which results are further from those of dlang than `tolerance`, and by how much."""
+    base = next((w for w in ran if w.tool == "dlang"), None)
+    if base is None:
+        return []
+    return [
+        f"{call} of {w.tool} is not that of dlang: {difference}"
+        for w in ran
+        for call in w.results
+        if call in base.results and (difference := disagreement(w.results[call], base.results[call], tolerance))
+    ]
 
 
 # ---- the machine -----------------------------------------------------------------------------------------------------

@@ -212,9 +212,10 @@ def ready(
 
 def _emulating(host: Host) -> Engine:
     """An engine whose loops are kernels of an emulated GPU. What it has compiled is for its process alone."""
+    from dlang.runtime.emulation.driver import EmulatedDriver
     from dlang.runtime.engine import Engine
 
-    return Engine(host, emulates=True)
+    return Engine(host, driver=EmulatedDriver())
 
 
 def _tiered(host: Host, profile: bool = False) -> Engine:

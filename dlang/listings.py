@@ -54,10 +54,10 @@ def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
     if stage == "llvm":
         return modules.print_llvm(reached, entries)
     if stage == "cuda":
-        from dlang.codegen.cuda.kernels import with_kernels
+        from dlang.codegen.cuda.placement import on_device
         from dlang.codegen.cuda.printing import print_cuda
 
-        return print_cuda(with_kernels(schedule(reached)))
+        return print_cuda(on_device(schedule(reached, device=True)))
     return print_program(schedule(reached, Lanes(objects.vector_bits()), GRAIN))
 
 

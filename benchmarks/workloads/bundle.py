@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.adbench.problems import BA
-from benchmarks.tools import Calls, cpp_function, waiting
+from benchmarks.tools import Calls, cpp_function, loaded, waiting
 
 TITLE = "ADBench BA: reprojection errors, Jacobian by rows"
 SIZES = ("49x7776x31843", "372x47423x204472")
@@ -27,9 +27,7 @@ def data(size: str, dtype: str) -> list[Any]:
 
 
 def dlang(given: list[Any]) -> Calls:
-    import dlang
-
-    m: Any = dlang.load(str(BA.path))
+    m = loaded(BA.path)
     cameras, points, weights, of_camera, of_point, (u, v) = given
     scene = m.Scene(cameras=cameras, points=points, weights=weights)
     seen = m.Seen(cameras=of_camera, points=of_point, u=u, v=v)

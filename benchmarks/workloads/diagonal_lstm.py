@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.adbench.problems import LSTM
-from benchmarks.tools import Calls, cpp_function, waiting
+from benchmarks.tools import Calls, cpp_function, loaded, waiting
 
 TITLE = "ADBench D-LSTM: loss of 1,023 characters, gradient by all weights"
 SIZES = ("2x1024x14", "4x1024x14")
@@ -26,9 +26,7 @@ def data(size: str, dtype: str) -> list[Any]:
 
 
 def dlang(given: list[Any]) -> Calls:
-    import dlang
-
-    m: Any = dlang.load(str(LSTM.path))
+    m = loaded(LSTM.path)
     gates, vectors, *others = given
     network = m.Network(gates, *vectors)
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.adbench.problems import GMM
-from benchmarks.tools import Calls, cpp_function, waiting
+from benchmarks.tools import Calls, cpp_function, loaded, waiting
 
 TITLE = "ADBench GMM: log likelihood, gradient by alphas, means and factors"
 SIZES = ("10x25x1000", "32x25x1000", "64x25x10000")
@@ -41,9 +41,7 @@ def constants(given: list[Any]) -> tuple[Any, float]:
 
 
 def dlang(given: list[Any]) -> Calls:
-    import dlang
-
-    m: Any = dlang.load(str(GMM.path))
+    m = loaded(GMM.path)
     prior = m.Wishart(gamma=1.0, m=0)
     return {"value": partial(m.objective, *given, prior), "gradient": partial(m.gradient, *given, prior)}
 

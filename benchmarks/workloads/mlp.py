@@ -76,12 +76,12 @@ def jax(given: Any) -> Calls:
 
     def step() -> Any:
         value, state[0] = compiled(state[0], x, labels)
-        return value.block_until_ready()
+        return value
 
     return {
         "value": waiting(jax.jit(loss), layers, x, labels),
         "gradient": waiting(jax.jit(gradient), layers, x, labels),
-        "step": step,
+        "step": waiting(step),
     }
 
 

@@ -62,7 +62,7 @@ class Scheduler:
     parts: those that are made in slices of others; copied: what has such a slice already, with nothing to be done.
     looping: whether the code is inside of a loop. short: whether its loops are to be little code.
     at: the block under way and the position of the let at hand; finished: what lets after it make, done already.
-    outside: of the loops in order under way, the innermost last.
+    outside: of the loops in order under way, the innermost last. device: whether loops and products are for one.
     """
 
     program: anf.Program
@@ -83,6 +83,7 @@ class Scheduler:
     at: tuple[Block, int] = (Block((), ()), 0)
     finished: set[Var] = field(default_factory=set)
     outside: list[Outside] = field(default_factory=list)
+    device: bool = False
     out: list[Stmt] = field(default_factory=list)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from dlang.codegen.loops import (
     Allocate,
     ArrayValue,
+    At,
     Body,
     Branch,
+    CallC,
+    Collect,
     Compute,
     Convert,
     Count,
@@ -22,14 +25,19 @@ from dlang.codegen.loops import (
     LoadField,
     LoadTag,
     Loop,
+    Mark,
     Matrix,
     Move,
+    Node,
     Operand,
     Pack,
     Panels,
     Parallel,
     Pieces,
     Product,
+    Release,
+    Room,
+    Runtime,
     Scattered,
     Slice,
     Slot,
@@ -105,7 +113,7 @@ class _Uses:
             case Slice(_, source, offset):
                 self.values((source,))
                 self.sizes((offset,))
-            case Allocate(_, shape):
+            case Allocate(_, shape) | Room(_, shape):
                 self.sizes(shape)
             case Free(buffer):
                 self.values((buffer,))
@@ -119,6 +127,8 @@ class _Uses:
                     self.matrix(matrix)
                 self.values([v for v in (stmt.room, stmt.followed) if v is not None])
                 self.sizes((rows, columns, inner))
+                if stmt.batch is not None:
+                    self.sizes((stmt.batch.count, stmt.batch.a, stmt.batch.b, stmt.batch.c))
             case Pack(target, source, rows, columns):
                 self.matrix(target)
                 self.matrix(source)
@@ -133,6 +143,19 @@ class _Uses:
                 self.sizes((*stmt.lows, *stmt.highs, *[p.size for p in stmt.partials]))
             case LoadTag(_, node) | LoadField(_, node):
                 self.values((node,))
+            case Node(_, _, references, scalars):
+                self.values((*references, *scalars))
+            case Runtime(_, _, arguments, outs):
+                self.operands((*arguments, *outs))
+            case CallC(_, arguments):
+                self.values(arguments)
+            case Collect(mark, trigger, handles, arrays):
+                self.values((mark, trigger, *handles))
+                self.operands(arrays)
+            case Release(mark):
+                self.values((mark,))
+            case Mark() | At():
+                pass
             case Loop():
                 self.sizes((*stmt.lows, *stmt.highs))
                 self.bound.add(stmt.var)
@@ -154,7 +177,7 @@ class _Uses:
                 self.body(then)
                 self.body(otherwise)
             case _:
-                raise AssertionError(f"{type(stmt).__name__} in a piece of a loop")
+                raise AssertionError(f"what {type(stmt).__name__} uses")
         self.bound.update(bound_by(stmt))
 
 

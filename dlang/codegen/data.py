@@ -70,7 +70,7 @@ def fields(s: Scheduler, op: anf.Fields, vars: Sequence[Var]) -> None:
                 buffer = Buffer(var.name, dtype)
                 s.nodes.arrays.add(buffer)
                 s.memory.settle(var, whole(buffer, shape))
-                s.out.append(LoadField(buffer, op.node, word))
+                s.out.append(LoadField(buffer, op.node, word, shape))
             case _:
                 s.out.append(LoadField(var, op.node, word))
 

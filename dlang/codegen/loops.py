@@ -164,7 +164,8 @@ class Product:
 
     room: where a part of b is put in panels at a time, as much as `packing.room_for` says; small products do without,
     and those by panels. bits: of the vectors that are made for it. followed: whether the next product of a batch, of
-    the same sizes, lies right behind in all three arrays. A scattered `a` needs `b` in panels.
+    the same sizes, lies right behind in all three arrays. A scattered `a` needs `b` in panels. batch: on a device, if
+    there are several.
     """
 
     a: Matrix | Scattered
@@ -177,6 +178,17 @@ class Product:
     room: Buffer | None = None
     adds: bool = False
     followed: Var | None = None
+    batch: Batch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Several products at once; from one to the next their arrays move by so many elements."""
+
+    count: Size
+    a: Size
+    b: Size
+    c: Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +196,56 @@ class Launch:
     """Runs a kernel of the program, known by its number, over so many trips. args: what its parameters stand for.
 
     Results of reductions go to buffers of one element, the last of these. guards: what may fail in it, by their numbers
-    in the kernel; the first trip that fails ends the run.
+    in the kernel; the first trip that fails ends the run. block: the threads of a block, if these are not as many as
+    the kernel says; then a trip keeps a block busy.
     """
 
     kernel: int
     trips: Atom
     args: tuple[Value, ...]
     guards: tuple[Guard, ...]
+    block: Atom | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OnDevice:
+    """Has the device do a statement in its own memory, where all arrays of it are: one of those inside."""
+
+    stmt: Allocate | Free | Move | Product
+
+
+@dataclass(frozen=True, slots=True)
+class OnHost:
+    """Statements of the host on arrays of the device: inside, they are copies that the host has of them.
+
+    arrays: those that are looked at; changed: which of them are copied back. held: those of which the host has a copy
+    already, beside it. made: arrays of the host that the statements bind; behind them they are the device's.
+    """
+
+    stmts: tuple[Stmt, ...]
+    arrays: tuple[Buffer, ...]
+    changed: tuple[Buffer, ...]
+    held: tuple[tuple[Buffer, Buffer], ...]
+    made: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """var = an element of an array of the device, for which the host waits."""
+
+    var: Var
+    buffer: Buffer
+    offset: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Copies `count` elements from the host to the device, if `up`, or back."""
+
+    target: Buffer
+    source: Buffer
+    count: Size
+    up: bool
 
 
 # ---- nodes of datatypes ----------------------------------------------------------------------------------------------
@@ -216,11 +271,12 @@ class LoadTag:
 
 @dataclass(frozen=True, slots=True)
 class LoadField:
-    """slot = a word of a node."""
+    """slot = a word of a node; shape: of an array."""
 
     slot: Slot
     node: Atom
     word: int
+    shape: tuple[Size, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,8 +480,8 @@ class Branch:
 
 Stmt = (
     Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Guard | Runtime | Invoke | CallC
-    | Product | Pack | Launch | Node | LoadTag | LoadField | Room | Mark | Release | Collect | At | Enter | Leave
-    | Count | Loop | Pieces | Parallel | For | While | Branch
+    | Product | Pack | Launch | OnDevice | OnHost | Fetch | Transfer | Node | LoadTag | LoadField | Room | Mark
+    | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For | While | Branch
 )  # fmt: skip
 
 
@@ -434,7 +490,8 @@ Stmt = (
 class Function:
     """outs: destinations, parameters too, of the results whose sizes the parameters determine. results: the others.
 
-    order: for each result of the function in the core IR, ("out" | "result", position), or None for a token.
+    order: for each result of the function in the core IR, ("out" | "result", position), or None for a token. device:
+    whether arrays of numbers that it takes and gives are in the memory of one.
     """
 
     name: str
@@ -445,6 +502,7 @@ class Function:
     recursive: bool = False
     label: str = ""
     span: Span | None = None
+    device: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,17 +522,26 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A function of a device, in CUDA C. form: how threads share its trips, `map`, `rows` or `reduction`."""
+    """A function of a device, in CUDA C. form: how threads share its trips, `map`, `rows` or `reduction`.
+
+    block: threads of a block. threads: how many a trip keeps busy. It is right for any grid and any block of whole
+    warps; of use are ceil(trips · threads / block) blocks, at least one.
+    """
 
     name: str
     form: str
     text: str
+    block: int = 256
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """nests: what a profile is of, if the program has been made to be profiled. kernels: what it launches."""
+    """nests: what a profile is of, if the program has been made to be profiled. kernels: what it launches; careful:
+    whether something may fail in one.
+    """
 
     functions: dict[str, Function]
     nests: tuple[Nest, ...] = ()
     kernels: tuple[Kernel, ...] = ()
+    careful: bool = False

@@ -94,7 +94,7 @@ def library(s: Scheduler, let: Let, op: anf.Library) -> None:
     def host(to: Sequence[Var]) -> Runtime:
         return Runtime("library", (op.name,), args, tuple(outs), tuple(to), let.span)
 
-    if not lapack.has(op.name, dtype_of(op.args[0])):
+    if s.device or not lapack.has(op.name, dtype_of(op.args[0])):
         s.out.append(host(results))
         return
     with s.collect() as stmts:

@@ -17,6 +17,7 @@ from dlang.codegen.loops import (
     Count,
     Enter,
     Evaluate,
+    Fetch,
     For,
     Free,
     Function,
@@ -32,6 +33,8 @@ from dlang.codegen.loops import (
     Matrix,
     Move,
     Node,
+    OnDevice,
+    OnHost,
     Pack,
     Panels,
     Parallel,
@@ -47,6 +50,7 @@ from dlang.codegen.loops import (
     Slot,
     Stmt,
     Store,
+    Transfer,
     Value,
     While,
 )
@@ -108,13 +112,27 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
                 out.append(f"{pad}{_list(bound)} = call {function}({_list(arguments)}) -> ({_list(targets)})")
             case CallC(target, arguments, result):
                 out.append(f"{pad}{f'{result} = ' if result is not None else ''}{target}({_list(arguments)})")
-            case Product(a, b, c, rows, columns, k, adds=adds, followed=followed):
+            case Product(a, b, c, rows, columns, k, adds=adds, followed=followed, batch=batch):
                 sign, more = "+=" if adds else "=", f", the next one behind it if {followed}" if followed else ""
+                if batch is not None:
+                    more = f", {batch.count} times, by {batch.a}, {batch.b} and {batch.c}"
                 out.append(f"{pad}{_text(c)} {sign} {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}{more}")
             case Pack(target, source, rows, columns):
                 out.append(f"{pad}{_text(target)} = pack {_text(source)}  # {rows} × {columns}")
-            case Launch(kernel, count, arguments):
-                out.append(f"{pad}launch kernel {kernel}, {_text(count)} trips ({_list(arguments)})")
+            case Launch(kernel, count, arguments, _, block):
+                each = "" if block is None else f", blocks of {_text(block)}"
+                out.append(f"{pad}launch kernel {kernel}, {_text(count)} trips{each} ({_list(arguments)})")
+            case OnDevice(inner_stmt):
+                _lines((inner_stmt,), out, pad + "on device: ")
+            case OnHost(body_stmts, arrays, changed, held, made):
+                names = [f"{a}{' changed' if a in changed else ''}" for a in arrays]
+                names += [*[f"{a} as {copy}" for a, copy in held], *[f"{m} made" for m in made]]
+                out.append(f"{pad}on host ({', '.join(names)})")
+                _lines(body_stmts, out, inner)
+            case Fetch(var, buffer, offset):
+                out.append(f"{pad}{var} = fetch {buffer}[{offset}]")
+            case Transfer(target, source, size, up):
+                out.append(f"{pad}{'upload' if up else 'download'} {target} <- {source}, {size}")
             case Node(var, tag, references, scalars):
                 out.append(f"{pad}{var} = node {tag} ({_list(references)}) ({_list(scalars)})")
             case LoadTag(var, node):
@@ -128,8 +146,8 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
             case Release(var):
                 out.append(f"{pad}release {var}")
             case Collect(mark, trigger, handles, arrays, results, following):
-                given, made = _list((*handles, *arrays)), _list((*results, following))
-                out.append(f"{pad}{made} = collect {mark} at {trigger} ({given})")
+                given, moved = _list((*handles, *arrays)), _list((*results, following))
+                out.append(f"{pad}{moved} = collect {mark} at {trigger} ({given})")
             case At(span):
                 out.append(f"{pad}# {span!r}")
             case Enter(nest) | Leave(nest):

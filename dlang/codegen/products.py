@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.epilogues import Epilogue, epilogue_of
-from dlang.codegen.loops import Allocate, Body, Branch, Buffer, Compute, Evaluate, Free, Matrix
+from dlang.codegen.loops import Allocate, Batch, Body, Branch, Buffer, Compute, Evaluate, Free, Matrix, Product
 from dlang.codegen.memory import Place, row_major, whole
 from dlang.codegen.packing import SMALL, SMALL_OF_MANY, matrix_product
 from dlang.codegen.tiles import comprehension, gains
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
+    FLOATS,
     Array,
     Axis,
     Block,
@@ -68,6 +69,9 @@ def contraction(s: Scheduler, op: Contract, var: Var, span: Span | None) -> None
     if plan is None:
         comprehension(s, same, (var,), span)
         return
+    if s.device:
+        _emit_whole(s, plan)
+        return
     if not plan.batch or all(size.constant is not None for size in plan.sizes):
         _emit(s, plan)
         return
@@ -109,7 +113,7 @@ def _packed(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Plan | None:
     """
     assert isinstance(op.a.type, Array) and isinstance(op.b.type, Array)
     left, right, out = set(op.left), set(op.right), set(op.out)
-    if op.a.type.dtype not in ("f64", "f32") or any(
+    if op.a.type.dtype not in (FLOATS if s.device else ("f64", "f32")) or any(
         len(set(names)) < len(names) for names in (op.left, op.right, op.out)
     ):
         return None
@@ -136,7 +140,7 @@ def _packed(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Plan | None:
         b, copy = _copied(s.place(op.b), op.right, batch, inner, columns, sizes, axes)
         copies.append(copy)
     epilogue = None
-    if len(op.out) == 2 and not batch and (var not in s.wanted or s.wanted[var].start is not None):
+    if not s.device and len(op.out) == 2 and not batch and (var not in s.wanted or s.wanted[var].start is not None):
         epilogue = epilogue_of(s, var)
     target = s.target(var)
     c = _matrix(target, op.out, rows, columns, sizes, axes)
@@ -213,6 +217,30 @@ def _emit(s: Scheduler, plan: _Plan) -> None:
             s, plan.a, plan.b, plan.c, plan.sizes, plan.epilogue, name=plan.name, most=most, followed=followed
         )
     s.nest(plan.batch, plan.shape, stmts)
+    s.out += [Free(buffer) for _, buffer, _ in plan.copies]
+
+
+def _emit_whole(s: Scheduler, plan: _Plan) -> None:
+    """One product, or those of a batch at once: of its last axes, as far as all three arrays move by equal steps."""
+    for source, buffer, shape in plan.copies:
+        s.out.append(Allocate(buffer, shape, 0, s.span))
+        s.copy(source, whole(buffer, shape))
+    points, counts = list(plan.batch), list(plan.shape)
+    batch: Batch | None = None
+    matrices = [plan.a, plan.b, plan.c]
+    while points:
+        steps = [m.offset.coefficient(points[-1]) for m in matrices]
+        if batch is None:
+            batch = Batch(counts[-1], *steps)
+        elif all(step == batch.count * by for step, by in zip(steps, (batch.a, batch.b, batch.c), strict=True)):
+            batch = replace(batch, count=batch.count * counts[-1])
+        else:
+            break
+        at = {points.pop(): ZERO}
+        counts.pop()
+        matrices = [replace(m, offset=m.offset.substitute(at.get)) for m in matrices]
+    a, b, c = matrices
+    s.nest(tuple(points), tuple(counts), [Product(a, b, c, *plan.sizes, 0, batch=batch)])
     s.out += [Free(buffer) for _, buffer, _ in plan.copies]
 
 

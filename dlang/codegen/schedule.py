@@ -48,29 +48,37 @@ def schedule(
     grain: int = 0,
     places: bool = False,
     profile: Routines | None = None,
+    device: bool = False,
 ) -> Program:
     """The loop nests of a program; `lanes` decides how many trips of a loop go at once (default: one).
 
     grain: the least work, in picoseconds, of a piece of a loop that is to run on several threads; 0 for no pieces.
     places: says of the code outside of loops where it comes from. profile: has the program measure itself, and says
-    how many operations functions of mathematics are.
+    how many operations functions of mathematics are. device: loops and products are to be those of one: whole, and as
+    plain as they can be.
     """
     recursive = recursive_functions(program)
     makers = node_makers(program)
     out = {}
     for name, function in program.functions.items():
         out[name] = _function(
-            program, lanes or Lanes(0), function, name in recursive, makers, places or profile is not None
+            program, lanes or Lanes(0), function, name in recursive, makers, places or profile is not None, device
         )
     nests = Program(out) if profile is None else profiled(Program(out), profile)
-    return with_rooms(in_pieces(nests, grain))
+    return nests if device else with_rooms(in_pieces(nests, grain))
 
 
 def _function(
-    program: anf.Program, lanes: Lanes, f: anf.Function, recursive: bool, makers: frozenset[str], places: bool
+    program: anf.Program,
+    lanes: Lanes,
+    f: anf.Function,
+    recursive: bool,
+    makers: frozenset[str],
+    places: bool,
+    device: bool,
 ) -> Function:
-    f = sum_in_f32(f)
-    s = Scheduler(program, lanes, _let, f.span, places)
+    f = sum_in_f32(f, products=not device)
+    s = Scheduler(program, lanes, _let, f.span, places, device=device)
     s.chains.continues = {name: g.continues for name, g in program.functions.items() if g.continues}
     s.chains.add(f.body)
     if makers:

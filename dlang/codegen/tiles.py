@@ -42,7 +42,7 @@ UNROLLED = 24  # so few terms of all rows need no loop
 
 def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) -> None:
     """Emits the loop nest of a comprehension: in blocks or in tiles if it is a reduction that gains by them."""
-    if len(vars) == 1 and vars[0] not in s.joined:
+    if len(vars) == 1 and vars[0] not in s.joined and not s.device:
         if gathered.comprehension(s, op, vars[0], lambda: _in_tiles(s, op, vars, span)):
             return
     _in_tiles(s, op, vars, span)
@@ -58,7 +58,7 @@ def _in_tiles(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) ->
 
 def gains(s: Scheduler, op: Comp) -> bool:
     """Whether a comprehension would be done in blocks or in tiles."""
-    return gathered.gains(s, op) or plan_of(s, op) is not None
+    return not s.device and (gathered.gains(s, op) or plan_of(s, op) is not None)
 
 
 # ---- emission --------------------------------------------------------------------------------------------------------

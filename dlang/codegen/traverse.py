@@ -14,6 +14,7 @@ from dlang.codegen.loops import (
     Compute,
     Convert,
     Evaluate,
+    Fetch,
     For,
     Invoke,
     Load,
@@ -22,6 +23,8 @@ from dlang.codegen.loops import (
     Loop,
     Mark,
     Node,
+    OnDevice,
+    OnHost,
     Parallel,
     Pieces,
     Room,
@@ -38,7 +41,7 @@ def walk(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
     for stmt in stmts:
         yield stmt
         match stmt:
-            case Loop() | Parallel():
+            case Loop() | Parallel() | OnHost():
                 yield from walk(stmt.stmts)
             case For():
                 yield from walk(stmt.body.stmts)
@@ -59,7 +62,7 @@ def map_inside(stmt: Stmt, change: Callable[[Sequence[Stmt]], tuple[Stmt, ...]])
         return Body(change(b.stmts), b.results)
 
     match stmt:
-        case Loop() | Parallel():
+        case Loop() | Parallel() | OnHost():
             return replace(stmt, stmts=change(stmt.stmts))
         case For():
             return replace(stmt, body=body(stmt.body))
@@ -74,12 +77,18 @@ def map_inside(stmt: Stmt, change: Callable[[Sequence[Stmt]], tuple[Stmt, ...]])
 def bound_by(stmt: Stmt) -> tuple[Slot, ...]:
     """What a statement binds for those behind it."""
     match stmt:
-        case Compute(var) | Convert(var) | Evaluate(var) | Load(var) | Node(var) | LoadTag(var) | Mark(var):
+        case (
+            Compute(var) | Convert(var) | Evaluate(var) | Load(var) | Node(var) | LoadTag(var) | Mark(var) | Fetch(var)
+        ):
             return (var,)
         case Slice(buffer) | Allocate(buffer) | Room(buffer):
             return (buffer,)
         case LoadField(slot) | Pieces(slot):
             return (slot,)
+        case OnDevice(inner):
+            return bound_by(inner)
+        case OnHost(stmts):
+            return tuple([slot for inner in stmts for slot in bound_by(inner)])
         case CallC(result=result):
             return () if result is None else (result,)
         case Runtime(results=results) | Invoke(results=results):

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlang.codegen import loops
+from dlang.codegen.cuda.repeats import is_repeatable
 from dlang.codegen.llvm import modules, objects
 from dlang.codegen.llvm.mathematics import operations
 from dlang.codegen.parallel import GRAIN
 from dlang.codegen.regions import node_makers, takes_nodes
 from dlang.codegen.schedule import schedule
+from dlang.codegen.traverse import walk as statements
 from dlang.codegen.vectorize import Lanes
 from dlang.codegen.work import work
 from dlang.ir import anf
@@ -26,24 +28,24 @@ def build(
     grain: int | None = None,
     profile: bool = False,
     debug: bool = False,
-    emulates: bool = False,
+    device: bool = False,
 ) -> Compiled:
     """Machine code for the functions that the entries reach. level: of LLVM's code generator, from 0 to 3; None for a
     text that is compiled when it is first called.
 
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
-    profile: has the code measure itself. debug: has it know the lines of its sources. emulates: makes loops kernels of
-    an emulated GPU.
+    profile: has the code measure itself. debug: has it know the lines of its sources. device: makes loops kernels of
+    one.
     """
     reached = reachable(program, entries)
-    if emulates:
-        from dlang.codegen.cuda.kernels import with_kernels
+    if device:
+        from dlang.codegen.cuda.placement import on_device
 
-        nests = with_kernels(schedule(reached))
+        nests = on_device(schedule(reached, device=True))
     else:
         lanes, least = Lanes(objects.vector_bits()), GRAIN if grain is None else grain
         nests = schedule(reached, lanes, least, places=debug, profile=operations if profile else None)
-    text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512(), emulates)
+    text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512())
     recursive = recursive_functions(reached)
     points = {}
     for name in entries:
@@ -62,6 +64,8 @@ def build(
         nests.nests,
         Draft.of(text.llvm) if level is None else None,
         nests.kernels,
+        nests.careful,
+        any(map(multiplies, nests.functions.values())),
     )
 
 
@@ -69,7 +73,21 @@ def _point(function: anf.Function, program: loops.Program, recursive: bool) -> E
     nests = program.functions[function.name]
     header = Header(function.name, function.params, function.results, function.label, function.span)
     outs = tuple([Out(out.buffer.dtype, out.shape) for out in nests.outs])
-    return EntryPoint(header, outs, nests.order, len(nests.body.results), recursive, work(program, nests))
+    count = len(nests.body.results)
+    if not nests.device:
+        return EntryPoint(header, outs, nests.order, count, recursive, work(program, nests))
+    given = [
+        (formal.type, order[1]) for formal, order in zip(function.results, nests.order) if order and order[0] != "out"
+    ]
+    there = [k for type, k in given if isinstance(type, anf.Scalar) and isinstance(nests.body.results[k], loops.Buffer)]
+    repeatable = is_repeatable(program, function.name) and not any(isinstance(type, anf.Array) for type, _ in given)
+    return EntryPoint(header, outs, nests.order, count, recursive, None, True, frozenset(there), repeatable)
+
+
+def multiplies(f: loops.Function) -> bool:
+    """Whether a function has products of matrices for a device."""
+    stmts = statements(f.body.stmts)
+    return any(isinstance(s, loops.OnDevice) and isinstance(s.stmt, loops.Product) for s in stmts)
 
 
 def reachable(program: anf.Program, entries: Sequence[str]) -> anf.Program:

@@ -42,7 +42,9 @@ class EntryPoint:
 
     order: for each result ("out" | "result", position), or None for a token. raw: how many results come in words.
     recursive: whether it can reach a function that can reach itself. work: about how much it does, over the parameters;
-    None if that isn't known before.
+    None if that isn't known before. device: whether arrays of numbers that it takes and gives are in the memory of one;
+    there: which results in words are addresses of numbers there; repeatable: whether a call does nothing but ask the
+    device for what its arguments, but not what is in arrays, say.
     """
 
     function: Header
@@ -51,6 +53,9 @@ class EntryPoint:
     raw: int
     recursive: bool
     work: Size | None
+    device: bool = False
+    there: frozenset[int] = frozenset()
+    repeatable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,9 @@ class Compiled:
     """A program as machine code. What the code refers to from outside: functions of libraries (`imports`), functions of
     C (`foreign`: a symbol, and what it stands for), and texts, which the process that loads it numbers.
 
-    nests: what it measures of itself, if it was made for that. kernels: what it launches. draft: if the code was
-    compiled quickly, or not at all yet and is empty, what is to be compiled (`tiers.py`).
+    nests: what it measures of itself, if it was made for that. kernels: what it launches; careful: whether something
+    may fail in one; multiplies: whether it has products for a device. draft: if the code was compiled quickly, or not
+    at all yet and is empty, what is to be compiled (`tiers.py`).
     """
 
     code: bytes
@@ -88,6 +94,8 @@ class Compiled:
     nests: tuple[Nest, ...] = ()
     draft: Draft | None = None
     kernels: tuple[Kernel, ...] = ()
+    careful: bool = False
+    multiplies: bool = False
 
     @property
     def words(self) -> int:

@@ -15,16 +15,18 @@ from dlang.codegen.loops import Kernel
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """Addresses of C functions, which give 0 if all is well: of CUDA's driver and of cuBLAS, by what they do.
+    """Addresses of C functions of CUDA's driver, which give 0 if all is well, by what they do.
 
-    launch: cuLaunchKernel. copy: cuMemcpyDtoDAsync_v2. fill: cuMemsetD8Async. product: cublasGemmStridedBatchedEx_64,
-    with scalars of its own in the memory of the host.
+    launch: cuLaunchKernel. copy: cuMemcpyDtoDAsync_v2. fill: cuMemsetD8Async.
     """
 
     launch: int
     copy: int
     fill: int
-    product: int
+
+
+class Misbehaviour(Exception):
+    """A kernel that is wrong, or that a compiler of the device does not take: a mistake of this compiler."""
 
 
 class Graph(Protocol):
@@ -37,16 +39,29 @@ class Graph(Protocol):
 class Driver(Protocol):
     """A device. Addresses are those of its own memory, which the host can't read.
 
-    multiprocessors: how many it has. blas: the handle for products.
+    multiprocessors: how many it has.
     """
 
     multiprocessors: int
     functions: Functions
-    blas: int
 
     @property
     def stream(self) -> int:
-        """The stream that is to be used now; what is asked of it is done in order."""
+        """The stream that is to be used now, by this thread; what is asked of it is done in order."""
+
+    @property
+    def product(self) -> int:
+        """The address of cublasGemmStridedBatchedEx_64, whose scalars are in the memory of the host.
+
+        cuBLAS takes long to load: for programs that have products only.
+        """
+
+    @property
+    def blas(self) -> int:
+        """The handle for products on that stream, which is to be asked for whenever the stream is.
+
+        Before a graph is begun that has products, it has to have been asked for in the same thread.
+        """
 
     def load(self, kernels: Sequence[Kernel]) -> Sequence[int]:
         """Handles of kernels, for `launch`; raises `DlangError` where there is nothing to compile them with."""
@@ -60,8 +75,11 @@ class Driver(Protocol):
     def upload(self, target: int, source: int, size: int) -> None:
         """Copies from the host, whose memory may change as soon as this returns."""
 
-    def download(self, target: int, source: int, size: int) -> None:
-        """Copies to the host, when all that the stream was asked for before is done."""
+    def download(self, target: int, source: int, size: int, partly: bool = False) -> None:
+        """Copies to the host, when all that the stream was asked for before is done.
+
+        partly: some of it may never have been written.
+        """
 
     def wait(self) -> None:
         """Until all that the stream was asked for is done."""
@@ -71,13 +89,14 @@ class Driver(Protocol):
 
     # ---- arrays of Python --------------------------------------------------------------------------------------------
     def given(self, value: Any, dtype: str) -> tuple[int, Any] | None:
-        """The address of an array that is on the device already, and what keeps it there.
+        """The address of an array that is on the device already, and an array of the driver that keeps it there.
 
-        None for what lies elsewhere, has elements of another dtype or is not in row-major order. Waits for no stream.
+        What is not in row-major order is copied. None for what lies elsewhere or has elements of another dtype. The
+        host waits for no stream. dtype: of NumPy, or `bfloat16`.
         """
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
-        """An array of Python from what was allocated, which is its own from now on; dtype: of NumPy."""
+        """An array of Python from what was allocated, which is its own from now on; dtype: of NumPy, or `bfloat16`."""
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
     def begin(self) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dlang.codegen.llvm.sites import LAUNCH, Signature, Site
+from dlang.codegen.llvm.sites import DEVICE, Site
 from dlang.collection import no_collection
 from dlang.diagnostics import Span
 from dlang.ir.errors import IRError
@@ -25,21 +25,24 @@ from dlang.runtime.compiled import Compiled, Header
 from dlang.runtime.entries import Entry
 from dlang.runtime.errors import RunError
 from dlang.runtime.foreign import PythonFunction, call_python
-from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.libraries import perform
+from dlang.runtime.marshalling import Marshal
 from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.outside import Shelf, World
 from dlang.runtime.text import format_parts
-from dlang.runtime.words import NUMPY, PLAIN, Strings, memory_dtype, scalar_class, scalar_of, word_of
+from dlang.runtime.words import Strings, memory_dtype
 
 if TYPE_CHECKING:
     from dlang.codegen.loops import Nest
     from dlang.ir import anf
-    from dlang.runtime.emulation.device import EmulatedDevice
+    from dlang.runtime.device_runs import DeviceProgram, DeviceRun
+    from dlang.runtime.devices import Driver
     from dlang.runtime.platform.threads import Pool
     from dlang.runtime.tiers import Promotion, Tiers
 
 OUT_OF_MEMORY, STACK_EXHAUSTED = "E0806", "E0805"
+WAITING = ("look", "bring", "download", "fetch", "take_over")
+"""What of the work for a device is done when all before it has been."""
 SHOWN = 4  # calls under way that an interruption mentions
 
 
@@ -51,8 +54,8 @@ class Engine:
     arena: the most bytes that the nodes of a run may take; 0 for as much as there is memory. stack: the same of calls.
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
     pool: the threads that help with them, or None for those of the process. profile: compiled code measures itself.
-    debug: it knows the lines of its sources, for debuggers and profilers of the system. emulates: loops are kernels of
-    a GPU, which is emulated.
+    debug: it knows the lines of its sources, for debuggers and profilers of the system. driver: of the device that runs
+    loops and products, if there is one.
     """
 
     host: World
@@ -65,7 +68,7 @@ class Engine:
     pool: Pool | None = None
     profile: bool = False
     debug: bool = field(default_factory=observers.wants_lines)
-    emulates: bool = False
+    driver: Driver | None = None
     strings: Strings = field(default_factory=Strings)
     contexts: list[Any] = field(default_factory=list)
 
@@ -80,7 +83,7 @@ class Engine:
         self.compilations += 1
         with no_collection():
             level = self.level if self.tiers is None else None
-            return build(program, entries, level, self.grain, self.profile, self.debug, self.emulates)
+            return build(program, entries, level, self.grain, self.profile, self.debug, self.driver is not None)
 
     def load(
         self,
@@ -97,10 +100,10 @@ class Engine:
         nodes = NodeMemory(compiled.datatypes, self.strings)
         arena, nests = compiled.needs_arena, compiled.nests
         program = CompiledProgram(self, entries, compiled.sites, compiled.words, nodes, python, arena, nests, shelf)
-        if compiled.kernels:
-            from dlang.runtime.emulation.device import EmulatedDevice
+        if self.driver is not None and any(entry.device for entry in compiled.entries.values()):
+            from dlang.runtime.device_runs import DeviceProgram
 
-            program.device = EmulatedDevice(compiled.kernels)
+            program.device = DeviceProgram(self.driver, compiled.kernels, compiled.careful, compiled.multiplies)
         if compiled.draft is None:
             program.install(compiled, compiled.code)
         else:
@@ -134,7 +137,7 @@ class CompiledProgram:
     """Functions that can be called. Arguments and results are the leaves: numbers, strings, nodes, arrays.
 
     shelf: where what is made for it later is kept, if it is one function that was found or can be. loaded: its machine
-    code, and before it what that has replaced. promotion: how it gets better code. device: what runs its kernels.
+    code, and before it what that has replaced. promotion: how it gets better code. device: what it runs on a device.
     """
 
     engine: Engine
@@ -148,7 +151,7 @@ class CompiledProgram:
     shelf: Shelf | None = None
     loaded: list[Any] = field(default_factory=list)
     promotion: Promotion | None = None
-    device: EmulatedDevice | None = None
+    device: DeviceProgram | None = None
 
     def install(self, compiled: Compiled, code: bytes) -> None:
         """Links machine code of the program; from now on calls go there."""
@@ -172,12 +175,20 @@ class CompiledProgram:
         context = self.engine.context(self.words)
         run = Run(self, context)
         try:
+            if self.device is not None:
+                from dlang.codegen.llvm import support
+                from dlang.runtime.device_runs import DeviceRun
+
+                run.device = DeviceRun(self.device)
+                context.words[support.DEVICE] = ctypes.addressof(run.device.table)
             if self.needs_arena:
                 context.open_arena(self.engine.arena)
             return run.call(self.entries[name], args)
         except MemoryError:
             raise out_of_memory(self.entries[name].point.function.span) from None
         finally:
+            if run.device is not None:
+                run.device.end()
             context.close_arena()
             self.engine.contexts.append(context)
 
@@ -194,12 +205,17 @@ class CompiledProgram:
 
 @dataclass(slots=True)
 class Run:
-    """One call into compiled code, or one after another. arrays: those of the host that it works on."""
+    """One call into compiled code, or one after another. device: what it does on a device."""
 
     program: CompiledProgram
     context: Any
     error: BaseException | None = None
-    arrays: list[Any] = field(default_factory=list)
+    device: DeviceRun | None = None
+
+    @property
+    def marshal(self) -> Marshal:
+        """How values cross."""
+        return Marshal(self.program.engine.strings, self.program.nodes, self.context)
 
     def call(self, entry: Entry, args: Sequence[Any]) -> list[Any]:
         """The results, without tokens. Raises what ended the run, `MemoryError` where there is no room for a result."""
@@ -216,31 +232,42 @@ class Run:
         keep: list[Any] = []
         words: list[int] = []
         for param, arg in zip(params, args, strict=True):
-            words.append(self.argument(param, arg, env, keep))
-        outs = []
+            words.append(self.argument(param, arg, env, keep, point.device))
+        outs: list[Any] = []
         for out in point.outs:
             extents = [value_of(s, env) for s in out.shape]
+            if self.device is not None and point.device and is_on_device(out.dtype):
+                outs.append(self.device.room(extents, out.dtype))
+                words.append(outs[-1])
+                continue
             try:
                 array = memory.fresh(context, extents, memory_dtype(out.dtype))
             except ValueError:  # more than NumPy counts
                 raise MemoryError from None
             outs.append(array)
             words.append(array.__array_interface__["data"][0])
-            if self.program.device is not None:
-                ctypes.memset(words[-1], support.POISON, array.nbytes)
-        self.arrays = [*keep, *outs]
-        slots = (ctypes.c_int64 * (len(words) + point.raw))(*words)
         context.words[support.CALLS] = 0
         context.run = self
         try:
-            if self._enter(entry, ctypes.addressof(slots)):
-                raise self.failure(function)
-            return self._results(entry, outs, list(slots[len(words) :]), env)
+            if self.device is not None and point.repeatable:
+                raw = self.device.repeated((function.name, *words), lambda: self._raw(entry, words))
+            else:
+                raw = self._raw(entry, words)
+            if (failed := self.failed_on_device()) is not None:
+                raise failed
+            return self._results(entry, outs, raw, env)
         except BaseException:
             context.reclaim()
             raise
         finally:
             context.run = None
+
+    def _raw(self, entry: Entry, words: Sequence[int]) -> list[int]:
+        """The words that compiled code gives. Raises what ended the run."""
+        slots = (ctypes.c_int64 * (len(words) + entry.point.raw))(*words)
+        if self._enter(entry, ctypes.addressof(slots)):
+            raise self.failure(entry.point.function)
+        return list(slots[len(words) :])
 
     def _results(self, entry: Entry, outs: Sequence[Any], raw: Sequence[int], env: dict[Var, int]) -> list[Any]:
         from dlang.runtime import memory
@@ -254,14 +281,21 @@ class Run:
             where, position = order
             match formal.type:
                 case Array(dtype, shape):
+                    if self.device is not None and point.device and is_on_device(dtype):
+                        address = outs[position] if where == "out" else raw[position]
+                        values.append(self.device.result(address, [value_of(s, sizes) for s in shape], dtype))
+                        continue
                     if where == "out":
                         array = outs[position]
                     else:
                         sized = [value_of(s, sizes) for s in shape]
                         array = memory.adopted(context, raw[position], sized, memory_dtype(dtype))
-                    values.append(self._outward(array, dtype))
+                    values.append(self.marshal.outward(array, dtype))
                 case Scalar(dtype):
-                    values.append(self._scalar(raw[position] & (2**64 - 1), dtype))
+                    word = raw[position] & (2**64 - 1)
+                    if self.device is not None and position in point.there:
+                        word = self.device.fetched(word, dtype)
+                    values.append(self.marshal.scalar(word, dtype))
                     if dtype == "i64":
                         sizes[formal] = int(values[-1])
         return values
@@ -293,82 +327,37 @@ class Run:
         return stacks.call_on_thread(run, context.frame, limit, cancel)
 
     # ---- arguments ---------------------------------------------------------------------------------------------------
-    def argument(self, param: Var, arg: Any, env: dict[Var, int], keep: list[Any]) -> int:
-        """What compiled code gets for an argument. env: the sizes before it, then its own; keep: what it lies in."""
+    def argument(self, param: Var, arg: Any, env: dict[Var, int], keep: list[Any], device: bool = False) -> int:
+        """What compiled code gets for an argument. env: the sizes before it, then its own; keep: what it lies in.
+
+        device: whether arrays of numbers are to be on the device.
+        """
         match param.type:
             case Array(dtype, shape):
-                import numpy as np
-
-                if dtype in ("str", "bf16") or is_handle(dtype):
-                    array = self._inward(arg, dtype)
-                else:
-                    array = arg
-                    ready = type(arg) is np.ndarray and arg.dtype == NUMPY[dtype]
-                    if not (ready and arg.flags.c_contiguous and arg.flags.aligned):
-                        array = np.require(arg, NUMPY[dtype], ["C", "A"])
                 wanted = tuple([value_of(s, env) for s in shape])
-                if array.shape != wanted:
-                    raise IRError(f"{param.name} has the shape {array.shape}, not {wanted}")
+                there = self.device if device and is_on_device(dtype) else None
+                given = None if there is None else there.given(arg, wanted, dtype, keep)
+                if given is not None:
+                    return given
+                array = self.marshal.array(arg, dtype, wanted, param.name)
                 keep.append(array)
-                return int(array.__array_interface__["data"][0])
+                address = int(array.__array_interface__["data"][0])
+                return address if there is None else there.uploaded(address, array.nbytes)
             case Scalar(dtype):
                 if dtype == "i64":
                     env[param] = int(arg)
-                return self._word(arg, dtype)
+                return self.marshal.word(arg, dtype)
             case _:
                 raise AssertionError("a token is not an argument")
-
-    def _word(self, value: Any, dtype: str) -> int:
-        """A scalar as a word: a text is its number, a node its address."""
-        if dtype == "str":
-            return self.program.engine.strings.number(str(value))
-        if is_handle(dtype):
-            return self.program.nodes.write(self.context, [value], dtype)[0]
-        return word_of(value, dtype)
-
-    def _scalar(self, word: int, dtype: str) -> Any:
-        """A scalar from a word, unsigned."""
-        if dtype == "str":
-            return self.program.engine.strings.texts[word]
-        if is_handle(dtype):
-            return self.program.nodes.read([word], dtype)[0]
-        return scalar_class(dtype)(scalar_of(word, dtype))
-
-    def _inward(self, array: Any, dtype: str) -> Any:
-        """An array as it lies in memory: texts as their numbers, nodes as their addresses, bf16 as bits."""
-        if dtype == "bf16":
-            return bits_of_bf16(array)
-        if dtype != "str" and not is_handle(dtype):
-            return array
-        import numpy as np
-
-        given = np.asarray(array, object)
-        objects = list(given.reshape(-1))
-        if dtype == "str":
-            words = [self.program.engine.strings.number(str(t)) for t in objects]
-        else:
-            words = self.program.nodes.write(self.context, objects, dtype)
-        return np.array(words, np.int64).reshape(given.shape)
-
-    def _outward(self, array: Any, dtype: str) -> Any:
-        """An array from memory: numbers as their texts, addresses as their nodes, bf16 in f32."""
-        if dtype == "bf16":
-            return bf16_of_bits(array)
-        if dtype != "str" and not is_handle(dtype):
-            return array
-        import numpy as np
-
-        words = array.reshape(-1).tolist()
-        texts = self.program.engine.strings.texts
-        out = np.empty(array.shape, object)
-        out.reshape(-1)[:] = [texts[k] for k in words] if dtype == "str" else self.program.nodes.read(words, dtype)
-        return out
 
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failure(self, function: Header) -> BaseException:
         """What ended the run, to be raised."""
         from dlang.codegen.llvm import support
 
+        failed = self.failed_on_device()
+        if failed is not None:  # before what the host has noticed
+            return failed
         words = self.context.words
         site = self.program.sites[words[0]]
         count = min(words[support.CALLS], support.TRACE_LENGTH)
@@ -390,6 +379,9 @@ class Run:
                 return error
             case "memory":
                 return _add_stack(out_of_memory(site.span), stack)
+            case "device":
+                assert self.program.device is not None
+                return self.program.device.driver.error(words[support.SLOTS])
             case "stack":
                 label, span = stack[0] if stack else (function.label, function.span)
                 depth = words[support.CALLS]
@@ -397,7 +389,7 @@ class Run:
                 return _add_stack(RunError(STACK_EXHAUSTED, message, span), stack[1:])
             case _:
                 address = ctypes.addressof(words) + 8 * support.SLOTS
-                values, _ = self._read(address, site.args, shown=True)
+                values, _ = self.marshal.read(address, site.args, shown=True)
                 message = format_parts(site.parts, values)
                 return _add_stack(RunError(site.name, message, site.span), stack)
 
@@ -419,11 +411,14 @@ class Run:
                 return True
 
     def _work(self, site: Site, pointer: int) -> None:
-        if site.name == LAUNCH:
-            self._launch(site, pointer)
+        if site.name == DEVICE:
+            assert self.device is not None
+            if site.parts[0] in WAITING and (failed := self.failed_on_device()) is not None:
+                raise failed
+            self.device.serve(site.parts[0], pointer, self.context)
             return
-        args, address = self._read(pointer, site.args, shown=site.name in ("format", "print"))
-        outs, address = self._read(address, site.outs)
+        args, address = self.marshal.read(pointer, site.args, shown=site.name in ("format", "print"))
+        outs, address = self.marshal.read(address, site.outs)
         host = self.program.engine.host
         results: list[Any]
         match site.name:
@@ -446,60 +441,20 @@ class Run:
                 results = host.effect(name, site.parts, args)
         for k, (signature, value) in enumerate(zip(site.results, results, strict=True)):
             if signature.rank:
-                word = self._hand_in(value, signature.dtype)
+                word = self.marshal.hand_in(value, signature.dtype)
             else:
-                word = self._word(value, signature.dtype)
+                word = self.marshal.word(value, signature.dtype)
             ctypes.c_int64.from_address(address + 8 * k).value = word
 
-    def _launch(self, site: Site, pointer: int) -> None:
-        """Has the device run a kernel; the guards in it are checks at the sites from a number on."""
-        device = self.program.device
-        assert device is not None
-        kernel, first = map(int, site.parts)
-        memory = [*self.context.blocks, *[(a.ctypes.data, a.nbytes) for a in self.arrays]]
-        failed = device.launch(kernel, pointer, len(site.args), memory)
-        if failed is not None:
-            check = self.program.sites[first + failed.guard]
-            values, _ = self._read(failed.values, check.args, shown=True)
-            raise RunError(check.name, format_parts(check.parts, values), check.span)
-
-    def _hand_in(self, value: Any, dtype: str) -> int:
-        import numpy as np
-
-        from dlang.runtime import memory
-
-        array = np.ascontiguousarray(self._inward(value, dtype), memory_dtype(dtype))
-        address = memory.block(self.context, array.nbytes)
-        if not address:
-            raise MemoryError
-        ctypes.memmove(address, array.ctypes.data, array.nbytes)
-        return address
-
-    def _read(self, address: int, signatures: Sequence[Signature], shown: bool = False) -> tuple[list[Any], int]:
-        """Values that compiled code has written, and the address behind them.
-
-        shown: they become text, which is the same for numbers of Python's own.
-        """
-        out: list[Any] = []
-        for s in signatures:
-            raw = (ctypes.c_int64 * s.words).from_address(address)
-            if s.rank:
-                import numpy as np
-
-                shape = tuple(raw[1:])
-                count = 1
-                for size in shape:
-                    count *= size
-                kind = np.dtype(memory_dtype(s.dtype))
-                data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
-                array = np.frombuffer(data, kind).reshape(shape)
-                out.append(self._outward(array, s.dtype))
-            elif shown and s.dtype in PLAIN:
-                out.append(scalar_of(raw[0] & (2**64 - 1), s.dtype))
-            else:
-                out.append(self._scalar(raw[0] & (2**64 - 1), s.dtype))
-            address += 8 * s.words
-        return out, address
+    def failed_on_device(self) -> BaseException | None:
+        """What has failed in a kernel."""
+        state = None if self.device is None else self.device.failed()
+        if state is None:
+            return None
+        check = self.program.sites[state.site & (2**32 - 1)]
+        address = ctypes.addressof(state) + type(state).values.offset
+        values, _ = self.marshal.read(address, check.args, shown=True)
+        return RunError(check.name, format_parts(check.parts, values), check.span)
 
 
 def _add_stack(error: RunError, stack: tuple[tuple[str, Any], ...]) -> RunError:
@@ -510,6 +465,11 @@ def _add_stack(error: RunError, stack: tuple[tuple[str, Any], ...]) -> RunError:
 
 def out_of_memory(span: Span | None) -> RunError:
     return RunError(OUT_OF_MEMORY, "the memory is exhausted", span)
+
+
+def is_on_device(dtype: str) -> bool:
+    """Whether arrays of a dtype can be in the memory of a device: those of numbers."""
+    return dtype != "str" and not is_handle(dtype)
 
 
 def value_of(size: Size, env: dict[Var, int]) -> int:

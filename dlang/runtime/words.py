@@ -71,6 +71,17 @@ def scalar_of(word: int, dtype: str) -> Any:
     return word - 2**bits if dtype[0] == "i" and word >= 2 ** (bits - 1) else word
 
 
+def register_word(word: int, dtype: str) -> int:
+    """A scalar as 8 bytes, from how an element of an array is in memory, unsigned."""
+    match dtype:
+        case "f16":
+            return int(struct.unpack("<I", struct.pack("<f", struct.unpack("<e", struct.pack("<H", word))[0]))[0])
+        case "bf16":
+            return word << 16
+        case _:
+            return word
+
+
 def scalar_class(dtype: str) -> Any:
     """The class of NumPy's scalars; bf16 is in f32."""
     import numpy as np

@@ -10,17 +10,24 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import NAMES
+from benchmarks.gpu.instances import NAMES as ON_A_GPU
 from benchmarks.tools import NotInstalled, calls, disagreement, has, leaves
+from benchmarks.workers import Worker, differences
 
 SMALL = {
     "elementwise": "1001", "logistic": "1000", "pairwise": "17", "black_scholes": "101", "softmax": "5x33",
     "layer_norm": "6x19", "digits_step": "32", "mlp": "3", "lstm": "4x3x5", "lenet": "2", "trees": "lstm",
     "gmm": "3x4x20", "bundle": "3x7x21", "diagonal_lstm": "2x6x5", "rosenbrock": "10", "one_line": "7x3",
     "products": "3x7", "cholesky": "9", "attention": "2x5x3", "convolutions": "6-16by5", "factorisations": "solvex6",
+    "reductions": "3x4x5", "matmul": "7",
 }  # fmt: skip
 REFERENCE = ("numpy", "c")
 POWERS = {"convolutions": 2, "factorisations": 2}  # whose gradients are of sums of powers of what the value is
 ELSEWHERE = {"gmm", "bundle", "diagonal_lstm", "digits_step"}  # whose values have tests of their own
+
+
+def test_all_workloads_are_tested() -> None:
+    assert set(SMALL) == {*NAMES, *ON_A_GPU}
 
 
 def workload(name: str) -> Any:
@@ -37,7 +44,7 @@ def references(name: str, data: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SMALL)
 def test_a_program_computes_what_other_tools_compute(name: str) -> None:
     data = workload(name).data(SMALL[name], "f64")
     own = {call: leaves(run()) for call, run in workload(name).dlang(data).items()}
@@ -74,6 +81,16 @@ def along_central_differences(name: str, data: Any, gradient: list[Any]) -> None
 
 def flat(data: Any) -> list[Any]:
     return [a for part in data for a in flat(part)] if isinstance(data, list | tuple) else [data]
+
+
+def test_results_are_compared_with_those_of_dlang() -> None:
+    nobody: Any = None
+    own, same, other = (
+        Worker(tool, nobody, nobody, results={"value": [np.array([1.0, last])]})
+        for tool, last in (("dlang", 2.0), ("jax", 2.0), ("torch", 2.1))
+    )
+    assert differences([same, own, other], 1e-9) == ["value of torch is not that of dlang: array 0 is 5.0e-02 apart"]
+    assert differences([same, other], 1e-9) == []
 
 
 def test_results_that_differ_are_reported() -> None:

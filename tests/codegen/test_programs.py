@@ -15,6 +15,7 @@ from dlang.codegen.vectorize import Lanes
 from dlang.ir.anf import Program
 from dlang.ir.interpreter import Interpreter
 from dlang.optimize.pipeline import optimise
+from dlang.runtime.devices import Driver
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.codegen.cases import CASES, Case
@@ -40,8 +41,8 @@ def assert_same(found: list[Any], wanted: list[Any]) -> None:
             np.testing.assert_allclose(f, w, rtol=tolerance, atol=tolerance * max(scale, 1.0))
 
 
-def run_all_sizes(case: Case, program: Program, emulates: bool = False) -> Engine:
-    engine = Engine(Host(io.StringIO()), emulates=emulates)
+def run_all_sizes(case: Case, program: Program, driver: Driver | None = None) -> Engine:
+    engine = Engine(Host(io.StringIO()), driver=driver)
     compiled = engine.compile(program, ["f"])
     interpreter = Interpreter(case.program, Host(io.StringIO()))
     rng = np.random.default_rng(7)

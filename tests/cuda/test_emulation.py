@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 from functools import cache
 
 import numpy as np
 import pytest
 
 from dlang.codegen.loops import Kernel
-from dlang.runtime.emulation.compiler import Misbehaviour
-from dlang.runtime.emulation.device import EmulatedDevice, Geometry
+from dlang.runtime.devices import Misbehaviour
+from dlang.runtime.emulation.driver import EmulatedDriver
+from tests.cuda import calls
 
 THREADS = 64
 ORDERS = (0, 1, 2, 3)
@@ -28,6 +28,11 @@ RIGHT = {
         out[threadIdx.x] = s[(threadIdx.x & 32) + 31 - (threadIdx.x & 31)];""",
     "shuffled": "out[threadIdx.x] = dl_shuffle((f64)x[threadIdx.x], 1);",
     "counted": "atomicAdd(DL_AT(out, 0), (f64)x[threadIdx.x]);",
+    "never_written_but_not_used": "f64 v = DL_PERHAPS(fresh, threadIdx.x); out[threadIdx.x] = v == v ? 1.0 : 2.0;",
+    "of_what_is_in_memory": """
+        if (threadIdx.x == 0) run->partials[2] = 7;
+        __syncthreads();
+        out[threadIdx.x] = (f64)run->partials[2];""",
     "some_lanes_end_first": """
         if (threadIdx.x >= 32) return;
         out[threadIdx.x] = dl_shuffle((f64)x[threadIdx.x], 3);""",
@@ -56,6 +61,7 @@ WRONG = {
     "beyond an array": ("out[threadIdx.x + 1] = 1.0;", "element 64 of an array of 64"),
     "before an array": ("out[threadIdx.x] = x[(i64)threadIdx.x - 1];", "element -1"),
     "an atomic beyond an array": ("atomicAdd(DL_AT(out, threadIdx.x * 2), 1.0);", r"element \d+ of an array"),
+    "an atomic at what was never written": ("atomicAdd(DL_AT(fresh, 0), 1.0);", r"element 0, which was never written"),
     "memory never written": ("out[threadIdx.x] = fresh[threadIdx.x];", r"element \d+, which was never written"),
     "a mask with lanes that have ended": (
         "if (threadIdx.x % 32 >= 20) return; out[threadIdx.x] = dl_shuffle((f64)x[threadIdx.x], 1);",
@@ -76,26 +82,33 @@ WRONG = {
 }
 
 
+HEAD = "dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) x, DL_GLOBAL(f64) out, DL_GLOBAL(f64) fresh"
+
+
 @cache
-def device() -> tuple[EmulatedDevice, list[str]]:
-    names = [*RIGHT, *WRONG]
-    kernels = []
-    for k, (_, body) in enumerate([*RIGHT.items(), *[(n, body) for n, (body, _) in WRONG.items()]]):
-        head = "dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) x, DL_GLOBAL(f64) out, DL_GLOBAL(f64) fresh"
-        kernels.append(Kernel(f"k{k}", "map", f'extern "C" __global__ void k{k}({head}) {{\n{body}\n}}\n'))
-    return EmulatedDevice(kernels, Geometry(block=THREADS, blocks=1)), names
+def device() -> tuple[EmulatedDriver, dict[str, int]]:
+    """All of them on a device, by their names."""
+    bodies = [*RIGHT.values(), *[body for body, _ in WRONG.values()]]
+    kernels = [
+        Kernel(f"k{k}", "map", f'extern "C" __global__ void k{k}({HEAD}) {{\n{body}\n}}\n')
+        for k, body in enumerate(bodies)
+    ]
+    driver = EmulatedDriver()
+    return driver, dict(zip([*RIGHT, *WRONG], driver.load(kernels)))
 
 
 def run(name: str, order: int) -> np.ndarray:
-    emulated, names = device()
-    emulated.geometry = Geometry(block=THREADS, blocks=1, order=order)
-    x = np.arange(THREADS) + 1.0
-    out, fresh = np.zeros(THREADS), np.empty(THREADS)
-    fresh.view(np.uint8)[:] = 0xFD
-    arrays = (x, out, fresh)
-    words = (ctypes.c_int64 * 4)(THREADS, *[a.ctypes.data for a in arrays])
-    emulated.launch(names.index(name), ctypes.addressof(words), 4, [(a.ctypes.data, a.nbytes) for a in arrays])
-    return out
+    driver, handles = device()
+    driver.reorder(order)
+    x, out = calls.uploaded(driver, np.arange(THREADS) + 1.0), calls.uploaded(driver, np.zeros(THREADS))
+    arrays = (x, out, driver.allocate(8 * THREADS))
+    state = calls.run_of(driver)
+    try:
+        calls.launch(driver, handles[name], 1, THREADS, state, 0, THREADS, *arrays)
+        return calls.downloaded(driver, out, [THREADS])
+    finally:
+        for array in arrays:
+            driver.free(array)
 
 
 X = np.arange(THREADS) + 1.0
@@ -103,6 +116,8 @@ RESULTS = {
     "reversed_by_a_barrier": X[::-1],
     "reversed_within_warps": X.reshape(2, 32)[:, ::-1].reshape(-1),
     "shuffled": X.reshape(32, 2)[:, ::-1].reshape(-1),
+    "never_written_but_not_used": np.ones(THREADS),
+    "of_what_is_in_memory": np.full(THREADS, 7.0),
     "counted": np.array([X.sum()] + [0.0] * 63),
     "some_lanes_end_first": np.concatenate([X[np.arange(32) ^ 3], np.zeros(32)]),
 }
@@ -129,7 +144,7 @@ def test_a_launch_after_a_report_starts_anew() -> None:
 
 def test_a_kernel_that_does_not_compile_is_a_mistake_of_the_compiler() -> None:
     with pytest.raises(Misbehaviour, match="do not compile"):
-        EmulatedDevice([Kernel("k", "map", 'extern "C" __global__ void k(dl_run *run) { nothing(); }\n')])
+        EmulatedDriver().load([Kernel("k", "map", 'extern "C" __global__ void k(dl_run *run) { nothing(); }\n')])
 
 
 def test_fibers_without_own_code_for_the_processor_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

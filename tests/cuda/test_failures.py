@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.codegen.cuda.kernels import with_kernels
+from dlang.codegen.cuda.placement import on_device
 from dlang.codegen.schedule import schedule
 from dlang.ir.anf import Array, Atom, Keep, Var, poly
 from dlang.ir.builder import Builder, i64
 from dlang.ir.interpreter import Interpreter
-from dlang.runtime.emulation.device import Geometry
+from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host
@@ -52,8 +52,8 @@ def row_sums_of_gathered(b: Builder) -> list[Atom]:
 
 
 def test_a_row_with_a_guard_is_done_by_a_warp() -> None:
-    (kernel,) = with_kernels(schedule(program(row_sums_of_gathered))).kernels
-    assert kernel.form == "rows" and "if (dl_lane() == 0) dl_fail" in kernel.text
+    (kernel,) = on_device(schedule(program(row_sums_of_gathered), device=True)).kernels
+    assert kernel.form == "rows" and "if (rank == 0) dl_fail" in kernel.text
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
@@ -68,10 +68,8 @@ def test_the_first_trip_that_fails_is_reported(
     args: list[Any] = [SIZE, np.ones(SIZE), t]
     with pytest.raises(RunError) as wanted:
         Interpreter(p).run("f", args)
-    engine = Engine(Host(io.StringIO()), emulates=True)
+    engine = Engine(Host(io.StringIO()), driver=EmulatedDriver(order))
     compiled = engine.compile(p, ["f"])
-    assert compiled.device is not None
-    compiled.device.geometry = Geometry(order=order)
     with pytest.raises(RunError) as found:
         compiled.run("f", args)
     assert (found.value.code, found.value.message, found.value.span) == (

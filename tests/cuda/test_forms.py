@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 
-from dlang.codegen.cuda.kernels import with_kernels
-from dlang.codegen.loops import Kernel, Loop
+from dlang.codegen.cuda.placement import on_device
+from dlang.codegen.loops import Loop
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
-from dlang.diagnostics import Source
-from dlang.driver import call, check, errors_of, lower
 from dlang.ir.anf import Program
-from dlang.ir.interpreter import Interpreter
-from dlang.listings import request
-from dlang.runtime.emulation.device import Geometry
-from dlang.runtime.engine import CompiledProgram, Engine
-from dlang.runtime.host import Host
-from dlang.specialize.specialize import Entry
+from tests.cuda.both import Both
 
 PROGRAM = """
 fn scaled(x: f64[n]) -> f64[n] = [2.0 * v + 1.0 for v in x]
@@ -52,88 +43,75 @@ FUNCTIONS = (
     "halvings", "shifted",
 )  # fmt: skip
 SIZES = (0, 1, 31, 32, 33, 100)
+LARGE = 1000
 
 
 @cache
-def compiled() -> tuple[CompiledProgram, Interpreter, dict[str, Entry], Program]:
-    checked = check(Source("forms.dl", PROGRAM))
-    assert not errors_of(checked)
-    functions = checked.module.functions
-    program, entries = lower([request(functions[name]) for name in FUNCTIONS])
-    engine = Engine(Host(io.StringIO()), emulates=True)
-    runner = engine.compile(program, [e.name for e in entries])
-    return runner, Interpreter(program, Host(io.StringIO())), dict(zip(FUNCTIONS, entries, strict=True)), program
+def program() -> Both:
+    return Both(PROGRAM, FUNCTIONS)
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_form_gives_what_the_interpreter_gives_in_any_order(name: str, size: int) -> None:
-    runner, interpreter, entries, _ = compiled()
     x = np.random.default_rng(size).standard_normal(size)
-    wanted = call(interpreter, entries[name], [size], [x])
-    device = runner.device
-    assert device is not None
-    first: list[Any] = []
-    for order in (0, 1, 2):
-        device.geometry = Geometry(order=order)
-        found = call(runner, entries[name], [size], [x])
-        for f, w in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(f, w, rtol=1e-12, atol=1e-12)
-        first = first or found
-        for f, before in zip(found, first, strict=True):
-            if name != "scattered":  # whose terms come in the order of threads
-                np.testing.assert_array_equal(f, before)
+    program().agree(name, [size], [x], 1e-12, fixed=name != "scattered")  # whose terms come in the order of threads
 
 
-def test_a_large_sum_is_the_same_whatever_the_blocks_do() -> None:
-    runner, _, entries, _ = compiled()
-    x = np.random.default_rng(1).standard_normal(1000)
-    device = runner.device
-    assert device is not None
-    for geometry in (Geometry(64, 3), Geometry(32, 1), Geometry(256, 4, 1), Geometry(32, 40, 2)):
-        device.geometry = geometry
-        (found,) = call(runner, entries["total"], [1000], [x])
+@pytest.mark.parametrize("name", ["scaled", "several", "row_sums", "column_sums", "scattered", "shifted"])
+def test_so_it_does_for_many_trips(name: str) -> None:
+    x = np.random.default_rng(LARGE).standard_normal(LARGE)
+    program().agree(name, [LARGE], [x], 1e-11, fixed=name != "scattered")
+
+
+def test_a_kernel_is_right_for_any_number_of_blocks() -> None:
+    x = np.random.default_rng(1).standard_normal(LARGE)
+    for multiprocessors in (1, 3, 5):
+        some = Both(PROGRAM, ("total", "several"))
+        some.driver.multiprocessors = multiprocessors
+        (found,) = some.found("total", [LARGE], [x])
         assert abs(found - x.sum()) < 1e-11
 
 
-def kernels(name: str) -> list[Kernel]:
-    *_, entries, program = compiled()
-    f = entries[name].name
-    nests = with_kernels(schedule(Program({f: program.functions[f]}, program.datatypes)))
-    assert not any(isinstance(s, Loop) for function in nests.functions.values() for s in walk(function.body.stmts))
-    return list(nests.kernels)
-
-
 @pytest.mark.parametrize(
-    ("name", "forms"),
+    ("name", "form"),
     [
-        ("scaled", ["map"]),
-        ("outer", ["map"]),
-        ("total", ["reduction"]),
-        ("over_both", ["reduction"]),
-        ("row_sums", ["rows"]),
-        ("halvings", ["map"]),
+        ("scaled", "map"),
+        ("outer", "map"),
+        ("total", "reduction"),
+        ("over_both", "reduction"),
+        ("row_sums", "rows"),
+        ("halvings", "map"),
     ],
 )
-def test_the_form_of_a_nest(name: str, forms: list[str]) -> None:
-    assert [k.form for k in kernels(name)] == forms
+def test_the_form_of_a_nest(name: str, form: str) -> None:
+    assert program().kernels(name)[0].form == form
 
 
 def test_several_reductions_of_one_array_are_one_kernel() -> None:
-    assert [k.form for k in kernels("several")] == ["reduction"]
+    assert [k.form for k in program().kernels("several")].count("reduction") == 1
 
 
 def test_a_sum_of_columns_has_no_atomic_additions() -> None:
-    assert not any("atomic" in k.text for k in kernels("column_sums"))
+    assert not any("atomic" in k.text for k in program().kernels("column_sums"))
 
 
 def test_what_meets_in_an_element_is_added_atomically() -> None:
-    assert sum("dl_atomic_sum" in k.text for k in kernels("scattered")) == 1
+    assert sum("dl_atomic_sum" in k.text for k in program().kernels("scattered")) == 1
+
+
+def test_no_loop_is_left_to_the_host() -> None:
+    for name in FUNCTIONS:
+        p = program().program
+        f = program().entries[name].name
+        nests = on_device(schedule(Program({f: p.functions[f]}, p.datatypes), device=True))
+        assert not any(isinstance(s, Loop) for function in nests.functions.values() for s in walk(function.body.stmts))
 
 
 def test_equal_nests_are_one_kernel() -> None:
-    _, _, entries, program = compiled()
-    names = [entries[n].name for n in ("scaled", "total")]
-    functions = {n: program.functions[n] for n in names}
-    functions |= {n + "'": program.functions[n] for n in names}
-    assert len(with_kernels(schedule(Program(functions, program.datatypes))).kernels) == 2
+    p = program().program
+    names = [program().entries[n].name for n in ("scaled", "total")]
+    once = {n: p.functions[n] for n in names}
+    twice = once | {n + "'": p.functions[n] for n in names}
+    found = [on_device(schedule(Program(f, p.datatypes), device=True)).kernels for f in (once, twice)]
+    assert found[0] == found[1]

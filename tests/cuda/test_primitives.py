@@ -16,6 +16,7 @@ from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
 from dlang.primitives.table import ANY, BOOL, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
 from dlang.primitives.threefry import PARITY, ROTATIONS, ROUNDS
+from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.host import Host
@@ -90,7 +91,7 @@ def applied(b: Builder, name: str, x: Atom, y: Atom, dtype: str) -> list[Atom]:
 def run_both(build: Callable[[Builder], list[Atom]], args: list[Any]) -> tuple[list[Any], list[Any]]:
     b = Builder({})
     program = Program({"f": b.function("f", build(b))})
-    compiled = Engine(Host(io.StringIO()), emulates=True).compile(program, ["f"])
+    compiled = Engine(Host(io.StringIO()), driver=EmulatedDriver()).compile(program, ["f"])
     assert compiled.device is not None
     return compiled.run("f", args), Interpreter(program, Host(io.StringIO())).run("f", args)
 

@@ -23,6 +23,7 @@ PROGRAMS = {
     "reduction": "fn f(x: f64[n]) -> (f64, i64) = (sum(x), argmax(x))",
     "reduction_with_a_guard": "fn f(x: f64[n], k: i64[m]) -> f64 = sum(x[k[i]] for i)",
     "rows": "fn f(x: f64[n, m]) -> f64[n, m] = [x[i, j] / sum(x[i, k] for k) for i, j]",
+    "softmax": "import nn { softmax }\nfn f(x: f32[n, m]) -> f32[n, m] = [softmax(x[i]) for i]",
     "columns": "fn f(x: f64[n, m]) -> f64[m] = sum(x, axis = 0)",
     "scattered": "fn f(x: f64[n], k: Idx<n>[m]) -> f64[n] = grad(|y: f64[n]| sum(y[k[i]] ** 2 for i))(x)",
     "loop_in_order": """fn steps(x: f64) -> i64 {
@@ -55,7 +56,7 @@ def test_a_kernel_is_as_it_was_read_and_approved(name: str) -> None:
 
 
 def test_the_program_of_the_host_launches_its_kernels() -> None:
-    assert "launch kernel 0, extent" in listed("map")
+    assert "launch kernel 0, pieces" in listed("map")
 
 
 def test_kernels_compile_with_the_pointers_of_a_device() -> None:

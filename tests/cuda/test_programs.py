@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dlang.optimize.pipeline import optimise
+from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.tools.dlc import main
 from tests.codegen.cases import CASES, Case
 from tests.codegen.test_programs import run_all_sizes
@@ -29,13 +30,13 @@ def cases() -> list[object]:
 
 @pytest.mark.parametrize("case", cases())
 def test_kernels_agree_with_the_interpreter(case: Case) -> None:
-    run_all_sizes(case, case.program, emulates=True)
+    run_all_sizes(case, case.program, driver=EmulatedDriver())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_kernels_of_optimised_programs_agree_with_the_interpreter(case: Case) -> None:
-    run_all_sizes(case, optimise(case.program, ["f"]), emulates=True)
+    run_all_sizes(case, optimise(case.program, ["f"]), driver=EmulatedDriver())
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.fuzz import compare
@@ -25,11 +26,11 @@ def larger_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_a_random_program_is_what_the_interpreter_makes_of_it(seed: int) -> None:
-    assert disagreement(program(Random(seed)), Engine(Host(), emulates=True)) is None
+    assert disagreement(program(Random(seed)), Engine(Host(), driver=EmulatedDriver())) is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_so_is_the_gradient_of_one(seed: int) -> None:
     text = gradient_of(differentiable(Random(seed)))
-    assert disagreement(text, Engine(Host(), emulates=True)) is None
+    assert disagreement(text, Engine(Host(), driver=EmulatedDriver())) is None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import pytest
 
-from dlang.codegen.cuda.kernels import with_kernels
+from dlang.codegen.cuda.placement import on_device
 from dlang.codegen.loops import Body, Buffer, Compute, Function, Launch, Load, Loop, Program, Reduction, Stmt, Store
 from dlang.ir.anf import Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
-from dlang.runtime.emulation.device import EmulatedDevice, Geometry
+from dlang.runtime.emulation.driver import EmulatedDriver
+from tests.cuda import calls
 
 ROWS, COLUMNS = 3, 70
 
@@ -62,17 +61,16 @@ def row_after_row() -> tuple[Program, Var, Buffer, Buffer]:
 @pytest.mark.parametrize("order", range(6))
 def test_what_lanes_store_is_there_for_the_others(order: int) -> None:
     program, n, x, y = row_after_row()
-    launched = with_kernels(program)
+    launched = on_device(program)
     (launch,) = [s for s in launched.functions["f"].body.stmts if isinstance(s, Launch)]
     assert launched.kernels[launch.kernel].form == "rows"
     given = np.random.default_rng(order).standard_normal((ROWS, COLUMNS))
-    found = np.full((ROWS, COLUMNS), np.nan)
-    values = {n: COLUMNS, x: given.ctypes.data, y: found.ctypes.data}
-    words = [ROWS, *[values[a] for a in launch.args if not isinstance(a, Lit)]]
-    device = EmulatedDevice(launched.kernels, Geometry(order=order))
-    room = (ctypes.c_int64 * len(words))(*words)
-    memory = [(a.ctypes.data, a.nbytes) for a in (given, found)]
-    assert device.launch(launch.kernel, ctypes.addressof(room), len(words), memory) is None
+    driver = EmulatedDriver(order)
+    handle = driver.load(launched.kernels)[launch.kernel]
+    values = {n: COLUMNS, x: calls.uploaded(driver, given), y: driver.allocate(given.nbytes)}
+    words = [values[a] for a in launch.args if not isinstance(a, Lit)]
+    calls.launch(driver, handle, 2, 64, calls.run_of(driver), 0, ROWS, *words)
+    found = driver.result(values[y], given.shape, "float64")
     wanted = 2 * given
     old, new = wanted[:, :1].copy(), (wanted[:, ::-1] @ given[0])[:, None]
     wanted[:, :1] = new

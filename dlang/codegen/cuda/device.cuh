@@ -3,14 +3,20 @@
 //
 // DL_GLOBAL(T): a pointer to elements in memory; DL_AT(p, i): the address of one; DL_PERHAPS(p, i): one that may never
 // have been written, as it is used only where it has been; DL_SHARED(T, name, n): an array that the threads of a block
-// share. An emulation defines them before this, so that it sees every access.
+// share; DL_FAR(T): a pointer that is itself in memory. An emulation defines them before this, so that it sees every
+// access.
+#ifndef DL_FAR
+#define DL_FAR(T) T *
+#endif
 #ifndef DL_GLOBAL
 #define DL_GLOBAL(T) T *
+#define DL_VECTORS
 #define DL_AT(p, i) ((p) + (i))
 #define DL_PERHAPS(p, i) ((p)[i])
 #define DL_SHARED(T, name, n) __shared__ T name[n]
 #endif
 #define DL_INLINE static __device__ __forceinline__
+enum { DL_WORDS = 64, DL_WARP = 32, DL_BLOCK = 256 };
 
 typedef double f64;
 typedef float f32;
@@ -23,13 +29,50 @@ typedef unsigned int u32;
 typedef unsigned short u16;
 typedef unsigned char u8;
 
+// ---- several elements that lie side by side, of which so many are there ----
+DL_INLINE i32 dl_left(i64 count) { return count <= 0 ? 0 : count < DL_WARP ? (i32)count : DL_WARP; }
+#ifdef DL_VECTORS
+template <class T, i32 N> struct alignas(sizeof(T) * N) dl_vector { T x[N]; };
+template <class T, i32 N> DL_INLINE bool dl_at_once(const T *p, i32 many) {
+  return many >= N && (u64)p % (sizeof(T) * N) == 0;
+}
+#endif
+template <class T, i32 N, class P> DL_INLINE void dl_load(T (&to)[N], P from, i64 at, i32 many) {
+#ifdef DL_VECTORS
+  if (dl_at_once<T, N>(from + at, many)) {
+    const dl_vector<T, N> all = *(const dl_vector<T, N> *)(from + at);
+#pragma unroll
+    for (i32 k = 0; k < N; ++k) to[k] = all.x[k];
+    return;
+  }
+#endif
+#pragma unroll
+  for (i32 k = 0; k < N; ++k) {
+    to[k] = T();
+    if (k < many) to[k] = from[at + k];
+  }
+}
+template <class T, i32 N, class P> DL_INLINE void dl_store(P to, i64 at, const T (&from)[N], i32 many) {
+#ifdef DL_VECTORS
+  if (dl_at_once<T, N>(to + at, many)) {
+    dl_vector<T, N> all;
+#pragma unroll
+    for (i32 k = 0; k < N; ++k) all.x[k] = from[k];
+    *(dl_vector<T, N> *)(to + at) = all;
+    return;
+  }
+#endif
+#pragma unroll
+  for (i32 k = 0; k < N; ++k)
+    if (k < many) to[at + k] = from[k];
+}
+
 // ---- what a launch is given, and what it leaves ----
-enum { DL_WORDS = 64, DL_WARP = 32 };
 
 // One for all launches of a run. partials: room for what each block makes of a reduction. trip: the first one in which a
 // guard has failed, or the largest number; site: which guard, and values: those of its message.
 struct dl_run {
-  i64 *partials;
+  DL_FAR(i64) partials;
   u64 trip;
   i64 site;
   u32 lock, ticket;
@@ -39,6 +82,21 @@ struct dl_run {
 DL_INLINE i64 dl_first() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
 DL_INLINE i64 dl_stride() { return (i64)gridDim.x * blockDim.x; }
 DL_INLINE i32 dl_lane() { return (i32)(threadIdx.x % DL_WARP); }
+
+// ---- groups of threads that share a trip: warps, or blocks ----
+// so many threads for a row of so many elements, of which each thread can keep some
+DL_INLINE i32 dl_width(i64 elements, i32 each) { return elements <= DL_WARP * each ? DL_WARP : (i32)blockDim.x; }
+// how many threads lie side by side where so many pieces do: a power of two
+DL_INLINE i32 dl_columns(i64 pieces) {
+  i32 columns = 1;
+  while (columns < DL_WARP && columns < pieces) columns *= 2;
+  return columns;
+}
+// they wait for each other, and see what all have stored
+DL_INLINE void dl_meet(i32 width) {
+  if (width == DL_WARP) __syncwarp();
+  else __syncthreads();
+}
 
 // ---- scalars as words ----
 DL_INLINE u32 dl_bits(f32 x) { return (u32)__float_as_int(x); }
@@ -308,15 +366,21 @@ template <class T> DL_INLINE void dl_atomic_any(T *at, T value) { dl_atomic(at, 
 template <class T> DL_INLINE void dl_atomic_all(T *at, T value) { dl_atomic(at, value, dl_and()); }
 
 // ---- a guard that fails: of all trips the first one is told, and later kernels of the run do nothing ----
-DL_INLINE bool dl_failed(const dl_run *run) { return run->trip != ~0ull; }
+// whether the run has failed before this launch, whose guards are `count` from `site` on
+DL_INLINE bool dl_failed(const dl_run *run, i64 site, i64 count) {
+  if (*(const volatile u64 *)&run->trip == ~0ull) return false;
+  __threadfence();
+  return (u64)(*(const volatile i64 *)&run->site - site) >= (u64)count;
+}
 DL_INLINE void dl_fail(dl_run *run, i64 trip, i64 site, i32 count, const i64 *values) {
   // A thread that waits for the lock goes on when the one that holds it, which waits for nobody, has let it go.
   for (bool told = false; !told;) {
     if (atomicExch(&run->lock, 1u) == 0) {
       __threadfence();
       if ((u64)trip < *(volatile u64 *)&run->trip) {
-        run->trip = (u64)trip;
-        run->site = site;
+        run->site = site;  // before the trip, by which others know that there is one
+        __threadfence();
+        *(volatile u64 *)&run->trip = (u64)trip;
         for (i32 k = 0; k < count; ++k) run->values[k] = values[k];
       }
       __threadfence();
@@ -336,8 +400,9 @@ DL_INLINE i64 dl_shuffle(i64 x, i32 d) { return __shfl_xor_sync(0xffffffffu, x, 
 DL_INLINE u64 dl_shuffle(u64 x, i32 d) { return __shfl_xor_sync(0xffffffffu, x, d); }
 DL_INLINE u32 dl_shuffle(u32 x, i32 d) { return __shfl_xor_sync(0xffffffffu, x, d); }
 
-// those of all lanes of a warp, which all get the same bits: neighbours first, in order
+// those of all lanes of a warp, which all get the same bits: neighbours first, in order. Loops, as they are little text
 template <class T> DL_INLINE void dl_fold_warp(T &mine) {
+#pragma unroll 1
   for (i32 d = 1; d < DL_WARP; d <<= 1) {
     T other = mine.shuffled(d);
     if (dl_lane() & d) {
@@ -347,6 +412,44 @@ template <class T> DL_INLINE void dl_fold_warp(T &mine) {
       mine.join(other);
     }
   }
+}
+
+// those of all threads of a group, a warp or a block, which all get the same bits
+template <class T> DL_INLINE void dl_fold_group(T &mine, i32 width) {
+  dl_fold_warp(mine);
+  if (width == DL_WARP) return;
+  DL_SHARED(i64, words, DL_WARP * T::count);
+  const i32 warps = width / DL_WARP;
+  if (dl_lane() == 0) mine.put(words, (i32)threadIdx.x / DL_WARP * T::count);
+  __syncthreads();
+  mine = T();
+  if (dl_lane() < warps) mine.get(words, dl_lane() * T::count);
+  dl_fold_warp(mine);
+  __syncthreads();
+}
+
+// those of all rows of threads, a row having so many columns, for the first row
+template <class T, i32 N> DL_INLINE void dl_fold_columns(T (&mine)[N], i32 columns, i32 rows) {
+  DL_SHARED(i64, words, DL_BLOCK * N * T::count);
+  const i32 at = (i32)threadIdx.x, row = at / columns;
+#pragma unroll
+  for (i32 k = 0; k < N; ++k) mine[k].put(words, (at * N + k) * T::count);
+#pragma unroll 1
+  for (i32 left = rows; left > 1;) {
+    const i32 half = (left + 1) / 2;
+    __syncthreads();
+    if (row < left - half) {
+#pragma unroll
+      for (i32 k = 0; k < N; ++k) {
+        T other;
+        other.get(words, ((at + half * columns) * N + k) * T::count);
+        mine[k].join(other);
+        mine[k].put(words, (at * N + k) * T::count);
+      }
+    }
+    left = half;
+  }
+  __syncthreads();
 }
 
 // those of all threads of a block, for its first warp; the next call is behind a barrier

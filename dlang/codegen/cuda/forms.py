@@ -8,152 +8,129 @@ whole warps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.codegen.cuda import scalars
+from dlang.codegen.cuda.columns import Split, column_plan, column_text
+from dlang.codegen.cuda.elements import at_once
 from dlang.codegen.cuda.nests import Nest
-from dlang.codegen.cuda.statements import Printer, accumulators, type_of
+from dlang.codegen.cuda.rows import BLOCK, WARP, Rows, Shares, shares_of
+from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, type_of
+from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.uncertain import uncertain_loads
-from dlang.codegen.loops import Buffer, Guard, Loop, Reduction, Slot, Stmt, Store
-from dlang.codegen.traverse import walk
-from dlang.ir.types import dtype_of
+from dlang.codegen.cuda.vectors import Plan, planned, root_of
+from dlang.codegen.loops import Buffer, Guard, Slot, Stmt
+from dlang.ir.anf import Var
 
 NAME = "@"
 """Stands for the name of a kernel in its text, so that kernels that differ in nothing else have one text."""
-BLOCK = 256  # threads, at most
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A kernel. guards: what may fail in it, by their numbers."""
+    """A kernel.
+
+    guards: what may fail in it, by their numbers. threads: how many a trip keeps busy. shares: of a row.
+    """
 
     text: str
     guards: tuple[Guard, ...]
+    threads: int
+    shares: Shares | None
 
 
 def kernel_text(
-    nest: Nest, params: Sequence[Slot], outs: Sequence[Buffer], prelude: Sequence[Stmt] = (), careful: bool = False
+    nest: Nest,
+    params: Sequence[Slot],
+    outs: Sequence[Buffer],
+    prelude: Sequence[Stmt] = (),
+    careful: bool = False,
+    split: Split | None = None,
 ) -> Text:
     """The kernel of a nest that uses these from outside.
 
     outs: where results of its reductions go. prelude: what each thread computes first. careful: nothing is done if the
-    run has failed before.
+    run has failed before. split: of columns that several blocks share.
     """
     uncertain = uncertain_loads((*prelude, *nest.stmts), nest.reductions)
-    p = Printer(nest.joined, uncertain, "goto done;" if nest.form == "reduction" else "return;")
+    p = Printer(nest.joined, uncertain, "goto done;" if nest.reductions else "return;")
     heads = ["dl_run *run", "i64 site", "i64 trips"]
     for slot in (*params, *outs):
         name = p.name(slot)
         heads.append(f"{type_of(slot)} {name}")
     structs: list[str] = []
     p.line("// " + nest.form)
-    if careful:
-        p.line("if (dl_failed(run)) return;")
     p.statements(prelude)
-    match nest.form:
-        case "map":
-            _map(p, nest)
-        case "rows":
-            _rows(p, nest, structs)
-        case _:
-            _reduction(p, nest, outs, structs)
-    head = f'extern "C" __global__ void __launch_bounds__({BLOCK}) {NAME}({", ".join(heads)}) {{'
-    return Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", tuple(p.guards))
+    totals = totals_of(p, nest.reductions, f"{NAME}_totals", structs) if nest.reductions else []
+    shares = shares_of(nest, uncertain) if nest.form == "rows" else None
+    plan = plan_of(nest, uncertain)
+    if nest.columns is not None and plan is not None:
+        structs.append(column_text(p, nest.levels, nest.columns, plan, split, f"{NAME}_totals"))
+    elif shares is not None:
+        _rows(p, nest, Rows(p, nest, shares, structs, NAME, root_of(nest.stmts)), totals)
+    else:
+        _items(p, nest, plan, totals)
+    if nest.reductions:
+        if p.guards:
+            p.lines.append("done:")
+        with p.block(f"if (dl_fold_grid(run, {fold_into(totals)}))"):
+            for out, total in zip(outs, totals, strict=True):
+                p.line(f"{p.names[out]}[0] = {scalars.encode(total, out.dtype)};")
+    if careful:
+        p.lines.insert(1, f"  if (dl_failed(run, site, {len(p.guards)})) return;")
+    most, threads = BLOCK, 1
+    if nest.columns is not None:
+        threads = BLOCK
+    if shares is not None:
+        most, threads = (BLOCK, WARP) if shares.longest is None else (shares.largest, BLOCK)
+    head = f'extern "C" __global__ void __launch_bounds__({most}) {NAME}({", ".join(heads)}) {{'
+    return Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", tuple(p.guards), threads, shares)
 
 
-def _map(p: Printer, nest: Nest) -> None:
+def plan_of(nest: Nest, uncertain: frozenset[Var]) -> Plan | None:
+    """How a thread does several trips of the innermost level at once; None where it does one."""
+    if nest.columns is not None:
+        return column_plan(nest.levels[-1], nest.columns, nest.joined, uncertain)
+    if nest.form == "rows":
+        return None
+    inner = replace(nest.levels[-1], stmts=nest.stmts, reductions=nest.reductions)
+    plan = planned(inner, nest.joined, uncertain)
+    return plan if plan is not None and plan.width > 1 else None
+
+
+def trips_at_once(nest: Nest, prelude: Sequence[Stmt]) -> int:
+    """How many trips of the innermost level are one for the kernel."""
+    plan = plan_of(nest, uncertain_loads((*prelude, *nest.stmts), nest.reductions))
+    return 1 if plan is None else plan.width
+
+
+def _items(p: Printer, nest: Nest, plan: Plan | None, totals: Sequence[str]) -> None:
+    """Each thread does trips, or some of the innermost level at a time."""
     with p.block("for (i64 t = dl_first(); t < trips; t += dl_stride())"):
-        _place(p, nest)
-        p.statements(nest.stmts)
+        if plan is None:
+            place_levels(p, nest.levels, "t")
+            p.statements(nest.stmts)
+            p.accumulate(nest.reductions, totals)
+            return
+        inner = nest.levels[-1]
+        low, high = p.range(inner)
+        rest, first = "t", p.fresh("j")
+        if len(nest.levels) > 1:
+            items, rest = p.fresh("n"), p.fresh("t")
+            p.line(f"const i64 {items} = ({distance(low, high)} + {plan.width - 1}) / {plan.width};")
+            p.line(f"const i64 {rest} = t / {items};")
+            p.line(f"const i64 {first} = {behind(low, f't % {items} * {plan.width}')};")
+            place_levels(p, nest.levels[:-1], rest)
+        else:
+            p.line(f"const i64 {first} = {behind(low, f't * {plan.width}')};")
+        at_once(p, plan, first, high, lambda: p.accumulate(nest.reductions, totals))
 
 
-def _rows(p: Printer, nest: Nest, structs: list[str]) -> None:
-    def shared(p: Printer, loop: Loop) -> None:
-        """A loop in a trip: its trips are those of the lanes in turn."""
-        p.shared, p.alone = None, False
-        name = f"{NAME}_totals{len(structs)}"
-        totals = _totals(p, loop.reductions, name, structs) if loop.reductions else []
-        low, high = p.range(loop)
-        stores = any(isinstance(s, Store) for s in walk(loop.stmts))
-        if stores:  # after what all lanes have read
-            p.meet()
-        with p.trips(loop.var, _from(low, "dl_lane()"), high, "{} += DL_WARP"):
-            p.statements(loop.stmts)
-            p.accumulate(loop.reductions, totals)
-        p.shared, p.alone = shared, True
-        if loop.reductions:
-            p.line(f"dl_fold_warp({totals[0].partition('.')[0]});")
-            p.names.update((var, total) for (var, _), total in zip(accumulators(loop.reductions), totals, strict=True))
-        if stores:  # before what they will
-            p.meet()
-
-    p.shared, p.alone = shared, True
-    with p.block("for (i64 t = dl_first() / DL_WARP; t < trips; t += dl_stride() / DL_WARP)"):
-        _place(p, nest)
-        p.statements(nest.stmts)
-
-
-def _reduction(p: Printer, nest: Nest, outs: Sequence[Buffer], structs: list[str]) -> None:
-    totals = _totals(p, nest.reductions, f"{NAME}_totals", structs)
-    with p.block("for (i64 t = dl_first(); t < trips; t += dl_stride())"):
-        _place(p, nest)
-        p.statements(nest.stmts)
-        p.accumulate(nest.reductions, totals)
-    if p.guards:
-        p.lines.append("done:")
-    with p.block(f"if (dl_fold_grid(run, {totals[0].partition('.')[0]}))"):
-        for out, total in zip(outs, totals, strict=True):
-            p.line(f"{p.names[out]}[0] = {scalars.encode(total, out.dtype)};")
-
-
-def _place(p: Printer, nest: Nest) -> None:
-    """The variables of the loops, from the number of a trip: the innermost moves first."""
-    ranges = [p.range(level) for level in nest.levels[1:]]
-    rest = "t"
-    for level, (low, high) in zip(reversed(nest.levels), reversed(ranges), strict=False):
-        extent, above = p.fresh("n"), p.fresh("t")
-        p.line(f"const i64 {extent} = {high if low == '0' else f'({high}) - ({low})'};")
-        p.line(f"const i64 {above} = {rest} / {extent};")
-        p.let(level.var, _from(low, f"{rest} % {extent}"))
-        rest = above
-    outer = nest.levels[0]
-    p.let(outer.var, _from(p.bound("dl_maximum", outer.lows), rest))
-
-
-def _from(low: str, count: str) -> str:
-    """What lies so far behind a bound."""
-    return count if low == "0" else f"({low}) + {count}"
-
-
-def _totals(p: Printer, reductions: Sequence[Reduction], name: str, structs: list[str]) -> list[str]:
-    """Declares the totals of reductions, of a struct that is added; gives what their parts are called."""
-    parts = accumulators(reductions)
-    fields = [f"a{k}" for k in range(len(parts))]
-    types = [scalars.register_dtype(dtype_of(var)) for var, _ in parts]
-    lines = [f"struct {name} {{", f"  enum {{ count = {len(parts)} }};"]
-    for type, field, (_, start) in zip(types, fields, parts, strict=True):
-        lines.append(f"  {type} {field} = {start};")
-    lines.append(f"  __device__ void join(const {name} &later) {{")
-    k = 0
-    for r in reductions:
-        mine, other = f"a{k}", f"later.a{k}"
-        if r.position is None:
-            lines.append(f"    {mine} = {scalars.combine(r.monoid, dtype_of(r.result), mine, other)};")
-            k += 1
-            continue
-        place, rank = f"a{k + 1}", f"later.a{k + 1}"
-        condition = scalars.better(r.monoid, other, rank, mine, place)
-        lines.append(f"    if ({condition}) {{ {mine} = {other}; {place} = {rank}; }}")
-        k += 2
-    lines.append("  }")
-    moved = " ".join(f"other.{f} = dl_shuffle({f}, d);" for f in fields)
-    lines.append(f"  __device__ {name} shuffled(i32 d) const {{ {name} other; {moved} return other; }}")
-    put = " ".join(f"words[at + {k}] = dl_word({f});" for k, f in enumerate(fields))
-    lines.append(f"  template <class W> __device__ void put(W &&words, i64 at) const {{ {put} }}")
-    get = " ".join(f"{f} = dl_of_word<{t}>(words[at + {k}]);" for k, (f, t) in enumerate(zip(fields, types)))
-    lines.append(f"  template <class W> __device__ void get(W &&words, i64 at) {{ {get} }}")
-    lines.append("};")
-    structs.append("\n".join(lines))
-    total = p.fresh("a")
-    p.line(f"{name} {total};")
-    return [f"{total}.{field}" for field in fields]
+def _rows(p: Printer, nest: Nest, rows: Rows, totals: Sequence[str]) -> None:
+    rows.heads()
+    with p.block("for (i64 t = dl_first() / width; t < trips; t += dl_stride() / width)"):
+        place_levels(p, nest.levels, "t")
+        rows.row()
+        if nest.reductions:
+            with p.block("if (rank == 0)"):
+                p.accumulate(nest.reductions, totals)

@@ -1,69 +1,51 @@
-"""A program of loop nests with kernels: the outermost nests that can run on a device are launched there.
+"""The kernels of a program, and the statements of the host that launch them.
 
-loop i in 0..n                    t = n
-  t = &x[i]                       launch map 0 of t (&y, &x)
+loop i in 0..n                    pieces = floordiv(n + 1, 2)
+  t = &x[i]                       launch kernel 0, pieces trips (n, &x, &y)
   &y[i] = t
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen.captures import captures
-from dlang.codegen.cuda.forms import NAME, kernel_text
-from dlang.codegen.cuda.nests import Nest, nest_of
+from dlang.codegen.cuda.columns import Columns, Split, adding, parts_of
+from dlang.codegen.cuda.forms import NAME, Text, kernel_text, trips_at_once
+from dlang.codegen.cuda.nests import Nest
+from dlang.codegen.cuda.rows import BLOCK, Shares
 from dlang.codegen.loops import (
     Allocate,
     Body,
+    Branch,
     Buffer,
     Compute,
     Evaluate,
     Free,
     Kernel,
     Launch,
-    Load,
     Loop,
-    Program,
+    OnDevice,
     Slot,
     Stmt,
 )
-from dlang.codegen.traverse import map_inside
-from dlang.ir.anf import Atom, Lit, Size, Var, fresh, poly
+from dlang.codegen.traverse import bound_by
+from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
-from dlang.ir.types import I64, dtype_of
+from dlang.ir.types import I64
 
+LANES = 32  # threads side by side, at most
+LEAST = 2048  # elements that a block should have of a column that several share, times threads side by side
+BLOCKS = 528  # that are enough for a device
 PARAMETERS = 500
 """The most that a kernel has, each of 8 bytes: devices take 4 KiB."""
 
 
-def with_kernels(program: Program) -> Program:
-    """The program whose nests of independent trips are kernels. Its loops have one lane, and are in one piece."""
-    kernels = Kernels()
-
-    def statements(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
-        for stmt in stmts:
-            nest = nest_of(stmt) if isinstance(stmt, Loop) else None
-            if nest is None or not fits(nest):
-                out.append(map_inside(stmt, statements))
-                continue
-            sums = {var: Buffer(var.name, dtype_of(var)) for var in results_of(nest)}
-            out += [Allocate(buffer, (poly(1),)) for buffer in sums.values()]
-            out += kernels.launch(nest, sums)
-            for var, buffer in sums.items():
-                out += [Load(var, buffer, ZERO), Free(buffer)]
-        return tuple(out)
-
-    functions = {}
-    for name, f in program.functions.items():
-        functions[name] = replace(f, body=Body(statements(f.body.stmts), f.body.results))
-    return replace(program, functions=functions, kernels=tuple(kernels.made))
-
-
 def fits(nest: Nest, prelude: Sequence[Stmt] = ()) -> bool:
     """Whether a device takes as many parameters as the kernel of a nest has."""
-    return len(_params(nest, prelude)) + len(results_of(nest)) <= PARAMETERS
+    parts = () if nest.columns is None else parts_of(nest.columns)
+    return len(_params(nest, prelude)) + len(results_of(nest)) + len(parts) <= PARAMETERS
 
 
 def results_of(nest: Nest) -> list[Var]:
@@ -85,42 +67,120 @@ class Kernels:
     def launch(self, nest: Nest, sums: Mapping[Var, Buffer], prelude: Sequence[Stmt] = ()) -> tuple[Stmt, ...]:
         """The statements of the host for a nest that fits: how many trips it has, and the launch.
 
-        sums: where the results of its reductions go. prelude: what each thread computes before its trips.
+        sums: where the results of its reductions go. prelude: what each thread computes before its trips. Of columns
+        there may be two launches, and memory of the device between them.
         """
+        if nest.columns is not None:
+            return self.columns(nest, nest.columns, prelude)
         params, outs = _params(nest, prelude), [sums[var] for var in results_of(nest)]
         written = kernel_text(nest, params, outs, prelude, self.careful)
+        out: list[Stmt] = []
+        trips = _trips(nest, trips_at_once(nest, prelude), out)
+        block = _block(written.shares, {slot for s in prelude for slot in bound_by(s)}, out)
+        return (*out, Launch(self.number(nest, written), trips, (*params, *outs), written.guards, block))
+
+    def columns(self, nest: Nest, columns: Columns, prelude: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        """The launches for columns: several blocks share their rows where there are too few for all blocks."""
+        loop, bound = columns.loop, {slot for s in prelude for slot in bound_by(s)}
+        bounds = [(level.lows, level.highs) for level in (*nest.levels, loop)]
+        atoms = {atom for ends in bounds for sizes in ends for size in sizes for atom in size.atoms()}
+        simple = all(len(lows) == len(highs) == 1 for lows, highs in bounds) and not atoms & bound
+        split = Split(fresh("splits", I64), parts_of(columns)) if simple else None
+        more: tuple[Slot, ...] = () if split is None else (split.count, *split.parts)
+        params = (*_params(nest, prelude), *more)
+        written = kernel_text(nest, params, (), prelude, self.careful, split)
+        out: list[Stmt] = []
+        pieces = _trips(nest, trips_at_once(nest, prelude), out, last=True)
+        lanes = _computed("minimum", pieces, Lit(LANES, "i64"), out)
+        tiles = _computed("floordiv", _value(poly(pieces) + (LANES - 1), out), Lit(LANES, "i64"), out)
+        trips = _value(poly(tiles) * poly(_trips(nest, 1, out, outer=True)), out)
+        launch = Launch(self.number(nest, written), trips, params, written.guards)
+        if split is None:
+            return (*out, launch)
+        rows = _value(_extent(loop, out) * poly(lanes), out)
+        most = _computed("floordiv", rows, Lit(LEAST, "i64"), out)
+        wanted = _computed("floordiv", Lit(BLOCKS, "i64"), _computed("maximum", trips, Lit(1, "i64"), out), out)
+        few = _computed("minimum", most, wanted, out)
+        out.append(Compute(split.count, "maximum", (few, Lit(1, "i64"))))
+        several = _computed("minimum", _value(poly(split.count) - 1, out), Lit(1, "i64"), out)
+        room = poly(_trips(nest, 1, out)) * poly(split.count) * poly(several) + 1
+        out += [OnDevice(Allocate(part, (room,))) for part in split.parts]
+        out.append(replace(launch, trips=_value(poly(trips) * poly(split.count), out)))
+        adds = replace(nest, form="map", stmts=adding(nest.levels, columns, split), columns=None)
+        again = self.launch(adds, {}, prelude)
+        condition = fresh("split", Scalar("bool"))
+        out.append(Compute(condition, "gt", (split.count, Lit(1, "i64"))))
+        out.append(Branch(condition, Body(again, ()), Body((), ()), ()))
+        out += [OnDevice(Free(part)) for part in reversed(split.parts)]
+        return tuple(out)
+
+    def number(self, nest: Nest, written: Text) -> int:
+        """The kernel of a text."""
         number = self.numbers.get(written.text)
         if number is None:
             number = self.numbers[written.text] = len(self.made)
             name = f"dl_{nest.form}_{number}"
-            self.made.append(Kernel(name, nest.form, written.text.replace(NAME, name)))
-        out: list[Stmt] = []
-        trips = _trips(nest.levels, out)
-        return (*out, Launch(number, trips, (*params, *outs), written.guards))
+            text = written.text.replace(NAME, name)
+            self.made.append(Kernel(name, nest.form, text, BLOCK, written.threads))
+        return number
 
 
 def _params(nest: Nest, prelude: Sequence[Stmt]) -> tuple[Slot, ...]:
     """What a kernel uses from outside; where its outermost loop ends, the number of trips says."""
-    stmts = nest.stmts
+    stmts, several = nest.stmts, trips_at_once(nest, prelude) > 1 or nest.columns is not None
     for level in reversed(nest.levels):
-        highs = (ZERO,) if level is nest.levels[0] else level.highs
+        outermost = level is nest.levels[0] and not (several and level is nest.levels[-1])
         reductions = nest.reductions if level is nest.levels[-1] else ()
-        stmts = (Loop(level.var, level.lows, highs, stmts, reductions),)
+        stmts = (Loop(level.var, level.lows, (ZERO,) if outermost else level.highs, stmts, reductions),)
     return captures((*prelude, *stmts), ())
 
 
-def _trips(levels: Sequence[Loop], out: list[Stmt]) -> Atom:
-    """How many trips a nest has, computed by the host."""
+def _block(shares: Shares | None, inside: Set[Slot], out: list[Stmt]) -> Atom | None:
+    """How many threads keep a row, computed by the host from its length; None where that is not to be known."""
+    if shares is None or shares.longest is None or shares.largest == BLOCK:
+        return None
+    lows, highs = shares.longest
+    if any(atom in inside for size in (*lows, *highs) for atom in size.atoms()):
+        return None
+    each = BLOCK * shares.each
+    extent = _extreme("minimum", highs, out) - _extreme("maximum", lows, out)
+    parts = _computed("floordiv", _value(extent + (each - 1), out), Lit(each, "i64"), out)
+    most = _computed("minimum", parts, Lit(shares.largest // BLOCK, "i64"), out)
+    count = _computed("maximum", most, Lit(1, "i64"), out)
+    return _value(poly(count) * BLOCK, out)
+
+
+def _trips(nest: Nest, each: int, out: list[Stmt], last: bool = False, outer: bool = False) -> Atom:
+    """How many trips a kernel has, each so many of the innermost level; computed by the host.
+
+    last: of the innermost level alone; outer: of the others.
+    """
     total = poly(1)
-    for level in levels:
-        extent = _extreme("minimum", level.highs, out) - _extreme("maximum", level.lows, out)
-        if extent.constant is not None:
-            total = total * max(int(extent.constant), 0)
-            continue
-        most = fresh("extent", I64)
-        out.append(Compute(most, "maximum", (_value(extent, out), Lit(0, "i64"))))
-        total = total * poly(most)
+    for loops in nest.merged[-1:] if last else nest.merged[:-1] if outer else nest.merged:
+        extents = poly(1)
+        for loop in loops:
+            extents = extents * _extent(loop, out)
+        if loops is nest.merged[-1] and each > 1:
+            extents = poly(_computed("floordiv", _value(extents + (each - 1), out), Lit(each, "i64"), out, "pieces"))
+        total = total * extents
     return _value(total, out)
+
+
+def _extent(loop: Loop, out: list[Stmt]) -> Size:
+    """How many trips a loop has, at least none."""
+    extent = _extreme("minimum", loop.highs, out) - _extreme("maximum", loop.lows, out)
+    if extent.constant is not None:
+        return poly(max(int(extent.constant), 0))
+    most = fresh("extent", I64)
+    out.append(Compute(most, "maximum", (_value(extent, out), Lit(0, "i64"))))
+    return poly(most)
+
+
+def _computed(name: str, x: Atom, y: Atom, out: list[Stmt], stem: str = "count") -> Atom:
+    """A number that the host computes."""
+    var = fresh(stem, I64)
+    out.append(Compute(var, name, (x, y)))
+    return var
 
 
 def _extreme(name: str, sizes: Sequence[Size], out: list[Stmt]) -> Size:

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from dlang.codegen.cuda.accumulating import accumulated, handed_on
+from dlang.codegen.cuda.columns import Columns, columns_of
+from dlang.codegen.cuda.flattening import flattened
 from dlang.codegen.loops import (
     At,
     Branch,
@@ -44,8 +47,9 @@ _STRAIGHT = (Compute, Convert, Evaluate, Load, Slice, At)
 class Nest:
     """Loops whose trips are spread, the outermost first, around the statements of a trip.
 
-    form: `map`, `rows` or `reduction`. reductions: over all trips. joined: the stores that combine with what other
-    threads store in the same element, by their identities.
+    form: `map`, `rows`, `columns` or `reduction`. reductions: over all trips. joined: the stores that combine with what
+    other threads store in the same element, by their identities. merged: for each level the loops of which it has the
+    trips. columns: what a trip is, if it is a column.
     """
 
     form: str
@@ -53,6 +57,8 @@ class Nest:
     stmts: tuple[Stmt, ...]
     reductions: tuple[Reduction, ...]
     joined: frozenset[int]
+    merged: tuple[tuple[Loop, ...], ...]
+    columns: Columns | None = None
 
 
 def nest_of(loop: Loop) -> Nest | None:
@@ -60,17 +66,23 @@ def nest_of(loop: Loop) -> Nest | None:
     if not all(map(_can_run, walk([loop]))):
         return None
     levels, stmts, reductions = _flattened(loop)
+    if not reductions:
+        levels, stmts = _without_meetings(levels, stmts)
+    stmts = accumulated(stmts)
     if reductions:
         if sum(1 if r.position is None else 2 for r in reductions) > WORDS:
             return None
-        form = "reduction"
+        form = "rows" if _is_rows(stmts) else "reduction"
     else:
-        levels, stmts = _without_meetings(levels, stmts)
         form = "rows" if _is_rows(stmts) else "map"
+    levels, stmts, merged = flattened(levels, stmts, reductions)
     joined = _joined(levels, stmts, form == "rows")
     if any(s.buffer.dtype in HALF for s in joined):
         return None
-    return Nest(form, levels, stmts, reductions, frozenset(map(id, joined)))
+    columns = columns_of(levels[-1], stmts) if form == "rows" and not reductions else None
+    if columns is not None:
+        form, joined = "columns", _joined(levels, stmts, False)
+    return Nest(form, levels, stmts, reductions, frozenset(map(id, joined)), merged, columns)
 
 
 # ---- what can run ----------------------------------------------------------------------------------------------------
@@ -82,9 +94,9 @@ def _can_run(stmt: Stmt) -> bool:
         case Convert(var, arg):
             return _are_numbers((var, arg))
         case Load(_, buffer) | Slice(_, buffer):
-            return _is_number(buffer.dtype)
+            return is_number(buffer.dtype)
         case Store(buffer, _, value):
-            return _is_number(buffer.dtype) and _are_numbers((value,))
+            return is_number(buffer.dtype) and _are_numbers((value,))
         case Guard(_, _, _, values):
             return len(values) <= WORDS and all(isinstance(v, Var | Lit) and _are_numbers((v,)) for v in values)
         case Loop():
@@ -99,13 +111,13 @@ def _can_run(stmt: Stmt) -> bool:
             return False
 
 
-def _is_number(dtype: str) -> bool:
+def is_number(dtype: str) -> bool:
     """Whether a dtype is neither that of texts nor of nodes, which the host knows by numbers of its own."""
     return dtype in DTYPES and dtype != "str"
 
 
 def _are_numbers(values: Iterable[Value]) -> bool:
-    return all(not isinstance(v, Buffer) and _is_number(dtype_of(v)) for v in values)
+    return all(not isinstance(v, Buffer) and is_number(dtype_of(v)) for v in values)
 
 
 # ---- which loops are spread ------------------------------------------------------------------------------------------
@@ -117,27 +129,13 @@ def _flattened(loop: Loop) -> tuple[tuple[Loop, ...], tuple[Stmt, ...], tuple[Re
         if len(inside) != 1 or not isinstance(inside[0], Loop):
             break
         inner = inside[0]
-        handed = _handed_on(reductions, inner.reductions)
+        handed = handed_on(reductions, inner.reductions)
         outer = [level.var for level in levels]
         if handed is None or any(b.mentions(outer) for b in (*inner.lows, *inner.highs)):
             break
         levels.append(inner)
         reductions = handed
     return tuple(levels), levels[-1].stmts, reductions
-
-
-def _handed_on(outer: Sequence[Reduction], inner: Sequence[Reduction]) -> tuple[Reduction, ...] | None:
-    """The reductions of two loops as one: each of the outer one's is that of what the inner one gives."""
-    if len(outer) != len(inner):
-        return None
-    made = {r.result: r for r in inner}
-    out = []
-    for r in outer:
-        part = made.get(r.value) if isinstance(r.value, Var) else None
-        if part is None or part.monoid != r.monoid or r.rank is not part.position:
-            return None
-        out.append(replace(r, value=part.value, rank=part.rank))
-    return tuple(out)
 
 
 def _without_meetings(levels: tuple[Loop, ...], stmts: tuple[Stmt, ...]) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:

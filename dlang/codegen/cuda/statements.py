@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import lcm
@@ -54,8 +54,9 @@ class Printer:
     """The text under way.
 
     joined: stores that combine with what other threads store, by their identities. uncertain: what is loaded and may
-    never have been written. leave: what a guard does that has failed. guards: those met so far. shared: writes a loop
-    whose trips the lanes of a warp share; None where each thread has its own. alone: whether one lane stores for all.
+    never have been written. leave: what a guard does that has failed. guards: those met so far. held: the elements that
+    loads and stores find in registers, by the identities of these. alone: where threads share a trip, the condition
+    that a thread is the one that stores for all.
     """
 
     joined: frozenset[int]
@@ -64,8 +65,8 @@ class Printer:
     names: dict[Slot, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
-    shared: Callable[[Printer, Loop], None] | None = None
-    alone: bool = False
+    held: dict[int, str] = field(default_factory=dict)
+    alone: str | None = None
     depth: int = 1
     count: int = 0
 
@@ -81,12 +82,6 @@ class Printer:
         yield
         self.depth -= 1
         self.line(tail)
-
-    def meet(self) -> None:
-        """The lanes of a warp wait for each other, and see what all have stored."""
-        text = "__syncwarp();"
-        if not self.lines or self.lines[-1].strip() != text:
-            self.line(text)
 
     def fresh(self, stem: str = "v") -> str:
         self.count += 1
@@ -143,8 +138,10 @@ class Printer:
             case Evaluate(var, size):
                 self.let(var, self.size(size))
             case Load(var, buffer, offset):
-                pointer, place = self.names[buffer], self.size(offset)
-                element = f"DL_PERHAPS({pointer}, {place})" if var in self.uncertain else f"{pointer}[{place}]"
+                element = self.held.get(id(stmt))
+                if element is None:
+                    pointer, place = self.names[buffer], self.size(offset)
+                    element = f"DL_PERHAPS({pointer}, {place})" if var in self.uncertain else f"{pointer}[{place}]"
                 self.let(var, scalars.decode(element, buffer.dtype))
             case Store():
                 self.store(stmt)
@@ -153,10 +150,7 @@ class Printer:
             case Guard():
                 self.guard(stmt)
             case Loop():
-                if self.shared is not None:
-                    self.shared(self, stmt)
-                else:
-                    self.loop(stmt)
+                self.loop(stmt)
             case For():
                 self.for_(stmt)
             case While():
@@ -169,13 +163,12 @@ class Printer:
                 raise AssertionError(f"{type(stmt).__name__} in a kernel")
 
     def store(self, stmt: Store) -> None:
-        dtype, pointer, offset, value = (
-            stmt.buffer.dtype, self.names[stmt.buffer], self.size(stmt.offset), self.value(stmt.value)
-        )  # fmt: skip
+        dtype, value = stmt.buffer.dtype, self.value(stmt.value)
         if id(stmt) in self.joined:
-            text = f"dl_atomic_{stmt.monoid}(DL_AT({pointer}, {offset}), {value});"
+            place = f"{self.names[stmt.buffer]}, {self.size(stmt.offset)}"
+            text = f"dl_atomic_{stmt.monoid}(DL_AT({place}), {value});"
         else:
-            element = f"{pointer}[{offset}]"
+            element = self.held.get(id(stmt)) or f"{self.names[stmt.buffer]}[{self.size(stmt.offset)}]"
             if stmt.monoid != "set":
                 old = self.fresh()
                 known = f"const {scalars.register_dtype(dtype)} {old} = {scalars.decode(element, dtype)};"
@@ -183,12 +176,7 @@ class Printer:
                 text = f"{{ {known} {element} = {made}; }}"
             else:
                 text = f"{element} = {scalars.encode(value, dtype)};"
-        if self.alone:  # for all lanes: after what they have read, and before what they will
-            self.meet()
-            self.line(f"if (dl_lane() == 0) {text}")
-            self.meet()
-        else:
-            self.line(text)
+        self.line(text if self.alone is None else f"if ({self.alone}) {text}")
 
     def guard(self, stmt: Guard) -> None:
         number = len(self.guards)
@@ -199,7 +187,7 @@ class Printer:
             if words:
                 values = self.fresh("w")
                 self.line(f"const i64 {values}[] = {{{', '.join(words)}}};")
-            one = "if (dl_lane() == 0) " if self.alone else ""
+            one = "" if self.alone is None else f"if ({self.alone}) "
             self.line(f"{one}dl_fail(run, t, site + {number}, {len(words)}, {values});")
             self.line(self.leave)
 
@@ -289,6 +277,35 @@ class Printer:
         self.statements(body.stmts)
         for name, value in zip(results, body.results, strict=True):
             self.line(f"{name} = {self.value(value)};")
+
+
+def left(first: str, high: str) -> str:
+    """How far a variable is from the end."""
+    return f"{high if high.isidentifier() else f'({high})'} - {first}"
+
+
+def distance(low: str, high: str) -> str:
+    """How many trips lie between two bounds."""
+    return high if low == "0" else f"({high}) - ({low})"
+
+
+def place_levels(p: Printer, levels: Sequence[Loop], number: str) -> None:
+    """The variables of loops, from the number of a trip: the innermost moves first."""
+    ranges = [p.range(level) for level in levels[1:]]
+    rest = number
+    for level, (low, high) in zip(reversed(levels), reversed(ranges), strict=False):
+        extent, above = p.fresh("n"), p.fresh("t")
+        p.line(f"const i64 {extent} = {distance(low, high)};")
+        p.line(f"const i64 {above} = {rest} / {extent};")
+        p.let(level.var, behind(low, f"{rest} % {extent}"))
+        rest = above
+    outer = levels[0]
+    p.let(outer.var, behind(p.bound("dl_maximum", outer.lows), rest))
+
+
+def behind(low: str, count: str) -> str:
+    """What lies so far behind a bound."""
+    return count if low == "0" else f"({low}) + {count}"
 
 
 def _whole(atom: Value) -> int | None:

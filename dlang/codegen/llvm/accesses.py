@@ -82,10 +82,6 @@ def allocate(w: Writer, stmt: loops.Allocate) -> None:
     w.bind(stmt.buffer, pointer)
     site = support.OUT_OF_MEMORY if stmt.span is None else new_site(w, Site("memory", "E0806", span=stmt.span))
     leave_if(w, w.emit(f"icmp eq ptr {pointer}, null"), site, ())
-    if w.module.poisons:
-        w.module.declare("llvm.memset.p0.i64", "void", "ptr", "i8", "i64", "i1 immarg")
-        byte = support.POISON - 256
-        w.code.append(f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 {byte}, i64 {total}, i1 false)")
 
 
 def byte_count(w: Writer, dtype: str, shape: Sequence[Size]) -> str:

@@ -13,9 +13,9 @@ from dlang.codegen.llvm.accesses import allocate, element_address, load, move, s
 from dlang.codegen.llvm.calls import call_c, check_stack, invoke, pack, product, result_type, symbol
 from dlang.codegen.llvm.control import branch, for_, while_
 from dlang.codegen.llvm.crossings import guard, runtime
+from dlang.codegen.llvm.devices import fetch, launch, on_device, on_host, transfer
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
 from dlang.codegen.llvm.interleaved import loaded, stored
-from dlang.codegen.llvm.launches import launch
 from dlang.codegen.llvm.nodes import arena_top, collect, load_field, load_tag, node, release, room
 from dlang.codegen.llvm.parallel import parallel, pieces
 from dlang.codegen.llvm.scalars import Module, Scalars
@@ -93,6 +93,14 @@ def statement(w: Writer, stmt: Stmt) -> None:
             pack(w, stmt)
         case loops.Launch():
             launch(w, stmt)
+        case loops.OnDevice():
+            on_device(w, stmt)
+        case loops.OnHost():
+            on_host(w, stmt)
+        case loops.Fetch():
+            fetch(w, stmt)
+        case loops.Transfer():
+            transfer(w, stmt)
         case loops.Node():
             node(w, stmt)
         case loops.LoadTag(var, handle):

@@ -99,9 +99,8 @@ class Module:
     foreign: the targets of C functions, by the symbols that stand for them. texts: those in the program, in the order
     in which they were met; a text is the address of a symbol less 1, since each process numbers texts in its own way.
     expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that
-    is to be known. fuses: whether products and sums become one operation. poisons: whether new memory is filled with
-    what hardly any program writes, so that reads of it are noticed. avx512: whether there are the instructions of
-    `avx512.py`.
+    is to be known. fuses: whether products and sums become one operation. avx512: whether there are
+    the instructions of `avx512.py`.
     """
 
     declared: dict[str, str] = field(default_factory=dict)
@@ -113,7 +112,6 @@ class Module:
     names: int = 0
     lines: Lines | None = None
     fuses: bool = True
-    poisons: bool = False
     avx512: bool = False
 
     def declare(self, name: str, result: str, *args: str, attributes: str = "") -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from dlang.diagnostics import Span
 
-LAUNCH = "launch"
-"""What the host is to do where a kernel is launched."""
+DEVICE = "device"
+"""The name of what the host is to do for a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Signature:
 class Site:
     """A place in the program where it leaves compiled code: a failure, a call to trace, or work of the host."""
 
-    kind: str  # "check", "memory", "stack", "interrupt", "call", or "runtime"
+    kind: str  # "check", "memory", "stack", "interrupt", "device", "call", or "runtime"
     name: str  # a code, the label of a function, or what the host is to do
     parts: tuple[str, ...] = ()
     args: tuple[Signature, ...] = ()

@@ -13,6 +13,7 @@ ARENA_TOP, ARENA_LIMIT, ARENA_END = range(8, 11)
 HOME, FUEL, DEADLINE, INTERVAL = range(11, 15)
 POOL, REGION, PIECE = range(15, 18)
 MEASURED = 18  # ticks that nests have taken, where a program measures itself
+DEVICE = 19  # the address of a table (`devices.py`), where a program has work for a device
 FREE_LISTS = 24
 CLASSES = 64 * 8 + 16
 TRACE = FREE_LISTS + CLASSES
@@ -26,8 +27,6 @@ MESSAGE_ROOM = 64
 NEXT, BACK, CLASS, SIZE, ASKED = range(5)
 HEADER = 64
 HUGE = 4 << 20
-POISON = 0xFD
-"""The byte that new memory is full of where reads of it are to be noticed."""
 
 OUT_OF_MEMORY, STACK_EXHAUSTED, INTERRUPTED = 0, 1, 2
 """The sites that every program has."""

@@ -16,30 +16,39 @@ from dlang.cache.store import digest, user_store
 from dlang.codegen.cuda.printing import source
 from dlang.codegen.loops import Kernel
 from dlang.diagnostics import error
+from dlang.runtime.devices import Misbehaviour
 from dlang.runtime.platform import portable
 
-HEADER = Path(__file__).with_name("cuda.h")
+FOLDER = Path(__file__).parent
+DRIVER = FOLDER / "driver.cpp"
 NO_COMPILER = "E0902"
 COMPILERS = ("c++", "g++", "clang++")
 # products and sums stay two operations, as in the interpreter; memory is read as other types by what packs words
 OPTIONS = (
-    "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-fno-exceptions", "-ffp-contract=off", "-fno-strict-aliasing",
+    "-std=c++17", "-fPIC", "-shared", "-w", "-fno-exceptions", "-ffp-contract=off", "-fno-strict-aliasing",
+    f"-I{FOLDER}",
 )  # fmt: skip
 VARIABLE = "CXX"
 """The environment variable that names the compiler, if it is another one."""
 
 
-class Misbehaviour(Exception):
-    """A kernel that is wrong, or that the compiler of the system does not take: a mistake of this compiler."""
-
-
-def library(kernels: Sequence[Kernel]) -> Any:
-    """The kernels as functions that can be called, `launch_` before their names.
+def kernel_library(kernels: Sequence[Kernel]) -> Any:
+    """The kernels as records (`Kernel` in `device.h`), `dl_kernel_` before their names.
 
     Raises `DlangError` where there is no compiler, and Misbehaviour.
     """
-    text, options = full_source(kernels), [*OPTIONS, *(["-DDL_PORTABLE"] if portable() else [])]
-    key = digest(text, compiler(), platform.machine(), *options)
+    return _library(full_source(kernels), ["-O1", *(["-DDL_PORTABLE"] if portable() else [])])
+
+
+def driver_library() -> Any:
+    """The functions of `driver.cpp`; raises `DlangError` where there is no compiler."""
+    return _library(DRIVER.read_text(encoding="utf-8"), ["-O2"])
+
+
+def _library(text: str, more: Sequence[str]) -> Any:
+    options = [*OPTIONS, *more]
+    headers = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.h"))]
+    key = digest(text, *headers, compiler(), platform.machine(), *options)
     code = user_store().get("emulation", key)
     if code is None:
         code = _compiled(text, options)
@@ -50,8 +59,7 @@ def library(kernels: Sequence[Kernel]) -> Any:
 def full_source(kernels: Sequence[Kernel]) -> str:
     """What is compiled: the emulation, the very text of the kernels, and how each is started."""
     starts = "\n".join([f"DL_KERNEL({kernel.name})" for kernel in kernels])
-    header = HEADER.read_text(encoding="utf-8")
-    return f'{header}\n#line 1 "kernels.cu"\n{source(tuple(kernels))}\n{starts}\n'
+    return f'#include "words.h"\n#line 1 "kernels.cu"\n{source(tuple(kernels))}\n{starts}\n'
 
 
 def compiler() -> str:
@@ -76,11 +84,11 @@ def _compiled(text: str, options: Sequence[str]) -> bytes:
 
 
 def _loaded(code: bytes) -> Any:
-    """A library in memory, of which no file is left. What it runs keeps Python's lock: it runs one launch at a time."""
+    """A library in memory, of which no file is left."""
     handle, path = tempfile.mkstemp(prefix="dlang-", suffix=".so")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(code)
-        return ctypes.PyDLL(path)
+        return ctypes.CDLL(path)
     finally:
         os.unlink(path)

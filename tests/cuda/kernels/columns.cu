@@ -1,18 +1,76 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) p1) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, i64 v1, DL_GLOBAL(f64) p2) {
   // map
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
-    const i64 v2 = t;
-    p1[v2] = 0.0;
+    const i64 j3 = t * 2;
+    const i32 n4 = dl_left(v1 - j3);
+    f64 a5[2];
+    #pragma unroll
+    for (i32 k = 0; k < 2; ++k) {
+      const i64 v6 = j3 + k;
+      a5[k] = 0.0;
+    }
+    dl_store(p2, j3, a5, n4);
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, i64 trips, i64 v1, DL_GLOBAL(f64) p2, i64 v3, DL_GLOBAL(f64) p4) {
+struct dl_columns_1_totals {
+  enum { count = 1 };
+  f64 a0 = 0.0;
+  __device__ void join(const dl_columns_1_totals &later) {
+    a0 = a0 + later.a0;
+  }
+  __device__ dl_columns_1_totals shuffled(i32 d) const { dl_columns_1_totals other; other.a0 = dl_shuffle(a0, d); return other; }
+  template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
+  template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f64>(words[at + 0]); }
+};
+extern "C" __global__ void __launch_bounds__(256) dl_columns_1(dl_run *run, i64 site, i64 trips, i64 v1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4, i64 v5, DL_GLOBAL(f64) p6) {
+  // columns
+  const i64 pieces = (v1 + 1) / 2;
+  const i32 columns = dl_columns(pieces), rows = (i32)blockDim.x / columns;
+  const i32 column = (i32)threadIdx.x % columns, row = (i32)threadIdx.x / columns;
+  const i64 tiles = (pieces + columns - 1) / columns;
+  for (i64 t = blockIdx.x; t < trips; t += gridDim.x) {
+    const i64 turn = t % v5, tile = t / v5;
+    const i64 j7 = (tile % tiles * columns + column) * 2;
+    const i32 n8 = dl_left(v1 - j7);
+    dl_columns_1_totals a9[2];
+    const i64 n11 = (v2 + v5 - 1) / v5;
+    const i64 r10 = turn * n11;
+    for (i64 v12 = (r10) + row, n13 = dl_minimum(i64(v2), r10 + n11); v12 < n13; v12 += rows) {
+      f64 a14[2];
+      dl_load(a14, p3, v1*v12 + j7, n8);
+      #pragma unroll
+      for (i32 k = 0; k < 2; ++k) if (k < n8) {
+        const i64 v15 = j7 + k;
+        const f64 v16 = a14[k];
+        a9[k].a0 = a9[k].a0 + v16;
+      }
+    }
+    dl_fold_columns(a9, columns, rows);
+    if (row != 0) continue;
+    #pragma unroll
+    for (i32 k = 0; k < 2; ++k) if (k < n8) {
+      const i64 v17 = j7 + k;
+      if (v5 > 1) {
+        const i64 n18 = v1;
+        const i64 i19 = (turn * (trips / v5 / tiles) + tile / tiles) * n18 + v17;
+        p6[i19] = a9[k].a0;
+        continue;
+      }
+      { const f64 v20 = p4[v17]; p4[v17] = v20 + a9[k].a0; }
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256) dl_map_2(dl_run *run, i64 site, i64 trips, i64 v1, DL_GLOBAL(f64) p2, i64 v3, DL_GLOBAL(f64) p4) {
   // map
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
     const i64 v5 = t;
-    for (i64 v6 = 0, n7 = v1; v6 < n7; ++v6) {
-      const f64 v8 = p2[v3*v6 + v5];
-      { const f64 v9 = p4[v5]; p4[v5] = v9 + v8; }
+    f64 v6 = 0.0;
+    for (i64 v7 = 0, n8 = v1; v7 < n8; ++v7) {
+      const f64 v9 = p2[v3*v7 + v5];
+      v6 = v6 + v9;
     }
+    { const f64 v10 = p4[v5]; p4[v5] = v10 + v6; }
   }
 }

@@ -1,5 +1,6 @@
 extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(i64) p1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
   // map
+  if (dl_failed(run, site, 1)) return;
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
     const i64 v5 = t;
     const i64 v6 = p1[v5];

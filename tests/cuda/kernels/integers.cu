@@ -1,12 +1,23 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(u64) p1, DL_GLOBAL(i8) p2, DL_GLOBAL(u64) p3) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, i64 v1, DL_GLOBAL(u64) p2, DL_GLOBAL(i8) p3, DL_GLOBAL(u64) p4) {
   // map
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
-    const i64 v4 = t;
-    const u64 v5 = p1[v4];
-    const u64 v6 = dl_shift_right(v5, 3ull);
-    const i8 v7 = p2[v4];
-    const u64 v8 = u64(v7);
-    const u64 v9 = dl_mul(v6, v8);
-    p3[v4] = v9;
+    const i64 j5 = t * 2;
+    const i32 n6 = dl_left(v1 - j5);
+    u64 a7[2];
+    i8 a8[2];
+    u64 a9[2];
+    dl_load(a7, p2, j5, n6);
+    dl_load(a8, p3, j5, n6);
+    #pragma unroll
+    for (i32 k = 0; k < 2; ++k) {
+      const i64 v10 = j5 + k;
+      const u64 v11 = a7[k];
+      const u64 v12 = dl_shift_right(v11, 3ull);
+      const i8 v13 = a8[k];
+      const u64 v14 = u64(v13);
+      const u64 v15 = dl_mul(v12, v14);
+      a9[k] = v15;
+    }
+    dl_store(p4, j5, a9, n6);
   }
 }

@@ -1,13 +1,24 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) p1, DL_GLOBAL(i32) p2, DL_GLOBAL(f64) p3) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, i64 v1, DL_GLOBAL(f64) p2, DL_GLOBAL(i32) p3, DL_GLOBAL(f64) p4) {
   // map
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
-    const i64 v4 = t;
-    const f64 v5 = p1[v4];
-    const f64 v6 = exp(v5);
-    const i32 v7 = p2[v4];
-    const i32 v8 = dl_add(v7, i32(1));
-    const f64 v9 = f64(v8);
-    const f64 v10 = v6 * v9;
-    p3[v4] = v10;
+    const i64 j5 = t * 2;
+    const i32 n6 = dl_left(v1 - j5);
+    f64 a7[2];
+    i32 a8[2];
+    f64 a9[2];
+    dl_load(a7, p2, j5, n6);
+    dl_load(a8, p3, j5, n6);
+    #pragma unroll
+    for (i32 k = 0; k < 2; ++k) {
+      const i64 v10 = j5 + k;
+      const f64 v11 = a7[k];
+      const f64 v12 = exp(v11);
+      const i32 v13 = a8[k];
+      const i32 v14 = dl_add(v13, i32(1));
+      const f64 v15 = f64(v14);
+      const f64 v16 = v12 * v15;
+      a9[k] = v16;
+    }
+    dl_store(p4, j5, a9, n6);
   }
 }

@@ -10,6 +10,7 @@ struct dl_reduction_0_totals {
 };
 extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(i64) p1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
   // reduction
+  if (dl_failed(run, site, 1)) return;
   dl_reduction_0_totals a5;
   for (i64 t = dl_first(); t < trips; t += dl_stride()) {
     const i64 v6 = t;
@@ -29,5 +30,15 @@ extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i6
 done:
   if (dl_fold_grid(run, a5)) {
     p4[0] = a5.a0;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) p1, DL_GLOBAL(f64) p2) {
+  // map
+  if (dl_failed(run, site, 0)) return;
+  const f64 v3 = p1[0];
+  for (i64 t = dl_first(); t < trips; t += dl_stride()) {
+    const i64 v4 = t;
+    p2[0] = v3;
   }
 }

@@ -10,21 +10,56 @@ struct dl_rows_0_totals0 {
 };
 extern "C" __global__ void __launch_bounds__(256) dl_rows_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) p1, i64 v2, DL_GLOBAL(f64) p3) {
   // rows
-  for (i64 t = dl_first() / DL_WARP; t < trips; t += dl_stride() / DL_WARP) {
+  const i32 width = dl_width(v2, 4), rank = (i32)threadIdx.x % width;
+  for (i64 t = dl_first() / width; t < trips; t += dl_stride() / width) {
     const i64 v4 = t;
     DL_GLOBAL(f64) p5 = p1 + (v2*v4);
     dl_rows_0_totals0 a6;
-    for (i64 v7 = dl_lane(), n8 = v2; v7 < n8; v7 += DL_WARP) {
-      const f64 v9 = p3[v2*v4 + v7];
-      a6.a0 = a6.a0 + v9;
+    const bool kept7 = v2 <= (i64)width * 4;
+    f64 a8[2][2];
+    for (i64 base = 0; base < v2; base += (i64)width * 4) {
+      #pragma unroll
+      for (i32 q = 0; q < 2; ++q) {
+        const i64 j9 = base + ((i64)q * width + rank) * 2;
+        const i32 n10 = dl_left(v2 - j9);
+        if (n10) dl_load(a8[q], p3, v2*v4 + j9, n10);
+      }
+      #pragma unroll
+      for (i32 q = 0; q < 2; ++q) {
+        const i64 j9 = base + ((i64)q * width + rank) * 2;
+        const i32 n10 = dl_left(v2 - j9);
+        if (!n10) break;
+        #pragma unroll
+        for (i32 k = 0; k < 2; ++k) if (k < n10) {
+          const i64 v11 = j9 + k;
+          const f64 v12 = a8[q][k];
+          a6.a0 = a6.a0 + v12;
+        }
+      }
     }
-    dl_fold_warp(a6);
-    __syncwarp();
-    for (i64 v10 = dl_lane(), n11 = v2; v10 < n11; v10 += DL_WARP) {
-      const f64 v12 = p3[v2*v4 + v10];
-      const f64 v13 = v12 / a6.a0;
-      p5[v10] = v13;
+    dl_fold_group(a6, width);
+    f64 a13[2][2];
+    for (i64 base = 0; base < v2; base += (i64)width * 4) {
+      #pragma unroll
+      for (i32 q = 0; q < 2; ++q) {
+        const i64 j14 = base + ((i64)q * width + rank) * 2;
+        const i32 n15 = dl_left(v2 - j14);
+        if (!kept7 && n15) dl_load(a8[q], p3, v2*v4 + j14, n15);
+      }
+      #pragma unroll
+      for (i32 q = 0; q < 2; ++q) {
+        const i64 j14 = base + ((i64)q * width + rank) * 2;
+        const i32 n15 = dl_left(v2 - j14);
+        if (!n15) break;
+        #pragma unroll
+        for (i32 k = 0; k < 2; ++k) {
+          const i64 v16 = j14 + k;
+          const f64 v17 = a8[q][k];
+          const f64 v18 = v17 / a6.a0;
+          a13[q][k] = v18;
+        }
+        dl_store(p5, j14, a13[q], n15);
+      }
     }
-    __syncwarp();
   }
 }

@@ -1,0 +1,171 @@
+"""Reductions over an axis that is not the innermost: threads that lie side by side have columns that do.
+
+A block has some columns and shares their rows; if there are few columns, several blocks share the rows as well, each
+leaves its part in memory, and another kernel adds the parts in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dlang.codegen.cuda import scalars
+from dlang.codegen.cuda.elements import compute, declare, read
+from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels
+from dlang.codegen.cuda.totals import fold_into, totals_of
+from dlang.codegen.cuda.vectors import Plan, planned
+from dlang.codegen.loops import (
+    At,
+    Branch,
+    Buffer,
+    Compute,
+    Convert,
+    Evaluate,
+    Load,
+    Loop,
+    Reduction,
+    Slice,
+    Stmt,
+    Store,
+)
+from dlang.codegen.traverse import bound_by, walk
+from dlang.ir.anf import Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64, dtype_of
+
+WORDS = 16  # that a thread shares with others at most
+_STRAIGHT = (Compute, Convert, Evaluate, Load, Slice, Branch, At)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The statements of a trip, which is a column: `before` the loop over its rows, that loop, and `behind` it."""
+
+    before: tuple[Stmt, ...]
+    loop: Loop
+    behind: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Several blocks for one column: how many, and where they leave their totals."""
+
+    count: Var
+    parts: tuple[Buffer, ...]
+
+
+def columns_of(level: Loop, stmts: Sequence[Stmt]) -> Columns | None:
+    """A trip as a column, if what its loop loads lies side by side from trip to trip; `level` is the innermost one."""
+    stmts = [s for s in stmts if not isinstance(s, At)]
+    places = [k for k, s in enumerate(stmts) if isinstance(s, Loop)]
+    if len(places) != 1:
+        return None
+    (place,) = places
+    loop, before, behind = stmts[place], tuple(stmts[:place]), tuple(stmts[place + 1 :])
+    assert isinstance(loop, Loop)
+    if not 0 < len(accumulators(loop.reductions)) <= WORDS:
+        return None
+    if not all(isinstance(s, _STRAIGHT) for s in walk((*before, *loop.stmts))):
+        return None
+    if not all(isinstance(s, (*_STRAIGHT, Store)) for s in walk(behind)):
+        return None
+    inside = [v for s in walk((*before, *loop.stmts)) for v in bound_by(s) if isinstance(v, Var)]
+    if any(size.mentions([level.var, *inside]) for size in (*loop.lows, *loop.highs)):
+        return None
+    along = sum(_steps(s, level.var, loop.var) for s in loop.stmts if isinstance(s, Load))
+    across = sum(_steps(s, loop.var, level.var) for s in loop.stmts if isinstance(s, Load))
+    return Columns(before, loop, behind) if along > across else None
+
+
+def _steps(load: Load, var: Var, other: Var) -> bool:
+    """Whether a load moves by one element with a variable, and somehow with another one."""
+    try:
+        return load.offset.coefficient(var) == 1 and load.offset.mentions((other,))
+    except ValueError:
+        return False
+
+
+def column_plan(level: Loop, columns: Columns, joined: frozenset[int], uncertain: frozenset[Var]) -> Plan:
+    """What a thread does with the elements of a row in columns that are side by side."""
+    every = replace(level, stmts=(*columns.before, *columns.loop.stmts), reductions=columns.loop.reductions)
+    plan = planned(every, joined, uncertain)
+    assert plan is not None, "it is straight code that stores nothing"
+    count = len(accumulators(columns.loop.reductions))
+    return plan if plan.width * count <= WORDS else replace(plan, width=max(WORDS // count, 1))
+
+
+def column_text(
+    p: Printer, levels: Sequence[Loop], columns: Columns, plan: Plan, split: Split | None, name: str
+) -> str:
+    """The kernel: its trips are tiles of columns, each as often as several blocks share it.
+
+    Gives the struct of its totals, which has this name.
+    """
+    level, width, structs = levels[-1], plan.width, list[str]()
+    low, high = p.range(level)
+    p.line(f"const i64 pieces = ({distance(low, high)} + {width - 1}) / {width};")
+    p.line("const i32 columns = dl_columns(pieces), rows = (i32)blockDim.x / columns;")
+    p.line("const i32 column = (i32)threadIdx.x % columns, row = (i32)threadIdx.x / columns;")
+    p.line("const i64 tiles = (pieces + columns - 1) / columns;")
+    blocks = "1" if split is None else p.names[split.count]
+    with p.block("for (i64 t = blockIdx.x; t < trips; t += gridDim.x)"):
+        first, many = p.fresh("j"), p.fresh("n")
+        p.line(f"const i64 turn = t % {blocks}, tile = t / {blocks};")
+        p.line(f"const i64 {first} = {behind(low, f'(tile % tiles * columns + column) * {width}')};")
+        p.line(f"const i32 {many} = dl_left({left(first, high)});")
+        if len(levels) > 1:
+            place_levels(p, levels[:-1], "tile / tiles")
+        totals = totals_of(p, columns.loop.reductions, name, structs, f"[{width}]", "[k]")
+        start, end = p.range(columns.loop)
+        if split is not None:
+            own, each = p.fresh("r"), p.fresh("n")
+            p.line(f"const i64 {each} = ({distance(start, end)} + {blocks} - 1) / {blocks};")
+            p.line(f"const i64 {own} = {behind(start, f'turn * {each}')};")
+            start, end = own, f"dl_minimum(i64({end}), {own} + {each})"
+        with p.trips(columns.loop.var, behind(start, "row"), end, "{} += rows"):
+            p.statements(plan.before)
+            p.names[plan.var] = first
+            arrays = {where: declare(p, where, f"[{width}]") for where in plan.places}
+            for where, access in plan.needed.items():
+                read(p, access, arrays[where], many)
+            compute(p, plan, first, many, arrays, lambda: p.accumulate(columns.loop.reductions, totals))
+        p.held.clear()
+        p.line(f"dl_fold_columns({fold_into(totals)}, columns, rows);")
+        p.line("if (row != 0) continue;")
+        p.line("#pragma unroll")
+        with p.block(f"for (i32 k = 0; k < {width}; ++k) if (k < {many})"):
+            p.let(level.var, f"{first} + k")
+            if split is not None:
+                with p.block(f"if ({blocks} > 1)"):
+                    extent, place = p.fresh("n"), p.fresh("i")
+                    p.line(f"const i64 {extent} = {distance(low, high)};")
+                    row = f"turn * (trips / {blocks} / tiles) + tile / tiles"
+                    p.line(f"const i64 {place} = ({row}) * {extent} + {distance(low, p.names[level.var])};")
+                    for part, total in zip(split.parts, totals, strict=True):
+                        p.line(f"{p.names[part]}[{place}] = {scalars.encode(total, part.dtype)};")
+                    p.line("continue;")
+            p.names.update(zip([var for var, _ in accumulators(columns.loop.reductions)], totals, strict=True))
+            p.statements((*columns.before, *columns.behind))
+    return structs[0]
+
+
+def parts_of(columns: Columns) -> tuple[Buffer, ...]:
+    """Where several blocks leave the totals of their rows."""
+    return tuple(Buffer("parts", dtype_of(var)) for var, _ in accumulators(columns.loop.reductions))
+
+
+def adding(levels: Sequence[Loop], columns: Columns, split: Split) -> tuple[Stmt, ...]:
+    """The statements of a trip that adds what the blocks of a column have left, in their order."""
+    position, total = ZERO, poly(1)
+    for level in levels:
+        extent = level.highs[0] - level.lows[0]
+        position, total = position * extent + poly(level.var) - level.lows[0], total * extent
+    turn, parts = fresh("part", I64), iter(split.parts)
+    loads: list[Stmt] = []
+    reductions: list[Reduction] = []
+    for r in columns.loop.reductions:
+        found = [fresh("part", var.type) for var in (r.result, r.position) if var is not None]
+        loads += [Load(var, next(parts), total * turn + position) for var in found]
+        reductions.append(replace(r, value=found[0], rank=None if r.position is None else found[1]))
+    loop = Loop(turn, (ZERO,), (poly(split.count),), tuple(loads), tuple(reductions))
+    return (*columns.before, loop, *columns.behind)

@@ -1,0 +1,114 @@
+"""Loops whose trips need memory of their own, made such that one of these memories is there for each trip.
+
+loop i in 0..n                  &B = allocate f64[n, m]
+  &b = allocate f64[m]          loop i in 0..n
+  …                               &b = address &B[m*i]
+  free &b                         …
+                                free &B
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dlang.codegen.captures import captures
+from dlang.codegen.cuda.nests import is_number, nest_of
+from dlang.codegen.loops import (
+    Allocate,
+    At,
+    Body,
+    Buffer,
+    Compute,
+    Evaluate,
+    Free,
+    Load,
+    Loop,
+    Move,
+    Slice,
+    Stmt,
+    Store,
+)
+from dlang.codegen.traverse import bound_by, map_inside, walk
+from dlang.ir.anf import Lit, Scalar, Size, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64, product
+
+
+def expanded(body: Body) -> Body:
+    """A body whose outermost loops are nests for kernels, where memory for all of their trips makes them such."""
+
+    def statements(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for stmt in stmts:
+            with_memory = _expanded(stmt) if isinstance(stmt, Loop) and nest_of(stmt) is None else None
+            out += [map_inside(stmt, statements)] if with_memory is None else with_memory
+        return tuple(out)
+
+    return Body(statements(body.stmts), body.results)
+
+
+def _expanded(loop: Loop) -> list[Stmt] | None:
+    """The loop with the statements around it; None if that makes no nest."""
+    if not any(isinstance(s, Allocate | Move) for s in walk(loop.stmts)):
+        return None
+    levels = [loop]
+    while (inner := _only(levels[-1])) is not None and not any(
+        size.mentions([level.var for level in levels]) for size in (*inner.lows, *inner.highs)
+    ):
+        levels.append(inner)
+    if any(len(level.lows) > 1 or len(level.highs) > 1 for level in levels):
+        return None
+    trip, trips = ZERO, ZERO + 1
+    before: list[Stmt] = []
+    for level in levels:
+        extent = level.highs[0] - level.lows[0]
+        if extent.constant is None and (extent.atom is None or level.lows[0].terms):
+            count, found = fresh("count", I64), fresh("extent", I64)
+            before += [Evaluate(count, extent), Compute(found, "maximum", (count, Lit(0, "i64")))]
+            extent = poly(found)
+        trip, trips = trip * extent + poly(level.var) - level.lows[0], trips * extent
+    maker = _Expansion(trip, trips)
+    made = maker.statement(loop)
+    outside = {*captures((loop,), ()), *[slot for stmt in before for slot in bound_by(stmt)]}
+    if any(v not in outside for buffer in maker.made for size in buffer.shape for v in size.atoms()):
+        return None
+    if not isinstance(made, Loop) or nest_of(made) is None:
+        return None
+    return [*before, *maker.made, made, *[Free(stmt.buffer) for stmt in reversed(maker.made)]]
+
+
+def _only(loop: Loop) -> Loop | None:
+    """The loop that is all there is in a loop."""
+    stmts = [s for s in loop.stmts if not isinstance(s, At)]
+    return stmts[0] if len(stmts) == 1 and isinstance(stmts[0], Loop) and not loop.reductions else None
+
+
+@dataclass(slots=True)
+class _Expansion:
+    """The walk over a loop. trip: the number of a trip, of so many; made: the memory for all of them."""
+
+    trip: Size
+    trips: Size
+    made: list[Allocate] = field(default_factory=list)
+    own: set[Buffer] = field(default_factory=set)
+
+    def statements(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return tuple([s for stmt in stmts if (s := self.statement(stmt)) is not None])
+
+    def statement(self, stmt: Stmt) -> Stmt | None:
+        match stmt:
+            case Allocate(buffer, shape, extra, span) if is_number(buffer.dtype):
+                all = Buffer(buffer.name, buffer.dtype)
+                size = product(shape) + extra
+                self.made.append(Allocate(all, (self.trips, size), 0, span))
+                self.own.add(buffer)
+                return Slice(buffer, all, self.trip * size)
+            case Free(buffer) if buffer in self.own:
+                return None
+            case Move(target, source, count):
+                k, x = fresh("k", I64), fresh("x", Scalar(target.dtype))
+                copied = (Load(x, source, poly(k)), Store(target, poly(k), x))
+                return Loop(k, (ZERO,), (count,), copied)
+            case _:
+                return map_inside(stmt, self.statements)

@@ -1,0 +1,103 @@
+"""Levels of a nest whose trips are one range: `x[m*i + j]` for i and j is `x[k]` for one k.
+
+Then no thread divides, and the elements of a trip lie side by side however short the rows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from dlang.codegen.captures import captures
+from dlang.codegen.loops import Evaluate, For, Load, Loop, Reduction, Slice, Stmt, Store
+from dlang.codegen.traverse import map_inside, walk
+from dlang.ir.anf import Size, Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64
+
+Merged = tuple[tuple[Loop, ...], tuple[Stmt, ...], tuple[tuple[Loop, ...], ...]]
+
+
+def flattened(levels: Sequence[Loop], stmts: tuple[Stmt, ...], reductions: Sequence[Reduction]) -> Merged:
+    """The levels that are left, the statements of a trip, and for each level those that it stands for."""
+    out = [levels[0]]
+    merged: list[tuple[Loop, ...]] = [(levels[0],)]
+    for level in levels[1:]:
+        if not _are_one(out[-1], level, stmts, reductions):
+            out.append(level)
+            merged.append((level,))
+            continue
+        var = fresh(level.var.name, I64)
+        stmts = _with_one_index(stmts, out[-1].var, level.var, var)
+        apart = tuple([b for b in level.apart if b in out[-1].apart])
+        out[-1] = replace(level, var=var, highs=(out[-1].highs[0] * level.highs[0],), apart=apart)
+        merged[-1] = (*merged[-1], level)
+    return tuple(out), stmts, tuple(merged)
+
+
+def _are_one(outer: Loop, inner: Loop, stmts: Sequence[Stmt], reductions: Sequence[Reduction]) -> bool:
+    """Whether nothing depends on the trip of either loop but for that of both together."""
+    if outer.lows != (ZERO,) or inner.lows != (ZERO,) or len(outer.highs) != 1 or len(inner.highs) != 1:
+        return False
+    pair, extent = (outer.var, inner.var), inner.highs[0]
+    if any(v in pair for r in reductions for v in (r.value, r.rank)):
+        return False
+    for size in _sizes(stmts):
+        if not size.mentions(pair):
+            continue
+        try:
+            step, above = size.coefficient(inner.var), size.coefficient(outer.var)
+        except ValueError:
+            return False
+        if step.mentions(pair) or above != step * extent:
+            return False
+    return not any(v in pair for v in captures(_without_sizes(stmts), ()))
+
+
+def _sizes(stmts: Sequence[Stmt]) -> Iterator[Size]:
+    for stmt in walk(stmts):
+        match stmt:
+            case Load(_, _, size) | Store(_, size) | Slice(_, _, size) | Evaluate(_, size):
+                yield size
+            case Loop():
+                yield from (*stmt.lows, *stmt.highs)
+            case For():
+                yield from (stmt.low, stmt.high)
+            case _:
+                pass
+
+
+def with_sizes(stmts: Sequence[Stmt], change: Callable[[Size], Size]) -> tuple[Stmt, ...]:
+    """Statements of a kernel with their polynomials changed."""
+
+    def changed(stmt: Stmt) -> Stmt:
+        match stmt:
+            case Load() | Store() | Slice():
+                return replace(stmt, offset=change(stmt.offset))
+            case Evaluate():
+                return replace(stmt, size=change(stmt.size))
+            case Loop():
+                stmt = replace(stmt, lows=tuple(map(change, stmt.lows)), highs=tuple(map(change, stmt.highs)))
+            case For():
+                stmt = replace(stmt, low=change(stmt.low), high=change(stmt.high))
+            case _:
+                pass
+        return map_inside(stmt, all_changed)
+
+    def all_changed(found: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return tuple(map(changed, found))
+
+    return all_changed(stmts)
+
+
+def _without_sizes(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    return with_sizes(stmts, lambda _: ZERO)
+
+
+def _with_one_index(stmts: Sequence[Stmt], outer: Var, inner: Var, both: Var) -> tuple[Stmt, ...]:
+    def change(size: Size) -> Size:
+        if not size.mentions((outer, inner)):
+            return size
+        return size.without(outer).without(inner) + size.coefficient(inner) * poly(both)
+
+    return with_sizes(stmts, change)

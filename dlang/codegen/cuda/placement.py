@@ -1,0 +1,389 @@
+"""The program of the host of a device: which statements run where, and what is copied between them.
+
+Numbers that the device has made stay there: what is computed of them is computed again by each kernel that uses them,
+and the host gets them only where it must know them. What no kernel can do is done by the host, on copies of arrays:
+
+    loop i in 0..n                  launch kernel 0, n trips (&x, &s)
+      s = s + &x[i]                 launch kernel 1, n trips (&s, &y)        which loads s
+    m = s / n                       on host (&y)
+    loop i in 0..n                    runtime print(&y)
+      &y[i] = m
+    runtime print(&y)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.codegen.captures import captures
+from dlang.codegen.cuda.expansion import expanded
+from dlang.codegen.cuda.kernels import Kernels, results_of
+from dlang.codegen.cuda.spaces import Launching, Spaces, launching, spaces_of
+from dlang.codegen.loops import (
+    Allocate,
+    At,
+    Body,
+    Branch,
+    Buffer,
+    CallC,
+    Compute,
+    Convert,
+    Evaluate,
+    Fetch,
+    For,
+    Free,
+    Guard,
+    Invoke,
+    Load,
+    LoadField,
+    Loop,
+    Move,
+    Node,
+    OnDevice,
+    OnHost,
+    Product,
+    Program,
+    Room,
+    Runtime,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+    Transfer,
+    Value,
+    While,
+)
+from dlang.codegen.traverse import bound_by, walk
+from dlang.ir.anf import Size, Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64, dtype_of, product
+
+LONG = 40  # statements that each thread of a kernel does first; more are done once, by a kernel of their own
+
+
+def on_device(program: Program) -> Program:
+    """The program with its kernels, and with what the host is to do around them. Its loops have one lane and piece."""
+    whole = {name: replace(f, body=expanded(f.body)) for name, f in program.functions.items()}
+    program = replace(program, functions=whole)
+    launches = launching(program)
+    fails = any(isinstance(s, Guard) for name in launches.functions for s in walk(program.functions[name].body.stmts))
+    called = {s.function for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, Invoke)}
+    kernels = Kernels(careful=fails)
+    functions = {}
+    for name, f in program.functions.items():
+        if name not in launches.functions:
+            functions[name] = f
+            continue
+        placer = _Placer(launches, kernels, spaces_of(f, launches, program.functions))
+        body = placer.block(f.body, {}, leaves=name not in called)
+        functions[name] = replace(f, body=body, device=True)
+    return replace(program, functions=functions, kernels=tuple(kernels.made), careful=fails)
+
+
+@dataclass(slots=True)
+class _Scope:
+    """The statements of a block so far.
+
+    host, once: those that have come last and are to be done together, by the host or by one thread of the device; one
+    of these is empty. after: what is freed after them. there: numbers that the device has, by how to get them.
+    temporary: memory of the device to be freed where the block ends.
+    """
+
+    there: dict[Var, Stmt]
+    out: list[Stmt] = field(default_factory=list)
+    host: list[Stmt] = field(default_factory=list)
+    once: list[Stmt] = field(default_factory=list)
+    after: list[Stmt] = field(default_factory=list)
+    temporary: list[Buffer] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Placer:
+    """The walk over a function.
+
+    twins: arrays of nodes, which the host has, of arrays of the device; with how many elements are still to be copied
+    there, if any.
+    """
+
+    launches: Launching
+    kernels: Kernels
+    spaces: Spaces
+    twins: dict[Buffer, tuple[Buffer, Size | None]] = field(default_factory=dict)
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+    def block(self, body: Body, there: Mapping[Var, Stmt], leaves: bool = False) -> Body:
+        """A block, whose results the host knows, unless numbers are left on the device, in arrays of one element.
+
+        there: numbers that the device has.
+        """
+        s = _Scope(dict(there))
+        for stmt in body.stmts:
+            self.statement(s, stmt)
+        self.flush(s)
+        results = list(body.results)
+        if leaves:
+            results = [self.left(s, v) if isinstance(v, Var) and v in s.there else v for v in results]
+            self.flush(s)
+        else:
+            self.known(s, [v for v in results if isinstance(v, Var)])
+        s.out += [OnDevice(Free(buffer)) for buffer in reversed(s.temporary) if buffer not in results]
+        return Body(tuple(s.out), tuple(results))
+
+    def left(self, s: _Scope, var: Var) -> Buffer:
+        """A number of the device, in an array that is its own."""
+        kept = self._temporary(s, var)
+        s.once.append(Store(kept, ZERO, var))
+        return kept
+
+    def statement(self, s: _Scope, stmt: Stmt) -> None:
+        match stmt:
+            case Compute() | Convert() | Evaluate():
+                self.scalar(s, stmt)
+            case At():
+                (s.host or s.once or s.out).append(stmt)
+            case Load(_, buffer) if self.spaces.on_device(buffer):
+                self.load(s, stmt)
+            case Store(buffer) if self.spaces.on_device(buffer):
+                if s.host:
+                    self.flush(s)
+                s.once.append(stmt)
+            case Guard() if self._is_there(s, stmt):
+                if s.host:
+                    self.flush(s)
+                s.once.append(stmt)
+            case Allocate(buffer) if self.spaces.on_device(buffer):
+                if not _bound(s.host).isdisjoint(captures((stmt,), ())):
+                    self.flush(s)
+                self._sizes_known(s, stmt)
+                s.out.append(OnDevice(stmt))
+            case Free(buffer) if self.spaces.on_device(buffer):
+                (s.after if s.host or s.once else s.out).append(OnDevice(stmt))
+            case Slice(_, buffer) if self.spaces.on_device(buffer):
+                if s.host:
+                    self.flush(s)
+                self._sizes_known(s, stmt)
+                s.out.append(stmt)
+            case Move(target, source) if self.spaces.on_device(target) or self.spaces.on_device(source):
+                self._device(s, stmt)
+                if self.spaces.on_device(target) and self.spaces.on_device(source):
+                    s.out.append(OnDevice(stmt))
+                else:
+                    s.out.append(Transfer(target, source, stmt.count, self.spaces.on_device(target)))
+            case Product():
+                self._device(s, stmt)
+                s.out.append(OnDevice(stmt))
+            case Room(buffer, shape) if self.spaces.on_device(buffer):
+                self._device(s, stmt)
+                twin = self._twin(buffer, product(shape))
+                s.out += [replace(stmt, buffer=twin), OnDevice(Allocate(buffer, shape, 0, stmt.span))]
+                s.temporary.append(buffer)
+            case LoadField(slot, _, _, shape) if self.spaces.on_device(slot):
+                assert isinstance(slot, Buffer)
+                self._device(s, stmt)
+                twin = self._twin(slot, None)
+                s.out += [replace(stmt, slot=twin), OnDevice(Allocate(slot, shape))]
+                s.out.append(Transfer(slot, twin, product(shape), True))
+                s.temporary.append(slot)
+            case Node(references=references) if any(map(self.spaces.on_device, references)):
+                self.node(s, stmt)
+            case _ if self.launches.stays_on_host(stmt):
+                self.known(s, captures((stmt,), ()))
+                if s.once:
+                    self.flush(s)
+                s.host.append(stmt)
+            case Loop():
+                nest = self.launches.nest(stmt)
+                if nest is None:
+                    self.loop(s, stmt)
+                    return
+                self.flush(s)
+                self.launch(s, stmt)
+            case For():
+                self._device(s, replace(stmt, body=Body((), ())))
+                s.out.append(replace(stmt, body=self.block(stmt.body, s.there)))
+            case While():
+                self._device(s, replace(stmt, body=Body((), ()), condition=Body((), ())))
+                condition, body = self.block(stmt.condition, s.there), self.block(stmt.body, s.there)
+                s.out.append(replace(stmt, condition=condition, body=body))
+            case Branch():
+                self._device(s, replace(stmt, then=Body((), ()), otherwise=Body((), ())))
+                then, otherwise = self.block(stmt.then, s.there), self.block(stmt.otherwise, s.there)
+                s.out.append(replace(stmt, then=then, otherwise=otherwise))
+            case Invoke():
+                self._device(s, stmt)
+                s.out.append(stmt)
+            case _:
+                raise AssertionError(f"{type(stmt).__name__} around kernels")
+
+    def _twin(self, buffer: Buffer, count: Size | None) -> Buffer:
+        twin = Buffer(buffer.name, buffer.dtype)
+        self.twins[buffer] = twin, count
+        return twin
+
+    # ---- scalars -----------------------------------------------------------------------------------------------------
+    def scalar(self, s: _Scope, stmt: Compute | Convert | Evaluate) -> None:
+        """What is computed of numbers of the device is one of them; anything else the host computes."""
+        if not self._is_there(s, stmt):
+            (s.host or s.out).append(stmt)
+            return
+        s.there[stmt.var] = stmt
+        if len(_needed(s.there, (stmt.var,))) > LONG:
+            self.flush(s)
+            kept = self._temporary(s, stmt.var)
+            s.once.append(Store(kept, ZERO, stmt.var))
+            self.flush(s)
+            s.there[stmt.var] = Load(stmt.var, kept, ZERO)
+
+    def load(self, s: _Scope, stmt: Load) -> None:
+        """An element of an array of the device: as it is now, whatever happens to the array."""
+        self.flush(s)
+        kept = self._temporary(s, stmt.var)
+        if self._is_there(s, Evaluate(stmt.var, stmt.offset)):
+            inside = fresh(stmt.var.name, stmt.var.type)
+            s.once += [replace(stmt, var=inside), Store(kept, ZERO, inside)]
+            self.flush(s)
+        else:
+            element = Buffer(stmt.buffer.name, stmt.buffer.dtype)
+            s.out.append(Slice(element, stmt.buffer, stmt.offset))
+            s.out.append(OnDevice(Move(kept, element, poly(1))))
+        s.there[stmt.var] = Load(stmt.var, kept, ZERO)
+
+    def known(self, s: _Scope, slots: Iterable[Value]) -> None:
+        """Has the host get those of some numbers that the device has."""
+        needed = _needed(s.there, [v for v in slots if isinstance(v, Var)])
+        if not _bound(s.host).isdisjoint(captures([s.there[var] for var in needed], ())):
+            self.flush(s)
+        for var in needed:
+            stmt = s.there.pop(var)
+            s.out.append(Fetch(var, stmt.buffer, stmt.offset) if isinstance(stmt, Load) else stmt)
+
+    def _temporary(self, s: _Scope, var: Var) -> Buffer:
+        """Room on the device for a number."""
+        buffer = Buffer(var.name, dtype_of(var))
+        s.out.append(OnDevice(Allocate(buffer, (poly(1),))))
+        s.temporary.append(buffer)
+        return buffer
+
+    def _is_there(self, s: _Scope, stmt: Stmt) -> bool:
+        """Whether a statement uses a number that the device has."""
+        return bool(s.there) and any(v in s.there for v in captures((stmt,), ()) if isinstance(v, Var))
+
+    def _sizes_known(self, s: _Scope, stmt: Stmt) -> None:
+        self.known(s, captures((stmt,), ()))
+
+    # ---- the device --------------------------------------------------------------------------------------------------
+    def _device(self, s: _Scope, stmt: Stmt) -> None:
+        """Before a statement whose numbers the host has to know."""
+        self.flush(s)
+        self.known(s, captures((stmt,), ()))
+
+    def launch(self, s: _Scope, loop: Loop) -> None:
+        """Launches a kernel; what it reduces stays on the device."""
+        nest = self.launches.nest(loop)
+        assert nest is not None
+        outside = captures((loop,), ())
+        trips = [v for level in nest.levels for size in (*level.lows, *level.highs) for v in size.atoms()]
+        self.known(s, [v for v in trips if v in outside])
+        needed = _needed(s.there, [v for v in outside if isinstance(v, Var)])
+        sums = {var: self._temporary(s, var) for var in results_of(nest)}
+        s.out += self.kernels.launch(nest, sums, tuple([s.there[var] for var in needed]))
+        for var, buffer in sums.items():
+            s.there[var] = Load(var, buffer, ZERO)
+
+    def flush(self, s: _Scope) -> None:
+        """Has done what was to be done together."""
+        if s.once:
+            stmts, s.once = tuple(s.once), []
+            loop = Loop(fresh("once", I64), (ZERO,), (poly(1),), stmts)
+            if self.launches.nest(loop) is None:
+                self.known(s, captures(stmts, ()))
+                s.host = list(stmts)
+            else:
+                self.launch(s, loop)
+        if s.host:
+            s.out += self.on_host(s.host)
+            s.host = []
+        s.out += s.after
+        s.after = []
+
+    def on_host(self, stmts: Sequence[Stmt]) -> list[Stmt]:
+        """What the host does, with the arrays of the device that it needs for that."""
+        used = [v for v in captures(stmts, ()) if isinstance(v, Buffer) and self.spaces.on_device(v)]
+        arrays = tuple([v for v in used if v not in self.twins])
+        made = tuple([v for t in stmts for v in bound_by(t) if isinstance(v, Buffer) and self.spaces.on_device(v)])
+        if not used and not made:
+            return list(stmts)
+        changed = _changed(stmts)
+        held = [(v, *self.twins[v]) for v in used if v in self.twins]
+        down = [Transfer(twin, v, count, False) for v, twin, count in held if count is not None]
+        up = [Transfer(v, twin, count, True) for v, twin, count in held if count is not None and v in changed]
+        pairs = tuple([(v, twin) for v, twin, _ in held])
+        return [*down, OnHost(tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made), *up]
+
+    # ---- the rest ----------------------------------------------------------------------------------------------------
+    def loop(self, s: _Scope, stmt: Loop) -> None:
+        """A loop of the host, with work for the device inside."""
+        self._device(s, replace(stmt, stmts=(), reductions=()))
+        values = tuple([v for r in stmt.reductions for v in (r.value, r.rank) if v is not None])
+        s.out.append(replace(stmt, stmts=self.block(Body(stmt.stmts, values), s.there).stmts))
+
+    def node(self, s: _Scope, stmt: Node) -> None:
+        """A node, whose arrays are the host's."""
+        self._device(s, stmt)
+        references: list[Value] = []
+        for value in stmt.references:
+            if isinstance(value, Buffer) and self.spaces.on_device(value):
+                twin, count = self.twins[value]
+                if count is not None:
+                    s.out.append(Transfer(twin, value, count, False))
+                references.append(twin)
+            else:
+                references.append(value)
+        s.out.append(replace(stmt, references=tuple(references)))
+
+
+def _bound(stmts: Sequence[Stmt]) -> set[Slot]:
+    return {slot for stmt in stmts for slot in bound_by(stmt)}
+
+
+def _needed(there: Mapping[Var, Stmt], vars: Iterable[Var]) -> list[Var]:
+    """The numbers of the device that some are computed from, in order, with those themselves."""
+    found: set[Var] = set()
+    open = [v for v in vars if v in there]
+    while open:
+        var = open.pop()
+        if var not in found:
+            found.add(var)
+            open += [v for v in captures((there[var],), ()) if isinstance(v, Var) and v in there]
+    return [var for var in there if var in found]
+
+
+def _changed(stmts: Sequence[Stmt]) -> set[Buffer]:
+    """The arrays that statements of the host may change."""
+    roots: dict[Buffer, Buffer] = {}
+    changed: list[Value] = []
+    for stmt in walk(stmts):
+        match stmt:
+            case Slice(result, source):
+                roots[result] = source
+            case Store(buffer) | Move(buffer):
+                changed.append(buffer)
+            case Runtime(outs=outs):
+                changed += [out.buffer for out in outs]
+            case CallC(_, args) | Invoke(_, args):
+                changed += args
+                if isinstance(stmt, Invoke):
+                    changed += stmt.outs
+            case For() | While():
+                for param, first in zip(stmt.params, stmt.init, strict=True):
+                    if isinstance(param, Buffer) and isinstance(first, Buffer):
+                        roots[param] = first
+            case _:
+                pass
+    found: set[Buffer] = set()
+    for value in changed:
+        while isinstance(value, Buffer) and value not in found:
+            found.add(value)
+            value = roots.get(value, value)
+    return found

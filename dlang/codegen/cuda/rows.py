@@ -1,0 +1,229 @@
+"""Rows as text: a warp or a block does a trip, and its threads share the loops in it.
+
+Loops over the same range give each thread the same elements, so that what one of them reads or writes, the next finds
+in registers: a row that the threads can keep is read once and written once. Of longer rows all loops go over memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.codegen.cuda.elements import compute, declare, read, write
+from dlang.codegen.cuda.nests import Nest
+from dlang.codegen.cuda.statements import Printer, accumulators, distance, left
+from dlang.codegen.cuda.totals import fold_into, totals_of
+from dlang.codegen.cuda.vectors import Place, Plan, Roots, accesses, planned
+from dlang.codegen.loops import Buffer, Loop, Stmt, Store
+from dlang.codegen.traverse import bound_by, walk
+from dlang.codegen.vectorize import known_trips, work
+from dlang.ir.anf import Size, Var
+from dlang.ir.terms import WIDTHS
+
+MOST = 2  # vectors of a row that a thread keeps: longer rows have larger blocks
+REGISTERS = 48  # of a thread, for the elements that it keeps
+CODE = 1200  # operations of all loops for the elements of a thread
+WARP = 32
+BLOCK = 256  # threads, if nothing else is said
+LARGEST = 512
+EACH = 8  # elements that a thread should have, where none are kept
+
+Range = tuple[tuple[Size, ...], tuple[Size, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How the threads of a row share its loops.
+
+    plans: of its loops by their identities. range: of those that give a thread the same elements, `vectors` times as
+    many as the plan of each says at once. longest: the range by which a row is for a warp or for a block; None where a
+    warp does it. largest: how many threads a block may have, for which there are enough registers.
+    """
+
+    plans: dict[int, Plan]
+    range: Range | None
+    vectors: int
+    each: int
+    longest: Range | None
+    largest: int
+
+    def keeps(self, loop: Loop) -> bool:
+        return id(loop) in self.plans and (loop.lows, loop.highs) == self.range
+
+
+def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
+    loops = [s for s in nest.stmts if isinstance(s, Loop)]
+    plans = {id(s): plan for s in loops if (plan := planned(s, nest.joined, uncertain)) is not None}
+    ranges = Counter((s.lows, s.highs) for s in loops if id(s) in plans)
+    common = ranges.most_common(1)[0][0] if ranges else None
+    members = [s for s in loops if id(s) in plans and (s.lows, s.highs) == common]
+    vectors, each, largest = 1, EACH, BLOCK
+    if members:
+        width = min(plans[id(s)].width for s in members)
+        plans |= {id(s): replace(plans[id(s)], width=width) for s in members}
+        found = {place for s in members for place in plans[id(s)].places}
+        registers = width * sum(max(WIDTHS[buffer.dtype] // 4, 1) for buffer, _ in found)
+        code = width * sum(work(plans[id(s)].inside) for s in members)
+        while vectors < MOST and 2 * vectors * registers <= REGISTERS and 2 * vectors * code <= CODE:
+            vectors *= 2
+        each = vectors * width
+        if all(WIDTHS[buffer.dtype] <= 4 for buffer, _ in found):
+            largest = LARGEST
+    longest = members[0] if members else loops[0]
+    inside = {level.var for level in nest.levels} | {v for s in walk(nest.stmts) for v in bound_by(s)}
+    same = not any(size.mentions([v for v in inside if isinstance(v, Var)]) for size in (*longest.lows, *longest.highs))
+    count = known_trips(longest)
+    wide = same and (count is None or count > WARP * each)
+    return Shares(plans, common, vectors, each, (longest.lows, longest.highs) if wide else None, largest)
+
+
+@dataclass(slots=True)
+class Rows:
+    """The text of a row.
+
+    arrays: what the threads have in registers. kept: whether that is so, as an expression. met: what of arrays has been
+    looked at and stored since the threads met: each with whose elements these are.
+    """
+
+    p: Printer
+    nest: Nest
+    shares: Shares
+    structs: list[str]
+    name: str
+    roots: Roots
+    arrays: dict[Place, str] = field(default_factory=dict)
+    kept: str | None = None
+    met: set[tuple[Buffer, object, bool]] = field(default_factory=set)
+
+    def heads(self) -> None:
+        """What is known before the first row."""
+        p, width = self.p, "DL_WARP"
+        if self.shares.longest is not None:
+            lows, highs = self.shares.longest
+            extent = distance(p.bound("dl_maximum", lows), p.bound("dl_minimum", highs))
+            width = f"dl_width({extent}, {self.shares.each})"
+        p.line(f"const i32 width = {width}, rank = (i32)threadIdx.x % width;")
+
+    def row(self) -> None:
+        p = self.p
+        self.arrays, self.kept, self.met = {}, None, set()
+        for number, stmt in enumerate(self.nest.stmts):
+            self.meet(stmt)
+            if isinstance(stmt, Loop):
+                self.loop(stmt, self.nest.stmts[number + 1 :])
+            else:
+                p.alone = "rank == 0"
+                p.statement(stmt)
+                p.alone = None
+            self.forget(stmt)
+
+    def meet(self, stmt: Stmt) -> None:
+        """Has the threads wait for each other where a statement looks at what others have stored, or stores that."""
+        found: set[tuple[Buffer, object, bool]] = set()
+        own = self.own(stmt)
+        for access in accesses((stmt,)):
+            stores = isinstance(access, Store)
+            if id(access) in self.nest.joined:
+                whose: object = "joined"
+            elif isinstance(stmt, Loop):
+                whose = own.get(id(access), id(stmt))
+            else:
+                whose = "one" if stores else "all"
+            found.add((self.roots(access.buffer), whose, stores))
+        for buffer, whose, stores in found:
+            if any(b is buffer and w != whose and (s or stores) for b, w, s in self.met):
+                self.p.line("dl_meet(width);")
+                self.met = set()
+                break
+        self.met |= found
+
+    def forget(self, stmt: Stmt) -> None:
+        """What is kept of arrays in which a statement stores is old."""
+        own = self.own(stmt)
+        for store in accesses((stmt,)):
+            if isinstance(store, Store):
+                for place in [q for q in self.arrays if self.roots(q[0]) is self.roots(store.buffer)]:
+                    if place != own.get(id(store)):
+                        del self.arrays[place]
+
+    def own(self, stmt: Stmt) -> dict[int, Place]:
+        """The accesses of a loop in which each thread has elements of its own, the same as in other such loops."""
+        if not isinstance(stmt, Loop) or not self.shares.keeps(stmt):
+            return {}
+        plan = self.shares.plans[id(stmt)]
+        return {id(access): plan.place(access) for access in plan.accesses}
+
+    # ---- loops -------------------------------------------------------------------------------------------------------
+    def loop(self, loop: Loop, following: Sequence[Stmt]) -> None:
+        p = self.p
+        totals: list[str] = []
+        if loop.reductions:
+            totals = totals_of(p, loop.reductions, f"{self.name}_totals{len(self.structs)}", self.structs)
+        plan = self.shares.plans.get(id(loop))
+        if plan is None:
+            low, high = p.range(loop)
+            with p.trips(loop.var, "rank" if low == "0" else f"({low}) + rank", high, "{} += width"):
+                p.statements(loop.stmts)
+                p.accumulate(loop.reductions, totals)
+        else:
+            self.elements(loop, plan, totals, following)
+        if loop.reductions:
+            p.line(f"dl_fold_group({fold_into(totals)}, width);")
+            p.names.update((var, total) for (var, _), total in zip(accumulators(loop.reductions), totals, strict=True))
+
+    def elements(self, loop: Loop, plan: Plan, totals: Sequence[str], following: Sequence[Stmt]) -> None:
+        """A loop of which each thread does several trips at once."""
+        p, shares = self.p, self.shares
+        p.statements(plan.before)
+        low, high = p.range(loop)
+        each = shares.vectors * plan.width
+        known = self.arrays if shares.keeps(loop) else {}
+        if shares.keeps(loop) and self.kept is None:
+            self.kept = p.fresh("kept")
+            p.line(f"const bool {self.kept} = {distance(low, high)} <= (i64)width * {each};")
+        shape = f"[{shares.vectors}][{plan.width}]"
+        wanted = plan.needed
+        arrays = {place: known[place] for place in wanted if place in known}
+        arrays |= {place: declare(p, place, shape) for place in plan.places if place not in arrays}
+        first, many = p.fresh("j"), p.fresh("n")
+        with p.block(f"for (i64 base = {low}; base < {high}; base += (i64)width * {each})"):
+
+            def each_vector() -> str:
+                p.line("#pragma unroll")
+                return f"for (i32 q = 0; q < {shares.vectors}; ++q)"
+
+            def position() -> None:
+                here = f"base + ((i64)q * width + rank) * {plan.width}"
+                p.line(f"const i64 {first} = {here};")
+                p.line(f"const i32 {many} = dl_left({left(first, high)});")
+                p.names[plan.var] = first
+
+            if wanted:
+                with p.block(each_vector()):
+                    position()
+                    for place, access in wanted.items():
+                        here = f"!{self.kept} && " if place in known else ""
+                        read(p, access, f"{arrays[place]}[q]", many, f"if ({here}{many}) ")
+            with p.block(each_vector()):
+                position()
+                p.line(f"if (!{many}) break;")
+                within = {place: f"{array}[q]" for place, array in arrays.items()}
+                compute(p, plan, first, many, within, lambda: p.accumulate(loop.reductions, totals))
+                p.names[plan.var] = first
+                for store in plan.stores:
+                    over = shares.keeps(loop) and self.is_overwritten(store, plan.place(store), following)
+                    write(p, store, within[plan.place(store)], many, f"if (!{self.kept}) " if over else "")
+        if shares.keeps(loop):
+            self.arrays.update(arrays)
+
+    def is_overwritten(self, store: Store, place: Place, following: Sequence[Stmt]) -> bool:
+        """Whether the elements that are stored are all stored anew before they are looked at in memory."""
+        for stmt in following:
+            found = [a for a in accesses((stmt,)) if self.roots(a.buffer) is self.roots(store.buffer)]
+            own = self.own(stmt)
+            if any(own.get(id(a)) != place for a in found):
+                return False
+            if any(isinstance(a, Store) for a in found):
+                return True
+        return False

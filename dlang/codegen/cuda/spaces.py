@@ -1,0 +1,216 @@
+"""Where arrays live: in the memory of the host or of the device.
+
+A function that launches nothing, and calls nothing that does, is the host's alone. In any other one an array of numbers
+lives on the device if it is a parameter or a result, if a kernel or a product works on it, or if it may be the same as
+one that does. Arrays of texts and of nodes are the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dlang.codegen.captures import captures
+from dlang.codegen.cuda.kernels import fits
+from dlang.codegen.cuda.nests import Nest, is_number, nest_of
+from dlang.codegen.loops import (
+    Body,
+    Branch,
+    Buffer,
+    For,
+    Function,
+    Invoke,
+    Loop,
+    Product,
+    Program,
+    Slice,
+    Slot,
+    Stmt,
+    Value,
+    While,
+)
+from dlang.codegen.traverse import walk
+from dlang.codegen.vectorize import known_trips
+
+FEW = 32  # trips in all, that are no reason to use a device
+
+
+@dataclass(slots=True)
+class Launching:
+    """What of a program launches kernels. nests: of loops, by their identities; functions: by their names."""
+
+    nests: dict[int, tuple[Loop, Nest | None]] = field(default_factory=dict)
+    functions: frozenset[str] = frozenset()
+
+    def nest(self, loop: Loop) -> Nest | None:
+        """A loop as a nest for a kernel; None if it can't be one."""
+        if id(loop) not in self.nests:
+            nest = nest_of(loop)
+            self.nests[id(loop)] = loop, nest if nest is not None and fits(nest) else None
+        return self.nests[id(loop)][1]
+
+    def stays_on_host(self, stmt: Stmt) -> bool:
+        """Whether nothing in a statement is for the device, so that the host does it as it is."""
+        match stmt:
+            case Product():
+                return False
+            case Invoke(function):
+                return function not in self.functions
+            case Loop():
+                if self.nest(stmt) is not None:
+                    return not _is_worth_it(stmt)
+                return all(map(self.stays_on_host, stmt.stmts))
+            case For():
+                return not _hands_on((stmt.params, stmt.results)) and self._stays(stmt.body)
+            case While():
+                kept = self._stays(stmt.condition) and self._stays(stmt.body)
+                return not _hands_on((stmt.params, stmt.results)) and kept
+            case Branch():
+                kept = self._stays(stmt.then) and self._stays(stmt.otherwise)
+                return not _hands_on((stmt.results,)) and kept
+            case _:
+                return True
+
+    def _stays(self, body: Body) -> bool:
+        return all(map(self.stays_on_host, body.stmts))
+
+    def has_work(self, stmts: Iterable[Stmt]) -> bool:
+        """Whether there is work in statements for the device."""
+        for stmt in stmts:
+            match stmt:
+                case Product():
+                    return True
+                case Invoke(function) if function in self.functions:
+                    return True
+                case Loop() if self.nest(stmt) is not None:
+                    if _is_worth_it(stmt):
+                        return True
+                case Loop():
+                    if self.has_work(stmt.stmts):
+                        return True
+                case For():
+                    if self.has_work(stmt.body.stmts):
+                        return True
+                case While():
+                    if self.has_work(stmt.condition.stmts) or self.has_work(stmt.body.stmts):
+                        return True
+                case Branch():
+                    if self.has_work(stmt.then.stmts) or self.has_work(stmt.otherwise.stmts):
+                        return True
+                case _:
+                    pass
+        return False
+
+
+def _is_worth_it(loop: Loop) -> bool:
+    """Whether the trips of a loop, with those of all loops inside it, may be many."""
+    total = 1
+    for stmt in walk([loop]):
+        if isinstance(stmt, Loop | For | While):
+            trips = known_trips(stmt) if isinstance(stmt, Loop) else None
+            if trips is None:
+                return True
+            total *= max(trips, 1)
+    return total >= FEW
+
+
+def _hands_on(slots: Iterable[Sequence[Slot]]) -> bool:
+    return any(isinstance(slot, Buffer) and is_number(slot.dtype) for group in slots for slot in group)
+
+
+def launching(program: Program) -> Launching:
+    """What of a program launches kernels."""
+    found = Launching()
+    while True:
+        names = [n for n, f in program.functions.items() if n in found.functions or found.has_work(f.body.stmts)]
+        if len(names) == len(found.functions):
+            return found
+        found.functions = frozenset(names)
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Classes:
+    """Arrays that may be the same, by one that stands for them."""
+
+    parents: dict[Buffer, Buffer] = field(default_factory=dict)
+    device: set[Buffer] = field(default_factory=set)
+
+    def find(self, buffer: Buffer) -> Buffer:
+        while (parent := self.parents.get(buffer)) is not None:
+            buffer = parent
+        return buffer
+
+    def join(self, a: Value, b: Value) -> None:
+        if isinstance(a, Buffer) and isinstance(b, Buffer):
+            x, y = self.find(a), self.find(b)
+            if x is not y:
+                self.parents[y] = x
+                if y in self.device:
+                    self.device.add(x)
+
+    def put(self, values: Iterable[Value]) -> None:
+        """These live on the device."""
+        self.device.update(self.find(v) for v in values if isinstance(v, Buffer) and is_number(v.dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class Spaces:
+    """Where the arrays of a function live."""
+
+    classes: _Classes
+
+    def on_device(self, value: Value) -> bool:
+        """Whether an array lives on the device."""
+        return isinstance(value, Buffer) and is_number(value.dtype) and self.classes.find(value) in self.classes.device
+
+
+def spaces_of(f: Function, launches: Launching, functions: Mapping[str, Function]) -> Spaces:
+    """Where the arrays of a function that launches kernels live."""
+    classes = _Classes()
+    classes.put((*f.params, *[out.buffer for out in f.outs], *f.body.results))
+
+    def statements(stmts: Sequence[Stmt]) -> None:
+        for stmt in stmts:
+            statement(stmt)
+
+    def body(b: Body, *handed: Sequence[Value]) -> None:
+        """handed: what the results of the body become."""
+        statements(b.stmts)
+        for slots in handed:
+            for result, slot in zip(b.results[len(b.results) - len(slots) :], slots, strict=True):
+                classes.join(result, slot)
+
+    def statement(stmt: Stmt) -> None:
+        if isinstance(stmt, Slice):
+            classes.join(stmt.source, stmt.result)
+            return
+        if launches.stays_on_host(stmt):
+            return
+        match stmt:
+            case Product(a, b, c):
+                classes.put((a.buffer, b.buffer, c.buffer))
+            case Invoke(_, args, outs, results):
+                classes.put((*args, *outs, *results))
+            case Loop():
+                if launches.nest(stmt) is not None:
+                    classes.put(captures((stmt,), ()))
+                else:
+                    statements(stmt.stmts)
+            case For():
+                for pair in zip(stmt.params, stmt.init, strict=True):
+                    classes.join(*pair)
+                body(stmt.body, stmt.params, stmt.results)
+            case While():
+                for pair in zip(stmt.params, stmt.init, strict=True):
+                    classes.join(*pair)
+                statements(stmt.condition.stmts)
+                body(stmt.body, stmt.params, stmt.results)
+            case Branch():
+                body(stmt.then, stmt.results)
+                body(stmt.otherwise, stmt.results)
+            case _:
+                raise AssertionError(f"{type(stmt).__name__} on a device")
+
+    statements(f.body.stmts)
+    return Spaces(classes)

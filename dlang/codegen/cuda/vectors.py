@@ -1,0 +1,162 @@
+"""What a loop does with elements that lie side by side, so that a thread reads and writes several of them at once.
+
+t = &x[m*i + j]                 inside: t = a[k]            where a = &x[m*i + j …]
+&y[m*i + j] = s * t                     b[k] = s * t        and &y[m*i + j …] = b
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from dlang.codegen.captures import captures
+from dlang.codegen.loops import (
+    At,
+    Branch,
+    Buffer,
+    Compute,
+    Convert,
+    Evaluate,
+    Load,
+    Loop,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+)
+from dlang.codegen.traverse import bound_by, walk
+from dlang.codegen.vectorize import known_trips, work
+from dlang.ir.anf import Size, Var
+from dlang.ir.terms import WIDTHS
+
+BYTES = 16  # that a thread reads or writes at once
+MOST = 8  # elements
+CODE = 400  # about as many operations may the elements of a thread have in all: each is text for the compiler
+
+Place = tuple[Buffer, Size]
+"""A part of memory side by side: a buffer, and the offset of what the first trip (whose number is 0) finds there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The statements of a trip, sorted: `before`, the same in all trips, then what each trip has `inside`.
+
+    loads, stores: those of them that are side by side from trip to trip. width: how many trips a thread does at once.
+    careful: whether only trips that there are may be done, as they do more than compute.
+    """
+
+    var: Var
+    width: int
+    before: tuple[Stmt, ...]
+    inside: tuple[Stmt, ...]
+    loads: tuple[Load, ...]
+    stores: tuple[Store, ...]
+    careful: bool
+
+    @property
+    def accesses(self) -> tuple[Load | Store, ...]:
+        """Those that are side by side."""
+        return (*self.loads, *self.stores)
+
+    @property
+    def needed(self) -> dict[Place, Load | Store]:
+        """What is read of memory: what is loaded, and what stores combine with."""
+        found: tuple[Load | Store, ...] = (*self.loads, *[s for s in self.stores if s.monoid != "set"])
+        return {self.place(access): access for access in found}
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return tuple(dict.fromkeys(map(self.place, self.accesses)))
+
+    def place(self, access: Load | Store) -> Place:
+        return access.buffer, access.offset.without(self.var)
+
+
+def planned(loop: Loop, joined: frozenset[int], uncertain: frozenset[Var]) -> Plan | None:
+    """The trips of a loop that is straight code; None of any other.
+
+    joined: stores that combine with what other threads store. uncertain: what is loaded and may not have been written.
+    Nothing may be loaded after what is stored, so that all loads of several trips can come first.
+    """
+    varying: set[Slot] = {loop.var}
+    before: list[Stmt] = []
+    inside: list[Stmt] = []
+    stored = False
+    for stmt in loop.stmts:
+        match stmt:
+            case At():
+                continue
+            case Store():
+                stored = True
+            case Branch():
+                if not all(isinstance(s, _PURE) for s in walk((stmt,))):
+                    return None
+            case _ if not isinstance(stmt, _PURE):
+                return None
+        if stored and any(isinstance(s, Load) for s in walk((stmt,))):
+            return None
+        if isinstance(stmt, Store) or any(slot in varying for slot in captures((stmt,), ())):
+            inside.append(stmt)
+            varying.update(bound_by(stmt))
+        else:
+            before.append(stmt)
+    loads = tuple(
+        s for s in inside if isinstance(s, Load) and s.var not in uncertain and _is_contiguous(s, loop.var, varying)
+    )
+    roots = root_of((*before, *inside))
+    all_stores = [s for s in inside if isinstance(s, Store)]
+    stores = tuple(
+        s
+        for s in all_stores
+        if id(s) not in joined
+        and _is_contiguous(s, loop.var, varying)
+        and sum(roots(other.buffer) is roots(s.buffer) for other in all_stores) == 1
+    )
+    single = len(loads) + len(stores)
+    others = sum(isinstance(s, Load | Store) for s in walk(inside)) - single
+    careful = others > 0 or bool(loop.reductions)
+    return Plan(loop.var, _width(loop, inside, (*loads, *stores)), tuple(before), tuple(inside), loads, stores, careful)
+
+
+_PURE = (Compute, Convert, Evaluate, Load, Slice, Branch, At)
+
+
+def _is_contiguous(access: Load | Store, var: Var, varying: Set[Slot]) -> bool:
+    if access.buffer in varying:
+        return False
+    try:
+        step = access.offset.coefficient(var)
+    except ValueError:
+        return False
+    return step == 1 and not any(atom in varying for atom in access.offset.without(var).atoms())
+
+
+def _width(loop: Loop, inside: Sequence[Stmt], accesses: Sequence[Load | Store]) -> int:
+    """As many trips as the widest elements fill the bytes that are moved at once; fewer where much is computed."""
+    if not accesses:
+        return 1
+    width = min(BYTES // max(WIDTHS[a.buffer.dtype] for a in accesses), MOST)
+    while width > 1 and width * work(inside) > CODE:
+        width //= 2
+    count = known_trips(loop)
+    return width if count is None or count >= 2 * width else 1
+
+
+def root_of(stmts: Sequence[Stmt]) -> Roots:
+    return Roots({s.result: s.source for s in walk(stmts) if isinstance(s, Slice)})
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Which buffer one is a part of."""
+
+    sources: dict[Buffer, Buffer]
+
+    def __call__(self, buffer: Buffer) -> Buffer:
+        while buffer in self.sources:
+            buffer = self.sources[buffer]
+        return buffer
+
+
+def accesses(stmts: Sequence[Stmt]) -> Iterator[Load | Store]:
+    return (s for s in walk(stmts) if isinstance(s, Load | Store))

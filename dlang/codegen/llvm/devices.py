@@ -1,0 +1,198 @@
+"""Work for a device, by the C functions of its driver, and what the host's Python does for it.
+
+Machine code launches kernels, copies and multiplies by calling functions whose addresses are in a table of the run
+(`runtime/devices.py` says which); it asks Python for memory, for copies between host and device, and to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.codegen import loops
+from dlang.codegen.llvm import support
+from dlang.codegen.llvm.accesses import byte_count, element_address, load
+from dlang.codegen.llvm.crossings import leave_if, new_site, put, signatures, to_word
+from dlang.codegen.llvm.indices import size_value
+from dlang.codegen.llvm.scalars import bits
+from dlang.codegen.llvm.sites import DEVICE, Site
+from dlang.codegen.llvm.writer import Writer
+from dlang.codegen.loops import Buffer, Value
+from dlang.diagnostics import Span
+from dlang.ir.anf import Size
+from dlang.ir.terms import ZERO
+from dlang.ir.types import dtype_of
+
+LAUNCH, COPY, PRODUCT, STREAM, BLAS, RUN, KERNELS, THREADS, LAUNCHES = range(9)
+"""The words of a run's table: functions, what they are called with, the state of the run on the device, where the
+handles of kernels are, how many threads the device runs at once, and how many launches there were that may fail."""
+TABLE = 9
+
+_TYPES = {"f64": (1, 70), "f32": (0, 68), "f16": (2, 68), "bf16": (14, 68)}
+"""Of cuBLAS: that of the elements, and in which it computes, f64 or f32."""
+_PLAIN, _TRANSPOSED, _ALGORITHM = 0, 1, -1
+
+
+def launch(w: Writer, stmt: loops.Launch) -> None:
+    """The parameters are words, and cuLaunchKernel gets where these are."""
+    kernel = w.program.kernels[stmt.kernel]
+    first = len(w.sites)
+    for guard in stmt.guards:
+        new_site(w, Site("check", guard.code, guard.parts, signatures(guard.values), span=guard.span))
+    trips = w.scalar(stmt.trips)
+    site = _numbered(w, first) if stmt.guards else str(first)
+    words = [_entry(w, RUN), site, trips, *[_word(w, value) for value in stmt.args]]
+    for k, word in enumerate(words):
+        put(w, word, "%slots", k)
+        address = w.emit(f"getelementptr i64, ptr %slots, i64 {k}")
+        put(w, w.emit(f"ptrtoint ptr {address} to i64"), "%slots", len(words) + k)
+    w.slots = max(w.slots, 2 * len(words))
+    if stmt.block is None:
+        size = str(kernel.block)
+        threads = w.emit(f"mul i64 {trips}, {kernel.threads}")
+        wanted = w.emit(f"sdiv i64 {w.emit(f'add i64 {threads}, {kernel.block - 1}')}, {size}")
+    else:
+        size, wanted = w.scalar(stmt.block), trips
+    most = w.emit(f"sdiv i64 {_entry(w, THREADS)}, {size}")
+    w.module.declare("llvm.smin.i64", "i64", "i64", "i64")
+    w.module.declare("llvm.smax.i64", "i64", "i64", "i64")
+    fewer = w.emit(f"call i64 @llvm.smin.i64(i64 {wanted}, i64 {most})")
+    grid = w.emit(f"trunc i64 {w.emit(f'call i64 @llvm.smax.i64(i64 {fewer}, i64 1)')} to i32")
+    handles = w.emit(f"inttoptr i64 {_entry(w, KERNELS)} to ptr")
+    handle = w.emit(f"load i64, ptr {w.emit(f'getelementptr i64, ptr {handles}, i64 {stmt.kernel}')}")
+    params = w.emit(f"getelementptr i64, ptr %slots, i64 {len(words)}")
+    narrow = size if stmt.block is None else w.emit(f"trunc i64 {size} to i32")
+    block = f"i32 {narrow}, i32 1, i32 1, i32 0"
+    stream = _entry(w, STREAM)
+    _call(w, LAUNCH, f"i64 {handle}, i32 {grid}, i32 1, i32 1, {block}, i64 {stream}, ptr {params}, ptr null")
+
+
+def on_device(w: Writer, stmt: loops.OnDevice) -> None:
+    """Memory, a copy, or a product."""
+    match stmt.stmt:
+        case loops.Allocate(buffer, shape, extra, span):
+            total = byte_count(w, buffer.dtype, shape)
+            if extra:
+                total = w.ops().intrinsic("uadd.sat", "i64", total, str(extra * (bits(buffer.dtype) // 8)))
+            _bind(w, buffer, _ask(w, "allocate", [total], span))
+        case loops.Free(buffer):
+            _ask(w, "free", [_word(w, buffer)])
+        case loops.Move(target, source, count):
+            words = [f"i64 {_word(w, target)}", f"i64 {_word(w, source)}", f"i64 {_bytes(w, count, target)}"]
+            _call(w, COPY, ", ".join([*words, f"i64 {_entry(w, STREAM)}"]))
+        case loops.Product():
+            _product(w, stmt.stmt)
+
+
+def _product(w: Writer, stmt: loops.Product) -> None:
+    """Rows of a matrix here are columns of one there, so it is the product of the transposes."""
+    dtype = stmt.c.buffer.dtype
+    type, computed = _TYPES[dtype]
+    assert isinstance(stmt.a, loops.Matrix) and isinstance(stmt.b, loops.Matrix)
+    batch = stmt.batch or loops.Batch(ZERO + 1, ZERO, ZERO, ZERO)
+    number = "double" if computed == _TYPES["f64"][1] else "float"
+    for k, factor in enumerate((1.0, 1.0 if stmt.adds else 0.0)):
+        w.code.append(f"  store {number} {factor}, ptr {w.emit(f'getelementptr i64, ptr %slots, i64 {k}')}")
+    w.slots = max(w.slots, 2)
+    one, other = (w.emit(f"getelementptr i64, ptr %slots, i64 {k}") for k in range(2))
+    w.module.declare("llvm.smax.i64", "i64", "i64", "i64")
+
+    def matrix(m: loops.Matrix, step: Size) -> str:
+        address = w.emit(f"ptrtoint ptr {element_address(w, m.buffer, m.offset)} to i64")
+        stride = w.emit(f"call i64 @llvm.smax.i64(i64 {size_value(w, m.stride)}, i64 1)")
+        return f"i64 {address}, i32 {type}, i64 {stride}, i64 {size_value(w, step)}"
+
+    def turn(m: loops.Matrix) -> str:
+        return f"i32 {_TRANSPOSED if m.transposed else _PLAIN}"
+
+    columns, rows, inner = (f"i64 {size_value(w, size)}" for size in (stmt.columns, stmt.rows, stmt.inner))
+    operands = [
+        f"i64 {_entry(w, BLAS)}", turn(stmt.b), turn(stmt.a), columns, rows, inner, f"ptr {one}",
+        matrix(stmt.b, batch.b), matrix(stmt.a, batch.a), f"ptr {other}", matrix(stmt.c, batch.c),
+        f"i64 {size_value(w, batch.count)}", f"i32 {computed}", f"i32 {_ALGORITHM}",
+    ]  # fmt: skip
+    _call(w, PRODUCT, ", ".join(operands))
+
+
+def on_host(w: Writer, stmt: loops.OnHost) -> None:
+    """The copies that the host has stand for the arrays while the statements are written."""
+    there = {buffer: w.values[buffer] for buffer in (*stmt.arrays, *[array for array, _ in stmt.held])}
+    for buffer in stmt.arrays:
+        _bind(w, buffer, _ask(w, "bring", [_word(w, buffer)]))
+    for buffer, copy in stmt.held:
+        w.bind(buffer, w.values[copy])
+    if not stmt.arrays:
+        _ask(w, "look", [])
+    for inner in stmt.stmts:
+        w.statement(w, inner)
+    for buffer in stmt.made:
+        mine = w.values[buffer]
+        _bind(w, buffer, _ask(w, "take_over", [_word(w, buffer)]))
+        w.code.append(f"  call void @dl_free(ptr %ctx, ptr {mine})")
+    for buffer, value in there.items():
+        w.bind(buffer, value)
+    for buffer in stmt.arrays:
+        _ask(w, "leave", [_word(w, buffer), str(int(buffer in stmt.changed))])
+
+
+def fetch(w: Writer, stmt: loops.Fetch) -> None:
+    """The element comes in a word."""
+    address = w.emit(f"ptrtoint ptr {element_address(w, stmt.buffer, stmt.offset)} to i64")
+    _ask(w, "fetch", [address, str(bits(stmt.buffer.dtype) // 8)])
+    found = Buffer(stmt.var.name, stmt.buffer.dtype)
+    w.bind(found, "%slots")
+    load(w, stmt.var, found, ZERO)
+
+
+def transfer(w: Writer, stmt: loops.Transfer) -> None:
+    """A copy for which nothing but the sides of the two arrays matters."""
+    words = [_word(w, stmt.target), _word(w, stmt.source), _bytes(w, stmt.count, stmt.target)]
+    _ask(w, "upload" if stmt.up else "download", words)
+
+
+# ---- the pieces of these ---------------------------------------------------------------------------------------------
+def _entry(w: Writer, word: int) -> str:
+    """A word of the table."""
+    table = w.emit(f"load ptr, ptr {w.in_context(support.DEVICE)}")
+    return w.emit(f"load i64, ptr {w.emit(f'getelementptr i64, ptr {table}, i64 {word}')}")
+
+
+def _numbered(w: Writer, first: int) -> str:
+    """The number of a site, and above it that of the launch: which of two was first, if it runs again."""
+    table = w.emit(f"load ptr, ptr {w.in_context(support.DEVICE)}")
+    place = w.emit(f"getelementptr i64, ptr {table}, i64 {LAUNCHES}")
+    number = w.emit(f"add i64 {w.emit(f'load i64, ptr {place}')}, 1")
+    w.code.append(f"  store i64 {number}, ptr {place}")
+    return w.emit(f"or i64 {w.emit(f'shl i64 {number}, 32')}, {first}")
+
+
+def _word(w: Writer, value: Value) -> str:
+    if isinstance(value, Buffer):
+        return w.emit(f"ptrtoint ptr {w.values[value]} to i64")
+    return to_word(w, w.scalar(value), dtype_of(value))
+
+
+def _bytes(w: Writer, count: Size, buffer: Buffer) -> str:
+    return w.emit(f"mul i64 {size_value(w, count)}, {bits(buffer.dtype) // 8}")
+
+
+def _bind(w: Writer, buffer: Buffer, address: str) -> None:
+    w.bind(buffer, w.emit(f"inttoptr i64 {address} to ptr"))
+
+
+def _call(w: Writer, function: int, operands: str) -> None:
+    """Calls a function of the driver; what it gives if it fails goes where messages are."""
+    pointer = w.emit(f"inttoptr i64 {_entry(w, function)} to ptr")
+    status = w.emit(f"call i32 {pointer}({operands})")
+    put(w, w.emit(f"zext i32 {status} to i64"), "%ctx", support.SLOTS)
+    leave_if(w, w.emit(f"icmp ne i32 {status}, 0"), new_site(w, Site("device", "")), ())
+
+
+def _ask(w: Writer, what: str, words: Sequence[str], span: Span | None = None) -> str:
+    """Has Python do something; the first word afterwards."""
+    for k, word in enumerate(words):
+        put(w, word, "%slots", k)
+    w.slots = max(w.slots, len(words), 1)
+    number = new_site(w, Site("runtime", DEVICE, (what,), span=span))
+    status = w.emit(f"call i32 @dl_callback(ptr %ctx, i64 {number}, ptr %slots)")
+    leave_if(w, w.emit(f"icmp ne i32 {status}, {support.FINE}"), number, ())
+    return w.emit("load i64, ptr %slots")

@@ -1,0 +1,57 @@
+"""Arrays of other libraries on the device, seen as arrays of CuPy without a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CUDA, MANAGED = 2, 13  # kinds of memory in DLPack
+BF16 = "bfloat16"
+
+
+def on_device(cupy: Any, value: Any, stream: Any) -> Any:
+    """The array of CuPy that a value is; None for what is not on a device.
+
+    Work on the given stream comes after what its owner has asked for; the host waits for nothing. Some libraries refuse
+    to show an array, such as one that gradients are taken of; then it is none.
+    """
+    if isinstance(value, cupy.ndarray):
+        return value
+    try:
+        if hasattr(value, "__dlpack_device__"):
+            kind, _ = value.__dlpack_device__()
+            with stream:
+                return cupy.from_dlpack(value) if int(kind) in (CUDA, MANAGED) else None
+        interface = getattr(value, "__cuda_array_interface__", None)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None
+    if not isinstance(interface, dict) or interface.get("mask") is not None:
+        return None
+    other = interface.get("stream")
+    if other is not None and other != stream.ptr:
+        stream.wait_event(cupy.cuda.ExternalStream(other).record())
+    return cupy.asarray(_Shown(interface, value))
+
+
+class _Shown:
+    """An array by the interface of CUDA, without the stream: CuPy would have the host wait for that."""
+
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__cuda_array_interface__ = {key: value for key, value in interface.items() if key != "stream"}
+        self.owner = owner
+
+
+def bf16_dtype() -> Any:
+    """That of the package `ml_dtypes`, None where it is not installed."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return ml_dtypes.bfloat16
+
+
+def bf16_array(cupy: Any, bits: Any) -> Any:
+    """Numbers from their 16 bits: those of `ml_dtypes`, or in f32 where the package is not installed."""
+    dtype = bf16_dtype()
+    if dtype is not None:
+        return bits.view(dtype)
+    return cupy.left_shift(bits.astype(cupy.uint32), cupy.uint32(16)).view(cupy.float32)

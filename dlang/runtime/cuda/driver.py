@@ -1,0 +1,268 @@
+"""The GPU as a driver: memory from CuPy's pool, on CuPy's current stream, and functions of CUDA and cuBLAS."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlang.codegen.loops import Kernel
+from dlang.diagnostics import error
+from dlang.runtime.cuda import arrays, compiler, libraries
+from dlang.runtime.devices import Functions
+
+OUT_OF_MEMORY, BLAS_ALLOC_FAILED = 2, 3
+PINNED = 1  # memory of the host that the device reads itself
+TO_DEVICE, TO_HOST = 1, 2
+# of cuBLAS: sums are kept in the type of their products
+WHOLE_SUMS, TENSOR_FLOAT = 16, 3
+WORKSPACES = {9: 32 << 20, 10: 32 << 20}
+"""Bytes that products of a graph work in, by the major compute capability; others take 4 MiB."""
+TF32 = "DLANG_TF32"
+"""The environment variable with which products of f32 may round their operands to 10 bits."""
+
+
+@dataclass(eq=False)
+class _Handle:
+    """A handle of cuBLAS that one thread has. idle: what threads had that have ended."""
+
+    number: int
+    idle: list[int]
+
+    def __del__(self) -> None:
+        self.idle.append(self.number)
+
+
+@dataclass(eq=False)
+class _Thread(threading.local):
+    """What a thread has: its handle of cuBLAS and the stream of that, and the stream whose work is kept."""
+
+    blas: _Handle | None = None
+    blas_stream: int | None = None
+    kept: Any = None
+    workspace: Any = None
+
+
+@dataclass(eq=False)
+class CudaDriver:
+    """CuPy's current device. Raises `DlangError` where there is none, or no CuPy.
+
+    number: of the device. blocks: what is allocated, by its address. modules: loaded ones, by the key of their code.
+    """
+
+    cupy: Any = field(init=False)
+    number: int = field(init=False)
+    capability: int = field(init=False)
+    context: int = field(init=False)
+    multiprocessors: int = field(init=False)
+    functions: Functions = field(init=False)
+    blocks: dict[int, Any] = field(init=False, default_factory=dict)
+    modules: dict[str, int] = field(init=False, default_factory=dict)
+    thread: _Thread = field(init=False, default_factory=_Thread)
+    idle: list[int] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cupy = libraries.cupy()
+        runtime = self.cupy.cuda.runtime
+        self.number = runtime.getDevice()
+        runtime.free(0)  # makes its context
+        self.context = self.cupy.cuda.driver.ctxGetCurrent()
+        self.capability = int(self.cupy.cuda.Device(self.number).compute_capability)
+        self.multiprocessors = runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, self.number)
+        names = ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async")
+        self.functions = Functions(*[libraries.address(libraries.driver(), name) for name in names])
+
+    # ---- streams -----------------------------------------------------------------------------------------------------
+    @property
+    def stream(self) -> int:
+        """CuPy's current one, or that of a graph under way. Raises `DlangError` if another device is current."""
+        self.enter()
+        return int(self.current.ptr)
+
+    @property
+    def current(self) -> Any:
+        """The stream as CuPy's object."""
+        kept = self.thread.kept
+        return self.cupy.cuda.get_current_stream(self.number) if kept is None else kept
+
+    def enter(self) -> None:
+        """Has the calling thread use the device: functions of the driver do not see to that."""
+        device = self.cupy.cuda.runtime.getDevice()
+        if device != self.number:
+            message = f"what was compiled for GPU {self.number} is called while GPU {device} is the current one"
+            help = (f"call it inside `with cupy.cuda.Device({self.number}):`",)
+            raise error(libraries.NO_DEVICE, message, None, help=help)
+        if self.cupy.cuda.driver.ctxGetCurrent() != self.context:
+            _check(libraries.driver().cuCtxSetCurrent(ctypes.c_void_p(self.context)))
+
+    # ---- products ----------------------------------------------------------------------------------------------------
+    @property
+    def product(self) -> int:
+        """cublasGemmStridedBatchedEx_64. Raises `DlangError` if there is no cuBLAS."""
+        return libraries.address(libraries.blas().library, "cublasGemmStridedBatchedEx_64")
+
+    @property
+    def blas(self) -> int:
+        """The handle of this thread, which works on its stream. Raises `DlangError` if there is no cuBLAS."""
+        library, thread, stream = libraries.blas(), self.thread, self.stream
+        if thread.blas is None:
+            self.refuse("cuBLAS is started")
+            thread.blas = _Handle(self.idle.pop() if self.idle else _opened(), self.idle)
+        handle = _pointer(thread.blas.number)
+        if stream != thread.blas_stream:  # which takes the workspace away
+            library.call("cublasSetStream_v2", handle, _pointer(stream))
+            thread.blas_stream = stream
+            if thread.workspace is not None:
+                pointer, size = _pointer(thread.workspace.ptr), ctypes.c_size_t(self._workspace)
+                library.call("cublasSetWorkspace_v2", handle, pointer, size)
+        return thread.blas.number
+
+    @property
+    def _workspace(self) -> int:
+        return WORKSPACES.get(self.capability // 10, 4 << 20)
+
+    # ---- kernels -----------------------------------------------------------------------------------------------------
+    def load(self, kernels: Sequence[Kernel]) -> list[int]:
+        """Handles of kernels. Raises `DlangError` where NVRTC is missing."""
+        if not kernels:
+            return []
+        self.enter()
+        driver = self.cupy.cuda.driver
+        handles = []
+        for function in compiler.compiled(kernels, self.capability):
+            code = function.code
+            if code.key not in self.modules:
+                self.modules[code.key] = driver.moduleLoadData(code.content)
+            handles.append(int(driver.moduleGetFunction(self.modules[code.key], function.name)))
+        return handles
+
+    # ---- memory ------------------------------------------------------------------------------------------------------
+    def allocate(self, size: int) -> int:
+        """The address of so many bytes of CuPy's pool. Raises MemoryError."""
+        self.refuse("memory is allocated")
+        block = self.cupy.cuda.alloc(max(size, 1))
+        self.blocks[block.ptr] = block
+        return int(block.ptr)
+
+    def free(self, address: int) -> None:
+        """Gives it back to the pool, which hands it out again on the same stream."""
+        self.refuse("memory is given back")
+        del self.blocks[address]
+
+    def upload(self, target: int, source: int, size: int) -> None:
+        """Copies from the host. CUDA has read memory of the host when it returns, unless that is pinned."""
+        self.refuse("the host is read")
+        runtime, stream = self.cupy.cuda.runtime, self.stream
+        runtime.memcpyAsync(target, source, size, TO_DEVICE, stream)
+        if runtime.pointerGetAttributes(source).type == PINNED:
+            runtime.streamSynchronize(stream)
+
+    def download(self, target: int, source: int, size: int, partly: bool = False) -> None:
+        """Copies to the host; partly: that some was never written is nothing to a GPU."""
+        self.refuse("the host is written")
+        runtime, stream = self.cupy.cuda.runtime, self.stream
+        runtime.memcpyAsync(target, source, size, TO_HOST, stream)
+        runtime.streamSynchronize(stream)
+
+    def wait(self) -> None:
+        """Until the stream has done everything."""
+        self.refuse("the host waits")
+        self.cupy.cuda.runtime.streamSynchronize(self.stream)
+
+    def error(self, status: int) -> Exception:
+        """What CUDA says of a status, or cuBLAS, whose numbers are others."""
+        text = libraries.status_text(status)
+        if self.thread.blas:
+            text += f" (of cuBLAS: {libraries.blas().text(status)})"
+        if status == OUT_OF_MEMORY or (status == BLAS_ALLOC_FAILED and self.thread.blas):
+            return MemoryError(text)
+        return RuntimeError(f"the GPU fails: {text}")
+
+    # ---- arrays of Python --------------------------------------------------------------------------------------------
+    def given(self, value: Any, dtype: str) -> tuple[int, Any] | None:
+        """The address of an array of CuPy, or of what shows itself as one; the array, which may be a copy in order."""
+        array = arrays.on_device(self.cupy, value, self.current)
+        if array is None or array.dtype.name != dtype or array.device.id != self.number:
+            return None
+        array = self.cupy.ascontiguousarray(array)
+        return int(array.data.ptr), array
+
+    def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
+        """An array of CuPy with what was allocated."""
+        bf16 = dtype == arrays.BF16
+        array = self.cupy.ndarray(tuple(shape), "uint16" if bf16 else dtype, self.blocks.pop(address))
+        return arrays.bf16_array(self.cupy, array) if bf16 else array
+
+    # ---- graphs ------------------------------------------------------------------------------------------------------
+    def begin(self) -> None:
+        """From now on this thread has a stream of its own, of which everything is kept."""
+        self.refuse("another graph is begun")
+        self.enter()
+        thread = self.thread
+        if thread.blas:
+            thread.workspace = self.cupy.cuda.alloc(self._workspace)
+        stream = self.cupy.cuda.Stream(non_blocking=True)
+        stream.begin_capture(self.cupy.cuda.runtime.streamCaptureModeThreadLocal)
+        thread.kept = stream
+        if thread.blas:
+            _ = self.blas  # on that stream from now on
+
+    def end(self) -> CudaGraph:
+        """What was kept."""
+        stream, workspace = self.thread.kept, self.thread.workspace
+        self._forget()
+        return CudaGraph(self, stream.end_capture(), workspace)
+
+    def abandon(self) -> None:
+        """Forgets what was kept, also if something was asked for that can't be."""
+        stream = self.thread.kept
+        self._forget()
+        with suppress(self.cupy.cuda.runtime.CUDARuntimeError):
+            stream.end_capture()
+
+    def _forget(self) -> None:
+        self.thread.kept = self.thread.workspace = None
+        self.thread.blas_stream = None  # another stream may have its address
+
+    def refuse(self, what: str) -> None:
+        """CuPy's pool would hand out memory while a graph is made, which would be another's when that is launched."""
+        if self.thread.kept is not None:
+            raise RuntimeError(f"{what} while a graph is made")
+
+
+@dataclass(eq=False)
+class CudaGraph:
+    """What a GPU does at once. workspace: memory that its products work in."""
+
+    driver: CudaDriver
+    graph: Any
+    workspace: Any
+
+    def launch(self) -> None:
+        """On the current stream."""
+        self.driver.refuse("a graph is launched")
+        self.driver.enter()
+        self.graph.launch(self.driver.current)
+
+
+def _pointer(address: int) -> ctypes.c_void_p:
+    return ctypes.c_void_p(address)
+
+
+def _opened() -> int:
+    """A new handle of cuBLAS."""
+    library, handle = libraries.blas(), ctypes.c_void_p()
+    library.call("cublasCreate_v2", ctypes.byref(handle))
+    assert handle.value is not None
+    mode = TENSOR_FLOAT if os.environ.get(TF32, "0") not in ("", "0") else 0
+    library.call("cublasSetMathMode", handle, mode | WHOLE_SUMS)
+    return handle.value
+
+
+def _check(status: int) -> None:
+    if status:
+        raise RuntimeError(f"the GPU fails: {libraries.status_text(status)}")

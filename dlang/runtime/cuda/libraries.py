@@ -1,0 +1,102 @@
+"""The libraries of a GPU: CuPy, NVIDIA's compiler, and the C functions of CUDA's driver and of cuBLAS."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from dlang.diagnostics import error
+
+NOT_INSTALLED = "E0903"
+NO_DEVICE = "E0904"
+INSTALL = "install it with `pip install 'dlang[cuda]'`"
+EMULATE = "`cuda-emulated` runs the kernels of a program on the processor, more slowly"
+
+
+@dataclass(frozen=True, slots=True)
+class Blas:
+    """cuBLAS, its functions by their names."""
+
+    library: Any
+
+    def call(self, name: str, *args: Any) -> None:
+        """Raises RuntimeError if the function fails."""
+        status = getattr(self.library, name)(*args)
+        if status:
+            raise RuntimeError(f"{name} fails: {self.text(status)}")
+
+    def text(self, status: int) -> str:
+        """What it calls a status."""
+        name = self.library.cublasGetStatusName
+        name.restype = ctypes.c_char_p
+        return str(name(status).decode())
+
+
+@cache
+def cupy() -> Any:
+    """CuPy, on a machine with a GPU; raises `DlangError` where one of them is missing."""
+    try:
+        import cupy as found
+    except ImportError as e:
+        raise _missing("CuPy", e) from None
+    try:
+        count, why = found.cuda.runtime.getDeviceCount(), "there is none"
+    except found.cuda.runtime.CUDARuntimeError as e:
+        count, why = 0, str(e)
+    if count == 0:
+        raise error(NO_DEVICE, f"there is no GPU that can be used: {why}", None, help=(EMULATE,))
+    return found
+
+
+@cache
+def nvrtc() -> Any:
+    """NVIDIA's compiler, which needs no GPU; raises `DlangError` where it is missing."""
+    try:
+        from cupy_backends.cuda.libs import nvrtc as found
+
+        found.getVersion()
+    except Exception as e:  # of the package that looks for the library, if it does not find it
+        raise _missing("NVRTC, the compiler of NVIDIA", e) from None
+    return found
+
+
+@cache
+def driver() -> Any:
+    """The library of CUDA's driver, which is there where a GPU is."""
+    return ctypes.CDLL("libcuda.so.1")
+
+
+@cache
+def blas() -> Blas:
+    """The cuBLAS that CuPy uses; raises `DlangError` where it is missing."""
+    try:
+        from cupy_backends.cuda.libs import cublas
+    except ImportError as e:
+        raise _missing("cuBLAS", e) from None
+    return Blas(ctypes.CDLL(cublas.__file__))  # whose symbols are also those of what it is linked with
+
+
+def address(library: Any, name: str) -> int:
+    """Where a function is."""
+    found = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
+def status_text(status: int) -> str:
+    """What CUDA's driver calls a status, and what it says of it."""
+    texts = []
+    for name in ("cuGetErrorName", "cuGetErrorString"):
+        text = ctypes.c_char_p()
+        getattr(driver(), name)(status, ctypes.byref(text))
+        texts.append((text.value or b"unknown").decode())
+    return ": ".join(texts)
+
+
+def _missing(what: str, e: Exception) -> Exception:
+    first = str(e).partition("\n")[0]
+    return error(
+        NOT_INSTALLED, f"the back end `cuda` needs {what}, which can't be loaded: {first}", None, help=(INSTALL,)
+    )

@@ -1,0 +1,415 @@
+"""What runs of a program do on a device: its kernels, the memory that a run holds there, and copies for the host."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from dlang.codegen.cuda.nests import WORDS
+from dlang.codegen.llvm import devices
+from dlang.codegen.loops import Kernel
+from dlang.collection import no_collection
+from dlang.ir.errors import IRError
+from dlang.runtime.devices import Driver, Graph
+from dlang.runtime.words import memory_dtype, register_word
+
+NEVER = 2**64 - 1
+THREADS = 2048
+"""How many a multiprocessor runs at once."""
+
+
+KEPT, SEEN = 16, 64
+"""How many runs are kept as graphs, and how many are known to have been done."""
+
+
+def array_dtype(dtype: str) -> str:
+    """The dtype of an array of Python on the device."""
+    return "bfloat16" if dtype == "bf16" else memory_dtype(dtype)
+
+
+def item_size(dtype: str) -> int:
+    """The bytes of an element in memory."""
+    import numpy as np
+
+    return int(np.dtype(memory_dtype(dtype)).itemsize)
+
+
+class State(ctypes.Structure):
+    """`dl_run` of `device.cuh`: where partial results of reductions go, and what has failed first."""
+
+    _fields_ = [
+        ("partials", ctypes.c_uint64),
+        ("trip", ctypes.c_uint64),
+        ("site", ctypes.c_int64),
+        ("lock", ctypes.c_uint32),
+        ("ticket", ctypes.c_uint32),
+        ("values", ctypes.c_int64 * WORDS),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A block was allocated, with a size, or freed."""
+
+    address: int
+    size: int | None
+
+
+def _plan(events: Sequence[Event], allocate: Callable[[int], int]) -> tuple[list[int], list[int]]:
+    """Blocks for a run that allocates and frees like another one, and in which order it gets them."""
+    blocks: list[int] = []
+    free: dict[int, list[int]] = {}
+    order: list[int] = []
+    now: dict[int, tuple[int, int]] = {}
+    for event in events:
+        if event.size is None:
+            if event.address in now:
+                size, block = now.pop(event.address)
+                free.setdefault(size, []).append(block)
+            continue
+        waiting = free.get(event.size)
+        if not waiting:
+            blocks.append(allocate(max(event.size, 1)))
+            waiting = [blocks[-1]]
+        order.append(waiting.pop())
+        now[event.address] = event.size, order[-1]
+    return blocks, order
+
+
+@dataclass(eq=False)
+class DeviceProgram:
+    """The kernels of a program on a device. careful: whether something may fail in one.
+
+    multiplies: whether there are products. states: those on the device that no run is using. seen: runs that can be
+    repeated, by all that they depend on, with what memory they took; repeats: those that are kept as graphs. Raises
+    `DlangError` where kernels can't be compiled.
+    """
+
+    driver: Driver
+    kernels: Sequence[Kernel]
+    careful: bool
+    multiplies: bool
+    handles: Any = field(init=False)
+    states: list[int] = field(init=False, default_factory=list)
+    seen: OrderedDict[Hashable, list[Event]] = field(init=False, default_factory=OrderedDict)
+    repeats: OrderedDict[Hashable, Repeat] = field(init=False, default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        handles = self.driver.load(self.kernels)
+        self.handles = (ctypes.c_uint64 * max(len(handles), 1))(*handles)
+        weakref.finalize(self, _release, self.driver, self.states, self.repeats).atexit = False
+
+    @property
+    def threads(self) -> int:
+        """How many threads the device runs at once."""
+        return self.driver.multiprocessors * THREADS
+
+    def new_state(self) -> int:
+        """The address of a state in which nothing has failed. Raises MemoryError."""
+        if self.states:
+            return self.states.pop()
+        size = ctypes.sizeof(State)
+        partials = 8 * WORDS * (self.threads // 32)
+        address = self.driver.allocate(size + partials)
+        self.reset(address)
+        return address
+
+    def give_back(self, state: int) -> None:
+        """A run that used it has ended; that of a graph stays with it."""
+        if all(kept.state != state for kept in self.repeats.values()):
+            self.states.append(state)
+
+    def see(self, key: Hashable, events: list[Event]) -> None:
+        """A run that can be repeated has been done."""
+        self.seen[key] = events
+        if len(self.seen) > SEEN:
+            self.seen.popitem(last=False)
+
+    def keep(self, key: Hashable, repeat: Repeat) -> None:
+        """A run is kept as a graph, in the place of the oldest if there are many."""
+        self.repeats[key] = repeat
+        if len(self.repeats) > KEPT:
+            _, old = self.repeats.popitem(last=False)
+            self.driver.wait()
+            for block in old.blocks:
+                self.driver.free(block)
+            self.states.append(old.state)
+
+    def reset(self, address: int) -> None:
+        """Has nothing failed."""
+        state = State(partials=address + ctypes.sizeof(State), trip=NEVER)
+        self.driver.upload(address, ctypes.addressof(state), ctypes.sizeof(state))
+
+
+def _release(driver: Driver, states: list[int], repeats: Mapping[Hashable, Repeat]) -> None:
+    """Gives back what a program held; the driver outlives it."""
+    driver.wait()
+    for repeat in repeats.values():
+        for address in (*repeat.blocks, repeat.state):
+            driver.free(address)
+    for state in states:
+        driver.free(state)
+
+
+@dataclass(slots=True)
+class Mirror:
+    """What the host has of a block of the device. uses: by how many statements under way; changed: by one of them."""
+
+    memory: Any
+    uses: int = 0
+    changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A run that can be repeated. raw: the words that it gave; state: what has failed in it; blocks: its memory."""
+
+    graph: Graph
+    raw: list[int]
+    state: int
+    blocks: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class DeviceRun:
+    """One run. state: what has failed on the device, its address there. table: what machine code finds there.
+
+    addresses: of its memory there, in order, with their sizes; own: what it has allocated and not freed. mirrors: by
+    the address of a block. events: what was allocated, by its size, and freed, by its number, if that is to be known;
+    planned: what will be allocated.
+    """
+
+    program: DeviceProgram
+    state: int = field(init=False)
+    table: Any = field(init=False)
+    addresses: list[int] = field(init=False, default_factory=list)
+    sizes: dict[int, int] = field(init=False, default_factory=dict)
+    own: set[int] = field(init=False, default_factory=set)
+    mirrors: dict[int, Mirror] = field(init=False, default_factory=dict)
+    events: list[Event] | None = field(init=False, default=None)
+    planned: list[int] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Raises MemoryError."""
+        self.state = self.program.new_state()
+        self.table = (ctypes.c_uint64 * devices.TABLE)()
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Fills the table."""
+        program, table = self.program, self.table
+        driver = program.driver
+        table[devices.LAUNCH] = driver.functions.launch
+        table[devices.COPY] = driver.functions.copy
+        table[devices.STREAM] = driver.stream
+        if program.multiplies:
+            table[devices.PRODUCT] = driver.product
+            table[devices.BLAS] = driver.blas
+        table[devices.RUN] = self.state
+        table[devices.KERNELS] = ctypes.addressof(program.handles)
+        table[devices.THREADS] = program.threads
+        table[devices.LAUNCHES] = 0
+
+    def end(self) -> None:
+        """Gives back what it holds."""
+        for address in self.own:
+            self.program.driver.free(address)
+        self.own.clear()
+        self.program.give_back(self.state)
+
+    # ---- repeated runs -----------------------------------------------------------------------------------------------
+    def repeated(self, key: Hashable, execute: Callable[[], list[int]]) -> list[int]:
+        """The words of a run that asks nothing of the host on its way.
+
+        The second time that a run has the same key, which is all that it depends on but for what arrays contain, it is
+        kept as a graph, and launched as such from then on.
+        """
+        program = self.program
+        kept = program.repeats.get(key)
+        if kept is None:
+            events = program.seen.pop(key, None)
+            if events is None:
+                self.events = []
+                raw = execute()
+                program.see(key, self.events)
+                self.events = None
+                return raw
+            kept = self._kept(events, execute)
+            program.keep(key, kept)
+        else:
+            program.give_back(self.state)
+            self.state = kept.state
+        kept.graph.launch()
+        return list(kept.raw)
+
+    def _kept(self, events: Sequence[Event], execute: Callable[[], list[int]]) -> Repeat:
+        """The run as a graph, in memory of its own."""
+        driver = self.program.driver
+        blocks, self.planned = _plan(events, driver.allocate)
+        try:
+            with no_collection():  # which might free what another program held
+                driver.begin()
+                try:
+                    self.prepare()
+                    raw = execute()
+                except BaseException:
+                    driver.abandon()
+                    raise
+                graph = driver.end()
+        except BaseException:
+            for block in blocks:
+                driver.free(block)
+            raise
+        finally:
+            self.planned = None
+        return Repeat(graph, raw, self.state, tuple(blocks))
+
+    # ---- memory ------------------------------------------------------------------------------------------------------
+    def allocate(self, size: int) -> int:
+        """A block of the run. Raises MemoryError."""
+        if not 0 <= size < 2**62:
+            raise MemoryError
+        if self.planned is not None:
+            return self.planned.pop(0)
+        address = self.program.driver.allocate(max(size, 1))
+        self.own.add(address)
+        self.know(address, size)
+        if self.events is not None:
+            self.events.append(Event(address, size))
+        return address
+
+    def room(self, extents: Sequence[int], dtype: str) -> int:
+        """A block for an array. Raises MemoryError."""
+        return self.allocate(prod([max(n, 0) for n in extents]) * item_size(dtype))
+
+    def know(self, address: int, size: int) -> None:
+        """A block that is there, whoever's it is."""
+        if address not in self.sizes:
+            self.addresses.insert(bisect_right(self.addresses, address), address)
+        self.sizes[address] = max(size, self.sizes.get(address, 0))
+
+    def forget(self, address: int) -> None:
+        """A block that is no longer the run's."""
+        del self.sizes[address]
+        del self.addresses[bisect_right(self.addresses, address) - 1]
+        self.own.discard(address)
+
+    def free(self, address: int) -> None:
+        if self.planned is not None:
+            return
+        if self.events is not None:
+            self.events.append(Event(address, None))
+        self.forget(address)
+        self.program.driver.free(address)
+
+    def block(self, address: int) -> int:
+        """The block that an address is in."""
+        return self.addresses[bisect_right(self.addresses, address) - 1]
+
+    # ---- arrays of Python --------------------------------------------------------------------------------------------
+    def given(self, value: Any, shape: tuple[int, ...], dtype: str, keep: list[Any]) -> int | None:
+        """The address of an argument that is on the device already; None if it is not."""
+        found = self.program.driver.given(value, array_dtype(dtype))
+        if found is None:
+            return None
+        address, owner = found
+        if tuple(owner.shape) != shape:
+            raise IRError(f"an array has the shape {tuple(owner.shape)}, not {shape}")
+        keep.append(owner)
+        self.know(address, int(owner.nbytes))
+        return address
+
+    def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
+        """A block of the run as an array of Python."""
+        self.forget(address)
+        return self.program.driver.result(address, shape, array_dtype(dtype))
+
+    def fetched(self, address: int, dtype: str) -> int:
+        """The word of a number that the device has."""
+        word = ctypes.c_uint64(0)
+        self.program.driver.download(ctypes.addressof(word), address, item_size(dtype))
+        return register_word(word.value, dtype)
+
+    # ---- what machine code asks for ----------------------------------------------------------------------------------
+    def serve(self, what: str, pointer: int, context: Any) -> None:
+        """Does it; words are replaced by what machine code is to know."""
+        words = (ctypes.c_int64 * 3).from_address(pointer)
+        match what:
+            case "allocate":
+                words[0] = self.allocate(words[0])
+            case "free":
+                self.free(words[0])
+            case "upload":
+                self.upload(words[0], words[1], words[2])
+            case "download":
+                self.download(words[0], words[1], words[2])
+            case "bring":
+                words[0] = self.bring(words[0])
+            case "leave":
+                self.leave(words[0], bool(words[1]))
+            case "fetch":
+                self.download(pointer, words[0], words[1])
+            case "take_over":
+                words[0] = self.uploaded(words[0], dict(context.blocks)[words[0]])
+            case _:
+                assert what == "look"
+
+    # ---- copies ------------------------------------------------------------------------------------------------------
+    def uploaded(self, source: int, size: int) -> int:
+        """A new block with what the host has. Raises MemoryError."""
+        address = self.allocate(size)
+        if size:
+            self.program.driver.upload(address, source, size)
+        return address
+
+    def upload(self, target: int, source: int, size: int) -> None:
+        if size:
+            self.program.driver.upload(target, source, size)
+
+    def download(self, target: int, source: int, size: int) -> None:
+        if size:
+            self.program.driver.download(target, source, size, partly=True)
+
+    def bring(self, address: int) -> int:
+        """The address of what the host has of the block that an address is in."""
+        block = self.block(address)
+        mirror = self.mirrors.get(block)
+        if mirror is None:
+            size = self.sizes[block]
+            mirror = self.mirrors[block] = Mirror((ctypes.c_char * max(size, 1))())
+            if size:
+                self.program.driver.download(ctypes.addressof(mirror.memory), block, size, partly=True)
+        mirror.uses += 1
+        return ctypes.addressof(mirror.memory) + address - block
+
+    def leave(self, address: int, changed: bool) -> None:
+        """A statement has come to its end that had the block brought."""
+        block = self.block(address)
+        mirror = self.mirrors[block]
+        mirror.uses -= 1
+        mirror.changed = mirror.changed or changed
+        if mirror.uses == 0:
+            del self.mirrors[block]
+            if mirror.changed and self.sizes[block]:
+                self.program.driver.upload(block, ctypes.addressof(mirror.memory), self.sizes[block])
+
+    # ---- failures ----------------------------------------------------------------------------------------------------
+    def failed(self) -> State | None:
+        """What has failed in a kernel, which is then forgotten; waits for all of them."""
+        if not self.program.careful:
+            return None
+        trip = ctypes.c_uint64()
+        driver = self.program.driver
+        driver.download(ctypes.addressof(trip), self.state + State.trip.offset, 8)
+        if trip.value == NEVER:
+            return None
+        state = State()
+        driver.download(ctypes.addressof(state), self.state, ctypes.sizeof(state))
+        self.program.reset(self.state)
+        return state

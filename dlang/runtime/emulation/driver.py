@@ -1,0 +1,190 @@
+"""The emulated device as a driver: its memory is apart from that of the host, and what is asked of it is done at once.
+
+What would be undefined on a device is an error here. What is asked between `begin` and `end` is kept, as CUDA does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from dlang.codegen.loops import Kernel
+from dlang.runtime.devices import Functions, Misbehaviour
+from dlang.runtime.emulation import compiler
+from dlang.runtime.emulation.arrays import EmulatedArray
+
+CAPACITY = 4 << 30
+OUT_OF_MEMORY = 2
+
+
+@dataclass(eq=False)
+class EmulatedDriver:
+    """A device of few multiprocessors. Raises `DlangError` where there is no compiler for its kernels.
+
+    order: in which the threads of a block run between two barriers, 0 from the first, 1 from the last, others at
+    random. capacity: its memory in bytes. keeps: results stay on the device, as arrays of it; they become arrays of
+    NumPy otherwise.
+    """
+
+    order: int = 0
+    capacity: int = CAPACITY
+    multiprocessors: int = 2
+    keeps: bool = False
+    functions: Functions = field(init=False)
+    product: int = field(init=False)
+    blas: int = field(init=False)
+    library: Any = field(init=False)
+    device: int = field(init=False)
+    kernels: dict[int, Kernel] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.library = _library()
+        self.device = self.blas = self.library.dl_device_open(self.capacity)
+        weakref.finalize(self, self.library.dl_device_close, self.device)
+        names = ("dl_launch", "dl_copy", "dl_fill", "dl_product")
+        launch, copy, fill, self.product = [_address(getattr(self.library, name)) for name in names]
+        self.functions = Functions(launch, copy, fill)
+        self.reorder(self.order)
+
+    def reorder(self, order: int) -> None:
+        """From now on threads run in another order."""
+        self.order = order
+        self.library.dl_device_order(self.device, order)
+
+    @property
+    def stream(self) -> int:
+        """The only one."""
+        return self.device
+
+    @property
+    def used(self) -> int:
+        """How many bytes are allocated."""
+        return int(self.library.dl_device_used(self.device))
+
+    def load(self, kernels: Sequence[Kernel]) -> list[int]:
+        """Handles of kernels. Raises Misbehaviour if they do not compile."""
+        if not kernels:
+            return []
+        made = compiler.kernel_library(kernels)
+        handles = [ctypes.addressof(ctypes.c_char.in_dll(made, f"dl_kernel_{kernel.name}")) for kernel in kernels]
+        self.kernels.update(zip(handles, kernels, strict=True))
+        return handles
+
+    def allocate(self, size: int) -> int:
+        """The address of so many bytes that were never written. Raises MemoryError, and Misbehaviour in a graph."""
+        address = ctypes.c_uint64()
+        status = self.library.dl_device_allocate(self.device, max(size, 1), ctypes.byref(address))
+        if status == OUT_OF_MEMORY:
+            raise MemoryError
+        self._check(status)
+        return address.value
+
+    def free(self, address: int) -> None:
+        """Gives back what was allocated."""
+        self._check(self.library.dl_device_free(self.device, address))
+
+    def upload(self, target: int, source: int, size: int) -> None:
+        """Copies from the host."""
+        self._check(self.library.dl_device_upload(self.device, target, source, size))
+
+    def download(self, target: int, source: int, size: int, partly: bool = False) -> None:
+        """Copies to the host what has been written; partly: and whatever is where nothing has been."""
+        self._check(self.library.dl_device_download(self.device, target, source, size, partly))
+
+    def wait(self) -> None:
+        """Everything is done already."""
+        self._check(self.library.dl_device_wait(self.device))
+
+    def error(self, status: int) -> Exception:
+        """What was wrong last, with the text of the kernel that was."""
+        message = self.library.dl_device_message(self.device).decode()
+        culprit = self.kernels.get(self.library.dl_device_culprit(self.device) or 0)
+        text = "" if culprit is None else f"\n{culprit.text}"
+        return Misbehaviour(f"{message or 'nothing is known of it'} (status {status}){text}")
+
+    # ---- arrays of Python --------------------------------------------------------------------------------------------
+    def given(self, value: Any, dtype: str) -> tuple[int, EmulatedArray] | None:
+        """The address of an array that is on this device already, and the array."""
+        if not isinstance(value, EmulatedArray) or value.driver is not self or value.dtype != dtype:
+            return None
+        return value.address, value
+
+    def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
+        """An array with what was allocated, which must all have been written; bf16 is in f32 in one of NumPy."""
+        array = EmulatedArray(self, address, tuple(shape), dtype)
+        found = array.get()
+        return array if self.keeps else found
+
+    # ---- graphs ------------------------------------------------------------------------------------------------------
+    def begin(self) -> None:
+        """From now on what is asked for is kept."""
+        self._check(self.library.dl_device_begin(self.device))
+
+    def end(self) -> EmulatedGraph:
+        """Ends that. Raises Misbehaviour if something was asked for that can't be kept."""
+        graph = ctypes.c_void_p()
+        self._check(self.library.dl_device_end(self.device, ctypes.byref(graph)))
+        assert graph.value is not None
+        return EmulatedGraph(self, graph.value)
+
+    def abandon(self) -> None:
+        """Ends that and forgets what was kept."""
+        self._check(self.library.dl_device_end(self.device, None))
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise self.error(status)
+
+
+@dataclass(eq=False)
+class EmulatedGraph:
+    """Operations, with their parameters as they were. number: its address."""
+
+    driver: EmulatedDriver
+    number: int
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, self.driver.library.dl_graph_close, self.number)
+
+    def launch(self) -> None:
+        """Does them in order. Raises Misbehaviour."""
+        status = self.driver.library.dl_graph_launch(self.driver.device, self.number)
+        if status:
+            raise self.driver.error(status)
+
+
+def _address(function: Any) -> int:
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+@cache
+def _library() -> Any:
+    """The functions of all emulated devices."""
+    library = compiler.driver_library()
+    address, size, text = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p
+    for name, restype, argtypes in (
+        ("dl_device_open", address, [size]),
+        ("dl_device_close", None, [address]),
+        ("dl_device_order", None, [address, ctypes.c_uint]),
+        ("dl_device_message", text, [address]),
+        ("dl_device_culprit", address, [address]),
+        ("dl_device_used", size, [address]),
+        ("dl_device_allocate", ctypes.c_int, [address, size, ctypes.POINTER(size)]),
+        ("dl_device_free", ctypes.c_int, [address, size]),
+        ("dl_device_upload", ctypes.c_int, [address, size, address, size]),
+        ("dl_device_download", ctypes.c_int, [address, address, size, size, ctypes.c_int]),
+        ("dl_device_wait", ctypes.c_int, [address]),
+        ("dl_device_begin", ctypes.c_int, [address]),
+        ("dl_device_end", ctypes.c_int, [address, address]),
+        ("dl_graph_launch", ctypes.c_int, [address, address]),
+        ("dl_graph_close", None, [address]),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = restype, argtypes
+    return library

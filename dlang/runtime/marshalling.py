@@ -1,0 +1,129 @@
+"""Values of Python and NumPy as words and memory of compiled code, and back."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dlang.codegen.llvm.sites import Signature
+from dlang.ir.errors import IRError
+from dlang.ir.terms import is_handle
+from dlang.runtime.half import bf16_of_bits, bits_of_bf16
+from dlang.runtime.nodes import NodeMemory
+from dlang.runtime.words import NUMPY, PLAIN, Strings, memory_dtype, scalar_class, scalar_of, word_of
+
+ALL_BITS = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Marshal:
+    """How values cross. context: of the run, in whose memory nodes and blocks are made."""
+
+    strings: Strings
+    nodes: NodeMemory
+    context: Any
+
+    # ---- scalars -----------------------------------------------------------------------------------------------------
+    def word(self, value: Any, dtype: str) -> int:
+        """A scalar as a word: a text is its number, a node its address."""
+        if dtype == "str":
+            return self.strings.number(str(value))
+        if is_handle(dtype):
+            return self.nodes.write(self.context, [value], dtype)[0]
+        return word_of(value, dtype)
+
+    def scalar(self, word: int, dtype: str) -> Any:
+        """A scalar from a word, unsigned."""
+        if dtype == "str":
+            return self.strings.texts[word]
+        if is_handle(dtype):
+            return self.nodes.read([word], dtype)[0]
+        return scalar_class(dtype)(scalar_of(word, dtype))
+
+    # ---- arrays ------------------------------------------------------------------------------------------------------
+    def array(self, value: Any, dtype: str, shape: tuple[int, ...], name: str) -> Any:
+        """An array of NumPy with elements as they lie in memory, in a row. Raises IRError unless it has the shape."""
+        import numpy as np
+
+        if dtype in ("str", "bf16") or is_handle(dtype):
+            array = self.inward(value, dtype)
+        else:
+            array = value
+            ready = type(value) is np.ndarray and value.dtype == NUMPY[dtype]
+            if not (ready and value.flags.c_contiguous and value.flags.aligned):
+                array = np.require(value, NUMPY[dtype], ["C", "A"])
+        if array.shape != shape:
+            raise IRError(f"{name} has the shape {array.shape}, not {shape}")
+        return array
+
+    def inward(self, array: Any, dtype: str) -> Any:
+        """An array as it lies in memory: texts as their numbers, nodes as their addresses, bf16 as bits."""
+        if dtype == "bf16":
+            return bits_of_bf16(array)
+        if dtype != "str" and not is_handle(dtype):
+            return array
+        import numpy as np
+
+        given = np.asarray(array, object)
+        objects = list(given.reshape(-1))
+        if dtype == "str":
+            words = [self.strings.number(str(t)) for t in objects]
+        else:
+            words = self.nodes.write(self.context, objects, dtype)
+        return np.array(words, np.int64).reshape(given.shape)
+
+    def outward(self, array: Any, dtype: str) -> Any:
+        """An array from memory: numbers as their texts, addresses as their nodes, bf16 in f32."""
+        if dtype == "bf16":
+            return bf16_of_bits(array)
+        if dtype != "str" and not is_handle(dtype):
+            return array
+        import numpy as np
+
+        words = array.reshape(-1).tolist()
+        texts = self.strings.texts
+        out = np.empty(array.shape, object)
+        out.reshape(-1)[:] = [texts[k] for k in words] if dtype == "str" else self.nodes.read(words, dtype)
+        return out
+
+    def hand_in(self, value: Any, dtype: str) -> int:
+        """The address of a block of the run with an array. Raises MemoryError."""
+        import numpy as np
+
+        from dlang.runtime import memory
+
+        array = np.ascontiguousarray(self.inward(value, dtype), memory_dtype(dtype))
+        address = memory.block(self.context, array.nbytes)
+        if not address:
+            raise MemoryError
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+        return address
+
+    # ---- what compiled code has written ------------------------------------------------------------------------------
+    def read(self, address: int, signatures: Sequence[Signature], shown: bool = False) -> tuple[list[Any], int]:
+        """Values that compiled code has written, and the address behind them.
+
+        shown: they become text, which is the same for numbers of Python's own.
+        """
+        out: list[Any] = []
+        for s in signatures:
+            raw = (ctypes.c_int64 * s.words).from_address(address)
+            if s.rank:
+                import numpy as np
+
+                shape = tuple(raw[1:])
+                count = 1
+                for size in shape:
+                    count *= size
+                kind = np.dtype(memory_dtype(s.dtype))
+                data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
+                array = np.frombuffer(data, kind).reshape(shape)
+                out.append(self.outward(array, s.dtype))
+            elif shown and s.dtype in PLAIN:
+                out.append(scalar_of(raw[0] & ALL_BITS, s.dtype))
+            else:
+                out.append(self.scalar(raw[0] & ALL_BITS, s.dtype))
+            address += 8 * s.words
+        return out, address

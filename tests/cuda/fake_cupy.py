@@ -1,0 +1,110 @@
+"""As much of CuPy as the driver uses, and of CUDA's C functions, on the emulated device; `log` tells what was asked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from dlang.runtime.emulation.driver import EmulatedDriver
+
+
+class CUDARuntimeError(RuntimeError):
+    pass
+
+
+class Stream:
+    def __init__(self, fake: FakeCupy, ptr: int) -> None:
+        self.fake, self.ptr, self.mode = fake, ptr, None
+
+    def begin_capture(self, mode: int) -> None:
+        self.mode = mode
+        self.fake.log.append(("capture", self.ptr))
+
+    def end_capture(self) -> Any:
+        self.fake.log.append(("end", self.ptr))
+        if self.fake.spoiled:
+            raise CUDARuntimeError
+        return SimpleNamespace(launch=lambda stream: self.fake.log.append(("launch", stream.ptr)))
+
+
+class FakeCupy:
+    """One GPU of compute capability 9.0; current: the number of the current one. spoiled: graphs can't be made."""
+
+    def __init__(self) -> None:
+        self.device = EmulatedDriver()
+        self.log: list[Any] = []
+        self.current = 0
+        self.context = 0  # of the calling thread
+        self.pinned = False
+        self.spoiled = False
+        self.streams = [Stream(self, 0)]
+        self.private = 7000
+        runtime = SimpleNamespace(
+            CUDARuntimeError=CUDARuntimeError, cudaDevAttrMultiProcessorCount=16, streamCaptureModeThreadLocal=1,
+            getDevice=lambda: self.current, getDeviceCount=lambda: 1, free=self.make_context,
+            deviceGetAttribute=lambda attribute, number: 132, memcpyAsync=self.memcpy,
+            streamSynchronize=lambda stream: self.log.append(("wait", stream)),
+            pointerGetAttributes=lambda address: SimpleNamespace(type=int(self.pinned)),
+        )  # fmt: skip
+        driver = SimpleNamespace(ctxGetCurrent=lambda: self.context)
+        self.cuda = SimpleNamespace(
+            runtime=runtime, driver=driver, alloc=self.alloc, Stream=self.stream,
+            Device=lambda number: SimpleNamespace(compute_capability="90"),
+            get_current_stream=lambda number: self.streams[-1],
+        )  # fmt: skip
+        self.library = SimpleNamespace(cuCtxSetCurrent=self.set_context, cuGetErrorName=_text, cuGetErrorString=_text)
+        for name, ours in (
+            ("cuLaunchKernel", "dl_launch"), ("cuMemcpyDtoDAsync_v2", "dl_copy"), ("cuMemsetD8Async", "dl_fill")
+        ):  # fmt: skip
+            setattr(self.library, name, getattr(self.device.library, ours))
+        self.blas = SimpleNamespace(
+            cublasCreate_v2=self.create, cublasSetMathMode=self.logged("mode"),
+            cublasSetStream_v2=self.logged("stream"), cublasSetWorkspace_v2=self.logged("workspace"),
+            cublasGemmStridedBatchedEx_64=self.device.library.dl_product,
+        )  # fmt: skip
+
+    def make_context(self, address: int) -> None:
+        self.context = 99
+
+    def set_context(self, context: Any) -> int:
+        self.context = context.value
+        self.log.append(("context", context.value))
+        return 0
+
+    def alloc(self, size: int) -> Any:
+        address = self.device.allocate(size)
+        self.log.append(("alloc", size))
+        return _Block(self.device, address)
+
+    def stream(self, non_blocking: bool) -> Stream:
+        assert non_blocking
+        return Stream(self, self.private)  # all of them at one address
+
+    def memcpy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
+        assert stream == self.streams[-1].ptr
+        (self.device.upload if kind == 1 else self.device.download)(target, source, size)
+
+    def create(self, handle: Any) -> int:
+        self.log.append("create")
+        handle._obj.value = 5000 + self.log.count("create")
+        return 0
+
+    def logged(self, name: str) -> Any:
+        def call(handle: Any, *args: Any) -> int:
+            self.log.append((name, *[getattr(a, "value", a) or 0 for a in args]))
+            return 0
+
+        return call
+
+
+class _Block:
+    def __init__(self, device: EmulatedDriver, ptr: int) -> None:
+        self.device, self.ptr = device, ptr
+
+    def __del__(self) -> None:
+        self.device.free(self.ptr)
+
+
+def _text(status: int, text: Any) -> int:
+    text._obj.value = f"ERROR_{status}".encode()
+    return 0

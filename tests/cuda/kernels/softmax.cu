@@ -1,0 +1,114 @@
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, bool v1) {
+  // map
+  if (dl_failed(run, site, 1)) return;
+  for (i64 t = dl_first(); t < trips; t += dl_stride()) {
+    const i64 v2 = t;
+    if (!v1) {
+      dl_fail(run, t, site + 0, 0, nullptr);
+      return;
+    }
+  }
+}
+
+struct dl_rows_1_totals0 {
+  enum { count = 1 };
+  f32 a0 = (-dl_infinity_f32());
+  __device__ void join(const dl_rows_1_totals0 &later) {
+    a0 = dl_maximum(a0, later.a0);
+  }
+  __device__ dl_rows_1_totals0 shuffled(i32 d) const { dl_rows_1_totals0 other; other.a0 = dl_shuffle(a0, d); return other; }
+  template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
+  template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f32>(words[at + 0]); }
+};
+struct dl_rows_1_totals1 {
+  enum { count = 1 };
+  f32 a0 = 0.0f;
+  __device__ void join(const dl_rows_1_totals1 &later) {
+    a0 = a0 + later.a0;
+  }
+  __device__ dl_rows_1_totals1 shuffled(i32 d) const { dl_rows_1_totals1 other; other.a0 = dl_shuffle(a0, d); return other; }
+  template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
+  template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f32>(words[at + 0]); }
+};
+extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f32) p1, i64 v2, DL_GLOBAL(f32) p3) {
+  // rows
+  if (dl_failed(run, site, 0)) return;
+  const i32 width = dl_width(v2, 8), rank = (i32)threadIdx.x % width;
+  for (i64 t = dl_first() / width; t < trips; t += dl_stride() / width) {
+    const i64 v4 = t;
+    DL_GLOBAL(f32) p5 = p1 + (v2*v4);
+    dl_rows_1_totals0 a6;
+    const bool kept7 = v2 <= (i64)width * 8;
+    f32 a8[2][4];
+    for (i64 base = 0; base < v2; base += (i64)width * 8) {
+      #pragma unroll
+      for (i32 q = 0; q < 2; ++q) {
+        const i64 j9 = base + ((i64)q * width + rank) * 4;
+        const i32 n10 = dl_left(v2 - j9);
+        if (n10) dl_load(a8[q], p3, v2*v4 + j9, n10);
+      }
+      #pragma unroll
+      for (i32 q = 0; q < 2; ++q) {
+        const i64 j9 = base + ((i64)q * width + rank) * 4;
+        const i32 n10 = dl_left(v2 - j9);
+        if (!n10) break;
+        #pragma unroll
+        for (i32 k = 0; k < 4; ++k) if (k < n10) {
+          const i64 v11 = j9 + k;
+          const f32 v12 = a8[q][k];
+          a6.a0 = dl_maximum(a6.a0, v12);
+        }
+      }
+    }
+    dl_fold_group(a6, width);
+    dl_rows_1_totals1 a13;
+    f32 a14[2][4];
+    for (i64 base = 0; base < v2; base += (i64)width * 8) {
+      #pragma unroll
+      for (i32 q = 0; q < 2; ++q) {
+        const i64 j15 = base + ((i64)q * width + rank) * 4;
+        const i32 n16 = dl_left(v2 - j15);
+        if (!kept7 && n16) dl_load(a8[q], p3, v2*v4 + j15, n16);
+      }
+      #pragma unroll
+      for (i32 q = 0; q < 2; ++q) {
+        const i64 j15 = base + ((i64)q * width + rank) * 4;
+        const i32 n16 = dl_left(v2 - j15);
+        if (!n16) break;
+        #pragma unroll
+        for (i32 k = 0; k < 4; ++k) if (k < n16) {
+          const i64 v17 = j15 + k;
+          const f32 v18 = a8[q][k];
+          const f32 v19 = v18 - a6.a0;
+          const f32 v20 = expf(v19);
+          a14[q][k] = v20;
+          a13.a0 = a13.a0 + v20;
+        }
+        if (!kept7) dl_store(p5, j15, a14[q], n16);
+      }
+    }
+    dl_fold_group(a13, width);
+    for (i64 base = 0; base < v2; base += (i64)width * 8) {
+      #pragma unroll
+      for (i32 q = 0; q < 2; ++q) {
+        const i64 j21 = base + ((i64)q * width + rank) * 4;
+        const i32 n22 = dl_left(v2 - j21);
+        if (!kept7 && n22) dl_load(a14[q], p5, j21, n22);
+      }
+      #pragma unroll
+      for (i32 q = 0; q < 2; ++q) {
+        const i64 j21 = base + ((i64)q * width + rank) * 4;
+        const i32 n22 = dl_left(v2 - j21);
+        if (!n22) break;
+        #pragma unroll
+        for (i32 k = 0; k < 4; ++k) {
+          const i64 v23 = j21 + k;
+          const f32 v24 = a14[q][k];
+          const f32 v25 = v24 / a13.a0;
+          a14[q][k] = v25;
+        }
+        dl_store(p5, j21, a14[q], n22);
+      }
+    }
+  }
+}

@@ -1,0 +1,67 @@
+"""Reductions over any axis: of few and of many rows and columns, by one block for a column and by several."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tests.cuda.both import Both
+
+PROGRAM = """
+fn sums(x: f64[n, m]) -> f64[m] = sum(x, axis = 0)
+fn means(x: f32[n, m]) -> f32[m] = [sum(x[i, j] for i) / f32(n) for j]
+fn deviations(x: f64[n, m], mean: f64[m]) -> f64[m] = [sum((x[i, j] - mean[j]) ** 2 for i) for j]
+fn places(x: f32[n, m]) -> (i64[m], f32[m]) = ([argmax(x[i, j] for i) for j], [min(x[i, j] for i) for j])
+fn halves(x: f16[n, m]) -> f16[m] = [max(x[i, j] for i) for j]
+fn weighted(x: f64[n, m], w: f64[n]) -> f64[m] = [sum(w[i] * x[i, j] for i) for j]
+fn between(x: f64[n, m], k: size) -> f64[k, m] = [sum(x[i, j] * f64(l + 1) for i) for l < k, j]
+fn outside(x: f64[n, m, k]) -> f64[k] = sum(x, axis = (0, 1))
+fn inside(x: f64[n, m, k]) -> f64[n] = sum(x, axis = (1, 2))
+fn middle(x: f64[n, m, k]) -> f64[n, k] = sum(x, axis = 1)
+"""
+MATRICES = ("sums", "means", "deviations", "places", "halves", "weighted")
+CUBES = ("outside", "inside", "middle")
+SHAPES = ((0, 3), (3, 0), (1, 1), (31, 33), (32, 5), (33, 64), (300, 33), (1000, 3), (5000, 1), (4, 1000))
+
+
+@cache
+def program() -> Both:
+    return Both(PROGRAM, (*MATRICES, "between", *CUBES))
+
+
+CASES = [(name, shape) for name in MATRICES for shape in SHAPES if shape[0] or name not in ("places", "halves")]
+
+
+@pytest.mark.parametrize(("name", "shape"), CASES)
+def test_columns_of_any_shape_give_what_the_interpreter_gives(name: str, shape: tuple[int, int]) -> None:
+    n, m = shape
+    draw = np.random.default_rng(n + m)
+    dtype, tolerance = {"means": ("f4", 1e-4), "places": ("f4", 0), "halves": ("f2", 0)}.get(name, ("f8", 1e-10))
+    args = [draw.standard_normal(shape).astype(dtype)]
+    args += {"deviations": [draw.standard_normal(m)], "weighted": [draw.standard_normal(n)]}.get(name, [])
+    program().agree(name, shape, args, tolerance)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3), (1, 1, 1), (3, 33, 5), (40, 3, 32), (2, 600, 9), (70, 70, 2)])
+@pytest.mark.parametrize("name", CUBES)
+def test_any_axes_of_a_cube_may_be_added(name: str, shape: tuple[int, int, int]) -> None:
+    x = np.random.default_rng(sum(shape)).standard_normal(shape)
+    program().agree(name, shape, [x], 1e-10)
+
+
+def test_columns_may_be_of_a_level_among_others() -> None:
+    x = np.random.default_rng(5).standard_normal((300, 40))
+    program().agree("between", (300, 40, 3), [x, 3], 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("sums", "columns"), ("outside", "columns"), ("middle", "columns"), ("inside", "rows")]
+)
+def test_the_axis_decides_on_the_form(name: str, form: str) -> None:
+    assert form in [k.form for k in program().kernels(name)]
+
+
+def test_no_column_is_added_atomically() -> None:
+    assert not any("atomic" in k.text for name in (*MATRICES, *CUBES) for k in program().kernels(name))
