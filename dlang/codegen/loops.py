@@ -140,12 +140,14 @@ class Invoke:
 class CallC:
     """A C function, or a routine of BLAS or LAPACK by its symbol: scalars by value, arrays by pointer.
 
-    What fills an array takes its pointer last.
+    What fills an array takes its pointer last. threads: of a kernel, how many are to run.
     """
 
     target: str
     args: tuple[Value, ...]
     result: Var | None
+    threads: Size | None = None
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from dlang.codegen.nests import identity
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Let, Lit, Scalar, Var, fresh, poly
+from dlang.ir.kernels import is_kernel, no_device
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product
 
@@ -131,9 +132,12 @@ def effect(s: Scheduler, let: Let, op: anf.Effect) -> None:
 
 def foreign(s: Scheduler, target: str, args: Sequence[Atom], vars: Sequence[Var], span: Span | None) -> None:
     """A function of Python is called by the host, one of C directly."""
-    if not target.startswith("c:"):
+    kernel = is_kernel(target)
+    if not kernel and not target.startswith("c:"):
         host(s, "foreign", (target,), args, vars, span)
         return
+    if kernel and not s.device:
+        raise no_device(target, span)
     values = [v for v in map(s.value, args) if v is not None]
     result: Var | None = None
     for var in vars:
@@ -141,7 +145,9 @@ def foreign(s: Scheduler, target: str, args: Sequence[Atom], vars: Sequence[Var]
             values.append(s.address(s.target(var)))
         else:
             result = var
-    s.out.append(CallC(target, tuple(values), result))
+    arrays = [v.type for v in vars if isinstance(v.type, Array)]
+    threads = product(arrays[0].shape) if kernel and arrays else None
+    s.out.append(CallC(target, tuple(values), result, threads, span))
 
 
 def host(

@@ -23,6 +23,7 @@ from dlang.ir import anf, operations
 from dlang.ir.anf import Array, Atom, Block, Function, Let, Program, Token, Var
 from dlang.ir.call_graph import recursive_functions
 from dlang.ir.errors import IRError
+from dlang.ir.kernels import is_kernel, no_device
 from dlang.ir.operations import Failed, Frame, Run, dtype_of, value_of
 from dlang.ir.points import Batch, box_of, elements, points_of
 from dlang.ir.reduction import Sink
@@ -380,6 +381,8 @@ class Interpreter(Run):
         self, target: str, args: list[Any], atoms: Sequence[Atom], vars: Sequence[Var], let: Let, frame: Frame
     ) -> list[Any]:
         """The results of a function outside of the language."""
+        if is_kernel(target):
+            raise no_device(target, let.span)
         try:
             if target.startswith("c:"):
                 wanted = [

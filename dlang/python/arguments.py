@@ -16,6 +16,7 @@ from dlang.ir.terms import Scalar, poly
 from dlang.polynomials import Poly
 from dlang.python.given import first, is_weak, turn, type_of, weight
 from dlang.python.indices import check_indices
+from dlang.runtime.placed import placed
 from dlang.runtime.values import NUMPY, as_array, describe, dtype_name, number, texts
 from dlang.specialize.structs import field_names, is_a, variant_of
 from dlang.specialize.types import STATIC, Bindings, Bound, Mono, MonoArray, MonoName, MonoTuple
@@ -49,11 +50,12 @@ class Fixed:
 class Matcher:
     """Matches the arguments of one call.
 
-    thorough: looks at every part of a tree, also where that says no more of its type. structures: what stands for a
-    variable where that is a tuple, a struct, an enum, or a list of them.
+    device: whether arrays may be on one. thorough: looks at every part of a tree, also where that says no more of its
+    type. structures: what stands for a variable where that is a tuple, a struct, an enum, or a list of them.
     """
 
     decl: FnDecl
+    device: bool = False
     thorough: bool = False
     types: dict[TypeVar, Fixed] = field(default_factory=dict)
     structures: dict[TypeVar, Type] = field(default_factory=dict)
@@ -84,7 +86,7 @@ class Matcher:
                 for value, v in weak:
                     self._variable(value, v, late=True)
             if (size := param.local.size) is not None:
-                count = int(values[param])
+                count = int(number(values[param], "i64"))
                 if size.opened:  # a value that types mention, which a size has to be only where an array is made
                     self.sizes[size] = Fixed(count, self._name)
                 elif count < 0:
@@ -155,10 +157,10 @@ class Matcher:
             self._list(value, element, shape)
             return
         dtype = element.name if isinstance(element, ty.TypeCon) else self._dtype_of(element)
-        array = texts(value) if dtype == "str" else as_array(value, dtype)
+        array = texts(value) if dtype == "str" else as_array(value, dtype, self.device)
         found = None if array is None else "str" if dtype == "str" else dtype_name(array.dtype)
         if found is None:
-            raise self._wrong()
+            raise self._no_array(value)
         if isinstance(element, TypeVar):
             self._bind_type(element, Scalar(found))
         elif found != dtype:
@@ -217,10 +219,10 @@ class Matcher:
         if isinstance(value, str):
             self._bind_type(v, Scalar("str"))
             return
-        array = as_array(value, self._dtype_of(v))
+        array = as_array(value, self._dtype_of(v), self.device)
         dtype = None if array is None else dtype_name(array.dtype)
         if dtype is None:
-            raise self._wrong()
+            raise self._no_array(value)
         self._bind_type(v, MonoArray(Scalar(dtype), tuple(map(poly, array.shape))) if array.ndim else Scalar(dtype))
 
     def _dtype_of(self, v: Type) -> str | None:
@@ -352,6 +354,10 @@ class Matcher:
     def _name(self) -> str:
         assert self._current is not None
         return self._current.local.name
+
+    def _no_array(self, value: Any) -> DlangError:
+        there = placed(value) is not None and not self.device
+        return self._wrong("the functions of this module run where there is no GPU: copy it" if there else "")
 
     def _wrong(self, why: str = "") -> DlangError:
         assert self._current is not None

@@ -13,6 +13,7 @@ import numpy as np
 from dlang.python.function import Function
 from dlang.python.instances import Instance, Prepared
 from dlang.runtime.errors import RunError
+from dlang.runtime.placed import copied, placed
 from dlang.runtime.platform.objects import callable_class
 from dlang.typecheck import core
 
@@ -177,6 +178,8 @@ def _own(value: Any) -> Any:
         copy = value.copy()
         copy.flags.writeable = False
         return copy
+    if placed(value) is not None:
+        return copied(value)
     if isinstance(value, tuple):
         return tuple(map(_own, value))
     if isinstance(value, list):

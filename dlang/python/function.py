@@ -38,6 +38,7 @@ class _Known:
 
 class Function:
     """Takes NumPy arrays, Python's numbers, tuples and structs; checks them; compiles what is new; gives the value.
+    Of a back end that runs on a device also arrays that are there, such as CuPy's.
 
     A function with the effect `random` also takes `seed=`, 0 unless given, on which the numbers that it draws depend;
     a parameter of that name comes first.
@@ -190,12 +191,15 @@ class Function:
 
         bound: the names of those that are given early.
         """
-        matcher = Matcher(self.decl)
+        matcher = self._matcher(self.decl)
         matcher.match(given)
         if self.settle:
             return self._settled(given, matcher, bound=bound)
         decl = self.decl if len(given) == len(self.decl.params) else self._without_defaults(tuple(given))
         return self._prepared_with(decl, matcher, given, bound)
+
+    def _matcher(self, decl: FnDecl, thorough: bool = False) -> Matcher:
+        return Matcher(decl, self.program.on_device, thorough)
 
     def _prepared_with(
         self, decl: FnDecl, matcher: Matcher, given: Mapping[Param, Any], bound: frozenset[str]
@@ -205,13 +209,13 @@ class Function:
         prepared = self.program.prepare(decl, bindings, early)
         leaves = prepared.leaves(list(given.values()))
         if leaves is None:
-            Matcher(matcher.decl, thorough=True).match(given)
+            self._matcher(matcher.decl, thorough=True).match(given)
             raise self.misuse("is given a value that holds itself")
         return prepared, leaves
 
     def _with_functions(self, given: Mapping[Param, Any], seed: int) -> Any:
         """The value of a call with functions among the arguments."""
-        found = Matcher(self.decl)
+        found = self._matcher(self.decl)
         found.match(given)
         known = [p.local.type for p in self.decl.params if not isinstance(resolve(p.local.type), TypeFn)]
         functions: dict[str, Passed] = {}
@@ -250,7 +254,7 @@ class Function:
         functions: arguments that are functions. values: what is passed, if that is not what is given.
         """
         decl = self._inferred(given, found, functions)
-        matcher = Matcher(decl)
+        matcher = self._matcher(decl)
         passed = dict(zip(decl.params, (given if values is None else values).values(), strict=True))
         matcher.match(passed)
         return self._prepared_with(decl, matcher, passed, bound)
@@ -270,7 +274,7 @@ class Function:
         """The function with the types that it has for such arguments, if they are not written out."""
         if not self.settle:
             return self
-        given, found = self.assigned(args, {}), Matcher(self.decl)
+        given, found = self.assigned(args, {}), self._matcher(self.decl)
         found.match(given)
         decl = self._inferred(given, found)
         return self.once(decl, lambda: Function(self.program, decl, decl.name, False))

@@ -9,6 +9,7 @@ import numpy as np
 
 from dlang.diagnostics import DlangError, error
 from dlang.polynomials import Poly
+from dlang.runtime.placed import fetched, placed
 from dlang.specialize.structs import field_names, variant_of
 from dlang.typecheck import types as ty
 from dlang.typecheck.headers import FnDecl, Param
@@ -58,7 +59,7 @@ def check_indices(given: Mapping[Param, Any], value_of: Callable[[Size], int | N
 
 def _outside(index: Any, bound: int) -> Any:
     """The first of one or more integers that is not an index below the bound."""
-    found = np.asarray(index)
+    found = np.asarray(index if placed(index) is None else fetched(index))
     wrong = found[(found < 0) | (found >= bound)]
     return wrong.flat[0] if wrong.size else None
 

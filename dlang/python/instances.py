@@ -17,6 +17,7 @@ from dlang.python.callables import Handles
 from dlang.python.indices import indices_asked
 from dlang.python.settling import Settled
 from dlang.runtime.crossing import holds_code
+from dlang.runtime.drivers import DEVICES
 from dlang.runtime.faces import Face, Terms
 from dlang.runtime.host import Host
 from dlang.runtime.inward import flattened
@@ -49,13 +50,14 @@ DIRECT_FROM = 2
 class Instance:
     """A compiled function. terms: what calls without a detour have to know, or None if they need Python for indices.
 
-    calls: how many went through Python. direct: how it is called without a detour, once that has been asked.
+    device: whether arguments may be on one. calls: how many went through Python. direct: how it is called without a detour, once that has been asked.
     """
 
     runner: Runner
     entry: Face
     bound: tuple[int, ...]
     terms: Terms | None
+    device: bool
     calls: int = 0
     direct: DirectEntry | None = None
 
@@ -95,7 +97,8 @@ class Prepared:
         border = self.entry.border
         known = dict(zip(self.entry.sizes, self.sizes, strict=True))
         sizes = [int(s.evaluate(known.__getitem__)) if set(s.atoms()) <= known.keys() else None for s in border.sizes]
-        return flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
+        device = self.instance.device
+        return flattened(list(zip(border.params, values, strict=True)), sizes, border.trees, device)
 
     def __call__(self, leaves: Sequence[Any], seed: int = 0, early: Sequence[Any] = ()) -> Any:
         """early: of a split function, what it gives early."""
@@ -133,6 +136,11 @@ class Program:
 
     def __post_init__(self) -> None:
         self.settled = Settled(self.checked)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether arrays that it takes and gives may be on a device."""
+        return self.backend in DEVICES
 
     def measured(self) -> Program:
         """The same as native code that measures itself."""
@@ -183,7 +191,8 @@ class Program:
                         refuse=refuse,
                         profile=self.profile,
                     )
-                self._instances[key] = Instance(runner, entry, bound, _terms(decl, ordered, entry, bound))
+                terms = _terms(decl, ordered, entry, bound)
+                self._instances[key] = Instance(runner, entry, bound, terms, self.on_device)
                 COMPILATIONS.total += 1
             return self._instances[key]
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dlang.runtime.placed import placed
+
 _SCALARS = frozenset({float, int, bool, str, np.float64, np.float32, np.int64})
 
 
@@ -51,6 +53,10 @@ def _walk(value: Any, key: list[object], leaves: list[Any]) -> bool:
     elif hasattr(kind, "__dataclass_fields__") and not hasattr(kind, "__dlang_variant__"):
         key.append(kind)
         return all(_walk(getattr(value, name), key, leaves) for name in kind.__dataclass_fields__)
+    elif (there := placed(value)) is not None and there.shape:
+        key.append(there.dtype)
+        key.append(there.shape)
+        leaves.append(value)
     else:
         return False
     return True

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dlang.codegen.loops import Kernel
+from dlang.diagnostics import DlangError, error
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,13 @@ class Functions:
 
 class Misbehaviour(Exception):
     """A kernel that is wrong, or that a compiler of the device does not take: a mistake of this compiler."""
+
+
+def does_not_compile(kernel: Kernel, log: str) -> DlangError:
+    """The error for a kernel that a program brings along."""
+    first = next((line for line in log.splitlines() if "error" in line), log.strip())
+    help = f'it is CUDA C, written `extern "C" __global__ void {kernel.name}(…)`'
+    return error("E0604", f"the kernel `{kernel.name}` does not compile: {first.strip()}", None, help=(help,))
 
 
 class Graph(Protocol):

@@ -24,6 +24,7 @@ from dlang.runtime.crossing import (
     leaf_count,
     leaves_of,
 )
+from dlang.runtime.placed import Placed, fetched, placed
 from dlang.runtime.values import NUMPY, as_array, dtype_name, number, texts
 
 
@@ -34,12 +35,15 @@ class _Zero:
 _ZERO = _Zero()
 
 
-def flattened(parts: Sequence[tuple[Part, Any]], sizes: list[int | None], trees: Trees = NONE) -> list[Any] | None:
+def flattened(
+    parts: Sequence[tuple[Part, Any]], sizes: list[int | None], trees: Trees = NONE, device: bool = False
+) -> list[Any] | None:
     """The leaves of values, which learn the sizes that are not known; None if one is of another type.
 
-    The caller's arrays are not copied, but where they are in trees. A value that holds itself is of no type.
+    The caller's arrays are not copied, but where they are in trees. A value that holds itself is of no type. device:
+    arrays may be on one, where they stay unless they are in trees or in lists.
     """
-    flat = _Flattener(trees)
+    flat = _Flattener(trees, device)
     out: list[Any] = []
     for part, value in parts:
         if not flat.value(part, value, sizes, out):
@@ -57,6 +61,7 @@ class _Flattener:
     """
 
     trees: Trees
+    device: bool
     nodes: dict[tuple[int, str], Node] = field(default_factory=dict)
     work: list[tuple[Any, str, Node]] = field(default_factory=list)
     branches: dict[tuple[type, str], int | None] = field(default_factory=dict)
@@ -66,7 +71,7 @@ class _Flattener:
         """Appends the leaves of a value; False if it is of another type."""
         match part:
             case Leaf():
-                leaf = _inward(part, value, sizes)
+                leaf = _inward(part, value, sizes, self.device)
                 out.append(leaf)
                 return leaf is not None
             case Tree(dtype):
@@ -155,7 +160,7 @@ class _Flattener:
             return tuple(leaves)  # scalars and nodes
         own = [np.int64(n or 0) for n in sizes[: branch.own]]
         filled = _filled(branch.items, leaves, sizes)
-        return (*own, *[np.array(x) if isinstance(x, np.ndarray) else x for x in filled])
+        return (*own, *[np.array(x) if isinstance(x, np.ndarray) else _on_host(x) for x in filled])
 
 
 def _has_cycle(nodes: Iterable[Node]) -> bool:
@@ -210,7 +215,12 @@ def _fill(whole: Any, value: Any, at: tuple[int, ...]) -> None:
         for k, v in enumerate(value):
             _fill(whole, v, (*at, k))
     elif value is not _ZERO:
-        whole[at] = value
+        whole[at] = _on_host(value)
+
+
+def _on_host(leaf: Any) -> Any:
+    """A leaf of what is in the memory of the host, whatever it is in."""
+    return leaf if isinstance(leaf, np.ndarray | np.generic | Node) or placed(leaf) is None else fetched(leaf)
 
 
 def _zero(dtype: str) -> tuple[Any, Any]:
@@ -224,7 +234,7 @@ def _zero(dtype: str) -> tuple[Any, Any]:
 _EXACT: dict[str, tuple[type, Any]] = {"f64": (float, np.float64), "bool": (bool, np.bool_), "str": (str, str)}
 
 
-def _inward(part: Leaf, value: Any, sizes: list[int | None]) -> Any:
+def _inward(part: Leaf, value: Any, sizes: list[int | None], device: bool) -> Any:
     """A scalar or an array of just the dtype and sizes, or None."""
     dtype = part.dtype
     if not part.shape:
@@ -237,12 +247,14 @@ def _inward(part: Leaf, value: Any, sizes: list[int | None]) -> Any:
     if dtype == "str":
         array = texts(value)
     else:
-        array = as_array(value, dtype)
+        array = as_array(value, dtype, device)
         if array is None or dtype_name(array.dtype) != dtype:
             return None
     if array is None or array.ndim != len(part.shape):
         return None
-    return array if all(_agree(sizes, *pair) for pair in zip(part.shape, array.shape, strict=True)) else None
+    if not all(_agree(sizes, *pair) for pair in zip(part.shape, array.shape, strict=True)):
+        return None
+    return array.value if isinstance(array, Placed) else array
 
 
 def _agree(sizes: list[int | None], position: int, actual: int) -> bool:

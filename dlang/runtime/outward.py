@@ -9,7 +9,22 @@ from typing import Any
 import numpy as np
 
 from dlang.ir.node import Node
-from dlang.runtime.crossing import NONE, Branch, Choice, Code, Fields, Items, Leaf, Part, Rows, Tree, Trees, leaf_count
+from dlang.runtime.crossing import (
+    NONE,
+    Branch,
+    Choice,
+    Code,
+    Fields,
+    Items,
+    Leaf,
+    Part,
+    Rows,
+    Tree,
+    Trees,
+    leaf_count,
+    leaves_of,
+)
+from dlang.runtime.placed import fetched, placed
 from dlang.runtime.values import bfloat16
 
 
@@ -47,7 +62,8 @@ class _Builder:
                 own, kind = iter(rows[tag]), types[tag]
                 return None if kind is None else kind(*[self.value(i, own) for i in variants[tag]])
             case Rows(shape, element):
-                return self._rows(element, [next(leaves) for _ in range(leaf_count(element))], len(shape))
+                own = leaves_of((element,))
+                return self._rows(element, [_column(leaf, next(leaves)) for leaf in own], len(shape))
             case Code():
                 raise AssertionError("refused before")
 
@@ -76,8 +92,18 @@ class _Builder:
                 give(made, name, self.value(part, leaves))
 
 
+def _column(leaf: Leaf, values: Any) -> Any:
+    """A leaf of all structures of a list. The host reads numbers, since they become those of Python one by one."""
+    return fetched(values) if not leaf.shape and placed(values) is not None else values
+
+
 def outward(leaf: Leaf, value: Any) -> Any:
-    """A leaf as Python sees it. bf16 is that of `ml_dtypes`, or in f32 where the package is not installed."""
+    """A leaf as Python sees it. bf16 is that of `ml_dtypes`, or in f32 where the package is not installed.
+
+    An array that is on a device stays there.
+    """
+    if leaf.shape and placed(value) is not None:
+        return value
     if leaf.dtype == "bf16":
         numbers = np.asarray(value, bfloat16() or np.float32)
         return numbers if leaf.shape else numbers[()]

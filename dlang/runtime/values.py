@@ -10,6 +10,7 @@ import numpy as np
 
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import FLOATS, INTEGERS
+from dlang.runtime.placed import fetched, placed
 
 NUMPY = {
     ours: np.dtype(numpy)
@@ -23,15 +24,22 @@ NUMPY = {
 OURS: dict[np.dtype[Any], str] = {numpy: ours for ours, numpy in NUMPY.items()}
 BF16 = "bfloat16"
 """What the package `ml_dtypes` calls the dtype that NumPy does not have. Leaves of it are in f32."""
+_OF_NAMES = {**{numpy.name: ours for numpy, ours in OURS.items()}, BF16: "bf16"}
 
 
-def dtype_name(dtype: np.dtype[Any]) -> str | None:
+def dtype_name(dtype: np.dtype[Any] | str) -> str | None:
     """The language's name of a dtype, None if it has none."""
+    if isinstance(dtype, str):
+        return _OF_NAMES.get(dtype)
     return OURS.get(dtype) or ("bf16" if dtype.name == BF16 else None)
 
 
 def number(value: Any, dtype: str) -> Any:
-    """A scalar of just that dtype, or None."""
+    """A scalar of just that dtype, or None. The host reads one that is on a device."""
+    if (there := placed(value)) is not None:
+        if there.shape or dtype_name(there.dtype) != dtype:
+            return None
+        return fetched(value).astype(NUMPY.get(dtype, np.float32))[()]
     if dtype == "bf16":
         return _bf16(value)
     wanted = NUMPY.get(dtype)
@@ -70,12 +78,16 @@ def _bf16(value: Any) -> Any:
     return None if wide is None else np.float32(rounded(wide, "bf16"))
 
 
-def as_array(value: Any, dtype: str | None) -> Any:
+def as_array(value: Any, dtype: str | None, device: bool = False) -> Any:
     """An array in rows, as compiled code wants it; None for what is none. Lists and numbers take `dtype`.
+
+    device: what is on a device stays there, and is `Placed`.
 
     What says itself how it is an array is one: a column of a table, or an array of another library in memory that
     NumPy can see. A masked array is none, for its mask would be lost.
     """
+    if device and (there := placed(value)) is not None:
+        return there
     value = _exported(value)
     if _is_masked(value):
         return None
@@ -89,7 +101,7 @@ def as_array(value: Any, dtype: str | None) -> Any:
         return None
     try:
         array = np.asarray(value)
-    except ValueError:  # rows of several lengths
+    except (TypeError, ValueError):  # arrays on a device, or rows of several lengths
         return None
     if dtype is None or array.size == 0:
         return array if dtype is None else _converted(array, dtype)
@@ -147,19 +159,22 @@ def bfloat16() -> Any:
 
 def describe(value: Any) -> str:
     """What a Python value is, in the words of the language."""
+    if (there := placed(value)) is not None:
+        return f"{_described(there)} on a GPU"
     exported = _exported(value)
     if _is_masked(value):
         return f"a masked array of {value.dtype}"
     if exported is not value:
         return f"an object of class {type(value).__name__} that is {describe(exported)}"
     if isinstance(value, np.ndarray | np.generic):
-        name = dtype_name(value.dtype) or f"an array of {value.dtype}"
-        return f"{name}[{', '.join(map(str, value.shape))}]" if value.ndim else name
+        return _described(value)
     if isinstance(value, tuple):
         return f"({', '.join(map(describe, value))})"
     if isinstance(value, list):
         try:
             array = np.asarray(value)
+        except TypeError:
+            return f"a list that begins with {describe(value[0])}"
         except ValueError:
             return "a list whose rows have several lengths"
         return f"a list that is {describe(array)}" if array.dtype in OURS else "a list"
@@ -170,3 +185,8 @@ def describe(value: Any) -> str:
     if isinstance(value, bool | int | float):
         return f"the {type(value).__name__} {value}"
     return "None" if value is None else f"an object of class {type(value).__name__}"
+
+
+def _described(array: Any) -> str:
+    name = dtype_name(array.dtype) or f"an array of {array.dtype}"
+    return f"{name}[{', '.join(map(str, array.shape))}]" if array.ndim else name

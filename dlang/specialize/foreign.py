@@ -54,8 +54,10 @@ def foreign(f: Frame, e: core.Foreign, args: list[Value]) -> Value:
         library, _, symbol = e.target.removeprefix("c:").rpartition(":")
         target = _found(e, lambda folder: find_c(library, symbol, folder))
     elif e.target.startswith("cuda:"):
-        help = "run it where there is a GPU, or give the function a body in the language"
-        raise error("E0901", f"the kernel `{e.target}` cannot run on the CPU", em.span or e.span, help=(help,))
+        file, _, kernel = e.target.removeprefix("cuda:").rpartition(":")
+        target = f"cuda:{Path(e.span.source.path).parent / file}:{kernel}"
+        if any(isinstance(a.type, anf.Scalar) for a in leaves(value)):
+            raise _no_kernel(e)
     else:
         made = e.function or _found(e, lambda folder: find_python(e.target.removeprefix("python:"), folder))
         function, given = _described(f, e, made, args, mono, opened)
@@ -78,6 +80,11 @@ def _found(e: core.Foreign, find: Callable[[Path], Any]) -> Any:
         return find(Path(e.span.source.path).parent)
     except Missing as missing:
         raise error("E0604", str(missing), e.span, help=(missing.help,)) from missing
+
+
+def _no_kernel(e: core.Foreign) -> DlangError:
+    message = f"the kernel `{e.decl.name}` gives a number, and a kernel fills arrays"
+    return error("E0418", message, e.span, help=("have it give an array of one element",))
 
 
 def _refuse(f: Frame, e: core.Foreign, mono: Mono) -> None:

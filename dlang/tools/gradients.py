@@ -25,6 +25,7 @@ from dlang.ir.pointwise import Pointwise
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import named_function, walk
 from dlang.ir.types import product
+from dlang.runtime.devices import Driver
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
@@ -174,11 +175,13 @@ def given(function: Function) -> tuple[Var, ...]:
     return tuple([p for p in function.params if not isinstance(p.type, Token)])
 
 
-def gradients(request: Request, verify: bool = False, level: int = 2) -> tuple[Gradients, Entry]:
+def gradients(
+    request: Request, verify: bool = False, level: int = 2, driver: Driver | None = None
+) -> tuple[Gradients, Entry]:
     """A function that has float parameters and gives some float, with its derivatives in all that are not `nodiff`.
 
     It is compiled when it is first called. What it prints is not shown. level: of LLVM's code generator, which changes
-    no result.
+    no result. driver: of the device that is to run it, if one is.
     """
     host = Host(StringIO())
     kept: list[tuple[Program, Function]] = []
@@ -201,7 +204,7 @@ def gradients(request: Request, verify: bool = False, level: int = 2) -> tuple[G
 
     @cache
     def compiled() -> Runner:
-        return Engine(host, level=level).compile(program, [function.name, REVERSE, FORWARD])
+        return Engine(host, level=level, driver=driver).compile(program, [function.name, REVERSE, FORWARD])
 
     return Gradients(mono, function, wrt, compiled, host, frozenset(held)), entry
 

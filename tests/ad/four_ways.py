@@ -10,15 +10,16 @@ import numpy as np
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of
 from dlang.ir.anf import poly
+from dlang.runtime.devices import Driver
 from dlang.tools.gradients import TOLERANCES, Gradients, Slopes, distance, gradients
 
 
-def compiled(text: str, verify: bool = True) -> Gradients:
+def compiled(text: str, verify: bool = True, driver: Driver | None = None) -> Gradients:
     """`f` with its derivatives, compiled quickly: the level of LLVM's code generator changes no bit of them."""
     checked = check(Source("case.dl", text))
     assert not errors_of(checked), errors_of(checked)
     decl = checked.module.functions["f"]
-    return gradients(Request(decl, dict.fromkeys(decl.variables, poly(0))), verify, level=0)[0]
+    return gradients(Request(decl, dict.fromkeys(decl.variables, poly(0))), verify, 0, driver)[0]
 
 
 def agree(made: Gradients, expected: Slopes, found: Slopes, looser: float = 1.0) -> None:
@@ -28,13 +29,15 @@ def agree(made: Gradients, expected: Slopes, found: Slopes, looser: float = 1.0)
             assert error <= 1, (made.params[k].name, at, e, f)
 
 
-def four_ways(text: str, args: Sequence[Any], looser: float = 30.0, verify: bool = True) -> Slopes:
+def four_ways(
+    text: str, args: Sequence[Any], looser: float = 30.0, verify: bool = True, driver: Driver | None = None
+) -> Slopes:
     """The gradient of `f` in its float arguments: by compiled reverse and forward mode, the reference, differences.
 
     args: the sizes first, in the order of the text. looser: how much more central differences may be off. verify:
-    whether the program is verified after every pass.
+    whether the program is verified after every pass. driver: of the device that runs what is compiled, if one does.
     """
-    made = compiled(text, verify)
+    made = compiled(text, verify, driver)
     expected = made.reference(args)
     assert all(np.all(np.isfinite(e)) for e in expected)
     agree(made, expected, made.reverse(args))

@@ -56,6 +56,12 @@ def test_columns_may_be_of_a_level_among_others() -> None:
     program().agree("between", (300, 40, 3), [x, 3], 1e-10)
 
 
+def test_so_many_columns_that_no_threads_share_them() -> None:
+    x = np.random.default_rng(6).standard_normal((2, 270_001))
+    (found,) = program().found("sums", x.shape, [x])
+    np.testing.assert_array_equal(found, x[0] + x[1])
+
+
 @pytest.mark.parametrize(
     ("name", "form"), [("sums", "columns"), ("outside", "columns"), ("middle", "columns"), ("inside", "rows")]
 )

@@ -262,7 +262,7 @@ def test_a_package_beside_a_program_is_found(tmp_path):
 
 def test_kernels_are_refused(compile):
     m = compile('extern "cuda:a.cu:k" fn k(x: f64[n]) -> f64[n]\nfn f(x: f64[n]) = k(x)')
-    assert first_line(lambda: m.f(np.ones(2))) == "error[E0901]: the kernel `cuda:a.cu:k` cannot run on the CPU"
+    assert first_line(lambda: m.f(np.ones(2))) == "error[E0901]: the kernel `k` of `a.cu` cannot run on the CPU"
 
 
 COPIED = 'extern "python:copy.copy" fn copied(x: a) -> a\n'

@@ -104,11 +104,13 @@ def column_text(
     level, width, structs = levels[-1], plan.width, list[str]()
     low, high = p.range(level)
     p.line(f"const i64 pieces = ({distance(low, high)} + {width - 1}) / {width};")
-    p.line("const i32 columns = dl_columns(pieces), rows = (i32)blockDim.x / columns;")
+    blocks = "1" if split is None else p.names[split.count]
+    p.line("if (trips == 0) return;")
+    p.line(f"const i64 outer = trips / ((pieces + DL_WARP - 1) / DL_WARP * {blocks});")
+    p.line("const i32 columns = dl_columns(pieces, outer), rows = (i32)blockDim.x / columns;")
     p.line("const i32 column = (i32)threadIdx.x % columns, row = (i32)threadIdx.x / columns;")
     p.line("const i64 tiles = (pieces + columns - 1) / columns;")
-    blocks = "1" if split is None else p.names[split.count]
-    with p.block("for (i64 t = blockIdx.x; t < trips; t += gridDim.x)"):
+    with p.block(f"for (i64 t = blockIdx.x; t < outer * tiles * {blocks}; t += gridDim.x)"):
         first, many = p.fresh("j"), p.fresh("n")
         p.line(f"const i64 turn = t % {blocks}, tile = t / {blocks};")
         p.line(f"const i64 {first} = {behind(low, f'(tile % tiles * columns + column) * {width}')};")
@@ -139,7 +141,7 @@ def column_text(
                 with p.block(f"if ({blocks} > 1)"):
                     extent, place = p.fresh("n"), p.fresh("i")
                     p.line(f"const i64 {extent} = {distance(low, high)};")
-                    row = f"turn * (trips / {blocks} / tiles) + tile / tiles"
+                    row = "turn * outer + tile / tiles"
                     p.line(f"const i64 {place} = ({row}) * {extent} + {distance(low, p.names[level.var])};")
                     for part, total in zip(split.parts, totals, strict=True):
                         p.line(f"{p.names[part]}[{place}] = {scalars.encode(total, part.dtype)};")

@@ -16,7 +16,7 @@
 #define DL_SHARED(T, name, n) __shared__ T name[n]
 #endif
 #define DL_INLINE static __device__ __forceinline__
-enum { DL_WORDS = 64, DL_WARP = 32, DL_BLOCK = 256 };
+enum { DL_WORDS = 64, DL_WARP = 32, DL_BLOCK = 256, DL_BUSY = 1 << 17 };
 
 typedef double f64;
 typedef float f32;
@@ -86,11 +86,13 @@ DL_INLINE i32 dl_lane() { return (i32)(threadIdx.x % DL_WARP); }
 // ---- groups of threads that share a trip: warps, or blocks ----
 // so many threads for a row of so many elements, of which each thread can keep some
 DL_INLINE i32 dl_width(i64 elements, i32 each) { return elements <= DL_WARP * each ? DL_WARP : (i32)blockDim.x; }
-// how many threads lie side by side where so many pieces do: a power of two
-DL_INLINE i32 dl_columns(i64 pieces) {
+// how many threads of a block lie side by side where so many pieces do: a power of two; all of them if that keeps the
+// device busy, so that none shares a column
+DL_INLINE i32 dl_columns(i64 pieces, i64 times) {
+  const i32 most = pieces * times >= DL_BUSY ? (i32)blockDim.x : DL_WARP;
   i32 columns = 1;
-  while (columns < DL_WARP && columns < pieces) columns *= 2;
-  return columns;
+  while (columns < most && columns < pieces) columns *= 2;
+  return columns <= most ? columns : most;
 }
 // they wait for each other, and see what all have stored
 DL_INLINE void dl_meet(i32 width) {
@@ -430,6 +432,7 @@ template <class T> DL_INLINE void dl_fold_group(T &mine, i32 width) {
 
 // those of all rows of threads, a row having so many columns, for the first row
 template <class T, i32 N> DL_INLINE void dl_fold_columns(T (&mine)[N], i32 columns, i32 rows) {
+  if (rows == 1) return;
   DL_SHARED(i64, words, DL_BLOCK * N * T::count);
   const i32 at = (i32)threadIdx.x, row = at / columns;
 #pragma unroll

@@ -134,3 +134,4 @@ def _rows(p: Printer, nest: Nest, rows: Rows, totals: Sequence[str]) -> None:
         if nest.reductions:
             with p.block("if (rank == 0)"):
                 p.accumulate(nest.reductions, totals)
+    rows.ends()

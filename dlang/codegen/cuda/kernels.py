@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.columns import Columns, Split, adding, parts_of
+from dlang.codegen.cuda.foreign import FOREIGN, foreign_text
 from dlang.codegen.cuda.forms import NAME, Text, kernel_text, trips_at_once
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.rows import BLOCK, Shares
@@ -20,6 +21,7 @@ from dlang.codegen.loops import (
     Body,
     Branch,
     Buffer,
+    CallC,
     Compute,
     Evaluate,
     Free,
@@ -32,6 +34,7 @@ from dlang.codegen.loops import (
 )
 from dlang.codegen.traverse import bound_by
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.kernels import parts
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
 
@@ -63,6 +66,17 @@ class Kernels:
     careful: bool = False
     made: list[Kernel] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
+
+    def foreign(self, call: CallC) -> tuple[Stmt, ...]:
+        """The statements of the host for a kernel that a program brings along. Raises `DlangError`."""
+        file, name = parts(call.target)
+        text = foreign_text(file, name, call.span)
+        number = self.numbers.get(f"{name} of\n{text}")
+        if number is None:
+            number = self.numbers[f"{name} of\n{text}"] = len(self.made)
+            self.made.append(Kernel(name, FOREIGN, text))
+        threads, count = call.threads or poly(1), fresh("threads", I64)
+        return Evaluate(count, threads), Launch(number, count, call.args, ())
 
     def launch(self, nest: Nest, sums: Mapping[Var, Buffer], prelude: Sequence[Stmt] = ()) -> tuple[Stmt, ...]:
         """The statements of the host for a nest that fits: how many trips it has, and the launch.
@@ -139,11 +153,11 @@ def _block(shares: Shares | None, inside: Set[Slot], out: list[Stmt]) -> Atom | 
     """How many threads keep a row, computed by the host from its length; None where that is not to be known."""
     if shares is None or shares.longest is None or shares.largest == BLOCK:
         return None
-    lows, highs = shares.longest
-    if any(atom in inside for size in (*lows, *highs) for atom in size.atoms()):
+    if any(v in inside for lows, highs in shares.longest for size in (*lows, *highs) for v in size.atoms()):
         return None
-    each = BLOCK * shares.each
-    extent = _extreme("minimum", highs, out) - _extreme("maximum", lows, out)
+    each, extent = BLOCK * shares.share, poly(1)
+    for lows, highs in shares.longest:
+        extent = extent * _between(lows, highs, out)
     parts = _computed("floordiv", _value(extent + (each - 1), out), Lit(each, "i64"), out)
     most = _computed("minimum", parts, Lit(shares.largest // BLOCK, "i64"), out)
     count = _computed("maximum", most, Lit(1, "i64"), out)
@@ -168,7 +182,11 @@ def _trips(nest: Nest, each: int, out: list[Stmt], last: bool = False, outer: bo
 
 def _extent(loop: Loop, out: list[Stmt]) -> Size:
     """How many trips a loop has, at least none."""
-    extent = _extreme("minimum", loop.highs, out) - _extreme("maximum", loop.lows, out)
+    return _between(loop.lows, loop.highs, out)
+
+
+def _between(lows: Sequence[Size], highs: Sequence[Size], out: list[Stmt]) -> Size:
+    extent = _extreme("minimum", highs, out) - _extreme("maximum", lows, out)
     if extent.constant is not None:
         return poly(max(int(extent.constant), 0))
     most = fresh("extent", I64)

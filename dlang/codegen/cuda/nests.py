@@ -7,8 +7,9 @@ trips each thread makes a part (`reduction`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
 
 from dlang.codegen.cuda.accumulating import accumulated, handed_on
 from dlang.codegen.cuda.columns import Columns, columns_of
@@ -59,6 +60,7 @@ class Nest:
     joined: frozenset[int]
     merged: tuple[tuple[Loop, ...], ...]
     columns: Columns | None = None
+    spread: Mapping[int, int] = field(default_factory=dict)
 
 
 def nest_of(loop: Loop) -> Nest | None:
@@ -68,21 +70,20 @@ def nest_of(loop: Loop) -> Nest | None:
     levels, stmts, reductions = _flattened(loop)
     if not reductions:
         levels, stmts = _without_meetings(levels, stmts)
-    stmts = accumulated(stmts)
-    if reductions:
-        if sum(1 if r.position is None else 2 for r in reductions) > WORDS:
-            return None
-        form = "rows" if _is_rows(stmts) else "reduction"
-    else:
-        form = "rows" if _is_rows(stmts) else "map"
-    levels, stmts, merged = flattened(levels, stmts, reductions)
-    joined = _joined(levels, stmts, form == "rows")
+    elif sum(1 if r.position is None else 2 for r in reductions) > WORDS:
+        return None
+    levels, stmts, merged = flattened(levels, accumulated(stmts), reductions)
+    if _is_rows(stmts):
+        columns = None if reductions else columns_of(levels[-1], stmts)
+        row, spread = (stmts, {}) if columns else _spread_inside(stmts)
+        joined = _joined(levels, row, spread)
+        if not any(s.buffer.dtype in HALF for s in joined):
+            form, identities = "columns" if columns else "rows", frozenset(map(id, joined))
+            return Nest(form, levels, row, reductions, identities, merged, columns, spread)
+    joined = _joined(levels, stmts, {})
     if any(s.buffer.dtype in HALF for s in joined):
         return None
-    columns = columns_of(levels[-1], stmts) if form == "rows" and not reductions else None
-    if columns is not None:
-        form, joined = "columns", _joined(levels, stmts, False)
-    return Nest(form, levels, stmts, reductions, frozenset(map(id, joined)), merged, columns)
+    return Nest("reduction" if reductions else "map", levels, stmts, reductions, frozenset(map(id, joined)), merged)
 
 
 # ---- what can run ----------------------------------------------------------------------------------------------------
@@ -162,15 +163,16 @@ def _combining(stmts: Sequence[Stmt]) -> Iterator[Store]:
 
 def _keeps_apart(level: Loop, levels: Sequence[Loop], stmts: Sequence[Stmt], buffer: Buffer, offset: Size) -> bool:
     """Whether different trips of a loop never combine in one element, for given trips of the loops around it."""
-    roots = {s.result: s.source for s in walk(stmts) if isinstance(s, Slice)}
+    roots = {s.result: s.source for s in walk((*levels[0].stmts, *stmts)) if isinstance(s, Slice)}
     known: Buffer | None = buffer
     while known is not None:
         if known in level.apart:
             return True
         known = roots.get(known)
-    if buffer in roots:
+    inside: set[Slot] = {slot for s in walk((*level.stmts, *stmts)) for slot in _binds(s)}
+    inside.update(other.var for other in levels[levels.index(level) + 1 :])
+    if buffer in inside:
         return False
-    inside: set[Slot] = {slot for s in walk(level.stmts) for slot in _binds(s)}
     try:
         step = offset.coefficient(level.var)
     except ValueError:
@@ -193,7 +195,7 @@ def _binds(stmt: Stmt) -> tuple[Slot, ...]:
 
 
 def _is_rows(stmts: Sequence[Stmt]) -> bool:
-    """Whether a warp is to do a trip: long reductions in it, and nothing else but straight code and loops."""
+    """Whether several threads are to do a trip: long loops in it, and nothing else but straight code and loops."""
     for s in stmts:
         match s:
             case Loop():
@@ -203,17 +205,51 @@ def _is_rows(stmts: Sequence[Stmt]) -> bool:
                 pass
             case _ if not isinstance(s, _STRAIGHT):
                 return False
-    return any(isinstance(s, Loop) and s.reductions and (known_trips(s) or LONG) >= LONG for s in stmts)
+    return any(isinstance(s, Loop) and trips_inside(_flattened(s)[0]) >= LONG for s in stmts)
 
 
-def _joined(levels: Sequence[Loop], stmts: Sequence[Stmt], rows: bool) -> list[Store]:
+def trips_inside(levels: Sequence[Loop]) -> int:
+    """About how many trips loops right inside each other have."""
+    return prod(LONG if (count := known_trips(level)) is None else count for level in levels)
+
+
+def _spread_inside(stmts: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[int, int]]:
+    """The statements of a row, and how many loops right inside each other are shared by its threads."""
+    out: list[Stmt] = []
+    spread: dict[int, int] = {}
+    for stmt in stmts:
+        if isinstance(stmt, Loop):
+            levels, inside, reductions = _flattened(stmt)
+            if not reductions:
+                levels, inside = _without_meetings(levels, inside)
+            if all(c > 0 for level in levels for high in level.highs for c in high.terms.values()):
+                levels, inside, _ = flattened(levels, inside, reductions)
+            for level in reversed(levels):
+                stmt = replace(level, stmts=inside, reductions=reductions if level is levels[0] else ())
+                inside = (stmt,)
+            spread[id(stmt)] = len(levels)
+        out.append(stmt)
+    return tuple(out), spread
+
+
+def shared_levels(loop: Loop, count: int) -> tuple[Loop, ...]:
+    """The loops right inside each other that the threads of a row share."""
+    levels = [loop]
+    while len(levels) < count:
+        (inner,) = [s for s in levels[-1].stmts if isinstance(s, Loop)]
+        levels.append(inner)
+    return tuple(levels)
+
+
+def _joined(levels: Sequence[Loop], stmts: Sequence[Stmt], spread: Mapping[int, int]) -> list[Store]:
     """The stores that combine with what other threads may be storing in the same element."""
     out = []
-    for stmt in stmts if rows else ():
-        if isinstance(stmt, Loop):  # its trips are those of lanes
-            out += _joined((*levels, stmt), stmt.stmts, False)
-    inside = [s for s in stmts if not isinstance(s, Loop)] if rows else stmts
-    for s in _combining(inside):
-        if not all(_keeps_apart(level, levels, stmts, s.buffer, s.offset) for level in levels):
-            out.append(s)
+    for stmt in stmts:
+        if isinstance(stmt, Loop) and id(stmt) in spread:
+            inner = shared_levels(stmt, spread[id(stmt)])
+            out += _joined((*levels, *inner), inner[-1].stmts, {})
+            continue
+        for s in _combining((stmt,)):
+            if not all(_keeps_apart(level, levels, stmts, s.buffer, s.offset) for level in levels):
+                out.append(s)
     return out

@@ -213,6 +213,9 @@ class _Placer:
             case Invoke():
                 self._device(s, stmt)
                 s.out.append(stmt)
+            case CallC():
+                self._device(s, stmt)
+                s.out += self.kernels.foreign(stmt)
             case _:
                 raise AssertionError(f"{type(stmt).__name__} around kernels")
 

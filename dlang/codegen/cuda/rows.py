@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.elements import compute, declare, read, write
-from dlang.codegen.cuda.nests import Nest
-from dlang.codegen.cuda.statements import Printer, accumulators, distance, left
+from dlang.codegen.cuda.nests import Nest, shared_levels, trips_inside
+from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Place, Plan, Roots, accesses, planned
 from dlang.codegen.loops import Buffer, Loop, Stmt, Store
@@ -27,6 +28,7 @@ CODE = 1200  # operations of all loops for the elements of a thread
 WARP = 32
 BLOCK = 256  # threads, if nothing else is said
 LARGEST = 512
+ADDED = 4  # arrays that rows add to, of which a thread keeps its elements
 EACH = 8  # elements that a thread should have, where none are kept
 
 Range = tuple[tuple[Size, ...], tuple[Size, ...]]
@@ -36,17 +38,24 @@ Range = tuple[tuple[Size, ...], tuple[Size, ...]]
 class Shares:
     """How the threads of a row share its loops.
 
-    plans: of its loops by their identities. range: of those that give a thread the same elements, `vectors` times as
-    many as the plan of each says at once. longest: the range by which a row is for a warp or for a block; None where a
-    warp does it. largest: how many threads a block may have, for which there are enough registers.
+    plans: of its loops by their identities. range: of those that give a thread the same elements: `vectors` times as
+    many as the plan of each says at once, which is `each`. longest: the ranges of loops right inside each other, by
+    which a row is for a warp or for a block; None where a warp does it. largest: how many threads a block may have, for
+    which there are enough registers. added: what all rows add to the same elements.
     """
 
     plans: dict[int, Plan]
     range: Range | None
     vectors: int
     each: int
-    longest: Range | None
+    longest: tuple[Range, ...] | None
     largest: int
+    added: tuple[tuple[Plan, Store], ...] = ()
+
+    @property
+    def share(self) -> int:
+        """How many elements a thread should have, before a block does a row instead of a warp."""
+        return self.each if self.each > self.vectors else max(self.each, EACH)
 
     def keeps(self, loop: Loop) -> bool:
         return id(loop) in self.plans and (loop.lows, loop.highs) == self.range
@@ -70,12 +79,40 @@ def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
         each = vectors * width
         if all(WIDTHS[buffer.dtype] <= 4 for buffer, _ in found):
             largest = LARGEST
-    longest = members[0] if members else loops[0]
     inside = {level.var for level in nest.levels} | {v for s in walk(nest.stmts) for v in bound_by(s)}
-    same = not any(size.mentions([v for v in inside if isinstance(v, Var)]) for size in (*longest.lows, *longest.highs))
-    count = known_trips(longest)
-    wide = same and (count is None or count > WARP * each)
-    return Shares(plans, common, vectors, each, (longest.lows, longest.highs) if wide else None, largest)
+    longest = _longest(nest, members or loops, [v for v in inside if isinstance(v, Var)])
+    shares = Shares(plans, common, vectors, each, None, largest)
+    if longest is None:
+        return shares
+    if all(known_trips(level) is not None for level in longest) and trips_inside(longest) <= WARP * shares.share:
+        return shares
+    added: list[tuple[Plan, Store]] = []
+    for plan in [plans[id(s)] for s in members]:
+        for store in plan.inside:
+            if isinstance(store, Store) and id(store) in nest.joined and store.buffer not in inside:
+                if not store.offset.mentions([v for v in inside if isinstance(v, Var) and v is not plan.var]):
+                    added.append((plan, store))
+    ranges_of = tuple([(level.lows, level.highs) for level in longest])
+    return Shares(plans, common, vectors, each, ranges_of, largest, tuple(added[:ADDED]))
+
+
+def _longest(nest: Nest, loops: Sequence[Loop], inside: Sequence[Var]) -> tuple[Loop, ...] | None:
+    """Of loops that are the same in all rows the one that seems to have most trips, with those right inside it."""
+    found = [shared_levels(loop, nest.spread[id(loop)]) for loop in loops]
+    same = [
+        levels
+        for levels in found
+        if not any(size.mentions(inside) for level in levels for size in (*level.lows, *level.highs))
+    ]
+    return max(same, key=trips_inside, default=None)
+
+
+def _product(p: Printer, ranges: Sequence[Range]) -> str:
+    """How many trips loops right inside each other have."""
+    factors = [distance(p.bound("dl_maximum", lows), p.bound("dl_minimum", highs)) for lows, highs in ranges]
+    if len(factors) == 1:
+        return factors[0]
+    return " * ".join([f if f.isdigit() else f"dl_maximum(i64({f}), 0ll)" for f in factors])
 
 
 @dataclass(slots=True)
@@ -83,7 +120,8 @@ class Rows:
     """The text of a row.
 
     arrays: what the threads have in registers. kept: whether that is so, as an expression. met: what of arrays has been
-    looked at and stored since the threads met: each with whose elements these are.
+    looked at and stored since the threads met: each with whose elements these are. sums: what all rows add to the same
+    elements of arrays, which each thread adds up first: of each loop the stores, with where that is kept.
     """
 
     p: Printer
@@ -95,19 +133,53 @@ class Rows:
     arrays: dict[Place, str] = field(default_factory=dict)
     kept: str | None = None
     met: set[tuple[Buffer, object, bool]] = field(default_factory=set)
+    sums: list[tuple[Plan, Store, str]] = field(default_factory=list)
 
     def heads(self) -> None:
         """What is known before the first row."""
-        p, width = self.p, "DL_WARP"
-        if self.shares.longest is not None:
-            lows, highs = self.shares.longest
-            extent = distance(p.bound("dl_maximum", lows), p.bound("dl_minimum", highs))
-            width = f"dl_width({extent}, {self.shares.each})"
-        p.line(f"const i32 width = {width}, rank = (i32)threadIdx.x % width;")
+        p, shares = self.p, self.shares
+        if shares.longest is None:
+            p.line("const i32 width = DL_WARP, rank = (i32)threadIdx.x % width;")
+            return
+        extent = _product(p, shares.longest)
+        p.line(f"const i32 width = dl_width({extent}, {shares.share}), rank = (i32)threadIdx.x % width;")
+        if shares.longest != (shares.range,):
+            return
+        self.kept = p.fresh("kept")
+        p.line(f"const bool {self.kept} = {extent} <= (i64)width * {shares.each};")
+        for plan, store in shares.added:
+            name, dtype = p.fresh("a"), store.buffer.dtype
+            shape = f"[{shares.vectors}][{plan.width}]"
+            p.line(f"{scalars.register_dtype(dtype)} {name}{shape};")
+            p.line("#pragma unroll")
+            start = scalars.first(store.monoid, dtype)
+            p.line(f"for (i32 k = 0; k < {shares.each}; ++k) {name}[k / {plan.width}][k % {plan.width}] = {start};")
+            p.collected[id(store)] = self.kept, f"{name}[q][k]"
+            self.sums.append((plan, store, name))
+
+    def ends(self) -> None:
+        """After the last row: what has been added up goes to memory."""
+        p, shares = self.p, self.shares
+        if not self.sums or shares.longest is None:
+            return
+        low, high = (p.bound(*ends) for ends in zip(("dl_maximum", "dl_minimum"), shares.longest[0], strict=True))
+        with p.block(f"if ({self.kept} && dl_first() / width < trips)"):
+            p.line("#pragma unroll")
+            with p.block(f"for (i32 k = 0; k < {shares.each}; ++k)"):
+                for plan, store, name in self.sums:
+                    width, place = plan.width, p.fresh("j")
+                    here = f"((i64)(k / {width}) * width + rank) * {width} + k % {width}"
+                    p.line(f"const i64 {place} = {behind(low, here)};")
+                    p.names[plan.var] = place
+                    target = f"DL_AT({p.names[store.buffer]}, {p.size(store.offset)})"
+                    value = f"{name}[k / {width}][k % {width}]"
+                    p.line(f"if ({place} < {high}) dl_atomic_{store.monoid}({target}, {value});")
 
     def row(self) -> None:
         p = self.p
-        self.arrays, self.kept, self.met = {}, None, set()
+        self.arrays, self.met = {}, set()
+        if self.shares.longest != (self.shares.range,):
+            self.kept = None
         for number, stmt in enumerate(self.nest.stmts):
             self.meet(stmt)
             if isinstance(stmt, Loop):
@@ -162,9 +234,12 @@ class Rows:
             totals = totals_of(p, loop.reductions, f"{self.name}_totals{len(self.structs)}", self.structs)
         plan = self.shares.plans.get(id(loop))
         if plan is None:
-            low, high = p.range(loop)
-            with p.trips(loop.var, "rank" if low == "0" else f"({low}) + rank", high, "{} += width"):
-                p.statements(loop.stmts)
+            levels = shared_levels(loop, self.nest.spread[id(loop)])
+            total, turn = p.fresh("n"), p.fresh("u")
+            p.line(f"const i64 {total} = {_product(p, [(level.lows, level.highs) for level in levels])};")
+            with p.block(f"for (i64 {turn} = rank; {turn} < {total}; {turn} += width)"):
+                place_levels(p, levels, turn)
+                p.statements(levels[-1].stmts)
                 p.accumulate(loop.reductions, totals)
         else:
             self.elements(loop, plan, totals, following)
@@ -187,6 +262,7 @@ class Rows:
         arrays = {place: known[place] for place in wanted if place in known}
         arrays |= {place: declare(p, place, shape) for place in plan.places if place not in arrays}
         first, many = p.fresh("j"), p.fresh("n")
+        p.line("#pragma unroll 1")
         with p.block(f"for (i64 base = {low}; base < {high}; base += (i64)width * {each})"):
 
             def each_vector() -> str:

@@ -17,6 +17,7 @@ from dlang.codegen.loops import (
     Body,
     Branch,
     Buffer,
+    CallC,
     For,
     Function,
     Invoke,
@@ -31,6 +32,7 @@ from dlang.codegen.loops import (
 )
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import known_trips
+from dlang.ir.kernels import is_kernel
 
 FEW = 32  # trips in all, that are no reason to use a device
 
@@ -54,6 +56,8 @@ class Launching:
         match stmt:
             case Product():
                 return False
+            case CallC(target):
+                return not is_kernel(target)
             case Invoke(function):
                 return function not in self.functions
             case Loop():
@@ -79,6 +83,8 @@ class Launching:
         for stmt in stmts:
             match stmt:
                 case Product():
+                    return True
+                case CallC(target) if is_kernel(target):
                     return True
                 case Invoke(function) if function in self.functions:
                     return True
@@ -192,6 +198,8 @@ def spaces_of(f: Function, launches: Launching, functions: Mapping[str, Function
                 classes.put((a.buffer, b.buffer, c.buffer))
             case Invoke(_, args, outs, results):
                 classes.put((*args, *outs, *results))
+            case CallC(_, args):
+                classes.put(args)
             case Loop():
                 if launches.nest(stmt) is not None:
                     classes.put(captures((stmt,), ()))

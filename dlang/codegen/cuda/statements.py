@@ -55,7 +55,8 @@ class Printer:
 
     joined: stores that combine with what other threads store, by their identities. uncertain: what is loaded and may
     never have been written. leave: what a guard does that has failed. guards: those met so far. held: the elements that
-    loads and stores find in registers, by the identities of these. alone: where threads share a trip, the condition
+    loads and stores find in registers, by the identities of these. collected: where what joined stores add is kept for
+    the time being, and the condition that it is. alone: where threads share a trip, the condition
     that a thread is the one that stores for all.
     """
 
@@ -66,6 +67,7 @@ class Printer:
     lines: list[str] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     held: dict[int, str] = field(default_factory=dict)
+    collected: dict[int, tuple[str, str]] = field(default_factory=dict)
     alone: str | None = None
     depth: int = 1
     count: int = 0
@@ -167,6 +169,9 @@ class Printer:
         if id(stmt) in self.joined:
             place = f"{self.names[stmt.buffer]}, {self.size(stmt.offset)}"
             text = f"dl_atomic_{stmt.monoid}(DL_AT({place}), {value});"
+            if id(stmt) in self.collected:
+                condition, own = self.collected[id(stmt)]
+                text = f"if ({condition}) {own} = {scalars.combine(stmt.monoid, dtype, own, value)}; else {text}"
         else:
             element = self.held.get(id(stmt)) or f"{self.names[stmt.buffer]}[{self.size(stmt.offset)}]"
             if stmt.monoid != "set":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
+from dlang.codegen.cuda.foreign import FOREIGN
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.accesses import byte_count, element_address, load
 from dlang.codegen.llvm.crossings import leave_if, new_site, put, signatures, to_word
@@ -40,7 +41,9 @@ def launch(w: Writer, stmt: loops.Launch) -> None:
         new_site(w, Site("check", guard.code, guard.parts, signatures(guard.values), span=guard.span))
     trips = w.scalar(stmt.trips)
     site = _numbered(w, first) if stmt.guards else str(first)
-    words = [_entry(w, RUN), site, trips, *[_word(w, value) for value in stmt.args]]
+    words = [_word(w, value) for value in stmt.args]
+    if kernel.form != FOREIGN:
+        words = [_entry(w, RUN), site, trips, *words]
     for k, word in enumerate(words):
         put(w, word, "%slots", k)
         address = w.emit(f"getelementptr i64, ptr %slots, i64 {k}")

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dlang.cache.store import Store, digest, user_store
+from dlang.codegen.cuda.foreign import FOREIGN
 from dlang.codegen.cuda.printing import device_text, source
 from dlang.codegen.loops import Kernel
 from dlang.diagnostics import error
 from dlang.runtime.cuda import libraries
-from dlang.runtime.devices import Misbehaviour
+from dlang.runtime.devices import Misbehaviour, does_not_compile
 
 OPTIONS = ("--std=c++17", "--minimal", "--split-compile=0", "--disable-warnings")
 
@@ -45,21 +46,35 @@ def compiled(kernels: Sequence[Kernel], capability: int) -> list[Function]:
     target = target_of(capability, nvrtc.getSupportedArchs())
     options = (f"--gpu-architecture={target}", *OPTIONS)
     setting = digest(device_text(), *options, *[str(n) for n in nvrtc.getVersion()])
-    named = [_named(kernel) for kernel in kernels]
-    keys = {kernel.name: digest(setting, kernel.text) for kernel in named}
+    named = [kernel if kernel.form == FOREIGN else _named(kernel) for kernel in kernels]
+    foreign = {id(kernel): _foreign(nvrtc, kernel, options, setting) for kernel in named if kernel.form == FOREIGN}
+    keys = {kernel.name: digest(setting, kernel.text) for kernel in named if kernel.form != FOREIGN}
     store, codes, found = user_store(), dict[str, Code](), dict[str, Function]()
     for name, key in keys.items():
         if (code := _kept(store, key, codes)) is not None:
             found[name] = Function(code, name)
-    missing = {kernel.name: kernel for kernel in named if kernel.name not in found}
+    missing = {kernel.name: kernel for kernel in named if kernel.form != FOREIGN and kernel.name not in found}
     if missing:
-        content = _compile(nvrtc, tuple(missing.values()), options)
+        content = _compile(nvrtc, source(tuple(missing.values())), options)
         code = Code(digest(*[keys[name] for name in missing]), content)
         store.put("cubin", code.key, content)
         for name in missing:
             store.put("kernel", keys[name], code.key.encode())
             found[name] = Function(code, name)
-    return [found[kernel.name] for kernel in named]
+    return [foreign[id(kernel)] if id(kernel) in foreign else found[kernel.name] for kernel in named]
+
+
+def _foreign(nvrtc: Any, kernel: Kernel, options: Sequence[str], setting: str) -> Function:
+    """A kernel that a program brings along, in a module of its own. Raises `DlangError` if its text is wrong."""
+    store, key = user_store(), digest(setting, kernel.name, kernel.text)
+    content = store.get("cubin", key)
+    if content is None:
+        try:
+            content = _compile(nvrtc, kernel.text, options)
+        except Misbehaviour as e:
+            raise does_not_compile(kernel, str(e)) from None
+        store.put("cubin", key, content)
+    return Function(Code(key, content), kernel.name)
 
 
 def target_of(capability: int, supported: Sequence[int]) -> str:
@@ -103,14 +118,14 @@ def _kept(store: Store, key: str, codes: dict[str, Code]) -> Code | None:
     return codes[name]
 
 
-def _compile(nvrtc: Any, kernels: tuple[Kernel, ...], options: Sequence[str]) -> bytes:
-    program = nvrtc.createProgram(source(kernels), "kernels.cu", [], [])
+def _compile(nvrtc: Any, text: str, options: Sequence[str]) -> bytes:
+    program = nvrtc.createProgram(text, "kernels.cu", [], [])
     try:
         nvrtc.compileProgram(program, options)
         content = nvrtc.getCUBIN(program) if "=sm_" in options[0] else nvrtc.getPTX(program)
     except nvrtc.NVRTCError:
         log = nvrtc.getProgramLog(program)
-        raise Misbehaviour(f"the kernels do not compile:\n{log}\n{source(kernels)}") from None
+        raise Misbehaviour(f"the kernels do not compile:\n{log}\n{text}") from None
     finally:
         nvrtc.destroyProgram(program)
     # CuPy takes the last byte for the end of a text

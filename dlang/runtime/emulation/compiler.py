@@ -16,7 +16,7 @@ from dlang.cache.store import digest, user_store
 from dlang.codegen.cuda.printing import source
 from dlang.codegen.loops import Kernel
 from dlang.diagnostics import error
-from dlang.runtime.devices import Misbehaviour
+from dlang.runtime.devices import Misbehaviour, does_not_compile
 from dlang.runtime.platform import portable
 
 FOLDER = Path(__file__).parent
@@ -60,6 +60,15 @@ def full_source(kernels: Sequence[Kernel]) -> str:
     """What is compiled: the emulation, the very text of the kernels, and how each is started."""
     starts = "\n".join([f"DL_KERNEL({kernel.name})" for kernel in kernels])
     return f'#include "words.h"\n#line 1 "kernels.cu"\n{source(tuple(kernels))}\n{starts}\n'
+
+
+def foreign_library(kernel: Kernel) -> Any:
+    """The same for a kernel that a program brings along. Raises `DlangError` if its text is wrong."""
+    text = f'#include "words.h"\n#line 1 "{kernel.name}.cu"\n{kernel.text}\nDL_KERNEL({kernel.name})\n'
+    try:
+        return _library(text, ["-O1"])
+    except Misbehaviour as e:
+        raise does_not_compile(kernel, str(e)) from None
 
 
 def compiler() -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from dlang.codegen.cuda.foreign import FOREIGN
 from dlang.codegen.loops import Kernel
 from dlang.runtime.devices import Functions, Misbehaviour
 from dlang.runtime.emulation import compiler
@@ -69,8 +70,12 @@ class EmulatedDriver:
         """Handles of kernels. Raises Misbehaviour if they do not compile."""
         if not kernels:
             return []
-        made = compiler.kernel_library(kernels)
-        handles = [ctypes.addressof(ctypes.c_char.in_dll(made, f"dl_kernel_{kernel.name}")) for kernel in kernels]
+        own = [kernel for kernel in kernels if kernel.form != FOREIGN]
+        made: Any = compiler.kernel_library(own) if own else None
+        handles = []
+        for kernel in kernels:
+            library = compiler.foreign_library(kernel) if kernel.form == FOREIGN else made
+            handles.append(ctypes.addressof(ctypes.c_char.in_dll(library, f"dl_kernel_{kernel.name}")))
         self.kernels.update(zip(handles, kernels, strict=True))
         return handles
 

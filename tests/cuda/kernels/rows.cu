@@ -11,18 +11,19 @@ struct dl_rows_0_totals0 {
 extern "C" __global__ void __launch_bounds__(256) dl_rows_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) p1, i64 v2, DL_GLOBAL(f64) p3) {
   // rows
   const i32 width = dl_width(v2, 4), rank = (i32)threadIdx.x % width;
+  const bool kept4 = v2 <= (i64)width * 4;
   for (i64 t = dl_first() / width; t < trips; t += dl_stride() / width) {
-    const i64 v4 = t;
-    DL_GLOBAL(f64) p5 = p1 + (v2*v4);
-    dl_rows_0_totals0 a6;
-    const bool kept7 = v2 <= (i64)width * 4;
+    const i64 v5 = t;
+    DL_GLOBAL(f64) p6 = p1 + (v2*v5);
+    dl_rows_0_totals0 a7;
     f64 a8[2][2];
+    #pragma unroll 1
     for (i64 base = 0; base < v2; base += (i64)width * 4) {
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
         const i64 j9 = base + ((i64)q * width + rank) * 2;
         const i32 n10 = dl_left(v2 - j9);
-        if (n10) dl_load(a8[q], p3, v2*v4 + j9, n10);
+        if (n10) dl_load(a8[q], p3, v2*v5 + j9, n10);
       }
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
@@ -33,18 +34,19 @@ extern "C" __global__ void __launch_bounds__(256) dl_rows_0(dl_run *run, i64 sit
         for (i32 k = 0; k < 2; ++k) if (k < n10) {
           const i64 v11 = j9 + k;
           const f64 v12 = a8[q][k];
-          a6.a0 = a6.a0 + v12;
+          a7.a0 = a7.a0 + v12;
         }
       }
     }
-    dl_fold_group(a6, width);
+    dl_fold_group(a7, width);
     f64 a13[2][2];
+    #pragma unroll 1
     for (i64 base = 0; base < v2; base += (i64)width * 4) {
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
         const i64 j14 = base + ((i64)q * width + rank) * 2;
         const i32 n15 = dl_left(v2 - j14);
-        if (!kept7 && n15) dl_load(a8[q], p3, v2*v4 + j14, n15);
+        if (!kept4 && n15) dl_load(a8[q], p3, v2*v5 + j14, n15);
       }
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
@@ -55,10 +57,10 @@ extern "C" __global__ void __launch_bounds__(256) dl_rows_0(dl_run *run, i64 sit
         for (i32 k = 0; k < 2; ++k) {
           const i64 v16 = j14 + k;
           const f64 v17 = a8[q][k];
-          const f64 v18 = v17 / a6.a0;
+          const f64 v18 = v17 / a7.a0;
           a13[q][k] = v18;
         }
-        dl_store(p5, j14, a13[q], n15);
+        dl_store(p6, j14, a13[q], n15);
       }
     }
   }

@@ -34,18 +34,19 @@ extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 sit
   // rows
   if (dl_failed(run, site, 0)) return;
   const i32 width = dl_width(v2, 8), rank = (i32)threadIdx.x % width;
+  const bool kept4 = v2 <= (i64)width * 8;
   for (i64 t = dl_first() / width; t < trips; t += dl_stride() / width) {
-    const i64 v4 = t;
-    DL_GLOBAL(f32) p5 = p1 + (v2*v4);
-    dl_rows_1_totals0 a6;
-    const bool kept7 = v2 <= (i64)width * 8;
+    const i64 v5 = t;
+    DL_GLOBAL(f32) p6 = p1 + (v2*v5);
+    dl_rows_1_totals0 a7;
     f32 a8[2][4];
+    #pragma unroll 1
     for (i64 base = 0; base < v2; base += (i64)width * 8) {
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
         const i64 j9 = base + ((i64)q * width + rank) * 4;
         const i32 n10 = dl_left(v2 - j9);
-        if (n10) dl_load(a8[q], p3, v2*v4 + j9, n10);
+        if (n10) dl_load(a8[q], p3, v2*v5 + j9, n10);
       }
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
@@ -56,19 +57,20 @@ extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 sit
         for (i32 k = 0; k < 4; ++k) if (k < n10) {
           const i64 v11 = j9 + k;
           const f32 v12 = a8[q][k];
-          a6.a0 = dl_maximum(a6.a0, v12);
+          a7.a0 = dl_maximum(a7.a0, v12);
         }
       }
     }
-    dl_fold_group(a6, width);
+    dl_fold_group(a7, width);
     dl_rows_1_totals1 a13;
     f32 a14[2][4];
+    #pragma unroll 1
     for (i64 base = 0; base < v2; base += (i64)width * 8) {
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
         const i64 j15 = base + ((i64)q * width + rank) * 4;
         const i32 n16 = dl_left(v2 - j15);
-        if (!kept7 && n16) dl_load(a8[q], p3, v2*v4 + j15, n16);
+        if (!kept4 && n16) dl_load(a8[q], p3, v2*v5 + j15, n16);
       }
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
@@ -79,21 +81,22 @@ extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 sit
         for (i32 k = 0; k < 4; ++k) if (k < n16) {
           const i64 v17 = j15 + k;
           const f32 v18 = a8[q][k];
-          const f32 v19 = v18 - a6.a0;
+          const f32 v19 = v18 - a7.a0;
           const f32 v20 = expf(v19);
           a14[q][k] = v20;
           a13.a0 = a13.a0 + v20;
         }
-        if (!kept7) dl_store(p5, j15, a14[q], n16);
+        if (!kept4) dl_store(p6, j15, a14[q], n16);
       }
     }
     dl_fold_group(a13, width);
+    #pragma unroll 1
     for (i64 base = 0; base < v2; base += (i64)width * 8) {
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
         const i64 j21 = base + ((i64)q * width + rank) * 4;
         const i32 n22 = dl_left(v2 - j21);
-        if (!kept7 && n22) dl_load(a14[q], p5, j21, n22);
+        if (!kept4 && n22) dl_load(a14[q], p6, j21, n22);
       }
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
@@ -107,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 sit
           const f32 v25 = v24 / a13.a0;
           a14[q][k] = v25;
         }
-        dl_store(p5, j21, a14[q], n22);
+        dl_store(p6, j21, a14[q], n22);
       }
     }
   }
