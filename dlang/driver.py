@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
+from dlang.runtime.drivers import DEVICES
 
 if TYPE_CHECKING:
     from dlang.ir import anf
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from dlang.typecheck.foreign import Primitive
     from dlang.typecheck.program import Checked
 
-Backend = Literal["interp", "cpu", "cuda-emulated"]
-BACKENDS: tuple[Backend, ...] = ("interp", "cpu", "cuda-emulated")
+Backend = Literal["interp", "cpu", "cuda", "cuda-emulated"]
+BACKENDS: tuple[Backend, ...] = ("interp", "cpu", "cuda", "cuda-emulated")
 Observer = Callable[[str, "anf.Program"], None]
 Extension = Callable[["anf.Program", "Sequence[Entry]"], tuple["anf.Program", list[str]]]
 
@@ -139,8 +140,7 @@ def split(
         from dlang.ir.interpreter import Interpreter
 
         return Interpreter(program, host), entry.face
-    engine = _emulating(host) if backend == "cuda-emulated" else _tiered(host, profile)
-    return engine.compile(program, [entry.name, early_name(entry.name)]), entry.face
+    return _engine(backend, host, profile).compile(program, [entry.name, early_name(entry.name)]), entry.face
 
 
 def too_deep(requests: Sequence[Request]) -> DlangError:
@@ -152,17 +152,16 @@ def too_deep(requests: Sequence[Request]) -> DlangError:
 def load(
     program: anf.Program, entries: Sequence[Entry], backend: Backend, host: Host, *, tiers: bool = False
 ) -> Runner:
-    """The program, ready to run. tiers: with code that is made as well as calls are worth it, instead of the best."""
+    """The program, ready to run. tiers: with native code that is made as well as calls are worth it, instead of the
+    best.
+    """
     if backend == "interp":
         from dlang.ir.interpreter import Interpreter
 
         return Interpreter(program, host)
-    from dlang.runtime.engine import Engine
-
-    if backend == "cuda-emulated":
-        engine = _emulating(host)
-    else:
-        engine = _tiered(host) if tiers else Engine(host)
+    engine = _engine(backend, host)
+    if not tiers:
+        engine.tiers = None
     return engine.compile(program, [e.name for e in entries])
 
 
@@ -181,16 +180,16 @@ def ready(
     structs: the classes by which functions of Python know structs. refuse: raises for a function that is not wanted.
     profile: as native code that measures itself.
     """
-    if backend != "cpu":
+    if backend == "interp":
         program, (entry,) = lower([request], structs=structs)
         refuse(entry.face)
         return load(program, [entry], backend, host), entry.face
     from dlang.reuse import place_of
     from dlang.specialize.structs import StructClasses
 
-    engine = _tiered(host, profile)
+    engine = _engine(backend, host, profile)
     classes = StructClasses() if structs is None else structs
-    options = repr((engine.level, engine.grain, engine.profile, engine.debug))
+    options = repr((backend in DEVICES, engine.level, engine.grain, engine.profile, engine.debug))
     place = place_of(checked, request.decl, request.bindings, classes, options)
     kept = place.find() if place is not None else None
     if kept is not None:
@@ -210,24 +209,17 @@ def ready(
     return engine.load(compiled, python, place, keep), face
 
 
-def _emulating(host: Host) -> Engine:
-    """An engine whose loops are kernels of an emulated GPU. What it has compiled is for its process alone."""
-    from dlang.runtime.emulation.driver import EmulatedDriver
-    from dlang.runtime.engine import Engine
-
-    return Engine(host, driver=EmulatedDriver())
-
-
-def _tiered(host: Host, profile: bool = False) -> Engine:
-    """An engine for calls of which nobody knows how many there will be.
+def _engine(backend: Backend, host: Host, profile: bool = False) -> Engine:
+    """An engine of a back end, native code for calls of which nobody knows how many there will be.
 
     Code that measures itself, or knows the lines of its sources, is for those who look at what is always run.
     """
+    from dlang.runtime.drivers import driver_of
     from dlang.runtime.engine import Engine
     from dlang.runtime.tiers import usual_tiers
 
-    engine = Engine(host, profile=profile)
-    if not engine.profile and not engine.debug:
+    engine = Engine(host, profile=profile, driver=driver_of(backend))
+    if engine.driver is None and not engine.profile and not engine.debug:
         engine.tiers = usual_tiers()
     return engine
 

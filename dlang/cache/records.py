@@ -22,7 +22,7 @@ MODULES = frozenset({
     "dlang.diagnostics", "dlang.polynomials", "dlang.grammar.tables", "dlang.typecheck.types", "dlang.typecheck.core",
     "dlang.typecheck.headers", "dlang.typecheck.scope", "dlang.typecheck.state", "dlang.typecheck.stored",
     "dlang.ir.terms", "dlang.runtime.crossing", "dlang.runtime.compiled", "dlang.runtime.faces",
-    "dlang.runtime.foreign", "dlang.codegen.llvm.sites", "dlang.codegen.llvm.call_needs",
+    "dlang.runtime.foreign", "dlang.codegen.kernel", "dlang.codegen.llvm.sites", "dlang.codegen.llvm.call_needs",
 })  # fmt: skip
 _PYTHON = {("builtins", "set"): set, ("builtins", "frozenset"): frozenset, ("fractions", "Fraction"): Fraction}
 

@@ -37,19 +37,19 @@ EXACT = frozenset("neg abs sign maximum minimum select floor ceil round".split()
 """Primitives whose result is a number of a type of half precision if the arguments are."""
 
 
-def sum_in_f32(f: Function, products: bool = True) -> Function:
-    """The function with every sum of half precision done in f32, and every product of arrays if these are to be."""
-    body = _block(f.body, products)
+def sum_in_f32(f: Function) -> Function:
+    """The function with every sum and product of half precision done in f32."""
+    body = _block(f.body)
     return f if body is f.body else replace(f, body=body)
 
 
-def _block(block: Block, products: bool) -> Block:
+def _block(block: Block) -> Block:
     lets: list[Let] = []
     changed = False
     for let in block.lets:
-        op = map_blocks(let.op, lambda inner: _block(inner, products))
+        op = map_blocks(let.op, _block)
         new = let if op is let.op else Let(let.vars, op, let.span)
-        widened = _widened(new) if products or not isinstance(op, Contract) else None
+        widened = _widened(new)
         changed = changed or widened is not None or new is not let
         lets += widened or [new]
     return Block(tuple(lets), block.results) if changed else block

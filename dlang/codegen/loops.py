@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dlang.codegen.kernel import Kernel
 from dlang.codegen.operands import (
     ArrayValue as ArrayValue,
     Buffer as Buffer,
@@ -511,8 +512,10 @@ class Function:
 class Nest:
     """A piece of a program that a profile has a row for.
 
-    kind: `loop`, `product`, `copy`, `host`, `C`, or `function` for what of one is in none of its nests. countable:
-    whether it is known how many operations it does; dtype: of the most precise of them, `f64` or `f32`.
+    kind: `loop`, `product`, `copy`, `host`, `C`, or `function` for what of one is in none of its nests; with a device
+    also `transfer` between it and the host, `numbers` that it works on one by one, and `counts` that a profile makes
+    there. countable: whether it is known how many operations it does; dtype: of the most precise of them, `f64` or
+    `f32`, and that of a product. kernels: the names of those that it launches.
     """
 
     kind: str
@@ -520,21 +523,7 @@ class Nest:
     span: Span | None
     countable: bool = True
     dtype: str = "f64"
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A function of a device, in CUDA C. form: how threads share its trips, `map`, `rows` or `reduction`.
-
-    block: threads of a block. threads: how many a trip keeps busy. It is right for any grid and any block of whole
-    warps; of use are ceil(trips · threads / block) blocks, at least one.
-    """
-
-    name: str
-    form: str
-    text: str
-    block: int = 256
-    threads: int = 1
+    kernels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from dlang.codegen.packing import SMALL, SMALL_OF_MANY, matrix_product
 from dlang.codegen.tiles import comprehension, gains
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
-    FLOATS,
     Array,
     Axis,
     Block,
@@ -113,7 +112,7 @@ def _packed(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Plan | None:
     """
     assert isinstance(op.a.type, Array) and isinstance(op.b.type, Array)
     left, right, out = set(op.left), set(op.right), set(op.out)
-    if op.a.type.dtype not in (FLOATS if s.device else ("f64", "f32")) or any(
+    if op.a.type.dtype not in ("f64", "f32") or any(
         len(set(names)) < len(names) for names in (op.left, op.right, op.out)
     ):
         return None

@@ -4,24 +4,30 @@ A *nest* is what a profile has a row for: a loop that is in no other loop, with 
 matrices; a copy; work of the host; and, as the nest of a function, what of its code is in none of these.
 A `for` or `while` is a nest if nothing in it is one: else those inside are. Clocks run where code runs in order only;
 what a nest calls counts as the nest's own, in a copy of the function that is told whose it is.
+
+Of a program for a device `cuda/placement.py` has the same done: there each launch, product and copy is a nest, and so
+are what the host does, and copies between the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlang.codegen.counting import Counter, Routines
+from dlang.codegen.counting import REDUCED, Counter, Routines
+from dlang.codegen.kernel import Kernel
 from dlang.codegen.loops import (
     At,
     Body,
     Branch,
     CallC,
     Compute,
+    Count,
     Enter,
     For,
     Function,
     Invoke,
+    Launch,
     Leave,
     Loop,
     Move,
@@ -33,9 +39,10 @@ from dlang.codegen.loops import (
     Stmt,
     While,
 )
-from dlang.codegen.traverse import walk
+from dlang.codegen.traverse import map_inside, walk
 from dlang.diagnostics import Span
-from dlang.ir.anf import Atom, Lit, fresh
+from dlang.ir.anf import FLOATS, Atom, Lit, fresh, poly
+from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of
 
 _KINDS: tuple[tuple[type, str], ...] = (
@@ -50,12 +57,9 @@ def profiled(program: Program, routines: Routines) -> Program:
     routines: says how many operations functions of mathematics are. Of every function there is a copy behind it that
     takes the number of a nest as one more, last parameter.
     """
-    measuring = _Measuring(_with_nests(program), routines)
+    measuring = Measuring(with_nests(program), routines)
     functions = {name: measuring.function(f) for name, f in program.functions.items()}
-    for f in program.functions.values():
-        functions[_part(f.name)] = measuring.part(f)
-    called = _called(functions, program.functions)
-    return Program({name: f for name, f in functions.items() if name in called}, tuple(measuring.nests))
+    return Program(measuring.with_parts(functions, program.functions.values()), tuple(measuring.nests))
 
 
 def _part(name: str) -> str:
@@ -73,7 +77,7 @@ def _called(functions: Mapping[str, Function], entries: Collection[str]) -> set[
     return found
 
 
-def _with_nests(program: Program) -> frozenset[str]:
+def with_nests(program: Program) -> frozenset[str]:
     """The functions that have nests of their own, or call functions that do."""
     kinds = tuple(kind for kind, _ in _KINDS)
     found = {name for name, f in program.functions.items() if any(isinstance(s, kinds) for s in walk(f.body.stmts))}
@@ -88,14 +92,29 @@ def _with_nests(program: Program) -> frozenset[str]:
         found |= more
 
 
+def _none(stmt: Stmt) -> bool:
+    return False
+
+
 @dataclass(slots=True)
-class _Measuring:
+class Measuring:
+    """The walk over a program. nests: those found so far; own: that of the function at hand.
+
+    opens: whether what is inside of a loop are nests, even if there would be one for all of it. counting, marking:
+    whether to count what is in no nest, and whether to mark the nests; of a program for a device that is not done at
+    once. more: nests of a function that stand for many places, by what they are of.
+    """
+
     with_nests: frozenset[str]
     routines: Routines
+    opens: Callable[[Stmt], bool] = _none
     nests: list[Nest] = field(default_factory=list)
     span: Span | None = None
     label: str = ""
-    own: int = 0  # the nest of the function at hand
+    own: int = 0
+    counting: bool = True
+    marking: bool = True
+    more: dict[object, int] = field(default_factory=dict)
 
     def new(self, kind: str, span: Span | None, stmts: Sequence[Stmt]) -> int:
         countable = not any(isinstance(s, Runtime | CallC) for s in walk(stmts))
@@ -103,18 +122,32 @@ class _Measuring:
         return len(self.nests) - 1
 
     # ---- functions ---------------------------------------------------------------------------------------------------
+    def begin(self, f: Function) -> None:
+        """What follows is of a function."""
+        self.label, self.span = f.label or f.name, f.span
+        self.own = self.new("function", f.span, f.body.stmts)
+        self.more = {}
+
+    def whole(self, body: Body) -> Body:
+        """The body of the function at hand, with its clock."""
+        return Body((Enter(self.own), *body.stmts, Leave(self.own)), body.results)
+
     def function(self, f: Function) -> Function:
         """A function with clocks; what is in none of its nests is its own."""
-        self.label, self.span = f.label or f.name, f.span
-        self.own = own = self.new("function", f.span, f.body.stmts)
-        body = self.body(f.body)
-        return replace(f, body=Body((Enter(own), *body.stmts, Leave(own)), body.results))
+        self.begin(f)
+        return replace(f, body=self.whole(self.body(f.body)))
 
     def part(self, f: Function) -> Function:
         """A function whose costs are those of a nest that it is told."""
         nest = fresh("nest", I64)
         body = Counter(nest, self.callee, self.routines).body(f.body)
         return replace(f, name=_part(f.name), params=(*f.params, nest), body=body)
+
+    def with_parts(self, functions: Mapping[str, Function], parts: Collection[Function]) -> dict[str, Function]:
+        """Functions with those of the others that nests call."""
+        out = {**functions, **{_part(f.name): self.part(f) for f in parts}}
+        called = _called(out, functions)
+        return {name: f for name, f in out.items() if name in called}
 
     def callee(self, stmt: Invoke, nest: Atom) -> Invoke:
         """A call by a nest."""
@@ -129,7 +162,7 @@ class _Measuring:
         plain: list[Stmt] = []  # straight-line code since the last nest: the function's own
 
         def flush() -> None:
-            out.extend(Counter(Lit(self.own, "i64"), self.callee, self.routines).statements(plain))
+            out.extend(self.counter(self.own).statements(plain) if self.counting else plain)
             plain.clear()
 
         for stmt in stmts:
@@ -137,24 +170,23 @@ class _Measuring:
                 case At(span):
                     self.span = span
                     plain.append(stmt)
+                case Loop() if self.opens(stmt):
+                    flush()
+                    out.append(self.opened(stmt))
                 case Loop() | Product() | Pack() | Move() | Runtime() | CallC():
                     flush()
                     out += self.nest(stmt)
-                case For() if self.has_nests(stmt):
+                case For() | While() if self.has_nests(stmt) or self.opens(stmt):
                     flush()
-                    out.append(replace(stmt, body=self.body(stmt.body)))
-                case While() if self.has_nests(stmt):
-                    flush()
-                    out.append(replace(stmt, condition=self.body(stmt.condition), body=self.body(stmt.body)))
+                    out.append(map_inside(stmt, self.statements))
                 case For() | While():
                     flush()
                     out += self.nest(stmt)
                 case Branch():
                     flush()
                     around = self.span
-                    arms = self.body(stmt.then), self.body(stmt.otherwise)
+                    out.append(map_inside(stmt, self.statements))
                     self.span = around
-                    out.append(replace(stmt, then=arms[0], otherwise=arms[1]))
                 case Invoke() if stmt.function in self.with_nests:
                     flush()
                     out.append(stmt)
@@ -163,6 +195,14 @@ class _Measuring:
         flush()
         return tuple(out)
 
+    def opened(self, loop: Loop) -> Loop:
+        """A loop whose nests are inside; what it adds up is the function's own."""
+        inside = self.statements(loop.stmts)
+        added = [r for r in loop.reductions if r.monoid in REDUCED and dtype_of(r.result) in FLOATS]
+        if added and self.counting:
+            inside = (*inside, Count(Lit(self.own, "i64"), ZERO, poly(len(added))))
+        return replace(loop, stmts=inside)
+
     def has_nests(self, stmt: For | While) -> bool:
         """Whether a loop in order has nests inside, other than loops in order."""
         inside = tuple(kind for kind, _ in _KINDS if kind not in (For, While))
@@ -170,16 +210,65 @@ class _Measuring:
             isinstance(s, inside) or (isinstance(s, Invoke) and s.function in self.with_nests) for s in walk((stmt,))
         )
 
+    def counter(self, nest: int) -> Counter:
+        return Counter(Lit(nest, "i64"), self.callee, self.routines)
+
     def nest(self, stmt: Stmt) -> list[Stmt]:
         """A statement with a clock around it."""
+        if not self.marking:
+            return [stmt]
+        number = self.found(stmt)
+        return [Enter(number), *self.counter(number).statements([stmt]), Leave(number)]
+
+    def found(self, stmt: Stmt) -> int:
+        """The number of a new nest, which a statement is."""
         kind = next(name for kind, name in _KINDS if isinstance(stmt, kind))
-        number = self.new(kind, getattr(stmt, "span", None) or self.span, (stmt,))
-        counted = Counter(Lit(number, "i64"), self.callee, self.routines).statements([stmt])
-        return [Enter(number), *counted, Leave(number)]
+        return self.new(kind, getattr(stmt, "span", None) or self.span, (stmt,))
+
+    # ---- for a device ------------------------------------------------------------------------------------------------
+    def counted(self, f: Function) -> Function:
+        """A function in which what is in no nest is counted, and nests stand as they were."""
+        self.begin(f)
+        self.marking = False
+        out, self.marking, self.span = self.body(f.body), True, f.span
+        return replace(f, body=out)
+
+    def give_up(self, number: int) -> None:
+        """What a nest does is not to be known."""
+        self.nests[number] = replace(self.nests[number], countable=False)
+
+    def all_nests(self) -> tuple[Nest, ...]:
+        """The nests, and as the last one what crosses to the device and back before and after the program."""
+        return (*self.nests, Nest("transfer", "", None))
+
+    def marked(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        """What the host does, where what is in no nest has been counted."""
+        around, self.counting = self.span, False
+        out, self.counting, self.span = self.statements(stmts), True, around
+        return out
+
+    def one_of(self, kind: str) -> int:
+        """The nest that all of a kind are that come from one place."""
+        key = kind, self.span
+        if key not in self.more:
+            self.more[key] = self.new(kind, self.span, ())
+        return self.more[key]
+
+    def around(self, number: int, stmts: Sequence[Stmt], program: Sequence[Kernel]) -> list[Stmt]:
+        """Statements that are a nest; program: the kernels so far."""
+        names = {program[s.kernel].name: None for s in walk(stmts) if isinstance(s, Launch)}
+        nest = self.nests[number]
+        self.nests[number] = replace(nest, kernels=tuple({**dict.fromkeys(nest.kernels), **names}))
+        return [Enter(number), *stmts, Leave(number)]
 
 
 def _precision(stmts: Sequence[Stmt]) -> str:
-    """f32 if nothing is computed in f64."""
+    """f32 if nothing is computed in f64; of a product alone that of its matrices."""
+    match stmts:
+        case [Product(c=matrix)]:
+            return matrix.buffer.dtype
+        case _:
+            pass
     found = set()
     for stmt in walk(stmts):
         match stmt:

@@ -77,7 +77,7 @@ def _function(
     places: bool,
     device: bool,
 ) -> Function:
-    f = sum_in_f32(f, products=not device)
+    f = sum_in_f32(f)
     s = Scheduler(program, lanes, _let, f.span, places, device=device)
     s.chains.continues = {name: g.continues for name, g in program.functions.items() if g.continues}
     s.chains.add(f.body)

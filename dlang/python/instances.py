@@ -50,7 +50,8 @@ DIRECT_FROM = 2
 class Instance:
     """A compiled function. terms: what calls without a detour have to know, or None if they need Python for indices.
 
-    device: whether arguments may be on one. calls: how many went through Python. direct: how it is called without a detour, once that has been asked.
+    device: whether arguments may be on one. calls: how many went through Python. direct: how it is called without a
+    detour, once that has been asked.
     """
 
     runner: Runner

@@ -41,7 +41,7 @@ def build(
     if device:
         from dlang.codegen.cuda.placement import on_device
 
-        nests = on_device(schedule(reached, device=True))
+        nests = on_device(schedule(reached, places=profile, device=True), operations if profile else None)
     else:
         lanes, least = Lanes(objects.vector_bits()), GRAIN if grain is None else grain
         nests = schedule(reached, lanes, least, places=debug, profile=operations if profile else None)

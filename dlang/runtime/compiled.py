@@ -14,7 +14,8 @@ from dlang.diagnostics import Span
 from dlang.ir.terms import Datatype, Size, Var
 
 if TYPE_CHECKING:
-    from dlang.codegen.loops import Kernel, Nest
+    from dlang.codegen.kernel import Kernel
+    from dlang.codegen.loops import Nest
 
 
 @dataclass(frozen=True, slots=True)

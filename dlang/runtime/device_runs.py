@@ -7,17 +7,20 @@ import weakref
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dlang.codegen.cuda.nests import WORDS
-from dlang.codegen.llvm import devices
-from dlang.codegen.loops import Kernel
+from dlang.codegen import kernel
+from dlang.codegen.kernel import WORDS, Kernel
 from dlang.collection import no_collection
 from dlang.ir.errors import IRError
 from dlang.runtime.devices import Driver, Graph
 from dlang.runtime.words import memory_dtype, register_word
+
+if TYPE_CHECKING:
+    from dlang.runtime.recorder import Recorder, Recording
 
 NEVER = 2**64 - 1
 THREADS = 2048
@@ -87,14 +90,15 @@ class DeviceProgram:
     """The kernels of a program on a device. careful: whether something may fail in one.
 
     multiplies: whether there are products. states: those on the device that no run is using. seen: runs that can be
-    repeated, by all that they depend on, with what memory they took; repeats: those that are kept as graphs. Raises
-    `DlangError` where kernels can't be compiled.
+    repeated, by all that they depend on, with what memory they took; repeats: those that are kept as graphs. recording:
+    what runs take, if they measure themselves. Raises `DlangError` where kernels can't be compiled.
     """
 
     driver: Driver
     kernels: Sequence[Kernel]
     careful: bool
     multiplies: bool
+    recording: Recording | None = None
     handles: Any = field(init=False)
     states: list[int] = field(init=False, default_factory=list)
     seen: OrderedDict[Hashable, list[Event]] = field(init=False, default_factory=OrderedDict)
@@ -182,7 +186,7 @@ class DeviceRun:
 
     addresses: of its memory there, in order, with their sizes; own: what it has allocated and not freed. mirrors: by
     the address of a block. events: what was allocated, by its size, and freed, by its number, if that is to be known;
-    planned: what will be allocated.
+    planned: what will be allocated. recorder: of what a program that measures itself has the device do.
     """
 
     program: DeviceProgram
@@ -194,27 +198,32 @@ class DeviceRun:
     mirrors: dict[int, Mirror] = field(init=False, default_factory=dict)
     events: list[Event] | None = field(init=False, default=None)
     planned: list[int] | None = field(init=False, default=None)
+    recorder: Recorder | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Raises MemoryError."""
         self.state = self.program.new_state()
-        self.table = (ctypes.c_uint64 * devices.TABLE)()
+        if self.program.recording is not None:
+            self.recorder = self.program.recording.recorder(self.program.driver)
+        self.table = (ctypes.c_uint64 * kernel.TABLE)()
         self.prepare()
 
     def prepare(self) -> None:
         """Fills the table."""
         program, table = self.program, self.table
         driver = program.driver
-        table[devices.LAUNCH] = driver.functions.launch
-        table[devices.COPY] = driver.functions.copy
-        table[devices.STREAM] = driver.stream
+        table[kernel.LAUNCH] = driver.functions.launch
+        table[kernel.COPY] = driver.functions.copy
+        table[kernel.STREAM] = driver.stream
         if program.multiplies:
-            table[devices.PRODUCT] = driver.product
-            table[devices.BLAS] = driver.blas
-        table[devices.RUN] = self.state
-        table[devices.KERNELS] = ctypes.addressof(program.handles)
-        table[devices.THREADS] = program.threads
-        table[devices.LAUNCHES] = 0
+            table[kernel.PRODUCT] = driver.product
+            table[kernel.BLAS] = driver.blas
+        table[kernel.RUN] = self.state
+        table[kernel.KERNELS] = ctypes.addressof(program.handles)
+        table[kernel.THREADS] = program.threads
+        table[kernel.LAUNCHES] = 0
+        if self.recorder is not None:
+            table[kernel.MARKS] = ctypes.addressof(self.recorder.words)
 
     def end(self) -> None:
         """Gives back what it holds."""
@@ -222,6 +231,8 @@ class DeviceRun:
             self.program.driver.free(address)
         self.own.clear()
         self.program.give_back(self.state)
+        if self.recorder is not None:
+            self.recorder.end()
 
     # ---- repeated runs -----------------------------------------------------------------------------------------------
     def repeated(self, key: Hashable, execute: Callable[[], list[int]]) -> list[int]:
@@ -333,7 +344,10 @@ class DeviceRun:
     def fetched(self, address: int, dtype: str) -> int:
         """The word of a number that the device has."""
         word = ctypes.c_uint64(0)
-        self.program.driver.download(ctypes.addressof(word), address, item_size(dtype))
+        if self.recorder is not None:
+            self.recorder.ends()
+        with self.copying(item_size(dtype)):
+            self.program.driver.download(ctypes.addressof(word), address, item_size(dtype))
         return register_word(word.value, dtype)
 
     # ---- what machine code asks for ----------------------------------------------------------------------------------
@@ -357,24 +371,32 @@ class DeviceRun:
                 self.download(pointer, words[0], words[1])
             case "take_over":
                 words[0] = self.uploaded(words[0], dict(context.blocks)[words[0]])
+            case "read":
+                assert self.recorder is not None
+                self.recorder.read()
             case _:
                 assert what == "look"
 
     # ---- copies ------------------------------------------------------------------------------------------------------
+    def copying(self, size: int) -> AbstractContextManager[None]:
+        """A copy of so many bytes between device and host."""
+        return nullcontext() if self.recorder is None else self.recorder.copying(size)
+
     def uploaded(self, source: int, size: int) -> int:
         """A new block with what the host has. Raises MemoryError."""
         address = self.allocate(size)
-        if size:
-            self.program.driver.upload(address, source, size)
+        self.upload(address, source, size)
         return address
 
     def upload(self, target: int, source: int, size: int) -> None:
         if size:
-            self.program.driver.upload(target, source, size)
+            with self.copying(size):
+                self.program.driver.upload(target, source, size)
 
     def download(self, target: int, source: int, size: int) -> None:
         if size:
-            self.program.driver.download(target, source, size, partly=True)
+            with self.copying(size):
+                self.program.driver.download(target, source, size, partly=True)
 
     def bring(self, address: int) -> int:
         """The address of what the host has of the block that an address is in."""
@@ -383,8 +405,7 @@ class DeviceRun:
         if mirror is None:
             size = self.sizes[block]
             mirror = self.mirrors[block] = Mirror((ctypes.c_char * max(size, 1))())
-            if size:
-                self.program.driver.download(ctypes.addressof(mirror.memory), block, size, partly=True)
+            self.download(ctypes.addressof(mirror.memory), block, size)
         mirror.uses += 1
         return ctypes.addressof(mirror.memory) + address - block
 
@@ -396,8 +417,8 @@ class DeviceRun:
         mirror.changed = mirror.changed or changed
         if mirror.uses == 0:
             del self.mirrors[block]
-            if mirror.changed and self.sizes[block]:
-                self.program.driver.upload(block, ctypes.addressof(mirror.memory), self.sizes[block])
+            if mirror.changed:
+                self.upload(block, ctypes.addressof(mirror.memory), self.sizes[block])
 
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failed(self) -> State | None:
@@ -413,3 +434,11 @@ class DeviceRun:
         driver.download(ctypes.addressof(state), self.state, ctypes.sizeof(state))
         self.program.reset(self.state)
         return state
+
+
+def handed(driver: Driver, array: Any, dtype: str) -> Any:
+    """A copy on a device of what the host has made, as an array of Python, like the results of what runs there."""
+    address = driver.allocate(array.nbytes)
+    if array.nbytes:
+        driver.upload(address, array.ctypes.data, array.nbytes)
+    return driver.result(address, array.shape, array_dtype(dtype))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dlang.codegen.loops import Kernel
+from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import DlangError, error
 
 
@@ -18,12 +18,13 @@ from dlang.diagnostics import DlangError, error
 class Functions:
     """Addresses of C functions of CUDA's driver, which give 0 if all is well, by what they do.
 
-    launch: cuLaunchKernel. copy: cuMemcpyDtoDAsync_v2. fill: cuMemsetD8Async.
+    launch: cuLaunchKernel. copy: cuMemcpyDtoDAsync_v2. fill: cuMemsetD8Async. record: cuEventRecord.
     """
 
     launch: int
     copy: int
     fill: int
+    record: int
 
 
 class Misbehaviour(Exception):
@@ -44,12 +45,22 @@ class Graph(Protocol):
         """Has the device do it all, on the stream of the driver."""
 
 
+class Marks(Protocol):
+    """Places in what the stream is asked for: the device notes when it comes to one. handles: for `record`."""
+
+    handles: Sequence[int]
+
+    def elapsed(self, first: int, later: int) -> float:
+        """Seconds between two, by their numbers, that the device has come to."""
+
+
 class Driver(Protocol):
     """A device. Addresses are those of its own memory, which the host can't read.
 
-    multiprocessors: how many it has.
+    name: of its kind; None for an emulation, whose times say nothing of another one. multiprocessors: how many it has.
     """
 
+    name: str | None
     multiprocessors: int
     functions: Functions
 
@@ -105,6 +116,10 @@ class Driver(Protocol):
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
         """An array of Python from what was allocated, which is its own from now on; dtype: of NumPy, or `bfloat16`."""
+
+    # ---- times -------------------------------------------------------------------------------------------------------
+    def marks(self, count: int) -> Marks:
+        """So many marks, for what is not kept as a graph."""
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
     def begin(self) -> None:

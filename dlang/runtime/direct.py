@@ -23,9 +23,11 @@ import numpy as np
 
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
 from dlang.codegen.llvm.call_needs import Class, Dtype, Given, Need, Number, Texts
+from dlang.ir.terms import Array
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, Tree
-from dlang.runtime.engine import CompiledProgram, Run
+from dlang.runtime.engine import CompiledProgram, Run, is_on_device
+from dlang.runtime.entries import Entry
 from dlang.runtime.errors import RunError
 from dlang.runtime.faces import Face, Terms
 from dlang.runtime.inward import same_class, tag_of
@@ -289,7 +291,7 @@ def direct_entry(
     """
     name = face.name
     entry = program.entries[name]
-    if not python.can_call() or (entry.point.recursive and not can_switch()) or program.device is not None:
+    if not python.can_call() or (entry.point.recursive and not can_switch()) or _gives_arrays(program, entry):
         return None
     made = _caller(program, face, entry.point, terms)
     if made is None:
@@ -328,6 +330,14 @@ def direct_entry(
     state[capi.FAILED], state[capi.TIDY] = id(failed), id(tidy)
     params = tuple([p for k, p in enumerate(face.border.params) if k not in terms.bound])
     return DirectEntry(params, program, name, needs, loaded.entries[name], owner, (loaded, failed, tidy))
+
+
+def _gives_arrays(program: CompiledProgram, entry: Entry) -> bool:
+    """Whether an entry launches something on a device, or gives arrays that are to be there."""
+    if program.device is not None:
+        return True
+    given = [v.type for v in entry.point.function.results]
+    return program.engine.driver is not None and any(isinstance(t, Array) and is_on_device(t.dtype) for t in given)
 
 
 # ---- what is called --------------------------------------------------------------------------------------------------

@@ -104,6 +104,10 @@ class Engine:
             from dlang.runtime.device_runs import DeviceProgram
 
             program.device = DeviceProgram(self.driver, compiled.kernels, compiled.careful, compiled.multiplies)
+            if nests:
+                from dlang.runtime.recorder import Recording
+
+                program.device.recording = Recording(len(nests) - 1)
         if compiled.draft is None:
             program.install(compiled, compiled.code)
         else:
@@ -272,7 +276,7 @@ class Run:
     def _results(self, entry: Entry, outs: Sequence[Any], raw: Sequence[int], env: dict[Var, int]) -> list[Any]:
         from dlang.runtime import memory
 
-        point, context = entry.point, self.context
+        point, context, driver = entry.point, self.context, self.program.engine.driver
         sizes: dict[Var, int] = dict(env)
         values: list[Any] = []
         for formal, order in zip(point.function.results, point.order, strict=True):
@@ -290,6 +294,11 @@ class Run:
                     else:
                         sized = [value_of(s, sizes) for s in shape]
                         array = memory.adopted(context, raw[position], sized, memory_dtype(dtype))
+                    if driver is not None and is_on_device(dtype):
+                        from dlang.runtime.device_runs import handed
+
+                        values.append(handed(driver, array, dtype))
+                        continue
                     values.append(self.marshal.outward(array, dtype))
                 case Scalar(dtype):
                     word = raw[position] & (2**64 - 1)
@@ -339,6 +348,8 @@ class Run:
                 given = None if there is None else there.given(arg, wanted, dtype, keep)
                 if given is not None:
                     return given
+                if self.program.engine.driver is not None:
+                    arg = self._on_host(arg, param.name, wanted=there is None)
                 array = self.marshal.array(arg, dtype, wanted, param.name)
                 keep.append(array)
                 address = int(array.__array_interface__["data"][0])
@@ -349,6 +360,16 @@ class Run:
                 return self.marshal.word(arg, dtype)
             case _:
                 raise AssertionError("a token is not an argument")
+
+    def _on_host(self, arg: Any, name: str, wanted: bool) -> Any:
+        """An array of NumPy, of what may be on a device. wanted: whether it is not to be there."""
+        from dlang.runtime.placed import elsewhere, fetched, placed
+
+        if placed(arg) is None:
+            return arg
+        if not wanted:
+            raise elsewhere(name)
+        return fetched(arg)
 
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failure(self, function: Header) -> BaseException:

@@ -8,10 +8,11 @@ for the few that the host has to read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
+
+from dlang.diagnostics import DlangError, error
 
 DLPACK = (2, 13)  # the kinds of memory that are CUDA's: of a device, and managed
 _OF_THE_HOST = (np.ndarray, np.generic, bool, int, float, str, list, tuple, type, type(None))
@@ -72,7 +73,12 @@ def _seen(value: Any) -> Any:
     return arrays.on_device(cupy, value, cupy.cuda.get_current_stream())
 
 
-@cache
+def elsewhere(name: str) -> DlangError:
+    """An array of which the device is not the one that is used, or that its library does not hand over."""
+    message = f"the array of `{name}` is on a GPU, where this one can't read it"
+    return error("E0904", message, None, help=("pass a copy of it on the current GPU", "pass a copy on the host"))
+
+
 def _is_own(kind: type) -> bool:
     """Whether objects of a class are always arrays on a device, with methods that are known."""
     return (kind.__module__, kind.__name__) in _OWN
@@ -81,6 +87,6 @@ def _is_own(kind: type) -> bool:
 def _dtype(dtype: Any) -> str:
     """The name of a dtype, which may be of a library that has its own."""
     try:
-        return np.dtype(dtype).name
+        return str(np.dtype(dtype).name)
     except TypeError:
         return str(dtype).rpartition(".")[2]

@@ -125,7 +125,10 @@ def reduce_axes(e: Emitter, v: ArrayV, over: Sequence[int], monoids: tuple[str, 
 
 
 def matmul(f: Frame, a: Value, b: Value) -> Value:
-    """a @ b: the last axis of a with the last but one of b (its only one for a vector); other axes broadcast."""
+    """a @ b: the last axis of a with the last but one of b (its only one for a vector); other axes broadcast.
+
+    Of half precision, only the result is rounded to that.
+    """
     e = f.emitter
     assert isinstance(a, ArrayV) and isinstance(b, ArrayV)
     rows, columns = len(a.shape) > 1, len(b.shape) > 1
@@ -141,10 +144,12 @@ def matmul(f: Frame, a: Value, b: Value) -> Value:
 
     at_a = (*front(a.shape[:-2] if rows else ()), *[poly(x.var) for x in i], poly(p.var))
     at_b = (*front(b.shape[:-2] if columns else ()), poly(p.var), *[poly(x.var) for x in j])
+    wide = "f32" if a.dtype in anf.HALF else a.dtype
     with e.block() as lets:
-        product = e.prim("mul", e.read(a.var, at_a), e.read(b.var, at_b))
+        product = e.prim("mul", e.cast(wide, e.read(a.var, at_a)), e.cast(wide, e.read(b.var, at_b)))
     kept = [*axes, *i, *j]
     shape = tuple([x.highs[0] for x in kept])
     destination = Keep(shape, tuple([poly(x.var) for x in kept]), "sum")
-    (out,) = e.comp((*kept, p), lets, (product,), (destination,), (a.dtype,), "m")
-    return ArrayV(out) if shape else ScalarV(out)
+    (out,) = e.comp((*kept, p), lets, (product,), (destination,), (wide,), "m")
+    found = ArrayV(out) if shape else ScalarV(out)
+    return found if wide == a.dtype else elementwise(f, lambda x: e.cast(a.dtype, x), found)

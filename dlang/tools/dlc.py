@@ -49,9 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     backend = Parser(add_help=False)
     backend.add_argument(
         "--backend",
-        choices=("cpu", "interp", "cuda-emulated"),
+        choices=("cpu", "interp", "cuda", "cuda-emulated"),
         default="cpu",
-        help="native code, the reference interpreter, or kernels of a GPU that is emulated",
+        help="native code, the reference interpreter, or loops as kernels of a GPU, or of one that is emulated",
     )
     add_threads(backend)
     json = Parser(add_help=False)

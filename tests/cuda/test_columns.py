@@ -20,6 +20,16 @@ fn between(x: f64[n, m], k: size) -> f64[k, m] = [sum(x[i, j] * f64(l + 1) for i
 fn outside(x: f64[n, m, k]) -> f64[k] = sum(x, axis = (0, 1))
 fn inside(x: f64[n, m, k]) -> f64[n] = sum(x, axis = (1, 2))
 fn middle(x: f64[n, m, k]) -> f64[n, k] = sum(x, axis = 1)
+fn with_columns(x: f64[n, m], y: f64[n, m]) -> (f64[n, m], f64[m]) {
+  let z = [if x[i, j] > 0.0 { y[i, j] } else { 0.5 } for i, j]
+  (z, sum(z, axis = 0))
+}
+fn layer(x: f64[n, k], w: f64[k, m], b: f64[m]) -> f64[n, m] {
+  let a = x @ w
+  [maximum(a[i, j] + b[j], 0.0) for i, j]
+}
+fn layers(x: f64[n, k], w: f64[k, m], b: f64[m]) -> (f64[k, m], f64[m]) =
+  grad(|w: f64[k, m], b: f64[m]| sum(layer(x, w, b)[i, j] ** 2 for i, j), wrt = (w, b))(w, b)
 """
 MATRICES = ("sums", "means", "deviations", "places", "halves", "weighted")
 CUBES = ("outside", "inside", "middle")
@@ -28,7 +38,7 @@ SHAPES = ((0, 3), (3, 0), (1, 1), (31, 33), (32, 5), (33, 64), (300, 33), (1000,
 
 @cache
 def program() -> Both:
-    return Both(PROGRAM, (*MATRICES, "between", *CUBES))
+    return Both(PROGRAM, (*MATRICES, "between", "with_columns", "layers", *CUBES))
 
 
 CASES = [(name, shape) for name in MATRICES for shape in SHAPES if shape[0] or name not in ("places", "halves")]
@@ -40,8 +50,8 @@ def test_columns_of_any_shape_give_what_the_interpreter_gives(name: str, shape: 
     draw = np.random.default_rng(n + m)
     dtype, tolerance = {"means": ("f4", 1e-4), "places": ("f4", 0), "halves": ("f2", 0)}.get(name, ("f8", 1e-10))
     args = [draw.standard_normal(shape).astype(dtype)]
-    args += {"deviations": [draw.standard_normal(m)], "weighted": [draw.standard_normal(n)]}.get(name, [])
-    program().agree(name, shape, args, tolerance)
+    more = {"deviations": [draw.standard_normal(m)], "weighted": [draw.standard_normal(n)]}
+    program().agree(name, shape, [*args, *more.get(name, [])], tolerance)
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3), (1, 1, 1), (3, 33, 5), (40, 3, 32), (2, 600, 9), (70, 70, 2)])
@@ -54,6 +64,16 @@ def test_any_axes_of_a_cube_may_be_added(name: str, shape: tuple[int, int, int])
 def test_columns_may_be_of_a_level_among_others() -> None:
     x = np.random.default_rng(5).standard_normal((300, 40))
     program().agree("between", (300, 40, 3), [x, 3], 1e-10)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (33, 70), (300, 33), (4, 1000)])
+def test_what_is_stored_may_be_added_on_the_way(shape: tuple[int, int]) -> None:
+    draw = np.random.default_rng(7)
+    x, w, b = draw.standard_normal((shape[0], 3)), draw.standard_normal((3, shape[1])), draw.standard_normal(shape[1])
+    program().agree("layers", (shape[0], 3, shape[1]), [x, w, b], 1e-9)
+    assert any(k.form == "columns" and "dl_store" in k.text for k in program().kernels("layers"))
+    y = draw.standard_normal(shape)
+    program().agree("with_columns", shape, [y, y * 2], 1e-10, fixed=False)
 
 
 def test_so_many_columns_that_no_threads_share_them() -> None:

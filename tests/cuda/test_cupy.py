@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.codegen.loops import Kernel
+from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import DlangError
 from dlang.runtime.cuda import arrays, compiler, libraries
 from dlang.runtime.cuda.driver import CudaDriver
 from dlang.runtime.devices import Misbehaviour
+from tests.backends import has_gpu
 from tests.cuda import calls
 from tests.cuda.fake_cupy import CUDARuntimeError, FakeCupy
 
@@ -27,14 +28,6 @@ BODY = " { for (i64 t = dl_first(); t < trips; t += dl_stride()) y[t] = 2.0 * x[
 
 def kernel(name: str, body: str = BODY) -> Kernel:
     return Kernel(name, "map", HEAD.replace("NAME", name) + body)
-
-
-def has_gpu() -> bool:
-    try:
-        import cupy
-    except ImportError:
-        return False
-    return bool(cupy.cuda.is_available())
 
 
 gpu = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="there is no GPU with CuPy")]
@@ -115,9 +108,6 @@ class FakeCompiler:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def getVersion(self) -> tuple[int, int]:
-        return (13, 5)
-
     def getSupportedArchs(self) -> tuple[int, ...]:
         return (80, 90)
 
@@ -172,15 +162,19 @@ def test_kernels_of_one_text_are_compiled_once(fake_compiler: FakeCompiler) -> N
     assert one == other and fake_compiler.texts[0].count(f"{one.name}(") == 1
 
 
-def test_other_gpus_and_other_compilers_have_code_of_their_own(
-    fake_compiler: FakeCompiler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_gpus_have_code_of_their_own(fake_compiler: FakeCompiler) -> None:
     compiler.compiled([kernel("k")], 90)
     compiler.compiled([kernel("k")], 80)
     assert compiler.compiled([kernel("k")], 86)[0].code.content == b"ptx\0"
-    monkeypatch.setattr(FakeCompiler, "getVersion", lambda self: (13, 6))
-    compiler.compiled([kernel("k")], 90)
-    assert len(fake_compiler.texts) == 4
+    assert len(fake_compiler.texts) == 3
+
+
+def test_the_compiler_is_not_loaded_for_kernels_that_are_known(
+    fake_compiler: FakeCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = compiler.compiled([kernel("k")], 90)
+    monkeypatch.setattr(libraries, "nvrtc", lambda: pytest.fail("it is loaded"))
+    assert compiler.compiled([kernel("k")], 90) == made
 
 
 def test_code_that_is_gone_is_made_again(fake_compiler: FakeCompiler, tmp_path: Path) -> None:

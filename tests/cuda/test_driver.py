@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.codegen.loops import Kernel
+from dlang.codegen.kernel import Kernel
 from dlang.runtime.devices import Misbehaviour
 from dlang.runtime.emulation.arrays import EmulatedArray
 from dlang.runtime.emulation.driver import EmulatedDriver

@@ -26,14 +26,17 @@ fn halves(x: f16[n, m]) -> f16[n, m] = [{ let s = max(x[i]) - min(x[i])
   [x[i, j] * s for j] } for i]
 fn doubles(x: f64[n, m]) -> f64[n, m] = [{ let s = sum(x[i])
   [x[i, j] - s * x[i, m - 1 - j] for j] } for i]
+fn means(x: f64[n, m]) -> f64[n] = [sum(x[i]) / f64(m) for i]
+fn products(x: f32[n, m], y: f32[n, m]) -> f32[n] = [sum(x[i, j] * y[i, j] for j) for i]
 """
+SHARED = ("means", "products", "places")
 FUNCTIONS = ("softmaxes", "norms", "softmax_vjps", "norm_vjps", "places", "halves", "doubles")
 SHAPES = ((0, 5), (1, 1), (3, 31), (70, 32), (2, 33), (5, 255), (3, 257), (2, 1000), (2, 2050), (1, 5001))
 
 
 @cache
 def program() -> Both:
-    return Both(PROGRAM, FUNCTIONS)
+    return Both(PROGRAM, (*FUNCTIONS, *SHARED[:2]))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -46,6 +49,15 @@ def test_rows_of_any_length_give_what_the_interpreter_gives(name: str, shape: tu
     args = [x, draw.standard_normal(m).astype(np.float32)] if name.startswith("norm") else [x]
     tolerance = {"halves": 2e-3, "doubles": 1e-11}.get(name, 2e-5 * m**0.5)
     program().agree(name, shape, args, tolerance, fixed=name != "norm_vjps")  # whose sums over rows are atomic
+
+
+@pytest.mark.parametrize("shape", [(0, 9), (1, 16384), (2, 40_001), (3, 100)])
+@pytest.mark.parametrize("name", SHARED)
+def test_several_blocks_may_share_a_long_row(name: str, shape: tuple[int, int]) -> None:
+    draw = np.random.default_rng(sum(shape))
+    x = draw.standard_normal(shape).astype(np.float64 if name == "means" else np.float32)
+    program().agree(name, shape, [x, 2 * x] if name == "products" else [x], {"means": 1e-12}.get(name, 1e-2))
+    assert any("turn * (trips" in k.text for k in program().kernels(name) if k.form == "rows")
 
 
 def test_a_row_of_a_softmax_is_read_once_and_written_once_if_it_is_kept() -> None:

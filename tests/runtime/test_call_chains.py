@@ -6,12 +6,13 @@ import pytest
 
 import dlang
 from dlang.diagnostics import DlangError, Source, Span, render
-from dlang.driver import BACKENDS, Backend, Request, check, lower
+from dlang.driver import Backend, Request, check, lower
 from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import Engine
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Specializer
+from tests.backends import HERE
 
 SOURCE = """fn checked(x: f64) -> f64 {
   assert x < 3.0, "too large"
@@ -53,7 +54,7 @@ note: in `<text>.twice`, called here
   |    -----"""
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HERE)
 def test_the_message_shows_every_call(backend: Backend) -> None:
     module = dlang.compile(SOURCE, backend=backend)
     with pytest.raises(DlangError) as found:

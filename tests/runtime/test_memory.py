@@ -12,7 +12,8 @@ import pytest
 
 import dlang
 from dlang.diagnostics import DlangError
-from dlang.driver import BACKENDS, Backend
+from dlang.driver import Backend
+from tests.backends import HERE
 
 SOURCE = """
 fn table(n: size) -> f64 {
@@ -72,7 +73,7 @@ def failure(backend: Backend, name: str, args: tuple[object, ...]) -> DlangError
     return found.value
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HERE)
 @pytest.mark.parametrize("name", CASES)
 def test_memory_that_is_not_there_is_an_error_with_a_place(backend: Backend, name: str) -> None:
     line, args = CASES[name]
@@ -82,7 +83,7 @@ def test_memory_that_is_not_there_is_an_error_with_a_place(backend: Backend, nam
     assert diagnostic.span.line == line
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HERE)
 def test_the_calls_that_led_there_are_named(backend: Backend) -> None:
     (diagnostic,) = failure(backend, "outer", (10**6,)).diagnostics
     assert diagnostic.code == "E0806"
@@ -92,7 +93,7 @@ def test_the_calls_that_led_there_are_named(backend: Backend) -> None:
     ]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", HERE)
 def test_a_size_that_is_no_multiple_of_a_wrap_is_as_before(backend: Backend) -> None:
     module = module_of(backend)
     assert module.wrapped(3) == 37.0

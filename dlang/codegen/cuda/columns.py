@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dlang.codegen.cuda import scalars
-from dlang.codegen.cuda.elements import compute, declare, read
+from dlang.codegen.cuda.elements import compute, declare, read, write
 from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Plan, planned
@@ -56,6 +56,17 @@ class Split:
 
 def columns_of(level: Loop, stmts: Sequence[Stmt]) -> Columns | None:
     """A trip as a column, if what its loop loads lies side by side from trip to trip; `level` is the innermost one."""
+    columns = around_loop(level, stmts)
+    if columns is None:
+        return None
+    loads = [s for s in columns.loop.stmts if isinstance(s, Load)]
+    along = sum(_steps(s, level.var, columns.loop.var) for s in loads)
+    across = sum(_steps(s, columns.loop.var, level.var) for s in loads)
+    return columns if along > across else None
+
+
+def around_loop(level: Loop, stmts: Sequence[Stmt]) -> Columns | None:
+    """A trip that is one reduction and straight code, if threads can share it, whose trips stand for themselves."""
     stmts = [s for s in stmts if not isinstance(s, At)]
     places = [k for k, s in enumerate(stmts) if isinstance(s, Loop)]
     if len(places) != 1:
@@ -65,16 +76,16 @@ def columns_of(level: Loop, stmts: Sequence[Stmt]) -> Columns | None:
     assert isinstance(loop, Loop)
     if not 0 < len(accumulators(loop.reductions)) <= WORDS:
         return None
-    if not all(isinstance(s, _STRAIGHT) for s in walk((*before, *loop.stmts))):
+    if not all(isinstance(s, _STRAIGHT) for s in walk(before)):
         return None
-    if not all(isinstance(s, (*_STRAIGHT, Store)) for s in walk(behind)):
+    if not all(isinstance(s, (*_STRAIGHT, Store)) for s in walk((*loop.stmts, *behind))):
+        return None
+    if planned(replace(level, stmts=(*before, *loop.stmts)), frozenset(), frozenset()) is None:
         return None
     inside = [v for s in walk((*before, *loop.stmts)) for v in bound_by(s) if isinstance(v, Var)]
     if any(size.mentions([level.var, *inside]) for size in (*loop.lows, *loop.highs)):
         return None
-    along = sum(_steps(s, level.var, loop.var) for s in loop.stmts if isinstance(s, Load))
-    across = sum(_steps(s, loop.var, level.var) for s in loop.stmts if isinstance(s, Load))
-    return Columns(before, loop, behind) if along > across else None
+    return Columns(before, loop, behind)
 
 
 def _steps(load: Load, var: Var, other: Var) -> bool:
@@ -89,7 +100,7 @@ def column_plan(level: Loop, columns: Columns, joined: frozenset[int], uncertain
     """What a thread does with the elements of a row in columns that are side by side."""
     every = replace(level, stmts=(*columns.before, *columns.loop.stmts), reductions=columns.loop.reductions)
     plan = planned(every, joined, uncertain)
-    assert plan is not None, "it is straight code that stores nothing"
+    assert plan is not None, "otherwise it is no column"
     count = len(accumulators(columns.loop.reductions))
     return plan if plan.width * count <= WORDS else replace(plan, width=max(WORDS // count, 1))
 
@@ -131,6 +142,9 @@ def column_text(
             for where, access in plan.needed.items():
                 read(p, access, arrays[where], many)
             compute(p, plan, first, many, arrays, lambda: p.accumulate(columns.loop.reductions, totals))
+            p.names[plan.var] = first
+            for store in plan.stores:
+                write(p, store, arrays[plan.place(store)], many)
         p.held.clear()
         p.line(f"dl_fold_columns({fold_into(totals)}, columns, rows);")
         p.line("if (row != 0) continue;")

@@ -16,6 +16,7 @@ from dlang.codegen.cuda.elements import at_once
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.rows import BLOCK, WARP, Rows, Shares, shares_of
 from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, type_of
+from dlang.codegen.cuda.tiles import SIDE, tile_text
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.uncertain import uncertain_loads
 from dlang.codegen.cuda.vectors import Plan, planned, root_of
@@ -50,7 +51,8 @@ def kernel_text(
     """The kernel of a nest that uses these from outside.
 
     outs: where results of its reductions go. prelude: what each thread computes first. careful: nothing is done if the
-    run has failed before. split: of columns that several blocks share.
+    run has failed before. split: of rows or columns that several blocks
+    share.
     """
     uncertain = uncertain_loads((*prelude, *nest.stmts), nest.reductions)
     p = Printer(nest.joined, uncertain, "goto done;" if nest.reductions else "return;")
@@ -64,10 +66,12 @@ def kernel_text(
     totals = totals_of(p, nest.reductions, f"{NAME}_totals", structs) if nest.reductions else []
     shares = shares_of(nest, uncertain) if nest.form == "rows" else None
     plan = plan_of(nest, uncertain)
-    if nest.columns is not None and plan is not None:
+    if nest.crossed:
+        tile_text(p, nest.levels, nest.stmts, nest.crossed)
+    elif nest.columns is not None and plan is not None:
         structs.append(column_text(p, nest.levels, nest.columns, plan, split, f"{NAME}_totals"))
     elif shares is not None:
-        _rows(p, nest, Rows(p, nest, shares, structs, NAME, root_of(nest.stmts)), totals)
+        _rows(p, nest, Rows(p, nest, shares, structs, NAME, root_of(nest.stmts), split=split), totals)
     else:
         _items(p, nest, plan, totals)
     if nest.reductions:
@@ -79,7 +83,7 @@ def kernel_text(
     if careful:
         p.lines.insert(1, f"  if (dl_failed(run, site, {len(p.guards)})) return;")
     most, threads = BLOCK, 1
-    if nest.columns is not None:
+    if nest.columns is not None or nest.crossed:
         threads = BLOCK
     if shares is not None:
         most, threads = (BLOCK, WARP) if shares.longest is None else (shares.largest, BLOCK)
@@ -91,17 +95,20 @@ def plan_of(nest: Nest, uncertain: frozenset[Var]) -> Plan | None:
     """How a thread does several trips of the innermost level at once; None where it does one."""
     if nest.columns is not None:
         return column_plan(nest.levels[-1], nest.columns, nest.joined, uncertain)
-    if nest.form == "rows":
+    if nest.form == "rows" or nest.crossed:
         return None
     inner = replace(nest.levels[-1], stmts=nest.stmts, reductions=nest.reductions)
     plan = planned(inner, nest.joined, uncertain)
     return plan if plan is not None and plan.width > 1 else None
 
 
-def trips_at_once(nest: Nest, prelude: Sequence[Stmt]) -> int:
-    """How many trips of the innermost level are one for the kernel."""
+def trips_at_once(nest: Nest, prelude: Sequence[Stmt]) -> tuple[int, ...]:
+    """How many trips of each level are one for the kernel."""
+    outer = len(nest.levels) - 1
+    if nest.crossed:
+        return (*[1] * (outer - 1), SIDE, SIDE)
     plan = plan_of(nest, uncertain_loads((*prelude, *nest.stmts), nest.reductions))
-    return 1 if plan is None else plan.width
+    return (*[1] * outer, 1 if plan is None else plan.width)
 
 
 def _items(p: Printer, nest: Nest, plan: Plan | None, totals: Sequence[str]) -> None:
@@ -129,7 +136,12 @@ def _items(p: Printer, nest: Nest, plan: Plan | None, totals: Sequence[str]) -> 
 def _rows(p: Printer, nest: Nest, rows: Rows, totals: Sequence[str]) -> None:
     rows.heads()
     with p.block("for (i64 t = dl_first() / width; t < trips; t += dl_stride() / width)"):
-        place_levels(p, nest.levels, "t")
+        if rows.split is None:
+            place_levels(p, nest.levels, "t")
+        else:
+            count = p.names[rows.split.count]
+            p.line(f"const i64 turn = t % {count}, row = t / {count};")
+            place_levels(p, nest.levels, "row")
         rows.row()
         if nest.reductions:
             with p.block("if (rank == 0)"):

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen.captures import captures
-from dlang.codegen.cuda.columns import Columns, Split, adding, parts_of
+from dlang.codegen.cuda.columns import Split, adding, parts_of
 from dlang.codegen.cuda.foreign import FOREIGN, foreign_text
 from dlang.codegen.cuda.forms import NAME, Text, kernel_text, trips_at_once
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.rows import BLOCK, Shares
+from dlang.codegen.kernel import Kernel
 from dlang.codegen.loops import (
     Allocate,
     Body,
@@ -25,7 +26,6 @@ from dlang.codegen.loops import (
     Compute,
     Evaluate,
     Free,
-    Kernel,
     Launch,
     Loop,
     OnDevice,
@@ -39,6 +39,7 @@ from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
 
 LANES = 32  # threads side by side, at most
+LEAST_OF_ROW = 8192  # elements that a block should have of a row that several share
 LEAST = 2048  # elements that a block should have of a column that several share, times threads side by side
 BLOCKS = 528  # that are enough for a device
 PARAMETERS = 500
@@ -47,7 +48,7 @@ PARAMETERS = 500
 
 def fits(nest: Nest, prelude: Sequence[Stmt] = ()) -> bool:
     """Whether a device takes as many parameters as the kernel of a nest has."""
-    parts = () if nest.columns is None else parts_of(nest.columns)
+    parts = () if nest.single is None else parts_of(nest.single)
     return len(_params(nest, prelude)) + len(results_of(nest)) + len(parts) <= PARAMETERS
 
 
@@ -81,47 +82,39 @@ class Kernels:
     def launch(self, nest: Nest, sums: Mapping[Var, Buffer], prelude: Sequence[Stmt] = ()) -> tuple[Stmt, ...]:
         """The statements of the host for a nest that fits: how many trips it has, and the launch.
 
-        sums: where the results of its reductions go. prelude: what each thread computes before its trips. Of columns
-        there may be two launches, and memory of the device between them.
+        sums: where the results of its reductions go. prelude: what each thread computes before its trips. Of rows and
+        columns there may be two launches, and memory of the device between them.
         """
-        if nest.columns is not None:
-            return self.columns(nest, nest.columns, prelude)
-        params, outs = _params(nest, prelude), [sums[var] for var in results_of(nest)]
-        written = kernel_text(nest, params, outs, prelude, self.careful)
-        out: list[Stmt] = []
-        trips = _trips(nest, trips_at_once(nest, prelude), out)
-        block = _block(written.shares, {slot for s in prelude for slot in bound_by(s)}, out)
-        return (*out, Launch(self.number(nest, written), trips, (*params, *outs), written.guards, block))
-
-    def columns(self, nest: Nest, columns: Columns, prelude: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        """The launches for columns: several blocks share their rows where there are too few for all blocks."""
-        loop, bound = columns.loop, {slot for s in prelude for slot in bound_by(s)}
-        bounds = [(level.lows, level.highs) for level in (*nest.levels, loop)]
-        atoms = {atom for ends in bounds for sizes in ends for size in sizes for atom in size.atoms()}
-        simple = all(len(lows) == len(highs) == 1 for lows, highs in bounds) and not atoms & bound
-        split = Split(fresh("splits", I64), parts_of(columns)) if simple else None
+        split = _split(nest, prelude)
         more: tuple[Slot, ...] = () if split is None else (split.count, *split.parts)
-        params = (*_params(nest, prelude), *more)
-        written = kernel_text(nest, params, (), prelude, self.careful, split)
+        params, outs = (*_params(nest, prelude), *more), [sums[var] for var in results_of(nest)]
+        written = kernel_text(nest, params, outs, prelude, self.careful, split)
         out: list[Stmt] = []
-        pieces = _trips(nest, trips_at_once(nest, prelude), out, last=True)
-        lanes = _computed("minimum", pieces, Lit(LANES, "i64"), out)
-        tiles = _computed("floordiv", _value(poly(pieces) + (LANES - 1), out), Lit(LANES, "i64"), out)
-        trips = _value(poly(tiles) * poly(_trips(nest, 1, out, outer=True)), out)
-        launch = Launch(self.number(nest, written), trips, params, written.guards)
+        each = trips_at_once(nest, prelude)
+        trips = _trips(nest.merged, each, out)
+        if nest.columns is not None:
+            pieces = _trips(nest.merged[-1:], each[-1:], out)
+            lanes = _computed("minimum", pieces, Lit(LANES, "i64"), out)
+            tiles = _computed("floordiv", _value(poly(pieces) + (LANES - 1), out), Lit(LANES, "i64"), out)
+            trips = _value(poly(tiles) * poly(_trips(nest.merged[:-1], each[:-1], out)), out)
+        else:
+            lanes = Lit(1, "i64")
+        block = _block(written.shares, {slot for s in prelude for slot in bound_by(s)}, out)
+        launch = Launch(self.number(nest, written), trips, (*params, *outs), written.guards, block)
         if split is None:
             return (*out, launch)
-        rows = _value(_extent(loop, out) * poly(lanes), out)
-        most = _computed("floordiv", rows, Lit(LEAST, "i64"), out)
+        assert nest.single is not None
+        most = _value(_extent(nest.single.loop, out) * poly(lanes), out)
+        most = _computed("floordiv", most, Lit(LEAST if nest.columns is not None else LEAST_OF_ROW, "i64"), out)
         wanted = _computed("floordiv", Lit(BLOCKS, "i64"), _computed("maximum", trips, Lit(1, "i64"), out), out)
         few = _computed("minimum", most, wanted, out)
         out.append(Compute(split.count, "maximum", (few, Lit(1, "i64"))))
         several = _computed("minimum", _value(poly(split.count) - 1, out), Lit(1, "i64"), out)
-        room = poly(_trips(nest, 1, out)) * poly(split.count) * poly(several) + 1
+        room = poly(_trips(nest.merged, [1] * len(nest.merged), out)) * poly(split.count) * poly(several) + 1
         out += [OnDevice(Allocate(part, (room,))) for part in split.parts]
         out.append(replace(launch, trips=_value(poly(trips) * poly(split.count), out)))
-        adds = replace(nest, form="map", stmts=adding(nest.levels, columns, split), columns=None)
-        again = self.launch(adds, {}, prelude)
+        stmts = adding(nest.levels, nest.single, split)
+        again = self.launch(replace(nest, form="map", stmts=stmts, columns=None, single=None), {}, prelude)
         condition = fresh("split", Scalar("bool"))
         out.append(Compute(condition, "gt", (split.count, Lit(1, "i64"))))
         out.append(Branch(condition, Body(again, ()), Body((), ()), ()))
@@ -139,13 +132,27 @@ class Kernels:
         return number
 
 
+def _split(nest: Nest, prelude: Sequence[Stmt]) -> Split | None:
+    """Memory for the parts of rows or columns that several blocks share, if the host knows how long they are."""
+    if nest.single is None:
+        return None
+    bounds = [(level.lows, level.highs) for level in (*nest.levels, nest.single.loop)]
+    atoms = {atom for ends in bounds for sizes in ends for size in sizes for atom in size.atoms()}
+    if any(len(lows) > 1 or len(highs) > 1 for lows, highs in bounds):
+        return None
+    if any(slot in atoms for s in prelude for slot in bound_by(s)):
+        return None
+    return Split(fresh("splits", I64), parts_of(nest.single))
+
+
 def _params(nest: Nest, prelude: Sequence[Stmt]) -> tuple[Slot, ...]:
     """What a kernel uses from outside; where its outermost loop ends, the number of trips says."""
-    stmts, several = nest.stmts, trips_at_once(nest, prelude) > 1 or nest.columns is not None
-    for level in reversed(nest.levels):
-        outermost = level is nest.levels[0] and not (several and level is nest.levels[-1])
-        reductions = nest.reductions if level is nest.levels[-1] else ()
-        stmts = (Loop(level.var, level.lows, (ZERO,) if outermost else level.highs, stmts, reductions),)
+    stmts, each = nest.stmts, trips_at_once(nest, prelude)
+    for number, level in reversed(list(enumerate(nest.levels))):
+        innermost = level is nest.levels[-1]
+        known = number > 0 or each[0] > 1 or (nest.columns is not None and innermost)
+        highs = level.highs if known else (ZERO,)
+        stmts = (Loop(level.var, level.lows, highs, stmts, nest.reductions if innermost else ()),)
     return captures((*prelude, *stmts), ())
 
 
@@ -164,18 +171,16 @@ def _block(shares: Shares | None, inside: Set[Slot], out: list[Stmt]) -> Atom | 
     return _value(poly(count) * BLOCK, out)
 
 
-def _trips(nest: Nest, each: int, out: list[Stmt], last: bool = False, outer: bool = False) -> Atom:
-    """How many trips a kernel has, each so many of the innermost level; computed by the host.
-
-    last: of the innermost level alone; outer: of the others.
-    """
+def _trips(merged: Sequence[Sequence[Loop]], each: Sequence[int], out: list[Stmt]) -> Atom:
+    """How many trips a kernel has, computed by the host: each is so many of each level."""
     total = poly(1)
-    for loops in nest.merged[-1:] if last else nest.merged[:-1] if outer else nest.merged:
+    for loops, many in zip(merged, each, strict=True):
         extents = poly(1)
         for loop in loops:
             extents = extents * _extent(loop, out)
-        if loops is nest.merged[-1] and each > 1:
-            extents = poly(_computed("floordiv", _value(extents + (each - 1), out), Lit(each, "i64"), out, "pieces"))
+        if many != 1:
+            size = _value(extents + (many - 1), out)
+            extents = poly(_computed("floordiv", size, Lit(many, "i64"), out, "pieces"))
         total = total * extents
     return _value(total, out)
 

@@ -1,8 +1,10 @@
 """Which loop nests can run as kernels, and how their trips are spread over threads.
 
-The trips of a perfect nest of independent loops are one range, and each is done by a thread (`map`), or by a warp
-whose lanes share the loops inside (`rows`), where these are long reductions. Of a nest that reduces over all of its
-trips each thread makes a part (`reduction`).
+The trips of a perfect nest of independent loops are one range, and each is done by a thread (`map`), or by a warp or a
+block whose threads share the loops inside (`rows`), where these are long. Sums over an axis that is not the innermost
+are done by threads that lie side by side (`columns`), and what is loaded across the order of what is stored goes
+through memory that a block shares (`tiles`). Of a nest that reduces over all of its trips each thread makes a part
+(`reduction`).
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from dlang.codegen.cuda.accumulating import accumulated, handed_on
-from dlang.codegen.cuda.columns import Columns, columns_of
+from dlang.codegen.cuda.columns import Columns, around_loop, columns_of
 from dlang.codegen.cuda.flattening import flattened
+from dlang.codegen.cuda.tiles import crossed_loads
+from dlang.codegen.kernel import WORDS
 from dlang.codegen.loops import (
     At,
     Branch,
@@ -39,7 +43,6 @@ from dlang.ir.anf import DTYPES, HALF, Lit, Size, Var
 from dlang.ir.types import dtype_of
 
 LONG = 32  # trips of a reduction from which the lanes of a warp share it, and trips whose number is not known
-WORDS = 64  # of a message, and of the results of a reduction
 
 _STRAIGHT = (Compute, Convert, Evaluate, Load, Slice, At)
 
@@ -48,9 +51,11 @@ _STRAIGHT = (Compute, Convert, Evaluate, Load, Slice, At)
 class Nest:
     """Loops whose trips are spread, the outermost first, around the statements of a trip.
 
-    form: `map`, `rows`, `columns` or `reduction`. reductions: over all trips. joined: the stores that combine with what
-    other threads store in the same element, by their identities. merged: for each level the loops of which it has the
-    trips. columns: what a trip is, if it is a column.
+    form: `map`, `tiles`, `rows`, `columns` or `reduction`. reductions: over all trips. joined: the stores that combine
+    with what other threads store in the same element, by their identities. merged: for each level the loops whose trips
+    it has. columns: what a trip is, if it is a column. spread: of a row, by the identities of its loops, how many loops
+    right inside each other its threads share. single: what a trip is if several blocks may share the one loop in it.
+    crossed: what tiles load across the order in which they store.
     """
 
     form: str
@@ -61,6 +66,8 @@ class Nest:
     merged: tuple[tuple[Loop, ...], ...]
     columns: Columns | None = None
     spread: Mapping[int, int] = field(default_factory=dict)
+    single: Columns | None = None
+    crossed: tuple[Load, ...] = ()
 
 
 def nest_of(loop: Loop) -> Nest | None:
@@ -75,15 +82,23 @@ def nest_of(loop: Loop) -> Nest | None:
     levels, stmts, merged = flattened(levels, accumulated(stmts), reductions)
     if _is_rows(stmts):
         columns = None if reductions else columns_of(levels[-1], stmts)
-        row, spread = (stmts, {}) if columns else _spread_inside(stmts)
+        row, spread = (stmts, {id(columns.loop): 1}) if columns else _spread_inside(stmts)
         joined = _joined(levels, row, spread)
         if not any(s.buffer.dtype in HALF for s in joined):
             form, identities = "columns" if columns else "rows", frozenset(map(id, joined))
-            return Nest(form, levels, row, reductions, identities, merged, columns, spread)
+            single = columns
+            if columns is None and not reductions and all(count == 1 for count in spread.values()):
+                single = around_loop(levels[-1], row)
+            return Nest(form, levels, row, reductions, identities, merged, columns, spread, single)
     joined = _joined(levels, stmts, {})
     if any(s.buffer.dtype in HALF for s in joined):
         return None
-    return Nest("reduction" if reductions else "map", levels, stmts, reductions, frozenset(map(id, joined)), merged)
+    across, crossed = (0, ()) if reductions else crossed_loads(levels, stmts)
+    if crossed:  # the two levels of a tile become the last ones
+        order = [k for k in range(len(levels) - 1) if k != across] + [across, len(levels) - 1]
+        levels, merged = tuple([levels[k] for k in order]), tuple([merged[k] for k in order])
+    form = "reduction" if reductions else "tiles" if crossed else "map"
+    return Nest(form, levels, stmts, reductions, frozenset(map(id, joined)), merged, crossed=crossed)
 
 
 # ---- what can run ----------------------------------------------------------------------------------------------------
@@ -222,6 +237,7 @@ def _spread_inside(stmts: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[int, i
             levels, inside, reductions = _flattened(stmt)
             if not reductions:
                 levels, inside = _without_meetings(levels, inside)
+                inside = accumulated(inside)
             if all(c > 0 for level in levels for high in level.highs for c in high.terms.values()):
                 levels, inside, _ = flattened(levels, inside, reductions)
             for level in reversed(levels):

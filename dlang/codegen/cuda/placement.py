@@ -17,9 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen.captures import captures
+from dlang.codegen.counting import Routines
 from dlang.codegen.cuda.expansion import expanded
 from dlang.codegen.cuda.kernels import Kernels, results_of
+from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.spaces import Launching, Spaces, launching, spaces_of
+from dlang.codegen.cuda.tallies import tally_of
 from dlang.codegen.loops import (
     Allocate,
     At,
@@ -29,6 +32,7 @@ from dlang.codegen.loops import (
     CallC,
     Compute,
     Convert,
+    Count,
     Evaluate,
     Fetch,
     For,
@@ -54,31 +58,42 @@ from dlang.codegen.loops import (
     Value,
     While,
 )
+from dlang.codegen.profile import Measuring, with_nests
 from dlang.codegen.traverse import bound_by, walk
-from dlang.ir.anf import Size, Var, fresh, poly
+from dlang.ir.anf import Lit, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product
 
 LONG = 40  # statements that each thread of a kernel does first; more are done once, by a kernel of their own
 
 
-def on_device(program: Program) -> Program:
-    """The program with its kernels, and with what the host is to do around them. Its loops have one lane and piece."""
+def on_device(program: Program, profile: Routines | None = None) -> Program:
+    """The program with its kernels, and with what the host is to do around them. Its loops have one lane and piece.
+
+    profile: has the program measure itself, and says how many operations functions of mathematics are.
+    """
     whole = {name: replace(f, body=expanded(f.body)) for name, f in program.functions.items()}
     program = replace(program, functions=whole)
     launches = launching(program)
     fails = any(isinstance(s, Guard) for name in launches.functions for s in walk(program.functions[name].body.stmts))
     called = {s.function for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, Invoke)}
     kernels = Kernels(careful=fails)
+    measure = None if profile is None else Measuring(with_nests(program), profile, launches.is_opened)
     functions = {}
     for name, f in program.functions.items():
         if name not in launches.functions:
-            functions[name] = f
+            functions[name] = f if measure is None else measure.function(f)
             continue
-        placer = _Placer(launches, kernels, spaces_of(f, launches, program.functions))
+        if measure is not None:
+            f = measure.counted(f)
+        placer = _Placer(launches, kernels, spaces_of(f, launches, program.functions), measure)
         body = placer.block(f.body, {}, leaves=name not in called)
-        functions[name] = replace(f, body=body, device=True)
-    return replace(program, functions=functions, kernels=tuple(kernels.made), careful=fails)
+        functions[name] = replace(f, body=body if measure is None else measure.whole(body), device=True)
+    made = replace(program, functions=functions, kernels=tuple(kernels.made), careful=fails)
+    if measure is None:
+        return made
+    hosts = [f for name, f in program.functions.items() if name not in launches.functions]
+    return replace(made, functions=measure.with_parts(functions, hosts), nests=measure.all_nests())
 
 
 @dataclass(slots=True)
@@ -102,13 +117,14 @@ class _Scope:
 class _Placer:
     """The walk over a function.
 
-    twins: arrays of nodes, which the host has, of arrays of the device; with how many elements are still to be copied
-    there, if any.
+    measure: marks the nests of a profile. twins: arrays of nodes, which the host has, of arrays of the device; with how
+    many elements are still to be copied there, if any.
     """
 
     launches: Launching
     kernels: Kernels
     spaces: Spaces
+    measure: Measuring | None = None
     twins: dict[Buffer, tuple[Buffer, Size | None]] = field(default_factory=dict)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
@@ -140,8 +156,12 @@ class _Placer:
         match stmt:
             case Compute() | Convert() | Evaluate():
                 self.scalar(s, stmt)
-            case At():
+            case At(span):
+                if self.measure is not None:
+                    self.measure.span = span
                 (s.host or s.once or s.out).append(stmt)
+            case Count():
+                (s.host or s.out).append(stmt)
             case Load(_, buffer) if self.spaces.on_device(buffer):
                 self.load(s, stmt)
             case Store(buffer) if self.spaces.on_device(buffer):
@@ -167,12 +187,13 @@ class _Placer:
             case Move(target, source) if self.spaces.on_device(target) or self.spaces.on_device(source):
                 self._device(s, stmt)
                 if self.spaces.on_device(target) and self.spaces.on_device(source):
-                    s.out.append(OnDevice(stmt))
+                    self.nest(s, stmt, [OnDevice(stmt)])
                 else:
-                    s.out.append(Transfer(target, source, stmt.count, self.spaces.on_device(target)))
+                    copy = Transfer(target, source, stmt.count, self.spaces.on_device(target))
+                    s.out += self.one_of("transfer", [copy])
             case Product():
                 self._device(s, stmt)
-                s.out.append(OnDevice(stmt))
+                self.nest(s, stmt, [OnDevice(stmt)])
             case Room(buffer, shape) if self.spaces.on_device(buffer):
                 self._device(s, stmt)
                 twin = self._twin(buffer, product(shape))
@@ -183,7 +204,7 @@ class _Placer:
                 self._device(s, stmt)
                 twin = self._twin(slot, None)
                 s.out += [replace(stmt, slot=twin), OnDevice(Allocate(slot, shape))]
-                s.out.append(Transfer(slot, twin, product(shape), True))
+                s.out += self.one_of("transfer", [Transfer(slot, twin, product(shape), True)])
                 s.temporary.append(slot)
             case Node(references=references) if any(map(self.spaces.on_device, references)):
                 self.node(s, stmt)
@@ -191,6 +212,8 @@ class _Placer:
                 self.known(s, captures((stmt,), ()))
                 if s.once:
                     self.flush(s)
+                if self.measure is not None and self.measure.span is not None and not s.host:
+                    s.host.append(At(self.measure.span))
                 s.host.append(stmt)
             case Loop():
                 nest = self.launches.nest(stmt)
@@ -198,7 +221,7 @@ class _Placer:
                     self.loop(s, stmt)
                     return
                 self.flush(s)
-                self.launch(s, stmt)
+                self.launch(s, stmt, self.counted(s, stmt, nest))
             case For():
                 self._device(s, replace(stmt, body=Body((), ())))
                 s.out.append(replace(stmt, body=self.block(stmt.body, s.there)))
@@ -215,7 +238,7 @@ class _Placer:
                 s.out.append(stmt)
             case CallC():
                 self._device(s, stmt)
-                s.out += self.kernels.foreign(stmt)
+                self.nest(s, stmt, self.kernels.foreign(stmt))
             case _:
                 raise AssertionError(f"{type(stmt).__name__} around kernels")
 
@@ -249,17 +272,20 @@ class _Placer:
         else:
             element = Buffer(stmt.buffer.name, stmt.buffer.dtype)
             s.out.append(Slice(element, stmt.buffer, stmt.offset))
-            s.out.append(OnDevice(Move(kept, element, poly(1))))
+            s.out += self.one_of("numbers", [OnDevice(Move(kept, element, poly(1)))])
         s.there[stmt.var] = Load(stmt.var, kept, ZERO)
 
-    def known(self, s: _Scope, slots: Iterable[Value]) -> None:
-        """Has the host get those of some numbers that the device has."""
+    def known(self, s: _Scope, slots: Iterable[Value], kind: str = "transfer") -> None:
+        """Has the host get those of some numbers that the device has. kind: of the nest in a profile."""
         needed = _needed(s.there, [v for v in slots if isinstance(v, Var)])
         if not _bound(s.host).isdisjoint(captures([s.there[var] for var in needed], ())):
             self.flush(s)
         for var in needed:
             stmt = s.there.pop(var)
-            s.out.append(Fetch(var, stmt.buffer, stmt.offset) if isinstance(stmt, Load) else stmt)
+            if isinstance(stmt, Load):
+                s.out += self.one_of(kind, [Fetch(var, stmt.buffer, stmt.offset)])
+            else:
+                s.out.append(stmt)
 
     def _temporary(self, s: _Scope, var: Var) -> Buffer:
         """Room on the device for a number."""
@@ -281,18 +307,22 @@ class _Placer:
         self.flush(s)
         self.known(s, captures((stmt,), ()))
 
-    def launch(self, s: _Scope, loop: Loop) -> None:
-        """Launches a kernel; what it reduces stays on the device."""
+    def launch(self, s: _Scope, loop: Loop, number: int | None) -> None:
+        """Launches a kernel; what it reduces stays on the device. number: of the nest in a profile."""
         nest = self.launches.nest(loop)
         assert nest is not None
         outside = captures((loop,), ())
-        trips = [v for level in nest.levels for size in (*level.lows, *level.highs) for v in size.atoms()]
-        self.known(s, [v for v in trips if v in outside])
+        self._trips_known(s, nest, outside)
         needed = _needed(s.there, [v for v in outside if isinstance(v, Var)])
         sums = {var: self._temporary(s, var) for var in results_of(nest)}
-        s.out += self.kernels.launch(nest, sums, tuple([s.there[var] for var in needed]))
+        made = self.kernels.launch(nest, sums, tuple([s.there[var] for var in needed]))
+        s.out += made if number is None else self._marked(number, made)
         for var, buffer in sums.items():
             s.there[var] = Load(var, buffer, ZERO)
+
+    def _trips_known(self, s: _Scope, nest: Nest, outside: Sequence[Slot]) -> None:
+        trips = [v for level in nest.levels for size in (*level.lows, *level.highs) for v in size.atoms()]
+        self.known(s, [v for v in trips if v in outside])
 
     def flush(self, s: _Scope) -> None:
         """Has done what was to be done together."""
@@ -303,7 +333,7 @@ class _Placer:
                 self.known(s, captures(stmts, ()))
                 s.host = list(stmts)
             else:
-                self.launch(s, loop)
+                self.launch(s, loop, None if self.measure is None else self.measure.one_of("numbers"))
         if s.host:
             s.out += self.on_host(s.host)
             s.host = []
@@ -315,14 +345,17 @@ class _Placer:
         used = [v for v in captures(stmts, ()) if isinstance(v, Buffer) and self.spaces.on_device(v)]
         arrays = tuple([v for v in used if v not in self.twins])
         made = tuple([v for t in stmts for v in bound_by(t) if isinstance(v, Buffer) and self.spaces.on_device(v)])
+        changed = _changed(stmts)
+        if self.measure is not None:
+            stmts = self.measure.marked(stmts)
         if not used and not made:
             return list(stmts)
-        changed = _changed(stmts)
         held = [(v, *self.twins[v]) for v in used if v in self.twins]
         down = [Transfer(twin, v, count, False) for v, twin, count in held if count is not None]
         up = [Transfer(v, twin, count, True) for v, twin, count in held if count is not None and v in changed]
         pairs = tuple([(v, twin) for v, twin, _ in held])
-        return [*down, OnHost(tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made), *up]
+        region = OnHost(tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made)
+        return self.one_of("transfer", [*down, region, *up])
 
     # ---- the rest ----------------------------------------------------------------------------------------------------
     def loop(self, s: _Scope, stmt: Loop) -> None:
@@ -339,11 +372,49 @@ class _Placer:
             if isinstance(value, Buffer) and self.spaces.on_device(value):
                 twin, count = self.twins[value]
                 if count is not None:
-                    s.out.append(Transfer(twin, value, count, False))
+                    s.out += self.one_of("transfer", [Transfer(twin, value, count, False)])
                 references.append(twin)
             else:
                 references.append(value)
         s.out.append(replace(stmt, references=tuple(references)))
+
+    # ---- profiles ----------------------------------------------------------------------------------------------------
+    def nest(self, s: _Scope, stmt: Stmt, made: Sequence[Stmt]) -> None:
+        """What is done for a statement that is a nest."""
+        if self.measure is None:
+            s.out += made
+            return
+        number = self.measure.found(stmt)
+        s.out += [*self.measure.counter(number).statements([stmt])[:-1], *self._marked(number, made)]
+
+    def one_of(self, kind: str, stmts: list[Stmt]) -> list[Stmt]:
+        """Statements that are of a nest, with others of their place."""
+        return stmts if self.measure is None else self._marked(self.measure.one_of(kind), stmts)
+
+    def _marked(self, number: int, stmts: Sequence[Stmt]) -> list[Stmt]:
+        assert self.measure is not None
+        return self.measure.around(number, stmts, self.kernels.made)
+
+    def counted(self, s: _Scope, loop: Loop, nest: Nest) -> int | None:
+        """Counts what a loop will do: in front of it, or by a kernel where its trips have to be looked at."""
+        if self.measure is None:
+            return None
+        self._trips_known(s, nest, captures((loop,), ()))
+        number = self.measure.found(loop)
+        counter = self.measure.counter(number)
+        counter.bound.update(s.there)
+        *before, with_counts = counter.walk((loop,))
+        s.out += [*counter.front, *counter.count(), *before]
+        assert isinstance(with_counts, Loop)
+        if any(isinstance(stmt, Count) for stmt in walk((with_counts,))):
+            tally = tally_of(with_counts)
+            if tally is None or self.launches.nest(tally.loop) is None:
+                self.measure.give_up(number)
+            else:
+                self.launch(s, tally.loop, self.measure.one_of("counts"))
+                self.known(s, (tally.bytes, tally.operations), "counts")
+                s.out.append(Count(Lit(number, "i64"), poly(tally.bytes), poly(tally.operations)))
+        return number
 
 
 def _bound(stmts: Sequence[Stmt]) -> set[Slot]:

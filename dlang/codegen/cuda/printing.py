@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dlang.codegen.loops import Kernel, Program
-from dlang.codegen.printing import print_program
+from dlang.codegen.kernel import Kernel
+
+if TYPE_CHECKING:
+    from dlang.codegen.loops import Program
 
 DEVICE = Path(__file__).with_name("device.cuh")
 
 
 def print_cuda(program: Program) -> str:
     """The host's program in the loop-nest IR, and its kernels in CUDA C, without what all of them share."""
+    from dlang.codegen.printing import print_program  # which those who have kernels already do not need
+
     return "\n".join([print_program(program), *[kernel.text for kernel in program.kernels]])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen.cuda import scalars
+from dlang.codegen.cuda.columns import Split
 from dlang.codegen.cuda.elements import compute, declare, read, write
 from dlang.codegen.cuda.nests import Nest, shared_levels, trips_inside
 from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels
@@ -121,7 +122,8 @@ class Rows:
 
     arrays: what the threads have in registers. kept: whether that is so, as an expression. met: what of arrays has been
     looked at and stored since the threads met: each with whose elements these are. sums: what all rows add to the same
-    elements of arrays, which each thread adds up first: of each loop the stores, with where that is kept.
+    elements of arrays, which each thread adds up first: of each loop the stores, with where that is kept. split: of
+    long rows that several blocks share.
     """
 
     p: Printer
@@ -134,6 +136,7 @@ class Rows:
     kept: str | None = None
     met: set[tuple[Buffer, object, bool]] = field(default_factory=set)
     sums: list[tuple[Plan, Store, str]] = field(default_factory=list)
+    split: Split | None = None
 
     def heads(self) -> None:
         """What is known before the first row."""
@@ -143,7 +146,7 @@ class Rows:
             return
         extent = _product(p, shares.longest)
         p.line(f"const i32 width = dl_width({extent}, {shares.share}), rank = (i32)threadIdx.x % width;")
-        if shares.longest != (shares.range,):
+        if shares.longest != (shares.range,) or self.split is not None:
             return
         self.kept = p.fresh("kept")
         p.line(f"const bool {self.kept} = {extent} <= (i64)width * {shares.each};")
@@ -178,17 +181,41 @@ class Rows:
     def row(self) -> None:
         p = self.p
         self.arrays, self.met = {}, set()
-        if self.shares.longest != (self.shares.range,):
+        if self.shares.longest != (self.shares.range,) or self.split is not None:
             self.kept = None
         for number, stmt in enumerate(self.nest.stmts):
             self.meet(stmt)
             if isinstance(stmt, Loop):
                 self.loop(stmt, self.nest.stmts[number + 1 :])
+                if self.split is not None:
+                    self.leave(stmt, self.split)
             else:
                 p.alone = "rank == 0"
                 p.statement(stmt)
                 p.alone = None
             self.forget(stmt)
+
+    def leave(self, loop: Loop, split: Split) -> None:
+        """Where several blocks share a row, each leaves its totals in memory."""
+        p, count = self.p, self.p.names[split.count]
+        with p.block(f"if ({count} > 1)"):
+            for part, (var, _) in zip(split.parts, accumulators(loop.reductions), strict=True):
+                value = scalars.encode(p.names[var], part.dtype)
+                p.line(f"if (rank == 0) {p.names[part]}[turn * (trips / {count}) + row] = {value};")
+            p.line("continue;")
+
+    def range(self, loop: Loop) -> tuple[str, str]:
+        """The bounds of a loop; of one that several blocks share those of a part, which begins with a whole vector."""
+        p = self.p
+        low, high = p.range(loop)
+        if self.split is None:
+            return low, high
+        count, width = p.names[self.split.count], self.shares.plans[id(loop)].width
+        each, first, last = p.fresh("n"), p.fresh("r"), p.fresh("r")
+        p.line(f"const i64 {each} = (({distance(low, high)}) / {width} / {count} + 1) * {width};")
+        p.line(f"const i64 {first} = {behind(low, f'turn * {each}')};")
+        p.line(f"const i64 {last} = dl_minimum(i64({high}), {first} + {each});")
+        return first, last
 
     def meet(self, stmt: Stmt) -> None:
         """Has the threads wait for each other where a statement looks at what others have stored, or stores that."""
@@ -251,7 +278,7 @@ class Rows:
         """A loop of which each thread does several trips at once."""
         p, shares = self.p, self.shares
         p.statements(plan.before)
-        low, high = p.range(loop)
+        low, high = self.range(loop)
         each = shares.vectors * plan.width
         known = self.arrays if shares.keeps(loop) else {}
         if shares.keeps(loop) and self.kept is None:

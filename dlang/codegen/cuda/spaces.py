@@ -75,6 +75,12 @@ class Launching:
             case _:
                 return True
 
+    def is_opened(self, stmt: Stmt) -> bool:
+        """Whether a loop is done by the host with work for the device inside."""
+        if isinstance(stmt, Loop):
+            return self.nest(stmt) is None and self.has_work(stmt.stmts)
+        return not self.stays_on_host(stmt)
+
     def _stays(self, body: Body) -> bool:
         return all(map(self.stays_on_host, body.stmts))
 

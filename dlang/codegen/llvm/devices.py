@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from dlang.codegen import loops
 from dlang.codegen.cuda.foreign import FOREIGN
-from dlang.codegen.llvm import support
+from dlang.codegen.kernel import BLAS, COPY, KERNELS, LAUNCH, LAUNCHES, MARKS, PRODUCT, RUN, STREAM, THREADS
+from dlang.codegen.llvm import marks, support
 from dlang.codegen.llvm.accesses import byte_count, element_address, load
 from dlang.codegen.llvm.crossings import leave_if, new_site, put, signatures, to_word
 from dlang.codegen.llvm.indices import size_value
@@ -23,13 +24,8 @@ from dlang.ir.anf import Size
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
 
-LAUNCH, COPY, PRODUCT, STREAM, BLAS, RUN, KERNELS, THREADS, LAUNCHES = range(9)
-"""The words of a run's table: functions, what they are called with, the state of the run on the device, where the
-handles of kernels are, how many threads the device runs at once, and how many launches there were that may fail."""
-TABLE = 9
-
-_TYPES = {"f64": (1, 70), "f32": (0, 68), "f16": (2, 68), "bf16": (14, 68)}
-"""Of cuBLAS: that of the elements, and in which it computes, f64 or f32."""
+_TYPES = {"f64": (1, 70), "f32": (0, 68)}
+"""Of cuBLAS: that of the elements, and in which it computes."""
 _PLAIN, _TRANSPOSED, _ALGORITHM = 0, 1, -1
 
 
@@ -185,13 +181,36 @@ def _bind(w: Writer, buffer: Buffer, address: str) -> None:
 def _call(w: Writer, function: int, operands: str) -> None:
     """Calls a function of the driver; what it gives if it fails goes where messages are."""
     pointer = w.emit(f"inttoptr i64 {_entry(w, function)} to ptr")
+    number = marks.nest(w)
+    if number is None:
+        _fine(w, w.emit(f"call i32 {pointer}({operands})"))
+        return
+    array, stream = w.emit(f"inttoptr i64 {_entry(w, MARKS)} to ptr"), _entry(w, STREAM)
+    pair, marked = marks.begin(w, array, number, stream)
     status = w.emit(f"call i32 {pointer}({operands})")
+    ended, count = marks.end(w, array, pair, stream)
+    for found in (marked, status, ended):
+        _fine(w, found)
+    full, going = w.label("full"), w.label("going")
+    w.fork(w.emit(f"icmp eq i64 {count}, {marks.ROOM}"), full, going, rare=True)
+    w.begin(full)
+    w.conditional += 1
+    _ask(w, "read", [])
+    w.conditional -= 1
+    w.jump(going)
+    w.begin(going)
+
+
+def _fine(w: Writer, status: str) -> None:
+    """Ends the run unless a function of the driver has given 0."""
     put(w, w.emit(f"zext i32 {status} to i64"), "%ctx", support.SLOTS)
     leave_if(w, w.emit(f"icmp ne i32 {status}, 0"), new_site(w, Site("device", "")), ())
 
 
 def _ask(w: Writer, what: str, words: Sequence[str], span: Span | None = None) -> str:
     """Has Python do something; the first word afterwards."""
+    if (nest := marks.nest(w)) is not None:
+        marks.under_way(w, w.emit(f"inttoptr i64 {_entry(w, MARKS)} to ptr"), nest)
     for k, word in enumerate(words):
         put(w, word, "%slots", k)
     w.slots = max(w.slots, len(words), 1)

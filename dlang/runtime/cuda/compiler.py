@@ -1,7 +1,8 @@
 """Kernels as machine code of a GPU, made by NVIDIA's compiler. What was made once is kept.
 
 All kernels that are not known yet are compiled together, for the compiler takes as long to start as for a kernel. Each
-is called after its text, so that it is known again in another program, where it has another number.
+is called after its text, so that it is known again in another program, where it has another number. Where all are
+known NVIDIA's compiler is not even loaded: what another version of it has made is as right.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from dlang.cache.store import Store, digest, user_store
 from dlang.codegen.cuda.foreign import FOREIGN
 from dlang.codegen.cuda.printing import device_text, source
-from dlang.codegen.loops import Kernel
+from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import error
 from dlang.runtime.cuda import libraries
 from dlang.runtime.devices import Misbehaviour, does_not_compile
@@ -42,12 +43,9 @@ def compiled(kernels: Sequence[Kernel], capability: int) -> list[Function]:
 
     Raises `DlangError` where there is no compiler for it, and Misbehaviour for kernels that are wrong.
     """
-    nvrtc = libraries.nvrtc()
-    target = target_of(capability, nvrtc.getSupportedArchs())
-    options = (f"--gpu-architecture={target}", *OPTIONS)
-    setting = digest(device_text(), *options, *[str(n) for n in nvrtc.getVersion()])
+    setting = digest(device_text(), str(capability), *OPTIONS)
     named = [kernel if kernel.form == FOREIGN else _named(kernel) for kernel in kernels]
-    foreign = {id(kernel): _foreign(nvrtc, kernel, options, setting) for kernel in named if kernel.form == FOREIGN}
+    foreign = {id(kernel): _foreign(kernel, capability, setting) for kernel in named if kernel.form == FOREIGN}
     keys = {kernel.name: digest(setting, kernel.text) for kernel in named if kernel.form != FOREIGN}
     store, codes, found = user_store(), dict[str, Code](), dict[str, Function]()
     for name, key in keys.items():
@@ -55,7 +53,7 @@ def compiled(kernels: Sequence[Kernel], capability: int) -> list[Function]:
             found[name] = Function(code, name)
     missing = {kernel.name: kernel for kernel in named if kernel.form != FOREIGN and kernel.name not in found}
     if missing:
-        content = _compile(nvrtc, source(tuple(missing.values())), options)
+        content = _compile(source(tuple(missing.values())), capability)
         code = Code(digest(*[keys[name] for name in missing]), content)
         store.put("cubin", code.key, content)
         for name in missing:
@@ -64,13 +62,13 @@ def compiled(kernels: Sequence[Kernel], capability: int) -> list[Function]:
     return [foreign[id(kernel)] if id(kernel) in foreign else found[kernel.name] for kernel in named]
 
 
-def _foreign(nvrtc: Any, kernel: Kernel, options: Sequence[str], setting: str) -> Function:
+def _foreign(kernel: Kernel, capability: int, setting: str) -> Function:
     """A kernel that a program brings along, in a module of its own. Raises `DlangError` if its text is wrong."""
     store, key = user_store(), digest(setting, kernel.name, kernel.text)
     content = store.get("cubin", key)
     if content is None:
         try:
-            content = _compile(nvrtc, kernel.text, options)
+            content = _compile(kernel.text, capability)
         except Misbehaviour as e:
             raise does_not_compile(kernel, str(e)) from None
         store.put("cubin", key, content)
@@ -118,11 +116,13 @@ def _kept(store: Store, key: str, codes: dict[str, Code]) -> Code | None:
     return codes[name]
 
 
-def _compile(nvrtc: Any, text: str, options: Sequence[str]) -> bytes:
+def _compile(text: str, capability: int) -> bytes:
+    nvrtc = libraries.nvrtc()
+    target = target_of(capability, nvrtc.getSupportedArchs())
     program = nvrtc.createProgram(text, "kernels.cu", [], [])
     try:
-        nvrtc.compileProgram(program, options)
-        content = nvrtc.getCUBIN(program) if "=sm_" in options[0] else nvrtc.getPTX(program)
+        nvrtc.compileProgram(program, (f"--gpu-architecture={target}", *OPTIONS))
+        content = nvrtc.getCUBIN(program) if target.startswith("sm_") else nvrtc.getPTX(program)
     except nvrtc.NVRTCError:
         log = nvrtc.getProgramLog(program)
         raise Misbehaviour(f"the kernels do not compile:\n{log}\n{text}") from None

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlang.codegen.loops import Kernel
+from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import error
 from dlang.runtime.cuda import arrays, compiler, libraries
 from dlang.runtime.devices import Functions
@@ -56,6 +56,7 @@ class CudaDriver:
 
     cupy: Any = field(init=False)
     number: int = field(init=False)
+    name: str | None = field(init=False)
     capability: int = field(init=False)
     context: int = field(init=False)
     multiprocessors: int = field(init=False)
@@ -73,7 +74,8 @@ class CudaDriver:
         self.context = self.cupy.cuda.driver.ctxGetCurrent()
         self.capability = int(self.cupy.cuda.Device(self.number).compute_capability)
         self.multiprocessors = runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, self.number)
-        names = ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async")
+        self.name = runtime.getDeviceProperties(self.number)["name"].decode()
+        names = ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async", "cuEventRecord")
         self.functions = Functions(*[libraries.address(libraries.driver(), name) for name in names])
 
     # ---- streams -----------------------------------------------------------------------------------------------------
@@ -197,6 +199,12 @@ class CudaDriver:
         array = self.cupy.ndarray(tuple(shape), "uint16" if bf16 else dtype, self.blocks.pop(address))
         return arrays.bf16_array(self.cupy, array) if bf16 else array
 
+    # ---- times -------------------------------------------------------------------------------------------------------
+    def marks(self, count: int) -> CudaMarks:
+        """Events."""
+        self.enter()
+        return CudaMarks(self.cupy.cuda.runtime, [self.cupy.cuda.Event() for _ in range(count)])
+
     # ---- graphs ------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
         """From now on this thread has a stream of its own, of which everything is kept."""
@@ -232,6 +240,23 @@ class CudaDriver:
         """CuPy's pool would hand out memory while a graph is made, which would be another's when that is launched."""
         if self.thread.kept is not None:
             raise RuntimeError(f"{what} while a graph is made")
+
+
+@dataclass(eq=False)
+class CudaMarks:
+    """Events of CUDA, of CuPy's kind."""
+
+    runtime: Any
+    events: list[Any]
+
+    @property
+    def handles(self) -> list[int]:
+        """Those of CUDA."""
+        return [int(event.ptr) for event in self.events]
+
+    def elapsed(self, first: int, later: int) -> float:
+        """Seconds between two."""
+        return float(self.runtime.eventElapsedTime(self.events[first].ptr, self.events[later].ptr)) * 1e-3
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from typing import Any
 
 from dlang.cache.store import digest, user_store
 from dlang.codegen.cuda.printing import source
-from dlang.codegen.loops import Kernel
+from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import error
 from dlang.runtime.devices import Misbehaviour, does_not_compile
 from dlang.runtime.platform import portable

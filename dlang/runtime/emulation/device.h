@@ -46,11 +46,16 @@ static inline bool all_written(const unsigned char *written, uint64_t count) {
   return true;
 }
 
+const unsigned MOST_THREADS = 1024;  // of a block
+const size_t STACK = 256 << 10;      // of each of them
+
 // order: in which threads run between two barriers; 0 from the first on, 1 from the last on, otherwise at random.
+// stacks: room for those of a block.
 struct Launch {
   unsigned grid[3], block[3];
   unsigned order;
   const Memory *memory;
+  char *stacks;
 };
 
 // A kernel. sizes: of its parameters. run: says what is wrong, or gives null.

@@ -2,7 +2,11 @@
 // both the device itself, and what is asked of it is done at once.
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <thread>
+#include <sys/mman.h>
+#include <time.h>
 #include "products.h"
 
 using namespace emulation;
@@ -20,15 +24,20 @@ const unsigned char POISON = 0xFD;
 struct Device;
 using Operation = std::function<int(Device &)>;
 using Graph = std::vector<Operation>;
+struct Keeping {
+  Graph *graph;
+  bool invalid;
+};
 
-// kept: what is asked for while that is not done. culprit: the kernel that was wrong last.
+// stacks: for the threads of a block. keeping: what threads ask for while that is not done. culprit: the kernel that was
+// wrong last.
 struct Device {
   uint64_t mark = DEVICE;
   uint64_t capacity, used = 0;
   unsigned order = 0;
   std::vector<Block> blocks;
-  Graph *kept = nullptr;
-  bool invalid = false;
+  char *stacks = nullptr;
+  std::map<std::thread::id, Keeping> keeping;
   const Kernel *culprit = nullptr;
   char message[768] = "";
   std::recursive_mutex mutex;
@@ -43,15 +52,22 @@ struct Device {
     culprit = nullptr;
     return status;
   }
+  // Of the calling thread; null if what it asks for is done.
+  Keeping *kept() {
+    auto own = keeping.find(std::this_thread::get_id());
+    return own == keeping.end() ? nullptr : &own->second;
+  }
   // What can't be done while operations are kept spoils them.
   int refused(const char *what) {
-    if (!kept) return 0;
-    invalid = true;
+    Keeping *own = kept();
+    if (!own) return 0;
+    own->invalid = true;
     return wrong(CAPTURE_UNSUPPORTED, "%s while a graph is made", what);
   }
   int apply(Operation operation) {
-    if (!kept) return operation(*this);
-    kept->push_back(std::move(operation));
+    Keeping *own = kept();
+    if (!own) return operation(*this);
+    own->graph->push_back(std::move(operation));
     return 0;
   }
   // The bytes at an address of the device, in which all are to be of one block; null, with what is wrong.
@@ -75,7 +91,14 @@ Device *device_of(void *handle) {
 
 int launched(Device &device, const Kernel *kernel, const unsigned *sizes, void *const *parameters) {
   const Memory memory = device.memory();
-  const Launch launch = {{sizes[0], sizes[1], sizes[2]}, {sizes[3], sizes[4], sizes[5]}, device.order, &memory};
+  if (!device.stacks) {
+    void *room = mmap(nullptr, MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) return device.wrong(OUT_OF_MEMORY, "there is no memory for stacks");
+    device.stacks = (char *)room;
+  }
+  const Launch launch = {
+      {sizes[0], sizes[1], sizes[2]}, {sizes[3], sizes[4], sizes[5]}, device.order, &memory, device.stacks};
   const char *wrong = kernel->run(launch, parameters);
   if (!wrong) return 0;
   device.wrong(LAUNCH_FAILED, "the kernel %s: %s", kernel->name, wrong);
@@ -109,7 +132,7 @@ int dl_launch(void *f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsign
                          grid_z, block_x, block_y, block_z);
   if (shared_bytes || extra)
     return device->wrong(INVALID_VALUE, "a launch with %s", extra ? "packed parameters" : "dynamic shared memory");
-  if (!device->kept) return launched(*device, kernel, sizes.data(), parameters);
+  if (!device->kept()) return launched(*device, kernel, sizes.data(), parameters);
   std::vector<std::vector<char>> values;  // as they are now
   for (uint64_t k = 0; k < kernel->count; ++k)
     values.emplace_back((char *)parameters[k], (char *)parameters[k] + kernel->sizes[k]);
@@ -153,6 +176,18 @@ int dl_fill(unsigned long long target, unsigned char value, size_t size, void *s
   });
 }
 
+// an event is a word of the host: when it was
+int dl_record(void *event, void *stream) {
+  Device *device = device_of(stream);
+  if (!device) return INVALID_HANDLE;
+  GUARDED(device);
+  if (int status = device->refused("a time is asked for")) return status;
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  *(int64_t *)event = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  return 0;
+}
+
 int dl_product(void *handle, int transpose_a, int transpose_b, int64_t m, int64_t n, int64_t k, const void *alpha,
                const void *a, int a_type, int64_t a_lead, long long a_stride, const void *b, int b_type, int64_t b_lead,
                long long b_stride, const void *beta, void *c, int c_type, int64_t c_lead, long long c_stride,
@@ -191,7 +226,8 @@ void *dl_device_open(uint64_t capacity) {
 void dl_device_close(void *handle) {
   Device *device = device_of(handle);
   while (!device->blocks.empty()) removed(*device, device->blocks.size() - 1);
-  delete device->kept;
+  for (auto &own : device->keeping) delete own.second.graph;
+  if (device->stacks) munmap(device->stacks, MOST_THREADS * STACK);
   device->mark = 0;
   delete device;
 }
@@ -273,22 +309,21 @@ int dl_device_begin(void *handle) {
   Device *device = device_of(handle);
   GUARDED(device);
   if (int status = device->refused("another graph is begun")) return status;
-  device->kept = new Graph;
-  device->invalid = false;
+  device->keeping[std::this_thread::get_id()] = {new Graph, false};
   return 0;
 }
 // null: forgets it
 int dl_device_end(void *handle, void **graph) {
   Device *device = device_of(handle);
   GUARDED(device);
-  if (!device->kept) return device->wrong(INVALID_VALUE, "a graph is ended that was not begun");
-  Graph *kept = device->kept;
-  device->kept = nullptr;
-  if (graph && !device->invalid) {
-    *graph = kept;
+  if (!device->kept()) return device->wrong(INVALID_VALUE, "a graph is ended that was not begun");
+  const Keeping own = *device->kept();
+  device->keeping.erase(std::this_thread::get_id());
+  if (graph && !own.invalid) {
+    *graph = own.graph;
     return 0;
   }
-  delete kept;
+  delete own.graph;
   return graph ? CAPTURE_INVALIDATED : 0;
 }
 int dl_graph_launch(void *handle, void *graph) {

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from dlang.codegen.cuda.foreign import FOREIGN
-from dlang.codegen.loops import Kernel
+from dlang.codegen.kernel import Kernel
 from dlang.runtime.devices import Functions, Misbehaviour
 from dlang.runtime.emulation import compiler
 from dlang.runtime.emulation.arrays import EmulatedArray
@@ -35,6 +35,7 @@ class EmulatedDriver:
     capacity: int = CAPACITY
     multiprocessors: int = 2
     keeps: bool = False
+    name: str | None = field(init=False, default=None)
     functions: Functions = field(init=False)
     product: int = field(init=False)
     blas: int = field(init=False)
@@ -46,9 +47,9 @@ class EmulatedDriver:
         self.library = _library()
         self.device = self.blas = self.library.dl_device_open(self.capacity)
         weakref.finalize(self, self.library.dl_device_close, self.device)
-        names = ("dl_launch", "dl_copy", "dl_fill", "dl_product")
-        launch, copy, fill, self.product = [_address(getattr(self.library, name)) for name in names]
-        self.functions = Functions(launch, copy, fill)
+        names = ("dl_launch", "dl_copy", "dl_fill", "dl_record")
+        self.functions = Functions(*[_address(getattr(self.library, name)) for name in names])
+        self.product = _address(self.library.dl_product)
         self.reorder(self.order)
 
     def reorder(self, order: int) -> None:
@@ -116,13 +117,19 @@ class EmulatedDriver:
         """The address of an array that is on this device already, and the array."""
         if not isinstance(value, EmulatedArray) or value.driver is not self or value.dtype != dtype:
             return None
-        return value.address, value
+        array = value if value.strides is None else value.copy()
+        return array.address, array
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
         """An array with what was allocated, which must all have been written; bf16 is in f32 in one of NumPy."""
         array = EmulatedArray(self, address, tuple(shape), dtype)
         found = array.get()
         return array if self.keeps else found
+
+    # ---- times -------------------------------------------------------------------------------------------------------
+    def marks(self, count: int) -> EmulatedMarks:
+        """By the clock of the host."""
+        return EmulatedMarks((ctypes.c_int64 * count)())
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -143,6 +150,23 @@ class EmulatedDriver:
     def _check(self, status: int) -> None:
         if status:
             raise self.error(status)
+
+
+@dataclass(eq=False)
+class EmulatedMarks:
+    """Words, in nanoseconds."""
+
+    words: Any
+
+    @property
+    def handles(self) -> range:
+        """Their addresses."""
+        first = ctypes.addressof(self.words)
+        return range(first, first + 8 * len(self.words), 8)
+
+    def elapsed(self, first: int, later: int) -> float:
+        """Seconds between two."""
+        return float(self.words[later] - self.words[first]) * 1e-9
 
 
 @dataclass(eq=False)

@@ -6,7 +6,6 @@
 #pragma once
 #include <type_traits>
 #include <utility>
-#include <sys/mman.h>
 #include "device.h"
 #if !defined(__x86_64__) || defined(DL_PORTABLE)
 #define DL_CONTEXTS  // fibers are contexts of POSIX
@@ -18,8 +17,7 @@ struct dim3 { unsigned x, y, z; };
 
 namespace emulation {
 enum State { READY, AT_BARRIER, AT_COLLECTIVE, ENDED };
-const unsigned LANES = 32, MOST_THREADS = 1024;
-const size_t STACK = 256 << 10;
+const unsigned LANES = 32;
 
 // A collective operation of a warp: what each lane brings. Every lane takes from it before it is used again, so two of
 // them in turn are enough.
@@ -249,12 +247,7 @@ static const char *run_grid(void (*entry)(), const Launch &launch) {
   const unsigned *grid = launch.grid, *block = launch.block;
   const uint64_t size = (uint64_t)block[0] * block[1] * block[2], blocks = (uint64_t)grid[0] * grid[1] * grid[2];
   if (!size || size > MOST_THREADS || size % LANES) return "a block is whole warps, of at most 1024 threads";
-  if (!threads[0].stack) {
-    char *room = (char *)mmap(nullptr, MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == (char *)MAP_FAILED) return "there is no memory for stacks";
-    for (unsigned k = 0; k < MOST_THREADS; ++k) threads[k].stack = room + k * STACK;
-  }
+  for (unsigned k = 0; k < size; ++k) threads[k].stack = launch.stacks + k * STACK;
   kernel = entry;
   count = (unsigned)size;
   block_size = {block[0], block[1], block[2]};

@@ -26,10 +26,12 @@ struct dl_columns_1_totals {
 extern "C" __global__ void __launch_bounds__(256) dl_columns_1(dl_run *run, i64 site, i64 trips, i64 v1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4, i64 v5, DL_GLOBAL(f64) p6) {
   // columns
   const i64 pieces = (v1 + 1) / 2;
-  const i32 columns = dl_columns(pieces), rows = (i32)blockDim.x / columns;
+  if (trips == 0) return;
+  const i64 outer = trips / ((pieces + DL_WARP - 1) / DL_WARP * v5);
+  const i32 columns = dl_columns(pieces, outer), rows = (i32)blockDim.x / columns;
   const i32 column = (i32)threadIdx.x % columns, row = (i32)threadIdx.x / columns;
   const i64 tiles = (pieces + columns - 1) / columns;
-  for (i64 t = blockIdx.x; t < trips; t += gridDim.x) {
+  for (i64 t = blockIdx.x; t < outer * tiles * v5; t += gridDim.x) {
     const i64 turn = t % v5, tile = t / v5;
     const i64 j7 = (tile % tiles * columns + column) * 2;
     const i32 n8 = dl_left(v1 - j7);
@@ -53,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(256) dl_columns_1(dl_run *run, i64 
       const i64 v17 = j7 + k;
       if (v5 > 1) {
         const i64 n18 = v1;
-        const i64 i19 = (turn * (trips / v5 / tiles) + tile / tiles) * n18 + v17;
+        const i64 i19 = (turn * outer + tile / tiles) * n18 + v17;
         p6[i19] = a9[k].a0;
         continue;
       }

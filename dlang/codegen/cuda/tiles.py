@@ -1,0 +1,97 @@
+"""Maps that load along another axis than they store, such as transposes: square tiles go through shared memory.
+
+loop i in 0..n                      a block has a tile of 32 rows i and columns j: its threads read &x along i,
+  loop j in 0..m                    wait for each other, and write &y along j
+    t = &x[n*j + i]
+    &y[m*i + j] = t
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.codegen.captures import captures
+from dlang.codegen.cuda import scalars
+from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels
+from dlang.codegen.loops import At, Branch, Compute, Convert, Evaluate, Load, Loop, Slice, Stmt, Store
+from dlang.codegen.traverse import bound_by, walk
+from dlang.codegen.vectorize import known_trips
+from dlang.ir.anf import Size, Var
+
+SIDE = 32
+NEAR = (None, *range(-SIDE // 4, SIDE // 4 + 1))
+"""Steps between elements that are near each other, and those of which nothing is known."""
+MOST = 4  # loads whose elements a block puts in shared memory
+
+_PURE = (Compute, Convert, Evaluate, Load, Slice, Branch, At)
+
+
+def crossed_loads(levels: Sequence[Loop], stmts: Sequence[Stmt]) -> tuple[int, tuple[Load, ...]]:
+    """What a map loads along the axis of another level than the last, along which it stores; and that level."""
+    loads: list[Load] = []
+    stored, bound = False, {slot for s in walk(stmts) for slot in bound_by(s)}
+    for stmt in stmts:
+        match stmt:
+            case Store(offset=offset):
+                stored = True
+                if _step(offset, levels[-1].var) != 1:
+                    return 0, ()
+            case _ if not all(isinstance(s, _PURE) for s in walk((stmt,))):
+                return 0, ()
+            case _ if stored and any(isinstance(s, Load) for s in walk((stmt,))):
+                return 0, ()
+            case Load(_, _, offset) if _step(offset, levels[-1].var) not in NEAR:
+                if not any(slot in bound for slot in captures((stmt,), ())):
+                    loads.append(stmt)
+            case _:
+                pass
+    if not stored or (known_trips(levels[-1]) or SIDE) < SIDE // 2:
+        return 0, ()
+    for number, level in enumerate(levels[:-1]):
+        found = tuple(load for load in loads if _step(load.offset, level.var) == 1)
+        if 0 < len(found) <= MOST and (known_trips(level) or SIDE) >= SIDE // 2:
+            return number, found
+    return 0, ()
+
+
+def _step(offset: Size, var: Var) -> int | str | None:
+    """How an offset moves with a variable: by a number, or by one that is not known; None if in no fixed way."""
+    try:
+        step = offset.coefficient(var)
+    except ValueError:
+        return None
+    return "unknown" if step.constant is None else int(step.constant)
+
+
+def tile_text(p: Printer, levels: Sequence[Loop], stmts: Sequence[Stmt], crossed: Sequence[Load]) -> None:
+    """The kernel, whose trips are tiles."""
+    row, column = levels[-2:]
+    ends, sides = [p.range(level) for level in levels[-2:]], (p.fresh("n"), p.fresh("n"))
+    p.line(f"const i32 x = (i32)threadIdx.x % {SIDE}, y = (i32)threadIdx.x / {SIDE}, step = (i32)blockDim.x / {SIDE};")
+    for side, (low, high) in zip(sides, ends, strict=True):
+        p.line(f"const i64 {side} = ({distance(low, high)} + {SIDE - 1}) / {SIDE};")
+    kept: list[str] = []
+    for load in crossed:
+        kept.append(p.fresh("s"))
+        p.line(f"DL_SHARED({scalars.memory_type(load.buffer.dtype)}, {kept[-1]}, {SIDE} * {SIDE + 1});")
+    with p.block("for (i64 t = blockIdx.x; t < trips; t += gridDim.x)"):
+        if len(levels) > 2:
+            place_levels(p, levels[:-2], f"t / {sides[1]} / {sides[0]}")
+        first = p.fresh("i"), p.fresh("j")
+        p.line(f"const i64 {first[0]} = {behind(ends[0][0], f't / {sides[1]} % {sides[0]} * {SIDE}')};")
+        p.line(f"const i64 {first[1]} = {behind(ends[1][0], f't % {sides[1]} * {SIDE}')};")
+
+        def element(of_row: str, of_column: str) -> str:
+            p.let(row.var, f"{first[0]} + {of_row}")
+            p.let(column.var, f"{first[1]} + {of_column}")
+            inside = [f"{p.names[level.var]} < {high}" for level, (_, high) in zip((row, column), ends, strict=True)]
+            return f"if ({' && '.join(inside)})"
+
+        with p.block(f"for (i32 k = y; k < {SIDE}; k += step)"), p.block(element("x", "k")):
+            for load, name in zip(crossed, kept, strict=True):
+                p.line(f"{name}[k * {SIDE + 1} + x] = {p.names[load.buffer]}[{p.size(load.offset)}];")
+                p.held[id(load)] = f"{name}[x * {SIDE + 1} + k]"
+        p.line("__syncthreads();")
+        with p.block(f"for (i32 k = y; k < {SIDE}; k += step)"), p.block(element("k", "x")):
+            p.statements(stmts)
+        p.line("__syncthreads();")

@@ -1,0 +1,31 @@
+"""What kernels of a device, the machine code that launches them and what starts that code agree on.
+
+Programs that were compiled before need it too, so nothing else of the compiler is imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LAUNCH, COPY, PRODUCT, STREAM, BLAS, RUN, KERNELS, THREADS, LAUNCHES, MARKS = range(10)
+"""The words of a run's table: functions, what they are called with, the state of the run on the device, where the
+handles of kernels are, how many threads the device runs at once, how many launches there were that may fail, and where
+the marks of a profile are."""
+TABLE = 10
+WORDS = 64
+"""Of a message, and of the results of a reduction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function of a device, in CUDA C. form: how threads share its trips, `map`, `rows` or `reduction`.
+
+    block: threads of a block. threads: how many a trip keeps busy. It is right for any grid and any block of whole
+    warps; of use are ceil(trips · threads / block) blocks, at least one.
+    """
+
+    name: str
+    form: str
+    text: str
+    block: int = 256
+    threads: int = 1

@@ -1,0 +1,117 @@
+"""What the host does around kernels: what stays on the device, what is copied, and what is waited for."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import dlang
+from dlang.diagnostics import Source
+from dlang.driver import check, errors_of
+from dlang.listings import listing
+
+
+def host(text: str) -> str:
+    """The program of the host for the function `f`, without the numbers of variables."""
+    checked = check(Source("program.dl", text + "\n"))
+    assert not errors_of(checked)
+    listed = listing([checked.module.functions["f"]], "cuda")
+    return re.sub(r"(?<=[a-z_])\.\d+\b", "", re.split(r"\n(?:struct |extern )", listed)[0])
+
+
+def test_a_number_that_the_device_has_made_stays_there() -> None:
+    text = host("fn f(x: f64[n]) -> f64[n] { let m = sum(x) / f64(n); [(v - m) ** 2 for v in x] }")
+    assert text.count("launch kernel") == 2
+    assert "fetch" not in text and "on host" not in text
+
+
+def test_a_number_that_is_a_result_is_left_there() -> None:
+    text = host("fn f(x: f64[n]) -> f64 = sqrt(sum(x * x))")
+    assert "fetch" not in text and text.count("launch kernel") == 2
+    assert re.search(r"-> &\w+$", text)
+
+
+def test_a_number_that_decides_is_fetched() -> None:
+    text = host("fn f(x: f64[n]) -> f64[n] = if sum(x) > 0.0 { 2.0 * x } else { sin(x) }")
+    assert text.count("fetch") == 1
+
+
+def test_elements_are_stored_by_one_thread() -> None:
+    text = host("fn f(x: f64[n]) -> f64[n] { var y = 2.0 * x; y[0] = y[1] + y[2]; y[3] = 1.0; y }")
+    assert "on host" not in text and "fetch" not in text
+
+
+def test_what_is_printed_is_brought_to_the_host() -> None:
+    text = host('fn f(x: f64[n]) -> f64[n] { let y = 2.0 * x; print("{y}"); y + 1.0 }')
+    assert len(re.findall(r"^  on host \(&\w+\)$", text, re.M)) == 1
+
+
+def test_a_loop_in_order_is_the_hosts_with_one_copy_each_way() -> None:
+    text = host("fn f(x: f64[n]) -> f64[n] { var y = sin(x); for i in 1..n { y[i] += 0.5 * y[i - 1] }; cos(y) }")
+    assert len(re.findall(r"on host \(&\w+ changed\)", text)) == 1
+
+
+def test_a_loop_around_kernels_waits_for_nothing() -> None:
+    text = host("fn f(x: f64[n], k: size) -> f64[n] { var y = x; for t < k { y = y - 0.1 * y / sqrt(sum(y * y)) }; y }")
+    assert "fetch" not in text and "on host" not in text and "launch kernel" in text
+
+
+def test_a_product_is_one_call_for_a_whole_batch() -> None:
+    text = host("fn f(a: f64[b, n, m], c: f64[b, m, k]) -> f64[b, n, k] = [a[i] @ c[i] for i < b]")
+    assert re.search(r"on device: .* · .*# .* times, by ", text)
+    assert "loop" not in text and "launch" not in text
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_products_of_half_precision_are_products_of_f32(dtype: str) -> None:
+    text = host(f"fn f(a: {dtype}[n, m], c: {dtype}[m, k]) -> {dtype}[n, k] = a @ c")
+    assert text.count("launch kernel") == 3 and text.count("allocate f32") == 3 and " · " in text
+
+
+def test_memory_of_a_trip_is_there_for_all_trips() -> None:
+    text = host("""fn sorted_sum(x: f64[m]) -> f64 { var y = x; for i < m { y[i] = sin(y[i]) * y[m - 1 - i] }; sum(y) }
+fn f(x: f64[n, m]) -> f64[n] = [sorted_sum(x[i]) for i]""")
+    assert text.count("launch kernel") == 1 and "loop" not in text
+    assert re.search(r"allocate f64\[n, n\]", text)
+
+
+def test_arrays_of_nodes_are_the_hosts() -> None:
+    text = host("""enum Tree { Leaf(f64[99]), Node(Tree, Tree) }
+fn f(t: Tree, w: f64[n]) -> f64[n] = match t { Leaf(x) => w * sum(exp(x)), Node(a, b) => f(a, w) + f(b, w) }""")
+    assert "upload" in text and "launch kernel" in text
+
+
+def test_few_trips_are_no_reason_for_a_kernel() -> None:
+    assert "launch" not in host("fn f(x: f64[3]) -> f64 = sum(sin(x))")
+
+
+REPEATED = """
+fn step(w: f64[n], x: f64[m, n], y: f64[m]) -> (f64, f64[n]) {
+  let (l, g) = value_and_grad(|w: f64[n]| sum((x @ w - y) ** 2) / f64(m))(w)
+  (l, w - 0.01 * g)
+}
+fn sampled(x: f64[n], k: i64[m]) -> f64 = sum(x[k[i]] for i)
+"""
+
+
+def test_a_run_that_is_repeated_sees_what_is_in_its_arrays_now() -> None:
+    m, cpu = dlang.compile(REPEATED, backend="cuda-emulated"), dlang.compile(REPEATED)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        args = rng.normal(size=7), rng.normal(size=(20, 7)), rng.normal(size=20)
+        (found, w), (expected, v) = m.step(*args), cpu.step(*args)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(w, v, rtol=1e-12)
+
+
+def test_a_run_that_is_repeated_may_fail_and_go_on() -> None:
+    m, x = dlang.compile(REPEATED, backend="cuda-emulated"), np.arange(5.0)
+    for wrong in (False, False, False, True, False, True, False):
+        k = np.array([1, 2, 9 if wrong else 4])
+        if wrong:
+            with pytest.raises(dlang.DlangError, match="index 9 is out of range for axis 0 of size 5"):
+                m.sampled(x, k)
+        else:
+            assert m.sampled(x, k) == 7.0
