@@ -29,6 +29,7 @@ from dlang.codegen.loops import (
     Matrix,
     Move,
     Node,
+    Only,
     Operand,
     Pack,
     Panels,
@@ -117,6 +118,8 @@ class _Uses:
                 self.sizes(shape)
             case Free(buffer):
                 self.values((buffer,))
+            case Only(condition):
+                self.values((condition,))
             case Guard(condition, _, _, values):
                 self.values((condition,))
                 self.operands(values)

@@ -12,6 +12,8 @@ LAUNCH, COPY, PRODUCT, STREAM, BLAS, RUN, KERNELS, THREADS, LAUNCHES, MARKS = ra
 handles of kernels are, how many threads the device runs at once, how many launches there were that may fail, and where
 the marks of a profile are."""
 TABLE = 10
+FOREIGN = "foreign"
+"""The form of a kernel that a program brings along; its text is that of the file."""
 WORDS = 64
 """Of a message, and of the results of a reduction."""
 

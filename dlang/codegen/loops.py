@@ -211,6 +211,13 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Only:
+    """In front of the trips of a kernel: there are none unless a condition holds."""
+
+    condition: Var
+
+
+@dataclass(frozen=True, slots=True)
 class OnDevice:
     """Has the device do a statement in its own memory, where all arrays of it are: one of those inside."""
 
@@ -483,7 +490,7 @@ class Branch:
 
 Stmt = (
     Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Guard | Runtime | Invoke | CallC
-    | Product | Pack | Launch | OnDevice | OnHost | Fetch | Transfer | Node | LoadTag | LoadField | Room | Mark
+    | Product | Pack | Launch | Only | OnDevice | OnHost | Fetch | Transfer | Node | LoadTag | LoadField | Room | Mark
     | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For | While | Branch
 )  # fmt: skip
 

@@ -263,9 +263,9 @@ class Measuring:
 
 
 def _precision(stmts: Sequence[Stmt]) -> str:
-    """f32 if nothing is computed in f64; of a product alone that of its matrices."""
+    """f32 if nothing is computed in f64; of a product alone that of its factors."""
     match stmts:
-        case [Product(c=matrix)]:
+        case [Product(a=matrix)]:
             return matrix.buffer.dtype
         case _:
             pass

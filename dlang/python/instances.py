@@ -144,10 +144,11 @@ class Program:
         return self.backend in DEVICES
 
     def measured(self) -> Program:
-        """The same as native code that measures itself."""
+        """The same as compiled code that measures itself."""
         with self._lock:
             if self._twin is None:
-                self._twin = Program(self.checked, "cpu", self.classes, self.host, self.handles, profile=True)
+                backend: Backend = "cpu" if self.backend == "interp" else self.backend
+                self._twin = Program(self.checked, backend, self.classes, self.host, self.handles, profile=True)
             return self._twin
 
     def compiled(self) -> list[CompiledProgram]:

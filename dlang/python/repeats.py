@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlang.runtime.placed import placed
+from dlang.runtime.placed import is_own, placed
 
 _SCALARS = frozenset({float, int, bool, str, np.float64, np.float32, np.int64})
 
@@ -50,6 +50,11 @@ def _walk(value: Any, key: list[object], leaves: list[Any]) -> bool:
     elif kind is tuple:
         key.append(len(value))
         return all(_walk(v, key, leaves) for v in value)
+    elif is_own(kind):
+        key.append(value.dtype)
+        key.append(value.shape)
+        leaves.append(value)
+        return bool(value.shape)
     elif hasattr(kind, "__dataclass_fields__") and not hasattr(kind, "__dlang_variant__"):
         key.append(kind)
         return all(_walk(getattr(value, name), key, leaves) for name in kind.__dataclass_fields__)

@@ -8,16 +8,136 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dlang.cache.store import digest, user_store
-from dlang.codegen.loops import HALF_PRODUCTS
 from dlang.diagnostics import DlangError
 from dlang.runtime.devices import Driver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 BYTES = 256 << 20  # of an array that is copied: more than caches hold
 SIDE = 4096  # of the matrices of a product
 REPEATS = 8
-KIND, VERSION = "device-ceilings", "1"
-_TYPES = {"f64": (1, 70), "f32": (0, 68), "f16": (2, 68)}  # of cuBLAS: of elements, and in which it computes
+KIND, VERSION = "deviceceilings", "1"
+F64, F32, F16 = 1, 0, 2  # types of cuBLAS
+IN_F64, IN_F32 = 70, 68  # in which it computes
+PLAIN, USUAL = 0, -1
+_TYPES = {"f64": (F64, F64, IN_F64), "f32": (F32, F32, IN_F32), "f16": (F16, F32, IN_F32)}  # of factors, of results
+_NUMPY = {F64: "float64", F32: "float32", F16: "float16"}
+
+_INT, _LONG, _ADDRESS, _STRIDE = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_longlong
+_MATRIX = (_ADDRESS, _INT, _LONG, _STRIDE)
+_COPY = ctypes.CFUNCTYPE(_INT, _ADDRESS, _ADDRESS, ctypes.c_size_t, _ADDRESS)
+_FILL = ctypes.CFUNCTYPE(_INT, _ADDRESS, ctypes.c_ubyte, ctypes.c_size_t, _ADDRESS)
+_RECORD = ctypes.CFUNCTYPE(_INT, _ADDRESS, _ADDRESS)
+_PRODUCT = ctypes.CFUNCTYPE(
+    _INT, _ADDRESS, _INT, _INT, _LONG, _LONG, _LONG, ctypes.c_void_p, *_MATRIX, *_MATRIX, ctypes.c_void_p, *_MATRIX,
+    _LONG, _INT, _INT,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCeilings:
+    """Of a kind of device: bytes per second that a copy reads and writes; operations per second of products, by dtype.
+
+    Without cuBLAS there are no products to measure.
+    """
+
+    name: str
+    bytes: float
+    products: Mapping[str, float] = field(default_factory=dict)
+
+    def operations(self, dtype: str) -> float | None:
+        """Those of a dtype; None if that is not known."""
+        return self.products.get("f16" if dtype == "bf16" else dtype)
+
+
+def device_ceilings(driver: Driver, bytes: int = BYTES, side: int = SIDE) -> DeviceCeilings | None:
+    """What has been measured for devices of this name; None for an emulation.
+
+    bytes, side: of what is copied, and of the matrices that are multiplied. Raises MemoryError if there is no room.
+    """
+    if driver.name is None:
+        return None
+    store, key = user_store(), digest(VERSION, driver.name, str(bytes), str(side))
+    known = _read(store.get(KIND, key))
+    if known is None:
+        known = DeviceCeilings(driver.name, _copying(driver, bytes), _multiplying(driver, side))
+        store.put(KIND, key, json.dumps(asdict(known)).encode())
+    return known
+
+
+def _read(kept: bytes | None) -> DeviceCeilings | None:
+    try:
+        return None if kept is None else DeviceCeilings(**json.loads(kept))
+    except (ValueError, TypeError):
+        return None
+
+
+def _copying(driver: Driver, size: int) -> float:
+    copy, fill = _COPY(driver.functions.copy), _FILL(driver.functions.fill)
+    with _memory(driver, [size, size]) as (target, source):
+        _check(driver, fill(source, 1, size, driver.stream))
+        return 2 * size / _seconds(driver, lambda: copy(target, source, size, driver.stream))
+
+
+def _multiplying(driver: Driver, side: int) -> dict[str, float]:
+    try:
+        product, handle = _PRODUCT(driver.product), driver.blas
+    except DlangError:
+        return {}
+    return {dtype: 2 * side**3 / _of_product(driver, product, handle, side, dtype) for dtype in _TYPES}
+
+
+def _of_product(driver: Driver, product: Callable[..., int], handle: int, side: int, dtype: str) -> float:
+    import numpy as np
+
+    factor, result, computed = _TYPES[dtype]
+    numbers = np.random.default_rng(0).standard_normal((side, side)).astype(_NUMPY[factor])
+    one, zero = (ctypes.c_double(x) if computed == IN_F64 else ctypes.c_float(x) for x in (1.0, 0.0))
+    sizes = [numbers.nbytes, numbers.nbytes, side * side * np.dtype(_NUMPY[result]).itemsize]
+    with _memory(driver, sizes) as (a, b, c):
+        for address in (a, b):
+            driver.upload(address, numbers.ctypes.data, numbers.nbytes)
+        operands = [(address, type, side, side * side) for address, type in ((a, factor), (b, factor), (c, result))]
+        return _seconds(
+            driver,
+            lambda: product(
+                handle, PLAIN, PLAIN, side, side, side, ctypes.addressof(one), *operands[0], *operands[1],
+                ctypes.addressof(zero), *operands[2], 1, computed, USUAL,
+            ),
+        )  # fmt: skip
+
+
+@contextmanager
+def _memory(driver: Driver, sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Memory of the device for a while."""
+    blocks: list[int] = []
+    try:
+        for size in sizes:
+            blocks.append(driver.allocate(size))
+        yield blocks
+    finally:
+        for block in blocks:
+            driver.free(block)
+
+
+def _seconds(driver: Driver, ask: Callable[[], int]) -> float:
+    """How long the device takes for what it is asked, the least of some times."""
+    marks, record = driver.marks(REPEATS + 1), _RECORD(driver.functions.record)
+    _check(driver, ask())  # what comes first may take longer
+    _check(driver, record(marks.handles[0], driver.stream))
+    for k in range(REPEATS):
+        _check(driver, ask())
+        _check(driver, record(marks.handles[k + 1], driver.stream))
+    driver.wait()
+    return min([marks.elapsed(k, k + 1) for k in range(REPEATS)])
+
+
+def _check(driver: Driver, status: int) -> None:
+    if status:
+        raise driver.error(status)

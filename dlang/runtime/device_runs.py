@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen import kernel
@@ -91,7 +92,8 @@ class DeviceProgram:
 
     multiplies: whether there are products. states: those on the device that no run is using. seen: runs that can be
     repeated, by all that they depend on, with what memory they took; repeats: those that are kept as graphs. recording:
-    what runs take, if they measure themselves. Raises `DlangError` where kernels can't be compiled.
+    what runs take, if they measure themselves. lock: who holds it may launch graphs. Raises
+    `DlangError` where kernels can't be compiled.
     """
 
     driver: Driver
@@ -99,6 +101,7 @@ class DeviceProgram:
     careful: bool
     multiplies: bool
     recording: Recording | None = None
+    lock: RLock = field(init=False, default_factory=RLock)
     handles: Any = field(init=False)
     states: list[int] = field(init=False, default_factory=list)
     seen: OrderedDict[Hashable, list[Event]] = field(init=False, default_factory=OrderedDict)
@@ -145,10 +148,30 @@ class DeviceProgram:
                 self.driver.free(block)
             self.states.append(old.state)
 
+    def failed(self, address: int) -> State | None:
+        """What has failed in a kernel, by a state, which then forgets it; waits for all of them."""
+        if not self.careful:
+            return None
+        trip = ctypes.c_uint64()
+        self.driver.download(ctypes.addressof(trip), address + State.trip.offset, 8)
+        if trip.value == NEVER:
+            return None
+        state = State()
+        self.driver.download(ctypes.addressof(state), address, ctypes.sizeof(state))
+        self.reset(address)
+        return state
+
     def reset(self, address: int) -> None:
         """Has nothing failed."""
         state = State(partials=address + ctypes.sizeof(State), trip=NEVER)
         self.driver.upload(address, ctypes.addressof(state), ctypes.sizeof(state))
+
+
+def number_at(driver: Driver, address: int, dtype: str) -> int:
+    """The word of a number that the device has."""
+    word = ctypes.c_uint64(0)
+    driver.download(ctypes.addressof(word), address, item_size(dtype))
+    return register_word(word.value, dtype)
 
 
 def _release(driver: Driver, states: list[int], repeats: Mapping[Hashable, Repeat]) -> None:
@@ -343,12 +366,10 @@ class DeviceRun:
 
     def fetched(self, address: int, dtype: str) -> int:
         """The word of a number that the device has."""
-        word = ctypes.c_uint64(0)
         if self.recorder is not None:
             self.recorder.ends()
         with self.copying(item_size(dtype)):
-            self.program.driver.download(ctypes.addressof(word), address, item_size(dtype))
-        return register_word(word.value, dtype)
+            return number_at(self.program.driver, address, dtype)
 
     # ---- what machine code asks for ----------------------------------------------------------------------------------
     def serve(self, what: str, pointer: int, context: Any) -> None:
@@ -423,17 +444,7 @@ class DeviceRun:
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failed(self) -> State | None:
         """What has failed in a kernel, which is then forgotten; waits for all of them."""
-        if not self.program.careful:
-            return None
-        trip = ctypes.c_uint64()
-        driver = self.program.driver
-        driver.download(ctypes.addressof(trip), self.state + State.trip.offset, 8)
-        if trip.value == NEVER:
-            return None
-        state = State()
-        driver.download(ctypes.addressof(state), self.state, ctypes.sizeof(state))
-        self.program.reset(self.state)
-        return state
+        return self.program.failed(self.state)
 
 
 def handed(driver: Driver, array: Any, dtype: str) -> Any:

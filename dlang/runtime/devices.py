@@ -46,9 +46,11 @@ class Graph(Protocol):
 
 
 class Marks(Protocol):
-    """Places in what the stream is asked for: the device notes when it comes to one. handles: for `record`."""
+    """Places in what the stream is asked for: the device notes when it comes to one."""
 
-    handles: Sequence[int]
+    @property
+    def handles(self) -> Sequence[int]:
+        """For `record`."""
 
     def elapsed(self, first: int, later: int) -> float:
         """Seconds between two, by their numbers, that the device has come to."""

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm.sites import DEVICE, Site
 from dlang.collection import no_collection
-from dlang.diagnostics import Span
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_handle
 from dlang.runtime import observers
 from dlang.runtime.compiled import Compiled, Header
 from dlang.runtime.entries import Entry
-from dlang.runtime.errors import RunError
+from dlang.runtime.failures import device_failure, host_failure, out_of_memory
 from dlang.runtime.foreign import PythonFunction, call_python
 from dlang.runtime.libraries import perform
 from dlang.runtime.marshalling import Marshal
@@ -35,15 +34,14 @@ from dlang.runtime.words import Strings, memory_dtype
 if TYPE_CHECKING:
     from dlang.codegen.loops import Nest
     from dlang.ir import anf
+    from dlang.runtime.device_calls import RepeatedCalls
     from dlang.runtime.device_runs import DeviceProgram, DeviceRun
     from dlang.runtime.devices import Driver
     from dlang.runtime.platform.threads import Pool
     from dlang.runtime.tiers import Promotion, Tiers
 
-OUT_OF_MEMORY, STACK_EXHAUSTED = "E0806", "E0805"
 WAITING = ("look", "bring", "download", "fetch", "take_over")
 """What of the work for a device is done when all before it has been."""
-SHOWN = 4  # calls under way that an interruption mentions
 
 
 @dataclass(slots=True)
@@ -101,6 +99,7 @@ class Engine:
         arena, nests = compiled.needs_arena, compiled.nests
         program = CompiledProgram(self, entries, compiled.sites, compiled.words, nodes, python, arena, nests, shelf)
         if self.driver is not None and any(entry.device for entry in compiled.entries.values()):
+            from dlang.runtime.device_calls import repeated_calls
             from dlang.runtime.device_runs import DeviceProgram
 
             program.device = DeviceProgram(self.driver, compiled.kernels, compiled.careful, compiled.multiplies)
@@ -108,6 +107,8 @@ class Engine:
                 from dlang.runtime.recorder import Recording
 
                 program.device.recording = Recording(len(nests) - 1)
+            else:
+                program.repeated = repeated_calls(program.device, compiled.entries)
         if compiled.draft is None:
             program.install(compiled, compiled.code)
         else:
@@ -141,7 +142,8 @@ class CompiledProgram:
     """Functions that can be called. Arguments and results are the leaves: numbers, strings, nodes, arrays.
 
     shelf: where what is made for it later is kept, if it is one function that was found or can be. loaded: its machine
-    code, and before it what that has replaced. promotion: how it gets better code. device: what it runs on a device.
+    code, and before it what that has replaced. promotion: how it gets better code. device: what it runs on a device;
+    repeated: entries of which calls that are known need no machine code, for it.
     """
 
     engine: Engine
@@ -156,6 +158,7 @@ class CompiledProgram:
     loaded: list[Any] = field(default_factory=list)
     promotion: Promotion | None = None
     device: DeviceProgram | None = None
+    repeated: dict[str, RepeatedCalls] = field(default_factory=dict)
 
     def install(self, compiled: Compiled, code: bytes) -> None:
         """Links machine code of the program; from now on calls go there."""
@@ -174,6 +177,14 @@ class CompiledProgram:
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Calls a function."""
+        calls = self.repeated.get(name)
+        if calls is None:
+            return self._run(name, args)
+        with calls.program.lock:
+            results = calls(Run(self, None), args)
+            return self._run(name, args) if results is None else results
+
+    def _run(self, name: str, args: Sequence[Any]) -> list[Any]:
         if (promotion := self.promotion) is not None:
             promotion.before(self.entries[name], args)
         context = self.engine.context(self.words)
@@ -374,45 +385,13 @@ class Run:
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failure(self, function: Header) -> BaseException:
         """What ended the run, to be raised."""
-        from dlang.codegen.llvm import support
+        failed = self.failed_on_device()  # before what the host has noticed
+        return host_failure(self, function) if failed is None else failed
 
-        failed = self.failed_on_device()
-        if failed is not None:  # before what the host has noticed
-            return failed
-        words = self.context.words
-        site = self.program.sites[words[0]]
-        count = min(words[support.CALLS], support.TRACE_LENGTH)
-        trace = [self.program.sites[words[support.TRACE + k]] for k in range(count)]
-        stack = tuple((s.name, s.span) for s in trace)
-        match site.kind:
-            case "runtime" | "interrupt":
-                error = self.error
-                if error is None:  # a handler of signals ended the run where Python could not hand on its exception
-                    return KeyboardInterrupt()
-                if isinstance(error, MemoryError):
-                    error = out_of_memory(site.span)
-                if isinstance(error, KeyboardInterrupt):
-                    for label, span in (*stack[:SHOWN], (function.label, None)):
-                        error.add_note(f"in `{label}`" + (f", called at {span!r}" if span is not None else ""))
-                if isinstance(error, RunError):
-                    error.at(site.span)
-                    _add_stack(error, stack)
-                return error
-            case "memory":
-                return _add_stack(out_of_memory(site.span), stack)
-            case "device":
-                assert self.program.device is not None
-                return self.program.device.driver.error(words[support.SLOTS])
-            case "stack":
-                label, span = stack[0] if stack else (function.label, function.span)
-                depth = words[support.CALLS]
-                message = f"the stack is exhausted: `{label}` is {depth} calls deep"
-                return _add_stack(RunError(STACK_EXHAUSTED, message, span), stack[1:])
-            case _:
-                address = ctypes.addressof(words) + 8 * support.SLOTS
-                values, _ = self.marshal.read(address, site.args, shown=True)
-                message = format_parts(site.parts, values)
-                return _add_stack(RunError(site.name, message, site.span), stack)
+    def failed_on_device(self) -> BaseException | None:
+        """What has failed in a kernel."""
+        state = None if self.device is None else self.device.failed()
+        return None if state is None else device_failure(self, state)
 
     # ---- the host's work ---------------------------------------------------------------------------------------------
     def serve(self, number: int, pointer: int) -> bool:
@@ -466,26 +445,6 @@ class Run:
             else:
                 word = self.marshal.word(value, signature.dtype)
             ctypes.c_int64.from_address(address + 8 * k).value = word
-
-    def failed_on_device(self) -> BaseException | None:
-        """What has failed in a kernel."""
-        state = None if self.device is None else self.device.failed()
-        if state is None:
-            return None
-        check = self.program.sites[state.site & (2**32 - 1)]
-        address = ctypes.addressof(state) + type(state).values.offset
-        values, _ = self.marshal.read(address, check.args, shown=True)
-        return RunError(check.name, format_parts(check.parts, values), check.span)
-
-
-def _add_stack(error: RunError, stack: tuple[tuple[str, Any], ...]) -> RunError:
-    for label, span in stack:
-        error.called(label, span)
-    return error
-
-
-def out_of_memory(span: Span | None) -> RunError:
-    return RunError(OUT_OF_MEMORY, "the memory is exhausted", span)
 
 
 def is_on_device(dtype: str) -> bool:

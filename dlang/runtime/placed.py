@@ -36,7 +36,7 @@ def placed(value: Any) -> Placed | None:
     """A value as an array on a device; None if it is none, or if its library does not show it."""
     if isinstance(value, _OF_THE_HOST):
         return None
-    if _is_own(type(value)):
+    if is_own(type(value)):
         return Placed(value, value.shape, str(value.dtype))
     try:
         interface = getattr(value, "__cuda_array_interface__", None)
@@ -48,7 +48,8 @@ def placed(value: Any) -> Placed | None:
         where = getattr(value, "__dlpack_device__", None)
         if where is None or int(where()[0]) not in DLPACK:
             return None
-        return Placed(value, tuple([int(n) for n in value.shape]), _dtype(value.dtype))
+        shown = value if hasattr(value, "shape") and hasattr(value, "dtype") else _seen(value)
+        return Placed(value, tuple([int(n) for n in shown.shape]), _dtype(shown.dtype))
     except Exception:  # whatever a library raises for an array that it does not show, such as one with a gradient
         return None
 
@@ -65,7 +66,7 @@ def copied(value: Any) -> Any:
 
 def _seen(value: Any) -> Any:
     """An array as CuPy sees it, or an emulated one."""
-    if _is_own(type(value)):
+    if is_own(type(value)):
         return value
     from dlang.runtime.cuda import arrays, libraries
 
@@ -79,7 +80,7 @@ def elsewhere(name: str) -> DlangError:
     return error("E0904", message, None, help=("pass a copy of it on the current GPU", "pass a copy on the host"))
 
 
-def _is_own(kind: type) -> bool:
+def is_own(kind: type) -> bool:
     """Whether objects of a class are always arrays on a device, with methods that are known."""
     return (kind.__module__, kind.__name__) in _OWN
 

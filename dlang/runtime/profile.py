@@ -6,7 +6,7 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,22 +18,30 @@ from dlang.runtime.usage import Usage, memory_use
 
 if TYPE_CHECKING:
     from dlang.runtime.ceilings import Ceilings
+    from dlang.runtime.device_ceilings import DeviceCeilings
+    from dlang.runtime.devices import Driver
     from dlang.runtime.engine import CompiledProgram
 
 LONG_ENOUGH = 0.02  # seconds by which the processor's clock is compared with the system's
 IN_CACHES = 1.05  # of the speed of a copy through memory
 WIDTH = 60  # characters of a line of source that are shown
+COPIED = ("transfer", "numbers", "counts")  # kinds of nests of which a ceiling of the device says nothing
+EMULATED = "the device is emulated: its times are those of this processor, and say nothing of a GPU's"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a nest took in all of its calls; operations are None where some of its work is not the compiler's own."""
+    """What a nest took in all of its calls; operations are None where some of its work is not the compiler's own.
+
+    device: whether it is the device that took so long, by its own clock.
+    """
 
     nest: Nest
     calls: int
     seconds: float
     bytes: int
     operations: int | None
+    device: bool = False
 
     @property
     def place(self) -> str:
@@ -42,11 +50,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A call of a nest, in seconds since the profile began."""
+    """A call of a nest, in seconds since the profile began; by the host, or what the device did for it."""
 
     nest: Nest
     begin: float
     end: float
+    device: bool = False
 
 
 @dataclass(slots=True)
@@ -55,6 +64,7 @@ class Profile:
 
     seconds: from beginning to end, what is around compiled code included; threads: how many there were for large loops;
     lost: how many calls of nests are in `rows` and not in `events`, of which there is room for the first 65,536.
+    driver: of the device that was used; asking: how long the host asked it for work and waited for it, in seconds.
     """
 
     rows: tuple[Row, ...] = ()
@@ -64,28 +74,26 @@ class Profile:
     lost: int = 0
     memory: Usage = field(default_factory=Usage)
     result: Any = None
+    driver: Driver | None = None
+    asking: float = 0.0
 
-    def table(self, ceilings: Ceilings | None = None, least: float = 0.001) -> str:
+    def table(
+        self, ceilings: Ceilings | None = None, least: float = 0.001, device: DeviceCeilings | None = None
+    ) -> str:
         """A line for each nest that ran and took at least this share of the time.
 
-        ceilings: what the machine can do, measured if not given.
+        ceilings: what the machine can do, device: what the device can; measured if not given.
         """
         if ceilings is None:
             from dlang.runtime.ceilings import ceilings as measured
 
             ceilings = measured(self.threads)
-        total = sum(row.seconds for row in self.rows)
-        head = ("time", "share", "calls", "GB/s", "GFLOP/s", "of the machine", "nest")
-        shown = [row for row in self.rows if row.seconds >= least * total]
-        lines = [head, *(_line(row, total, ceilings) for row in shown)]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(head) - 1)]
-        out = []
-        for line in lines:
-            cells = [cell.rjust(width) for cell, width in zip(line, widths, strict=False)]
-            out.append("  ".join([*cells, line[-1]]))
-        if len(shown) < len(self.rows):
-            rest = sum(row.seconds for row in self.rows[len(shown) :])
-            out.append(f"{_time(rest)} in {len(self.rows) - len(shown)} more")
+        out = [] if self.driver is None else self._of_device(device, least)
+        rows = [row for row in self.rows if not row.device]
+        total = sum([row.seconds for row in rows]) + self.asking
+        out += _lines(rows, total, least, "of the machine", ceilings)
+        if self.driver is not None:
+            out.append(f"{_time(self.asking)} for asking the device, and waiting for it")
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         out.append(f"{_time(total)} in compiled code of {_time(self.seconds)}, {threads}; memory: {self.memory}")
         out.append(
@@ -94,17 +102,46 @@ class Profile:
         )
         return "\n".join(out)
 
+    def _of_device(self, ceilings: DeviceCeilings | None, least: float) -> list[str]:
+        """What the device did, and what it can do at most."""
+        assert self.driver is not None
+        rows = [row for row in self.rows if row.device]
+        total = sum([row.seconds for row in rows])
+        if self.driver.name is None:
+            return [EMULATED, *_lines(rows, total, least, "of the device", None), f"{_time(total)} on the device", ""]
+        if ceilings is None:
+            from dlang.runtime.device_ceilings import device_ceilings
+
+            with suppress(MemoryError):
+                ceilings = device_ceilings(self.driver)
+        out = [*_lines(rows, total, least, "of the device", ceilings), f"{_time(total)} on the device"]
+        if ceilings is None:
+            return [*out, f"the device: {self.driver.name}, which has no room to measure what it can do", ""]
+        speeds = [f"{speed / 1e9:.4g} GFLOP/s in {dtype}" for dtype, speed in ceilings.products.items()]
+        products = f", multiplies {', '.join(speeds)}" if speeds else ""
+        return [*out, f"the device: {ceilings.name}, copies {ceilings.bytes / 1e9:.4g} GB/s{products}", ""]
+
     def trace(self) -> dict[str, Any]:
-        """The calls of nests in the format of Chrome's tracer, which Perfetto reads: to be written as JSON."""
+        """The calls of nests in the format of Chrome's tracer, which Perfetto reads: to be written as JSON.
+
+        What a device did is on a track of its own.
+        """
         process = os.getpid()
-        events = [
-            {
-                "name": f"{_named(e.nest)}, {where(e.nest.span)}", "cat": e.nest.kind, "ph": "X",
-                "pid": process, "tid": 1, "ts": e.begin * 1e6, "dur": (e.end - e.begin) * 1e6,
+        there = {row.nest for row in self.rows if row.device}
+        events: list[dict[str, Any]] = []
+        if self.driver is not None:
+            names = "the host", self.driver.name or "the emulated device"
+            events += [
+                {"name": "thread_name", "ph": "M", "pid": process, "tid": k + 1, "args": {"name": name}}
+                for k, name in enumerate(names)
+            ]
+        for e in self.events:
+            asks = "asks for " if e.nest in there and not e.device else ""
+            events.append({
+                "name": f"{asks}{_named(e.nest)}, {where(e.nest.span)}", "cat": e.nest.kind, "ph": "X",
+                "pid": process, "tid": 1 + e.device, "ts": e.begin * 1e6, "dur": (e.end - e.begin) * 1e6,
                 "args": {"source": _source(e.nest.span)},
-            }
-            for e in self.events
-        ]  # fmt: skip
+            })  # fmt: skip
         return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"lost": self.lost}}
 
 
@@ -117,6 +154,8 @@ def recorded(programs: Callable[[], Sequence[CompiledProgram]]) -> Iterator[Prof
     for program in programs():
         array = _words(program)
         ctypes.memset(array, 0, ctypes.sizeof(array))
+        if program.device is not None and program.device.recording is not None:
+            program.device.recording.clear()
     clock = _clock()
     begin, first = time.perf_counter(), clock()
     with memory_use() as profile.memory:
@@ -130,7 +169,9 @@ def recorded(programs: Callable[[], Sequence[CompiledProgram]]) -> Iterator[Prof
             profile.seconds = end - begin
             profile.threads = default_pool().threads
             for program in programs():
-                _read(profile, program.nests, _words(program), first, rate)
+                _read(profile, program, first, rate, begin)
+            profile.rows = tuple(sorted(profile.rows, key=lambda row: -row.seconds))
+            profile.events = tuple(sorted(profile.events, key=lambda e: (e.begin, -e.end)))
 
 
 def _words(program: CompiledProgram) -> Any:
@@ -144,29 +185,65 @@ def _clock() -> Callable[[], int]:
     return read
 
 
-def _read(profile: Profile, nests: Sequence[Nest], array: Any, first: int, rate: float) -> None:
+def _read(profile: Profile, program: CompiledProgram, first: int, rate: float, start: float) -> None:
+    """Adds what a program has counted, and what its device has. start: of the profile, on the host's clock.
+
+    What the host took for a nest of the device is not a row of its own: it asked for it, or waited.
+    """
+    nests, array = program.nests, _words(program)
+    recording = None if program.device is None else program.device.recording
     rows = list(profile.rows)
     for k, nest in enumerate(nests):
         row = array[k * ROW : (k + 1) * ROW]
-        if row[CALLS]:
-            computed = row[OPERATIONS] if nest.countable else None
-            rows.append(Row(nest, row[CALLS], row[TICKS] / rate, row[BYTES], computed))
-    profile.rows = tuple(sorted(rows, key=lambda row: -row.seconds))
+        calls, seconds, bytes = row[CALLS], row[TICKS] / rate, row[BYTES]
+        there = recording is not None and (k in recording.seconds or nest.kind in COPIED)
+        if there:
+            assert recording is not None
+            profile.asking += seconds
+            calls = calls or recording.calls[k]
+            seconds, bytes = recording.seconds.get(k, 0.0), bytes + recording.bytes[k]
+        if calls:
+            rows.append(Row(nest, calls, seconds, bytes, row[OPERATIONS] if nest.countable else None, there))
+    profile.rows = tuple(rows)
     at = len(nests) * ROW
     count = min(array[at], EVENTS)
     profile.lost += array[at] - count
     found = list(profile.events)
     for k in range(count):
-        nest, begin, end = array[at + 1 + k * EVENT : at + 1 + (k + 1) * EVENT]
-        found.append(Event(nests[nest], (begin - first) / rate, (end - first) / rate))
-    profile.events = tuple(sorted(found, key=lambda e: (e.begin, -e.end)))
+        number, begin, end = array[at + 1 + k * EVENT : at + 1 + (k + 1) * EVENT]
+        found.append(Event(nests[number], (begin - first) / rate, (end - first) / rate))
+    if recording is not None and program.device is not None:
+        profile.driver = program.device.driver
+        profile.lost += recording.lost
+        found += [Event(nests[k], begin - start, end - start, True) for k, begin, end in recording.events]
+    profile.events = tuple(found)
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------
-def _line(row: Row, total: float, ceilings: Ceilings) -> tuple[str, ...]:
+def _lines(
+    rows: Sequence[Row], total: float, least: float, share: str, ceilings: Ceilings | DeviceCeilings | None
+) -> list[str]:
+    """A head, and a line for each row that took at least this share of the time."""
+    head = ("time", "share", "calls", "GB/s", "GFLOP/s", share, "nest")
+    shown = [row for row in rows if row.seconds >= least * total]
+    lines = [head, *(_line(row, total, ceilings) for row in shown)]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(head) - 1)]
+    out = []
+    for line in lines:
+        cells = [cell.rjust(width) for cell, width in zip(line, widths, strict=False)]
+        out.append("  ".join([*cells, line[-1]]))
+    if len(shown) < len(rows):
+        rest = sum(row.seconds for row in rows[len(shown) :])
+        out.append(f"{_time(rest)} in {len(rows) - len(shown)} more")
+    return out
+
+
+def _line(row: Row, total: float, ceilings: Ceilings | DeviceCeilings | None) -> tuple[str, ...]:
     share = f"{100 * row.seconds / total:.1f} %" if total else ""
     source = _source(row.nest.span)
-    where_ = f"{_named(row.nest)}, {row.place}" + (f"  {source}" if source else "")
+    where_ = _named(row.nest) + (f", {row.place}" if row.nest.span else "") + (f"  {source}" if source else "")
+    if row.nest.kernels:
+        where_ = f"{', '.join(row.nest.kernels)}: {where_}"
     bytes = row.bytes / row.seconds if row.seconds else 0.0
     operations = (row.operations or 0) / row.seconds if row.seconds else 0.0
     return (
@@ -175,9 +252,12 @@ def _line(row: Row, total: float, ceilings: Ceilings) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _limit(row: Row, bytes: float, operations: float, ceilings: Ceilings) -> str:
+def _limit(row: Row, bytes: float, operations: float, ceilings: Ceilings | DeviceCeilings | None) -> str:
     """How near a nest comes to what the machine can do, by what it is nearer to; memory is none where caches serve."""
-    memory, arithmetic = bytes / ceilings.bytes, operations / ceilings.operations(row.nest.dtype)
+    if ceilings is None or row.nest.kind in COPIED:
+        return "–"
+    most = ceilings.operations(row.nest.dtype)
+    memory, arithmetic = bytes / ceilings.bytes, operations / most if most else 0.0
     if not memory and not arithmetic:
         return "–"
     if arithmetic < memory <= IN_CACHES:
@@ -186,7 +266,15 @@ def _limit(row: Row, bytes: float, operations: float, ceilings: Ceilings) -> str
 
 
 def _named(nest: Nest) -> str:
-    return f"the rest of `{nest.label}`" if nest.kind == "function" else f"{nest.kind} in `{nest.label}`"
+    match nest.kind:
+        case "function":
+            return f"the rest of `{nest.label}`"
+        case "transfer" if nest.span is None:
+            return "arguments and results"
+        case "counts":
+            return f"what this profile counts in `{nest.label}`"
+        case kind:
+            return f"{kind} in `{nest.label}`"
 
 
 def where(span: Span | None) -> str:

@@ -17,7 +17,8 @@ from dlang.runtime.devices import Driver, Marks
 
 @dataclass(slots=True)
 class Recording:
-    """What runs were found to do, by the numbers of nests: seconds on the device, and bytes between it and the host.
+    """What runs were found to do, by the numbers of nests: how often they asked the device, the seconds that it took,
+    and the bytes that went between it and the host.
 
     events: nests with when they began and ended, on the host's clock; those that there is no room for are `lost`.
     outside: the nest of what is asked for before and after machine code.
@@ -25,6 +26,7 @@ class Recording:
 
     outside: int
     seconds: dict[int, float] = field(default_factory=dict)
+    calls: Counter[int] = field(default_factory=Counter)
     bytes: Counter[int] = field(default_factory=Counter)
     events: list[tuple[int, float, float]] = field(default_factory=list)
     lost: int = 0
@@ -33,6 +35,7 @@ class Recording:
     def clear(self) -> None:
         """Nothing has been found so far."""
         self.seconds.clear()
+        self.calls.clear()
         self.bytes.clear()
         self.events.clear()
         self.lost = 0
@@ -101,6 +104,7 @@ class Recorder:
         self.driver.wait()
         for k in range(count):
             nest, seconds = self.words[PAIRS + PAIR * k + 2], marks.elapsed(2 * k, 2 * k + 1)
+            found.calls[nest] += 1
             found.seconds[nest] = found.seconds.get(nest, 0.0) + seconds
             if len(found.events) < EVENTS:
                 begin = self.base + marks.elapsed(2 * ROOM, 2 * k)

@@ -58,6 +58,6 @@ def show_profile(profile: Profile, wanted: Measures) -> None:
             raise error("E0822", f"cannot write `{wanted.trace}`: {e.strerror}", None) from None
 
 
-def only_native(backend: str) -> Exception:
+def not_measured(backend: str) -> Exception:
     help = (f"leave `--backend {backend}` out",)
-    return error("E0958", "only native code can be profiled", None, help=help)
+    return error("E0958", "only compiled code can be profiled", None, help=help)

@@ -12,7 +12,7 @@ from dlang.diagnostics import DlangError, Span, error
 from dlang.driver import BACKENDS, Backend, Request, call, check, errors_of, lower, nowhere, read_source, ready
 from dlang.polynomials import Poly
 from dlang.tools.arguments import Parser, add_measures, add_threads, use_threads
-from dlang.tools.measuring import Measures, measures, only_native, show_memory, show_profile
+from dlang.tools.measuring import Measures, measures, not_measured, show_memory, show_profile
 from dlang.tools.report import report
 from dlang.typecheck.headers import FnDecl, Param, Unread
 from dlang.typecheck.refinements import substituted
@@ -60,9 +60,9 @@ def run(checked: Checked, start: FnDecl, backend: Backend, seed: int = 0) -> Non
 def measured(checked: Checked, start: FnDecl, backend: Backend, seed: int, wanted: Measures) -> None:
     """Does as `run`, and prints what was to be measured."""
     if wanted.of_nests:
-        if backend != "cpu":
-            raise only_native(backend)
-        _profiled(start, seed, wanted)
+        if backend == "interp":
+            raise not_measured(backend)
+        _profiled(start, backend, seed, wanted)
     elif wanted.memory:
         from dlang.runtime.usage import memory_use
 
@@ -73,14 +73,15 @@ def measured(checked: Checked, start: FnDecl, backend: Backend, seed: int, wante
         run(checked, start, backend, seed)
 
 
-def _profiled(start: FnDecl, seed: int, wanted: Measures) -> None:
+def _profiled(start: FnDecl, backend: Backend, seed: int, wanted: Measures) -> None:
     """A run as code that measures itself; one that is interrupted or fails is shown as far as it went."""
+    from dlang.runtime.drivers import driver_of
     from dlang.runtime.engine import Engine
     from dlang.runtime.host import Host
     from dlang.runtime.profile import recorded
 
     program, (entry,) = lower([Request(start)])
-    runner = Engine(Host(), profile=True).compile(program, [entry.name])
+    runner = Engine(Host(), profile=True, driver=driver_of(backend)).compile(program, [entry.name])
     profile: Profile | None = None
     try:
         with recorded(lambda: [runner]) as profile:

@@ -19,12 +19,20 @@ class Stream:
     def begin_capture(self, mode: int) -> None:
         self.mode = mode
         self.fake.log.append(("capture", self.ptr))
+        self.fake.device.begin()
 
     def end_capture(self) -> Any:
         self.fake.log.append(("end", self.ptr))
         if self.fake.spoiled:
+            self.fake.device.abandon()
             raise CUDARuntimeError
-        return SimpleNamespace(launch=lambda stream: self.fake.log.append(("launch", stream.ptr)))
+        graph = self.fake.device.end()
+
+        def launch(stream: Stream) -> None:
+            self.fake.log.append(("launch", stream.ptr))
+            graph.launch()
+
+        return SimpleNamespace(launch=launch)
 
 
 class FakeCupy:
@@ -44,6 +52,7 @@ class FakeCupy:
             getDevice=lambda: self.current, getDeviceCount=lambda: 1, free=self.make_context,
             deviceGetAttribute=lambda attribute, number: 132, memcpyAsync=self.memcpy,
             streamSynchronize=lambda stream: self.log.append(("wait", stream)),
+            getDeviceProperties=lambda number: {"name": b"a GPU"},
             pointerGetAttributes=lambda address: SimpleNamespace(type=int(self.pinned)),
         )  # fmt: skip
         driver = SimpleNamespace(ctxGetCurrent=lambda: self.context)
@@ -54,7 +63,8 @@ class FakeCupy:
         )  # fmt: skip
         self.library = SimpleNamespace(cuCtxSetCurrent=self.set_context, cuGetErrorName=_text, cuGetErrorString=_text)
         for name, ours in (
-            ("cuLaunchKernel", "dl_launch"), ("cuMemcpyDtoDAsync_v2", "dl_copy"), ("cuMemsetD8Async", "dl_fill")
+            ("cuLaunchKernel", "dl_launch"), ("cuMemcpyDtoDAsync_v2", "dl_copy"), ("cuMemsetD8Async", "dl_fill"),
+            ("cuEventRecord", "dl_record"),
         ):  # fmt: skip
             setattr(self.library, name, getattr(self.device.library, ours))
         self.blas = SimpleNamespace(

@@ -33,9 +33,19 @@ def test_a_number_that_is_a_result_is_left_there() -> None:
     assert re.search(r"-> &\w+$", text)
 
 
-def test_a_number_that_decides_is_fetched() -> None:
-    text = host("fn f(x: f64[n]) -> f64[n] = if sum(x) > 0.0 { 2.0 * x } else { sin(x) }")
+def test_a_number_that_decides_how_often_is_fetched() -> None:
+    text = host("fn f(x: f64[n]) -> f64[n] { var y = x; while sum(y * y) > 1.0 { y = 0.5 * y }; y }")
     assert text.count("fetch") == 1
+
+
+def test_between_kernels_the_device_decides() -> None:
+    text = host("fn f(x: f64[n]) -> f64[n] = if sum(x) > 0.0 { 2.0 * x } else { sin(x) }")
+    assert "fetch" not in text and "if" not in text and text.count("launch kernel") == 3
+
+
+def test_few_trips_are_the_devices_where_their_arrays_are_there() -> None:
+    text = host("fn f(x: f64[3], y: f64[n]) -> f64[3] { let s = sum(y); [v * s for v in x] }")
+    assert text.count("launch kernel") == 2 and "on host" not in text
 
 
 def test_elements_are_stored_by_one_thread() -> None:
@@ -115,3 +125,16 @@ def test_a_run_that_is_repeated_may_fail_and_go_on() -> None:
                 m.sampled(x, k)
         else:
             assert m.sampled(x, k) == 7.0
+
+
+@pytest.mark.parametrize("first", [-2.0, 2.0])
+def test_of_two_arms_one_is_done(first: float) -> None:
+    text = """fn f(x: f64[n]) -> (f64[n], f64) {
+  var y = x
+  if sum(x) > 0.0 { y[0] = 5.0; for i < n { y[i] = 2.0 * y[i] } } else { y = [sum(x[k] for k < i) for i < n] }
+  (y, sum(y))
+}"""
+    x = np.array([first, 0.5, 0.25])
+    (found, total), (expected, wanted) = (dlang.compile(text, backend=b).f(x) for b in ("cuda-emulated", "cpu"))
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    assert np.isclose(total, wanted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +12,12 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.driver import Backend
+from dlang.runtime import drivers
+from dlang.runtime.cuda import libraries
+from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.tools.dlc import main
+from dlang.tools.session import Session
 
 SOURCE = """
 fn loss(w: f64[k], x: f64[n, k], y: f64[n]) -> f64 = mean((x @ w - y) ** 2)
@@ -66,8 +73,69 @@ def test_the_command_runs_a_program(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "dl_reduction_0(dl_run *run" in capsys.readouterr().out
 
 
-def test_code_that_measures_itself_is_native_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_conversation_keeps_values_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = EmulatedDriver(keeps=True)
+    monkeypatch.setattr(drivers, "driver_of", lambda backend: device)
+    session = Session("cuda-emulated")
+    session.submit("let x = [f64(i) for i < 100]")
+    assert device.used >= 800
+    session.submit("let y = x * x")
+    assert "328350" in (session.submit("sum(y)") or "")
+
+
+def test_without_cupy_the_message_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    libraries.cupy.cache_clear()
     file = tmp_path / "m.dl"
-    file.write_text("print(1)\n")
-    assert main(["run", "--profile", "--backend", "cuda-emulated", str(file)]) == 1
-    assert "E0958" in capsys.readouterr().err
+    file.write_text('fn main(n: i64 = 3) { print(sum([f64(i) for i < n])) }\ntest "t" { assert 1 == 1 }\n')
+    for command in (["run"], ["test"]):
+        assert main([*command, "--backend", "cuda", str(file)]) == 1
+        assert "error[E0903]: the back end `cuda` needs CuPy" in capsys.readouterr().err
+    with pytest.raises(dlang.DlangError, match="E0903"):
+        dlang.compile(SOURCE, backend="cuda").doubled(np.ones(3, np.float32))
+
+
+def test_several_threads_may_call_and_compile_at_once() -> None:
+    m = dlang.compile(SOURCE, backend="cuda-emulated")
+    x = [np.arange(n, dtype=np.float32) for n in (5, 40, 300)]
+    wrong: list[object] = []
+
+    def work() -> None:
+        try:
+            for _ in range(10):
+                for given in x:
+                    np.testing.assert_array_equal(m.doubled(given), 2 * given)
+                assert m.loss(np.ones(2), np.ones((3, 2)), np.zeros(3)) == 4.0
+                with pytest.raises(dlang.DlangError, match="index 5"):
+                    m.chosen([1.0, 2.0], [0, 1, 5])
+        except BaseException as e:
+            wrong.append(e)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_what_was_compiled_is_kept_for_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reference to its kernels, and apart from what native code is kept of the same function."""
+    monkeypatch.setenv("DLANG_CACHE", str(tmp_path))
+    file = tmp_path / "m.dl"
+    file.write_text(SOURCE)
+    x = np.ones(5, np.float32)
+
+    def compiled(backend: Backend) -> list[bool]:
+        """Whether functions were compiled when they were first called."""
+        m = dlang.load(file, backend=backend)
+        np.testing.assert_array_equal(m.doubled(x), 2 * x)
+        with pytest.raises(dlang.DlangError, match="index 7"):
+            m.chosen([1.0, 2.0], [7])
+        runners = [i.runner for f in (m.doubled, m.chosen) for i in f.program._instances.values()]
+        return [r.engine.compilations > 0 for r in runners]
+
+    for backend in ("cuda-emulated", "cpu"):
+        assert all(compiled(backend)) and not any(compiled(backend))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import re
 import struct
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import dlang
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, lower
 from dlang.ir.interpreter import Interpreter
+from dlang.runtime.cuda import libraries
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.tools.dlc import main
@@ -171,7 +174,7 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     )
     (folder / "p.dl").write_text("print(1)\n")
     assert dlc(capsys, "run", "p.dl", "--profile", "--backend", "interp") == (
-        "error[E0958]: only native code can be profiled\n  = help: leave `--backend interp` out"
+        "error[E0958]: only compiled code can be profiled\n  = help: leave `--backend interp` out"
     )
 
 
@@ -181,6 +184,23 @@ def test_an_emulation_without_a_compiler(capsys: pytest.CaptureFixture[str], mon
     assert dlc(capsys, "run", "m.dl", "--backend", "cuda-emulated") == (
         "error[E0902]: there is no C++ compiler, which the emulation of a GPU needs\n"
         "  = help: install one, such as g++ or clang++, or say in $CXX which one to use"
+    )
+
+
+def test_a_gpu_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("m.dl").write_text("fn main(n: i64 = 3) { print(sum([f64(i) for i < n])) }\n")
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    libraries.cupy.cache_clear()
+    found = dlc(capsys, "run", "m.dl", "--backend", "cuda")
+    assert re.sub(r"loaded: .*", "loaded: why", found) == (
+        "error[E0903]: the back end `cuda` needs CuPy, which can't be loaded: why\n"
+        "  = help: install it with `pip install 'dlang[cuda]'`"
+    )
+    runtime = SimpleNamespace(getDeviceCount=lambda: 0, CUDARuntimeError=RuntimeError)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+    assert dlc(capsys, "run", "m.dl", "--backend", "cuda") == (
+        "error[E0904]: there is no GPU that can be used: there is none\n"
+        "  = help: `cuda-emulated` runs the kernels of a program on the processor, more slowly"
     )
 
 

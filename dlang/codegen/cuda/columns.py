@@ -6,7 +6,8 @@ leaves its part in memory, and another kernel adds the parts in their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from dlang.codegen.cuda import scalars
@@ -29,10 +30,13 @@ from dlang.codegen.loops import (
     Store,
 )
 from dlang.codegen.traverse import bound_by, walk
+from dlang.codegen.vectorize import work
 from dlang.ir.anf import Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of
 
+FLIGHT = 4  # rows that a thread reads at once
+CODE = 256  # about as many operations may they have
 WORDS = 16  # that a thread shares with others at most
 _STRAIGHT = (Compute, Convert, Evaluate, Load, Slice, Branch, At)
 
@@ -134,17 +138,9 @@ def column_text(
             own, each = p.fresh("r"), p.fresh("n")
             p.line(f"const i64 {each} = ({distance(start, end)} + {blocks} - 1) / {blocks};")
             p.line(f"const i64 {own} = {behind(start, f'turn * {each}')};")
-            start, end = own, f"dl_minimum(i64({end}), {own} + {each})"
-        with p.trips(columns.loop.var, behind(start, "row"), end, "{} += rows"):
-            p.statements(plan.before)
-            p.names[plan.var] = first
-            arrays = {where: declare(p, where, f"[{width}]") for where in plan.places}
-            for where, access in plan.needed.items():
-                read(p, access, arrays[where], many)
-            compute(p, plan, first, many, arrays, lambda: p.accumulate(columns.loop.reductions, totals))
-            p.names[plan.var] = first
-            for store in plan.stores:
-                write(p, store, arrays[plan.place(store)], many)
+            p.line(f"const i64 {own}_end = dl_minimum(i64({end}), {own} + {each});")
+            start, end = own, f"{own}_end"
+        _rows(p, columns.loop, plan, (start, end), (first, many), totals)
         p.held.clear()
         p.line(f"dl_fold_columns({fold_into(totals)}, columns, rows);")
         p.line("if (row != 0) continue;")
@@ -163,6 +159,39 @@ def column_text(
             p.names.update(zip([var for var, _ in accumulators(columns.loop.reductions)], totals, strict=True))
             p.statements((*columns.before, *columns.behind))
     return structs[0]
+
+
+def _rows(
+    p: Printer, loop: Loop, plan: Plan, ends: tuple[str, str], pieces: tuple[str, str], totals: Sequence[str]
+) -> None:
+    """The rows of a thread, some at a time, of which all is read that lies side by side before any is computed."""
+    (start, end), (first, many) = ends, pieces
+    several = FLIGHT if FLIGHT * plan.width * work(plan.inside) <= CODE else 1
+    base, here = p.fresh("r"), p.fresh("n")
+    with p.block(f"for (i64 {base} = {behind(start, 'row')}; {base} < {end}; {base} += rows * {several})"):
+        arrays = {place: declare(p, place, f"[{several}][{plan.width}]") for place in plan.places}
+
+        @contextmanager
+        def each_row() -> Iterator[None]:
+            p.line("#pragma unroll")
+            with p.block(f"for (i32 q = 0; q < {several}; ++q)"):
+                p.let(loop.var, f"{base} + q * rows")
+                p.line(f"const i32 {here} = {p.names[loop.var]} < {end} ? {many} : 0;")
+                p.line(f"if (!{here}) break;")
+                p.statements(plan.before)
+                p.names[plan.var] = first
+                yield
+
+        if plan.needed:
+            with each_row():
+                for place, access in plan.needed.items():
+                    read(p, access, f"{arrays[place]}[q]", here)
+        with each_row():
+            within = {place: f"{array}[q]" for place, array in arrays.items()}
+            compute(p, plan, first, here, within, lambda: p.accumulate(loop.reductions, totals))
+            p.names[plan.var] = first
+            for store in plan.stores:
+                write(p, store, within[plan.place(store)], here)
 
 
 def parts_of(columns: Columns) -> tuple[Buffer, ...]:

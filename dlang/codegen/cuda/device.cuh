@@ -430,6 +430,33 @@ template <class T> DL_INLINE void dl_fold_group(T &mine, i32 width) {
   __syncthreads();
 }
 
+// what comes before a thread: `before` all of the block and then the threads before it; afterwards `before` has all of
+// the block's in it as well
+template <class T> DL_INLINE void dl_scan_block(T &mine, T &before) {
+  DL_SHARED(i64, words, DL_BLOCK * T::count);
+  const i32 at = (i32)threadIdx.x;
+  mine.put(words, at * T::count);
+#pragma unroll 1
+  for (i32 d = 1; d < (i32)blockDim.x; d *= 2) {
+    T other;
+    __syncthreads();
+    if (at >= d) other.get(words, (at - d) * T::count);
+    __syncthreads();
+    other.join(mine);
+    mine = other;
+    mine.put(words, at * T::count);
+  }
+  __syncthreads();
+  T all = before, earlier;
+  if (at > 0) earlier.get(words, (at - 1) * T::count);
+  mine = before;
+  mine.join(earlier);
+  earlier.get(words, ((i32)blockDim.x - 1) * T::count);
+  all.join(earlier);
+  before = all;
+  __syncthreads();
+}
+
 // those of all rows of threads, a row having so many columns, for the first row
 template <class T, i32 N> DL_INLINE void dl_fold_columns(T (&mine)[N], i32 columns, i32 rows) {
   if (rows == 1) return;

@@ -10,9 +10,6 @@ from pathlib import Path
 
 from dlang.diagnostics import Span, error
 
-FOREIGN = "foreign"
-"""The form of such a kernel; its text is that of the file."""
-
 
 def foreign_text(file: Path, name: str, span: Span | None) -> str:
     """The text of a file with a kernel of a name. Raises `DlangError` if there is no such file, or kernel in it."""

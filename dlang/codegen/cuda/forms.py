@@ -15,6 +15,7 @@ from dlang.codegen.cuda.columns import Split, column_plan, column_text
 from dlang.codegen.cuda.elements import at_once
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.rows import BLOCK, WARP, Rows, Shares, shares_of
+from dlang.codegen.cuda.scans import Scan, parts_text, plan_of_scan, scan_text
 from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, type_of
 from dlang.codegen.cuda.tiles import SIDE, tile_text
 from dlang.codegen.cuda.totals import fold_into, totals_of
@@ -87,8 +88,39 @@ def kernel_text(
         threads = BLOCK
     if shares is not None:
         most, threads = (BLOCK, WARP) if shares.longest is None else (shares.largest, BLOCK)
-    head = f'extern "C" __global__ void __launch_bounds__({most}) {NAME}({", ".join(heads)}) {{'
+    # of columns at least so many blocks at once, for their loads to keep the memory busy
+    most_and_least = f"{most}, 3" if nest.columns is not None else f"{most}"
+    head = f'extern "C" __global__ void __launch_bounds__({most_and_least}) {NAME}({", ".join(heads)}) {{'
     return Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", tuple(p.guards), threads, shares)
+
+
+def scan_texts(
+    scan: Scan, params: Sequence[Slot], buffers: tuple[Sequence[Buffer], Sequence[Buffer]], prelude: Sequence[Stmt],
+    careful: bool,
+) -> tuple[Text, Text]:  # fmt: skip
+    """The kernels of a scan: one that adds up parts of the trips, and one that begins each part with those before it.
+
+    buffers: where the totals of parts go, and those of all trips.
+    """
+    parts, outs = buffers
+    uncertain = uncertain_loads((*prelude, scan.trip()), ())
+    plan = plan_of_scan(scan, uncertain)
+    made: list[Text] = []
+    for number in range(2):
+        p, structs = Printer(frozenset(), uncertain, "return;"), list[str]()
+        slots = (*params, *parts, *(outs if number else ()))
+        heads = ["dl_run *run", "i64 site", "i64 trips", *[f"{type_of(slot)} {p.name(slot)}" for slot in slots]]
+        p.line("// scan")
+        if careful:
+            p.line("if (dl_failed(run, site, 0)) return;")
+        p.statements(prelude)
+        if number == 0:
+            parts_text(p, scan, plan, parts, structs, f"{NAME}_totals")
+        else:
+            scan_text(p, scan, plan, buffers, structs, f"{NAME}_totals")
+        head = f'extern "C" __global__ void __launch_bounds__({BLOCK}) {NAME}({", ".join(heads)}) {{'
+        made.append(Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", (), BLOCK, None))
+    return made[0], made[1]
 
 
 def plan_of(nest: Nest, uncertain: frozenset[Var]) -> Plan | None:

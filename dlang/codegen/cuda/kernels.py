@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.columns import Split, adding, parts_of
-from dlang.codegen.cuda.foreign import FOREIGN, foreign_text
-from dlang.codegen.cuda.forms import NAME, Text, kernel_text, trips_at_once
+from dlang.codegen.cuda.foreign import foreign_text
+from dlang.codegen.cuda.forms import NAME, Text, kernel_text, scan_texts, trips_at_once
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.rows import BLOCK, Shares
-from dlang.codegen.kernel import Kernel
+from dlang.codegen.cuda.scans import Scan, parts_of_scan
+from dlang.codegen.kernel import FOREIGN, Kernel
 from dlang.codegen.loops import (
     Allocate,
     Body,
@@ -100,7 +101,7 @@ class Kernels:
         else:
             lanes = Lit(1, "i64")
         block = _block(written.shares, {slot for s in prelude for slot in bound_by(s)}, out)
-        launch = Launch(self.number(nest, written), trips, (*params, *outs), written.guards, block)
+        launch = Launch(self.number(nest.form, written), trips, (*params, *outs), written.guards, block)
         if split is None:
             return (*out, launch)
         assert nest.single is not None
@@ -121,14 +122,31 @@ class Kernels:
         out += [OnDevice(Free(part)) for part in reversed(split.parts)]
         return tuple(out)
 
-    def number(self, nest: Nest, written: Text) -> int:
+    def scan(self, scan: Scan, sums: Mapping[Var, Buffer], prelude: Sequence[Stmt] = ()) -> tuple[Stmt, ...]:
+        """The statements of the host for a scan, whose number of trips it knows. sums: where its results go."""
+        parts, outs = parts_of_scan(scan), [sums[var] for var in scan.loop.results if isinstance(var, Var)]
+        params, out = captures((*prelude, scan.loop), ()), list[Stmt]()
+        texts = scan_texts(scan, params, (parts, outs), prelude, self.careful)
+        size = _between((scan.loop.low,), (scan.loop.high,), out)
+        wanted = _computed("floordiv", _value(size, out), Lit(LEAST_OF_ROW, "i64"), out)
+        few = _computed("minimum", wanted, Lit(BLOCKS, "i64"), out)
+        count = _computed("maximum", few, Lit(1, "i64"), out)
+        out += [OnDevice(Allocate(part, (poly(count),))) for part in parts]
+        several = fresh("several", Scalar("bool"))
+        out.append(Compute(several, "gt", (count, Lit(1, "i64"))))
+        adds = Launch(self.number("scan", texts[0]), count, (*params, *parts), ())
+        out.append(Branch(several, Body((adds,), ()), Body((), ()), ()))
+        out.append(Launch(self.number("scan", texts[1]), count, (*params, *parts, *outs), ()))
+        return (*out, *[OnDevice(Free(part)) for part in reversed(parts)])
+
+    def number(self, form: str, written: Text) -> int:
         """The kernel of a text."""
         number = self.numbers.get(written.text)
         if number is None:
             number = self.numbers[written.text] = len(self.made)
-            name = f"dl_{nest.form}_{number}"
+            name = f"dl_{form}_{number}"
             text = written.text.replace(NAME, name)
-            self.made.append(Kernel(name, nest.form, text, BLOCK, written.threads))
+            self.made.append(Kernel(name, form, text, BLOCK, written.threads))
         return number
 
 

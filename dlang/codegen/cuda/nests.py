@@ -72,7 +72,7 @@ class Nest:
 
 def nest_of(loop: Loop) -> Nest | None:
     """A loop as a nest for a kernel; None where something in it is the host's."""
-    if not all(map(_can_run, walk([loop]))):
+    if not all(map(can_run, walk([loop]))):
         return None
     levels, stmts, reductions = _flattened(loop)
     if not reductions:
@@ -102,7 +102,7 @@ def nest_of(loop: Loop) -> Nest | None:
 
 
 # ---- what can run ----------------------------------------------------------------------------------------------------
-def _can_run(stmt: Stmt) -> bool:
+def can_run(stmt: Stmt) -> bool:
     """Whether a thread can run a statement, those inside it aside."""
     match stmt:
         case Compute(var, _, args):

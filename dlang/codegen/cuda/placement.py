@@ -21,7 +21,8 @@ from dlang.codegen.counting import Routines
 from dlang.codegen.cuda.expansion import expanded
 from dlang.codegen.cuda.kernels import Kernels, results_of
 from dlang.codegen.cuda.nests import Nest
-from dlang.codegen.cuda.spaces import Launching, Spaces, launching, spaces_of
+from dlang.codegen.cuda.scans import Scan, scan_of
+from dlang.codegen.cuda.spaces import Launching, Spaces, is_worth_it, launching, spaces_of
 from dlang.codegen.cuda.tallies import tally_of
 from dlang.codegen.loops import (
     Allocate,
@@ -46,6 +47,7 @@ from dlang.codegen.loops import (
     Node,
     OnDevice,
     OnHost,
+    Only,
     Product,
     Program,
     Room,
@@ -64,6 +66,7 @@ from dlang.ir.anf import Lit, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product
 
+FEW_LAUNCHES = 12  # that are tried in vain rather than that the host waits
 LONG = 40  # statements that each thread of a kernel does first; more are done once, by a kernel of their own
 
 
@@ -102,7 +105,7 @@ class _Scope:
 
     host, once: those that have come last and are to be done together, by the host or by one thread of the device; one
     of these is empty. after: what is freed after them. there: numbers that the device has, by how to get them.
-    temporary: memory of the device to be freed where the block ends.
+    temporary: memory of the device to be freed where the block ends. conditions: those on which kernels do anything.
     """
 
     there: dict[Var, Stmt]
@@ -111,6 +114,7 @@ class _Scope:
     once: list[Stmt] = field(default_factory=list)
     after: list[Stmt] = field(default_factory=list)
     temporary: list[Buffer] = field(default_factory=list)
+    conditions: list[Var] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -208,6 +212,15 @@ class _Placer:
                 s.temporary.append(slot)
             case Node(references=references) if any(map(self.spaces.on_device, references)):
                 self.node(s, stmt)
+            case Loop() if self._is_for_device(stmt):
+                nest = self.launches.nest(stmt)
+                assert nest is not None
+                self.flush(s)
+                self._trips_known(s, nest, captures((stmt,), ()))
+                self.launch(s, stmt, self.counted(s, stmt))
+            case For() if (scan := scan_of(stmt)) is not None:
+                self.flush(s)
+                self.scan(s, scan)
             case _ if self.launches.stays_on_host(stmt):
                 self.known(s, captures((stmt,), ()))
                 if s.once:
@@ -216,12 +229,7 @@ class _Placer:
                     s.host.append(At(self.measure.span))
                 s.host.append(stmt)
             case Loop():
-                nest = self.launches.nest(stmt)
-                if nest is None:
-                    self.loop(s, stmt)
-                    return
-                self.flush(s)
-                self.launch(s, stmt, self.counted(s, stmt, nest))
+                self.loop(s, stmt)
             case For():
                 self._device(s, replace(stmt, body=Body((), ())))
                 s.out.append(replace(stmt, body=self.block(stmt.body, s.there)))
@@ -229,6 +237,8 @@ class _Placer:
                 self._device(s, replace(stmt, body=Body((), ()), condition=Body((), ())))
                 condition, body = self.block(stmt.condition, s.there), self.block(stmt.body, s.there)
                 s.out.append(replace(stmt, condition=condition, body=body))
+            case Branch(condition) if condition in s.there and self._can_be_skipped(s, stmt):
+                self.skipped(s, stmt)
             case Branch():
                 self._device(s, replace(stmt, then=Body((), ()), otherwise=Body((), ())))
                 then, otherwise = self.block(stmt.then, s.there), self.block(stmt.otherwise, s.there)
@@ -241,6 +251,13 @@ class _Placer:
                 self.nest(s, stmt, self.kernels.foreign(stmt))
             case _:
                 raise AssertionError(f"{type(stmt).__name__} around kernels")
+
+    def _is_for_device(self, loop: Loop) -> bool:
+        """Whether a loop is a kernel: of many trips, or on arrays that are on the device anyway."""
+        if self.launches.nest(loop) is None:
+            return False
+        arrays = [v for v in captures((loop,), ()) if isinstance(v, Buffer)]
+        return is_worth_it(loop) or (bool(arrays) and all(map(self.spaces.on_device, arrays)))
 
     def _twin(self, buffer: Buffer, count: Size | None) -> Buffer:
         twin = Buffer(buffer.name, buffer.dtype)
@@ -313,9 +330,10 @@ class _Placer:
         assert nest is not None
         outside = captures((loop,), ())
         self._trips_known(s, nest, outside)
-        needed = _needed(s.there, [v for v in outside if isinstance(v, Var)])
+        needed = _needed(s.there, [*[v for v in outside if isinstance(v, Var)], *s.conditions])
         sums = {var: self._temporary(s, var) for var in results_of(nest)}
-        made = self.kernels.launch(nest, sums, tuple([s.there[var] for var in needed]))
+        prelude = (*[s.there[var] for var in needed], *map(Only, s.conditions))
+        made = self.kernels.launch(nest, sums, prelude)
         s.out += made if number is None else self._marked(number, made)
         for var, buffer in sums.items():
             s.there[var] = Load(var, buffer, ZERO)
@@ -323,6 +341,19 @@ class _Placer:
     def _trips_known(self, s: _Scope, nest: Nest, outside: Sequence[Slot]) -> None:
         trips = [v for level in nest.levels for size in (*level.lows, *level.highs) for v in size.atoms()]
         self.known(s, [v for v in trips if v in outside])
+
+    def scan(self, s: _Scope, scan: Scan) -> None:
+        """Launches the kernels of a scan; the totals of all trips stay on the device."""
+        outside = captures((scan.loop,), ())
+        trips = [*scan.loop.low.atoms(), *scan.loop.high.atoms()]
+        self.known(s, [v for v in trips if v in outside])
+        number = self.counted(s, scan.loop)
+        needed = _needed(s.there, [v for v in outside if isinstance(v, Var)])
+        sums = {var: self._temporary(s, var) for var in scan.loop.results if isinstance(var, Var)}
+        made = self.kernels.scan(scan, sums, tuple([s.there[var] for var in needed]))
+        s.out += made if number is None else self._marked(number, made)
+        for var, buffer in sums.items():
+            s.there[var] = Load(var, buffer, ZERO)
 
     def flush(self, s: _Scope) -> None:
         """Has done what was to be done together."""
@@ -356,6 +387,52 @@ class _Placer:
         pairs = tuple([(v, twin) for v, twin, _ in held])
         region = OnHost(tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made)
         return self.one_of("transfer", [*down, region, *up])
+
+    # ---- branches that the device takes ------------------------------------------------------------------------------
+    def _can_be_skipped(self, s: _Scope, stmt: Branch) -> bool:
+        """Whether kernels that do nothing can stand for an arm that is not taken, so that nobody has to wait."""
+        launches = 0
+        inside: set[Slot] = set()
+        if stmt.results or self.measure is not None:  # which counts what is done alone
+            return False
+
+        def is_known(sizes: Iterable[Size]) -> bool:
+            return not any(v in s.there or v in inside for size in sizes for v in size.atoms())
+
+        for inner in (*stmt.then.stmts, *stmt.otherwise.stmts):
+            match inner:
+                case Compute() | Convert() | Evaluate() | At() | Count():
+                    pass
+                case Allocate(buffer, shape) if self.spaces.on_device(buffer):
+                    if not is_known(shape):
+                        return False
+                case Free(buffer) | Store(buffer) if self.spaces.on_device(buffer):
+                    pass
+                case Loop() if self._is_for_device(inner):
+                    nest = self.launches.nest(inner)
+                    assert nest is not None
+                    around = [level.var for level in nest.levels]
+                    bounds = [size for level in nest.levels for size in (*level.lows, *level.highs)]
+                    if not is_known([size for size in bounds if not size.mentions(around)]):
+                        return False
+                    launches += 1
+                case _:
+                    return False
+            inside.update(bound_by(inner))
+        return launches <= FEW_LAUNCHES
+
+    def skipped(self, s: _Scope, stmt: Branch) -> None:
+        """Launches the kernels of both arms, of which those of one do nothing."""
+        assert isinstance(stmt.condition, Var)
+        opposite = fresh("otherwise", stmt.condition.type)
+        self.flush(s)
+        s.there[opposite] = Compute(opposite, "not", (stmt.condition,))
+        for condition, body in ((stmt.condition, stmt.then), (opposite, stmt.otherwise)):
+            s.conditions.append(condition)
+            for inner in body.stmts:
+                self.statement(s, inner)
+            self.flush(s)
+            s.conditions.pop()
 
     # ---- the rest ----------------------------------------------------------------------------------------------------
     def loop(self, s: _Scope, stmt: Loop) -> None:
@@ -395,19 +472,20 @@ class _Placer:
         assert self.measure is not None
         return self.measure.around(number, stmts, self.kernels.made)
 
-    def counted(self, s: _Scope, loop: Loop, nest: Nest) -> int | None:
-        """Counts what a loop will do: in front of it, or by a kernel where its trips have to be looked at."""
+    def counted(self, s: _Scope, loop: Loop | For) -> int | None:
+        """Counts what a loop will do whose trips the host knows: in front of it, or by a kernel that looks at them.
+
+        Gives the number of the nest.
+        """
         if self.measure is None:
             return None
-        self._trips_known(s, nest, captures((loop,), ()))
         number = self.measure.found(loop)
         counter = self.measure.counter(number)
         counter.bound.update(s.there)
         *before, with_counts = counter.walk((loop,))
         s.out += [*counter.front, *counter.count(), *before]
-        assert isinstance(with_counts, Loop)
         if any(isinstance(stmt, Count) for stmt in walk((with_counts,))):
-            tally = tally_of(with_counts)
+            tally = tally_of(with_counts) if isinstance(with_counts, Loop) else None
             if tally is None or self.launches.nest(tally.loop) is None:
                 self.measure.give_up(number)
             else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.kernels import fits
 from dlang.codegen.cuda.nests import Nest, is_number, nest_of
+from dlang.codegen.cuda.scans import scan_of
 from dlang.codegen.loops import (
     Body,
     Branch,
@@ -62,8 +63,10 @@ class Launching:
                 return function not in self.functions
             case Loop():
                 if self.nest(stmt) is not None:
-                    return not _is_worth_it(stmt)
+                    return not is_worth_it(stmt)
                 return all(map(self.stays_on_host, stmt.stmts))
+            case For() if scan_of(stmt) is not None:
+                return False
             case For():
                 return not _hands_on((stmt.params, stmt.results)) and self._stays(stmt.body)
             case While():
@@ -79,7 +82,7 @@ class Launching:
         """Whether a loop is done by the host with work for the device inside."""
         if isinstance(stmt, Loop):
             return self.nest(stmt) is None and self.has_work(stmt.stmts)
-        return not self.stays_on_host(stmt)
+        return not self.stays_on_host(stmt) and not (isinstance(stmt, For) and scan_of(stmt) is not None)
 
     def _stays(self, body: Body) -> bool:
         return all(map(self.stays_on_host, body.stmts))
@@ -95,13 +98,13 @@ class Launching:
                 case Invoke(function) if function in self.functions:
                     return True
                 case Loop() if self.nest(stmt) is not None:
-                    if _is_worth_it(stmt):
+                    if is_worth_it(stmt):
                         return True
                 case Loop():
                     if self.has_work(stmt.stmts):
                         return True
                 case For():
-                    if self.has_work(stmt.body.stmts):
+                    if scan_of(stmt) is not None or self.has_work(stmt.body.stmts):
                         return True
                 case While():
                     if self.has_work(stmt.condition.stmts) or self.has_work(stmt.body.stmts):
@@ -114,7 +117,7 @@ class Launching:
         return False
 
 
-def _is_worth_it(loop: Loop) -> bool:
+def is_worth_it(loop: Loop) -> bool:
     """Whether the trips of a loop, with those of all loops inside it, may be many."""
     total = 1
     for stmt in walk([loop]):
@@ -181,6 +184,7 @@ def spaces_of(f: Function, launches: Launching, functions: Mapping[str, Function
     """Where the arrays of a function that launches kernels live."""
     classes = _Classes()
     classes.put((*f.params, *[out.buffer for out in f.outs], *f.body.results))
+    few: list[Loop] = []  # whose trips are few: they are the device's too if it has some of their arrays
 
     def statements(stmts: Sequence[Stmt]) -> None:
         for stmt in stmts:
@@ -198,6 +202,8 @@ def spaces_of(f: Function, launches: Launching, functions: Mapping[str, Function
             classes.join(stmt.source, stmt.result)
             return
         if launches.stays_on_host(stmt):
+            if isinstance(stmt, Loop) and launches.nest(stmt) is not None:
+                few.append(stmt)
             return
         match stmt:
             case Product(a, b, c):
@@ -211,6 +217,8 @@ def spaces_of(f: Function, launches: Launching, functions: Mapping[str, Function
                     classes.put(captures((stmt,), ()))
                 else:
                     statements(stmt.stmts)
+            case For() if scan_of(stmt) is not None:
+                classes.put(captures((stmt,), ()))
             case For():
                 for pair in zip(stmt.params, stmt.init, strict=True):
                     classes.join(*pair)
@@ -227,4 +235,14 @@ def spaces_of(f: Function, launches: Launching, functions: Mapping[str, Function
                 raise AssertionError(f"{type(stmt).__name__} on a device")
 
     statements(f.body.stmts)
-    return Spaces(classes)
+    spaces = Spaces(classes)
+    changed = True
+    while changed:
+        changed = False
+        for loop in few:
+            arrays = [v for v in captures((loop,), ()) if isinstance(v, Buffer)]
+            there = [spaces.on_device(v) for v in arrays]
+            if any(there) and not all(there):
+                classes.put(arrays)
+                changed = True
+    return spaces

@@ -20,6 +20,7 @@ from dlang.codegen.loops import (
     Guard,
     Load,
     Loop,
+    Only,
     Reduction,
     Slice,
     Slot,
@@ -159,6 +160,8 @@ class Printer:
                 self.while_(stmt)
             case Branch():
                 self.branch(stmt)
+            case Only(condition):
+                self.line(f"if (!{self.value(condition)}) return;")
             case At():
                 pass
             case _:

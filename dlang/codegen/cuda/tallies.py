@@ -139,7 +139,7 @@ def _inside(stmt: Loop | For | While | Branch) -> tuple[list[Stmt], Amounts] | N
             head: tuple[Stmt, ...] = ()
             if isinstance(stmt, While):  # its condition is also looked at when no trip follows
                 condition = _counting(stmt.condition.stmts)
-                if condition is None or any(amount.atoms() for amount in condition[1]):
+                if condition is None or any(list(amount.atoms()) for amount in condition[1]):
                     return None
                 head, first = condition
                 each = each[0] + first[0], each[1] + first[1]

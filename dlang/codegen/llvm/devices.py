@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.cuda.foreign import FOREIGN
-from dlang.codegen.kernel import BLAS, COPY, KERNELS, LAUNCH, LAUNCHES, MARKS, PRODUCT, RUN, STREAM, THREADS
+from dlang.codegen.kernel import BLAS, COPY, FOREIGN, KERNELS, LAUNCH, LAUNCHES, MARKS, PRODUCT, RUN, STREAM, THREADS
 from dlang.codegen.llvm import marks, support
 from dlang.codegen.llvm.accesses import byte_count, element_address, load
 from dlang.codegen.llvm.crossings import leave_if, new_site, put, signatures, to_word

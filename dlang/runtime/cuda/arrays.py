@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 CUDA, MANAGED = 2, 13  # kinds of memory in DLPack
@@ -38,6 +39,14 @@ class _Shown:
     def __init__(self, interface: dict[str, Any], owner: Any) -> None:
         self.__cuda_array_interface__ = {key: value for key, value in interface.items() if key != "stream"}
         self.owner = owner
+
+
+@cache
+def numpy_dtype(name: str) -> Any:
+    """A dtype of NumPy or of `ml_dtypes`; None where that is not installed."""
+    import numpy as np
+
+    return bf16_dtype() if name == BF16 else np.dtype(name)
 
 
 def bf16_dtype() -> Any:

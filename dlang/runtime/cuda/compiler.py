@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dlang.cache.store import Store, digest, user_store
-from dlang.codegen.cuda.foreign import FOREIGN
 from dlang.codegen.cuda.printing import device_text, source
-from dlang.codegen.kernel import Kernel
+from dlang.codegen.kernel import FOREIGN, Kernel
 from dlang.diagnostics import error
 from dlang.runtime.cuda import libraries
 from dlang.runtime.devices import Misbehaviour, does_not_compile

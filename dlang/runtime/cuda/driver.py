@@ -187,10 +187,12 @@ class CudaDriver:
     # ---- arrays of Python --------------------------------------------------------------------------------------------
     def given(self, value: Any, dtype: str) -> tuple[int, Any] | None:
         """The address of an array of CuPy, or of what shows itself as one; the array, which may be a copy in order."""
-        array = arrays.on_device(self.cupy, value, self.current)
-        if array is None or array.dtype.name != dtype or array.device.id != self.number:
+        array = value if type(value) is self.cupy.ndarray else arrays.on_device(self.cupy, value, self.current)
+        wanted = arrays.numpy_dtype(dtype)
+        if array is None or wanted is None or array.dtype != wanted or array.device.id != self.number:
             return None
-        array = self.cupy.ascontiguousarray(array)
+        if not array.flags.c_contiguous:
+            array = self.cupy.ascontiguousarray(array)
         return int(array.data.ptr), array
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:

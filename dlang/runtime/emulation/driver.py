@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from dlang.codegen.cuda.foreign import FOREIGN
-from dlang.codegen.kernel import Kernel
+from dlang.codegen.kernel import FOREIGN, Kernel
 from dlang.runtime.devices import Functions, Misbehaviour
 from dlang.runtime.emulation import compiler
 from dlang.runtime.emulation.arrays import EmulatedArray

@@ -23,7 +23,7 @@ struct dl_columns_1_totals {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f64>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(256) dl_columns_1(dl_run *run, i64 site, i64 trips, i64 v1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4, i64 v5, DL_GLOBAL(f64) p6) {
+extern "C" __global__ void __launch_bounds__(256, 3) dl_columns_1(dl_run *run, i64 site, i64 trips, i64 v1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4, i64 v5, DL_GLOBAL(f64) p6) {
   // columns
   const i64 pieces = (v1 + 1) / 2;
   if (trips == 0) return;
@@ -38,28 +38,41 @@ extern "C" __global__ void __launch_bounds__(256) dl_columns_1(dl_run *run, i64 
     dl_columns_1_totals a9[2];
     const i64 n11 = (v2 + v5 - 1) / v5;
     const i64 r10 = turn * n11;
-    for (i64 v12 = (r10) + row, n13 = dl_minimum(i64(v2), r10 + n11); v12 < n13; v12 += rows) {
-      f64 a14[2];
-      dl_load(a14, p3, v1*v12 + j7, n8);
+    const i64 r10_end = dl_minimum(i64(v2), r10 + n11);
+    for (i64 r12 = (r10) + row; r12 < r10_end; r12 += rows * 4) {
+      f64 a14[4][2];
       #pragma unroll
-      for (i32 k = 0; k < 2; ++k) if (k < n8) {
-        const i64 v15 = j7 + k;
-        const f64 v16 = a14[k];
-        a9[k].a0 = a9[k].a0 + v16;
+      for (i32 q = 0; q < 4; ++q) {
+        const i64 v15 = r12 + q * rows;
+        const i32 n13 = v15 < r10_end ? n8 : 0;
+        if (!n13) break;
+        dl_load(a14[q], p3, v1*v15 + j7, n13);
+      }
+      #pragma unroll
+      for (i32 q = 0; q < 4; ++q) {
+        const i64 v16 = r12 + q * rows;
+        const i32 n13 = v16 < r10_end ? n8 : 0;
+        if (!n13) break;
+        #pragma unroll
+        for (i32 k = 0; k < 2; ++k) if (k < n13) {
+          const i64 v17 = j7 + k;
+          const f64 v18 = a14[q][k];
+          a9[k].a0 = a9[k].a0 + v18;
+        }
       }
     }
     dl_fold_columns(a9, columns, rows);
     if (row != 0) continue;
     #pragma unroll
     for (i32 k = 0; k < 2; ++k) if (k < n8) {
-      const i64 v17 = j7 + k;
+      const i64 v19 = j7 + k;
       if (v5 > 1) {
-        const i64 n18 = v1;
-        const i64 i19 = (turn * outer + tile / tiles) * n18 + v17;
-        p6[i19] = a9[k].a0;
+        const i64 n20 = v1;
+        const i64 i21 = (turn * outer + tile / tiles) * n20 + v19;
+        p6[i21] = a9[k].a0;
         continue;
       }
-      { const f64 v20 = p4[v17]; p4[v17] = v20 + a9[k].a0; }
+      { const f64 v22 = p4[v19]; p4[v19] = v22 + a9[k].a0; }
     }
   }
 }

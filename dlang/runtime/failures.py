@@ -1,0 +1,75 @@
+"""What ended a run, as an error for a person."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from dlang.codegen.llvm import support
+from dlang.diagnostics import Span
+from dlang.runtime.compiled import Header
+from dlang.runtime.errors import RunError
+from dlang.runtime.text import format_parts
+
+if TYPE_CHECKING:
+    from dlang.runtime.device_runs import State
+    from dlang.runtime.engine import Run
+
+OUT_OF_MEMORY, STACK_EXHAUSTED = "E0806", "E0805"
+SHOWN = 4  # calls under way that an interruption mentions
+
+
+def host_failure(run: Run, function: Header) -> BaseException:
+    """What machine code has reported."""
+    words = run.context.words
+    site = run.program.sites[words[0]]
+    count = min(words[support.CALLS], support.TRACE_LENGTH)
+    trace = [run.program.sites[words[support.TRACE + k]] for k in range(count)]
+    stack = tuple((s.name, s.span) for s in trace)
+    match site.kind:
+        case "runtime" | "interrupt":
+            error = run.error
+            if error is None:  # a handler of signals ended the run where Python could not hand on its exception
+                return KeyboardInterrupt()
+            if isinstance(error, MemoryError):
+                error = out_of_memory(site.span)
+            if isinstance(error, KeyboardInterrupt):
+                for label, span in (*stack[:SHOWN], (function.label, None)):
+                    error.add_note(f"in `{label}`" + (f", called at {span!r}" if span is not None else ""))
+            if isinstance(error, RunError):
+                error.at(site.span)
+                _add_stack(error, stack)
+            return error
+        case "memory":
+            return _add_stack(out_of_memory(site.span), stack)
+        case "device":
+            assert run.program.device is not None
+            return run.program.device.driver.error(words[support.SLOTS])
+        case "stack":
+            label, span = stack[0] if stack else (function.label, function.span)
+            depth = words[support.CALLS]
+            message = f"the stack is exhausted: `{label}` is {depth} calls deep"
+            return _add_stack(RunError(STACK_EXHAUSTED, message, span), stack[1:])
+        case _:
+            address = ctypes.addressof(words) + 8 * support.SLOTS
+            values, _ = run.marshal.read(address, site.args, shown=True)
+            return _add_stack(RunError(site.name, format_parts(site.parts, values), site.span), stack)
+
+
+def device_failure(run: Run, state: State) -> RunError:
+    """What a kernel has reported."""
+    check = run.program.sites[state.site & (2**32 - 1)]
+    address = ctypes.addressof(state) + type(state).values.offset
+    values, _ = run.marshal.read(address, check.args, shown=True)
+    return RunError(check.name, format_parts(check.parts, values), check.span)
+
+
+def out_of_memory(span: Span | None) -> RunError:
+    """There is no room."""
+    return RunError(OUT_OF_MEMORY, "the memory is exhausted", span)
+
+
+def _add_stack(error: RunError, stack: tuple[tuple[str, Any], ...]) -> RunError:
+    for label, span in stack:
+        error.called(label, span)
+    return error
