@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlang.python.function import Function
+from dlang.python.function import REMEMBERED, Function, Known
 from dlang.python.instances import Instance, Prepared
+from dlang.python.repeats import Seen, conversions, converted
 from dlang.runtime.errors import RunError
 from dlang.runtime.placed import copied, placed
 from dlang.runtime.platform.objects import callable_class
@@ -43,6 +44,10 @@ class Bound:
         self._derived: dict[object, Bound] = {}  # what has been made of it by `dlang.jvp` and `dlang.vjp`
         self._names = frozenset(p.local.name for p in self.values)
         self._early: dict[int, tuple[Instance, list[Any] | None]] = {}
+        params = function.decl.params
+        self._template = [self.values.get(p) for p in params]
+        self._open = [k for k, p in enumerate(params) if p not in self.values]
+        self._known: dict[tuple[object, ...], Known] = {}
         self._record: Record | None = None
         self.__name__ = self.__qualname__ = function.decl.name
         self.__module__ = function.decl.module
@@ -51,12 +56,43 @@ class Bound:
     def __call__(self, *args: Any, **named: Any) -> Any:
         f = self.function
         seed = f.seed_in(named)
-        given = self._assigned(args, named)
+        whole = not named and len(args) == len(self.left)
+        given = None if whole else self._assigned(args, named)
+        values = self._filled(args) if given is None else tuple(given.values())
+        seen = f.seen(values, (1 << len(values)) - 1 if given is None else f.set_of(given))
+        known = None if seen is None else self._known.get(seen.key)
+        if seen is not None and known is not None:
+            ready = converted(seen.leaves, known.conversions)
+            early = None if ready is None else self._early_of(known.prepared, ready)
+            if ready is not None and early is not None:
+                result = known.prepared(ready, seed, early)
+                if not known.shortened:
+                    known.shortened = True
+                    given = self._assigned(args, named) if given is None else given
+                    self._shorten(given, known.prepared, known.prepared.passed(ready, seed, early))
+                return result
+        return self._matched(self._assigned(args, named) if given is None else given, seen, seed)
+
+    def _filled(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The value of each parameter, of arguments for all that are left."""
+        values = list(self._template)
+        for k, value in zip(self._open, args, strict=True):
+            values[k] = value
+        return tuple(values)
+
+    def _matched(self, given: Mapping[core.Param, Any], seen: Seen | None, seed: int) -> Any:
+        """A call unlike those before it. seen: what it looks like."""
+        f = self.function
         prepared, leaves = f.matched(given, self._names)
         early = self._early_of(prepared, leaves)
         if early is None:
             prepared, leaves = f.matched(given)
             return prepared(leaves, seed)
+        how = None if seen is None else conversions(seen.leaves, leaves)
+        if seen is not None and how is not None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[seen.key] = Known(prepared, how, shortened=False)
         result = prepared(leaves, seed, early)
         self._shorten(given, prepared, prepared.passed(leaves, seed, early))
         return result

@@ -13,7 +13,7 @@ from dlang.python.arguments import Matcher
 from dlang.python.callables import Passed, of_language, of_python
 from dlang.python.indices import asks_for_indices
 from dlang.python.instances import Prepared, Program
-from dlang.python.repeats import Conversion, conversions, converted, seen_before
+from dlang.python.repeats import Conversion, Seen, conversions, converted, seen_before
 from dlang.runtime.platform.objects import callable_class
 from dlang.runtime.values import describe, number
 from dlang.typecheck.headers import FnDecl, Param
@@ -28,7 +28,7 @@ REMEMBERED = 512  # kinds of call that a function recognises without matching th
 
 
 @dataclass(slots=True)
-class _Known:
+class Known:
     """A kind of call. shortened: whether it has been tried to have such calls go to compiled code."""
 
     prepared: Prepared
@@ -66,7 +66,7 @@ class Function:
         self._own_seed = any(p.local.name == "seed" for p in decl.params)
         self._takes_functions = any(isinstance(resolve(p.local.type), TypeFn) for p in decl.params)
         self._foreign: dict[Param, Passed] = {}
-        self._prepared: dict[tuple[object, ...], _Known] = {}
+        self._prepared: dict[tuple[object, ...], Known] = {}
         self._record: Record | None = None
         self.__name__ = self.__qualname__ = decl.name
         self.__module__ = decl.module
@@ -77,8 +77,8 @@ class Function:
         if self._takes_functions:
             return self._with_functions(self.assigned(args, named), seed)
         given = self.assigned(args, named) if named or len(args) > len(self._sizes) else None
-        values, which = (args, (1 << len(args)) - 1) if given is None else (tuple(given.values()), self._set(given))
-        seen = None if self.asks_for_indices else seen_before(values, self._sizes, which)
+        values, which = (args, (1 << len(args)) - 1) if given is None else (tuple(given.values()), self.set_of(given))
+        seen = self.seen(values, which)
         known = self._prepared.get(seen.key) if seen is not None else None
         if seen is not None and known is not None:
             ready = converted(seen.leaves, known.conversions)
@@ -93,14 +93,18 @@ class Function:
         if seen is not None and how is not None:
             if len(self._prepared) >= REMEMBERED:
                 self._prepared.clear()
-            self._prepared[seen.key] = _Known(prepared, how, shortened=False)
+            self._prepared[seen.key] = Known(prepared, how, shortened=False)
         result = prepared(leaves, seed)
         shortened = self._shorten(values, which, prepared)
         if seen is not None and (known := self._prepared.get(seen.key)) is not None:
             known.shortened = shortened
         return result
 
-    def _set(self, given: Mapping[Param, Any]) -> int:
+    def seen(self, values: tuple[Any, ...], which: int) -> Seen | None:
+        """What a call looks like; None where its arguments have to be matched. which: the parameters given."""
+        return None if self.asks_for_indices else seen_before(values, self._sizes, which)
+
+    def set_of(self, given: Mapping[Param, Any]) -> int:
         """Some parameters, in bits."""
         return sum([1 << k for k, p in enumerate(self.decl.params) if p in given])
 

@@ -62,8 +62,9 @@ class Recorder:
         self.marks = self.driver.marks(2 * ROOM + 1)
         self.words = (ctypes.c_int64 * (PAIRS + PAIR * ROOM))()
         self.words[RECORD] = self.driver.functions.record
+        handles = self.marks.handles
         for k in range(ROOM):
-            self.words[PAIRS + PAIR * k : PAIRS + PAIR * k + 2] = list(self.marks.handles[2 * k : 2 * k + 2])
+            self.words[PAIRS + PAIR * k : PAIRS + PAIR * k + 2] = list(handles[2 * k : 2 * k + 2])
         self.record = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64)(self.driver.functions.record)
 
     def begin(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,12 +55,13 @@ class FakeCupy:
             streamSynchronize=lambda stream: self.log.append(("wait", stream)),
             getDeviceProperties=lambda number: {"name": b"a GPU"},
             pointerGetAttributes=lambda address: SimpleNamespace(type=int(self.pinned)),
+            eventElapsedTime=lambda first, later: (_noted(later) - _noted(first)) / 1000,
         )  # fmt: skip
         driver = SimpleNamespace(ctxGetCurrent=lambda: self.context)
         self.cuda = SimpleNamespace(
             runtime=runtime, driver=driver, alloc=self.alloc, Stream=self.stream,
             Device=lambda number: SimpleNamespace(compute_capability="90"),
-            get_current_stream=lambda number: self.streams[-1],
+            get_current_stream=lambda number: self.streams[-1], Event=_Event,
         )  # fmt: skip
         self.library = SimpleNamespace(cuCtxSetCurrent=self.set_context, cuGetErrorName=_text, cuGetErrorString=_text)
         for name, ours in (
@@ -67,6 +69,8 @@ class FakeCupy:
             ("cuEventRecord", "dl_record"),
         ):  # fmt: skip
             setattr(self.library, name, getattr(self.device.library, ours))
+        self.noted = 0
+        self.library.cuEventRecord = _RECORD(self.record)
         self.blas = SimpleNamespace(
             cublasCreate_v2=self.create, cublasSetMathMode=self.logged("mode"),
             cublasSetStream_v2=self.logged("stream"), cublasSetWorkspace_v2=self.logged("workspace"),
@@ -79,6 +83,13 @@ class FakeCupy:
     def set_context(self, context: Any) -> int:
         self.context = context.value
         self.log.append(("context", context.value))
+        return 0
+
+    def record(self, event: int, stream: int | None) -> int:
+        """Of two events the later one is a microsecond after the first."""
+        self.log.append(("record", stream or 0))
+        self.noted += 1
+        ctypes.c_int64.from_address(event).value = self.noted
         return 0
 
     def alloc(self, size: int) -> Any:
@@ -105,6 +116,21 @@ class FakeCupy:
             return 0
 
         return call
+
+
+_RECORD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Event:
+    def __init__(self) -> None:
+        self.word = ctypes.c_int64(-1)
+        self.ptr = ctypes.addressof(self.word)
+
+
+def _noted(event: int) -> int:
+    found = ctypes.c_int64.from_address(event).value
+    assert found >= 0, "the device has not come to it"
+    return found
 
 
 class _Block:

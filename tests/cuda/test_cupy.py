@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dlang
 from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import DlangError
 from dlang.runtime.cuda import arrays, compiler, libraries
 from dlang.runtime.cuda.driver import CudaDriver
+from dlang.runtime.device_ceilings import device_ceilings
 from dlang.runtime.devices import Misbehaviour
+from dlang.runtime.recorder import Recording
 from tests.backends import has_gpu
 from tests.cuda import calls
 from tests.cuda.fake_cupy import CUDARuntimeError, FakeCupy
@@ -326,6 +329,27 @@ def test_nothing_waits_while_a_graph_is_made(fake: FakeCupy) -> None:
     assert driver.stream == 0
 
 
+def test_marks_are_events_on_the_current_stream(fake: FakeCupy) -> None:
+    driver = CudaDriver()
+    assert driver.name == "a GPU"
+    recording = Recording(outside=3)
+    recorder = recording.recorder(driver)
+    assert fake.log == [("record", 0), ("wait", 0)]
+    there = driver.allocate(8)
+    fake.streams.append(type(fake.streams[0])(fake, 300))
+    fake.log.clear()
+    word = ctypes.c_int64(7)
+    with recorder.copying(8):
+        driver.upload(there, ctypes.addressof(word), 8)
+    assert fake.log == [("record", 300), ("record", 300)]
+    recorder.end()
+    driver.free(there)
+    assert fake.log[-1] == ("wait", 300)
+    assert recording.seconds == {3: pytest.approx(1e-6)} and recording.bytes[3] == 8
+    ((nest, begin, end),) = recording.events
+    assert (nest, begin, end) == (3, pytest.approx(recorder.base + 1e-6), pytest.approx(recorder.base + 2e-6))
+
+
 def test_a_failure_has_the_name_that_cuda_gives_it(fake: FakeCupy) -> None:
     driver = CudaDriver()
     assert isinstance(driver.error(2), MemoryError)
@@ -418,6 +442,37 @@ def test_a_graph_does_all_of_it_again(driver: CudaDriver, handles: list[int]) ->
     calls.launch(driver, handles[0], 1, 32, 0, 0, 4, x, y)
     driver.abandon()
     np.testing.assert_array_equal(calls.downloaded(driver, y, [4]), np.arange(4.0) * 4.0)
+
+
+@gpu_test
+def test_marks_say_how_long_the_gpu_takes(driver: CudaDriver, handles: list[int]) -> None:
+    x = driver.allocate(1 << 28)
+    calls.fill(driver, x, 0, 1 << 28)
+    marks = driver.marks(3)
+    record = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64)(driver.functions.record)
+    for mark, count in zip(marks.handles, (0, 1 << 10, 1 << 25), strict=True):
+        calls.launch(driver, handles[0], 1000, 256, 0, 0, count, x, x)
+        assert record(mark, driver.stream) == 0
+    driver.wait()
+    short, long = marks.elapsed(0, 1), marks.elapsed(1, 2)
+    assert 0 < short < long < 1 and 2 * (1 << 28) / long < 2e13
+    driver.free(x)
+
+
+@gpu_test
+def test_a_gpu_has_ceilings(driver: CudaDriver) -> None:
+    found = device_ceilings(driver)
+    assert found is not None and found.name == driver.name and 1e10 < found.bytes < 2e13
+    assert set(found.products) == {"f64", "f32", "f16"} and all(1e11 < s < 1e16 for s in found.products.values())
+
+
+@gpu_test
+def test_a_profile_has_times_of_the_gpu() -> None:
+    module = dlang.compile("fn f(x: f64[n]) -> f64[n] = x / sum(x)", backend="cuda")
+    found = module.f.profile(np.ones(1 << 22))
+    loops = [row for row in found.rows if row.nest.kind == "loop"]
+    assert len(loops) == 2 and all(row.device and 0 < row.seconds < found.seconds for row in loops)
+    assert "of the device" in found.table() and {e.device for e in found.events} == {True, False}
 
 
 @gpu_test

@@ -138,3 +138,31 @@ def test_of_two_arms_one_is_done(first: float) -> None:
     (found, total), (expected, wanted) = (dlang.compile(text, backend=b).f(x) for b in ("cuda-emulated", "cpu"))
     np.testing.assert_allclose(found, expected, rtol=1e-14)
     assert np.isclose(total, wanted)
+
+
+CARRIED = """
+fn decayed(x: f64[n], k: size) -> (f64, f64) {
+  var (a, b, y) = (1.0, 2.0, x)
+  for t < k { y = [0.5 * v + a for v in y]; (a, b) = (b, sum(y) - a) }
+  (a, b)
+}
+fn until(x: f64[n], limit: i64) -> (f64, i64) {
+  var (s, k, y) = (0.0, 0, x)
+  while k < limit { y = [sin(v) + s for v in y]; s = s / 2.0 + sum(y); k += 1; if k == 7 { break } }
+  (s, k)
+}
+fn chosen(x: f64[n], up: bool) -> f64 { let s = if up { sum(x) } else { 0.5 }; sum(v * s for v in x) }
+"""
+
+
+def test_a_loop_carries_numbers_on_the_device() -> None:
+    m, cpu, x = dlang.compile(CARRIED, backend="cuda-emulated"), dlang.compile(CARRIED), np.linspace(0.0, 1.0, 70)
+    for k in (0, 1, 2, 5, 9):
+        for _ in range(3):
+            np.testing.assert_allclose(m.decayed(x, k), cpu.decayed(x, k), rtol=1e-12)
+            np.testing.assert_allclose(m.until(x, k), cpu.until(x, k), rtol=1e-12)
+    for up in (True, False, True):
+        assert np.isclose(m.chosen(x, up), cpu.chosen(x, up))
+    for name in ("decayed", "until", "chosen"):
+        text = host(CARRIED.replace(f"fn {name}(", "fn f("))
+        assert "fetch" not in text, text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from functools import cache
@@ -14,6 +15,7 @@ import pytest
 import dlang
 from dlang.driver import Backend
 from dlang.runtime import drivers
+from dlang.runtime.ceilings import Ceilings
 from dlang.runtime.cuda import libraries
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.tools.dlc import main
@@ -139,3 +141,18 @@ def test_what_was_compiled_is_kept_for_other_processes(tmp_path: Path, monkeypat
 
     for backend in ("cuda-emulated", "cpu"):
         assert all(compiled(backend)) and not any(compiled(backend))
+
+
+def test_the_command_measures_what_the_device_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dlang.runtime.ceilings.ceilings", lambda threads: Ceilings(threads, 1e10, 1e11, 1e11))
+    file, trace = tmp_path / "m.dl", tmp_path / "trace.json"
+    file.write_text('fn main(n: i64 = 50) {\n  let x = [f64(i) for i < n]\n  print("{sum(x)}")\n}\n')
+    options = ["--profile", "--profile-out", str(trace), "--backend", "cuda-emulated"]
+    assert main(["run", *options, str(file)]) == 0
+    out, err = capsys.readouterr()
+    assert out == "1225.0\n" and "dl_reduction_0: loop in `main`, m.dl:2:" in err
+    assert err.startswith("the device is emulated") and "asking the device" in err
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {event["tid"] for event in events if event["ph"] == "X"} == {1, 2}

@@ -21,8 +21,11 @@ from dlang.codegen.counting import Routines
 from dlang.codegen.cuda.expansion import expanded
 from dlang.codegen.cuda.kernels import Kernels, results_of
 from dlang.codegen.cuda.nests import Nest
+from dlang.codegen.cuda.numbers import Numbers, needed
 from dlang.codegen.cuda.scans import Scan, scan_of
-from dlang.codegen.cuda.spaces import Launching, Spaces, is_worth_it, launching, spaces_of
+from dlang.codegen.cuda.scopes import Scope, bound, changed_by, without
+from dlang.codegen.cuda.skipping import can_be_skipped
+from dlang.codegen.cuda.spaces import Launching, Spaces, launching, spaces_of
 from dlang.codegen.cuda.tallies import tally_of
 from dlang.codegen.loops import (
     Allocate,
@@ -51,7 +54,6 @@ from dlang.codegen.loops import (
     Product,
     Program,
     Room,
-    Runtime,
     Slice,
     Slot,
     Stmt,
@@ -66,7 +68,6 @@ from dlang.ir.anf import Lit, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product
 
-FEW_LAUNCHES = 12  # that are tried in vain rather than that the host waits
 LONG = 40  # statements that each thread of a kernel does first; more are done once, by a kernel of their own
 
 
@@ -100,24 +101,6 @@ def on_device(program: Program, profile: Routines | None = None) -> Program:
 
 
 @dataclass(slots=True)
-class _Scope:
-    """The statements of a block so far.
-
-    host, once: those that have come last and are to be done together, by the host or by one thread of the device; one
-    of these is empty. after: what is freed after them. there: numbers that the device has, by how to get them.
-    temporary: memory of the device to be freed where the block ends. conditions: those on which kernels do anything.
-    """
-
-    there: dict[Var, Stmt]
-    out: list[Stmt] = field(default_factory=list)
-    host: list[Stmt] = field(default_factory=list)
-    once: list[Stmt] = field(default_factory=list)
-    after: list[Stmt] = field(default_factory=list)
-    temporary: list[Buffer] = field(default_factory=list)
-    conditions: list[Var] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class _Placer:
     """The walk over a function.
 
@@ -130,17 +113,24 @@ class _Placer:
     spaces: Spaces
     measure: Measuring | None = None
     twins: dict[Buffer, tuple[Buffer, Size | None]] = field(default_factory=dict)
+    numbers: Numbers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.numbers = Numbers(self.launches, self.spaces)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
-    def block(self, body: Body, there: Mapping[Var, Stmt], leaves: bool = False) -> Body:
+    def block(
+        self, body: Body, there: Mapping[Var, Stmt], kept: Sequence[tuple[Buffer, Value]] = (), leaves: bool = False
+    ) -> Body:
         """A block, whose results the host knows, unless numbers are left on the device, in arrays of one element.
 
-        there: numbers that the device has.
+        there: numbers that the device has. kept: what it stores at the end, all at once.
         """
-        s = _Scope(dict(there))
+        s = Scope(dict(there))
         for stmt in body.stmts:
             self.statement(s, stmt)
         self.flush(s)
+        self.store(s, kept)
         results = list(body.results)
         if leaves:
             results = [self.left(s, v) if isinstance(v, Var) and v in s.there else v for v in results]
@@ -150,13 +140,13 @@ class _Placer:
         s.out += [OnDevice(Free(buffer)) for buffer in reversed(s.temporary) if buffer not in results]
         return Body(tuple(s.out), tuple(results))
 
-    def left(self, s: _Scope, var: Var) -> Buffer:
+    def left(self, s: Scope, var: Var) -> Buffer:
         """A number of the device, in an array that is its own."""
         kept = self._temporary(s, var)
         s.once.append(Store(kept, ZERO, var))
         return kept
 
-    def statement(self, s: _Scope, stmt: Stmt) -> None:
+    def statement(self, s: Scope, stmt: Stmt) -> None:
         match stmt:
             case Compute() | Convert() | Evaluate():
                 self.scalar(s, stmt)
@@ -177,7 +167,7 @@ class _Placer:
                     self.flush(s)
                 s.once.append(stmt)
             case Allocate(buffer) if self.spaces.on_device(buffer):
-                if not _bound(s.host).isdisjoint(captures((stmt,), ())):
+                if not bound(s.host).isdisjoint(captures((stmt,), ())):
                     self.flush(s)
                 self._sizes_known(s, stmt)
                 s.out.append(OnDevice(stmt))
@@ -212,7 +202,7 @@ class _Placer:
                 s.temporary.append(slot)
             case Node(references=references) if any(map(self.spaces.on_device, references)):
                 self.node(s, stmt)
-            case Loop() if self._is_for_device(stmt):
+            case Loop() if self.numbers.is_for_device(stmt):
                 nest = self.launches.nest(stmt)
                 assert nest is not None
                 self.flush(s)
@@ -230,19 +220,14 @@ class _Placer:
                 s.host.append(stmt)
             case Loop():
                 self.loop(s, stmt)
-            case For():
-                self._device(s, replace(stmt, body=Body((), ())))
-                s.out.append(replace(stmt, body=self.block(stmt.body, s.there)))
-            case While():
-                self._device(s, replace(stmt, body=Body((), ()), condition=Body((), ())))
-                condition, body = self.block(stmt.condition, s.there), self.block(stmt.body, s.there)
-                s.out.append(replace(stmt, condition=condition, body=body))
-            case Branch(condition) if condition in s.there and self._can_be_skipped(s, stmt):
+            case For() | While():
+                self.in_order(s, stmt)
+            case Branch(condition) if (
+                condition in s.there and self.measure is None and can_be_skipped(stmt, s.there, self.numbers)
+            ):
                 self.skipped(s, stmt)
             case Branch():
-                self._device(s, replace(stmt, then=Body((), ()), otherwise=Body((), ())))
-                then, otherwise = self.block(stmt.then, s.there), self.block(stmt.otherwise, s.there)
-                s.out.append(replace(stmt, then=then, otherwise=otherwise))
+                self.branch(s, stmt)
             case Invoke():
                 self._device(s, stmt)
                 s.out.append(stmt)
@@ -252,33 +237,26 @@ class _Placer:
             case _:
                 raise AssertionError(f"{type(stmt).__name__} around kernels")
 
-    def _is_for_device(self, loop: Loop) -> bool:
-        """Whether a loop is a kernel: of many trips, or on arrays that are on the device anyway."""
-        if self.launches.nest(loop) is None:
-            return False
-        arrays = [v for v in captures((loop,), ()) if isinstance(v, Buffer)]
-        return is_worth_it(loop) or (bool(arrays) and all(map(self.spaces.on_device, arrays)))
-
     def _twin(self, buffer: Buffer, count: Size | None) -> Buffer:
         twin = Buffer(buffer.name, buffer.dtype)
         self.twins[buffer] = twin, count
         return twin
 
     # ---- scalars -----------------------------------------------------------------------------------------------------
-    def scalar(self, s: _Scope, stmt: Compute | Convert | Evaluate) -> None:
+    def scalar(self, s: Scope, stmt: Compute | Convert | Evaluate) -> None:
         """What is computed of numbers of the device is one of them; anything else the host computes."""
         if not self._is_there(s, stmt):
             (s.host or s.out).append(stmt)
             return
         s.there[stmt.var] = stmt
-        if len(_needed(s.there, (stmt.var,))) > LONG:
+        if len(needed(s.there, (stmt.var,))) > LONG:
             self.flush(s)
             kept = self._temporary(s, stmt.var)
             s.once.append(Store(kept, ZERO, stmt.var))
             self.flush(s)
             s.there[stmt.var] = Load(stmt.var, kept, ZERO)
 
-    def load(self, s: _Scope, stmt: Load) -> None:
+    def load(self, s: Scope, stmt: Load) -> None:
         """An element of an array of the device: as it is now, whatever happens to the array."""
         self.flush(s)
         kept = self._temporary(s, stmt.var)
@@ -292,70 +270,70 @@ class _Placer:
             s.out += self.one_of("numbers", [OnDevice(Move(kept, element, poly(1)))])
         s.there[stmt.var] = Load(stmt.var, kept, ZERO)
 
-    def known(self, s: _Scope, slots: Iterable[Value], kind: str = "transfer") -> None:
+    def known(self, s: Scope, slots: Iterable[Value], kind: str = "transfer") -> None:
         """Has the host get those of some numbers that the device has. kind: of the nest in a profile."""
-        needed = _needed(s.there, [v for v in slots if isinstance(v, Var)])
-        if not _bound(s.host).isdisjoint(captures([s.there[var] for var in needed], ())):
+        wanted = needed(s.there, [v for v in slots if isinstance(v, Var)])
+        if not bound(s.host).isdisjoint(captures([s.there[var] for var in wanted], ())):
             self.flush(s)
-        for var in needed:
+        for var in wanted:
             stmt = s.there.pop(var)
             if isinstance(stmt, Load):
                 s.out += self.one_of(kind, [Fetch(var, stmt.buffer, stmt.offset)])
             else:
                 s.out.append(stmt)
 
-    def _temporary(self, s: _Scope, var: Var) -> Buffer:
+    def _temporary(self, s: Scope, var: Var) -> Buffer:
         """Room on the device for a number."""
         buffer = Buffer(var.name, dtype_of(var))
         s.out.append(OnDevice(Allocate(buffer, (poly(1),))))
         s.temporary.append(buffer)
         return buffer
 
-    def _is_there(self, s: _Scope, stmt: Stmt) -> bool:
+    def _is_there(self, s: Scope, stmt: Stmt) -> bool:
         """Whether a statement uses a number that the device has."""
         return bool(s.there) and any(v in s.there for v in captures((stmt,), ()) if isinstance(v, Var))
 
-    def _sizes_known(self, s: _Scope, stmt: Stmt) -> None:
+    def _sizes_known(self, s: Scope, stmt: Stmt) -> None:
         self.known(s, captures((stmt,), ()))
 
     # ---- the device --------------------------------------------------------------------------------------------------
-    def _device(self, s: _Scope, stmt: Stmt) -> None:
+    def _device(self, s: Scope, stmt: Stmt) -> None:
         """Before a statement whose numbers the host has to know."""
         self.flush(s)
         self.known(s, captures((stmt,), ()))
 
-    def launch(self, s: _Scope, loop: Loop, number: int | None) -> None:
+    def launch(self, s: Scope, loop: Loop, number: int | None) -> None:
         """Launches a kernel; what it reduces stays on the device. number: of the nest in a profile."""
         nest = self.launches.nest(loop)
         assert nest is not None
         outside = captures((loop,), ())
         self._trips_known(s, nest, outside)
-        needed = _needed(s.there, [*[v for v in outside if isinstance(v, Var)], *s.conditions])
+        wanted = needed(s.there, [*[v for v in outside if isinstance(v, Var)], *s.conditions])
         sums = {var: self._temporary(s, var) for var in results_of(nest)}
-        prelude = (*[s.there[var] for var in needed], *map(Only, s.conditions))
+        prelude = (*[s.there[var] for var in wanted], *map(Only, s.conditions))
         made = self.kernels.launch(nest, sums, prelude)
         s.out += made if number is None else self._marked(number, made)
         for var, buffer in sums.items():
             s.there[var] = Load(var, buffer, ZERO)
 
-    def _trips_known(self, s: _Scope, nest: Nest, outside: Sequence[Slot]) -> None:
+    def _trips_known(self, s: Scope, nest: Nest, outside: Sequence[Slot]) -> None:
         trips = [v for level in nest.levels for size in (*level.lows, *level.highs) for v in size.atoms()]
         self.known(s, [v for v in trips if v in outside])
 
-    def scan(self, s: _Scope, scan: Scan) -> None:
+    def scan(self, s: Scope, scan: Scan) -> None:
         """Launches the kernels of a scan; the totals of all trips stay on the device."""
         outside = captures((scan.loop,), ())
         trips = [*scan.loop.low.atoms(), *scan.loop.high.atoms()]
         self.known(s, [v for v in trips if v in outside])
         number = self.counted(s, scan.loop)
-        needed = _needed(s.there, [v for v in outside if isinstance(v, Var)])
+        wanted = needed(s.there, [v for v in outside if isinstance(v, Var)])
         sums = {var: self._temporary(s, var) for var in scan.loop.results if isinstance(var, Var)}
-        made = self.kernels.scan(scan, sums, tuple([s.there[var] for var in needed]))
+        made = self.kernels.scan(scan, sums, tuple([s.there[var] for var in wanted]))
         s.out += made if number is None else self._marked(number, made)
         for var, buffer in sums.items():
             s.there[var] = Load(var, buffer, ZERO)
 
-    def flush(self, s: _Scope) -> None:
+    def flush(self, s: Scope) -> None:
         """Has done what was to be done together."""
         if s.once:
             stmts, s.once = tuple(s.once), []
@@ -376,7 +354,7 @@ class _Placer:
         used = [v for v in captures(stmts, ()) if isinstance(v, Buffer) and self.spaces.on_device(v)]
         arrays = tuple([v for v in used if v not in self.twins])
         made = tuple([v for t in stmts for v in bound_by(t) if isinstance(v, Buffer) and self.spaces.on_device(v)])
-        changed = _changed(stmts)
+        changed = changed_by(stmts)
         if self.measure is not None:
             stmts = self.measure.marked(stmts)
         if not used and not made:
@@ -388,40 +366,56 @@ class _Placer:
         region = OnHost(tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made)
         return self.one_of("transfer", [*down, region, *up])
 
+    # ---- loops in order, and branches --------------------------------------------------------------------------------
+    def store(self, s: Scope, kept: Iterable[tuple[Buffer, Value]]) -> None:
+        """Has numbers stored, of which the device may have made some."""
+        s.once += [Store(buffer, ZERO, value) for buffer, value in kept if not isinstance(value, Buffer)]
+        self.flush(s)
+
+    def in_order(self, s: Scope, stmt: For | While) -> None:
+        """A loop in order; the numbers that it carries and that the device makes are in arrays of one element."""
+        positions = self.numbers.carried(stmt, set(s.there))
+        self.flush(s)
+        kept = {k: self._temporary(s, p) for k in positions if isinstance(p := stmt.params[k], Var)}
+        self.store(s, [(buffer, stmt.init[k]) for k, buffer in kept.items()])
+        inside = dict(s.there)
+        inside.update((p, Load(p, b, ZERO)) for k, b in kept.items() if isinstance(p := stmt.params[k], Var))
+        early, state = stmt.body.results[: stmt.early], stmt.body.results[stmt.early :]
+        rest, empty = without(state, kept), Body((), ())
+        params: tuple[Slot, ...] = without(stmt.params, kept)
+        results: tuple[Slot, ...] = without(stmt.results, kept)
+        loop = replace(stmt, params=params, init=without(stmt.init, kept), results=results, body=empty)
+        self._device(s, loop if isinstance(loop, For) else replace(loop, condition=empty))
+        after = [(buffer, state[k]) for k, buffer in kept.items()]
+        body = self.block(Body(stmt.body.stmts, (*early, *rest)), inside, after)
+        if isinstance(loop, For):
+            s.out.append(replace(loop, body=body))
+        else:
+            assert isinstance(stmt, While)
+            s.out.append(replace(loop, condition=self.block(stmt.condition, inside), body=body))
+        s.there.update((r, Load(r, b, ZERO)) for k, b in kept.items() if isinstance(r := stmt.results[k], Var))
+
+    def branch(self, s: Scope, stmt: Branch) -> None:
+        """A branch that the host takes; numbers that it gives and that the device makes stay there."""
+        positions = self.numbers.chosen(stmt, set(s.there))
+        self.flush(s)
+        kept = {k: self._temporary(s, r) for k in positions if isinstance(r := stmt.results[k], Var)}
+        self._device(s, replace(stmt, then=Body((), ()), otherwise=Body((), ())))
+
+        def arm(body: Body) -> Body:
+            results = without(body.results, kept)
+            return self.block(Body(body.stmts, results), s.there, [(b, body.results[k]) for k, b in kept.items()])
+
+        results = without(stmt.results, kept)
+        s.out.append(replace(stmt, then=arm(stmt.then), otherwise=arm(stmt.otherwise), results=results))
+        s.there.update((r, Load(r, b, ZERO)) for k, b in kept.items() if isinstance(r := stmt.results[k], Var))
+
     # ---- branches that the device takes ------------------------------------------------------------------------------
-    def _can_be_skipped(self, s: _Scope, stmt: Branch) -> bool:
-        """Whether kernels that do nothing can stand for an arm that is not taken, so that nobody has to wait."""
-        launches = 0
-        inside: set[Slot] = set()
-        if stmt.results or self.measure is not None:  # which counts what is done alone
-            return False
+    def _can_be_skipped(self, s: Scope, stmt: Branch) -> bool:
+        """Whether nobody has to wait; a profile counts what is done alone."""
+        return stmt.condition in s.there and self.measure is None and can_be_skipped(stmt, s.there, self.numbers)
 
-        def is_known(sizes: Iterable[Size]) -> bool:
-            return not any(v in s.there or v in inside for size in sizes for v in size.atoms())
-
-        for inner in (*stmt.then.stmts, *stmt.otherwise.stmts):
-            match inner:
-                case Compute() | Convert() | Evaluate() | At() | Count():
-                    pass
-                case Allocate(buffer, shape) if self.spaces.on_device(buffer):
-                    if not is_known(shape):
-                        return False
-                case Free(buffer) | Store(buffer) if self.spaces.on_device(buffer):
-                    pass
-                case Loop() if self._is_for_device(inner):
-                    nest = self.launches.nest(inner)
-                    assert nest is not None
-                    around = [level.var for level in nest.levels]
-                    bounds = [size for level in nest.levels for size in (*level.lows, *level.highs)]
-                    if not is_known([size for size in bounds if not size.mentions(around)]):
-                        return False
-                    launches += 1
-                case _:
-                    return False
-            inside.update(bound_by(inner))
-        return launches <= FEW_LAUNCHES
-
-    def skipped(self, s: _Scope, stmt: Branch) -> None:
+    def skipped(self, s: Scope, stmt: Branch) -> None:
         """Launches the kernels of both arms, of which those of one do nothing."""
         assert isinstance(stmt.condition, Var)
         opposite = fresh("otherwise", stmt.condition.type)
@@ -435,13 +429,13 @@ class _Placer:
             s.conditions.pop()
 
     # ---- the rest ----------------------------------------------------------------------------------------------------
-    def loop(self, s: _Scope, stmt: Loop) -> None:
+    def loop(self, s: Scope, stmt: Loop) -> None:
         """A loop of the host, with work for the device inside."""
         self._device(s, replace(stmt, stmts=(), reductions=()))
         values = tuple([v for r in stmt.reductions for v in (r.value, r.rank) if v is not None])
         s.out.append(replace(stmt, stmts=self.block(Body(stmt.stmts, values), s.there).stmts))
 
-    def node(self, s: _Scope, stmt: Node) -> None:
+    def node(self, s: Scope, stmt: Node) -> None:
         """A node, whose arrays are the host's."""
         self._device(s, stmt)
         references: list[Value] = []
@@ -456,7 +450,7 @@ class _Placer:
         s.out.append(replace(stmt, references=tuple(references)))
 
     # ---- profiles ----------------------------------------------------------------------------------------------------
-    def nest(self, s: _Scope, stmt: Stmt, made: Sequence[Stmt]) -> None:
+    def nest(self, s: Scope, stmt: Stmt, made: Sequence[Stmt]) -> None:
         """What is done for a statement that is a nest."""
         if self.measure is None:
             s.out += made
@@ -472,7 +466,7 @@ class _Placer:
         assert self.measure is not None
         return self.measure.around(number, stmts, self.kernels.made)
 
-    def counted(self, s: _Scope, loop: Loop | For) -> int | None:
+    def counted(self, s: Scope, loop: Loop | For) -> int | None:
         """Counts what a loop will do whose trips the host knows: in front of it, or by a kernel that looks at them.
 
         Gives the number of the nest.
@@ -493,49 +487,3 @@ class _Placer:
                 self.known(s, (tally.bytes, tally.operations), "counts")
                 s.out.append(Count(Lit(number, "i64"), poly(tally.bytes), poly(tally.operations)))
         return number
-
-
-def _bound(stmts: Sequence[Stmt]) -> set[Slot]:
-    return {slot for stmt in stmts for slot in bound_by(stmt)}
-
-
-def _needed(there: Mapping[Var, Stmt], vars: Iterable[Var]) -> list[Var]:
-    """The numbers of the device that some are computed from, in order, with those themselves."""
-    found: set[Var] = set()
-    open = [v for v in vars if v in there]
-    while open:
-        var = open.pop()
-        if var not in found:
-            found.add(var)
-            open += [v for v in captures((there[var],), ()) if isinstance(v, Var) and v in there]
-    return [var for var in there if var in found]
-
-
-def _changed(stmts: Sequence[Stmt]) -> set[Buffer]:
-    """The arrays that statements of the host may change."""
-    roots: dict[Buffer, Buffer] = {}
-    changed: list[Value] = []
-    for stmt in walk(stmts):
-        match stmt:
-            case Slice(result, source):
-                roots[result] = source
-            case Store(buffer) | Move(buffer):
-                changed.append(buffer)
-            case Runtime(outs=outs):
-                changed += [out.buffer for out in outs]
-            case CallC(_, args) | Invoke(_, args):
-                changed += args
-                if isinstance(stmt, Invoke):
-                    changed += stmt.outs
-            case For() | While():
-                for param, first in zip(stmt.params, stmt.init, strict=True):
-                    if isinstance(param, Buffer) and isinstance(first, Buffer):
-                        roots[param] = first
-            case _:
-                pass
-    found: set[Buffer] = set()
-    for value in changed:
-        while isinstance(value, Buffer) and value not in found:
-            found.add(value)
-            value = roots.get(value, value)
-    return found

@@ -53,8 +53,8 @@ def uncertain_loads(stmts: Sequence[Stmt], reductions: Sequence[Reduction]) -> f
                 sizes((offset,))
             case Evaluate(_, size):
                 sizes((size,))
-            case Only(condition):
-                values((condition,))
+            case Only(wanted):
+                values((wanted,))
             case Guard():
                 values((stmt.condition, *[v for v in stmt.values if isinstance(v, Var)]))
             case Loop():

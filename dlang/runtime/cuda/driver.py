@@ -250,15 +250,14 @@ class CudaMarks:
 
     runtime: Any
     events: list[Any]
+    handles: list[int] = field(init=False)
 
-    @property
-    def handles(self) -> list[int]:
-        """Those of CUDA."""
-        return [int(event.ptr) for event in self.events]
+    def __post_init__(self) -> None:
+        self.handles = [int(event.ptr) for event in self.events]
 
     def elapsed(self, first: int, later: int) -> float:
         """Seconds between two."""
-        return float(self.runtime.eventElapsedTime(self.events[first].ptr, self.events[later].ptr)) * 1e-3
+        return float(self.runtime.eventElapsedTime(self.handles[first], self.handles[later])) * 1e-3
 
 
 @dataclass(eq=False)
