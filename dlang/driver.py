@@ -130,7 +130,7 @@ def split(
     """A function ready to run in two steps: what follows from the parameters that are bound, then the rest.
 
     The first is called `early_name(face.name)`; what it gives are further arguments of the second.
-    profile: as native code that measures itself.
+    profile: as code that measures itself.
     """
     from dlang.ir.anf import early_name
 
@@ -178,7 +178,7 @@ def ready(
     """A function of a checked program, ready to run: as an earlier process has left it, or compiled now.
 
     structs: the classes by which functions of Python know structs. refuse: raises for a function that is not wanted.
-    profile: as native code that measures itself.
+    profile: as code that measures itself.
     """
     if backend == "interp":
         program, (entry,) = lower([request], structs=structs)

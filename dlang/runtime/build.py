@@ -29,19 +29,21 @@ def build(
     profile: bool = False,
     debug: bool = False,
     device: bool = False,
+    deterministic: bool = False,
 ) -> Compiled:
     """Machine code for the functions that the entries reach. level: of LLVM's code generator, from 0 to 3; None for a
     text that is compiled when it is first called.
 
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
     profile: has the code measure itself. debug: has it know the lines of its sources. device: makes loops kernels of
-    one.
+    one; deterministic: whose floats are the same in every run.
     """
     reached = reachable(program, entries)
     if device:
         from dlang.codegen.cuda.placement import on_device
 
-        nests = on_device(schedule(reached, places=profile, device=True), operations if profile else None)
+        nests = schedule(reached, places=profile, device=True)
+        nests = on_device(nests, operations if profile else None, deterministic)
     else:
         lanes, least = Lanes(objects.vector_bits()), GRAIN if grain is None else grain
         nests = schedule(reached, lanes, least, places=debug, profile=operations if profile else None)

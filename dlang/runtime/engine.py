@@ -53,7 +53,7 @@ class Engine:
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
     pool: the threads that help with them, or None for those of the process. profile: compiled code measures itself.
     debug: it knows the lines of its sources, for debuggers and profilers of the system. driver: of the device that runs
-    loops and products, if there is one.
+    loops and products, if there is one; deterministic: it gives the same floats in every run.
     """
 
     host: World
@@ -67,6 +67,7 @@ class Engine:
     profile: bool = False
     debug: bool = field(default_factory=observers.wants_lines)
     driver: Driver | None = None
+    deterministic: bool = False
     strings: Strings = field(default_factory=Strings)
     contexts: list[Any] = field(default_factory=list)
 
@@ -81,7 +82,8 @@ class Engine:
         self.compilations += 1
         with no_collection():
             level = self.level if self.tiers is None else None
-            return build(program, entries, level, self.grain, self.profile, self.debug, self.driver is not None)
+            device = self.driver is not None
+            return build(program, entries, level, self.grain, self.profile, self.debug, device, self.deterministic)
 
     def load(
         self,

@@ -25,6 +25,7 @@ PROGRAMS = {
     "rows": "fn f(x: f64[n, m]) -> f64[n, m] = [x[i, j] / sum(x[i, k] for k) for i, j]",
     "softmax": "import nn { softmax }\nfn f(x: f32[n, m]) -> f32[n, m] = [softmax(x[i]) for i]",
     "transposed": "fn f(x: f32[n, m], y: f32[m]) -> f32[m, n] = [x[i, j] * y[j] for j, i]",
+    "scan": "fn f(x: f32[n]) -> f32[n] = cumsum(x)",
     "columns": "fn f(x: f64[n, m]) -> f64[m] = sum(x, axis = 0)",
     "scattered": "fn f(x: f64[n], k: Idx<n>[m]) -> f64[n] = grad(|y: f64[n]| sum(y[k[i]] ** 2 for i))(x)",
     "loop_in_order": """fn steps(x: f64) -> i64 {

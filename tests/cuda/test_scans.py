@@ -18,9 +18,19 @@ fn scaled(x: f64[n]) -> (f64[n], f64) {
   let y = cumsum([2.0 * v for v in x])
   (y, sum(y) / f64(n))
 }
-fn gradients(x: f64[n]) -> f64[n] = grad(|y: f64[n]| sum(cumsum(y)[i] * f64(i) for i))(x)
+fn weighted(x: f64[n]) -> f64 {
+  let y = cumsum(x)
+  sum(y[i] * f64(i) for i)
+}
+fn steps(x: f64[n]) -> (f64[n], i64) {
+  var (y, k) = (x, 0)
+  for i < n { y[i] = f64(k) * x[i]
+    k += 2 }
+  (y, k)
+}
+fn gradients(x: f64[n]) -> f64[n] = grad(weighted)(x)
 """
-FUNCTIONS = ("sums", "counts", "products", "scaled", "gradients")
+FUNCTIONS = ("sums", "counts", "products", "scaled", "steps", "gradients")
 
 
 @cache

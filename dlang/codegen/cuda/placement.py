@@ -71,14 +71,16 @@ from dlang.ir.types import I64, dtype_of, product
 LONG = 40  # statements that each thread of a kernel does first; more are done once, by a kernel of their own
 
 
-def on_device(program: Program, profile: Routines | None = None) -> Program:
+def on_device(program: Program, profile: Routines | None = None, deterministic: bool = False) -> Program:
     """The program with its kernels, and with what the host is to do around them. Its loops have one lane and piece.
 
-    profile: has the program measure itself, and says how many operations functions of mathematics are.
+    profile: has the program measure itself, and says how many operations functions of mathematics are. deterministic:
+    whether its floats are the same in every run, which the order of threads may change otherwise where they add to the
+    same elements.
     """
     whole = {name: replace(f, body=expanded(f.body)) for name, f in program.functions.items()}
     program = replace(program, functions=whole)
-    launches = launching(program)
+    launches = launching(program, deterministic)
     fails = any(isinstance(s, Guard) for name in launches.functions for s in walk(program.functions[name].body.stmts))
     called = {s.function for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, Invoke)}
     kernels = Kernels(careful=fails)
@@ -308,9 +310,10 @@ class _Placer:
         assert nest is not None
         outside = captures((loop,), ())
         self._trips_known(s, nest, outside)
-        wanted = needed(s.there, [*[v for v in outside if isinstance(v, Var)], *s.conditions])
+        first = needed(s.there, s.conditions)  # the rest may never have been written
+        wanted = [var for var in needed(s.there, [v for v in outside if isinstance(v, Var)]) if var not in first]
         sums = {var: self._temporary(s, var) for var in results_of(nest)}
-        prelude = (*[s.there[var] for var in wanted], *map(Only, s.conditions))
+        prelude = (*[s.there[v] for v in first], *map(Only, s.conditions), *[s.there[v] for v in wanted])
         made = self.kernels.launch(nest, sums, prelude)
         s.out += made if number is None else self._marked(number, made)
         for var, buffer in sums.items():

@@ -73,7 +73,7 @@ def scan_of(stmt: For) -> Scan | None:
             return None
         totals.append(Reduction(added[0], result, added[1]))
     scan = Scan(stmt, tuple(own), tuple(totals))
-    return None if planned(scan.trip(scan.totals), frozenset(), frozenset()) is None else scan
+    return None if planned(scan.trip(scan.totals), frozenset(), frozenset(), scan.params) is None else scan
 
 
 def _added(stmt: Compute | None, param: Var) -> tuple[str, Atom] | None:
@@ -109,7 +109,7 @@ def _keeps_apart(stmt: For) -> bool:
 
 def plan_of_scan(scan: Scan, uncertain: frozenset[Var]) -> Plan:
     """What a thread does with several trips at once."""
-    plan = planned(scan.trip(scan.totals), frozenset(), uncertain)
+    plan = planned(scan.trip(scan.totals), frozenset(), uncertain, scan.params)
     assert plan is not None, "otherwise it is no scan"
     return plan
 

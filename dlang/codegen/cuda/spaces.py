@@ -28,11 +28,13 @@ from dlang.codegen.loops import (
     Slice,
     Slot,
     Stmt,
+    Store,
     Value,
     While,
 )
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import known_trips
+from dlang.ir.anf import FLOATS
 from dlang.ir.kernels import is_kernel
 
 FEW = 32  # trips in all, that are no reason to use a device
@@ -40,8 +42,12 @@ FEW = 32  # trips in all, that are no reason to use a device
 
 @dataclass(slots=True)
 class Launching:
-    """What of a program launches kernels. nests: of loops, by their identities; functions: by their names."""
+    """What of a program launches kernels. nests: of loops, by their identities; functions: by their names.
 
+    deterministic: whether the host is to do what threads would add up in any order.
+    """
+
+    deterministic: bool = False
     nests: dict[int, tuple[Loop, Nest | None]] = field(default_factory=dict)
     functions: frozenset[str] = frozenset()
 
@@ -49,8 +55,23 @@ class Launching:
         """A loop as a nest for a kernel; None if it can't be one."""
         if id(loop) not in self.nests:
             nest = nest_of(loop)
-            self.nests[id(loop)] = loop, nest if nest is not None and fits(nest) else None
+            runs = nest is not None and fits(nest) and not self.is_refused(loop, nest)
+            self.nests[id(loop)] = loop, nest if runs else None
         return self.nests[id(loop)][1]
+
+    def is_refused(self, loop: Loop, nest: Nest | None) -> bool:
+        """Whether a nest adds up floats in an order that may be another one in each run, and must not."""
+        return (
+            self.deterministic
+            and nest is not None
+            and any(
+                isinstance(s, Store)
+                and id(s) in nest.joined
+                and s.monoid in ("sum", "prod")
+                and s.buffer.dtype in FLOATS
+                for s in walk([loop, *nest.stmts])
+            )
+        )
 
     def stays_on_host(self, stmt: Stmt) -> bool:
         """Whether nothing in a statement is for the device, so that the host does it as it is."""
@@ -64,6 +85,8 @@ class Launching:
             case Loop():
                 if self.nest(stmt) is not None:
                     return not is_worth_it(stmt)
+                if self.deterministic and self.is_refused(stmt, nest_of(stmt)):
+                    return True
                 return all(map(self.stays_on_host, stmt.stmts))
             case For() if scan_of(stmt) is not None:
                 return False
@@ -101,7 +124,7 @@ class Launching:
                     if is_worth_it(stmt):
                         return True
                 case Loop():
-                    if self.has_work(stmt.stmts):
+                    if not self.stays_on_host(stmt) and self.has_work(stmt.stmts):
                         return True
                 case For():
                     if scan_of(stmt) is not None or self.has_work(stmt.body.stmts):
@@ -133,9 +156,9 @@ def _hands_on(slots: Iterable[Sequence[Slot]]) -> bool:
     return any(isinstance(slot, Buffer) and is_number(slot.dtype) for group in slots for slot in group)
 
 
-def launching(program: Program) -> Launching:
-    """What of a program launches kernels."""
-    found = Launching()
+def launching(program: Program, deterministic: bool = False) -> Launching:
+    """What of a program launches kernels; deterministic: as in `Launching`."""
+    found = Launching(deterministic)
     while True:
         names = [n for n, f in program.functions.items() if n in found.functions or found.has_work(f.body.stmts)]
         if len(names) == len(found.functions):

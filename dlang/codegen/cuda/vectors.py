@@ -72,13 +72,14 @@ class Plan:
         return access.buffer, access.offset.without(self.var)
 
 
-def planned(loop: Loop, joined: frozenset[int], uncertain: frozenset[Var]) -> Plan | None:
+def planned(loop: Loop, joined: frozenset[int], uncertain: frozenset[Var], carried: Sequence[Var] = ()) -> Plan | None:
     """The trips of a loop that is straight code; None of any other.
 
     joined: stores that combine with what other threads store. uncertain: what is loaded and may not have been written.
-    Nothing may be loaded after what is stored, so that all loads of several trips can come first.
+    carried: what else is not the same in all trips. Nothing may be loaded after what is stored, so that all loads of
+    several trips can come first.
     """
-    varying: set[Slot] = {loop.var}
+    varying: set[Slot] = {loop.var, *carried}
     before: list[Stmt] = []
     inside: list[Stmt] = []
     stored = False
