@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import numpy as np
@@ -9,8 +10,12 @@ import pytest
 
 import dlang
 from dlang.diagnostics import Source
-from dlang.driver import check, errors_of
+from dlang.driver import Request, check, errors_of, lower
+from dlang.ir.anf import poly
 from dlang.listings import listing
+from dlang.runtime.emulation.driver import EmulatedDriver
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
 
 
 def host(text: str) -> str:
@@ -166,3 +171,21 @@ def test_a_loop_carries_numbers_on_the_device() -> None:
     for name in ("decayed", "until", "chosen"):
         text = host(CARRIED.replace(f"fn {name}(", "fn f("))
         assert "fetch" not in text, text
+
+
+SCATTERED = "fn f(x: f64[n], k: Idx<n>[m], w: f64[m]) -> f64[n] = grad(|y: f64[n]| sum(w[i] * y[k[i]] for i))(x)"
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_floats_may_be_the_same_in_every_run(deterministic: bool) -> None:
+    checked = check(Source("program.dl", SCATTERED + "\n"))
+    decl = checked.module.functions["f"]
+    program, (entry,) = lower([Request(decl, dict.fromkeys(decl.variables, poly(0)))])
+    rng, found = np.random.default_rng(0), []
+    x, k, w = rng.normal(size=7), rng.integers(0, 7, 5000), rng.normal(size=5000)
+    for order in (0, 1, 2):
+        engine = Engine(Host(io.StringIO()), driver=EmulatedDriver(order=order), deterministic=deterministic)
+        compiled = engine.compile(program, [entry.name])
+        found.append(compiled.run(entry.name, [7, 5000, x, k, w])[-1])
+    assert all(np.array_equal(found[0], other) for other in found) == deterministic
+    np.testing.assert_allclose(found[0], np.bincount(k, w, 7), rtol=1e-10)
