@@ -11,6 +11,7 @@ Stages are imported where they are used: checking needs neither NumPy nor LLVM.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 Backend = Literal["interp", "cpu", "cuda", "cuda-emulated"]
 BACKENDS: tuple[Backend, ...] = ("interp", "cpu", "cuda", "cuda-emulated")
+DETERMINISTIC = "DLANG_DETERMINISTIC"
+"""The environment variable with which a GPU gives the same floats in every run."""
 Observer = Callable[[str, "anf.Program"], None]
 Extension = Callable[["anf.Program", "Sequence[Entry]"], tuple["anf.Program", list[str]]]
 
@@ -126,11 +129,12 @@ def split(
     structs: StructClasses | None = None,
     refuse: Callable[[Face], None] = lambda face: None,
     profile: bool = False,
+    deterministic: bool = False,
 ) -> tuple[Runner, Face]:
     """A function ready to run in two steps: what follows from the parameters that are bound, then the rest.
 
     The first is called `early_name(face.name)`; what it gives are further arguments of the second.
-    profile: as code that measures itself.
+    profile: as code that measures itself. deterministic: as in `Engine`.
     """
     from dlang.ir.anf import early_name
 
@@ -140,7 +144,8 @@ def split(
         from dlang.ir.interpreter import Interpreter
 
         return Interpreter(program, host), entry.face
-    return _engine(backend, host, profile).compile(program, [entry.name, early_name(entry.name)]), entry.face
+    engine = _engine(backend, host, profile, deterministic)
+    return engine.compile(program, [entry.name, early_name(entry.name)]), entry.face
 
 
 def too_deep(requests: Sequence[Request]) -> DlangError:
@@ -174,11 +179,12 @@ def ready(
     structs: StructClasses | None = None,
     refuse: Callable[[Face], None] = lambda face: None,
     profile: bool = False,
+    deterministic: bool = False,
 ) -> tuple[Runner, Face]:
     """A function of a checked program, ready to run: as an earlier process has left it, or compiled now.
 
     structs: the classes by which functions of Python know structs. refuse: raises for a function that is not wanted.
-    profile: as code that measures itself.
+    profile: as code that measures itself. deterministic: as in `Engine`.
     """
     if backend == "interp":
         program, (entry,) = lower([request], structs=structs)
@@ -187,9 +193,9 @@ def ready(
     from dlang.reuse import place_of
     from dlang.specialize.structs import StructClasses
 
-    engine = _engine(backend, host, profile)
+    engine = _engine(backend, host, profile, deterministic)
     classes = StructClasses() if structs is None else structs
-    options = repr((backend in DEVICES, engine.level, engine.grain, engine.profile, engine.debug))
+    options = repr((backend in DEVICES, engine.deterministic, engine.level, engine.grain, engine.profile, engine.debug))
     place = place_of(checked, request.decl, request.bindings, classes, options)
     kept = place.find() if place is not None else None
     if kept is not None:
@@ -209,7 +215,7 @@ def ready(
     return engine.load(compiled, python, place, keep), face
 
 
-def _engine(backend: Backend, host: Host, profile: bool = False) -> Engine:
+def _engine(backend: Backend, host: Host, profile: bool = False, deterministic: bool = False) -> Engine:
     """An engine of a back end, native code for calls of which nobody knows how many there will be.
 
     Code that measures itself, or knows the lines of its sources, is for those who look at what is always run.
@@ -218,7 +224,8 @@ def _engine(backend: Backend, host: Host, profile: bool = False) -> Engine:
     from dlang.runtime.engine import Engine
     from dlang.runtime.tiers import usual_tiers
 
-    engine = Engine(host, profile=profile, driver=driver_of(backend))
+    same = deterministic or os.environ.get(DETERMINISTIC, "0") not in ("", "0")
+    engine = Engine(host, profile=profile, driver=driver_of(backend), deterministic=same)
     if engine.driver is None and not engine.profile and not engine.debug:
         engine.tiers = usual_tiers()
     return engine

@@ -122,7 +122,9 @@ class Prepared:
 
 @dataclass
 class Program:
-    """A checked file with what has been compiled of it. profile: as code that measures itself."""
+    """A checked file with what has been compiled of it. profile: as code that measures itself. deterministic: a device
+    gives the same floats in every run.
+    """
 
     checked: Checked
     backend: Backend
@@ -130,6 +132,7 @@ class Program:
     host: Host = field(default_factory=Host)
     handles: Handles = field(default_factory=Handles)
     profile: bool = False
+    deterministic: bool = False
     settled: Settled = field(init=False)
     _instances: dict[object, Instance] = field(default_factory=dict)
     _twin: Program | None = None
@@ -148,7 +151,9 @@ class Program:
         with self._lock:
             if self._twin is None:
                 backend: Backend = "cpu" if self.backend == "interp" else self.backend
-                self._twin = Program(self.checked, backend, self.classes, self.host, self.handles, profile=True)
+                self._twin = Program(
+                    self.checked, backend, self.classes, self.host, self.handles, True, self.deterministic
+                )
             return self._twin
 
     def compiled(self) -> list[CompiledProgram]:
@@ -182,6 +187,7 @@ class Program:
                         structs=self.classes,
                         refuse=refuse,
                         profile=self.profile,
+                        deterministic=self.deterministic,
                     )
                 else:
                     runner, entry = ready(
@@ -192,6 +198,7 @@ class Program:
                         structs=self.classes,
                         refuse=refuse,
                         profile=self.profile,
+                        deterministic=self.deterministic,
                     )
                 terms = _terms(decl, ordered, entry, bound)
                 self._instances[key] = Instance(runner, entry, bound, terms, self.on_device)

@@ -16,25 +16,34 @@ from dlang.typecheck.headers import CoreModule
 from dlang.typecheck.types import DataDecl, Shape, Size, TypeData, children, resolve
 
 
-def load(path: str | Path, backend: Backend = "cpu", *, primitives: Sequence[Primitive] = ()) -> ModuleType:
+def load(
+    path: str | Path,
+    backend: Backend = "cpu",
+    *,
+    primitives: Sequence[Primitive] = (),
+    deterministic: bool = False,
+) -> ModuleType:
     """The module in a file. Its functions are callables, its structs are dataclasses.
 
-    primitives: functions of Python that the file may call by name (not the modules that it imports).
+    primitives: functions of Python that the file may call by name (not the modules that it imports). deterministic: a
+    GPU gives the same floats in every run, also where threads add to the same elements.
     """
     module = ModuleType(Path(path).stem)
-    populate(module, read_source(str(path)), backend, primitives)
+    populate(module, read_source(str(path)), backend, primitives, deterministic)
     return module
 
 
-def compile(text: str, backend: Backend = "cpu", *, primitives: Sequence[Primitive] = ()) -> ModuleType:
+def compile(
+    text: str, backend: Backend = "cpu", *, primitives: Sequence[Primitive] = (), deterministic: bool = False
+) -> ModuleType:
     """The module that a text is; what it imports is found beside the working directory, and in the library.
 
-    primitives: functions of Python that it may call by name.
+    primitives: functions of Python that it may call by name. deterministic: as of `load`.
     """
     if not isinstance(text, str):
         raise TypeError(f"a program is a str, not {type(text).__name__}")
     module = ModuleType("dlang_text")
-    populate(module, Source("<text>", text), backend, primitives)
+    populate(module, Source("<text>", text), backend, primitives, deterministic)
     return module
 
 
@@ -43,14 +52,20 @@ def compilations() -> int:
     return COMPILATIONS.total
 
 
-def populate(module: ModuleType, source: Source, backend: Backend, primitives: Sequence[Primitive] = ()) -> None:
+def populate(
+    module: ModuleType,
+    source: Source,
+    backend: Backend,
+    primitives: Sequence[Primitive] = (),
+    deterministic: bool = False,
+) -> None:
     """Checks a source and puts what it defines into a module; mistakes raise a `DlangError`."""
     if backend not in BACKENDS:
         raise error("E0963", f"there is no backend `{backend}`; there are {', '.join(BACKENDS)}", None)
     checked = check(source, primitives=[declared(p) for p in primitives])
     if mistakes := errors_of(checked):
         raise DlangError(mistakes)
-    program = Program(checked, backend)
+    program = Program(checked, backend, deterministic=deterministic)
     core = checked.module
     names = module.__dict__
     names["__file__"] = source.path

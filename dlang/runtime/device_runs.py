@@ -127,11 +127,6 @@ class DeviceProgram:
         self.reset(address)
         return address
 
-    def give_back(self, state: int) -> None:
-        """A run that used it has ended; that of a graph stays with it."""
-        if all(kept.state != state for kept in self.repeats.values()):
-            self.states.append(state)
-
     def see(self, key: Hashable, events: list[Event]) -> None:
         """A run that can be repeated has been done."""
         self.seen[key] = events
@@ -209,7 +204,8 @@ class DeviceRun:
 
     addresses: of its memory there, in order, with their sizes; own: what it has allocated and not freed. mirrors: by
     the address of a block. events: what was allocated, by its size, and freed, by its number, if that is to be known;
-    planned: what will be allocated. recorder: of what a program that measures itself has the device do.
+    planned: what will be allocated. of_graph: whether the state is that of a graph, with which it stays. recorder: of
+    what a program that measures itself has the device do.
     """
 
     program: DeviceProgram
@@ -221,6 +217,7 @@ class DeviceRun:
     mirrors: dict[int, Mirror] = field(init=False, default_factory=dict)
     events: list[Event] | None = field(init=False, default=None)
     planned: list[int] | None = field(init=False, default=None)
+    of_graph: bool = field(init=False, default=False)
     recorder: Recorder | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -253,7 +250,8 @@ class DeviceRun:
         for address in self.own:
             self.program.driver.free(address)
         self.own.clear()
-        self.program.give_back(self.state)
+        if not self.of_graph:
+            self.program.states.append(self.state)
         if self.recorder is not None:
             self.recorder.end()
 
@@ -277,8 +275,9 @@ class DeviceRun:
             kept = self._kept(events, execute)
             program.keep(key, kept)
         else:
-            program.give_back(self.state)
+            program.states.append(self.state)
             self.state = kept.state
+        self.of_graph = True
         kept.graph.launch()
         return list(kept.raw)
 

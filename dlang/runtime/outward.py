@@ -24,7 +24,7 @@ from dlang.runtime.crossing import (
     leaf_count,
     leaves_of,
 )
-from dlang.runtime.placed import fetched, placed
+from dlang.runtime.placed import fetched, is_own, placed
 from dlang.runtime.values import bfloat16
 
 
@@ -102,7 +102,7 @@ def outward(leaf: Leaf, value: Any) -> Any:
 
     An array that is on a device stays there.
     """
-    if leaf.shape and placed(value) is not None:
+    if leaf.shape and (is_own(type(value)) or placed(value) is not None):
         return value
     if leaf.dtype == "bf16":
         numbers = np.asarray(value, bfloat16() or np.float32)

@@ -156,3 +156,19 @@ def test_the_command_measures_what_the_device_does(
     assert err.startswith("the device is emulated") and "asking the device" in err
     events = json.loads(trace.read_text())["traceEvents"]
     assert {event["tid"] for event in events if event["ph"] == "X"} == {1, 2}
+
+
+def test_floats_are_the_same_in_every_run_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What threads would add up in any order is in no kernel then."""
+    source = "fn f(x: f64[n], k: i64[m]) -> f64 = sum([sin(x[k[i]]) for i])\n"
+    x, k = np.ones(5), np.arange(500) % 5
+    found = []
+    for wanted, option in (("0", False), ("1", False), ("0", True)):
+        monkeypatch.setenv("DLANG_DETERMINISTIC", wanted)
+        m = dlang.compile(source, backend="cuda-emulated", deterministic=option)
+        np.testing.assert_allclose(dlang.grad(m.f)(x, k), 100 * np.cos(x))
+        (instance,) = m.f.program._instances.values()
+        launched = instance.runner.device
+        found.append([] if launched is None else [kernel.text for kernel in launched.kernels])
+    assert any("dl_atomic" in text for text in found[0])
+    assert not any("dl_atomic" in text for text in (*found[1], *found[2]))

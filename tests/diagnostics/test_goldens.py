@@ -179,8 +179,8 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_an_emulation_without_a_compiler(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "/nowhere/c++")
-    Path("m.dl").write_text("fn main(n: i64 = 3) { print(sum([f64(i) for i < n])) }\n")
+    monkeypatch.setenv("CXX", "/nowhere/c++")  # what has been compiled once runs without it
+    Path("m.dl").write_text("fn main(n: i64 = 3000) { print(sum([f64(i) * 0.8125 - sin(f64(i)) for i < n])) }\n")
     assert dlc(capsys, "run", "m.dl", "--backend", "cuda-emulated") == (
         "error[E0902]: there is no C++ compiler, which the emulation of a GPU needs\n"
         "  = help: install one, such as g++ or clang++, or say in $CXX which one to use"

@@ -1,6 +1,8 @@
-"""Loop nests as kernels in CUDA C, and what is left as the program of the host.
+"""Two programs of one: kernels in CUDA C, and the program of the host that has a device run them.
 
-`kernels` takes nests out of a program and puts launches in their places; `nests` says which nests and how their trips
-are spread over threads, `forms` writes the kernel of one, `statements` its statements and `scalars` their operations.
-`device.cuh` is what all kernels share.
+`placement` walks over a program, knowing from `spaces` where its arrays live and from `numbers` which numbers the
+device makes; `expansion` comes before it, and gives the trips of loops memory of their own. `kernels` makes launches of
+loop nests: `nests` says which loops are one and how their trips are spread over threads, `forms` writes the kernel, and
+`rows`, `columns`, `tiles`, `scans` and `vectors` how threads share it; `statements` writes what a trip does, and
+`scalars` its operations. `device.cuh` is what all kernels share.
 """

@@ -6,7 +6,6 @@ import ctypes
 import os
 import platform
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,6 +82,8 @@ def compiler() -> str:
 
 
 def _compiled(text: str, options: Sequence[str]) -> bytes:
+    import subprocess  # which what is kept does not need
+
     with tempfile.TemporaryDirectory(prefix="dlang-") as folder:
         made = Path(folder) / "kernels.so"
         command = [compiler(), *options, "-x", "c++", "-", "-o", str(made)]
