@@ -65,7 +65,7 @@ def _widened(let: Let) -> list[Let] | None:
             wide = _fresh(let.vars[0], WIDE)
             source = _array(before, array, WIDE, let)
             return [*before, Let((wide,), Scan(monoid, source), let.span), _back(let.vars[0], wide, let)]
-        case Contract(a=a, b=b) if _is_half(a.type):
+        case Contract(a=a, b=b) if _is_half(a.type) and _is_half(let.vars[0].type):
             before = []
             left, right = _array(before, a, WIDE, let), _array(before, b, WIDE, let)
             wide = _fresh(let.vars[0], WIDE)

@@ -14,9 +14,11 @@ from dlang.codegen.packing import SMALL, SMALL_OF_MANY, matrix_product
 from dlang.codegen.tiles import comprehension, gains
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
+    HALF,
     Array,
     Axis,
     Block,
+    Cast,
     Comp,
     Contract,
     Keep,
@@ -41,20 +43,26 @@ def _as_comprehension(op: Contract) -> Comp:
     """The product as a comprehension over all of its axes, those of the result first."""
     assert isinstance(op.a.type, Array) and isinstance(op.b.type, Array)
     dtype = op.a.type.dtype
+    wide = "f32" if dtype in HALF else dtype
     sizes: dict[int, Size] = dict(zip(op.left, op.a.type.shape, strict=True))
     sizes.update(zip(op.right, op.b.type.shape, strict=True))
     names = [*op.out, *(n for n in sizes if n not in op.out)]
     axes = {n: fresh("ijkl"[min(k, 3)], I64) for k, n in enumerate(names)}
-    x, y, xy = (fresh(name, Scalar(dtype)) for name in ("x", "y", "xy"))
+    x, y = (fresh(name, Scalar(dtype)) for name in ("x", "y"))
+    wide_x, wide_y, xy = (fresh(name, Scalar(wide)) for name in ("x", "y", "xy"))
 
     def index(names: Sequence[int]) -> tuple[Size, ...]:
         return tuple(poly(axes[n]) for n in names)
 
-    lets = (
+    lets: tuple[Let, ...] = (
         Let((x,), Read(op.a, index(op.left))),
         Let((y,), Read(op.b, index(op.right))),
-        Let((xy,), Prim("mul", (x, y))),
+        Let((wide_x,), Cast(wide, x)),
+        Let((wide_y,), Cast(wide, y)),
+        Let((xy,), Prim("mul", (wide_x, wide_y))),
     )
+    if wide == dtype:
+        lets = (*lets[:2], Let((xy,), Prim("mul", (x, y))))
     keep = Keep(tuple(sizes[n] for n in op.out), index(op.out))
     bounds = tuple(Axis(axes[n], (ZERO,), (sizes[n],)) for n in names)
     return Comp(bounds, Block(lets, (xy,)), (keep,))
@@ -112,7 +120,7 @@ def _packed(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Plan | None:
     """
     assert isinstance(op.a.type, Array) and isinstance(op.b.type, Array)
     left, right, out = set(op.left), set(op.right), set(op.out)
-    if op.a.type.dtype not in ("f64", "f32") or any(
+    if op.a.type.dtype not in ("f64", "f32", *(HALF if s.device else ())) or any(
         len(set(names)) < len(names) for names in (op.left, op.right, op.out)
     ):
         return None

@@ -41,8 +41,9 @@ def build(
     reached = reachable(program, entries)
     if device:
         from dlang.codegen.cuda.placement import on_device
+        from dlang.optimize.halves import with_half_operands
 
-        nests = schedule(reached, places=profile, device=True)
+        nests = schedule(with_half_operands(reached), places=profile, device=True)
         nests = on_device(nests, operations if profile else None, deterministic)
     else:
         lanes, least = Lanes(objects.vector_bits()), GRAIN if grain is None else grain

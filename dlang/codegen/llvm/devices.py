@@ -23,8 +23,8 @@ from dlang.ir.anf import Size
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
 
-_TYPES = {"f64": (1, 70), "f32": (0, 68)}
-"""Of cuBLAS: that of the elements, and in which it computes."""
+_TYPES = {"f64": (1, 70), "f32": (0, 68), "f16": (2, 68), "bf16": (14, 68)}
+"""Of cuBLAS: that of the elements, and in which it computes: f64 or f32."""
 _PLAIN, _TRANSPOSED, _ALGORITHM = 0, 1, -1
 
 
@@ -83,8 +83,7 @@ def on_device(w: Writer, stmt: loops.OnDevice) -> None:
 
 def _product(w: Writer, stmt: loops.Product) -> None:
     """Rows of a matrix here are columns of one there, so it is the product of the transposes."""
-    dtype = stmt.c.buffer.dtype
-    type, computed = _TYPES[dtype]
+    _, computed = _TYPES[stmt.c.buffer.dtype]
     assert isinstance(stmt.a, loops.Matrix) and isinstance(stmt.b, loops.Matrix)
     batch = stmt.batch or loops.Batch(ZERO + 1, ZERO, ZERO, ZERO)
     number = "double" if computed == _TYPES["f64"][1] else "float"
@@ -97,7 +96,7 @@ def _product(w: Writer, stmt: loops.Product) -> None:
     def matrix(m: loops.Matrix, step: Size) -> str:
         address = w.emit(f"ptrtoint ptr {element_address(w, m.buffer, m.offset)} to i64")
         stride = w.emit(f"call i64 @llvm.smax.i64(i64 {size_value(w, m.stride)}, i64 1)")
-        return f"i64 {address}, i32 {type}, i64 {stride}, i64 {size_value(w, step)}"
+        return f"i64 {address}, i32 {_TYPES[m.buffer.dtype][0]}, i64 {stride}, i64 {size_value(w, step)}"
 
     def turn(m: loops.Matrix) -> str:
         return f"i32 {_TRANSPOSED if m.transposed else _PLAIN}"
