@@ -56,7 +56,7 @@ def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
     if stage == "cuda":
         from dlang.codegen.cuda.placement import on_device
         from dlang.codegen.cuda.printing import print_cuda
-        from dlang.optimize.halves import with_half_operands
+        from dlang.codegen.half_operands import with_half_operands
 
         return print_cuda(on_device(schedule(with_half_operands(reached), device=True)))
     return print_program(schedule(reached, Lanes(objects.vector_bits()), GRAIN))

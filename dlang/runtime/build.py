@@ -41,7 +41,7 @@ def build(
     reached = reachable(program, entries)
     if device:
         from dlang.codegen.cuda.placement import on_device
-        from dlang.optimize.halves import with_half_operands
+        from dlang.codegen.half_operands import with_half_operands
 
         nests = schedule(with_half_operands(reached), places=profile, device=True)
         nests = on_device(nests, operations if profile else None, deterministic)

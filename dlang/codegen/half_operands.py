@@ -9,19 +9,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dlang.ir.anf import HALF, Array, Block, Cast, Comp, Contract, Function, Keep, Let, Program, Read, Var
+from dlang.ir.chains import last_uses
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import map_blocks
-from dlang.optimize.dce import dce
 
 Casts = Mapping[Var, tuple[Var, tuple[int, ...]]]
 
 
 def with_half_operands(program: Program) -> Program:
     """The program whose products of f32 take numbers of half precision as they are, where they were only cast."""
-    functions = {name: _function(f) for name, f in program.functions.items()}
-    if all(functions[name] is f for name, f in program.functions.items()):
-        return program
-    return dce(replace(program, functions=functions))
+    return replace(program, functions={name: _function(f) for name, f in program.functions.items()})
 
 
 def _function(f: Function) -> Function:
@@ -39,7 +36,12 @@ def _block(block: Block) -> Block:
         elif isinstance(op, Contract):
             op = _product(op, casts)
         lets.append(let if op is let.op else Let(let.vars, op, let.span))
-    return block if all(x is y for x, y in zip(lets, block.lets, strict=True)) else Block(tuple(lets), block.results)
+    if all(x is y for x, y in zip(lets, block.lets, strict=True)):
+        return block
+    used = last_uses(Block(tuple(lets), block.results))
+    return Block(
+        tuple([let for let in lets if not let.vars or let.vars[0] not in casts or let.vars[0] in used]), block.results
+    )
 
 
 def _cast(op: Comp) -> tuple[Var, tuple[int, ...]] | None:
