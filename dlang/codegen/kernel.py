@@ -14,6 +14,7 @@ the marks of a profile are."""
 TABLE = 10
 FOREIGN = "foreign"
 """The form of a kernel that a program brings along; its text is that of the file."""
+NUMBERS = 64  # among the parameters of a function, of which the device may know the floats
 WORDS = 64
 """Of a message, and of the results of a reduction."""
 

@@ -84,7 +84,11 @@ def _point(function: anf.Function, program: loops.Program, recursive: bool) -> E
     ]
     there = [k for type, k in given if isinstance(type, anf.Scalar) and isinstance(nests.body.results[k], loops.Buffer)]
     repeatable = is_repeatable(program, function.name) and not any(isinstance(type, anf.Array) for type, _ in given)
-    return EntryPoint(header, outs, nests.order, count, recursive, None, True, frozenset(there), repeatable)
+    params = zip([p for p in function.params if not isinstance(p.type, anf.Token)], nests.params, strict=True)
+    numbers = [k for k, (p, s) in enumerate(params) if isinstance(p.type, anf.Scalar) and isinstance(s, loops.Buffer)]
+    return EntryPoint(
+        header, outs, nests.order, count, recursive, None, True, frozenset(there), frozenset(numbers), repeatable
+    )
 
 
 def multiplies(f: loops.Function) -> bool:

@@ -44,8 +44,8 @@ class EntryPoint:
     order: for each result ("out" | "result", position), or None for a token. raw: how many results come in words.
     recursive: whether it can reach a function that can reach itself. work: about how much it does, over the parameters;
     None if that isn't known before. device: whether arrays of numbers that it takes and gives are in the memory of one;
-    there: which results in words are addresses of numbers there; repeatable: whether a call does nothing but ask the
-    device for what its arguments, but not what is in arrays, say.
+    there: which results in words are addresses of numbers there; numbers: which parameters are. repeatable: whether a
+    call does nothing but ask the device for what its arguments, but not what is in arrays, say.
     """
 
     function: Header
@@ -56,6 +56,7 @@ class EntryPoint:
     work: Size | None
     device: bool = False
     there: frozenset[int] = frozenset()
+    numbers: frozenset[int] = frozenset()
     repeatable: bool = False
 
 

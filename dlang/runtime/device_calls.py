@@ -15,7 +15,7 @@ from dlang.ir.terms import Array, Scalar, Token, Var, is_handle
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.device_runs import DeviceProgram, array_dtype, item_size, number_at
 from dlang.runtime.failures import device_failure
-from dlang.runtime.words import word_of
+from dlang.runtime.words import memory_word, word_of
 
 if TYPE_CHECKING:
     from dlang.runtime.engine import Run
@@ -78,10 +78,14 @@ class RepeatedCalls:
         driver = program.driver
         layout = self._layout(args)
         words: list[Any] = [self.point.function.name]
+        numbers: dict[int, int] = {}
         owners = []  # copies, perhaps, which have to be there until the graph is launched
         for arg, known in zip(args, layout.arguments, strict=True):
             if known.shape is None:
-                words.append(word_of(arg, known.dtype))
+                word, position = word_of(arg, known.dtype), len(words) - 1
+                if position in self.point.numbers:
+                    numbers[position] = memory_word(word & (2**64 - 1), known.dtype)
+                words.append(0 if position in self.point.numbers else word)
                 continue
             found = driver.given(arg, known.dtype)
             if found is None or found[1].shape != known.shape:
@@ -95,6 +99,7 @@ class RepeatedCalls:
             kept = program.repeats.get((*words, *rooms))
             if kept is None:
                 return None
+            program.put(kept.state, numbers)
             kept.graph.launch()
             if (state := program.failed(kept.state)) is not None:
                 raise device_failure(run, state)

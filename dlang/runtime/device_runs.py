@@ -14,11 +14,11 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen import kernel
-from dlang.codegen.kernel import WORDS, Kernel
+from dlang.codegen.kernel import NUMBERS, WORDS, Kernel
 from dlang.collection import no_collection
 from dlang.ir.errors import IRError
 from dlang.runtime.devices import Driver, Graph
-from dlang.runtime.words import memory_dtype, register_word
+from dlang.runtime.words import memory_dtype, memory_word, register_word
 
 if TYPE_CHECKING:
     from dlang.runtime.recorder import Recorder, Recording
@@ -123,9 +123,21 @@ class DeviceProgram:
             return self.states.pop()
         size = ctypes.sizeof(State)
         partials = 8 * WORDS * (self.threads // 32)
-        address = self.driver.allocate(size + partials)
+        address = self.driver.allocate(size + partials + 8 * NUMBERS)
         self.reset(address)
         return address
+
+    def number_address(self, state: int, position: int) -> int:
+        """Where a number is that a run takes."""
+        return state + ctypes.sizeof(State) + 8 * WORDS * (self.threads // 32) + 8 * position
+
+    def put(self, state: int, numbers: Mapping[int, int]) -> None:
+        """Has the device know numbers, by their positions; all at once, as elements of memory."""
+        if numbers:
+            data = (ctypes.c_uint64 * (max(numbers) + 1))()
+            for position, word in numbers.items():
+                data[position] = word
+            self.driver.upload(self.number_address(state, 0), ctypes.addressof(data), ctypes.sizeof(data))
 
     def see(self, key: Hashable, events: list[Event]) -> None:
         """A run that can be repeated has been done."""
@@ -203,9 +215,9 @@ class DeviceRun:
     """One run. state: what has failed on the device, its address there. table: what machine code finds there.
 
     addresses: of its memory there, in order, with their sizes; own: what it has allocated and not freed. mirrors: by
-    the address of a block. events: what was allocated, by its size, and freed, by its number, if that is to be known;
-    planned: what will be allocated. of_graph: whether the state is that of a graph, with which it stays. recorder: of
-    what a program that measures itself has the device do.
+    the address of a block. numbers: that it takes, by their positions. events: what was allocated, by its size, and
+    freed, by its number, if that is to be known; planned: what will be allocated. of_graph: whether the state is a
+    graph's, with which it stays. recorder: of what a program that measures itself has the device do.
     """
 
     program: DeviceProgram
@@ -215,6 +227,7 @@ class DeviceRun:
     sizes: dict[int, int] = field(init=False, default_factory=dict)
     own: set[int] = field(init=False, default_factory=set)
     mirrors: dict[int, Mirror] = field(init=False, default_factory=dict)
+    numbers: dict[int, int] = field(init=False, default_factory=dict)
     events: list[Event] | None = field(init=False, default=None)
     planned: list[int] | None = field(init=False, default=None)
     of_graph: bool = field(init=False, default=False)
@@ -255,6 +268,11 @@ class DeviceRun:
         if self.recorder is not None:
             self.recorder.end()
 
+    def number(self, position: int, word: int, dtype: str) -> int:
+        """The address on the device of a number that the run takes."""
+        self.numbers[position] = memory_word(word & (2**64 - 1), dtype)
+        return self.program.number_address(self.state, position)
+
     # ---- repeated runs -----------------------------------------------------------------------------------------------
     def repeated(self, key: Hashable, execute: Callable[[], list[int]]) -> list[int]:
         """The words of a run that asks nothing of the host on its way.
@@ -264,6 +282,10 @@ class DeviceRun:
         """
         program = self.program
         kept = program.repeats.get(key)
+        if kept is not None:
+            program.states.append(self.state)
+            self.state = kept.state
+        program.put(self.state, self.numbers)
         if kept is None:
             events = program.seen.pop(key, None)
             if events is None:
@@ -274,9 +296,6 @@ class DeviceRun:
                 return raw
             kept = self._kept(events, execute)
             program.keep(key, kept)
-        else:
-            program.states.append(self.state)
-            self.state = kept.state
         self.of_graph = True
         kept.graph.launch()
         return list(kept.raw)

@@ -249,6 +249,11 @@ class Run:
         keep: list[Any] = []
         words: list[int] = []
         for param, arg in zip(params, args, strict=True):
+            if self.device is not None and len(words) in point.numbers:
+                assert isinstance(param.type, Scalar)
+                dtype = param.type.dtype
+                words.append(self.device.number(len(words), self.marshal.word(arg, dtype), dtype))
+                continue
             words.append(self.argument(param, arg, env, keep, point.device))
         outs: list[Any] = []
         for out in point.outs:
@@ -267,7 +272,8 @@ class Run:
         context.run = self
         try:
             if self.device is not None and point.repeatable:
-                raw = self.device.repeated((function.name, *words), lambda: self._raw(entry, words))
+                fixed = [0 if k in point.numbers else word for k, word in enumerate(words)]
+                raw = self.device.repeated((function.name, *fixed), lambda: self._raw(entry, words))
             else:
                 raw = self._raw(entry, words)
             if (failed := self.failed_on_device()) is not None:

@@ -71,6 +71,17 @@ def scalar_of(word: int, dtype: str) -> Any:
     return word - 2**bits if dtype[0] == "i" and word >= 2 ** (bits - 1) else word
 
 
+def memory_word(word: int, dtype: str) -> int:
+    """A scalar of 8 bytes as an element of an array is in memory."""
+    match dtype:
+        case "f16":
+            return int(struct.unpack("<H", struct.pack("<e", scalar_of(word, dtype)))[0])
+        case "bf16":
+            return (word & 0xFFFFFFFF) >> 16
+        case _:
+            return word
+
+
 def register_word(word: int, dtype: str) -> int:
     """A scalar as 8 bytes, from how an element of an array is in memory, unsigned."""
     match dtype:

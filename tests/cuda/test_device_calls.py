@@ -21,6 +21,7 @@ fn step(w: f64[n], g: f64[n], v: f64[n]) -> (f64[n], f64[n]) = (w - 0.1 * (v + g
 fn loss(w: f64[k], x: f64[n, k]) -> f64 = mean((x @ w) ** 2)
 fn scaled(x: f32[n], k: f32, shift: bool) -> f32[n] = if shift { x * k + 1.0 } else { x * k }
 fn chosen(x: f64[n], k: i64[m]) -> f64[m] = [x[k[i]] for i]
+fn decayed(w: f64[n], rate: f64, k: i64) -> f64[n] = [(1.0 - rate) * v + f64(k) for v in w]
 fn largest(x: f64[n]) -> (f64, i64) = (max(x), argmax(x))
 """
 
@@ -138,3 +139,14 @@ def test_without_memory_for_results_the_error_has_its_place(
     with pytest.raises(dlang.DlangError, match="E0806") as e:
         m.scaled(there, 2.0, False)
     assert e.value.diagnostics[0].span is not None
+
+
+def test_a_float_that_is_another_one_needs_no_other_graph(m: ModuleType, driver: Pooling, counted: list[str]) -> None:
+    w = np.linspace(0.0, 1.0, 30)
+    there = EmulatedArray.of(driver, w)
+    for k in range(8):
+        found = np.asarray(m.decayed(there, 0.1 * k, 3).get())
+        np.testing.assert_allclose(found, (1 - 0.1 * k) * w + 3)
+    assert len(counted) == 2  # the first time, and when it is kept
+    np.testing.assert_allclose(np.asarray(m.decayed(there, 0.5, 4).get()), 0.5 * w + 4)
+    assert len(counted) == 3

@@ -224,3 +224,30 @@ fn batched(a: f16[b, n, m], c: f16[b, m, k]) -> f16[b, n, k] = [a[i] @ c[i] for 
     np.testing.assert_allclose(m.f(a[0], c[0]), wanted[0], rtol=2e-3)
     np.testing.assert_allclose(m.turned(a[1].T, c[1].T), wanted[1], rtol=2e-3)
     np.testing.assert_allclose(m.batched(a, c), wanted, rtol=2e-3)
+
+
+STEPS = """
+fn step(w: f64[n], g: f64[n], rate: f64, decay: f32) -> (f64[n], f64) {
+  let next = (1.0 - f64(decay)) * w - rate * g
+  (next, rate * sum(next))
+}
+fn clipped(x: f64[n], most: f64) -> f64[n] = if most > 0.0 { [minimum(v, most) for v in x] } else { x }
+fn until(x: f64[n], least: f64) -> f64[n] { var (y, s) = (x, 8.0); while s > least { y = 0.5 * y; s = s / 2.0 }; y }
+"""
+
+
+def test_a_float_that_changes_needs_no_other_graph() -> None:
+    m, cpu = dlang.compile(STEPS, backend="cuda-emulated"), dlang.compile(STEPS)
+    w, g = np.linspace(0.0, 1.0, 40), np.linspace(1.0, 3.0, 40)
+    for k in range(6):
+        for name, args in {
+            "step": (w, g, 0.1 / (k + 1), np.float32(0.01 * k)),
+            "clipped": (w, 0.4 - 0.1 * k),
+            "until": (w, 3.0 / (k + 1)),
+        }.items():
+            for found, expected in zip(getattr(m, name)(*args), getattr(cpu, name)(*args), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-13)
+    points = {
+        i.entry.name.split(".")[0]: i.runner.entries[i.entry.name].point for i in m.step.program._instances.values()
+    }
+    assert {name: len(point.numbers) for name, point in points.items()} == {"step": 2, "clipped": 0, "until": 0}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from dlang.codegen.loops import (
     At,
+    Body,
     Branch,
     Compute,
     Convert,
@@ -16,9 +20,29 @@ from dlang.codegen.loops import (
     OnDevice,
     Program,
     Slice,
+    Stmt,
     While,
 )
-from dlang.codegen.traverse import walk
+from dlang.codegen.traverse import map_inside, walk
+
+
+def only_launched(program: Program) -> Program:
+    """The program without kernels that nothing launches."""
+    found = [s.kernel for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, Launch)]
+    numbers = {old: new for new, old in enumerate(sorted(set(found)))}
+
+    def statements(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return tuple([statement(s) for s in stmts])
+
+    def statement(s: Stmt) -> Stmt:
+        return replace(s, kernel=numbers[s.kernel]) if isinstance(s, Launch) else map_inside(s, statements)
+
+    if len(numbers) == len(program.kernels):
+        return program
+    functions = {
+        name: replace(f, body=Body(statements(f.body.stmts), f.body.results)) for name, f in program.functions.items()
+    }
+    return replace(program, functions=functions, kernels=tuple([program.kernels[k] for k in numbers]))
 
 
 def is_repeatable(program: Program, name: str) -> bool:

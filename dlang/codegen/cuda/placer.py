@@ -1,0 +1,451 @@
+"""The walk over a function that launches kernels: which statements run where, and what is copied between them.
+
+Statements for the host that follow each other share the copies of arrays that they need, and elements that are stored
+one by one are stored by one kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.codegen.captures import captures
+from dlang.codegen.cuda.kernels import Kernels, results_of
+from dlang.codegen.cuda.nests import Nest
+from dlang.codegen.cuda.numbers import Numbers, needed
+from dlang.codegen.cuda.scans import Scan, scan_of
+from dlang.codegen.cuda.scopes import Scope, bound, changed_by, without
+from dlang.codegen.cuda.skipping import can_be_skipped
+from dlang.codegen.cuda.spaces import Launching, Spaces
+from dlang.codegen.cuda.tallies import tally_of
+from dlang.codegen.loops import (
+    Allocate,
+    At,
+    Body,
+    Branch,
+    Buffer,
+    CallC,
+    Compute,
+    Convert,
+    Count,
+    Evaluate,
+    Fetch,
+    For,
+    Free,
+    Guard,
+    Invoke,
+    Load,
+    LoadField,
+    Loop,
+    Move,
+    Node,
+    OnDevice,
+    OnHost,
+    Only,
+    Product,
+    Room,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+    Transfer,
+    Value,
+    While,
+)
+from dlang.codegen.profile import Measuring
+from dlang.codegen.traverse import bound_by, walk
+from dlang.ir.anf import Lit, Size, Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64, dtype_of, product
+
+LONG = 40  # statements that each thread of a kernel does first; more are done once, by a kernel of their own
+
+
+@dataclass(slots=True)
+class Placer:
+    """The walk over a function.
+
+    measure: marks the nests of a profile. twins: arrays of nodes, which the host has, of arrays of the device; with how
+    many elements are still to be copied there, if any.
+    """
+
+    launches: Launching
+    kernels: Kernels
+    spaces: Spaces
+    measure: Measuring | None = None
+    twins: dict[Buffer, tuple[Buffer, Size | None]] = field(default_factory=dict)
+    numbers: Numbers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.numbers = Numbers(self.launches, self.spaces)
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+    def block(
+        self, body: Body, there: Mapping[Var, Stmt], kept: Sequence[tuple[Buffer, Value]] = (), leaves: bool = False
+    ) -> Body:
+        """A block, whose results the host knows, unless numbers are left on the device, in arrays of one element.
+
+        there: numbers that the device has. kept: what it stores at the end, all at once.
+        """
+        s = Scope(dict(there))
+        for stmt in body.stmts:
+            self.statement(s, stmt)
+        self.flush(s)
+        self.store(s, kept)
+        results = list(body.results)
+        if leaves:
+            results = [self.left(s, v) if isinstance(v, Var) and v in s.there else v for v in results]
+            self.flush(s)
+        else:
+            self.known(s, [v for v in results if isinstance(v, Var)])
+        s.out += [OnDevice(Free(buffer)) for buffer in reversed(s.temporary) if buffer not in results]
+        return Body(tuple(s.out), tuple(results))
+
+    def left(self, s: Scope, var: Var) -> Buffer:
+        """A number of the device, in an array that is its own."""
+        kept = self._temporary(s, var)
+        s.once.append(Store(kept, ZERO, var))
+        return kept
+
+    def statement(self, s: Scope, stmt: Stmt) -> None:
+        match stmt:
+            case Compute() | Convert() | Evaluate():
+                self.scalar(s, stmt)
+            case At(span):
+                if self.measure is not None:
+                    self.measure.span = span
+                (s.host or s.once or s.out).append(stmt)
+            case Count():
+                (s.host or s.out).append(stmt)
+            case Load(_, buffer) if self.spaces.on_device(buffer):
+                self.load(s, stmt)
+            case Store(buffer) if self.spaces.on_device(buffer):
+                if s.host:
+                    self.flush(s)
+                s.once.append(stmt)
+            case Guard() if self._is_there(s, stmt):
+                if s.host:
+                    self.flush(s)
+                s.once.append(stmt)
+            case Allocate(buffer) if self.spaces.on_device(buffer):
+                if not bound(s.host).isdisjoint(captures((stmt,), ())):
+                    self.flush(s)
+                self._sizes_known(s, stmt)
+                s.out.append(OnDevice(stmt))
+            case Free(buffer) if self.spaces.on_device(buffer):
+                (s.after if s.host or s.once else s.out).append(OnDevice(stmt))
+            case Slice(_, buffer) if self.spaces.on_device(buffer):
+                if s.host:
+                    self.flush(s)
+                self._sizes_known(s, stmt)
+                s.out.append(stmt)
+            case Move(target, source) if self.spaces.on_device(target) or self.spaces.on_device(source):
+                self._device(s, stmt)
+                if self.spaces.on_device(target) and self.spaces.on_device(source):
+                    self.nest(s, stmt, [OnDevice(stmt)])
+                else:
+                    copy = Transfer(target, source, stmt.count, self.spaces.on_device(target))
+                    s.out += self.one_of("transfer", [copy])
+            case Product():
+                self._device(s, stmt)
+                self.nest(s, stmt, [OnDevice(stmt)])
+            case Room(buffer, shape) if self.spaces.on_device(buffer):
+                self._device(s, stmt)
+                twin = self._twin(buffer, product(shape))
+                s.out += [replace(stmt, buffer=twin), OnDevice(Allocate(buffer, shape, 0, stmt.span))]
+                s.temporary.append(buffer)
+            case LoadField(slot, _, _, shape) if self.spaces.on_device(slot):
+                assert isinstance(slot, Buffer)
+                self._device(s, stmt)
+                twin = self._twin(slot, None)
+                s.out += [replace(stmt, slot=twin), OnDevice(Allocate(slot, shape))]
+                s.out += self.one_of("transfer", [Transfer(slot, twin, product(shape), True)])
+                s.temporary.append(slot)
+            case Node(references=references) if any(map(self.spaces.on_device, references)):
+                self.node(s, stmt)
+            case Loop() if self.numbers.is_for_device(stmt):
+                nest = self.launches.nest(stmt)
+                assert nest is not None
+                self.flush(s)
+                self._trips_known(s, nest, captures((stmt,), ()))
+                self.launch(s, stmt, self.counted(s, stmt))
+            case For() if (scan := scan_of(stmt)) is not None:
+                self.flush(s)
+                self.scan(s, scan)
+            case _ if self.launches.stays_on_host(stmt):
+                self.known(s, captures((stmt,), ()))
+                if s.once:
+                    self.flush(s)
+                if self.measure is not None and self.measure.span is not None and not s.host:
+                    s.host.append(At(self.measure.span))
+                s.host.append(stmt)
+            case Loop():
+                self.loop(s, stmt)
+            case For() | While():
+                self.in_order(s, stmt)
+            case Branch(condition) if (
+                condition in s.there and self.measure is None and can_be_skipped(stmt, s.there, self.numbers)
+            ):
+                self.skipped(s, stmt)
+            case Branch():
+                self.branch(s, stmt)
+            case Invoke():
+                self._device(s, stmt)
+                s.out.append(stmt)
+            case CallC():
+                self._device(s, stmt)
+                self.nest(s, stmt, self.kernels.foreign(stmt))
+            case _:
+                raise AssertionError(f"{type(stmt).__name__} around kernels")
+
+    def _twin(self, buffer: Buffer, count: Size | None) -> Buffer:
+        twin = Buffer(buffer.name, buffer.dtype)
+        self.twins[buffer] = twin, count
+        return twin
+
+    # ---- scalars -----------------------------------------------------------------------------------------------------
+    def scalar(self, s: Scope, stmt: Compute | Convert | Evaluate) -> None:
+        """What is computed of numbers of the device is one of them; anything else the host computes."""
+        if not self._is_there(s, stmt):
+            (s.host or s.out).append(stmt)
+            return
+        s.there[stmt.var] = stmt
+        if len(needed(s.there, (stmt.var,))) > LONG:
+            self.flush(s)
+            kept = self._temporary(s, stmt.var)
+            s.once.append(Store(kept, ZERO, stmt.var))
+            self.flush(s)
+            s.there[stmt.var] = Load(stmt.var, kept, ZERO)
+
+    def load(self, s: Scope, stmt: Load) -> None:
+        """An element of an array of the device: as it is now, whatever happens to the array."""
+        self.flush(s)
+        kept = self._temporary(s, stmt.var)
+        if self._is_there(s, Evaluate(stmt.var, stmt.offset)):
+            inside = fresh(stmt.var.name, stmt.var.type)
+            s.once += [replace(stmt, var=inside), Store(kept, ZERO, inside)]
+            self.flush(s)
+        else:
+            element = Buffer(stmt.buffer.name, stmt.buffer.dtype)
+            s.out.append(Slice(element, stmt.buffer, stmt.offset))
+            s.out += self.one_of("numbers", [OnDevice(Move(kept, element, poly(1)))])
+        s.there[stmt.var] = Load(stmt.var, kept, ZERO)
+
+    def known(self, s: Scope, slots: Iterable[Value], kind: str = "transfer") -> None:
+        """Has the host get those of some numbers that the device has. kind: of the nest in a profile."""
+        wanted = needed(s.there, [v for v in slots if isinstance(v, Var)])
+        if not bound(s.host).isdisjoint(captures([s.there[var] for var in wanted], ())):
+            self.flush(s)
+        for var in wanted:
+            stmt = s.there.pop(var)
+            if isinstance(stmt, Load):
+                s.out += self.one_of(kind, [Fetch(var, stmt.buffer, stmt.offset)])
+            else:
+                s.out.append(stmt)
+
+    def _temporary(self, s: Scope, var: Var) -> Buffer:
+        """Room on the device for a number."""
+        buffer = Buffer(var.name, dtype_of(var))
+        s.out.append(OnDevice(Allocate(buffer, (poly(1),))))
+        s.temporary.append(buffer)
+        return buffer
+
+    def _is_there(self, s: Scope, stmt: Stmt) -> bool:
+        """Whether a statement uses a number that the device has."""
+        return bool(s.there) and any(v in s.there for v in captures((stmt,), ()) if isinstance(v, Var))
+
+    def _sizes_known(self, s: Scope, stmt: Stmt) -> None:
+        self.known(s, captures((stmt,), ()))
+
+    # ---- the device --------------------------------------------------------------------------------------------------
+    def _device(self, s: Scope, stmt: Stmt) -> None:
+        """Before a statement whose numbers the host has to know."""
+        self.flush(s)
+        self.known(s, captures((stmt,), ()))
+
+    def launch(self, s: Scope, loop: Loop, number: int | None) -> None:
+        """Launches a kernel; what it reduces stays on the device. number: of the nest in a profile."""
+        nest = self.launches.nest(loop)
+        assert nest is not None
+        outside = captures((loop,), ())
+        self._trips_known(s, nest, outside)
+        first = needed(s.there, s.conditions)  # the rest may never have been written
+        wanted = [var for var in needed(s.there, [v for v in outside if isinstance(v, Var)]) if var not in first]
+        sums = {var: self._temporary(s, var) for var in results_of(nest)}
+        prelude = (*[s.there[v] for v in first], *map(Only, s.conditions), *[s.there[v] for v in wanted])
+        made = self.kernels.launch(nest, sums, prelude)
+        s.out += made if number is None else self._marked(number, made)
+        for var, buffer in sums.items():
+            s.there[var] = Load(var, buffer, ZERO)
+
+    def _trips_known(self, s: Scope, nest: Nest, outside: Sequence[Slot]) -> None:
+        trips = [v for level in nest.levels for size in (*level.lows, *level.highs) for v in size.atoms()]
+        self.known(s, [v for v in trips if v in outside])
+
+    def scan(self, s: Scope, scan: Scan) -> None:
+        """Launches the kernels of a scan; the totals of all trips stay on the device."""
+        outside = captures((scan.loop,), ())
+        trips = [*scan.loop.low.atoms(), *scan.loop.high.atoms()]
+        self.known(s, [v for v in trips if v in outside])
+        number = self.counted(s, scan.loop)
+        wanted = needed(s.there, [v for v in outside if isinstance(v, Var)])
+        sums = {var: self._temporary(s, var) for var in scan.loop.results if isinstance(var, Var)}
+        made = self.kernels.scan(scan, sums, tuple([s.there[var] for var in wanted]))
+        s.out += made if number is None else self._marked(number, made)
+        for var, buffer in sums.items():
+            s.there[var] = Load(var, buffer, ZERO)
+
+    def flush(self, s: Scope) -> None:
+        """Has done what was to be done together."""
+        if s.once:
+            stmts, s.once = tuple(s.once), []
+            loop = Loop(fresh("once", I64), (ZERO,), (poly(1),), stmts)
+            if self.launches.nest(loop) is None:
+                self.known(s, captures(stmts, ()))
+                s.host = list(stmts)
+            else:
+                self.launch(s, loop, None if self.measure is None else self.measure.one_of("numbers"))
+        if s.host:
+            s.out += self.on_host(s.host)
+            s.host = []
+        s.out += s.after
+        s.after = []
+
+    def on_host(self, stmts: Sequence[Stmt]) -> list[Stmt]:
+        """What the host does, with the arrays of the device that it needs for that."""
+        used = [v for v in captures(stmts, ()) if isinstance(v, Buffer) and self.spaces.on_device(v)]
+        arrays = tuple([v for v in used if v not in self.twins])
+        made = tuple([v for t in stmts for v in bound_by(t) if isinstance(v, Buffer) and self.spaces.on_device(v)])
+        changed = changed_by(stmts)
+        if self.measure is not None:
+            stmts = self.measure.marked(stmts)
+        if not used and not made:
+            return list(stmts)
+        held = [(v, *self.twins[v]) for v in used if v in self.twins]
+        down = [Transfer(twin, v, count, False) for v, twin, count in held if count is not None]
+        up = [Transfer(v, twin, count, True) for v, twin, count in held if count is not None and v in changed]
+        pairs = tuple([(v, twin) for v, twin, _ in held])
+        region = OnHost(tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made)
+        return self.one_of("transfer", [*down, region, *up])
+
+    # ---- loops in order, and branches --------------------------------------------------------------------------------
+    def store(self, s: Scope, kept: Iterable[tuple[Buffer, Value]]) -> None:
+        """Has numbers stored, of which the device may have made some."""
+        s.once += [Store(buffer, ZERO, value) for buffer, value in kept if not isinstance(value, Buffer)]
+        self.flush(s)
+
+    def in_order(self, s: Scope, stmt: For | While) -> None:
+        """A loop in order; the numbers that it carries and that the device makes are in arrays of one element."""
+        positions = self.numbers.carried(stmt, set(s.there))
+        self.flush(s)
+        kept = {k: self._temporary(s, p) for k in positions if isinstance(p := stmt.params[k], Var)}
+        self.store(s, [(buffer, stmt.init[k]) for k, buffer in kept.items()])
+        inside = dict(s.there)
+        inside.update((p, Load(p, b, ZERO)) for k, b in kept.items() if isinstance(p := stmt.params[k], Var))
+        early, state = stmt.body.results[: stmt.early], stmt.body.results[stmt.early :]
+        rest, empty = without(state, kept), Body((), ())
+        params: tuple[Slot, ...] = without(stmt.params, kept)
+        results: tuple[Slot, ...] = without(stmt.results, kept)
+        loop = replace(stmt, params=params, init=without(stmt.init, kept), results=results, body=empty)
+        self._device(s, loop if isinstance(loop, For) else replace(loop, condition=empty))
+        after = [(buffer, state[k]) for k, buffer in kept.items()]
+        body = self.block(Body(stmt.body.stmts, (*early, *rest)), inside, after)
+        if isinstance(loop, For):
+            s.out.append(replace(loop, body=body))
+        else:
+            assert isinstance(stmt, While)
+            s.out.append(replace(loop, condition=self.block(stmt.condition, inside), body=body))
+        s.there.update((r, Load(r, b, ZERO)) for k, b in kept.items() if isinstance(r := stmt.results[k], Var))
+
+    def branch(self, s: Scope, stmt: Branch) -> None:
+        """A branch that the host takes; numbers that it gives and that the device makes stay there."""
+        positions = self.numbers.chosen(stmt, set(s.there))
+        self.flush(s)
+        kept = {k: self._temporary(s, r) for k in positions if isinstance(r := stmt.results[k], Var)}
+        self._device(s, replace(stmt, then=Body((), ()), otherwise=Body((), ())))
+
+        def arm(body: Body) -> Body:
+            results = without(body.results, kept)
+            return self.block(Body(body.stmts, results), s.there, [(b, body.results[k]) for k, b in kept.items()])
+
+        results = without(stmt.results, kept)
+        s.out.append(replace(stmt, then=arm(stmt.then), otherwise=arm(stmt.otherwise), results=results))
+        s.there.update((r, Load(r, b, ZERO)) for k, b in kept.items() if isinstance(r := stmt.results[k], Var))
+
+    # ---- branches that the device takes ------------------------------------------------------------------------------
+    def _can_be_skipped(self, s: Scope, stmt: Branch) -> bool:
+        """Whether nobody has to wait; a profile counts what is done alone."""
+        return stmt.condition in s.there and self.measure is None and can_be_skipped(stmt, s.there, self.numbers)
+
+    def skipped(self, s: Scope, stmt: Branch) -> None:
+        """Launches the kernels of both arms, of which those of one do nothing."""
+        assert isinstance(stmt.condition, Var)
+        opposite = fresh("otherwise", stmt.condition.type)
+        self.flush(s)
+        s.there[opposite] = Compute(opposite, "not", (stmt.condition,))
+        for condition, body in ((stmt.condition, stmt.then), (opposite, stmt.otherwise)):
+            s.conditions.append(condition)
+            for inner in body.stmts:
+                self.statement(s, inner)
+            self.flush(s)
+            s.conditions.pop()
+
+    # ---- the rest ----------------------------------------------------------------------------------------------------
+    def loop(self, s: Scope, stmt: Loop) -> None:
+        """A loop of the host, with work for the device inside."""
+        self._device(s, replace(stmt, stmts=(), reductions=()))
+        values = tuple([v for r in stmt.reductions for v in (r.value, r.rank) if v is not None])
+        s.out.append(replace(stmt, stmts=self.block(Body(stmt.stmts, values), s.there).stmts))
+
+    def node(self, s: Scope, stmt: Node) -> None:
+        """A node, whose arrays are the host's."""
+        self._device(s, stmt)
+        references: list[Value] = []
+        for value in stmt.references:
+            if isinstance(value, Buffer) and self.spaces.on_device(value):
+                twin, count = self.twins[value]
+                if count is not None:
+                    s.out += self.one_of("transfer", [Transfer(twin, value, count, False)])
+                references.append(twin)
+            else:
+                references.append(value)
+        s.out.append(replace(stmt, references=tuple(references)))
+
+    # ---- profiles ----------------------------------------------------------------------------------------------------
+    def nest(self, s: Scope, stmt: Stmt, made: Sequence[Stmt]) -> None:
+        """What is done for a statement that is a nest."""
+        if self.measure is None:
+            s.out += made
+            return
+        number = self.measure.found(stmt)
+        s.out += [*self.measure.counter(number).statements([stmt])[:-1], *self._marked(number, made)]
+
+    def one_of(self, kind: str, stmts: list[Stmt]) -> list[Stmt]:
+        """Statements that are of a nest, with others of their place."""
+        return stmts if self.measure is None else self._marked(self.measure.one_of(kind), stmts)
+
+    def _marked(self, number: int, stmts: Sequence[Stmt]) -> list[Stmt]:
+        assert self.measure is not None
+        return self.measure.around(number, stmts, self.kernels.made)
+
+    def counted(self, s: Scope, loop: Loop | For) -> int | None:
+        """Counts what a loop will do whose trips the host knows: in front of it, or by a kernel that looks at them.
+
+        Gives the number of the nest.
+        """
+        if self.measure is None:
+            return None
+        number = self.measure.found(loop)
+        counter = self.measure.counter(number)
+        counter.bound.update(s.there)
+        *before, with_counts = counter.walk((loop,))
+        s.out += [*counter.front, *counter.count(), *before]
+        if any(isinstance(stmt, Count) for stmt in walk((with_counts,))):
+            tally = tally_of(with_counts) if isinstance(with_counts, Loop) else None
+            if tally is None or self.launches.nest(tally.loop) is None:
+                self.measure.give_up(number)
+            else:
+                self.launch(s, tally.loop, self.measure.one_of("counts"))
+                self.known(s, (tally.bytes, tally.operations), "counts")
+                s.out.append(Count(Lit(number, "i64"), poly(tally.bytes), poly(tally.operations)))
+        return number
