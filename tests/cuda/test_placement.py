@@ -251,3 +251,18 @@ def test_a_float_that_changes_needs_no_other_graph() -> None:
         i.entry.name.split(".")[0]: i.runner.entries[i.entry.name].point for i in m.step.program._instances.values()
     }
     assert {name: len(point.numbers) for name, point in points.items()} == {"step": 2, "clipped": 0, "until": 0}
+
+
+def test_an_arm_that_hardly_ever_runs_is_little_code() -> None:
+    """Where a gradient is not finite, a product is done again with the rule that 0 times anything is 0."""
+    text = """fn f(w: f64[k, h], v: f64[h, c], x: f64[n, k]) -> f64[k, h] =
+  grad(|w: f64[k, h]| sum(tanh(x @ w) @ v))(w)"""
+    checked = check(Source("program.dl", text + "\n"))
+    listed = listing([checked.module.functions["f"]], "cuda")
+    assert "fetch" not in listed and "// columns" not in listed
+    m, rng = dlang.compile(text, backend="cuda-emulated"), np.random.default_rng(0)
+    w, v, x = rng.normal(size=(6, 5)), rng.normal(size=(5, 4)), rng.normal(size=(70, 6))
+    v[0, 0] = np.inf
+    w[:, 0] = 100.0  # where the slope of tanh is 0
+    expected = dlang.compile(text).f(w, v, np.abs(x))
+    np.testing.assert_allclose(m.f(w, v, np.abs(x)), expected, rtol=1e-10)

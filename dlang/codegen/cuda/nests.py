@@ -70,8 +70,11 @@ class Nest:
     crossed: tuple[Load, ...] = ()
 
 
-def nest_of(loop: Loop) -> Nest | None:
-    """A loop as a nest for a kernel; None where something in it is the host's."""
+def nest_of(loop: Loop, plain: bool = False) -> Nest | None:
+    """A loop as a nest for a kernel; None where something in it is the host's.
+
+    plain: whether each thread is to do trips of its own, in little code, as the kernel hardly ever does anything.
+    """
     if not all(map(can_run, walk([loop]))):
         return None
     levels, stmts, reductions = _flattened(loop)
@@ -80,7 +83,7 @@ def nest_of(loop: Loop) -> Nest | None:
     elif sum(1 if r.position is None else 2 for r in reductions) > WORDS:
         return None
     levels, stmts, merged = flattened(levels, accumulated(stmts), reductions)
-    if _is_rows(stmts):
+    if not plain and _is_rows(stmts):
         columns = None if reductions else columns_of(levels[-1], stmts)
         row, spread = (stmts, {id(columns.loop): 1}) if columns else _spread_inside(stmts)
         joined = _joined(levels, row, spread)
@@ -93,7 +96,7 @@ def nest_of(loop: Loop) -> Nest | None:
     joined = _joined(levels, stmts, {})
     if any(s.buffer.dtype in HALF for s in joined):
         return None
-    across, crossed = (0, ()) if reductions else crossed_loads(levels, stmts)
+    across, crossed = (0, ()) if reductions or plain else crossed_loads(levels, stmts)
     if crossed:  # the two levels of a tile become the last ones
         order = [k for k in range(len(levels) - 1) if k != across] + [across, len(levels) - 1]
         levels, merged = tuple([levels[k] for k in order]), tuple([merged[k] for k in order])

@@ -265,7 +265,7 @@ class Placer:
 
     def launch(self, s: Scope, loop: Loop, number: int | None) -> None:
         """Launches a kernel; what it reduces stays on the device. number: of the nest in a profile."""
-        nest = self.launches.nest(loop)
+        nest = self.launches.plain(loop) if s.rare else self.launches.nest(loop)
         assert nest is not None
         outside = captures((loop,), ())
         self._trips_known(s, nest, outside)
@@ -382,6 +382,7 @@ class Placer:
         assert isinstance(stmt.condition, Var)
         opposite = fresh("otherwise", stmt.condition.type)
         self.flush(s)
+        s.rare = stmt.rare
         s.there[opposite] = Compute(opposite, "not", (stmt.condition,))
         for condition, body in ((stmt.condition, stmt.then), (opposite, stmt.otherwise)):
             s.conditions.append(condition)
@@ -389,6 +390,7 @@ class Placer:
                 self.statement(s, inner)
             self.flush(s)
             s.conditions.pop()
+            s.rare = False
 
     # ---- the rest ----------------------------------------------------------------------------------------------------
     def loop(self, s: Scope, stmt: Loop) -> None:

@@ -59,6 +59,11 @@ class Launching:
             self.nests[id(loop)] = loop, nest if runs else None
         return self.nests[id(loop)][1]
 
+    def plain(self, loop: Loop) -> Nest | None:
+        """The same, in little code, if it can be."""
+        nest = nest_of(loop, plain=True)
+        return nest if nest is not None and fits(nest) and not self.is_refused(loop, nest) else self.nest(loop)
+
     def is_refused(self, loop: Loop, nest: Nest | None) -> bool:
         """Whether a nest adds up floats in an order that may be another one in each run, and must not."""
         return (
