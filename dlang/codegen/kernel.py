@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dlang.diagnostics import Span
+
 LAUNCH, COPY, PRODUCT, STREAM, BLAS, RUN, KERNELS, THREADS, LAUNCHES, MARKS = range(10)
 """The words of a run's table: functions, what they are called with, the state of the run on the device, where the
 handles of kernels are, how many threads the device runs at once, how many launches there were that may fail, and where
@@ -24,7 +26,8 @@ class Kernel:
     """A function of a device, in CUDA C. form: how threads share its trips, `map`, `rows` or `reduction`.
 
     block: threads of a block. threads: how many a trip keeps busy. It is right for any grid and any block of whole
-    warps; of use are ceil(trips · threads / block) blocks, at least one.
+    warps; of use are ceil(trips · threads / block) blocks, at least one. span: where a program says that it brings it
+    along.
     """
 
     name: str
@@ -32,3 +35,4 @@ class Kernel:
     text: str
     block: int = 256
     threads: int = 1
+    span: Span | None = None

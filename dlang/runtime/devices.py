@@ -35,7 +35,7 @@ def does_not_compile(kernel: Kernel, log: str) -> DlangError:
     """The error for a kernel that a program brings along."""
     first = next((line for line in log.splitlines() if "error" in line), log.strip())
     help = f'it is CUDA C, written `extern "C" __global__ void {kernel.name}(…)`'
-    return error("E0604", f"the kernel `{kernel.name}` does not compile: {first.strip()}", None, help=(help,))
+    return error("E0604", f"the kernel `{kernel.name}` does not compile: {first.strip()}", kernel.span, help=(help,))
 
 
 class Graph(Protocol):

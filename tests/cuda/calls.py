@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dlang.codegen.kernel import WORDS
+from dlang.runtime.device_runs import NEVER, State
 from dlang.runtime.devices import Driver
 
-WORDS = 64
-NEVER = 2**64 - 1
 TYPES = {"float64": 1, "float32": 0, "float16": 2, "uint16": 14}  # of cuBLAS; 16 bits without more are those of bf16
 DOUBLE, SINGLE = 70, 68
 _INT, _UNSIGNED, _LONG, _ADDRESS = ctypes.c_int, ctypes.c_uint, ctypes.c_int64, ctypes.c_void_p
@@ -22,19 +22,6 @@ _FILL = ctypes.CFUNCTYPE(_INT, ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t,
 _PRODUCT = ctypes.CFUNCTYPE(
     _INT, _ADDRESS, _INT, _INT, _LONG, _LONG, _LONG, _ADDRESS, *_MATRIX, *_MATRIX, _ADDRESS, *_MATRIX, _LONG, _INT, _INT
 )
-
-
-class State(ctypes.Structure):
-    """`dl_run` of `device.cuh`."""
-
-    _fields_ = [
-        ("partials", ctypes.c_uint64),
-        ("trip", ctypes.c_uint64),
-        ("site", ctypes.c_int64),
-        ("lock", ctypes.c_uint32),
-        ("ticket", ctypes.c_uint32),
-        ("values", ctypes.c_int64 * WORDS),
-    ]
 
 
 def check(driver: Driver, status: int) -> None:

@@ -187,6 +187,34 @@ def test_an_emulation_without_a_compiler(capsys: pytest.CaptureFixture[str], mon
     )
 
 
+def test_kernels_that_a_program_brings_along(capsys: pytest.CaptureFixture[str]) -> None:
+    call = "fn main(n: i64 = 3000) { print(twice([f64(i) for i < n], n)) }"
+    place = f" --> k.dl:2:32\n  |\n2 | {call}\n  |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+
+    def found(kernels: str | None, result: str = "f64[n]") -> str:
+        Path("k.cu").unlink(missing_ok=True)
+        if kernels is not None:
+            Path("k.cu").write_text(kernels)
+        head = f'extern "cuda:k.cu:twice" fn twice(x: f64[n], nodiff n: size) -> {result}'
+        Path("k.dl").write_text(f"{head}\n{call}\n")
+        return dlc(capsys, "run", "k.dl", "--backend", "cuda-emulated")
+
+    assert found(None) == (
+        "error[E0604]: the kernels of `k.cu` cannot be read: No such file or directory\n"
+        f"{place}  = help: a path is relative to the file of the program"
+    )
+    assert found("") == (
+        "error[E0604]: `k.cu` has no kernel `twice`\n"
+        f'{place}  = help: it is written `extern "C" __global__ void twice(…)`'
+    )
+    wrong = found('extern "C" __global__ void twice(const double *x, long long n, double *out) { nothing(); }\n')
+    assert wrong.startswith("error[E0604]: the kernel `twice` does not compile: twice.cu:1:")
+    assert wrong.endswith(f'{place}  = help: it is CUDA C, written `extern "C" __global__ void twice(…)`')
+    number = found("", "f64")
+    assert number.startswith("error[E0418]: the kernel `twice` gives a number, and a kernel fills arrays\n --> k.dl:1:")
+    assert number.endswith("  = help: have it give an array of one element")
+
+
 def test_a_gpu_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     Path("m.dl").write_text("fn main(n: i64 = 3) { print(sum([f64(i) for i < n])) }\n")
     monkeypatch.setitem(sys.modules, "cupy", None)

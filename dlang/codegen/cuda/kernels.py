@@ -76,7 +76,7 @@ class Kernels:
         number = self.numbers.get(f"{name} of\n{text}")
         if number is None:
             number = self.numbers[f"{name} of\n{text}"] = len(self.made)
-            self.made.append(Kernel(name, FOREIGN, text))
+            self.made.append(Kernel(name, FOREIGN, text, span=call.span))
         threads, count = call.threads or poly(1), fresh("threads", I64)
         return Evaluate(count, threads), Launch(number, count, call.args, ())
 
