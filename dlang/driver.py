@@ -207,7 +207,7 @@ def ready(
         compiled = engine.build(program, [entry.name])
 
     def keep(compiled: Compiled) -> None:
-        if place is not None:
+        if place is not None and not compiled.brings_kernels:
             place.keep(compiled, face, python)
 
     if kept is None and compiled.draft is None:

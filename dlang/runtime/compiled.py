@@ -100,6 +100,13 @@ class Compiled:
     multiplies: bool = False
 
     @property
+    def brings_kernels(self) -> bool:
+        """Whether it has kernels of files in CUDA C, which may change and are not among the sources of the program."""
+        from dlang.codegen.kernel import FOREIGN
+
+        return any(kernel.form == FOREIGN for kernel in self.kernels)
+
+    @property
     def words(self) -> int:
         """The room that the values of its messages take in a context."""
         return max((s.words for s in self.sites), default=0)

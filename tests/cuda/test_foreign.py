@@ -73,3 +73,9 @@ def test_it_gives_arrays() -> None:
     m = dlang.compile('extern "cuda:a.cu:k" fn k(x: f64[n]) -> f64\nfn f(x: f64[n]) = k(x)', backend="cuda-emulated")
     with pytest.raises(dlang.DlangError, match="the kernel `k` gives a number"):
         m.f(np.ones(2))
+
+
+def test_what_is_in_the_file_now_counts(tmp_path: Path) -> None:
+    x = np.ones(50)
+    assert module(tmp_path).f(x) == 100.0
+    assert module(tmp_path, KERNELS.replace("2.0 * x[i]", "3.0 * x[i]")).f(x) == 150.0
