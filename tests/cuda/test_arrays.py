@@ -66,16 +66,20 @@ def host(value: Any) -> Any:
     return value.get() if isinstance(value, EmulatedArray) else value
 
 
-def test_arrays_go_in_and_come_out_without_the_host(driver: EmulatedDriver, m: ModuleType, put: Any) -> None:
+def test_arrays_go_in_and_come_out_without_the_host(
+    driver: EmulatedDriver, m: ModuleType, put: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     moved: list[int] = []
     upload = driver.upload
-    driver.upload = lambda target, source, size: (moved.append(size), upload(target, source, size))[1]  # type: ignore
-    try:
-        x = put(np.arange(100.0), np.float32)
-        for _ in range(4):
-            x = m.doubled(x)
-    finally:
-        del driver.upload
+
+    def counted(target: int, source: int, size: int) -> None:
+        moved.append(size)
+        upload(target, source, size)
+
+    monkeypatch.setattr(driver, "upload", counted)
+    x = put(np.arange(100.0), np.float32)
+    for _ in range(4):
+        x = m.doubled(x)
     np.testing.assert_array_equal(host(x), 16 * np.arange(100.0, dtype=np.float32))
     assert 400 not in moved[1:]
 
@@ -210,7 +214,7 @@ def test_arrays_of_other_libraries_are_seen_by_what_they_show(m: ModuleType) -> 
 def test_code_for_the_host_refuses_them(put: Any) -> None:
     message = r"got f64\[1\] on a GPU \(the functions of this module run where there is no GPU: copy it\)"
     for backend in ("cpu", "interp"):
-        native = dlang.compile(SOURCE, backend=backend)  # type: ignore[arg-type]
+        native = dlang.compile(SOURCE, backend=backend)
         with pytest.raises(dlang.DlangError, match=message):
             native.squares(put([1.0]))
         np.testing.assert_array_equal(native.scaled(np.ones(2), put(2.0)), [2.0, 2.0])
