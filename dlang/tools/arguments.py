@@ -27,16 +27,15 @@ class Parser(argparse.ArgumentParser):
         if match := _CHOICE.fullmatch(message):
             known = re.findall(r"[\w-]+", match["known"])
             what = match["what"].split("/")[0]
+            if what == "COMMAND":
+                asked = _asked(match["found"], known)
+                return f"there is no command `{match['found']}`{asked or '; `dlc --help` lists them'}"
             return f"{what}: there is no `{match['found']}`, only {', '.join(known)}{_asked(match['found'], known)}"
         if match := _VALUE.fullmatch(message):
             wanted = "a number" if match["type"] == "number" else match["type"]
             return f"{match['what'].split('/')[0]}: expected {wanted}, found `{match['found']}`"
         if match := _UNKNOWN.match(message):
-            actions = list(self._actions)
-            for action in self._actions:
-                commands = action.choices.values() if isinstance(action.choices, dict) else ()
-                actions += [a for command in commands for a in command._actions]
-            options = [o for action in actions for o in action.option_strings]
+            options = [o for action in self._actions for o in action.option_strings]
             found = match["found"].partition("=")[0]
             return f"there is no option `{found}`{_asked(found, options)}" if found.startswith("-") else message
         return message
@@ -45,6 +44,22 @@ class Parser(argparse.ArgumentParser):
 def _asked(found: str, known: list[str]) -> str:
     close = closest(found, known)
     return "" if close is None else f"; did you mean `{close}`?"
+
+
+# ---- what many commands take -----------------------------------------------------------------------------------------
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="messages as JSON on the standard output, one a line")
+
+
+def add_backend(parser: argparse.ArgumentParser) -> None:
+    """The options that say what runs a program."""
+    parser.add_argument(
+        "--backend",
+        choices=("cpu", "interp", "cuda", "cuda-emulated"),
+        default="cpu",
+        help="native code, the reference interpreter, or loops as kernels of a GPU, or of one that is emulated",
+    )
+    add_threads(parser)
 
 
 # ---- threads ---------------------------------------------------------------------------------------------------------

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
+
 from dlang.cache.store import Store, user_store
+from dlang.tools.arguments import Parser
 
 KINDS = {"grammar": "tables of the grammar", "module": "checked modules", "function": "compiled functions",
          "caller": "calls from Python", "object": "machine code", "ceilings": "speeds of the machine"}  # fmt: skip
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("action", nargs="?", choices=("info", "clear", "path"), default="info")
+
+
+def main(args: argparse.Namespace) -> int:
+    return manage_cache(args.action)
 
 
 def manage_cache(action: str) -> int:

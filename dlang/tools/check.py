@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 
 from dlang.diagnostics import Diagnostic, DlangError
 from dlang.driver import check, read_source
+from dlang.tools.arguments import Parser, add_json
 from dlang.tools.report import report
+
+
+def options(parser: Parser) -> None:
+    add_json(parser)
+    parser.add_argument("files", nargs="+", metavar="FILE")
+
+
+def main(args: argparse.Namespace) -> int:
+    return check_files(args.files, args.json)
 
 
 def check_files(paths: Sequence[str], as_json: bool) -> int:

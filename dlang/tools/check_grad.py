@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import DlangError, error
 from dlang.driver import Request, check, errors_of, failure, read_source
 from dlang.listings import open_variable
+from dlang.tools.arguments import Parser, add_json
 from dlang.tools.ir import unknown
 from dlang.tools.report import report
 from dlang.typecheck import core, types as ty
@@ -41,6 +43,27 @@ class Slot:
     variable: ty.Var
     name: str
     text: str  # how the choice is said
+
+
+def options(parser: Parser) -> None:
+    add_json(parser)
+    parser.add_argument("file", metavar="FILE")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--fn", metavar="NAME", help="only this function")
+    which.add_argument("--all", action="store_true", help="every function that takes and gives floats")
+    parser.add_argument("--seed", type=int, default=0, help="of the arguments, 0 unless given")
+    parser.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="[NAME=]SIZE",
+        help="of all size variables, or of one; 3 if not given",
+    )
+    parser.add_argument("--seconds", type=float, default=20.0, help="for each function; 20 if not given")
+
+
+def main(args: argparse.Namespace) -> int:
+    return check_gradients(args.file, args.fn, args.all, args.seed, args.size, args.seconds, args.json)
 
 
 def check_gradients(

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Backend, check, errors_of
+from dlang.tools.arguments import Parser, add_backend, add_json
 from dlang.tools.report import report
 from dlang.tools.run import printed, run
+
+
+def options(parser: Parser) -> None:
+    add_backend(parser)
+    add_json(parser)
+    parser.add_argument("expression", metavar="EXPR")
+
+
+def main(args: argparse.Namespace) -> int:
+    return evaluate(args.expression, args.backend, args.json)
 
 
 def evaluate(expression: str, backend: Backend, as_json: bool) -> int:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import sys
 from pathlib import Path
 
+from dlang.tools.arguments import Parser
+
 PAGES = Path(__file__).parent.parent / "explain"
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("code", metavar="CODE")
+
+
+def main(args: argparse.Namespace) -> int:
+    return explain(args.code)
 
 
 def explain(code: str) -> int:

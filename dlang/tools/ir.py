@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
@@ -10,12 +11,28 @@ from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.driver import check, errors_of, read_source
 from dlang.listings import listing, open_variable
 from dlang.spelling import closest
+from dlang.tools.arguments import Parser, add_json
 from dlang.tools.report import report
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.printing import show
 
 if TYPE_CHECKING:
     from dlang.typecheck.program import Checked
+
+
+STAGES = ("syntax", "core", "mono", "normal", "ad", "opt", "loops", "llvm", "cuda")
+
+
+def options(parser: Parser) -> None:
+    add_json(parser)
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("--stage", required=True, choices=STAGES)
+    parser.add_argument("--fn", metavar="NAME", help="only this function, and what it calls")
+    parser.add_argument("--costs", action="store_true", help="also what derivatives save, in bytes")
+
+
+def main(args: argparse.Namespace) -> int:
+    return print_ir(args.file, args.stage, args.fn, args.costs, args.json)
 
 
 def print_ir(path: str, stage: str, only: str | None, costs: bool, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from dlang import __version__
 from dlang.diagnostics import DlangError, render
 from dlang.driver import Backend
+from dlang.tools.arguments import Parser, add_backend
 from dlang.tools.session import LAST, Session, incomplete
 
 if TYPE_CHECKING:
@@ -21,6 +23,14 @@ An input is an expression, statements, or declarations; it goes on while a brack
   :help        this text
   :quit        the end, as Ctrl-D"""
 _PROMPT, _MORE = "> ", "| "
+
+
+def options(parser: Parser) -> None:
+    add_backend(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    return repl(args.backend)
 
 
 def repl(backend: Backend, session: PromptSession[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.diagnostics import DlangError, Span, error
 from dlang.driver import BACKENDS, Backend, Request, call, check, errors_of, lower, nowhere, read_source, ready
 from dlang.polynomials import Poly
-from dlang.tools.arguments import Parser, add_measures, add_threads, use_threads
+from dlang.tools.arguments import Parser, add_backend, add_json, add_measures, add_threads, use_threads
 from dlang.tools.measuring import Measures, measures, not_measured, show_memory, show_profile
 from dlang.tools.report import report
 from dlang.typecheck.headers import FnDecl, Param, Unread
@@ -22,6 +23,21 @@ if TYPE_CHECKING:
     from dlang.runtime.profile import Profile
     from dlang.typecheck import core
     from dlang.typecheck.program import Checked
+
+
+def options(parser: Parser) -> None:
+    add_backend(parser)
+    add_json(parser)
+    add_measures(parser)
+    parser.add_argument("--debug-info", action="store_true", help="compile with lines of the source, for gdb and perf")
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("options", nargs=argparse.REMAINDER, metavar="--option value", help="the parameters of `main`")
+
+
+def main(args: argparse.Namespace) -> int:
+    if args.debug_info:
+        os.environ["DLANG_DEBUG_INFO"] = "1"
+    return run_file(args.file, args.options, args.backend, args.json, measures(args))
 
 
 def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool, wanted: Measures | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from dlang.diagnostics import DlangError, error
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
+from dlang.tools.arguments import Parser, add_backend, add_json
 from dlang.tools.report import report, report_defect
 from dlang.typecheck import core
 
@@ -21,6 +23,17 @@ class Totals:
     passed: int = 0
     failed: int = 0
     broken: list[str] = field(default_factory=list)  # files that do not check
+
+
+def options(parser: Parser) -> None:
+    add_backend(parser)
+    add_json(parser)
+    parser.add_argument("--filter", metavar="TEXT", default="", help="only tests with this text in their name")
+    parser.add_argument("paths", nargs="+", metavar="PATH")
+
+
+def main(args: argparse.Namespace) -> int:
+    return run_tests(args.paths, args.filter, args.backend, args.json)
 
 
 def run_tests(paths: Sequence[str], wanted: str, backend: Backend, as_json: bool) -> int:

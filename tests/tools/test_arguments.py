@@ -14,10 +14,8 @@ MAIN = "fn main(epochs: i64 = 3, rate: f64 = 0.1) { print(rate) }\n"
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ["rnu", "m.dl"],
-            "there is no `rnu`, only run, check, test, eval, ir, check-grad, repl, cache, explain; did you mean `run`?",
-        ),
+        (["rnu", "m.dl"], "there is no command `rnu`; did you mean `run`?"),
+        (["sing", "m.dl"], "there is no command `sing`; `dlc --help` lists them"),
         (["ir", "m.dl", "--stage", "optt"], "llvm, cuda; did you mean `opt`?"),
         (["check", "m.dl", "--jsn"], "there is no option `--jsn`; did you mean `--json`?"),
         (["run", "m.dl", "--epoch", "5"], "there is no option `--epoch`; did you mean `--epochs`?"),

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from dlang import __version__
+from dlang.tools.commands import COMMANDS
 from dlang.tools.dlc import main
 
 
@@ -165,7 +166,29 @@ def test_the_version_needs_the_command_line_and_nothing_else():
     )
     version, modules = done.stdout.splitlines()
     assert version == f"dlc {__version__}"
-    assert modules.split() == ["dlang", "dlang.spelling", "dlang.tools", "dlang.tools.arguments", "dlang.tools.dlc"]
+    assert modules.split() == [
+        "dlang",
+        "dlang.spelling",
+        "dlang.tools",
+        "dlang.tools.arguments",
+        "dlang.tools.commands",
+        "dlang.tools.dlc",
+    ]
+
+
+def test_a_command_is_looked_for_in_its_own_module_only():
+    done = python(
+        "import sys; from dlang.tools.dlc import main; main(['explain', 'E0801']);"
+        "print(*sorted(m for m in sys.modules if m.startswith('dlang.tools.')))"
+    )
+    modules = done.stdout.splitlines()[-1].split()
+    assert modules == [f"dlang.tools.{name}" for name in ("arguments", "commands", "dlc", "explain")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_of_its_own(dlc, command):
+    code, out, _ = dlc(command, "--help")
+    assert code == 0 and out.startswith(f"usage: dlc {command} ") and COMMANDS[command].help[1:] in dlc("--help")[1]
 
 
 def test_checking_loads_neither_numpy_nor_llvm(write):
