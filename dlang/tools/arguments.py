@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from typing import Any, NoReturn
 
@@ -14,10 +15,19 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (?P<found>\S+)")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose options are written out in full."""
+    """A parser whose options are written out in full.
 
-    def __init__(self, **settings: Any) -> None:
+    examples: what follows the name of the program in the examples that end its help.
+    """
+
+    def __init__(self, examples: tuple[str, ...] = (), **settings: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **settings})
+        self.examples = examples
+
+    def format_help(self) -> str:
+        """The help of argparse, then the examples."""
+        lines = [f"  {self.prog} {example}\n".replace(" \n", "\n") for example in self.examples]
+        return "".join([super().format_help(), *(["\nexamples:\n"] if lines else []), *lines])
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with the code 2."""
@@ -49,6 +59,24 @@ def _asked(found: str, known: list[str]) -> str:
 # ---- what many commands take -----------------------------------------------------------------------------------------
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="messages as JSON on the standard output, one a line")
+
+
+def add_colour(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        help="colours in messages: on a terminal, unless NO_COLOR or FORCE_COLOR in the environment says otherwise",
+    )
+
+
+def use_colour(choice: str | None) -> None:
+    """Does as the option says, if it was given; programs that are started see it too."""
+    if choice in ("always", "never"):
+        os.environ.pop("NO_COLOR" if choice == "always" else "FORCE_COLOR", None)
+        os.environ["FORCE_COLOR" if choice == "always" else "NO_COLOR"] = "1"
+    elif choice == "auto":
+        os.environ.pop("FORCE_COLOR", None)
+        os.environ.pop("NO_COLOR", None)
 
 
 def add_backend(parser: argparse.ArgumentParser) -> None:

@@ -4,36 +4,54 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dlang.diagnostics import Diagnostic, DlangError
 from dlang.driver import check, read_source
 from dlang.tools.arguments import Parser, add_json
+from dlang.tools.files import programs
 from dlang.tools.report import report
 
 
 def options(parser: Parser) -> None:
     add_json(parser)
-    parser.add_argument("files", nargs="+", metavar="FILE")
+    parser.add_argument("--watch", action="store_true", help="check again whenever a file or an import changes")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with all that is in it")
 
 
 def main(args: argparse.Namespace) -> int:
-    return check_files(args.files, args.json)
+    if args.watch:
+        from dlang.tools.watch import watch
+
+        return watch(args.paths, args.json)
+    return check_files(args.paths, args.json)
 
 
 def check_files(paths: Sequence[str], as_json: bool) -> int:
-    """Checks files, each with what it imports; a mistake in a module that several import is told once."""
-    told: set[tuple[object, ...]] = set()
-    errors = 0
-    for path in paths:
-        try:
-            found = check(read_source(path)).diagnostics
-        except DlangError as e:
-            found = e.diagnostics
-        errors += report([d for d in found if _new(d, told)], as_json)
+    """Checks files, each with what it imports. 0, or 1 if there is an error."""
+    try:
+        files = programs(paths)
+    except DlangError as e:
+        report(e.diagnostics, as_json)
+        return 1
+    errors = report_all(files, lambda path: check(read_source(path)).diagnostics, as_json)
     if errors and not as_json:
         print(f"{errors} error{'s' if errors > 1 else ''}", file=sys.stderr)
     return 1 if errors else 0
+
+
+def report_all(files: Sequence[str], found_in: Callable[[str], list[Diagnostic]], as_json: bool) -> int:
+    """Reports what is found in files, and gives the number of errors; a mistake in a module that several import is
+    told once."""
+    told: set[tuple[object, ...]] = set()
+    errors = 0
+    for path in files:
+        try:
+            found = found_in(path)
+        except DlangError as e:
+            found = e.diagnostics
+        errors += report([d for d in found if _new(d, told)], as_json)
+    return errors
 
 
 def _new(d: Diagnostic, told: set[tuple[object, ...]]) -> bool:

@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol, cast
 
-from dlang.tools.arguments import Parser
+from dlang.tools.arguments import Parser, add_colour
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """help: a line in the list of commands. about: what its own help says beside that."""
+    """help: a line in the list of commands. about: what its own help says beside that.
+
+    examples: what follows `dlc NAME`; the first stands in the list of commands, all in the help of the command.
+    """
 
     name: str
     module: str
     help: str
     about: str = ""
+    examples: tuple[str, ...] = ()
 
 
 class Implementation(Protocol):
@@ -34,22 +38,57 @@ class Implementation(Protocol):
 
 GROUPS: dict[str, tuple[Command, ...]] = {
     "write and run": (
-        Command("run", "run", "run a program", "Calls `main`, or runs a file of statements."),
-        Command("check", "check", "check types, sizes and effects, and run nothing"),
-        Command("test", "test", "run the test blocks of files and folders"),
-        Command("eval", "evaluate", "print the value of an expression"),
-        Command("repl", "repl", "a conversation: declarations, statements, expressions"),
+        Command(
+            "new",
+            "new",
+            "begin a project: a program, or a library",
+            "Makes a folder with a program that runs and is tested, a page about it, and a script of Python that uses "
+            "it. With --lib a module for other programs.",
+            examples=("wave", "--lib splines"),
+        ),
+        Command(
+            "run",
+            "run",
+            "run a program",
+            "Calls `main`, or runs a file of statements.",
+            examples=("fit.dl --steps 100", "--profile fit.dl", "--backend interp fit.dl", "fit.dl --help"),
+        ),
+        Command(
+            "check",
+            "check",
+            "check types, sizes and effects, and run nothing",
+            examples=("fit.dl", "--watch .", "--json fit.dl model.dl"),
+        ),
+        Command(
+            "test",
+            "test",
+            "run the test blocks of files and folders",
+            examples=(".", "--filter gradient model.dl"),
+        ),
+        Command(
+            "eval",
+            "evaluate",
+            "print the value of an expression",
+            examples=("'grad(|x: f64| x ** 3)(2.0)'", "'linalg.solve([[2.0, 1.0], [1.0, 3.0]], [1.0, 2.0])'"),
+        ),
+        Command("repl", "repl", "a conversation: declarations, statements, expressions", examples=("",)),
     ),
     "look inside": (
-        Command("ir", "ir", "print a program after a stage of the compiler"),
+        Command(
+            "ir",
+            "ir",
+            "print a program after a stage of the compiler",
+            examples=("fit.dl --stage opt --fn loss", "fit.dl --stage ad --costs", "fit.dl --stage llvm"),
+        ),
         Command(
             "check-grad",
             "check_grad",
             "compare the derivatives of functions, computed in four ways",
             "Differentiates functions at random arguments: compiled in reverse and forward mode, by the reference, "
             "and by differences. Without --fn or --all: those that give one float, and those with rules.",
+            examples=("model.dl --fn loss", "--all model.dl"),
         ),
-        Command("explain", "explain", "what a code such as E0301 means, with an example"),
+        Command("explain", "explain", "what a code such as E0301 means, with an example", examples=("E0301",)),
     ),
     "look after it": (
         Command(
@@ -58,6 +97,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "what is kept between runs: how much, where, and to remove it",
             "Checked modules and machine code are kept in $DLANG_CACHE, or else in the user's cache directory, "
             "up to $DLANG_CACHE_SIZE (1G unless set; 0 keeps nothing).",
+            examples=("", "clear", "path"),
         ),
     ),
 }
@@ -71,15 +111,18 @@ def implementation(command: Command) -> Implementation:
 
 def parser_of(command: Command) -> Parser:
     """What reads the words that follow the command."""
-    parser = Parser(prog=f"dlc {command.name}", description=command.about or f"{command.help.capitalize()}.")
+    about = command.about or f"{command.help.capitalize()}."
+    parser = Parser(prog=f"dlc {command.name}", description=about, examples=command.examples)
+    add_colour(parser)
     implementation(command).options(parser)
     return parser
 
 
 def overview() -> str:
-    """The commands in their groups, a line each."""
-    width = max(map(len, COMMANDS))
+    """The commands in their groups: an example of each, and what it does."""
+    shown = {c.name: " ".join([c.name, *c.examples[:1]]) for c in COMMANDS.values()}
+    width = max(map(len, shown.values()))
     lines: list[str] = []
     for group, commands in GROUPS.items():
-        lines += ["", f"{group}:", *(f"  {c.name:<{width}}  {c.help}" for c in commands)]
-    return "\n".join([*lines[1:], "", "`dlc COMMAND --help` says what a command takes."])
+        lines += ["", f"{group}:", *(f"  dlc {shown[c.name]:<{width}}  {c.help}" for c in commands)]
+    return "\n".join([*lines[1:], "", "`dlc COMMAND --help` says what a command takes, and shows more examples."])

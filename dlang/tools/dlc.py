@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from dlang import __version__
-from dlang.tools.arguments import Parser, use_threads
+from dlang.tools.arguments import Parser, add_colour, use_colour, use_threads
 from dlang.tools.commands import COMMANDS, implementation, overview, parser_of
 
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
@@ -46,12 +46,13 @@ def _parser() -> Parser:
     form = argparse.RawDescriptionHelpFormatter
     parser = Parser(
         prog="dlc",
-        usage="dlc [-h] [--version] COMMAND ...",
+        usage="dlc [-h] [--version] [--color WHEN] COMMAND ...",
         description="The compiler of the array language dlang.",
         epilog=overview(),
         formatter_class=form,
     )
     parser.add_argument("--version", action="version", version=f"dlc {__version__}")
+    add_colour(parser)
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
@@ -60,7 +61,9 @@ def _parser() -> Parser:
 def _dispatch(argv: Sequence[str] | None) -> int:
     asked = _parser().parse_args(argv)
     command = COMMANDS[asked.command]
+    use_colour(asked.color)
     args = parser_of(command).parse_args(asked.rest)
+    use_colour(args.color)
     use_threads(getattr(args, "threads", None))
     return implementation(command).main(args)
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from dlang.diagnostics import Diagnostic, render, to_json
+from dlang.tools.terminal import coloured
 
 
 def report(diagnostics: Iterable[Diagnostic], as_json: bool) -> int:
@@ -19,7 +20,7 @@ def report(diagnostics: Iterable[Diagnostic], as_json: bool) -> int:
 
             print(json.dumps(to_json(d), ensure_ascii=False))
         else:
-            print(render(d, colour=_colour()), end="\n\n", file=sys.stderr)
+            print(render(d, colour=coloured(sys.stderr)), end="\n\n", file=sys.stderr)
     return errors
 
 
@@ -33,7 +34,3 @@ def report_defect(e: Exception) -> None:
         traceback.print_exception(e)
     else:
         print("Please report it with the program. DLANG_DEBUG=1 shows where it happened.", file=sys.stderr)
-
-
-def _colour() -> bool:
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

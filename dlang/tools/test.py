@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
-from dlang.diagnostics import DlangError, error
+from dlang.diagnostics import DlangError
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.tools.arguments import Parser, add_backend, add_json
+from dlang.tools.files import programs
 from dlang.tools.report import report, report_defect
 from dlang.typecheck import core
 
@@ -41,7 +41,7 @@ def run_tests(paths: Sequence[str], wanted: str, backend: Backend, as_json: bool
     start = time.monotonic()
     totals = Totals()
     try:
-        files = _files(paths)
+        files = programs(paths)
     except DlangError as e:
         report(e.diagnostics, as_json)
         return 1
@@ -53,18 +53,6 @@ def run_tests(paths: Sequence[str], wanted: str, backend: Backend, as_json: bool
             parts.append(f"{len(totals.broken)} {'files' if len(totals.broken) > 1 else 'file'} with errors")
         print(f"{', '.join(parts)} ({time.monotonic() - start:.2f} s)")
     return 1 if totals.failed or totals.broken else 0
-
-
-def _files(paths: Sequence[str]) -> list[str]:
-    found: dict[str, None] = {}
-    for path in map(Path, paths):
-        if path.is_dir():
-            found.update(dict.fromkeys(str(p) for p in sorted(path.rglob("*.dl")) if p.is_file()))
-        elif path.exists():
-            found[str(path)] = None
-        else:
-            raise error("E0951", f"cannot read `{path}`: no such file or folder", None)
-    return list(found)
 
 
 def _test_file(path: str, wanted: str, backend: Backend, as_json: bool, totals: Totals) -> None:

@@ -2,13 +2,14 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 from dlang import __version__
-from dlang.tools.commands import COMMANDS
+from dlang.tools.commands import COMMANDS, parser_of
 from dlang.tools.dlc import main
 
 
@@ -191,6 +192,15 @@ def test_every_command_has_help_of_its_own(dlc, command):
     assert code == 0 and out.startswith(f"usage: dlc {command} ") and COMMANDS[command].help[1:] in dlc("--help")[1]
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_of_a_command_is_one(dlc, name):
+    command = COMMANDS[name]
+    assert command.examples
+    for example in command.examples:
+        parser_of(command).parse_args(shlex.split(example))
+        assert f"\n  dlc {name} {example}".rstrip() in dlc(name, "--help")[1]
+
+
 def test_checking_loads_neither_numpy_nor_llvm(write):
     file = write("import nn\nfn f(x: f64[n]) -> f64 = sum(nn.softmax(x))")
     done = python(
@@ -231,6 +241,25 @@ def test_messages_are_coloured_only_on_a_terminal(write, monkeypatch, capsys):
     monkeypatch.setenv("NO_COLOR", "1")
     main(["check", file])
     assert "\x1b[" not in capsys.readouterr().err
+
+
+def test_colours_are_asked_for_and_refused(write, monkeypatch, capsys):
+    file = write("fn f(x: f64) -> f64 = y")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("FORCE_COLOR", "")
+
+    def coloured(*argv):
+        main([*argv, file])
+        return "\x1b[" in capsys.readouterr().err
+
+    assert not coloured("check")
+    assert coloured("check", "--color", "always") and coloured("check")  # what is started by this sees it too
+    assert not coloured("--color", "never", "check")
+    assert not coloured("--color", "always", "check", "--color", "auto")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert coloured("check")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not coloured("check")
 
 
 # ---- clumsy use ------------------------------------------------------------------------------------------------------
