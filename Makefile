@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
 
-.PHONY: venv demo examples test test-gpu-emulated fuzz fuzz-front bench format clean
+.PHONY: venv demo examples test test-gpu-emulated test-interop fuzz fuzz-front bench format clean
 
 venv: .venv/.ready
 
@@ -34,6 +34,11 @@ test: venv
 # C++ compiler.
 test-gpu-emulated: venv
 	$(BIN)/python -m pytest -q -n 2 -m slow tests/cuda
+
+# What of the language works beside PyTorch, JAX and others, which are installed for it. A minute on two cores.
+test-interop: venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[interop]'
+	$(BIN)/python -m pytest -q -n 2 tests/interop
 
 # 10,000 random programs, run in every way, and 5,000 differentiated in four ways: prints those on which the ways
 # disagree, by seed. More than an hour on two cores.

@@ -12,6 +12,7 @@ import numpy as np
 
 from dlang.python.function import REMEMBERED, Function, Known
 from dlang.python.instances import Instance, Prepared
+from dlang.python.kinds import borrowed
 from dlang.python.repeats import Seen, conversions, converted
 from dlang.runtime.errors import RunError
 from dlang.runtime.placed import copied, placed
@@ -54,6 +55,14 @@ class Bound:
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        theirs = borrowed(self.left, args, named)
+        if theirs is None:
+            return self._called(args, named)
+        if theirs.on_device:
+            return theirs.given(self._called(theirs.args, theirs.named))
+        return theirs.given(self(*theirs.args, **theirs.named))
+
+    def _called(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         f = self.function
         seed = f.seed_in(named)
         whole = not named and len(args) == len(self.left)
@@ -99,6 +108,8 @@ class Bound:
 
     def bind(self, *args: Any, **named: Any) -> Bound:
         """With more arguments bound."""
+        if (theirs := borrowed(self.left, args, named)) is not None:
+            args, named = theirs.args, theirs.named
         return Bound(self.function, self._assigned(args, named, complete=False))
 
     @property
@@ -120,6 +131,8 @@ class Bound:
         from dlang.runtime.profile import recorded
 
         twin = Bound(self.function.measured(), self.values)
+        if (theirs := borrowed(self.left, args, named)) is not None:
+            args, named = theirs.args, theirs.named
         f = twin.function
         seed = f.seed_in(named)
         given = twin._assigned(args, named)

@@ -13,6 +13,7 @@ from dlang.python.arguments import Matcher
 from dlang.python.callables import Passed, of_language, of_python
 from dlang.python.indices import asks_for_indices
 from dlang.python.instances import Prepared, Program
+from dlang.python.kinds import borrowed
 from dlang.python.repeats import Conversion, Seen, conversions, converted, seen_before
 from dlang.runtime.platform.objects import callable_class
 from dlang.runtime.values import describe, number
@@ -38,7 +39,8 @@ class Known:
 
 class Function:
     """Takes NumPy arrays, Python's numbers, tuples and structs; checks them; compiles what is new; gives the value.
-    Of a back end that runs on a device also arrays that are there, such as CuPy's.
+    Of a back end that runs on a device also arrays that are there, such as CuPy's. Arrays of other libraries are read
+    where they lie, and then the value is of their kind (`kinds.py`).
 
     A function with the effect `random` also takes `seed=`, 0 unless given, on which the numbers that it draws depend;
     a parameter of that name comes first.
@@ -73,6 +75,14 @@ class Function:
         self.__doc__ = decl.doc or None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        theirs = borrowed(self.decl.params, args, named)
+        if theirs is None:
+            return self._called(args, named)
+        if theirs.on_device:
+            return theirs.given(self._called(theirs.args, theirs.named))
+        return theirs.given(self(*theirs.args, **theirs.named))
+
+    def _called(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         seed = self.seed_in(named, args)
         if self._takes_functions:
             return self._with_functions(self.assigned(args, named), seed)
@@ -137,6 +147,8 @@ class Function:
 
         if self._takes_functions:
             raise self.misuse("takes a function, so nothing of it can be bound")
+        if (theirs := borrowed(self.decl.params, args, named)) is not None:
+            args, named = theirs.args, theirs.named
         return Bound(self, self.assigned(args, named, complete=False))
 
     def profile(self, *args: Any, **named: Any) -> Profile:
@@ -147,6 +159,8 @@ class Function:
         from dlang.runtime.profile import recorded
 
         twin = self.measured()
+        if (theirs := borrowed(self.decl.params, args, named)) is not None:
+            args, named = theirs.args, theirs.named
         seed = twin.seed_in(named, args)
         given = twin.assigned(args, named)
         prepared, leaves = (None, []) if twin._takes_functions else twin.matched(given)

@@ -121,11 +121,15 @@ def _exported(value: Any) -> Any:
     """The array that an object of another library is, if it is one."""
     if isinstance(value, np.ndarray | np.generic | list | bool | int | float | type):
         return value
+    if placed(value) is not None:
+        return value
     try:
-        if hasattr(value, "__array__"):
+        if hasattr(value, "__array__") or hasattr(value, "__array_interface__") or hasattr(value, "__array_struct__"):
             return np.asarray(value)
         if hasattr(value, "__dlpack__"):
             return np.from_dlpack(value)
+        if not isinstance(value, str):
+            return np.asarray(memoryview(value))
     except Exception:  # whatever that library raises for an array that NumPy cannot see, on a GPU for one
         return value
     return value
