@@ -99,6 +99,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "up to $DLANG_CACHE_SIZE (1G unless set; 0 keeps nothing).",
             examples=("", "clear", "path"),
         ),
+        Command(
+            "completion",
+            "completion",
+            "a script with which your shell completes `dlc`",
+            "For bash: `source <(dlc completion bash)` in ~/.bashrc; for zsh the same with zsh in ~/.zshrc, after "
+            "`compinit`; for fish: `dlc completion fish > ~/.config/fish/completions/dlc.fish`.",
+            examples=("bash", "zsh", "fish"),
+        ),
     ),
 }
 COMMANDS: dict[str, Command] = {c.name: c for commands in GROUPS.values() for c in commands}

@@ -42,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERNAL
 
 
-def _parser() -> Parser:
+def parser_of_all() -> Parser:
+    """What reads the words before the name of a command, and that."""
     form = argparse.RawDescriptionHelpFormatter
     parser = Parser(
         prog="dlc",
@@ -59,7 +60,7 @@ def _parser() -> Parser:
 
 
 def _dispatch(argv: Sequence[str] | None) -> int:
-    asked = _parser().parse_args(argv)
+    asked = parser_of_all().parse_args(argv)
     command = COMMANDS[asked.command]
     use_colour(asked.color)
     args = parser_of(command).parse_args(asked.rest)

@@ -22,7 +22,7 @@ def main(args: argparse.Namespace) -> int:
 
 def explain(code: str) -> int:
     """Prints the page of a code; without one, says which codes are near."""
-    known = sorted(p.stem for p in PAGES.glob("E*.md"))
+    known = codes()
     wanted = code.upper() if code.upper().startswith("E") else f"E{code:0>4}"
     if wanted not in known:
         near = difflib.get_close_matches(wanted, known, n=3)
@@ -30,3 +30,8 @@ def explain(code: str) -> int:
         return 2
     print((PAGES / f"{wanted}.md").read_text(encoding="utf-8"), end="")
     return 0
+
+
+def codes() -> list[str]:
+    """All codes that have a page."""
+    return sorted(p.stem for p in PAGES.glob("E*.md"))
