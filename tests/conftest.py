@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+import textwrap
 from collections.abc import Iterator
 
 import pytest
+
+from dlang.tools.dlc import main
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -16,3 +19,31 @@ def interrupts_are_not_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes a file into an empty working directory; gives its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text, name="program.dl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(textwrap.dedent(text).lstrip())
+        return name
+
+    return write
+
+
+@pytest.fixture
+def dlc(capsys):
+    """Runs a command; gives its code, output and errors."""
+
+    def run(*argv):
+        try:
+            code = main([str(a) for a in argv])
+        except SystemExit as e:
+            code = e.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run

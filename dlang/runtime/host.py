@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from dlang.runtime import table
+from dlang.runtime import saved, table
 from dlang.runtime.errors import RunError
+from dlang.runtime.forms import Form, decoded
 
 if TYPE_CHECKING:
+    from numpy.lib.npyio import NpzFile
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -39,9 +41,9 @@ class Host:
         """The results of an effect of the program.
 
         read_npz (path, member), read_npy (path) and read_csv (path, whether there is a header), static (dtype, rank):
-        the sizes, then the array, a number where the rank is 0. read_text (path): a text. read_clock: a number.
-        write_npz (path, values…), static the names; write_npy (path, value), write_csv (path, header, value) and
-        write_text (path, text): nothing.
+        the sizes, then the array, a number where the rank is 0. read_value (path), static (form): as `saved.read`.
+        read_text (path): a text. read_clock: a number. write_value (path, leaves…), static (form); write_npy (path,
+        value), write_csv (path, header, value) and write_text (path, text): nothing.
         """
         name = name.removeprefix("io.")
         path = str(args[0]) if args else ""
@@ -56,8 +58,10 @@ class Host:
                 return [table.text(path)]
             case "read_clock":
                 return [time.perf_counter()]
-            case "write_npz":
-                _write(path, lambda out: _save_members(out, dict(zip(static, args[1:], strict=True))))
+            case "read_value":
+                return _value(path, decoded(static[0]))
+            case "write_value":
+                _write(path, lambda out: saved.write(out, decoded(static[0]), args[1:]))
             case "write_npy":
                 _write(path, lambda out: _save_array(out, args[1]))
             case "write_csv":
@@ -90,10 +94,31 @@ def _member(path: str, member: str) -> Array:
     if not isinstance(archive, NpzFile):
         raise RunError(CANNOT_READ, f"cannot read `{path}`: it holds one array without a name; use `io.npy`")
     with archive:
-        if member not in archive.files:
-            held = ", ".join(f"`{n}`" for n in archive.files) or "nothing"
-            raise RunError(NO_MEMBER, f"`{path}` has no array `{member}`; it holds {held}")
-        return _decoded(lambda: archive[member], path)
+        return _held(archive, member, path)
+
+
+def _held(archive: NpzFile, member: str, path: str) -> Array:
+    names = [n for n in archive.files if n != saved.PAGE]
+    if member not in names:
+        held = ", ".join(f"`{n}`" for n in names) or "nothing"
+        raise RunError(NO_MEMBER, f"`{path}` has no array `{member}`; it holds {held}")
+    return _decoded(lambda: archive[member], path)
+
+
+def _value(path: str, form: Form) -> list[Any]:
+    """The sizes and the leaves of a value in an archive."""
+    from numpy.lib.npyio import NpzFile
+
+    archive = _load(path)
+    if not isinstance(archive, NpzFile):
+        raise RunError(CANNOT_READ, f"cannot read `{path}`: it holds one array without a name; use `io.npy`")
+    with archive:
+        said = saved.said(bytes(archive[saved.PAGE])) if saved.PAGE in archive.files else None
+
+        def member(name: str) -> Array:
+            return _held(archive, name, path)
+
+        return saved.read(form, member, said)
 
 
 def _array(path: str) -> Array:
@@ -124,7 +149,8 @@ def _converted(array: Array, what: str, dtype: str, rank: str) -> list[Any]:
     if array.ndim != int(rank):
         shape = ", ".join(map(str, array.shape))
         raise RunError(
-            WRONG_RANK, f"`{what}` has {_axes(array.ndim)} ([{shape}]), the program asks for {_axes(int(rank))}"
+            WRONG_RANK,
+            f"`{what}` has {saved.axes(array.ndim)} ([{shape}]), the program asks for {saved.axes(int(rank))}",
         )
     wanted = np.dtype(_NUMPY[dtype])
     if not np.can_cast(array.dtype, wanted, "safe"):
@@ -136,10 +162,6 @@ def _converted(array: Array, what: str, dtype: str, rank: str) -> list[Any]:
     if array.ndim == 0:
         return [array.astype(wanted)[()].item()]
     return [*array.shape, np.ascontiguousarray(array, dtype=wanted)]
-
-
-def _axes(rank: int) -> str:
-    return "1 axis" if rank == 1 else f"{rank} axes"
 
 
 _NUMPY = {
@@ -161,18 +183,9 @@ def _write(path: str, save: Callable[[IO[bytes]], object]) -> None:
             save(out)
         draft.replace(target)
     except OSError as e:
-        draft.unlink(missing_ok=True)
         raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {e.strerror or e}") from None
-
-
-def _save_members(out: IO[bytes], members: dict[str, Any]) -> None:
-    """As `numpy.savez`, which would keep some names for its own parameters."""
-    import zipfile
-
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for name, value in members.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                _save_array(member, value)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _save_array(out: IO[bytes], value: Any) -> None:

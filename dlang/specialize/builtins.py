@@ -39,6 +39,7 @@ from dlang.specialize.indexing import Element, leading_shape, select, store_leaf
 from dlang.specialize.operators import close, sum_floats
 from dlang.specialize.randomness import at, draw, draws_by, points, restart
 from dlang.specialize.reductions import nonempty, reduction
+from dlang.specialize.saving import read_value, write_value
 from dlang.specialize.text import hole, whole
 from dlang.specialize.types import Mono, MonoTuple
 from dlang.specialize.values import (
@@ -137,12 +138,15 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
             return run_from(f, seed, function)
         case "print", [x]:
             return effect(f, "print", [text(f, x)], (), [])
+        case "read_value", [path]:
+            return read_value(f, b, atom(path))
+        case "write_value", [path, value]:
+            given, form = write_value(f, atom(path), value)
+            return effect(f, "io.write_value", given, form, [])
         case name, _ if name.startswith("read_"):
             return read(f, b, [atom(a) for a in args])
         case name, _ if name.startswith("write_"):
-            names = b.static.get("names", ())
-            assert isinstance(names, tuple)
-            return effect(f, f"io.{name}", [a for v in args for a in leaves(v)], tuple(map(str, names)), [])
+            return effect(f, f"io.{name}", [a for v in args for a in leaves(v)], (), [])
     raise unsupported(f"`{b.name}`", b.span)
 
 

@@ -16,7 +16,7 @@ from dlang.typecheck.schemes import Instantiated, instantiate
 from dlang.typecheck.scope import FnEntry, Scope
 from dlang.typecheck.sizes import product
 from dlang.typecheck.state import Reason, Scheme
-from dlang.typecheck.terms import BOOL, F64, STR, array, number
+from dlang.typecheck.terms import BOOL, F64, STR, array, number, variables
 from dlang.typecheck.types import (
     DTYPES,
     RowVar,
@@ -67,8 +67,8 @@ _SCALAR_ELEMENTS = frozenset({"transpose"})
 _BINARY = frozenset("maximum minimum atan2 bit_and bit_or bit_xor shift_left shift_right".split())
 EFFECT_OF = {
     "print": "print",
-    **dict.fromkeys("read_npz read_npy read_csv read_text read_clock".split(), "io"),
-    **dict.fromkeys("write_npz write_npy write_csv write_text".split(), "io"),
+    **dict.fromkeys("read_value read_npz read_npy read_csv read_text read_clock".split(), "io"),
+    **dict.fromkeys("write_value write_npy write_csv write_text".split(), "io"),
 }
 
 
@@ -373,16 +373,19 @@ def external(
     defaults = [p.default for p in entry.decl.params]
     given = tuple(a for a in (a or d for a, d in zip(args, defaults, strict=True)) if a is not None)
     note_effect(scope, name)
-    static: dict[str, int | str | tuple[str, ...] | tuple[int, ...]] = {}
-    if name.startswith("write_") and given:
-        value = given[-1]
-        static["names"] = dotted_names(cx.settled(value.type))
     if name.startswith("read_"):
-        cx.constrain("external", Reason(e.span, entry.decl.name, (inst.result,)), types=(inst.result,))
+        kind = "external-value" if name == "read_value" else "external"
+        cx.constrain(kind, Reason(e.span, entry.decl.name, (inst.result,)), types=(inst.result,))
         cx.unfinished = True
 
         def check() -> None:
             t = resolve(inst.result)
+            if name == "read_value":
+                open_in = [v for v in variables(t) if not isinstance(v, SizeVar)]
+                if open_in:
+                    help = ("annotate the `let`: `let model: Model<n> = …`",)
+                    raise error("E0412", "the type of what `load` reads is not known", e.span, help=help)
+                return
             element, shape = (resolve(t.element), t.shape) if isinstance(t, TypeArray) else (t, Shape())
             if isinstance(shape.row, RowVar) or isinstance(element, TypeVar):
                 raise error(
@@ -393,16 +396,4 @@ def external(
                 )
 
         cx.later.append(check)
-    return core.Builtin(inst.result, e.span, name, given, static, inst.opened)
-
-
-def dotted_names(t: Type, prefix: str = "") -> tuple[str, ...]:
-    """The names of the arrays in a value, in order: `layer.w`."""
-    t = resolve(t)
-    if isinstance(t, TypeData) and t.decl.is_struct:
-        parts = [(n or str(i), f) for i, (n, f) in enumerate(t.decl.variants[0].fields)]
-    elif isinstance(t, TypeTuple):
-        parts = [(str(i), f) for i, f in enumerate(t.items)]
-    else:
-        return (prefix or "value",)
-    return tuple(n for name, f in parts for n in dotted_names(f, f"{prefix}.{name}" if prefix else name))
+    return core.Builtin(inst.result, e.span, name, given, {}, inst.opened)

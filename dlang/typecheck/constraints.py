@@ -10,7 +10,18 @@ from collections.abc import Callable
 
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.operators import arith, exponent, matmul, power, split
-from dlang.typecheck.shapes import append, axis, broadcast, external, matrix_shapes, product_of, rank, reduce, stretch
+from dlang.typecheck.shapes import (
+    append,
+    axis,
+    broadcast,
+    external,
+    external_value,
+    matrix_shapes,
+    product_of,
+    rank,
+    reduce,
+    stretch,
+)
 from dlang.typecheck.sizes import closed, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
 from dlang.typecheck.terms import of_var, opened_in, substitute
@@ -137,6 +148,7 @@ RULES: dict[str, Rule] = {
     "rank": rank,
     "append": append,
     "external": external,
+    "external-value": external_value,
     "field": field,
     "gather": gather,
     "size": size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlang.diagnostics import Note
 from dlang.typecheck.sizes import bind_size, closed, constant, product, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
-from dlang.typecheck.terms import I64, is_empty, number, of_var, view
+from dlang.typecheck.terms import I64, is_empty, number, of_var, variables, view
 from dlang.typecheck.types import Shape, Size, SizeVar, TypeTuple, TypeVar, resolve, resolve_shape, resolve_size
 from dlang.typecheck.unify import bind_row, unify, unify_shape
 
@@ -212,4 +212,18 @@ def external(st: Inference, c: Constraint) -> bool:
             fresh = st.open_size(origin)
             fresh.name = atom.name
             bind_size(st, atom, of_var(fresh, origin))
+    return True
+
+
+def external_value(st: Inference, c: Constraint) -> bool:
+    """A whole value from outside: once its type is known, each size that is open is known only when it runs."""
+    found = variables(c.types[0])
+    if not all(isinstance(v, SizeVar) for v in found):
+        return False
+    for v in found:
+        if isinstance(v, SizeVar) and not v.rigid:
+            origin = v.origin or Note("a size of what is read", c.reason.span)
+            fresh = st.open_size(origin)
+            fresh.name = v.name
+            bind_size(st, v, of_var(fresh, origin))
     return True

@@ -1,0 +1,132 @@
+"""What a value in a file is made of: its leaves by their names, said without types of the language."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dlang.runtime.crossing import Branch, Choice, Fields, Items, Leaf, Part, Rows, Tree, Trees
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A leaf. axes: their number or, in a node, which of its sizes each is. variants: of an enum whose tag this is."""
+
+    name: str
+    dtype: str
+    axes: tuple[int, ...] = ()
+    variants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A variant of a type that contains itself: `own` sizes, then the members, whose axes are among these and the
+    `literals` behind them."""
+
+    name: str
+    own: int
+    literals: tuple[int, ...]
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The leaves of a value in order, and the types of the nodes among them by their dtypes."""
+
+    members: tuple[Member, ...]
+    types: dict[str, tuple[Case, ...]]
+
+
+def form_of(part: Part, trees: Trees) -> Form:
+    """What is known of a value when the program is compiled."""
+    return Form(
+        tuple(_members(part, "")),
+        {dtype: tuple([_case(k, b) for k, b in enumerate(branches)]) for dtype, branches in trees.items()},
+    )
+
+
+def encoded(form: Form) -> str:
+    return json.dumps(asdict(form), separators=(",", ":"))
+
+
+def decoded(text: str) -> Form:
+    """The inverse of `encoded`."""
+    given = json.loads(text)
+    types = {
+        dtype: tuple([Case(c["name"], c["own"], tuple(c["literals"]), _decoded(c["members"])) for c in cases])
+        for dtype, cases in given["types"].items()
+    }
+    return Form(_decoded(given["members"]), types)
+
+
+def _decoded(members: Sequence[Mapping[str, Any]]) -> tuple[Member, ...]:
+    return tuple([Member(m["name"], m["dtype"], tuple(m["axes"]), tuple(m["variants"])) for m in members])
+
+
+def _members(part: Part, prefix: str, front: tuple[int, ...] = ()) -> Iterator[Member]:
+    match part:
+        case Leaf(dtype, shape):
+            yield Member(prefix or "value", dtype, front + shape)
+        case Tree(dtype):
+            yield Member(prefix or "value", dtype, front)
+        case Rows(shape, element):
+            yield from _members(element, prefix, front + shape)
+        case Items(items):
+            for k, item in enumerate(items):
+                yield from _members(item, _dotted(prefix, str(k)), front)
+        case Fields(type, items):
+            for name, item in zip(_names(type), items, strict=True):
+                yield from _members(item, _dotted(prefix, name), front)
+        case Choice(types, variants):
+            names = tuple([_name(t) for t in types])
+            yield Member(_dotted(prefix, "tag"), "i64", front, names)
+            for variant, name, items in zip(types, names, variants, strict=True):
+                for field, item in zip(_names(variant), items, strict=True):
+                    yield from _members(item, _dotted(_dotted(prefix, name), field), front)
+        case _:
+            raise AssertionError("a function has no form in a file")
+
+
+def _case(number: int, branch: Branch) -> Case:
+    members = [
+        m for name, item in zip(branch.names, branch.items, strict=True) for m in _members(item, name)
+    ]  # fmt: skip
+    return Case(_name(branch.type) if branch.type else "None", branch.own, branch.literals, tuple(members))
+
+
+def _names(type: type | None) -> list[str]:
+    """The names of the fields, `0`, `1`… for those without."""
+    fields = [] if type is None else list(type.__dataclass_fields__)  # type: ignore[attr-defined]
+    return [f[1:] if f == f"_{k}" else f for k, f in enumerate(fields)]
+
+
+def _name(type: type | None) -> str:
+    return "None" if type is None else type.__name__
+
+
+def _dotted(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def titles(form: Form) -> dict[str, str]:
+    """What the types of nodes are called in a file: by their names, numbered if there are several."""
+    out: dict[str, str] = {}
+    for dtype in form.types:
+        name = dtype.rpartition(".")[0] or dtype
+        same = sum(t.partition("#")[0] == name for t in out.values())
+        out[dtype] = f"{name}#{same + 1}" if same else name
+    return out
+
+
+def page(form: Form) -> dict[str, Any]:
+    """What an archive says of the value in it: names, types and numbers of axes, and the variants of enums."""
+    named = titles(form)
+
+    def told(m: Member) -> dict[str, Any]:
+        out: dict[str, Any] = {"name": m.name, "type": named.get(m.dtype, m.dtype), "axes": len(m.axes)}
+        return out | ({"variants": list(m.variants)} if m.variants else {})
+
+    types = {named[d]: {c.name: [told(m) for m in c.members] for c in cases} for d, cases in form.types.items()}
+    return {"members": [told(m) for m in form.members], "types": types}

@@ -1,0 +1,291 @@
+"""Values in files: an `.npz` archive whose arrays are the leaves of a value, and a page that says what it is.
+
+A number, a text or an array is one member of the archive, under the names of the fields that lead to it (`hidden.w`);
+an enum is the member `NAME.tag`, numbered as `dlang.json` names the variants, and the fields of all variants, of which
+those of others are zeros. A value of a type that contains itself is the number of a node. Nodes are numbered so that
+one holds only such as have smaller numbers; what those of a variant hold is in columns, `Tree.Node.left`, a row for
+each. Arrays in nodes follow one another in one row, and their sizes are beside them (`Tree.Node.w.axes`).
+
+Archives that NumPy wrote are read in the same way: they have no page.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+from dlang.ir.node import Node
+from dlang.runtime.errors import RunError
+from dlang.runtime.forms import Case, Form, Member, page, titles
+from dlang.runtime.half import bf16_of_bits, bits_of_bf16
+from dlang.runtime.values import NUMPY
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+VERSION = 1
+PAGE = "dlang.json"
+CANNOT_READ, CANNOT_WRITE, NO_MEMBER, WRONG_RANK, WRONG_DTYPE = "E0821", "E0822", "E0823", "E0824", "E0825"
+WRONG_FORM = "E0828"
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+def write(out: IO[bytes], form: Form, leaves: Sequence[Any]) -> None:
+    """Writes a value. Raises `RunError` for a text that NumPy would shorten."""
+    import numpy as np
+
+    named = titles(form)
+    nodes = _Nodes(form)
+    arrays: dict[str, Array] = {}
+    for m, leaf in zip(form.members, leaves, strict=True):
+        arrays[m.name] = nodes.numbers(leaf, m.dtype) if m.dtype in form.types else _stored(leaf, m.dtype)
+    for dtype, cases in form.types.items():
+        title = named[dtype]
+        mine = [(k, n) for k, (n, d) in enumerate(nodes.made) if d == dtype]
+        arrays[f"{title}.node"] = np.array([k for k, _ in mine], np.int64)
+        arrays[f"{title}.tag"] = np.array([n.tag for _, n in mine], np.int64)
+        for tag, case in enumerate(cases):
+            held = [n.fields for _, n in mine if n.tag == tag]
+            for j, m in enumerate(case.members):
+                column = [fields[case.own + j] for fields in held]
+                if m.dtype in form.types:
+                    column = [nodes.numbers(x, m.dtype) for x in column]
+                name = f"{title}.{case.name}.{m.name}"
+                arrays |= _column(name, m, column, m.dtype in form.types)
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+        archive.writestr(PAGE, json.dumps({"dlang": VERSION, **page(form)}, indent=1))
+
+
+class _Nodes:
+    """made: the nodes of a value with their dtypes, those that a node holds before it."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.made: list[tuple[Node, str]] = []
+        self._number: dict[int, int] = {}
+
+    def numbers(self, leaf: Any, dtype: str) -> Array:
+        """The numbers of nodes; -1 for null."""
+        import numpy as np
+
+        given = np.empty((), object)
+        given[()] = leaf
+        array = leaf if isinstance(leaf, np.ndarray) else given
+        for node in array.reshape(-1):
+            self._visit(node, dtype)
+        found = [-1 if n is None else self._number[id(n)] for n in array.reshape(-1)]
+        return np.array(found, np.int64).reshape(array.shape)
+
+    def _visit(self, root: Node | None, dtype: str) -> None:
+        work: list[tuple[Node, str, bool]] = [] if root is None else [(root, dtype, False)]
+        while work:
+            node, name, ready = work.pop()
+            if id(node) in self._number:
+                continue
+            if ready:
+                self._number[id(node)] = len(self.made)
+                self.made.append((node, name))
+                continue
+            work.append((node, name, True))
+            case = self.form.types[name][node.tag]
+            for m, value in zip(case.members, node.fields[case.own :], strict=True):
+                if m.dtype in self.form.types:
+                    held = [value] if value is None or isinstance(value, Node) else list(value.reshape(-1))
+                    work += [(h, m.dtype, False) for h in held if h is not None]
+
+
+def _column(name: str, m: Member, values: list[Any], numbered: bool) -> dict[str, Array]:
+    """What the nodes of a variant hold in a field."""
+    import numpy as np
+
+    if not m.axes:
+        return {name: np.array(values, np.int64) if numbered else _stored(np.array(values, _held(m.dtype)), m.dtype)}
+    axes = np.array([np.shape(v) for v in values], np.int64).reshape(len(values), len(m.axes))
+    kind = np.int64 if numbered else _held(m.dtype)
+    flat = np.concatenate([np.zeros(0, kind), *[np.asarray(v, kind).reshape(-1) for v in values]])
+    return {name: flat if numbered else _stored(flat, m.dtype), f"{name}.axes": axes}
+
+
+def _held(dtype: str) -> Any:
+    """The dtype of NumPy in which the leaves of a run are: bf16 in float32, texts as objects."""
+    import numpy as np
+
+    return object if dtype == "str" else np.float32 if dtype == "bf16" else NUMPY[dtype]
+
+
+def _stored(value: Any, dtype: str) -> Array:
+    """A leaf as it is written."""
+    import numpy as np
+
+    if dtype != "str":
+        return np.asarray(value, _held(dtype))
+    texts = np.asarray(value, object)
+    if any(str(t).endswith("\0") for t in texts.reshape(-1)):
+        raise RunError(CANNOT_WRITE, "a text that ends in NUL cannot be saved: NumPy would leave that out")
+    return texts.astype(str)
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+Arrays = Callable[[str], "Array"]
+
+
+def read(form: Form, arrays: Arrays, said: Mapping[str, Any] | None) -> list[Any]:
+    """For each leaf of a value the sizes of its axes, then itself.
+
+    arrays: gives a member of the archive, or raises. said: its page, if it has one. Raises `RunError` if the archive
+    holds something else, or contradicts itself.
+    """
+    _compare(form, said)
+    nodes = _read_nodes(form, arrays) if form.types else {}
+    out: list[Any] = []
+    for m in form.members:
+        held = arrays(m.name)
+        if held.ndim != len(m.axes):
+            message = f"`{m.name}` has {axes(held.ndim)}, the program asks for {axes(len(m.axes))}"
+            raise RunError(WRONG_RANK, message)
+        value = _values(m.name, m, held, nodes)
+        out += [*value.shape, value] if m.axes else [value.reshape(1)[0]]
+    return out
+
+
+def axes(rank: int) -> str:
+    return "1 axis" if rank == 1 else f"{rank} axes"
+
+
+def said(text: bytes) -> dict[str, Any]:
+    """What the page of an archive says; raises `RunError` if it makes no sense."""
+    try:
+        page = json.loads(text)
+        if page["dlang"] != VERSION:
+            return dict(page)
+        held = [*page["members"], *[m for cases in page["types"].values() for ms in cases.values() for m in ms]]
+        if all({"name", "type"} <= set(m) for m in held):
+            return dict(page)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise RunError(CANNOT_READ, f"the file is damaged: its `{PAGE}` makes no sense")
+
+
+def _compare(form: Form, said: Mapping[str, Any] | None) -> None:
+    """Variants are numbered, and nodes are in columns: so they have to be those that the program knows."""
+    if said is None:
+        if form.types:
+            raise RunError(WRONG_FORM, "a value that contains itself is read from what `io.save` wrote")
+        return
+    if said.get("dlang") != VERSION:
+        found = said.get("dlang")
+        raise RunError(WRONG_FORM, f"the file is of the version {found} of its kind; this reads version {VERSION}")
+    wanted = page(form)
+    variants = {m["name"]: m["variants"] for m in said["members"] if "variants" in m}
+    for m in wanted["members"]:
+        if "variants" in m and m["name"] in variants:
+            _same(f"`{m['name']}`", m["variants"], variants[m["name"]])
+    for title, cases in wanted["types"].items():
+        there = said["types"].get(title, {})
+        _same(f"the type `{title}`", list(cases), list(there))
+        for name, members in cases.items():
+            _same(f"`{name}` of `{title}`", *([f"{m['name']}: {m['type']}" for m in x] for x in (members, there[name])))
+
+
+def _same(what: str, wanted: Sequence[str], found: Sequence[str]) -> None:
+    if list(wanted) != list(found):
+        message = f"{what} has other parts in the file ({_listed(found)}) than in the program ({_listed(wanted)})"
+        raise RunError(WRONG_FORM, message)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{n}`" for n in names) or "none"
+
+
+def _values(name: str, m: Member, held: Array, nodes: Mapping[str, Mapping[int, Node]]) -> Array:
+    """What was stored, as the leaves of a run are."""
+    import numpy as np
+
+    if m.dtype in nodes:
+        out = np.empty(held.shape, object)
+        numbers = held.reshape(-1).tolist()
+        if not all(k == -1 or k in nodes[m.dtype] for k in numbers):
+            raise RunError(CANNOT_READ, f"the file is damaged: `{name}` names a node that is not there")
+        out.reshape(-1)[:] = [None if k == -1 else nodes[m.dtype][k] for k in numbers]
+        return out
+    if m.dtype == "str" and held.dtype.kind == "U":
+        return held.astype(object)
+    wanted = np.dtype(_held(m.dtype))
+    if not np.can_cast(held.dtype, wanted, "safe") or (m.dtype == "bf16" and not _is_bf16(held.astype(wanted))):
+        raise RunError(WRONG_DTYPE, f"`{name}` holds {held.dtype.name}, which {m.dtype} cannot hold without loss")
+    if m.variants and not np.isin(held, np.arange(len(m.variants))).all():
+        raise RunError(CANNOT_READ, f"the file is damaged: `{name}` is the number of no variant")
+    return np.ascontiguousarray(held, wanted).reshape(held.shape)
+
+
+def _is_bf16(array: Array) -> bool:
+    import numpy as np
+
+    flat = array.reshape(-1)
+    return bool(np.array_equal(bf16_of_bits(bits_of_bf16(flat)), flat, equal_nan=True))
+
+
+def _read_nodes(form: Form, arrays: Arrays) -> dict[str, dict[int, Node]]:
+    """The nodes of each type by their numbers: one after another, so that none can hold itself."""
+    named = titles(form)
+    nodes: dict[str, dict[int, Node]] = {dtype: {} for dtype in form.types}
+    columns = {d: [_Columns(f"{named[d]}.{c.name}", c, arrays) for c in cases] for d, cases in form.types.items()}
+    order: list[tuple[int, str, int]] = []
+    for dtype in form.types:
+        numbers, tags = (_row(f"{named[dtype]}.{what}", arrays, "iu").tolist() for what in ("node", "tag"))
+        if len(numbers) != len(tags) or not all(0 <= t < len(columns[dtype]) for t in tags):
+            raise RunError(CANNOT_READ, f"the file is damaged: `{named[dtype]}.tag` is the number of no variant")
+        order += [(k, dtype, tag) for k, tag in zip(numbers, tags, strict=True)]
+    for k, dtype, tag in sorted(order):
+        nodes[dtype][k] = Node(tag, columns[dtype][tag].row(nodes))
+    return nodes
+
+
+def _row(name: str, arrays: Arrays, kinds: str = "", rank: int = 1) -> Array:
+    """A member with so many axes. kinds: of the dtypes that it may have, unless any will do."""
+    found = arrays(name)
+    if found.ndim != rank or (kinds and found.dtype.kind not in kinds):
+        raise RunError(CANNOT_READ, f"the file is damaged: `{name}` is no array of its kind")
+    return found
+
+
+class _Columns:
+    """What the nodes of a variant hold; rows are taken in order."""
+
+    def __init__(self, name: str, case: Case, arrays: Arrays) -> None:
+        self.name, self.case, self.taken = name, case, 0
+        self.columns = [_row(f"{name}.{m.name}", arrays) for m in case.members]
+        self.sizes = [_row(f"{name}.{m.name}.axes", arrays, "iu", 2) if m.axes else None for m in case.members]
+        self.starts = [0 for _ in case.members]
+
+    def row(self, nodes: Mapping[str, Mapping[int, Node]]) -> tuple[Any, ...]:
+        """The fields of the next node: its own sizes, then its members."""
+        import numpy as np
+
+        case = self.case
+        sizes: list[int | None] = [*[None] * case.own, *case.literals]
+        values: list[Any] = []
+        for j, m in enumerate(case.members):
+            column, of_all = self.columns[j], self.sizes[j]
+            start = self.taken if of_all is None else self.starts[j]
+            shape = [] if of_all is None else [int(n) for n in of_all[self.taken : self.taken + 1].reshape(-1)]
+            count = int(np.prod(shape, dtype=np.int64))
+            fits = len(shape) == len(m.axes) and min(shape, default=0) >= 0 and start + count <= len(column)
+            for k, n in zip(m.axes, shape, strict=False):
+                if sizes[k] is None:
+                    sizes[k] = n
+                fits = fits and sizes[k] == n
+            if not fits:
+                raise RunError(CANNOT_READ, f"the file is damaged: `{self.name}.{m.name}` does not have its size")
+            part = _values(f"{self.name}.{m.name}", m, column[start : start + count].reshape(shape), nodes)
+            values.append(part if m.axes else part.reshape(1)[0])
+            self.starts[j] = start + count
+        self.taken += 1
+        return (*[np.int64(n or 0) for n in sizes[: case.own]], *values)

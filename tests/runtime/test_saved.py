@@ -1,0 +1,209 @@
+"""What `io.load` makes of files that hold something else, or are damaged."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlang.runtime import saved
+from dlang.runtime.errors import RunError
+from dlang.runtime.forms import decoded, encoded
+from dlang.runtime.host import Host
+
+TREE = """
+import io
+enum Tree { Leaf(value: f64[2]), Node(left: Tree, right: Tree) }
+struct State { t: Tree, kind: Kind, w: f64[n], half: bf16 }
+enum Kind { Small, Large(count: i64) }
+"""
+SAVE = """
+fn main() {
+  let w = [0.5, 1.0]
+  io.save("s.npz", State(t = Node(Leaf(w), Leaf(w)), kind = Large(2), w = [1.0, 2.0, 3.0], half = bf16(2.0)))
+}
+"""
+LOAD = """
+fn sum_of(t: Tree) -> f64 = match t { Leaf(v) => sum(v), Node(l, r) => sum_of(l) + sum_of(r) }
+fn main() {
+  let s: State<n> = io.load("s.npz")
+  print("{sum_of(s.t)} {s.kind} {sum(s.w)} {n} {s.half}")
+}
+"""
+PROGRAM = TREE.replace("struct State {", "struct State<n> {")
+
+
+@pytest.fixture
+def file(write, dlc):
+    """A file with a state, and a program that reads it."""
+    assert dlc("run", write(PROGRAM + SAVE, "save.dl")) == (0, "", "")
+    return write(PROGRAM + LOAD, "load.dl")
+
+
+def changed(**arrays):
+    """Writes the file again with other members; None leaves one out."""
+    with np.load("s.npz") as archive:
+        members = {name: archive[name] for name in archive.files if name != saved.PAGE}
+        page = bytes(archive[saved.PAGE])
+    with zipfile.ZipFile("s.npz", "w") as out:
+        for name, value in (members | {k: v for k, v in arrays.items() if k != saved.PAGE}).items():
+            if value is not None:
+                memory = io.BytesIO()
+                np.save(memory, value)
+                out.writestr(f"{name}.npy", memory.getvalue())
+        page = arrays.get(saved.PAGE, page)
+        if page is not None:
+            out.writestr(saved.PAGE, page)
+
+
+def said():
+    with np.load("s.npz") as archive:
+        return json.loads(bytes(archive[saved.PAGE]))
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_a_state_comes_back(file, dlc, backend):
+    assert dlc("run", "--backend", backend, file) == (0, "3.0 Large(2) 6.0 3 2.0\n", "")
+
+
+def test_numpy_reads_the_arrays_by_the_names_of_the_fields(file):
+    with np.load("s.npz") as archive:
+        assert (
+            archive["w"].tolist() == [1.0, 2.0, 3.0] and archive["kind.tag"] == 1 and archive["kind.Large.count"] == 2
+        )
+        assert archive["t"] == 1 and archive["Tree.node"].tolist() == [0, 1]
+    assert said()["members"][1] == {"name": "kind.tag", "type": "i64", "axes": 0, "variants": ["Small", "Large"]}
+
+
+def test_shared_nodes_are_saved_once_and_deep_trees_without_recursion(write, dlc):
+    text = """
+        import io
+        enum List { End, Cons(head: f64, rest: List) }
+        enum Twin { One(x: f64), Two(a: Twin, b: Twin) }
+        fn main() {
+          var l = End
+          for i < 100_000 { l = Cons(1.0, l) }
+          io.save("l.npz", l)
+          let back: List = io.load("l.npz")
+          var sum = 0.0
+          var at = back
+          for i < 100_000 { match at { Cons(h, rest) => { sum += h; at = rest }, End => () } }
+          var t = One(1.0)
+          for i < 30 { t = Two(t, t) }
+          io.save("t.npz", t)
+          print("{sum}")
+        }
+    """
+    code, out, err = dlc("run", write(text))
+    assert (code, out) == (0, "100000.0\n"), err
+    with np.load("t.npz") as archive:
+        assert len(archive["Twin.node"]) == 31
+
+
+@pytest.mark.parametrize(
+    "members, code, words",
+    [
+        ({"w": None}, "E0823", "`w`"),
+        ({"w": np.ones((1, 2))}, "E0824", "`w` has 2 axes"),
+        ({"w": np.ones(2, complex)}, "E0825", "`w` holds complex128"),
+        ({"half": np.float32(1.001)}, "E0825", "`half`"),
+        ({"kind.tag": np.int64(2)}, "E0821", "`kind.tag`"),
+        ({"Tree.tag": np.array([0, 5])}, "E0821", "`Tree.tag`"),
+        ({"t": np.int64(7)}, "E0821", "`t` names a node"),
+        ({"Tree.Node.left": np.array([1])}, "E0821", "`Tree.Node.left` names a node"),
+        ({"Tree.Leaf.value": np.ones(1)}, "E0821", "does not have its size"),
+        ({"Tree.Leaf.value.axes": np.array([[1], [2]])}, "E0821", "does not have its size"),
+        ({"Tree.node": np.array([0])}, "E0821", "damaged"),
+        ({"Tree.node": np.array([[0], [1]])}, "E0821", "`Tree.node`"),
+        ({"Tree.Node.left": np.array([0.5])}, "E0821", "`Tree.Node.left`"),
+        ({saved.PAGE: None}, "E0828", "io.save"),
+        ({saved.PAGE: b"{]"}, "E0821", "damaged"),
+    ],
+)
+def test_what_does_not_fit_is_refused(file, dlc, members, code, words):
+    changed(**members)
+    ended, _, err = dlc("run", file)
+    assert ended == 1 and f"error[{code}]" in err and words in err and "load.dl:8:" in err
+
+
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        (
+            "enum Kind { Small, Large(count: i64) }",
+            "enum Kind { Large(count: i64), Small }",
+            "`kind.tag` has other parts",
+        ),
+        ("Node(left: Tree, right: Tree)", "Node(left: Tree, other: Tree)", "`other: Tree`"),
+        ("Leaf(value: f64[2])", "Leaf(value: f32[2])", "`value: f64`"),
+    ],
+)
+def test_another_type_is_refused(file, dlc, write, old, new, words):
+    program = (PROGRAM + LOAD).replace(old, new).replace("(t: Tree) -> f64 = match t", "(t: Tree) -> f64 = match t")
+    program = program.replace("sum(v)", "f64(sum(v))")
+    ended, _, err = dlc("run", write(program, "other.dl"))
+    assert ended == 1 and "error[E0828]" in err and words in err
+
+
+def test_a_later_version_is_refused(file, dlc):
+    changed(**{saved.PAGE: json.dumps(said() | {"dlang": 99}).encode()})
+    ended, _, err = dlc("run", file)
+    assert ended == 1 and "error[E0828]" in err and "version 99" in err
+
+
+def test_the_sizes_of_trees_are_checked_when_they_are_looked_at(write, dlc):
+    text = """
+        import io
+        enum Rows<n> { Empty, More(row: f64[n], rest: Rows<n>) }
+        fn added(t: Rows<n>) -> f64[n] = match t { Empty => zeros(n), More(row, rest) => row + added(rest) }
+        fn main() {
+          io.save("r.npz", More([1.0, 2.0], Empty))
+          let r: Rows<3> = io.load("r.npz")
+          print("{added(r)}")
+        }
+    """
+    code, out, err = dlc("run", write(text))
+    assert (code, out) == (1, "") and "error[E0807]" in err
+
+
+@pytest.mark.parametrize(
+    "body, code, words",
+    [
+        ('let x = io.load("a.npz")', "E0412", "is not known"),
+        ('let x: Even<n> = io.load("a.npz")', "E0412", "the size `n` and nothing more"),
+        ('let x: (f64) -> f64 = io.load("a.npz")', "E0418", "function"),
+        ('io.save("a.npz", |x: f64| x)', "E0418", "function"),
+    ],
+)
+def test_what_cannot_be_saved_or_loaded_is_refused(write, dlc, body, code, words):
+    ended, _, err = dlc("run", write(f"import io\nstruct Even<n> {{ w: f64[2 * n] }}\nfn main() {{ {body} }}\n"))
+    assert ended == 1 and f"error[{code}]" in err and words in err
+
+
+def test_an_interrupted_run_leaves_the_file_as_it_was(file, dlc, monkeypatch):
+    before = Path("s.npz").read_bytes()
+
+    def broken(*_):
+        raise RunError("E0822", "no")
+
+    monkeypatch.setattr(saved, "_stored", broken)
+    assert dlc("run", "save.dl")[0] == 1
+    assert Path("s.npz").read_bytes() == before
+
+
+def test_a_form_reads_back_as_it_was_written():
+    form = decoded(
+        '{"members":[{"name":"t","dtype":"T.0","axes":[],"variants":[]}],"types":{"T.0":[{"name":"A","own":1,'
+        '"literals":[2],"members":[{"name":"w","dtype":"f64","axes":[0,1],"variants":[]}]}]}}'
+    )
+    assert decoded(encoded(form)) == form and form.types["T.0"][0].members[0].axes == (0, 1)
+
+
+def test_a_text_that_numpy_would_shorten_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    form = '{"members":[{"name":"value","dtype":"str","axes":[],"variants":[]}],"types":{}}'
+    with pytest.raises(RunError, match="NUL"):
+        Host().effect("write_value", (form,), ["a.npz", "a\0"])
+    assert not list(tmp_path.iterdir())
