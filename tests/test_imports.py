@@ -38,7 +38,7 @@ ALLOWED = {
     "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "runtime", "driver"},
     "python": {"typecheck", "ir", "specialize", "runtime", "driver", "listings"},
     "importer": {"python", "driver"},
-    "tools": {"grammar", "typecheck", "ir", "specialize", "runtime", "driver", "listings"},
+    "tools": {"grammar", "typecheck", "ir", "specialize", "runtime", "driver", "listings", "python"},
     "__init__": {"python"},
 }
 

@@ -22,6 +22,7 @@ KEYWORDS = frozenset(
 _WORD_AHEAD = rf"[ \t]+(?!(?:and|or|not|as|in|if|for|by|else)\b)(?=[A-Za-z_{_GREEK}])"
 CONTEXTUAL = {
     "test": re.compile(r'[ \t]*"'),
+    "bench": re.compile(r'[ \t]*"'),
     "type": re.compile(_WORD_AHEAD),
     "pullback": re.compile(_WORD_AHEAD),
     "pushforward": re.compile(_WORD_AHEAD),

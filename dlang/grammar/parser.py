@@ -23,10 +23,10 @@ from dlang.grammar.tables import END, tables
 from dlang.grammar.tree import Builder, doc_line
 
 _DECLARATION = re.compile(
-    r"^(?:fn|struct|enum|type|const|import|test|pullback|pushforward|extern|let|var)\b", re.MULTILINE
+    r"^(?:fn|struct|enum|type|const|import|test|bench|pullback|pushforward|extern|let|var)\b", re.MULTILINE
 )
 _TOP_COMMENTS = re.compile(r"(?:[ \t]*(?:#(?!#)[^\n]*)?\n)*((?:[ \t]*##[^\n]*(?:\n|$))+)")
-_WITH_BODY = ("fn", "struct", "enum", "test", "pullback", "pushforward")
+_WITH_BODY = ("fn", "struct", "enum", "test", "bench", "pullback", "pushforward")
 _DOCUMENTED = (s.Fn, s.Struct, s.Enum, s.Const, s.Extern)
 
 

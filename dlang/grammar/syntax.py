@@ -483,6 +483,14 @@ class Test(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Bench(Node):
+    """`bench "…" { statements; expression }`: the expression is what is timed."""
+
+    name: str
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
 class Rule(Node):
     """`pullback f(x, nodiff k) -> y = e` or `pushforward …`."""
 
@@ -507,7 +515,7 @@ class Extern(Node):
     doc: str = ""
 
 
-Item = Fn | Struct | Enum | Alias | Const | Import | Test | Rule | Extern | Statement
+Item = Fn | Struct | Enum | Alias | Const | Import | Test | Bench | Rule | Extern | Statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,9 @@ class Builder:
     def test(self, c: Children, start: int, end: int) -> s.Test:
         return s.Test(Span(self.source, start, end), literals.plain_text(self, c[1]), c[2])
 
+    def bench(self, c: Children, start: int, end: int) -> s.Bench:
+        return s.Bench(Span(self.source, start, end), literals.plain_text(self, c[1]), c[2])
+
     def rule(self, c: Children, start: int, end: int) -> s.Rule:
         kind, name, _, parameters, _, _, _, result, body = c
         return s.Rule(

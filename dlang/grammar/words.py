@@ -18,7 +18,7 @@ _LEFT_OUT = {
     "new": "leave it out: a constructor is called like a function",
     "ref": "leave it out: there are no references",
 }
-_DECLARES = frozenset("fn struct enum type const let var extern import test".split())
+_DECLARES = frozenset("fn struct enum type const let var extern import test bench".split())
 
 _TYPE = "a type is written `struct Name { field: f64 }` or `enum Name { First, Second(f64) }`"
 _TRAIT = "there are no traits: the classes of dtypes are `Num`, `Float`, `Int`, `Ord` and `Eq`"
@@ -220,17 +220,23 @@ def _several(stop: Stop) -> Explanation | None:
 
 
 def _test(stop: Stop) -> Explanation | None:
-    """`test { … }`, `test name { … }`"""
+    """`test { … }`, `test name { … }`, and the same of `bench`"""
     before = stop.before
-    if before is None or before.text != "test" or before.kind != "NAME" or not stop.begins_statement(stop.at - 1):
+    if (
+        before is None
+        or before.text not in ("test", "bench")
+        or before.kind != "NAME"
+        or not stop.begins_statement(stop.at - 1)
+    ):
         return None
     if stop.token.kind != "{" and not (stop.token.kind == "NAME" and stop.is_kind(1, "{")):
         return None
     name = stop.token.text if stop.token.kind == "NAME" else "what it is about"
-    new = [stop.as_token("test", stop.at - 1), stop.as_token("STRING", stop.at - 1, f'"{name}"')]
+    word = before.text
+    new = [stop.as_token(word, stop.at - 1), stop.as_token("STRING", stop.at - 1, f'"{name}"')]
     edit = Edit(stop.at - 1, stop.at + (stop.token.kind == "NAME"), new)
-    help = f'write `test "{name}" {{ … }}`'
-    return stop.says("E0115", "expected the name of the test, a string", "after this", help, edit=edit, token=before)
+    help = f'write `{word} "{name}" {{ … }}`'
+    return stop.says("E0115", f"expected the name of the {word}, a string", "after this", help, edit=edit, token=before)
 
 
 def _block(stop: Stop) -> Explanation | None:

@@ -66,6 +66,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             examples=(".", "--filter gradient model.dl"),
         ),
         Command(
+            "bench",
+            "bench",
+            "time the bench blocks of files and folders",
+            "What comes before the last expression of a `bench` block is done once, and the expression is called again "
+            "and again.",
+            examples=("model.dl", "--save before.json .", "--compare before.json --threshold 5 ."),
+        ),
+        Command(
             "eval",
             "evaluate",
             "print the value of an expression",

@@ -45,7 +45,7 @@ from dlang.typecheck.workspace import Workspace
 LAST = "ϟ"  # what `_` stands for in an expression: a name of its length that nobody writes
 _RESULT = " value"  # no name of the language, so it hides none
 _OWN = ".input`"  # in the note on the call of an input, which nobody wrote
-_Declaration = s.Fn | s.Const | s.Extern | s.Struct | s.Enum | s.Alias | s.Import | s.Rule | s.Test
+_Declaration = s.Fn | s.Const | s.Extern | s.Struct | s.Enum | s.Alias | s.Import | s.Rule | s.Test | s.Bench
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +267,8 @@ def _key(item: _Declaration) -> tuple[str, str]:
             return item.kind, item.name
         case s.Test():
             return "test", item.name
+        case s.Bench():
+            return "bench", item.name
         case s.Import():
             return "import", ".".join(item.path) + f" {item.alias or ''} {bool(item.names)}"
 

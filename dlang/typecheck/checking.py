@@ -221,9 +221,10 @@ def check_rest(program: Program, table: ModuleTable, module: s.Module) -> None:
         match item:
             case s.Rule():
                 program.diagnostics += declarations.check_rule(program, table, item)
-            case s.Test():
-                decl, problems = check_test(program, table, item)
-                table.core.tests.append(decl)
+            case s.Test() | s.Bench():
+                decl, problems = check_named_block(program, table, item)
+                blocks = table.core.tests if isinstance(item, s.Test) else table.core.benches
+                blocks.append(decl)
                 program.diagnostics += problems
             case s.Fn() | s.Struct() | s.Enum() | s.Alias() | s.Const() | s.Import() | s.Extern():
                 pass
@@ -240,15 +241,18 @@ def check_rest(program: Program, table: ModuleTable, module: s.Module) -> None:
         program.diagnostics += problems
 
 
-def check_test(program: Program, table: ModuleTable, item: s.Test) -> tuple[core.FnDecl, list[Diagnostic]]:
-    """A test as a function, and its messages; both as they were kept if nothing has changed that it mentions."""
+def check_named_block(
+    program: Program, table: ModuleTable, item: s.Test | s.Bench
+) -> tuple[core.FnDecl, list[Diagnostic]]:
+    """A test or a benchmark as a function, and its messages, as they were kept if nothing that it mentions changed."""
     key = program.keys[table].block(table, item)
     program.cache.used.add(key)
     uses = uses_of(table, [item])
     kept = program.cache.blocks.get(key)
     if kept is None:
         program.cache.checked.append(item.name)
-        kept = CachedBlock(*declarations.check_block(program, table, item.name, "test", item.body, item.span), uses)
+        kind = "test" if isinstance(item, s.Test) else "bench"
+        kept = CachedBlock(*declarations.check_block(program, table, item.name, kind, item.body, item.span), uses)
     else:
         program.cache.hits += 1
         if to := moved(kept.uses, uses):

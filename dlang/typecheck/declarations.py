@@ -290,7 +290,7 @@ def effects(
 def check_block(
     program: Program, table: ModuleTable, name: str, kind: str, block: s.Block, span: Span
 ) -> tuple[core.FnDecl, list[Diagnostic]]:
-    """A `test` or a script: statements without a value."""
+    """A `test` or a script: statements without a value; or a `bench`, which has one."""
     cx = checker(program, table)
     decl = core.FnDecl(name, table.name, span, result=UNIT, kind=kind)
     cx.st.level = 1
@@ -300,14 +300,22 @@ def check_block(
         assert isinstance(value, core.BlockExpr)
         if block.statements and isinstance(block.statements[-1], statements.EXPRESSIONS) and kind == "test":
             attempt(cx, span, lambda: statements.discard(cx, value.result, block.statements[-1].span))
+        if kind == "bench" and not (block.statements and isinstance(block.statements[-1], statements.EXPRESSIONS)):
+            cx.report(_nothing_timed(name, block, span))
     close(cx, name, span)
     assert scope.function is not None
     decl.effects = frozenset(scope.function.effects)
     if value is not None and not cx.st.diagnostics:
         assert isinstance(value, core.BlockExpr)
-        decl.result = value.type if kind == "script" else UNIT
+        decl.result = UNIT if kind == "test" else value.type
         complete(cx, decl, value)
     return decl, cx.st.diagnostics
+
+
+def _nothing_timed(name: str, block: s.Block, span: Span) -> Diagnostic:
+    place = block.statements[-1].span if block.statements else span
+    help = ("end the block with an expression, such as a call of the function that the loop stands in",)
+    return Diagnostic("E0991", f"the benchmark `{name}` does not end with an expression to time", place, help=help)
 
 
 def complete(cx: Checker, decl: core.FnDecl, body: core.Expr) -> None:

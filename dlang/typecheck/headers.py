@@ -82,7 +82,7 @@ class FnDecl:
     tree: Expr | Unread | None = None
     recursive: bool = False
     effects: frozenset[str] = frozenset()
-    kind: str = "fn"  # fn, const, test, lambda (a `let` of one), extern, script, call (of one from outside)
+    kind: str = "fn"  # fn, const, test, bench, lambda (a `let` of one), extern, script, call (of one from outside)
     doc: str = ""
     local: bool = False
     rules: dict[str, FnDecl] = field(default_factory=dict)  # its custom derivatives, as in `CoreModule`, by kind
@@ -115,10 +115,11 @@ class CoreModule:
     rules: dict[tuple[str, str], FnDecl] = field(default_factory=dict)
     types: dict[str, DataDecl] = field(default_factory=dict)
     tests: list[FnDecl] = field(default_factory=list)
+    benches: list[FnDecl] = field(default_factory=list)
     script: FnDecl | None = None
 
     def declared(self) -> list[FnDecl]:
         """All its declarations that have bodies."""
-        own = [*self.functions.values(), *self.rules.values(), *self.tests]
+        own = [*self.functions.values(), *self.rules.values(), *self.tests, *self.benches]
         own += [rule for f in self.functions.values() for rule in f.rules.values()]
         return list(dict.fromkeys(own if self.script is None else [*own, self.script]))

@@ -40,8 +40,8 @@ class Keys:
             if isinstance(entry, FnEntry):
                 self.interfaces[name] = combined([interface(entry, table.integers.get(name))])
 
-    def block(self, table: ModuleTable, item: s.Test) -> str:
-        """The digest of a test."""
+    def block(self, table: ModuleTable, item: s.Test | s.Bench) -> str:
+        """The digest of a test or a benchmark."""
         return combined([self.types, *self.of_item(table, item)])
 
     def of_item(self, table: ModuleTable, item: s.Item) -> list[str]:
