@@ -200,7 +200,8 @@ class Launch:
 
     Results of reductions go to buffers of one element, the last of these. guards: what may fail in it, by their numbers
     in the kernel; the first trip that fails ends the run. block: the threads of a block, if these are not as many as
-    the kernel says; then a trip keeps a block busy.
+    the kernel says; then a trip keeps a block busy. reach: up to where its indices go, with atoms of which the signs do
+    not matter; if one of these is too large for narrow indices, they are wide.
     """
 
     kernel: int
@@ -208,6 +209,7 @@ class Launch:
     args: tuple[Value, ...]
     guards: tuple[Guard, ...]
     block: Atom | None = None
+    reach: tuple[Size, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,8 +119,9 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
                 out.append(f"{pad}{_text(c)} {sign} {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}{more}")
             case Pack(target, source, rows, columns):
                 out.append(f"{pad}{_text(target)} = pack {_text(source)}  # {rows} × {columns}")
-            case Launch(kernel, count, arguments, _, block):
+            case Launch(kernel, count, arguments, _, block, reach):
                 each = "" if block is None else f", blocks of {_text(block)}"
+                each += f", indices up to {', '.join(map(_text, reach))}" if reach else ""
                 out.append(f"{pad}launch kernel {kernel}, {_text(count)} trips{each} ({_list(arguments)})")
             case OnDevice(inner_stmt):
                 _lines((inner_stmt,), out, pad + "on device: ")

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen import kernel
-from dlang.codegen.kernel import NUMBERS, WORDS, Kernel
+from dlang.codegen.kernel import BEYOND, NUMBERS, WORDS, Kernel
 from dlang.collection import no_collection
 from dlang.ir.errors import IRError
 from dlang.runtime.devices import Driver, Graph
@@ -88,7 +88,8 @@ def _plan(events: Sequence[Event], allocate: Callable[[int], int]) -> tuple[list
 
 @dataclass(eq=False)
 class DeviceProgram:
-    """The kernels of a program on a device. careful: whether something may fail in one.
+    """The kernels of a program on a device. careful: whether something may fail in one. wide: handles of those with
+    wide indices.
 
     multiplies: whether there are products. states: those on the device that no run is using. seen: runs that can be
     repeated, by all that they depend on, with what memory they took; repeats: those that are kept as graphs. recording:
@@ -103,6 +104,7 @@ class DeviceProgram:
     recording: Recording | None = None
     lock: RLock = field(init=False, default_factory=RLock)
     handles: Any = field(init=False)
+    wide: dict[int, int] = field(init=False, default_factory=dict)
     states: list[int] = field(init=False, default_factory=list)
     seen: OrderedDict[Hashable, list[Event]] = field(init=False, default_factory=OrderedDict)
     repeats: OrderedDict[Hashable, Repeat] = field(init=False, default_factory=OrderedDict)
@@ -116,6 +118,17 @@ class DeviceProgram:
     def threads(self) -> int:
         """How many threads the device runs at once."""
         return self.driver.multiprocessors * THREADS
+
+    @property
+    def reach(self) -> int:
+        """Up to where the indices of a kernel may go for it to have narrow ones."""
+        return self.driver.largest_index - BEYOND - self.threads
+
+    def with_wide_indices(self, number: int) -> int:
+        """The handle of a kernel that has wide ones, made when it is first needed. Raises `DlangError`."""
+        if number not in self.wide:
+            (self.wide[number],) = self.driver.load([self.kernels[number]], wide=True)
+        return self.wide[number]
 
     def new_state(self) -> int:
         """The address of a state in which nothing has failed. Raises MemoryError."""
@@ -255,6 +268,7 @@ class DeviceRun:
         table[kernel.KERNELS] = ctypes.addressof(program.handles)
         table[kernel.THREADS] = program.threads
         table[kernel.LAUNCHES] = 0
+        table[kernel.REACH] = max(program.reach, 0)
         if self.recorder is not None:
             table[kernel.MARKS] = ctypes.addressof(self.recorder.words)
 
@@ -410,6 +424,8 @@ class DeviceRun:
                 self.download(pointer, words[0], words[1])
             case "take_over":
                 words[0] = self.uploaded(words[0], dict(context.blocks)[words[0]])
+            case "wide":
+                words[0] = self.program.with_wide_indices(words[0])
             case "read":
                 assert self.recorder is not None
                 self.recorder.read()

@@ -60,10 +60,12 @@ class Driver(Protocol):
     """A device. Addresses are those of its own memory, which the host can't read.
 
     name: of its kind; None for an emulation, whose times say nothing of another one. multiprocessors: how many it has.
+    largest_index: that narrow indices of kernels can be.
     """
 
     name: str | None
     multiprocessors: int
+    largest_index: int
     functions: Functions
 
     @property
@@ -84,8 +86,11 @@ class Driver(Protocol):
         Before a graph is begun that has products, it has to have been asked for in the same thread.
         """
 
-    def load(self, kernels: Sequence[Kernel]) -> Sequence[int]:
-        """Handles of kernels, for `launch`; raises `DlangError` where there is nothing to compile them with."""
+    def load(self, kernels: Sequence[Kernel], wide: bool = False) -> Sequence[int]:
+        """Handles of kernels, for `launch`; raises `DlangError` where there is nothing to compile them with.
+
+        wide: whether their indices are.
+        """
 
     def allocate(self, size: int) -> int:
         """The address of so many bytes, at least one, with undefined contents. Raises MemoryError."""

@@ -76,7 +76,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkingCupy]:
     monkeypatch.setattr(libraries, "cupy", lambda: found)
     monkeypatch.setattr(libraries, "driver", lambda: found.library)
     monkeypatch.setattr(libraries, "blas", lambda: pytest.fail("cuBLAS is loaded"))
-    monkeypatch.setattr(CudaDriver, "load", lambda self, kernels: found.device.load(kernels))
+    monkeypatch.setattr(CudaDriver, "load", lambda self, kernels, wide=False: found.device.load(kernels, wide))
     drivers._gpu.cache_clear()
     yield found
     drivers._gpu.cache_clear()

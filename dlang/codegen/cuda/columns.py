@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.elements import compute, declare, read, write
-from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels
+from dlang.codegen.cuda.statements import (
+    Printer,
+    accumulators,
+    behind,
+    distance,
+    left,
+    place_levels,
+    quotient,
+    remainder,
+)
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Plan, planned
 from dlang.codegen.loops import (
@@ -118,27 +127,31 @@ def column_text(
     """
     level, width, structs = levels[-1], plan.width, list[str]()
     low, high = p.range(level)
-    p.line(f"const i64 pieces = ({distance(low, high)} + {width - 1}) / {width};")
     blocks = "1" if split is None else p.names[split.count]
     p.line("if (trips == 0) return;")
-    p.line(f"const i64 outer = trips / ((pieces + DL_WARP - 1) / DL_WARP * {blocks});")
+    pieces = quotient(f"{distance(low, high)} + {width - 1}", str(width))
+    p.line(f"const dl_index pieces = {pieces};")
+    warps = quotient("pieces + DL_WARP - 1", "DL_WARP") + f" * {blocks}"
+    p.line(f"const dl_index outer = {quotient('trips', warps)};")
     p.line("const i32 columns = dl_columns(pieces, outer), rows = (i32)blockDim.x / columns;")
     p.line("const i32 column = (i32)threadIdx.x % columns, row = (i32)threadIdx.x / columns;")
-    p.line("const i64 tiles = (pieces + columns - 1) / columns;")
-    with p.block(f"for (i64 t = blockIdx.x; t < outer * tiles * {blocks}; t += gridDim.x)"):
+    p.line(f"const dl_index tiles = {quotient('pieces + columns - 1', 'columns')};")
+    with p.block(f"for (dl_index t = blockIdx.x; t < outer * tiles * {blocks}; t += gridDim.x)"):
         first, many = p.fresh("j"), p.fresh("n")
-        p.line(f"const i64 turn = t % {blocks}, tile = t / {blocks};")
-        p.line(f"const i64 {first} = {behind(low, f'(tile % tiles * columns + column) * {width}')};")
+        turn, tile = ("0", "t") if split is None else (remainder("t", blocks), quotient("t", blocks))
+        p.line(f"const dl_index turn = {turn}, tile = {tile};")
+        within = f"({remainder('tile', 'tiles')} * columns + column) * {width}"
+        p.line(f"const dl_index {first} = {behind(low, within)};")
         p.line(f"const i32 {many} = dl_left({left(first, high)});")
         if len(levels) > 1:
-            place_levels(p, levels[:-1], "tile / tiles")
+            place_levels(p, levels[:-1], quotient("tile", "tiles"))
         totals = totals_of(p, columns.loop.reductions, name, structs, f"[{width}]", "[k]")
         start, end = p.range(columns.loop)
         if split is not None:
             own, each = p.fresh("r"), p.fresh("n")
-            p.line(f"const i64 {each} = ({distance(start, end)} + {blocks} - 1) / {blocks};")
-            p.line(f"const i64 {own} = {behind(start, f'turn * {each}')};")
-            p.line(f"const i64 {own}_end = dl_minimum(i64({end}), {own} + {each});")
+            p.line(f"const dl_index {each} = ({distance(start, end)} + {blocks} - 1) / {blocks};")
+            p.line(f"const dl_index {own} = {behind(start, f'turn * {each}')};")
+            p.line(f"const dl_index {own}_end = dl_minimum(dl_index({end}), dl_index({own} + {each}));")
             start, end = own, f"{own}_end"
         _rows(p, columns.loop, plan, (start, end), (first, many), totals)
         p.held.clear()
@@ -150,9 +163,9 @@ def column_text(
             if split is not None:
                 with p.block(f"if ({blocks} > 1)"):
                     extent, place = p.fresh("n"), p.fresh("i")
-                    p.line(f"const i64 {extent} = {distance(low, high)};")
-                    row = "turn * outer + tile / tiles"
-                    p.line(f"const i64 {place} = ({row}) * {extent} + {distance(low, p.names[level.var])};")
+                    p.line(f"const dl_index {extent} = {distance(low, high)};")
+                    row = f"turn * outer + {quotient('tile', 'tiles')}"
+                    p.line(f"const dl_index {place} = ({row}) * {extent} + {distance(low, p.names[level.var])};")
                     for part, total in zip(split.parts, totals, strict=True):
                         p.line(f"{p.names[part]}[{place}] = {scalars.encode(total, part.dtype)};")
                     p.line("continue;")
@@ -168,7 +181,8 @@ def _rows(
     (start, end), (first, many) = ends, pieces
     several = FLIGHT if FLIGHT * plan.width * work(plan.inside) <= CODE else 1
     base, here = p.fresh("r"), p.fresh("n")
-    with p.block(f"for (i64 {base} = {behind(start, 'row')}; {base} < {end}; {base} += rows * {several})"):
+    head = f"{p.type(loop.var)} {base} = {behind(start, 'row')}"
+    with p.block(f"for ({head}; {base} < {end}; {base} += rows * {several})"):
         arrays = {place: declare(p, place, f"[{several}][{plan.width}]") for place in plan.places}
 
         @contextmanager

@@ -3,8 +3,8 @@
 //
 // DL_GLOBAL(T): a pointer to elements in memory; DL_AT(p, i): the address of one; DL_PERHAPS(p, i): one that may never
 // have been written, as it is used only where it has been; DL_SHARED(T, name, n): an array that the threads of a block
-// share; DL_FAR(T): a pointer that is itself in memory. An emulation defines them before this, so that it sees every
-// access.
+// share; DL_FAR(T): a pointer that is itself in memory; DL_INDEX: the type of narrow indices. An emulation defines them
+// before this, so that it sees every access, and every index that is too large.
 #ifndef DL_FAR
 #define DL_FAR(T) T *
 #endif
@@ -28,6 +28,21 @@ typedef unsigned long long u64;
 typedef unsigned int u32;
 typedef unsigned short u16;
 typedef unsigned char u8;
+
+// An index: where a trip or an element is, or how many there are. A kernel has narrow ones, unless a launch needs wider.
+#ifdef DL_WIDE
+typedef i64 dl_index;
+typedef u64 dl_count;
+#elif defined(DL_INDEX)
+typedef DL_INDEX dl_index;
+typedef u32 dl_count;
+#else
+typedef i32 dl_index;
+typedef u32 dl_count;
+#endif
+// of numbers that are not negative
+DL_INLINE dl_index dl_quotient(dl_index x, dl_index y) { return (dl_index)((dl_count)x / (dl_count)y); }
+DL_INLINE dl_index dl_remainder(dl_index x, dl_index y) { return (dl_index)((dl_count)x % (dl_count)y); }
 
 // ---- several elements that lie side by side, of which so many are there ----
 DL_INLINE i32 dl_left(i64 count) { return count <= 0 ? 0 : count < DL_WARP ? (i32)count : DL_WARP; }
@@ -79,8 +94,8 @@ struct dl_run {
   i64 values[DL_WORDS];
 };
 
-DL_INLINE i64 dl_first() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
-DL_INLINE i64 dl_stride() { return (i64)gridDim.x * blockDim.x; }
+DL_INLINE dl_index dl_first() { return (dl_index)((dl_count)blockIdx.x * blockDim.x + threadIdx.x); }
+DL_INLINE dl_index dl_stride() { return (dl_index)((dl_count)gridDim.x * blockDim.x); }
 DL_INLINE i32 dl_lane() { return (i32)(threadIdx.x % DL_WARP); }
 
 // ---- groups of threads that share a trip: warps, or blocks ----
@@ -93,6 +108,11 @@ DL_INLINE i32 dl_columns(i64 pieces, i64 times) {
   i32 columns = 1;
   while (columns < most && columns < pieces) columns *= 2;
   return columns <= most ? columns : most;
+}
+// the first row of a thread, and how many rows there are at once; a block is several groups, or one
+DL_INLINE dl_index dl_rows(i32 width) { return (dl_index)gridDim.x * ((i32)blockDim.x / width); }
+DL_INLINE dl_index dl_first_row(i32 width) {
+  return (dl_index)blockIdx.x * ((i32)blockDim.x / width) + (i32)threadIdx.x / width;
 }
 // they wait for each other, and see what all have stored
 DL_INLINE void dl_meet(i32 width) {

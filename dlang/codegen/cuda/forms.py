@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.columns import Split, column_plan, column_text
 from dlang.codegen.cuda.elements import at_once
-from dlang.codegen.cuda.nests import Nest
+from dlang.codegen.cuda.indices import NARROW, Indices, indices_of
+from dlang.codegen.cuda.nests import Nest, shared_levels
 from dlang.codegen.cuda.rows import BLOCK, WARP, Rows, Shares, shares_of
 from dlang.codegen.cuda.scans import Scan, parts_text, plan_of_scan, scan_text
-from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, type_of
+from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, quotient, remainder
 from dlang.codegen.cuda.tiles import SIDE, tile_text
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.uncertain import uncertain_loads
 from dlang.codegen.cuda.vectors import Plan, planned, root_of
-from dlang.codegen.loops import Buffer, Guard, Slot, Stmt
-from dlang.ir.anf import Var
+from dlang.codegen.loops import Buffer, Guard, Loop, Slot, Stmt
+from dlang.ir.anf import Size, Var, poly
+from dlang.ir.terms import ZERO
 
 NAME = "@"
 """Stands for the name of a kernel in its text, so that kernels that differ in nothing else have one text."""
@@ -32,13 +34,15 @@ NAME = "@"
 class Text:
     """A kernel.
 
-    guards: what may fail in it, by their numbers. threads: how many a trip keeps busy. shares: of a row.
+    guards: what may fail in it, by their numbers. threads: how many a trip keeps busy. shares: of a row. reach: up to
+    where its indices go, but for the number of its trips.
     """
 
     text: str
     guards: tuple[Guard, ...]
     threads: int
     shares: Shares | None
+    reach: tuple[Size, ...]
 
 
 def kernel_text(
@@ -56,11 +60,9 @@ def kernel_text(
     share.
     """
     uncertain = uncertain_loads((*prelude, *nest.stmts), nest.reductions)
-    p = Printer(nest.joined, uncertain, "goto done;" if nest.reductions else "return;")
-    heads = ["dl_run *run", "i64 site", "i64 trips"]
-    for slot in (*params, *outs):
-        name = p.name(slot)
-        heads.append(f"{type_of(slot)} {name}")
+    indices = _indices(nest, prelude, split)
+    p = Printer(indices, nest.joined, uncertain, "goto done;" if nest.reductions else "return;")
+    heads = _heads(p, (*params, *outs))
     structs: list[str] = []
     p.line("// " + nest.form)
     p.statements(prelude)
@@ -91,7 +93,25 @@ def kernel_text(
     # of columns at least so many blocks at once, for their loads to keep the memory busy
     most_and_least = f"{most}, 3" if nest.columns is not None else f"{most}"
     head = f'extern "C" __global__ void __launch_bounds__({most_and_least}) {NAME}({", ".join(heads)}) {{'
-    return Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", tuple(p.guards), threads, shares)
+    return Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", tuple(p.guards), threads, shares, indices.reach)
+
+
+def _heads(p: Printer, slots: Sequence[Slot]) -> list[str]:
+    """The parameters of a kernel."""
+    return ["dl_run *run", "i64 site", f"{NARROW} trips", *[f"{p.type(slot)} {p.name(slot)}" for slot in slots]]
+
+
+def _indices(nest: Nest, prelude: Sequence[Stmt], split: Split | None) -> Indices:
+    """The indices of a nest."""
+    stmts, shared = nest.stmts, ZERO
+    for level in reversed(nest.levels):
+        stmts = (replace(level, stmts=stmts, reductions=()),)
+    if split is not None:  # where the parts of blocks are
+        shared = poly(split.count)
+        for level in nest.levels:
+            shared = shared * (level.highs[0] - level.lows[0])
+    loops = [s for s in nest.stmts if isinstance(s, Loop)] if nest.columns is None else []
+    return indices_of((*prelude, *stmts), [shared_levels(s, nest.spread.get(id(s), 1)) for s in loops], shared)
 
 
 def scan_texts(
@@ -105,11 +125,10 @@ def scan_texts(
     parts, outs = buffers
     uncertain = uncertain_loads((*prelude, scan.trip()), ())
     plan = plan_of_scan(scan, uncertain)
-    made: list[Text] = []
+    indices, made = indices_of((*prelude, scan.trip())), list[Text]()
     for number in range(2):
-        p, structs = Printer(frozenset(), uncertain, "return;"), list[str]()
-        slots = (*params, *parts, *(outs if number else ()))
-        heads = ["dl_run *run", "i64 site", "i64 trips", *[f"{type_of(slot)} {p.name(slot)}" for slot in slots]]
+        p, structs = Printer(indices, frozenset(), uncertain, "return;"), list[str]()
+        heads = _heads(p, (*params, *parts, *(outs if number else ())))
         p.line("// scan")
         if careful:
             p.line("if (dl_failed(run, site, 0)) return;")
@@ -119,7 +138,7 @@ def scan_texts(
         else:
             scan_text(p, scan, plan, buffers, structs, f"{NAME}_totals")
         head = f'extern "C" __global__ void __launch_bounds__({BLOCK}) {NAME}({", ".join(heads)}) {{'
-        made.append(Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", (), BLOCK, None))
+        made.append(Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", (), BLOCK, None, indices.reach))
     return made[0], made[1]
 
 
@@ -145,7 +164,7 @@ def trips_at_once(nest: Nest, prelude: Sequence[Stmt]) -> tuple[int, ...]:
 
 def _items(p: Printer, nest: Nest, plan: Plan | None, totals: Sequence[str]) -> None:
     """Each thread does trips, or some of the innermost level at a time."""
-    with p.block("for (i64 t = dl_first(); t < trips; t += dl_stride())"):
+    with p.block("for (dl_index t = dl_first(); t < trips; t += dl_stride())"):
         if plan is None:
             place_levels(p, nest.levels, "t")
             p.statements(nest.stmts)
@@ -156,23 +175,25 @@ def _items(p: Printer, nest: Nest, plan: Plan | None, totals: Sequence[str]) -> 
         rest, first = "t", p.fresh("j")
         if len(nest.levels) > 1:
             items, rest = p.fresh("n"), p.fresh("t")
-            p.line(f"const i64 {items} = ({distance(low, high)} + {plan.width - 1}) / {plan.width};")
-            p.line(f"const i64 {rest} = t / {items};")
-            p.line(f"const i64 {first} = {behind(low, f't % {items} * {plan.width}')};")
+            number = quotient(f"{distance(low, high)} + {plan.width - 1}", str(plan.width))
+            p.line(f"const dl_index {items} = {number};")
+            p.line(f"const dl_index {rest} = {quotient('t', items)};")
+            within = f"{remainder('t', items)} * {plan.width}"
+            p.line(f"const dl_index {first} = {behind(low, within)};")
             place_levels(p, nest.levels[:-1], rest)
         else:
-            p.line(f"const i64 {first} = {behind(low, f't * {plan.width}')};")
+            p.line(f"const dl_index {first} = {behind(low, f't * {plan.width}')};")
         at_once(p, plan, first, high, lambda: p.accumulate(nest.reductions, totals))
 
 
 def _rows(p: Printer, nest: Nest, rows: Rows, totals: Sequence[str]) -> None:
     rows.heads()
-    with p.block("for (i64 t = dl_first() / width; t < trips; t += dl_stride() / width)"):
+    with p.block("for (dl_index t = dl_first_row(width); t < trips; t += dl_rows(width))"):
         if rows.split is None:
             place_levels(p, nest.levels, "t")
         else:
             count = p.names[rows.split.count]
-            p.line(f"const i64 turn = t % {count}, row = t / {count};")
+            p.line(f"const dl_index turn = {remainder('t', count)}, row = {quotient('t', count)};")
             place_levels(p, nest.levels, "row")
         rows.row()
         if nest.reductions:

@@ -14,10 +14,11 @@ from dlang.codegen.captures import captures
 from dlang.codegen.cuda.columns import Split, adding, parts_of
 from dlang.codegen.cuda.foreign import foreign_text
 from dlang.codegen.cuda.forms import NAME, Text, kernel_text, scan_texts, trips_at_once
+from dlang.codegen.cuda.indices import with_bound
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.rows import BLOCK, Shares
 from dlang.codegen.cuda.scans import Scan, parts_of_scan
-from dlang.codegen.kernel import FOREIGN, Kernel
+from dlang.codegen.kernel import FOREIGN, SURE, Kernel
 from dlang.codegen.loops import (
     Allocate,
     Body,
@@ -101,9 +102,8 @@ class Kernels:
         else:
             lanes = Lit(1, "i64")
         block = _block(written.shares, {slot for s in prelude for slot in bound_by(s)}, out)
-        launch = Launch(self.number(nest.form, written), trips, (*params, *outs), written.guards, block)
         if split is None:
-            return (*out, launch)
+            return (*out, self._launch(nest.form, written, trips, (*params, *outs), block))
         assert nest.single is not None
         most = _value(_extent(nest.single.loop, out) * poly(lanes), out)
         most = _computed("floordiv", most, Lit(LEAST if nest.columns is not None else LEAST_OF_ROW, "i64"), out)
@@ -113,7 +113,8 @@ class Kernels:
         several = _computed("minimum", _value(poly(split.count) - 1, out), Lit(1, "i64"), out)
         room = poly(_trips(nest.merged, [1] * len(nest.merged), out)) * poly(split.count) * poly(several) + 1
         out += [OnDevice(Allocate(part, (room,))) for part in split.parts]
-        out.append(replace(launch, trips=_value(poly(trips) * poly(split.count), out)))
+        trips = _value(poly(trips) * poly(split.count), out)
+        out.append(self._launch(nest.form, written, trips, (*params, *outs), block))
         stmts = adding(nest.levels, nest.single, split)
         again = self.launch(replace(nest, form="map", stmts=stmts, columns=None, single=None), {}, prelude)
         condition = fresh("split", Scalar("bool"))
@@ -134,10 +135,18 @@ class Kernels:
         out += [OnDevice(Allocate(part, (poly(count),))) for part in parts]
         several = fresh("several", Scalar("bool"))
         out.append(Compute(several, "gt", (count, Lit(1, "i64"))))
-        adds = Launch(self.number("scan", texts[0]), count, (*params, *parts), ())
+        adds = self._launch("scan", texts[0], count, (*params, *parts))
         out.append(Branch(several, Body((adds,), ()), Body((), ()), ()))
-        out.append(Launch(self.number("scan", texts[1]), count, (*params, *parts, *outs), ()))
+        out.append(self._launch("scan", texts[1], count, (*params, *parts, *outs)))
         return (*out, *[OnDevice(Free(part)) for part in reversed(parts)])
+
+    def _launch(
+        self, form: str, written: Text, trips: Atom, args: tuple[Slot, ...], block: Atom | None = None
+    ) -> Launch:
+        reach = tuple(with_bound(written.reach, poly(trips)))
+        known = [bound.constant for bound in reach]
+        sure = all(number is not None and number <= SURE for number in known)
+        return Launch(self.number(form, written), trips, args, written.guards, block, () if sure else reach)
 
     def number(self, form: str, written: Text) -> int:
         """The kernel of a text."""

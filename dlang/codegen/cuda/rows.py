@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.columns import Split
 from dlang.codegen.cuda.elements import compute, declare, read, write
+from dlang.codegen.cuda.indices import NARROW, WIDE
 from dlang.codegen.cuda.nests import Nest, shared_levels, trips_inside
-from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels
+from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels, quotient
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Place, Plan, Roots, accesses, planned
 from dlang.codegen.loops import Buffer, Loop, Stmt, Store
@@ -113,7 +114,8 @@ def _product(p: Printer, ranges: Sequence[Range]) -> str:
     factors = [distance(p.bound("dl_maximum", lows), p.bound("dl_minimum", highs)) for lows, highs in ranges]
     if len(factors) == 1:
         return factors[0]
-    return " * ".join([f if f.isdigit() else f"dl_maximum(i64({f}), 0ll)" for f in factors])
+    type = NARROW if all(p.indices.has((*lows, *highs)) for lows, highs in ranges) else WIDE
+    return " * ".join([f if f.isdigit() else f"dl_maximum({type}({f}), {type}(0))" for f in factors])
 
 
 @dataclass(slots=True)
@@ -149,7 +151,7 @@ class Rows:
         if shares.longest != (shares.range,) or self.split is not None:
             return
         self.kept = p.fresh("kept")
-        p.line(f"const bool {self.kept} = {extent} <= (i64)width * {shares.each};")
+        p.line(f"const bool {self.kept} = {extent} <= width * {shares.each};")
         for plan, store in shares.added:
             name, dtype = p.fresh("a"), store.buffer.dtype
             shape = f"[{shares.vectors}][{plan.width}]"
@@ -166,13 +168,13 @@ class Rows:
         if not self.sums or shares.longest is None:
             return
         low, high = (p.bound(*ends) for ends in zip(("dl_maximum", "dl_minimum"), shares.longest[0], strict=True))
-        with p.block(f"if ({self.kept} && dl_first() / width < trips)"):
+        with p.block(f"if ({self.kept} && dl_first_row(width) < trips)"):
             p.line("#pragma unroll")
             with p.block(f"for (i32 k = 0; k < {shares.each}; ++k)"):
                 for plan, store, name in self.sums:
                     width, place = plan.width, p.fresh("j")
-                    here = f"((i64)(k / {width}) * width + rank) * {width} + k % {width}"
-                    p.line(f"const i64 {place} = {behind(low, here)};")
+                    here = f"(k / {width} * width + rank) * {width} + k % {width}"
+                    p.line(f"const {p.type(plan.var)} {place} = {behind(low, here)};")
                     p.names[plan.var] = place
                     target = f"DL_AT({p.names[store.buffer]}, {p.size(store.offset)})"
                     value = f"{name}[k / {width}][k % {width}]"
@@ -201,7 +203,7 @@ class Rows:
         with p.block(f"if ({count} > 1)"):
             for part, (var, _) in zip(split.parts, accumulators(loop.reductions), strict=True):
                 value = scalars.encode(p.names[var], part.dtype)
-                p.line(f"if (rank == 0) {p.names[part]}[turn * (trips / {count}) + row] = {value};")
+                p.line(f"if (rank == 0) {p.names[part]}[turn * {quotient('trips', count)} + row] = {value};")
             p.line("continue;")
 
     def range(self, loop: Loop) -> tuple[str, str]:
@@ -212,9 +214,9 @@ class Rows:
             return low, high
         count, width = p.names[self.split.count], self.shares.plans[id(loop)].width
         each, first, last = p.fresh("n"), p.fresh("r"), p.fresh("r")
-        p.line(f"const i64 {each} = (({distance(low, high)}) / {width} / {count} + 1) * {width};")
-        p.line(f"const i64 {first} = {behind(low, f'turn * {each}')};")
-        p.line(f"const i64 {last} = dl_minimum(i64({high}), {first} + {each});")
+        p.line(f"const dl_index {each} = (({distance(low, high)}) / {width} / {count} + 1) * {width};")
+        p.line(f"const dl_index {first} = {behind(low, f'turn * {each}')};")
+        p.line(f"const dl_index {last} = dl_minimum(dl_index({high}), dl_index({first} + {each}));")
         return first, last
 
     def meet(self, stmt: Stmt) -> None:
@@ -263,9 +265,10 @@ class Rows:
         if plan is None:
             levels = shared_levels(loop, self.nest.spread[id(loop)])
             total, turn = p.fresh("n"), p.fresh("u")
-            p.line(f"const i64 {total} = {_product(p, [(level.lows, level.highs) for level in levels])};")
-            with p.block(f"for (i64 {turn} = rank; {turn} < {total}; {turn} += width)"):
-                place_levels(p, levels, turn)
+            type = NARROW if all(level.var in p.indices for level in levels) else WIDE
+            p.line(f"const {type} {total} = {_product(p, [(level.lows, level.highs) for level in levels])};")
+            with p.block(f"for ({type} {turn} = rank; {turn} < {total}; {turn} += width)"):
+                place_levels(p, levels, turn, type)
                 p.statements(levels[-1].stmts)
                 p.accumulate(loop.reductions, totals)
         else:
@@ -283,22 +286,22 @@ class Rows:
         known = self.arrays if shares.keeps(loop) else {}
         if shares.keeps(loop) and self.kept is None:
             self.kept = p.fresh("kept")
-            p.line(f"const bool {self.kept} = {distance(low, high)} <= (i64)width * {each};")
+            p.line(f"const bool {self.kept} = {distance(low, high)} <= width * {each};")
         shape = f"[{shares.vectors}][{plan.width}]"
         wanted = plan.needed
         arrays = {place: known[place] for place in wanted if place in known}
         arrays |= {place: declare(p, place, shape) for place in plan.places if place not in arrays}
         first, many = p.fresh("j"), p.fresh("n")
         p.line("#pragma unroll 1")
-        with p.block(f"for (i64 base = {low}; base < {high}; base += (i64)width * {each})"):
+        type = p.type(loop.var)
+        with p.block(f"for ({type} base = {low}; base < {high}; base += width * {each})"):
 
             def each_vector() -> str:
                 p.line("#pragma unroll")
                 return f"for (i32 q = 0; q < {shares.vectors}; ++q)"
 
             def position() -> None:
-                here = f"base + ((i64)q * width + rank) * {plan.width}"
-                p.line(f"const i64 {first} = {here};")
+                p.line(f"const {type} {first} = base + (q * width + rank) * {plan.width};")
                 p.line(f"const i32 {many} = dl_left({left(first, high)});")
                 p.names[plan.var] = first
 

@@ -116,11 +116,13 @@ def plan_of_scan(scan: Scan, uncertain: frozenset[Var]) -> Plan:
 
 def parts_text(p: Printer, scan: Scan, plan: Plan, parts: Sequence[Buffer], structs: list[str], name: str) -> None:
     """The kernel that adds up the parts of blocks."""
-    with p.block("for (i64 t = blockIdx.x; t < trips; t += gridDim.x)"):
+    with p.block("for (dl_index t = blockIdx.x; t < trips; t += gridDim.x)"):
         first, last = _part(p, scan, plan)
         totals = totals_of(p, scan.totals, name, structs)
-        index = p.name(scan.loop.index)
-        with p.block(f"for (i64 {index} = {first} + threadIdx.x; {index} < {last}; {index} += blockDim.x)"):
+        index, type = p.name(scan.loop.index), p.type(scan.loop.index)
+        with p.block(
+            f"for ({type} {index} = {first} + (i32)threadIdx.x; {index} < {last}; {index} += (i32)blockDim.x)"
+        ):
             p.statements(scan.own)
             p.accumulate(scan.totals, totals)
         p.line(f"dl_fold_group({fold_into(totals)}, (i32)blockDim.x);")
@@ -137,10 +139,10 @@ def scan_text(
     buffers: where what the parts add up to is, and where the totals of all trips go.
     """
     parts, outs = buffers
-    with p.block("for (i64 t = blockIdx.x; t < trips; t += gridDim.x)"):
+    with p.block("for (dl_index t = blockIdx.x; t < trips; t += gridDim.x)"):
         first, last = _part(p, scan, plan)
         before = totals_of(p, scan.totals, name, structs)
-        with p.block("for (i64 b = threadIdx.x; b < t; b += blockDim.x)"):
+        with p.block("for (dl_index b = threadIdx.x; b < t; b += blockDim.x)"):
             part = p.fresh("a")
             p.line(f"{name} {part};")
             for buffer, total in zip(parts, before, strict=True):
@@ -163,8 +165,9 @@ def _pieces(p: Printer, scan: Scan, plan: Plan, ends: tuple[str, str], carried: 
     width, fields = plan.width, [f"a{k}" for k in range(len(scan.totals))]
     first, many, mine = p.fresh("j"), p.fresh("n"), p.fresh("a")
     p.line("#pragma unroll 1")
-    with p.block(f"for (i64 base = {ends[0]}; base < {ends[1]}; base += (i64)blockDim.x * {width})"):
-        p.line(f"const i64 {first} = base + (i64)threadIdx.x * {width};")
+    type = p.type(scan.loop.index)
+    with p.block(f"for ({type} base = {ends[0]}; base < {ends[1]}; base += (i32)blockDim.x * {width})"):
+        p.line(f"const {type} {first} = base + (i32)threadIdx.x * {width};")
         p.line(f"const i32 {many} = dl_left({ends[1]} - {first});")
         p.statements(plan.before)
         p.names[plan.var] = first
@@ -191,9 +194,10 @@ def _part(p: Printer, scan: Scan, plan: Plan) -> tuple[str, str]:
     """The trips of a block, which begin with a whole vector."""
     low, high = p.size(scan.loop.low), p.size(scan.loop.high)
     each, first, last = p.fresh("n"), p.fresh("r"), p.fresh("r")
-    p.line(f"const i64 {each} = (({distance(low, high)}) / {plan.width} / trips + 1) * {plan.width};")
-    p.line(f"const i64 {first} = {behind(low, f't * {each}')};")
-    p.line(f"const i64 {last} = dl_minimum(i64({high}), {first} + {each});")
+    type = p.type(scan.loop.index)
+    p.line(f"const {type} {each} = (({distance(low, high)}) / {plan.width} / trips + 1) * {plan.width};")
+    p.line(f"const {type} {first} = {behind(low, f't * {each}')};")
+    p.line(f"const {type} {last} = dl_minimum({type}({high}), {type}({first} + {each}));")
     return first, last
 
 

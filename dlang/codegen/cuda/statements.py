@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import lcm
 
 from dlang.codegen.cuda import scalars
+from dlang.codegen.cuda.indices import NARROW, WIDE, Indices
 from dlang.codegen.loops import (
     At,
     Body,
@@ -34,7 +35,7 @@ from dlang.ir.types import dtype_of
 
 
 def type_of(slot: Slot) -> str:
-    """The type of a parameter or a variable."""
+    """The type of a parameter or a variable that is no index."""
     if isinstance(slot, Buffer):
         return f"DL_GLOBAL({scalars.memory_type(slot.dtype)})"
     return scalars.register_dtype(dtype_of(slot))
@@ -54,13 +55,14 @@ def accumulators(reductions: Sequence[Reduction]) -> list[tuple[Var, str]]:
 class Printer:
     """The text under way.
 
-    joined: stores that combine with what other threads store, by their identities. uncertain: what is loaded and may
-    never have been written. leave: what a guard does that has failed. guards: those met so far. held: the elements that
-    loads and stores find in registers, by the identities of these. collected: where what joined stores add is kept for
-    the time being, and the condition that it is. alone: where threads share a trip, the condition
-    that a thread is the one that stores for all.
+    indices: which numbers are indices. joined: stores that combine with what other threads store, by their identities.
+    uncertain: what is loaded and may never have been written. leave: what a guard does that has failed. guards: those
+    met so far. held: the elements that loads and stores find in registers, by the identities of these. collected: where
+    what joined stores add is kept for the time being, and the condition that it is. alone: where threads share a trip,
+    the condition that a thread is the one that stores for all.
     """
 
+    indices: Indices
     joined: frozenset[int]
     uncertain: frozenset[Var]
     leave: str
@@ -95,12 +97,18 @@ class Printer:
         self.names[slot] = self.fresh("p" if isinstance(slot, Buffer) else "v")
         return self.names[slot]
 
+    def type(self, slot: Slot) -> str:
+        return NARROW if slot in self.indices else type_of(slot)
+
     def value(self, value: Value) -> str:
-        return scalars.literal(value) if isinstance(value, Lit) else self.names[value]
+        """A value of the program; one that is an index as what it is there, an i64."""
+        if isinstance(value, Lit):
+            return scalars.literal(value)
+        return f"{WIDE}({self.names[value]})" if value in self.indices else self.names[value]
 
     def let(self, slot: Slot, text: str) -> None:
         constant = "" if isinstance(slot, Buffer) else "const "  # which would be that of the elements
-        self.line(f"{constant}{type_of(slot)} {self.name(slot)} = {text};")
+        self.line(f"{constant}{self.type(slot)} {self.name(slot)} = {text};")
 
     def variable(self, var: Slot, text: str) -> str:
         """What changes from here on."""
@@ -108,16 +116,14 @@ class Printer:
         return self.names[var]
 
     def size(self, size: Size) -> str:
-        """A polynomial; where its coefficients are fractions, a division that leaves nothing."""
-        scale = lcm(*(c.denominator for c in size.terms.values())) if size.terms else 1
-        text = (size * scale).render(self.names.__getitem__)
-        return text if scale == 1 else f"({text}) / {scale}"
+        """A polynomial that is an offset or a bound: an index, unless it is made of other numbers."""
+        return _rendered(size, self.names.__getitem__ if self.indices.has((size,)) else self.value)
 
     def bound(self, function: str, sizes: Sequence[Size]) -> str:
         """The largest or the smallest of some sizes."""
-        text = self.size(sizes[0])
+        text, type = self.size(sizes[0]), NARROW if self.indices.has(sizes) else WIDE
         for size in sizes[1:]:
-            text = f"{function}(i64({text}), i64({self.size(size)}))"
+            text = f"{function}({type}({text}), {type}({self.size(size)}))"
         return text
 
     def range(self, loop: Loop) -> tuple[str, str]:
@@ -139,7 +145,7 @@ class Printer:
             case Convert(var, arg):
                 self.let(var, scalars.convert(self.value(arg), dtype_of(arg), dtype_of(var)))
             case Evaluate(var, size):
-                self.let(var, self.size(size))
+                self.let(var, self.size(size) if var in self.indices else _rendered(size, self.value))
             case Load(var, buffer, offset):
                 element = self.held.get(id(stmt))
                 if element is None:
@@ -212,7 +218,7 @@ class Printer:
     def trips(self, var: Var, low: str, high: str, step: str = "++{}") -> Iterator[None]:
         name = self.name(var)
         end = self.fresh("n")
-        head = f"for (i64 {name} = {low}, {end} = {high}; {name} < {end}; {step.format(name)})"
+        head = f"for ({self.type(var)} {name} = {low}, {end} = {high}; {name} < {end}; {step.format(name)})"
         with self.block(head):
             yield
 
@@ -287,6 +293,13 @@ class Printer:
             self.line(f"{name} = {self.value(value)};")
 
 
+def _rendered(size: Size, name: Callable[[Var], str]) -> str:
+    """A polynomial; where its coefficients are fractions, a division that leaves nothing."""
+    scale = lcm(*(c.denominator for c in size.terms.values())) if size.terms else 1
+    text = (size * scale).render(name)
+    return text if scale == 1 else f"({text}) / {scale}"
+
+
 def left(first: str, high: str) -> str:
     """How far a variable is from the end."""
     return f"{high if high.isidentifier() else f'({high})'} - {first}"
@@ -297,15 +310,24 @@ def distance(low: str, high: str) -> str:
     return high if low == "0" else f"({high}) - ({low})"
 
 
-def place_levels(p: Printer, levels: Sequence[Loop], number: str) -> None:
-    """The variables of loops, from the number of a trip: the innermost moves first."""
+def quotient(x: str, y: str, type: str = NARROW) -> str:
+    """That of two numbers that are not negative, of a type for indices."""
+    return f"dl_quotient({x}, {y})" if type == NARROW else f"{x} / {y}"
+
+
+def remainder(x: str, y: str, type: str = NARROW) -> str:
+    return f"dl_remainder({x}, {y})" if type == NARROW else f"{x} % {y}"
+
+
+def place_levels(p: Printer, levels: Sequence[Loop], number: str, type: str = NARROW) -> None:
+    """The variables of loops, from the number of a trip: the innermost moves first. type: of that number."""
     ranges = [p.range(level) for level in levels[1:]]
     rest = number
     for level, (low, high) in zip(reversed(levels), reversed(ranges), strict=False):
         extent, above = p.fresh("n"), p.fresh("t")
-        p.line(f"const i64 {extent} = {distance(low, high)};")
-        p.line(f"const i64 {above} = {rest} / {extent};")
-        p.let(level.var, behind(low, f"{rest} % {extent}"))
+        p.line(f"const {type} {extent} = {distance(low, high)};")
+        p.line(f"const {type} {above} = {quotient(rest, extent, type)};")
+        p.let(level.var, behind(low, remainder(rest, extent, type)))
         rest = above
     outer = levels[0]
     p.let(outer.var, behind(p.bound("dl_maximum", outer.lows), rest))

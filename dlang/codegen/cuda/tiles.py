@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda import scalars
-from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels
+from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, quotient, remainder
 from dlang.codegen.loops import At, Branch, Compute, Convert, Evaluate, Load, Loop, Slice, Stmt, Store
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import known_trips
@@ -68,18 +68,22 @@ def tile_text(p: Printer, levels: Sequence[Loop], stmts: Sequence[Stmt], crossed
     row, column = levels[-2:]
     ends, sides = [p.range(level) for level in levels[-2:]], (p.fresh("n"), p.fresh("n"))
     p.line(f"const i32 x = (i32)threadIdx.x % {SIDE}, y = (i32)threadIdx.x / {SIDE}, step = (i32)blockDim.x / {SIDE};")
+    p.line("if (trips == 0) return;")
     for side, (low, high) in zip(sides, ends, strict=True):
-        p.line(f"const i64 {side} = ({distance(low, high)} + {SIDE - 1}) / {SIDE};")
-    kept: list[str] = []
+        count = quotient(f"{distance(low, high)} + {SIDE - 1}", str(SIDE))
+        p.line(f"const dl_index {side} = {count};")
+    kept, above = list[str](), quotient("t", sides[1])
     for load in crossed:
         kept.append(p.fresh("s"))
         p.line(f"DL_SHARED({scalars.memory_type(load.buffer.dtype)}, {kept[-1]}, {SIDE} * {SIDE + 1});")
-    with p.block("for (i64 t = blockIdx.x; t < trips; t += gridDim.x)"):
+    with p.block("for (dl_index t = blockIdx.x; t < trips; t += gridDim.x)"):
         if len(levels) > 2:
-            place_levels(p, levels[:-2], f"t / {sides[1]} / {sides[0]}")
+            place_levels(p, levels[:-2], quotient(above, sides[0]))
         first = p.fresh("i"), p.fresh("j")
-        p.line(f"const i64 {first[0]} = {behind(ends[0][0], f't / {sides[1]} % {sides[0]} * {SIDE}')};")
-        p.line(f"const i64 {first[1]} = {behind(ends[1][0], f't % {sides[1]} * {SIDE}')};")
+        below = f"{remainder(above, sides[0])} * {SIDE}"
+        p.line(f"const dl_index {first[0]} = {behind(ends[0][0], below)};")
+        beside = f"{remainder('t', sides[1])} * {SIDE}"
+        p.line(f"const dl_index {first[1]} = {behind(ends[1][0], beside)};")
 
         def element(of_row: str, of_column: str) -> str:
             p.let(row.var, f"{first[0]} + {of_row}")

@@ -9,17 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.kernel import BLAS, COPY, FOREIGN, KERNELS, LAUNCH, LAUNCHES, MARKS, PRODUCT, RUN, STREAM, THREADS
+from dlang.codegen.kernel import (
+    BLAS,
+    COPY,
+    FOREIGN,
+    KERNELS,
+    LAUNCH,
+    LAUNCHES,
+    MARKS,
+    PRODUCT,
+    REACH,
+    RUN,
+    STREAM,
+    THREADS,
+)
 from dlang.codegen.llvm import marks, support
 from dlang.codegen.llvm.accesses import byte_count, element_address, load
 from dlang.codegen.llvm.crossings import leave_if, new_site, put, signatures, to_word
 from dlang.codegen.llvm.indices import size_value
-from dlang.codegen.llvm.scalars import bits
+from dlang.codegen.llvm.scalars import bits, constant
 from dlang.codegen.llvm.sites import DEVICE, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Value
 from dlang.diagnostics import Span
-from dlang.ir.anf import Size
+from dlang.ir.anf import Size, Var
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
 
@@ -36,6 +49,7 @@ def launch(w: Writer, stmt: loops.Launch) -> None:
         new_site(w, Site("check", guard.code, guard.parts, signatures(guard.values), span=guard.span))
     trips = w.scalar(stmt.trips)
     site = _numbered(w, first) if stmt.guards else str(first)
+    handle = _handle(w, stmt)
     words = [_word(w, value) for value in stmt.args]
     if kernel.form != FOREIGN:
         words = [_entry(w, RUN), site, trips, *words]
@@ -55,13 +69,46 @@ def launch(w: Writer, stmt: loops.Launch) -> None:
     w.module.declare("llvm.smax.i64", "i64", "i64", "i64")
     fewer = w.emit(f"call i64 @llvm.smin.i64(i64 {wanted}, i64 {most})")
     grid = w.emit(f"trunc i64 {w.emit(f'call i64 @llvm.smax.i64(i64 {fewer}, i64 1)')} to i32")
-    handles = w.emit(f"inttoptr i64 {_entry(w, KERNELS)} to ptr")
-    handle = w.emit(f"load i64, ptr {w.emit(f'getelementptr i64, ptr {handles}, i64 {stmt.kernel}')}")
     params = w.emit(f"getelementptr i64, ptr %slots, i64 {len(words)}")
     narrow = size if stmt.block is None else w.emit(f"trunc i64 {size} to i32")
     block = f"i32 {narrow}, i32 1, i32 1, i32 0"
     stream = _entry(w, STREAM)
     _call(w, LAUNCH, f"i64 {handle}, i32 {grid}, i32 1, i32 1, {block}, i64 {stream}, ptr {params}, ptr null")
+
+
+def _handle(w: Writer, stmt: loops.Launch) -> str:
+    """The kernel: with narrow indices, unless it might need wide ones, with which it is made when it is needed."""
+    handles = w.emit(f"inttoptr i64 {_entry(w, KERNELS)} to ptr")
+    handle = w.emit(f"load i64, ptr {w.emit(f'getelementptr i64, ptr {handles}, i64 {stmt.kernel}')}")
+    if not stmt.reach:
+        return handle
+    put(w, handle, "%slots", 0)
+    w.slots = max(w.slots, 1)
+    ops = w.ops()
+    limit = w.emit(f"sitofp i64 {_entry(w, REACH)} to double")
+    sizes: dict[Var, str] = {}
+    fits = "true"
+    for bound in stmt.reach:
+        total = constant(float(bound.terms.get((), 0)), "f64")
+        for monomial, c in bound.terms.items():
+            if monomial:
+                term = constant(float(c), "f64")
+                for atom in monomial:
+                    if atom not in sizes:
+                        size = w.emit(f"sitofp i64 {w.values[atom]} to double")
+                        sizes[atom] = ops.intrinsic("fabs", "f64", size)
+                    term = w.emit(f"fmul double {term}, {sizes[atom]}")
+                total = w.emit(f"fadd double {total}, {term}")
+        fits = w.emit(f"and i1 {fits}, {w.emit(f'fcmp ole double {total}, {limit}')}")
+    large, going = w.label("large"), w.label("going")
+    w.fork(w.emit(f"xor i1 {fits}, true"), large, going, rare=True)
+    w.begin(large)
+    w.conditional += 1
+    _ask(w, "wide", [str(stmt.kernel)])
+    w.conditional -= 1
+    w.jump(going)
+    w.begin(going)
+    return w.emit("load i64, ptr %slots")
 
 
 def on_device(w: Writer, stmt: loops.OnDevice) -> None:

@@ -18,6 +18,8 @@ from dlang.runtime.cuda import libraries
 from dlang.runtime.devices import Misbehaviour, does_not_compile
 
 OPTIONS = ("--std=c++17", "--minimal", "--split-compile=0", "--disable-warnings")
+WIDE = "-DDL_WIDE"
+"""The option with which kernels have wide indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,15 @@ class Function:
     name: str
 
 
-def compiled(kernels: Sequence[Kernel], capability: int) -> list[Function]:
-    """Kernels for a GPU of a compute capability, 90 for 9.0.
+def compiled(kernels: Sequence[Kernel], capability: int, wide: bool = False) -> list[Function]:
+    """Kernels for a GPU of a compute capability, 90 for 9.0; wide: whether their indices are.
 
     Raises `DlangError` where there is no compiler for it, and Misbehaviour for kernels that are wrong.
     """
-    setting = digest(device_text(), str(capability), *OPTIONS)
+    options = (*OPTIONS, WIDE) if wide else OPTIONS
+    setting = digest(device_text(), str(capability), *options)
     named = [kernel if kernel.form == FOREIGN else _named(kernel) for kernel in kernels]
-    foreign = {id(kernel): _foreign(kernel, capability, setting) for kernel in named if kernel.form == FOREIGN}
+    foreign = {id(kernel): _foreign(kernel, capability, setting, options) for kernel in named if kernel.form == FOREIGN}
     keys = {kernel.name: digest(setting, kernel.text) for kernel in named if kernel.form != FOREIGN}
     store, codes, found = user_store(), dict[str, Code](), dict[str, Function]()
     for name, key in keys.items():
@@ -51,7 +54,7 @@ def compiled(kernels: Sequence[Kernel], capability: int) -> list[Function]:
             found[name] = Function(code, name)
     missing = {kernel.name: kernel for kernel in named if kernel.form != FOREIGN and kernel.name not in found}
     if missing:
-        content = _compile(source(tuple(missing.values())), capability)
+        content = _compile(source(tuple(missing.values())), capability, options)
         code = Code(digest(*[keys[name] for name in missing]), content)
         store.put("cubin", code.key, content)
         for name in missing:
@@ -60,13 +63,13 @@ def compiled(kernels: Sequence[Kernel], capability: int) -> list[Function]:
     return [foreign[id(kernel)] if id(kernel) in foreign else found[kernel.name] for kernel in named]
 
 
-def _foreign(kernel: Kernel, capability: int, setting: str) -> Function:
+def _foreign(kernel: Kernel, capability: int, setting: str, options: Sequence[str]) -> Function:
     """A kernel that a program brings along, in a module of its own. Raises `DlangError` if its text is wrong."""
     store, key = user_store(), digest(setting, kernel.name, kernel.text)
     content = store.get("cubin", key)
     if content is None:
         try:
-            content = _compile(kernel.text, capability)
+            content = _compile(kernel.text, capability, options)
         except Misbehaviour as e:
             raise does_not_compile(kernel, str(e)) from None
         store.put("cubin", key, content)
@@ -114,12 +117,12 @@ def _kept(store: Store, key: str, codes: dict[str, Code]) -> Code | None:
     return codes[name]
 
 
-def _compile(text: str, capability: int) -> bytes:
+def _compile(text: str, capability: int, options: Sequence[str]) -> bytes:
     nvrtc = libraries.nvrtc()
     target = target_of(capability, nvrtc.getSupportedArchs())
     program = nvrtc.createProgram(text, "kernels.cu", [], [])
     try:
-        nvrtc.compileProgram(program, (f"--gpu-architecture={target}", *OPTIONS))
+        nvrtc.compileProgram(program, (f"--gpu-architecture={target}", *options))
         content = nvrtc.getCUBIN(program) if target.startswith("sm_") else nvrtc.getPTX(program)
     except nvrtc.NVRTCError:
         log = nvrtc.getProgramLog(program)

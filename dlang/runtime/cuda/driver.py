@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlang.codegen.kernel import Kernel
+from dlang.codegen.kernel import LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
 from dlang.runtime.cuda import arrays, compiler, libraries
 from dlang.runtime.devices import Functions
@@ -57,6 +57,7 @@ class CudaDriver:
     cupy: Any = field(init=False)
     number: int = field(init=False)
     name: str | None = field(init=False)
+    largest_index: int = field(init=False, default=LARGEST_INDEX)
     capability: int = field(init=False)
     context: int = field(init=False)
     multiprocessors: int = field(init=False)
@@ -128,14 +129,14 @@ class CudaDriver:
         return WORKSPACES.get(self.capability // 10, 4 << 20)
 
     # ---- kernels -----------------------------------------------------------------------------------------------------
-    def load(self, kernels: Sequence[Kernel]) -> list[int]:
-        """Handles of kernels. Raises `DlangError` where NVRTC is missing."""
+    def load(self, kernels: Sequence[Kernel], wide: bool = False) -> list[int]:
+        """Handles of kernels; wide: whether their indices are. Raises `DlangError` where NVRTC is missing."""
         if not kernels:
             return []
         self.enter()
         driver = self.cupy.cuda.driver
         handles = []
-        for function in compiler.compiled(kernels, self.capability):
+        for function in compiler.compiled(kernels, self.capability, wide):
             code = function.code
             if code.key not in self.modules:
                 self.modules[code.key] = driver.moduleLoadData(code.content)

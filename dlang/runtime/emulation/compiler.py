@@ -31,12 +31,13 @@ VARIABLE = "CXX"
 """The environment variable that names the compiler, if it is another one."""
 
 
-def kernel_library(kernels: Sequence[Kernel]) -> Any:
-    """The kernels as records (`Kernel` in `device.h`), `dl_kernel_` before their names.
+def kernel_library(kernels: Sequence[Kernel], wide: bool = False) -> Any:
+    """The kernels as records (`Kernel` in `device.h`), `dl_kernel_` before their names; wide: if their indices are.
 
     Raises `DlangError` where there is no compiler, and Misbehaviour.
     """
-    return _library(full_source(kernels), ["-O1", *(["-DDL_PORTABLE"] if portable() else [])])
+    options = [*(["-DDL_PORTABLE"] if portable() else []), *(["-DDL_WIDE"] if wide else [])]
+    return _library(full_source(kernels), ["-O1", *options])
 
 
 def driver_library() -> Any:

@@ -50,10 +50,11 @@ const unsigned MOST_THREADS = 1024;  // of a block
 const size_t STACK = 256 << 10;      // of each of them
 
 // order: in which threads run between two barriers; 0 from the first on, 1 from the last on, otherwise at random.
-// stacks: room for those of a block.
+// largest_index: that a narrow one may be. stacks: room for those of a block.
 struct Launch {
   unsigned grid[3], block[3];
   unsigned order;
+  long long largest_index;
   const Memory *memory;
   char *stacks;
 };

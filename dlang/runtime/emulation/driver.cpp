@@ -35,6 +35,7 @@ struct Device {
   uint64_t mark = DEVICE;
   uint64_t capacity, used = 0;
   unsigned order = 0;
+  long long largest_index = 0x7fffffff;
   std::vector<Block> blocks;
   char *stacks = nullptr;
   std::map<std::thread::id, Keeping> keeping;
@@ -97,8 +98,8 @@ int launched(Device &device, const Kernel *kernel, const unsigned *sizes, void *
     if (room == MAP_FAILED) return device.wrong(OUT_OF_MEMORY, "there is no memory for stacks");
     device.stacks = (char *)room;
   }
-  const Launch launch = {
-      {sizes[0], sizes[1], sizes[2]}, {sizes[3], sizes[4], sizes[5]}, device.order, &memory, device.stacks};
+  const Launch launch = {{sizes[0], sizes[1], sizes[2]}, {sizes[3], sizes[4], sizes[5]}, device.order,
+                         device.largest_index, &memory, device.stacks};
   const char *wrong = kernel->run(launch, parameters);
   if (!wrong) return 0;
   device.wrong(LAUNCH_FAILED, "the kernel %s: %s", kernel->name, wrong);
@@ -232,6 +233,7 @@ void dl_device_close(void *handle) {
   delete device;
 }
 void dl_device_order(void *handle, unsigned order) { device_of(handle)->order = order; }
+void dl_device_index(void *handle, int64_t largest) { device_of(handle)->largest_index = largest; }
 const char *dl_device_message(void *handle) { return device_of(handle)->message; }
 const void *dl_device_culprit(void *handle) { return device_of(handle)->culprit; }
 uint64_t dl_device_used(void *handle) { return device_of(handle)->used; }

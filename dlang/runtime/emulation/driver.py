@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from dlang.codegen.kernel import FOREIGN, Kernel
+from dlang.codegen.kernel import FOREIGN, LARGEST_INDEX, Kernel
 from dlang.runtime.devices import Functions, Misbehaviour
 from dlang.runtime.emulation import compiler
 from dlang.runtime.emulation.arrays import EmulatedArray
@@ -26,13 +26,14 @@ class EmulatedDriver:
     """A device of few multiprocessors. Raises `DlangError` where there is no compiler for its kernels.
 
     order: in which the threads of a block run between two barriers, 0 from the first, 1 from the last, others at
-    random. capacity: its memory in bytes. keeps: results stay on the device, as arrays of it; they become arrays of
-    NumPy otherwise.
+    random. capacity: its memory in bytes. largest_index: no narrow index may be larger. keeps: results stay on the
+    device, as arrays of it; they become arrays of NumPy otherwise.
     """
 
     order: int = 0
     capacity: int = CAPACITY
     multiprocessors: int = 2
+    largest_index: int = LARGEST_INDEX
     keeps: bool = False
     name: str | None = field(init=False, default=None)
     functions: Functions = field(init=False)
@@ -50,11 +51,17 @@ class EmulatedDriver:
         self.functions = Functions(*[_address(getattr(self.library, name)) for name in names])
         self.product = _address(self.library.dl_product)
         self.reorder(self.order)
+        self.limit(self.largest_index)
 
     def reorder(self, order: int) -> None:
         """From now on threads run in another order."""
         self.order = order
         self.library.dl_device_order(self.device, order)
+
+    def limit(self, largest_index: int) -> None:
+        """From now on narrow indices are smaller ones."""
+        self.largest_index = largest_index
+        self.library.dl_device_index(self.device, largest_index)
 
     @property
     def stream(self) -> int:
@@ -66,12 +73,12 @@ class EmulatedDriver:
         """How many bytes are allocated."""
         return int(self.library.dl_device_used(self.device))
 
-    def load(self, kernels: Sequence[Kernel]) -> list[int]:
-        """Handles of kernels. Raises Misbehaviour if they do not compile."""
+    def load(self, kernels: Sequence[Kernel], wide: bool = False) -> list[int]:
+        """Handles of kernels; wide: whether their indices are. Raises Misbehaviour if they do not compile."""
         if not kernels:
             return []
         own = [kernel for kernel in kernels if kernel.form != FOREIGN]
-        made: Any = compiler.kernel_library(own) if own else None
+        made: Any = compiler.kernel_library(own, wide) if own else None
         handles = []
         for kernel in kernels:
             library = compiler.foreign_library(kernel) if kernel.form == FOREIGN else made
@@ -200,6 +207,7 @@ def _library() -> Any:
         ("dl_device_open", address, [size]),
         ("dl_device_close", None, [address]),
         ("dl_device_order", None, [address, ctypes.c_uint]),
+        ("dl_device_index", None, [address, ctypes.c_int64]),
         ("dl_device_message", text, [address]),
         ("dl_device_culprit", address, [address]),
         ("dl_device_used", size, [address]),

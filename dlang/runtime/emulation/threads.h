@@ -55,6 +55,7 @@ static uint64_t block_in_grid, block_number;  // the latter of all launches
 static char message[512];
 static bool failed;
 static const Memory *memory;
+static long long largest_index;
 static void (*kernel)();
 
 // ---- fibers ----

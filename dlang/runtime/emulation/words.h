@@ -3,6 +3,7 @@
 #pragma once
 #include <tuple>
 #include "arrays.h"
+#include "indices.h"
 
 #define __global__
 #define __device__
@@ -13,6 +14,7 @@
 #else
 #define DL_GLOBAL(T) emulation::Global<T>
 #define DL_FAR(T) emulation::Far<T>
+#define DL_INDEX emulation::Index
 #define DL_AT(p, i) (p).at(i)
 #define DL_PERHAPS(p, i) (p).perhaps(i)
 #define DL_SHARED(T, name, n) static emulation::Shared<T, (n)> name
@@ -51,6 +53,10 @@ template <class T> struct Parameter<Global<T>> {
   static constexpr unsigned size = sizeof(uintptr_t);
   static Global<T> read(const void *p) { return Global<T>(*(const uintptr_t *)p); }
 };
+template <> struct Parameter<Index> {
+  static constexpr unsigned size = sizeof(int);
+  static Index read(const void *p) { return Index::given(*(const int *)p); }
+};
 // what is used as it is, and no further looked after
 template <class T> struct Parameter<T *> {
   static constexpr unsigned size = sizeof(uintptr_t);
@@ -72,6 +78,7 @@ template <class... P> struct Entry {
   static const char *start(const Launch &launch, void *const *parameters, std::index_sequence<K...>) {
     failed = false;
     memory = launch.memory;
+    largest_index = launch.largest_index;
     std::tuple<P...> values(Parameter<P>::read(parameters[K])...);
     given = &values;
     return failed ? message : run_grid(run, launch);

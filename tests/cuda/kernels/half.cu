@@ -1,7 +1,7 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, i64 v1, DL_GLOBAL(u16) p2, DL_GLOBAL(u16) p3, DL_GLOBAL(u16) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(u16) p2, DL_GLOBAL(u16) p3, DL_GLOBAL(u16) p4) {
   // map
-  for (i64 t = dl_first(); t < trips; t += dl_stride()) {
-    const i64 j5 = t * 8;
+  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+    const dl_index j5 = t * 8;
     const i32 n6 = dl_left(v1 - j5);
     u16 a7[8];
     u16 a8[8];
@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site
     dl_load(a8, p3, j5, n6);
     #pragma unroll
     for (i32 k = 0; k < 8; ++k) {
-      const i64 v10 = j5 + k;
+      const dl_index v10 = j5 + k;
       const f32 v11 = dl_decode_f16(a7[k]);
       const f32 v12 = dl_decode_f16(a8[k]);
       const f32 v13 = dl_round_f16(v11 * v12);

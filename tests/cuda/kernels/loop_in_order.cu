@@ -1,7 +1,7 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) p1, DL_GLOBAL(i64) p2) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(f64) p1, DL_GLOBAL(i64) p2) {
   // map
-  for (i64 t = dl_first(); t < trips; t += dl_stride()) {
-    const i64 v3 = t;
+  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+    const dl_index v3 = t;
     const f64 v4 = p1[v3];
     f64 v5 = v4;
     i64 v6 = 0ll;

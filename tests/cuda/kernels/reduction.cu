@@ -11,20 +11,20 @@ struct dl_reduction_0_totals {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); words[at + 1] = dl_word(a1); words[at + 2] = dl_word(a2); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f64>(words[at + 0]); a1 = dl_of_word<f64>(words[at + 1]); a2 = dl_of_word<i64>(words[at + 2]); }
 };
-extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i64 site, i64 trips, i64 v1, DL_GLOBAL(f64) p2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4, DL_GLOBAL(i64) p5) {
+extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(f64) p2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4, DL_GLOBAL(i64) p5) {
   // reduction
   if (dl_failed(run, site, 0)) return;
   dl_reduction_0_totals a6;
-  for (i64 t = dl_first(); t < trips; t += dl_stride()) {
-    const i64 j7 = t * 2;
+  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+    const dl_index j7 = t * 2;
     const i32 n8 = dl_left(v1 - j7);
     f64 a9[2];
     dl_load(a9, p2, j7, n8);
     #pragma unroll
     for (i32 k = 0; k < 2; ++k) if (k < n8) {
-      const i64 v10 = j7 + k;
+      const dl_index v10 = j7 + k;
       const f64 v11 = a9[k];
-      const i64 v12 = v10;
+      const i64 v12 = i64(v10);
       a6.a0 = a6.a0 + v11;
       if (dl_larger(v11, v12, a6.a1, a6.a2)) {
         a6.a1 = v11;
@@ -39,15 +39,15 @@ extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i6
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) p1, DL_GLOBAL(i64) p2, DL_GLOBAL(f64) p3, DL_GLOBAL(i64) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(f64) p1, DL_GLOBAL(i64) p2, DL_GLOBAL(f64) p3, DL_GLOBAL(i64) p4) {
   // map
   if (dl_failed(run, site, 0)) return;
   const f64 v5 = p1[0];
   const i64 v6 = p2[0];
   const i64 v7 = dl_maximum(v6, 0ll);
   const i64 v8 = v7;
-  for (i64 t = dl_first(); t < trips; t += dl_stride()) {
-    const i64 v9 = t;
+  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+    const dl_index v9 = t;
     p3[0] = v5;
     p4[0] = v8;
   }

@@ -8,12 +8,12 @@ struct dl_reduction_0_totals {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f64>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i64 site, i64 trips, DL_GLOBAL(i64) p1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(i64) p1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
   // reduction
   if (dl_failed(run, site, 1)) return;
   dl_reduction_0_totals a5;
-  for (i64 t = dl_first(); t < trips; t += dl_stride()) {
-    const i64 v6 = t;
+  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+    const dl_index v6 = t;
     const i64 v7 = p1[v6];
     const bool v8 = v7 < v2;
     const bool v9 = v7 >= 0ll;
@@ -33,12 +33,12 @@ done:
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) p1, DL_GLOBAL(f64) p2) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(f64) p1, DL_GLOBAL(f64) p2) {
   // map
   if (dl_failed(run, site, 0)) return;
   const f64 v3 = p1[0];
-  for (i64 t = dl_first(); t < trips; t += dl_stride()) {
-    const i64 v4 = t;
+  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+    const dl_index v4 = t;
     p2[0] = v3;
   }
 }

@@ -1,8 +1,8 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, i64 trips, bool v1) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, bool v1) {
   // map
   if (dl_failed(run, site, 1)) return;
-  for (i64 t = dl_first(); t < trips; t += dl_stride()) {
-    const i64 v2 = t;
+  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+    const dl_index v2 = t;
     if (!v1) {
       dl_fail(run, t, site + 0, 0, nullptr);
       return;
@@ -30,32 +30,32 @@ struct dl_rows_1_totals1 {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f32>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f32) p1, i64 v2, DL_GLOBAL(f32) p3) {
+extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(f32) p1, dl_index v2, DL_GLOBAL(f32) p3) {
   // rows
   if (dl_failed(run, site, 0)) return;
   const i32 width = dl_width(v2, 8), rank = (i32)threadIdx.x % width;
-  const bool kept4 = v2 <= (i64)width * 8;
-  for (i64 t = dl_first() / width; t < trips; t += dl_stride() / width) {
-    const i64 v5 = t;
+  const bool kept4 = v2 <= width * 8;
+  for (dl_index t = dl_first_row(width); t < trips; t += dl_rows(width)) {
+    const dl_index v5 = t;
     DL_GLOBAL(f32) p6 = p1 + (v2*v5);
     dl_rows_1_totals0 a7;
     f32 a8[2][4];
     #pragma unroll 1
-    for (i64 base = 0; base < v2; base += (i64)width * 8) {
+    for (dl_index base = 0; base < v2; base += width * 8) {
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
-        const i64 j9 = base + ((i64)q * width + rank) * 4;
+        const dl_index j9 = base + (q * width + rank) * 4;
         const i32 n10 = dl_left(v2 - j9);
         if (n10) dl_load(a8[q], p3, v2*v5 + j9, n10);
       }
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
-        const i64 j9 = base + ((i64)q * width + rank) * 4;
+        const dl_index j9 = base + (q * width + rank) * 4;
         const i32 n10 = dl_left(v2 - j9);
         if (!n10) break;
         #pragma unroll
         for (i32 k = 0; k < 4; ++k) if (k < n10) {
-          const i64 v11 = j9 + k;
+          const dl_index v11 = j9 + k;
           const f32 v12 = a8[q][k];
           a7.a0 = dl_maximum(a7.a0, v12);
         }
@@ -65,21 +65,21 @@ extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 sit
     dl_rows_1_totals1 a13;
     f32 a14[2][4];
     #pragma unroll 1
-    for (i64 base = 0; base < v2; base += (i64)width * 8) {
+    for (dl_index base = 0; base < v2; base += width * 8) {
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
-        const i64 j15 = base + ((i64)q * width + rank) * 4;
+        const dl_index j15 = base + (q * width + rank) * 4;
         const i32 n16 = dl_left(v2 - j15);
         if (!kept4 && n16) dl_load(a8[q], p3, v2*v5 + j15, n16);
       }
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
-        const i64 j15 = base + ((i64)q * width + rank) * 4;
+        const dl_index j15 = base + (q * width + rank) * 4;
         const i32 n16 = dl_left(v2 - j15);
         if (!n16) break;
         #pragma unroll
         for (i32 k = 0; k < 4; ++k) if (k < n16) {
-          const i64 v17 = j15 + k;
+          const dl_index v17 = j15 + k;
           const f32 v18 = a8[q][k];
           const f32 v19 = v18 - a7.a0;
           const f32 v20 = expf(v19);
@@ -91,21 +91,21 @@ extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 sit
     }
     dl_fold_group(a13, width);
     #pragma unroll 1
-    for (i64 base = 0; base < v2; base += (i64)width * 8) {
+    for (dl_index base = 0; base < v2; base += width * 8) {
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
-        const i64 j21 = base + ((i64)q * width + rank) * 4;
+        const dl_index j21 = base + (q * width + rank) * 4;
         const i32 n22 = dl_left(v2 - j21);
         if (!kept4 && n22) dl_load(a14[q], p6, j21, n22);
       }
       #pragma unroll
       for (i32 q = 0; q < 2; ++q) {
-        const i64 j21 = base + ((i64)q * width + rank) * 4;
+        const dl_index j21 = base + (q * width + rank) * 4;
         const i32 n22 = dl_left(v2 - j21);
         if (!n22) break;
         #pragma unroll
         for (i32 k = 0; k < 4; ++k) {
-          const i64 v23 = j21 + k;
+          const dl_index v23 = j21 + k;
           const f32 v24 = a14[q][k];
           const f32 v25 = v24 / a13.a0;
           a14[q][k] = v25;

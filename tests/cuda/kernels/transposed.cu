@@ -1,23 +1,24 @@
-extern "C" __global__ void __launch_bounds__(256) dl_tiles_0(dl_run *run, i64 site, i64 trips, i64 v1, i64 v2, DL_GLOBAL(f32) p3, DL_GLOBAL(f32) p4, DL_GLOBAL(f32) p5) {
+extern "C" __global__ void __launch_bounds__(256) dl_tiles_0(dl_run *run, i64 site, dl_index trips, dl_index v1, dl_index v2, DL_GLOBAL(f32) p3, DL_GLOBAL(f32) p4, DL_GLOBAL(f32) p5) {
   // tiles
   const i32 x = (i32)threadIdx.x % 32, y = (i32)threadIdx.x / 32, step = (i32)blockDim.x / 32;
-  const i64 n6 = (v1 + 31) / 32;
-  const i64 n7 = (v2 + 31) / 32;
+  if (trips == 0) return;
+  const dl_index n6 = dl_quotient(v1 + 31, 32);
+  const dl_index n7 = dl_quotient(v2 + 31, 32);
   DL_SHARED(f32, s8, 32 * 33);
-  for (i64 t = blockIdx.x; t < trips; t += gridDim.x) {
-    const i64 i9 = t / n7 % n6 * 32;
-    const i64 j10 = t % n7 * 32;
+  for (dl_index t = blockIdx.x; t < trips; t += gridDim.x) {
+    const dl_index i9 = dl_remainder(dl_quotient(t, n7), n6) * 32;
+    const dl_index j10 = dl_remainder(t, n7) * 32;
     for (i32 k = y; k < 32; k += step) {
-      const i64 v11 = i9 + x;
-      const i64 v12 = j10 + k;
+      const dl_index v11 = i9 + x;
+      const dl_index v12 = j10 + k;
       if (v11 < v1 && v12 < v2) {
         s8[k * 33 + x] = p3[v1*v12 + v11];
       }
     }
     __syncthreads();
     for (i32 k = y; k < 32; k += step) {
-      const i64 v13 = i9 + k;
-      const i64 v14 = j10 + x;
+      const dl_index v13 = i9 + k;
+      const dl_index v14 = j10 + x;
       if (v13 < v1 && v14 < v2) {
         const f32 v15 = s8[x * 33 + k];
         const f32 v16 = p4[v13];
