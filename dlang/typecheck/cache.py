@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from dlang.diagnostics import Diagnostic
 from dlang.grammar.parts import Parts
 from dlang.typecheck.headers import FnDecl
+from dlang.typecheck.observed import Observed
 from dlang.typecheck.scope import FnEntry, ModuleTable, TypeEntry
 from dlang.typecheck.stored import Modules
 from dlang.typecheck.types import DataDecl, Variant
@@ -57,7 +58,10 @@ class CachedModule:
 
 @dataclass(slots=True)
 class Cache:
-    """hits: how many results were reused in the last check; checked: the functions and tests that were not."""
+    """hits: how many results were reused in the last check; checked: the functions and tests that were not.
+
+    observed: the types of the expressions of a file, if someone asks for them.
+    """
 
     groups: dict[str, CachedGroup] = field(default_factory=dict)
     blocks: dict[str, CachedBlock] = field(default_factory=dict)
@@ -70,6 +74,7 @@ class Cache:
     used: set[str] = field(default_factory=set)
     hits: int = 0
     checked: list[str] = field(default_factory=list)
+    observed: Observed | None = None
 
     def begin(self) -> None:
         self.used.clear()

@@ -23,6 +23,8 @@ def index_local(cx: Checker, scope: Scope, p: s.Pattern, *, axis: Size | None = 
     local = core.Local(name, I64, False, symbol, p.span)
     cx.indices.add(symbol)
     cx.symbols[local] = of_var(symbol)
+    if cx.observed is not None:
+        cx.observed.note(p.span, I64)
     if isinstance(p, s.PatternName):
         scope.names[name] = LocalEntry(local, scope.border, axis, what="index")
     return local

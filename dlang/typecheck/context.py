@@ -10,6 +10,7 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
 from dlang.typecheck import core, elsewhere
 from dlang.typecheck.constraints import constrain, solve
 from dlang.typecheck.messages import did_you_mean, mismatch, size_mismatch
+from dlang.typecheck.observed import Observed
 from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleEntry, ModuleTable, Scope, TypeEntry
 from dlang.typecheck.sizes import add, exact_division, multiply, subtract, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason
@@ -70,7 +71,7 @@ class Escape:
 class Checker:
     """symbols: locals that count as a size; indices: the symbols of binders; later: checks that wait for the end of
     the group; escapes: what must not leave its region; unfinished: the tree has to be rebuilt at the end; births: when
-    a local was made, and so the size that it stands for."""
+    a local was made, and so the size that it stands for; observed: gets the types of expressions and locals."""
 
     st: Inference
     table: ModuleTable
@@ -81,6 +82,7 @@ class Checker:
     escapes: list[Escape] = field(default_factory=list)
     unfinished: bool = False
     births: dict[core.Local | SizeVar, int] = field(default_factory=dict)
+    observed: Observed | None = None
 
     # ---- expectations ------------------------------------------------------------------------------------------------
     def expect(self, want: Type, got: Type, span: Span, what: str = "", notes: tuple[Note, ...] = (),

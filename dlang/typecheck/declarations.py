@@ -30,7 +30,7 @@ T = TypeVariable("T")
 
 
 def checker(program: Program, table: ModuleTable) -> Checker:
-    return Checker(Inference(backwards=program.backwards), table, program)
+    return Checker(Inference(backwards=program.backwards), table, program, observed=program.cache.observed)
 
 
 def size_of_param(local: core.Local) -> Size | None:

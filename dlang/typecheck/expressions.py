@@ -56,7 +56,10 @@ from dlang.typecheck.types import (
 
 def infer(cx: Checker, scope: Scope, e: s.Expr) -> core.Expr:
     """The core of an expression, with its type."""
-    return rules()[type(e)](cx, scope, e)
+    value = rules()[type(e)](cx, scope, e)
+    if cx.observed is not None:
+        cx.observed.note(e.span, value.type)
+    return value
 
 
 def check(cx: Checker, scope: Scope, e: s.Expr, want: Type, unknown: tuple[SizeVar, ...], what: str = "") -> core.Expr:

@@ -16,7 +16,7 @@ from dlang.typecheck.schemes import Member, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, Scope
 from dlang.typecheck.state import Scheme
 from dlang.typecheck.terms import free, of_var, variable_of, variables
-from dlang.typecheck.types import DTYPES, Refinement, Size, SizeVar, Type, TypeFn, TypeVar, Var
+from dlang.typecheck.types import DTYPES, Effects, Refinement, Size, SizeVar, Type, TypeFn, TypeVar, Var
 
 
 @dataclass(slots=True)
@@ -207,6 +207,7 @@ def local_function(cx: Checker, scope: Scope, f: s.Fn) -> core.Statement:
     if scope.function is not None:
         scope.function.calls |= made.context.calls
     check_effects(cx, sig, made.context.effects, f.name_span)
+    observe(cx, decl, f.name_span)
     return core.LocalFn(decl, f.span)
 
 
@@ -221,6 +222,13 @@ def fill(decl: core.FnDecl, entry: FnEntry, sig: Signature, made: Body) -> None:
     decl.params, decl.result, decl.body = made.params, sig.result, made.body
     decl.variables, decl.opened = entry.scheme.variables, entry.scheme.opened
     decl.constraints, decl.refinement = entry.scheme.constraints, sig.promised
+
+
+def observe(cx: Checker, decl: core.FnDecl, name: Span) -> None:
+    """The type of a local function is that of its name."""
+    if cx.observed is not None and decl.result is not None:
+        effects = Effects(set(decl.effects))
+        cx.observed.note(name, TypeFn(tuple(p.local.type for p in decl.params), decl.result, effects, decl.opened))
 
 
 def check_effects(cx: Checker, sig: Signature, effects: set[str], span: Span) -> None:
@@ -263,4 +271,5 @@ def named_lambda(cx: Checker, scope: Scope, p: s.PatternName, e: s.Lambda, span:
     decl.effects = frozenset(effects)
     decl.variables, decl.opened, decl.constraints = scheme.variables, scheme.opened, scheme.constraints
     scope.names[p.name] = FnEntry(decl, scheme, parameter_names(e.parameters), tuple(False for _ in types))
+    observe(cx, decl, p.span)
     return core.LocalFn(decl, span)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import dlang
@@ -12,16 +13,28 @@ from dlang.diagnostics import Span, error
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """Beside the importing file, then on the search path, then in the standard library."""
+    """Beside the importing file, then on the search path, then in the standard library.
+
+    unsaved: texts of files, by path, that count instead of what the files hold, such as those in an editor.
+    """
 
     search_path: tuple[Path, ...] = ()
+    unsaved: Mapping[str, str] = field(default_factory=dict)
 
     def places(self, path: tuple[str, ...], importing: Path) -> list[Path]:
         relative = Path(*path).with_suffix(".dl")
         return [d / relative for d in (importing.parent, *self.search_path, *library_folders())]
 
     def find(self, path: tuple[str, ...], importing: Path) -> Path | None:
-        return next((p for p in self.places(path, importing) if is_file(p)), None)
+        return next((p for p in self.places(path, importing) if self.exists(p)), None)
+
+    def exists(self, path: Path) -> bool:
+        return str(path) in self.unsaved or is_file(path)
+
+    def read(self, path: Path, at: Span) -> str:
+        """The text of a file. Raises `DlangError`, with the place of the import, if it can't be read."""
+        known = self.unsaved.get(str(path))
+        return read(path, at) if known is None else known
 
     def standard(self, name: str) -> Path | None:
         return next((p for d in library_folders() if is_file(p := d / f"{name}.dl")), None)

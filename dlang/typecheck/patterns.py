@@ -38,6 +38,8 @@ def bind_name(
     """A new local in the scope."""
     local = core.Local(name, t, mutable, None, span)
     cx.births[local] = next_serial()
+    if cx.observed is not None:
+        cx.observed.note(span, t)
     scope.names[name] = LocalEntry(local, scope.border, unknown=unknown, what=what)
     return local
 

@@ -157,7 +157,7 @@ class Program:
         for table in self.tables.values():
             if table.path == key:
                 return table
-        text = read(path, at)
+        text = self.finder.read(path, at)
         kept = self.cache.modules.get(key)
         if kept is not None and kept.text == text and self.unchanged(kept, at):
             self.cache.hits += 1
@@ -174,7 +174,7 @@ class Program:
     def unchanged(self, kept: CachedModule, at: Span) -> bool:
         """Whether the modules that a module imports are those of before."""
         for path, name, key in kept.imports:
-            if not Path(path).is_file() or self.load(Path(path), name, at).key != key:
+            if not self.finder.exists(Path(path)) or self.load(Path(path), name, at).key != key:
                 return False
         return self.the_prelude() is not None
 
@@ -196,15 +196,17 @@ def check_source(
     cache: Cache | None = None,
     backwards: bool = False,
     primitives: Sequence[Primitive] = (),
+    unsaved: Mapping[str, str] | None = None,
 ) -> Checked:
     """Checks a text with all that it imports.
 
     backwards: constraints are tried in the other order (for tests). primitives: functions of Python that it may call.
+    unsaved: texts of imported files that are not what the files hold, by path.
     """
     alone = cache is None and not primitives
     cache = cache if cache is not None else Cache()
     cache.begin()
-    program = Program(Finder(tuple(Path(p) for p in search_path)), cache, backwards)
+    program = Program(Finder(tuple(Path(p) for p in search_path), unsaved or {}), cache, backwards)
     given: Mapping[str, FnEntry] = {}
     if primitives:
         from dlang.typecheck.checking import primitives_of
@@ -220,6 +222,8 @@ def check_source(
 
         twice(program, own, table.functions[own].name_span, given[own].decl.span)
     cache.end()
+    if cache.observed is not None:
+        cache.observed.keep(source)
     found = _worth_saying(program.diagnostics) if program.diagnostics else []
     order = sorted(found, key=lambda d: position(d, source))
     modules = {t.name: t.core for t in program.tables.values()}

@@ -315,6 +315,13 @@ def unknown_sizes(scope: Scope, target: core.Place) -> tuple[SizeVar, ...]:
 
 def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
     """The part of a `var` that an assignment changes."""
+    found = place_of(cx, scope, e)
+    if cx.observed is not None:
+        cx.observed.note(e.span, found.type)
+    return found
+
+
+def place_of(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
     match e:
         case s.Name(span, "_"):
             raise expr.no_value(span)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dlang.diagnostics import Source
 from dlang.typecheck.cache import Cache
+from dlang.typecheck.observed import Observed
 from dlang.typecheck.program import Checked, check_source
 
 
@@ -17,15 +18,19 @@ class Workspace:
 
     A declaration is parsed and checked again if its own text, or anything that it uses has changed: a function that it
     names, a type of the module, an imported module; so is one with a mistake. Where it stands does not matter: spans of
-    an earlier check move with their declaration. Imported files are read again at every check.
+    an earlier check move with their declaration. Imported files are read again at every check, unless their texts are
+    `unsaved`, by path. observed: gets the types of what is written in its file.
     """
 
     search_path: Sequence[Path | str] = ()
+    unsaved: Mapping[str, str] = field(default_factory=dict)
+    observed: Observed | None = None
     _cache: Cache = field(default_factory=Cache)
 
     def check(self, source: Source) -> Checked:
         """The program with its mistakes; the text is that of the editor, which need not be saved."""
-        return check_source(source, self.search_path, cache=self._cache)
+        self._cache.observed = self.observed
+        return check_source(source, self.search_path, cache=self._cache, unsaved=self.unsaved)
 
     @property
     def rechecked(self) -> tuple[str, ...]:

@@ -1,0 +1,268 @@
+"""The files that a server knows: open ones as they are in the editor, others as they are saved.
+
+What is known of a file is found out when it is asked for, and again after any edit, of this file or of another: a
+declaration that no edit touches costs little then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import Diagnostic, DlangError, Source, Span
+from dlang.grammar import syntax as s
+from dlang.grammar.parser import parse
+from dlang.tools.language_server.names import names_of
+from dlang.tools.language_server.scopes import Known, Names, Occurrence, Scope
+from dlang.typecheck.limits import room
+from dlang.typecheck.modules import Finder, library_folders
+from dlang.typecheck.observed import Observed
+from dlang.typecheck.program import Checked
+from dlang.typecheck.types import Type
+from dlang.typecheck.workspace import Workspace
+
+if TYPE_CHECKING:
+    from dlang.tools.language_server.definitions import Definition
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Analysis:
+    """What is known of one state of a file. checked: None if the checker failed, which is its mistake."""
+
+    source: Source
+    module: s.Module
+    checked: Checked | None
+    diagnostics: list[Diagnostic]
+    observed: Observed
+    known_names: dict[int, tuple[s.Item, Names]]
+
+    @cached_property
+    def known(self) -> Known:
+        constants, values, modules = set(), set(), set()
+        for item in self.module.items:
+            match item:
+                case s.Const(name=name):
+                    constants.add(name)
+                    values.add(name)
+                case s.Fn(name=name) | s.Extern(name=name):
+                    values.add(name)
+                case s.Import(path=path, alias=alias, names=None) if path:
+                    modules.add(alias or path[-1])
+                case s.Import(names=tuple(names)):
+                    values |= {n.name for n in names if isinstance(n, s.Name)}
+                case _:
+                    pass
+        return Known(frozenset(constants), frozenset(values), frozenset(modules))
+
+    @cached_property
+    def functions(self) -> dict[str, s.Fn | s.Extern]:
+        return {i.name: i for i in self.module.items if isinstance(i, s.Fn | s.Extern)}
+
+    @cached_property
+    def names(self) -> list[Names]:
+        """The names of each declaration, in order, and of the script."""
+        script = [i for i in self.module.items if isinstance(i, s.Statement) and not isinstance(i, s.Fn)]
+        found: list[Names] = []
+        kept: dict[int, tuple[s.Item, Names]] = {}
+        with room():
+            for item in self.module.items:
+                if isinstance(item, s.Statement) and not isinstance(item, s.Fn):
+                    continue
+                before = self.known_names.get(id(item))
+                if before is not None and before[0] is item and not isinstance(item, s.Rule):
+                    names = before[1]
+                else:
+                    names = names_of([item], self.known, self.functions)
+                kept[id(item)] = (item, names)
+                found.append(names)
+            if script:
+                found.append(names_of(script, self.known, self.functions))
+        self.known_names = kept
+        return found
+
+    @cached_property
+    def occurrences(self) -> list[Occurrence]:
+        """All names, by their place."""
+        found = {(o.span.first, o.span.last): o for names in self.names for o in names.occurrences}
+        return [found[place] for place in sorted(found)]
+
+    def occurrence(self, offset: int) -> Occurrence | None:
+        """The name at an offset, or that ends there."""
+        found = None
+        for o in self.occurrences:
+            if o.span.first > offset:
+                break
+            if offset < o.span.last or (offset == o.span.last and found is None):
+                found = o
+        return found
+
+    def scope(self, offset: int) -> Scope:
+        """The innermost scope around an offset."""
+        best: tuple[int, Scope] | None = None
+        for names in self.names:
+            for span, scope in names.scopes:
+                if span.first <= offset <= span.last and (best is None or span.last - span.first <= best[0]):
+                    best = (span.last - span.first, scope)
+        return best[1] if best is not None else Scope()
+
+    def type_at(self, span: Span) -> Type | None:
+        return self.observed.at(span)
+
+
+@dataclass(eq=False)
+class Document:
+    """A file. version: of the editor, None if it isn't open there. declared: what a tree of it declares."""
+
+    path: str
+    uri: str
+    text: str
+    project: Project
+    version: int | None = None
+    declared: tuple[s.Module, dict[tuple[str, str], Definition]] | None = None
+    _workspace: Workspace | None = None
+    _analysis: tuple[int, Analysis] | None = None
+    _outline: tuple[str, s.Module] | None = None
+    _known_names: tuple[Known, dict[int, tuple[s.Item, Names]]] | None = None
+
+    @property
+    def outline(self) -> s.Module:
+        """The tree alone, without a check; its spans are those of the file, and not of `analysis`."""
+        if self._outline is None or self._outline[0] != self.text:
+            self._outline = (self.text, parse(Source(self.path, self.text))[0])
+        return self._outline[1]
+
+    @property
+    def analysis(self) -> Analysis:
+        """What is known of the present text."""
+        if self._analysis is None or self._analysis[0] != self.project.edits:
+            self._analysis = (self.project.edits, self._analyse())
+        return self._analysis[1]
+
+    def _analyse(self) -> Analysis:
+        if self._workspace is None:
+            self._workspace = Workspace((), self.project.unsaved, Observed(self.path))
+        source = Source(self.path, self.text)
+        assert self._workspace.observed is not None
+        checked: Checked | None = None
+        try:
+            checked = self._workspace.check(source)
+            module = next(m for t, m in checked.program.checked if t is checked.table)
+            found = checked.diagnostics
+        except Exception as problem:  # a mistake of the checker must not end an editor's session
+            log.exception("cannot check %s", self.path)
+            self._workspace = None
+            module, found = parse(source)
+            if isinstance(problem, DlangError):
+                found = [*found, *problem.diagnostics]
+        observed = self._workspace.observed if self._workspace is not None else None
+        analysis = Analysis(source, module, checked, found, observed or Observed(self.path), {})
+        if self._known_names is not None and self._known_names[0] == analysis.known:
+            analysis.known_names = self._known_names[1]
+        _ = analysis.names
+        self._known_names = (analysis.known, analysis.known_names)
+        return analysis
+
+
+@dataclass(eq=False)
+class Project:
+    """All files. edits: counts the changes of any; unsaved: the texts of open files, by path."""
+
+    folders: list[Path] = field(default_factory=list)
+    open: dict[str, Document] = field(default_factory=dict)
+    unsaved: dict[str, str] = field(default_factory=dict)
+    edits: int = 0
+    _saved: dict[str, tuple[int, Document]] = field(default_factory=dict)
+
+    # ---- edits -------------------------------------------------------------------------------------------------------
+    def put(self, path: str, uri: str, text: str, version: int | None) -> Document:
+        """A file as it is in the editor now."""
+        document = self.open.setdefault(path, Document(path, uri, text, self))
+        document.text, document.version = text, version
+        self.unsaved[path] = text
+        self.edits += 1
+        return document
+
+    def close(self, path: str) -> None:
+        """The file is as it is saved."""
+        self.open.pop(path, None)
+        self.unsaved.pop(path, None)
+        self.edits += 1
+
+    def changed_outside(self) -> None:
+        """Files that are not open were written, made or removed."""
+        self.edits += 1
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+    def document(self, path: str) -> Document | None:
+        """A file; None if it can't be read."""
+        if path in self.open:
+            return self.open[path]
+        try:
+            written = Path(path).stat().st_mtime_ns
+            kept = self._saved.get(path)
+            if kept is not None and kept[0] == written:
+                return kept[1]
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return None
+        document = Document(path, Path(path).absolute().as_uri(), text, self)
+        self._saved[path] = (written, document)
+        return document
+
+    @property
+    def finder(self) -> Finder:
+        return Finder((), self.unsaved)
+
+    def imported(self, path: tuple[str, ...], importing: Document) -> Document | None:
+        """The module that an import finds."""
+        file = self.finder.find(path, Path(importing.path)) if path and all(path) else None
+        return self.document(str(file)) if file is not None else None
+
+    @property
+    def prelude(self) -> Document | None:
+        file = self.finder.standard("prelude")
+        return self.document(str(file)) if file is not None else None
+
+    def files(self) -> Iterator[Document]:
+        """The files of the folders and the open ones."""
+        yield from self.open.values()
+        seen = set(self.open)
+        for path in self._paths():
+            if path not in seen and (found := self.document(path)) is not None:
+                seen.add(path)
+                yield found
+
+    def _paths(self) -> Iterable[str]:
+        return (str(p) for folder in self.folders for p in _programs(folder))
+
+    @staticmethod
+    def standard(path: str) -> bool:
+        """Whether a file is of the standard library."""
+        return any(Path(path).is_relative_to(folder) for folder in library_folders())
+
+
+_MOST_FILES = 2_000
+
+
+def _programs(folder: Path) -> Iterator[Path]:
+    """The programs in a folder, without those in hidden ones and in environments of Python."""
+    found, folders = 0, [folder]
+    while folders and found < _MOST_FILES:
+        here = folders.pop()
+        try:
+            entries = sorted(here.iterdir())
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.suffix == ".dl" and entry.is_file():
+                found += 1
+                yield entry
+            elif entry.is_dir() and not entry.is_symlink() and not entry.name.startswith((".", "__")):
+                if entry.name not in ("node_modules", "site-packages"):
+                    folders.append(entry)

@@ -1,0 +1,135 @@
+"""What a name can stand for, and where names hold: what `names.py` finds in a syntax tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dlang.diagnostics import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A parameter, a `let`, a `var`, an index, a local function, a size or type variable. span: where it is bound."""
+
+    name: str
+    kind: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """A name of the module, of an import or of the prelude. space: value, type or constructor; of `nn.relu`, the name
+    of the module as it stands there."""
+
+    name: str
+    space: str
+    module: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOf:
+    """A field of the type of an expression."""
+
+    name: str
+    base: Span
+
+
+@dataclass(frozen=True, slots=True)
+class FieldIn:
+    """A field of a constructor: where it is declared, in a pattern or a construction."""
+
+    name: str
+    constructor: Global
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterOf:
+    """A parameter of a function of this or another module."""
+
+    name: str
+    function: Global
+
+
+@dataclass(frozen=True, slots=True)
+class ModulePath:
+    """The path of an import."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A name between the braces of an import."""
+
+    name: str
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Basic:
+    """A word that is always there: a dtype, `size`, `Idx`, a class of dtypes, an effect."""
+
+    name: str
+
+
+Target = Local | Global | FieldOf | FieldIn | ParameterOf | ModulePath | Imported | Basic
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A name in the text. role: definition, use or write."""
+
+    span: Span
+    target: Target
+    role: str = "use"
+
+
+@dataclass(slots=True)
+class Scope:
+    """values: names of values and of sizes; types: type, size and row variables (`..s`)."""
+
+    parent: Scope | None = None
+    values: dict[str, Local] = field(default_factory=dict)
+    types: dict[str, Local] = field(default_factory=dict)
+
+    def value(self, name: str) -> Local | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.parent
+        return None
+
+    def type(self, name: str) -> Local | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.types:
+                return scope.types[name]
+            scope = scope.parent
+        return None
+
+    def visible(self) -> dict[str, Local]:
+        """All locals, the nearest of each name."""
+        out: dict[str, Local] = {}
+        scope: Scope | None = self
+        while scope is not None:
+            out = {**scope.types, **scope.values, **out}
+            scope = scope.parent
+        return {name: local for name, local in out.items() if not name.startswith((".", "?"))}
+
+
+@dataclass(slots=True)
+class Names:
+    """The names of an item. scopes: the regions of the text in which a scope holds, outer ones first."""
+
+    occurrences: list[Occurrence] = field(default_factory=list)
+    scopes: list[tuple[Span, Scope]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the module has: constants, which may be sizes; values, which come before size variables; modules."""
+
+    constants: frozenset[str]
+    values: frozenset[str]
+    modules: frozenset[str]
