@@ -136,12 +136,21 @@ class Note(NamedTuple):
     span: Span | None = None
 
 
+class Fix(NamedTuple):
+    """An edit that may set a mistake right: what it does, in words, and the text that takes the place of a span."""
+
+    title: str
+    span: Span
+    text: str
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One message.
 
     code: stable, `E0301`; `dlc explain E0301` has its page. message: one sentence. label: what stands under the
-    marked text. help: what to do, with text to paste where there is one.
+    marked text. help: what to do, with text to paste where there is one. fixes: what a tool may do instead; any one of
+    them.
     """
 
     code: str
@@ -151,6 +160,7 @@ class Diagnostic:
     notes: tuple[Note, ...] = ()
     help: tuple[str, ...] = ()
     severity: str = "error"
+    fixes: tuple[Fix, ...] = ()
 
 
 @dataclass(eq=False)
@@ -171,9 +181,10 @@ def error(
     label: str = "",
     notes: tuple[Note, ...] = (),
     help: tuple[str, ...] = (),
+    fixes: tuple[Fix, ...] = (),
 ) -> DlangError:
     """A `DlangError` of one diagnostic, to raise."""
-    return DlangError([Diagnostic(code, message, span, label, notes, help)])
+    return DlangError([Diagnostic(code, message, span, label, notes, help, fixes=fixes)])
 
 
 # ---- for a terminal --------------------------------------------------------------------------------------------------

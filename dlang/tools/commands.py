@@ -80,6 +80,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             examples=("'grad(|x: f64| x ** 3)(2.0)'", "'linalg.solve([[2.0, 1.0], [1.0, 3.0]], [1.0, 2.0])'"),
         ),
         Command("repl", "repl", "a conversation: declarations, statements, expressions", examples=("",)),
+        Command(
+            "lsp",
+            "lsp",
+            "a language server for editors",
+            "Speaks the language server protocol on the standard input and output; an editor starts it.",
+            examples=("", "--log /tmp/dlc.log"),
+        ),
     ),
     "look inside": (
         Command(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -143,6 +144,18 @@ class Document:
         if self._analysis is None or self._analysis[0] != self.project.edits:
             self._analysis = (self.project.edits, self._analyse())
         return self._analysis[1]
+
+    @contextmanager
+    def rewritten(self, text: str) -> Iterator[Analysis]:
+        """What would be known of another text of the file; what is known of the present one ends with this."""
+        before = self.text
+        try:
+            self.text = text
+            self.project.edits += 1
+            yield self.analysis
+        finally:
+            self.text = before
+            self.project.edits += 1
 
     def _analyse(self) -> Analysis:
         if self._workspace is None:

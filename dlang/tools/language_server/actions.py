@@ -1,0 +1,93 @@
+"""What an editor offers to do: the edits that messages suggest, and types that were found written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lsprotocol import types as lsp
+
+from dlang.diagnostics import Diagnostic, Fix, Span
+from dlang.grammar import syntax as s
+from dlang.grammar.trees import walk
+from dlang.tools.language_server import messages
+from dlang.tools.language_server.documents import Document
+from dlang.tools.language_server.inlay import of_local, of_pattern, of_signature
+from dlang.tools.language_server.positions import offset_at, range_between, range_of
+
+QUICK, REWRITE = lsp.CodeActionKind.QuickFix, lsp.CodeActionKind.RefactorRewrite
+
+
+def code_actions(document: Document, within: lsp.Range, only: tuple[str, ...] = ()) -> list[lsp.CodeAction]:
+    """What can be done in a range. only: the kinds that are asked for, all if there are none."""
+
+    def wanted(kind: lsp.CodeActionKind) -> bool:
+        return not only or any(kind.value == o or kind.value.startswith(o + ".") for o in only)
+
+    source = document.analysis.source
+    first, last = offset_at(source, within.start), offset_at(source, within.end)
+    found: list[lsp.CodeAction] = []
+    if wanted(QUICK):
+        found += _fixes(document, first, last)
+    if wanted(REWRITE):
+        found += _annotations(document, first, last)
+    return found
+
+
+def _fixes(document: Document, first: int, last: int) -> Iterator[lsp.CodeAction]:
+    for d in document.analysis.diagnostics:
+        if d.span is None or d.span.source.path != document.path or d.span.first > last or d.span.last < first:
+            continue
+        for fix in d.fixes:
+            yield _fix(document, d, fix)
+
+
+def _fix(document: Document, d: Diagnostic, fix: Fix) -> lsp.CodeAction:
+    edit = lsp.TextEdit(range_of(fix.span), fix.text)
+    return lsp.CodeAction(
+        fix.title,
+        QUICK,
+        [messages.of_diagnostic(d)],
+        is_preferred=len(d.fixes) == 1,
+        edit=lsp.WorkspaceEdit({messages.uri_of(fix.span.source.path): [edit]}),
+    )
+
+
+def _annotations(document: Document, first: int, last: int) -> Iterator[lsp.CodeAction]:
+    """The types of the signature, or of the `let`, at a place."""
+    for item in document.analysis.module.items:
+        if not item.span.first <= first <= item.span.last:
+            continue
+        for node in walk(item):
+            match node:
+                case s.Let(pattern=s.PatternName() as p, type=None) | s.Var(pattern=s.PatternName() as p, type=None):
+                    if _touches(node.span.head(0).to(p.span), first, last):
+                        edits = list(of_pattern(document, p))
+                        yield from _insertion(document, f"Write the type of `{p.name}`", edits)
+                case s.Fn() if _touches(node.span.head(0).to(node.name_span), first, last):
+                    edits = list(of_signature(document, node) if node is item else of_local(document, node))
+                    yield from _insertion(document, f"Write the types of `{node.name}`", edits)
+                case _:
+                    pass
+
+
+def _touches(span: Span, first: int, last: int) -> bool:
+    return span.first <= last and first <= span.last
+
+
+def _insertion(document: Document, title: str, edits: list[tuple[int, str]]) -> Iterator[lsp.CodeAction]:
+    """An action that inserts texts, if the file has no more mistakes with them than without."""
+    if not edits or not still_checks(document, edits):
+        return
+    source = document.analysis.source
+    changes = [lsp.TextEdit(range_between(source, at, at), text) for at, text in edits]
+    yield lsp.CodeAction(title, REWRITE, edit=lsp.WorkspaceEdit({messages.uri_of(document.path): list(changes)}))
+
+
+def still_checks(document: Document, edits: list[tuple[int, str]]) -> bool:
+    """Whether insertions bring no mistake: not every type that can be shown can be written."""
+    before = len(document.analysis.diagnostics)
+    text = document.text
+    for at, more in sorted(edits, reverse=True):
+        text = text[:at] + more + text[at:]
+    with document.rewritten(text) as analysis:
+        return len(analysis.diagnostics) <= before

@@ -1,0 +1,65 @@
+"""What can be done with a declaration, above it: run a test, run the program, see the type of a gradient."""
+
+from __future__ import annotations
+
+from lsprotocol import types as lsp
+
+from dlang.grammar import syntax as s
+from dlang.tools.language_server.definitions import own
+from dlang.tools.language_server.describe import entry_of
+from dlang.tools.language_server.documents import Document
+from dlang.tools.language_server.positions import range_of
+from dlang.typecheck.schemes import scheme_names
+from dlang.typecheck.types import FLOATS, Type, TypeArray, TypeCon, TypeData, TypeTuple, TypeVar, resolve
+
+RUN, TEST = "dlang.run", "dlang.test"
+
+
+def code_lenses(document: Document) -> list[lsp.CodeLens]:
+    """The lenses of a file. The client knows how to run something; what a gradient is, is only shown."""
+    found: list[lsp.CodeLens] = []
+    for item in document.analysis.module.items:
+        match item:
+            case s.Test():
+                command = lsp.Command("▶ Run test", TEST, arguments=[document.path, item.name])
+                found.append(lsp.CodeLens(range_of(item.span.head(len("test"))), command))
+            case s.Fn(name="main"):
+                command = lsp.Command("▶ Run", RUN, arguments=[document.path])
+                found.append(lsp.CodeLens(range_of(item.name_span), command))
+            case s.Fn() if (gradient := gradient_type(document, item)) is not None:
+                found.append(lsp.CodeLens(range_of(item.name_span), lsp.Command(f"grad: {gradient}", "")))
+            case _:
+                pass
+    return found
+
+
+def gradient_type(document: Document, f: s.Fn) -> str | None:
+    """The type of `grad(f)`, which is in the type of the first parameter; None if the function has no such gradient."""
+    found = own(document, f.name, "value")
+    entry = entry_of(document, found) if found is not None and found.item is f else None
+    if entry is None or not entry.scheme.params or entry.decl.params[0].nodiff:
+        return None
+    scheme = entry.scheme
+    if not isinstance(resolve(scheme.result), TypeCon | TypeVar) or not holds_floats(scheme.result):
+        return None
+    if not holds_floats(scheme.params[0]):
+        return None
+    names = scheme_names(scheme)
+    return f"({', '.join(map(names, scheme.params))}) -> {names(scheme.params[0])}"
+
+
+def holds_floats(t: Type) -> bool:
+    t = resolve(t)
+    match t:
+        case TypeCon(name):
+            return name in FLOATS
+        case TypeVar():
+            return "Float" in t.classes
+        case TypeArray(element, _):
+            return holds_floats(element)
+        case TypeTuple(items):
+            return any(map(holds_floats, items))
+        case TypeData(decl, _):
+            return decl.is_struct and any(holds_floats(f) for v in decl.variants for _, f in v.fields)
+        case _:
+            return False

@@ -1,0 +1,75 @@
+"""Where a name is declared, and everywhere that it is used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lsprotocol import types as lsp
+
+from dlang.diagnostics import Span
+from dlang.tools.language_server.definitions import Definition, at, definition
+from dlang.tools.language_server.documents import Document
+from dlang.tools.language_server.messages import uri_of
+from dlang.tools.language_server.positions import offset_at, range_of
+from dlang.tools.language_server.scopes import Local, Occurrence
+
+_KINDS = {"write": lsp.DocumentHighlightKind.Write, "definition": lsp.DocumentHighlightKind.Write}
+
+
+def go_to_definition(document: Document, position: lsp.Position) -> lsp.Location | None:
+    found = at(document, offset_at(document.analysis.source, position))
+    return None if found is None or found[1].span is None else location(found[1].span)
+
+
+def references(document: Document, position: lsp.Position, declaration: bool = True) -> list[lsp.Location]:
+    """Every place that names the same thing, in all files. declaration: the one that declares it, too."""
+    found = at(document, offset_at(document.analysis.source, position))
+    if found is None:
+        return []
+    places = [o.span for _, o in uses(document, found[1]) if declaration or o.role != "definition"]
+    return [location(span) for span in places]
+
+
+def highlights(document: Document, position: lsp.Position) -> list[lsp.DocumentHighlight]:
+    """The same in this file alone."""
+    found = at(document, offset_at(document.analysis.source, position))
+    if found is None:
+        return []
+    return [
+        lsp.DocumentHighlight(range_of(o.span), _KINDS.get(o.role, lsp.DocumentHighlightKind.Read))
+        for o in uses_in(document, found[1])
+    ]
+
+
+def uses(document: Document, found: Definition) -> Iterator[tuple[Document, Occurrence]]:
+    """The occurrences of a name, the present file first."""
+    yield from ((document, o) for o in uses_in(document, found))
+    if is_local(found):
+        return
+    word = re.compile(rf"(?<![\w']){re.escape(found.name)}(?![\w'])")
+    for other in document.project.files():
+        if other.path != document.path and (word.search(other.text) or found.kind == "module"):
+            yield from ((other, o) for o in uses_in(other, found))
+
+
+def is_local(found: Definition) -> bool:
+    """Whether no other file can name it."""
+    return found.item is None and found.kind not in ("module", "builtin", "class")
+
+
+def uses_in(document: Document, found: Definition) -> Iterator[Occurrence]:
+    """The occurrences in one file."""
+    key = found.key
+    for o in document.analysis.occurrences:
+        if isinstance(o.target, Local):
+            if (o.target.span.source.path, o.target.span.first) == key:
+                yield o
+        elif found.kind == "module" or o.span.text == found.name:
+            other = definition(document, o.target)
+            if other is not None and other.key == key and other.kind == found.kind:
+                yield o
+
+
+def location(span: Span) -> lsp.Location:
+    return lsp.Location(uri_of(span.source.path), range_of(span))

@@ -1,0 +1,151 @@
+"""A new name for what a name stands for, everywhere; refused where the program would come to mean something else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from lsprotocol import types as lsp
+
+from dlang.diagnostics import Diagnostic, Span
+from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, tokenize
+from dlang.tools.language_server.definitions import Definition, at, definition
+from dlang.tools.language_server.documents import Document, Project
+from dlang.tools.language_server.messages import uri_of
+from dlang.tools.language_server.positions import offset_at, range_of
+from dlang.tools.language_server.references import uses
+from dlang.typecheck.types import DTYPES
+
+Edits = dict[str, list[tuple[int, int]]]
+"""By path, where the name stands: first, last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a name can't be changed, in the words of a diagnostic."""
+
+    diagnostic: Diagnostic
+
+    @property
+    def text(self) -> str:
+        return ": ".join((f"{self.diagnostic.code}: {self.diagnostic.message}", *self.diagnostic.help))
+
+
+def prepare(document: Document, position: lsp.Position) -> lsp.Range | None:
+    """Where the name stands that would be changed; None if there is none that could be."""
+    found = at(document, offset_at(document.analysis.source, position))
+    return None if found is None or isinstance(_changeable(document, found[1]), Refused) else range_of(found[0].span)
+
+
+def rename(document: Document, position: lsp.Position, name: str) -> lsp.WorkspaceEdit | Refused:
+    """The edits of all files that give a name to what stands at a position."""
+    found = at(document, offset_at(document.analysis.source, position))
+    if found is None:
+        return _refused("there is no name here", None)
+    changeable = _changeable(document, found[1])
+    if isinstance(changeable, Refused):
+        return changeable
+    if not is_name(name, found[1].name):
+        return _not_a_name(name, found[1], found[0].span)
+    if name == found[1].name:
+        return lsp.WorkspaceEdit({})
+    edits: Edits = {}
+    for other, o in uses(document, found[1]):
+        edits.setdefault(other.path, []).append((o.span.first, o.span.last))
+    problem = _consequences(document.project, edits, name, found[0].span)
+    if problem is not None:
+        return problem
+    return lsp.WorkspaceEdit({uri_of(path): list(_text_edits(document, path, edits[path], name)) for path in edits})
+
+
+def is_name(name: str, before: str) -> bool:
+    """Whether it is a name of the same sort: a value or a type, private or not."""
+    tokens = tokenize(name)
+    kinds = [t.kind for t in tokens if t.kind != "newline"]
+    if kinds != ["UNAME" if before[:1].isupper() else "NAME"] or tokens[0].text != name:
+        return False
+    return name not in KEYWORDS and name not in CONTEXTUAL and name not in DTYPES and name not in ("size", "_")
+
+
+def _refused(message: str, span: Span | None, *help: str) -> Refused:
+    return Refused(Diagnostic("E0978", message, span, help=help))
+
+
+def _not_a_name(name: str, found: Definition, span: Span) -> Refused:
+    sort = "a type or constructor, which begins with a capital" if found.name[:1].isupper() else "a value"
+    return _refused(f"`{name}` can't be the new name of `{found.name}`", span, f"it has to be the name of {sort}")
+
+
+def _changeable(document: Document, found: Definition) -> Refused | None:
+    if found.span is None:
+        return _refused(f"`{found.name}` belongs to the language", None)
+    if found.kind == "module":
+        return _refused(f"`{found.name}` is a file", found.span, "rename the file, and the imports of it")
+    if document.project.standard(found.span.source.path):
+        return _refused(f"`{found.name}` belongs to the standard library", found.span)
+    return None
+
+
+def _text_edits(document: Document, path: str, places: list[tuple[int, int]], name: str) -> list[lsp.TextEdit]:
+    other = document if path == document.path else document.project.document(path)
+    assert other is not None
+    file = other.analysis.source
+    return [lsp.TextEdit(range_of(Span(file, first, last)), name) for first, last in sorted(places)]
+
+
+# ---- what the edits would do -----------------------------------------------------------------------------------------
+def _consequences(project: Project, edits: Edits, name: str, span: Span) -> Refused | None:
+    """Makes the edits in a copy of the files and looks whether every name still stands for the same."""
+    copy = Project()
+    for path, open_file in project.open.items():
+        copy.put(path, open_file.uri, open_file.text, 0)
+    for path, places in edits.items():
+        before = project.document(path)
+        assert before is not None
+        text = before.text
+        for first, last in sorted(places, reverse=True):
+            text = text[:first] + name + text[last:]
+        copy.put(path, before.uri, text, 0)
+    for path in edits:
+        before, after = project.document(path), copy.document(path)
+        assert before is not None and after is not None
+        problem = _differs(before, after, edits, name, span)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _differs(before: Document, after: Document, edits: Edits, name: str, span: Span) -> Refused | None:
+    old, new = before.analysis, after.analysis
+    places = edits[before.path]
+    stands_for = {(o.span.first, o.span.last): o for o in new.occurrences}
+    for o in old.occurrences:
+        moved = (_moved(o.span.first, places, name), _moved(o.span.last, places, name))
+        again = stands_for.get(moved)
+        meant = definition(before, o.target)
+        means = definition(after, again.target) if again is not None else None
+        if not _same(meant, means, edits, name):
+            what = f"`{name}`" if (o.span.first, o.span.last) in places else f"`{o.span.text}`"
+            line = old.source.position(o.span.first)[0]
+            said = f"with the name `{name}`, {what} in line {line} would stand for something else"
+            return _refused(said, o.span, "choose a name that nothing has there")
+    counts = Counter(d.code for d in new.diagnostics)
+    counts.subtract(Counter(d.code for d in old.diagnostics))
+    worse = next((d for d in new.diagnostics if counts[d.code] > 0), None)
+    if worse is not None:
+        return _refused(f"with the name `{name}` the program would have a mistake: {worse.message}", span)
+    return None
+
+
+def _moved(offset: int, places: list[tuple[int, int]], name: str) -> int:
+    """Where an offset is after the edits."""
+    return offset + sum(len(name) - (last - first) for first, last in places if last <= offset)
+
+
+def _same(a: Definition | None, b: Definition | None, edits: Edits, name: str) -> bool:
+    if a is None or b is None:
+        return a is b
+    if a.span is None or b.span is None:
+        return a.key == b.key
+    path = a.span.source.path
+    return path == b.span.source.path and _moved(a.span.first, edits.get(path, []), name) == b.span.first

@@ -1,0 +1,268 @@
+"""The features, bound to the protocol. Nothing is decided here but when things are done.
+
+A check waits until nobody has typed for a moment. Requests give way to what was received after them, so one that was
+cancelled, or whose text has changed, is not answered in vain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcContentModified, JsonRpcException
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
+from pygls.protocol.language_server import lsp_method
+from pygls.uris import to_fs_path
+
+import dlang
+from dlang.tools.language_server import messages
+from dlang.tools.language_server.actions import QUICK, REWRITE, code_actions
+from dlang.tools.language_server.calls import signature_help
+from dlang.tools.language_server.completion import completion, resolve_item
+from dlang.tools.language_server.documents import Document, Project
+from dlang.tools.language_server.hover import hover
+from dlang.tools.language_server.inlay import inlay_hints
+from dlang.tools.language_server.lenses import code_lenses
+from dlang.tools.language_server.references import go_to_definition, highlights, references
+from dlang.tools.language_server.rename import Refused, prepare, rename
+from dlang.tools.language_server.symbols import document_symbols, workspace_symbols
+from dlang.tools.language_server.tokens import LEGEND, semantic_tokens
+
+log = logging.getLogger(__name__)
+PAUSE = 0.15  # seconds without an edit, after which a file is checked
+REQUEST_FAILED = -32803
+T = TypeVar("T")
+
+
+class Protocol(LanguageServerProtocol):
+    """Columns are counted in UTF-16, which every client has to know."""
+
+    @lsp_method(lsp.INITIALIZE)
+    def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[Any, Any, lsp.InitializeResult]:
+        if params.capabilities.general is not None:
+            params.capabilities.general.position_encodings = None
+        return (yield from super().lsp_initialize(params))
+
+
+class Server(LanguageServer):
+    """project: the files. waiting: the check that is to come; told: by path, the messages that each open file gave."""
+
+    def __init__(self) -> None:
+        super().__init__("dlc", dlang.__version__, protocol_cls=Protocol)
+        self.project = Project()
+        self.waiting: asyncio.TimerHandle | None = None
+        self.told: dict[str, dict[str, list[lsp.Diagnostic]]] = {}
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+    def find(self, uri: str) -> Document | None:
+        return self.project.document(path_of(uri))
+
+    def update(self, uri: str, version: int | None) -> None:
+        """The file is now as the workspace of the protocol has it."""
+        text = self.workspace.get_text_document(uri).source
+        self.project.put(path_of(uri), uri, text, version if version is not None else 0)
+
+    # ---- messages ----------------------------------------------------------------------------------------------------
+    def check_soon(self, pause: float = PAUSE) -> None:
+        """Checks all open files when nobody has typed for a moment: an edit may concern those that import the file."""
+        if self.waiting is not None:
+            self.waiting.cancel()
+        loop = asyncio.get_running_loop()
+        self.waiting = loop.call_later(pause, self._check_next, list(self.project.open), self.project.edits)
+
+    def _check_next(self, paths: list[str], edits: int) -> None:
+        """Checks one file, and then the others, unless something has changed."""
+        self.waiting = None
+        if edits != self.project.edits or not paths:
+            return
+        document = self.project.open.get(paths[0])
+        if document is not None:
+            try:
+                self.tell(document.path, messages.of_document(document))
+            except Exception:
+                log.exception("cannot check %s", document.path)
+        self.waiting = asyncio.get_running_loop().call_later(0, self._check_next, paths[1:], edits)
+
+    def tell(self, path: str, found: dict[str, list[lsp.Diagnostic]]) -> None:
+        """Publishes the messages that a file gave: its own, and those of imported files that are not open."""
+        before = self.told.get(path, {})
+        self.told[path] = found
+        for other in {*before, *found}:
+            if other == path or other not in self.project.open:
+                self.publish(other)
+
+    def publish(self, path: str) -> None:
+        document = self.project.open.get(path)
+        if document is not None:
+            found = self.told.get(path, {}).get(path, [])
+            uri, version = document.uri, document.version
+        else:
+            found = _without_copies([d for files in self.told.values() for d in files.get(path, [])])
+            uri, version = messages.uri_of(path), None
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, version))
+
+
+def _without_copies(found: list[lsp.Diagnostic]) -> list[lsp.Diagnostic]:
+    return [d for i, d in enumerate(found) if d not in found[:i]]
+
+
+def path_of(uri: str) -> str:
+    """The path of a URI; of one that is no file, such as a text that was never saved, a name in the folder."""
+    if uri.startswith("file:"):
+        return to_fs_path(uri) or uri
+    return str(Path.cwd() / (uri.rpartition("/")[2].rpartition(":")[2] or "untitled"))
+
+
+def make_server() -> Server:
+    """A server with all features."""
+    server = Server()
+    _bind_files(server)
+    _bind_names(server)
+    _bind_writing(server)
+    _bind_shown(server)
+    return server
+
+
+async def answer(server: Server, uri: str, ask: Callable[[Document], T], otherwise: T) -> T:
+    """The answer of a feature. What it can't answer is a mistake here, which is written into the log."""
+    document = server.find(uri)
+    edits = server.project.edits
+    await asyncio.sleep(0)  # a cancellation, or the next edit, may have come with the request
+    if document is None:
+        return otherwise
+    if edits != server.project.edits:
+        raise JsonRpcContentModified("the text has changed")
+    try:
+        return ask(document)
+    except JsonRpcException:
+        raise
+    except Exception:
+        log.exception("no answer for %s", uri)
+        return otherwise
+
+
+# ---- binding ---------------------------------------------------------------------------------------------------------
+def _bind_files(server: Server) -> None:
+    @server.feature(lsp.INITIALIZED)
+    def initialized(params: lsp.InitializedParams) -> None:
+        folders = [path_of(f.uri) for f in server.workspace.folders.values()]
+        root = server.workspace.root_path
+        server.project.folders = [Path(p) for p in folders or ([root] if root else [])]
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
+        server.update(params.text_document.uri, params.text_document.version)
+        server.check_soon(0)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
+        server.update(params.text_document.uri, params.text_document.version)
+        server.check_soon()
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
+    async def saved(params: lsp.DidSaveTextDocumentParams) -> None:
+        server.check_soon(0)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    async def closed(params: lsp.DidCloseTextDocumentParams) -> None:
+        path = path_of(params.text_document.uri)
+        server.project.close(path)
+        server.tell(path, {})
+        server.told.pop(path, None)
+        server.publish(path)
+        server.check_soon(0)
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    async def written(params: lsp.DidChangeWatchedFilesParams) -> None:
+        server.project.changed_outside()
+        server.check_soon()
+
+
+def _bind_names(server: Server) -> None:
+    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
+    async def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
+        return await answer(server, params.text_document.uri, lambda d: hover(d, params.position), None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
+    async def defined(params: lsp.DefinitionParams) -> lsp.Location | None:
+        return await answer(server, params.text_document.uri, lambda d: go_to_definition(d, params.position), None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
+    async def used(params: lsp.ReferenceParams) -> list[lsp.Location]:
+        def ask(d: Document) -> list[lsp.Location]:
+            return references(d, params.position, params.context.include_declaration)
+
+        return await answer(server, params.text_document.uri, ask, [])
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
+    async def highlighted(params: lsp.DocumentHighlightParams) -> list[lsp.DocumentHighlight]:
+        return await answer(server, params.text_document.uri, lambda d: highlights(d, params.position), [])
+
+    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
+    async def renamable(params: lsp.PrepareRenameParams) -> lsp.Range | None:
+        return await answer(server, params.text_document.uri, lambda d: prepare(d, params.position), None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
+    async def renamed(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
+        def ask(d: Document) -> lsp.WorkspaceEdit:
+            edit = rename(d, params.position, params.new_name)
+            if isinstance(edit, Refused):
+                raise JsonRpcException(edit.text, REQUEST_FAILED)
+            return edit
+
+        return await answer(server, params.text_document.uri, ask, None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    async def outlined(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
+        return await answer(server, params.text_document.uri, document_symbols, [])
+
+    @server.feature(lsp.WORKSPACE_SYMBOL)
+    async def searched(params: lsp.WorkspaceSymbolParams) -> list[lsp.WorkspaceSymbol]:
+        await asyncio.sleep(0)
+        return workspace_symbols(server.project, params.query)
+
+
+def _bind_writing(server: Server) -> None:
+    @server.feature(
+        lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=["."], resolve_provider=True)
+    )
+    async def completed(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+        return await answer(server, params.text_document.uri, lambda d: completion(d, params.position), [])
+
+    @server.feature(lsp.COMPLETION_ITEM_RESOLVE)
+    async def explained(item: lsp.CompletionItem) -> lsp.CompletionItem:
+        document = server.project.document(str(item.data.get("path"))) if isinstance(item.data, dict) else None
+        return resolve_item(document, item) if document is not None else item
+
+    @server.feature(lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(trigger_characters=["(", ","]))
+    async def signed(params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
+        return await answer(server, params.text_document.uri, lambda d: signature_help(d, params.position), None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions([QUICK, REWRITE]))
+    async def offered(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        only = tuple(k if isinstance(k, str) else k.value for k in params.context.only or ())
+        return await answer(server, params.text_document.uri, lambda d: code_actions(d, params.range, only), [])
+
+
+def _bind_shown(server: Server) -> None:
+    @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
+    async def hinted(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
+        return await answer(server, params.text_document.uri, lambda d: inlay_hints(d, params.range), [])
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)
+    async def lenses(params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+        return await answer(server, params.text_document.uri, code_lenses, [])
+
+    @server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, LEGEND)
+    async def coloured(params: lsp.SemanticTokensParams) -> lsp.SemanticTokens | None:
+        return await answer(server, params.text_document.uri, semantic_tokens, None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, LEGEND)
+    async def coloured_lines(params: lsp.SemanticTokensRangeParams) -> lsp.SemanticTokens | None:
+        lines = (params.range.start.line, params.range.end.line)
+        return await answer(server, params.text_document.uri, lambda d: semantic_tokens(d, lines), None)

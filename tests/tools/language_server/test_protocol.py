@@ -1,0 +1,201 @@
+"""Every feature of `dlc lsp` as an editor meets it: a process, spoken to over its pipes."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+lsp = pytest.importorskip("lsprotocol.types")
+from pygls.exceptions import JsonRpcException  # noqa: E402
+
+
+def test_columns_are_counted_in_utf_16_whatever_a_client_offers(files):
+    assert files.capabilities.position_encoding == "utf-16"
+    hover = files.run(files.client.text_document_hover_async(lsp.HoverParams(*files.at("main.dl", "{y}", 1))))
+    assert "let y: f64[1]" in hover.contents.value
+    assert files.text_at(lsp.Location(files.uri("main.dl"), hover.range)) == ("main.dl", "y")
+
+
+def test_messages_come_as_one_types_with_their_reasons_and_pages(files):
+    assert files.diagnostics("main.dl") == []
+    files.show("main.dl", files.texts["main.dl"].replace("[1.0, 2.0])\n", "[1.0, 2.0, 3.0])\n"))
+    (found,) = files.diagnostics("main.dl")
+    assert found.code == "E0401" and found.source == "dlc" and found.severity == lsp.DiagnosticSeverity.Error
+    assert "expected f64[2], found f64[3]" in found.message
+    assert found.code_description.href.endswith("explain/E0401.md")
+    assert {files.text_at(r.location) for r in found.related_information} >= {("main.dl", "[1.0, 2.0, 3.0]")}
+    files.show("main.dl", files.texts["main.dl"].replace("3.0])\n", "3.0)\n"))
+    assert [d.code for d in files.diagnostics("main.dl")] == ["E0102"]
+
+
+def test_an_edit_of_an_imported_file_is_seen_before_it_is_saved(files):
+    assert files.diagnostics("main.dl") == []
+    known = len(files.messages[files.uri("main.dl")])
+    files.show("model.dl", files.texts["model.dl"].replace("fn loss(w: f64[n], x", "fn loss(w: f64[n], s: f64, x"))
+    codes = [d.code for d in files.next_diagnostics("main.dl", known)]
+    assert codes == ["E0303"]
+
+
+def test_a_closed_file_with_a_mistake_is_told_where_it_is(files, editor):
+    (editor.folder / "broken.dl").write_text("fn f() -> f64 = true\n")
+    files.show("main.dl", "import broken\n\nfn main() {}\n")
+    (found,) = files.next_diagnostics("broken.dl", 0)
+    assert found.code == "E0301"
+    files.show("main.dl", "fn main() {}\n")
+    assert files.next_diagnostics("broken.dl", 1) == []
+
+
+def test_definitions_are_found_in_other_files(files):
+    def definition(words, within):
+        place = files.at("main.dl", words, within)
+        return files.text_at(files.run(files.client.text_document_definition_async(lsp.DefinitionParams(*place))))
+
+    assert definition("model.apply", 7) == ("model.dl", "apply")
+    assert definition("{loss(", 2) == ("model.dl", "loss")
+    assert definition("b = [0.5]", 0) == ("model.dl", "b")
+    assert definition("(layer, [", 1) == ("main.dl", "layer")
+
+
+def test_references_are_found_in_all_files(files):
+    found = files.run(
+        files.client.text_document_references_async(
+            lsp.ReferenceParams(lsp.ReferenceContext(True), *files.at("model.dl", "fn loss", 3))
+        )
+    )
+    assert sorted(files.text_at(f) for f in found) == [("main.dl", "loss")] * 2 + [("model.dl", "loss")] * 2
+
+
+def test_a_name_is_changed_everywhere_or_nowhere(files):
+    def rename(words, within, name):
+        params = lsp.RenameParams(*files.at("model.dl", words, within), new_name=name)
+        return files.run(files.client.text_document_rename_async(params)).changes
+
+    changes = rename("fn loss", 3, "error")
+    assert {uri.rpartition("/")[2]: len(edits) for uri, edits in changes.items()} == {"main.dl": 2, "model.dl": 2}
+    with pytest.raises(JsonRpcException, match=r"E0978.*would stand for something else"):
+        rename("d ** 2", 0, "sum")
+    with pytest.raises(JsonRpcException, match=r"E0978.*can't be the new name"):
+        rename("fn loss", 3, "Loss")
+    place = files.at("model.dl", "sum(d")
+    assert files.run(files.client.text_document_prepare_rename_async(lsp.PrepareRenameParams(*place))) is None
+
+
+def test_completion_knows_what_fits(files):
+    def complete(text, words):
+        files.show("main.dl", text)
+        place = files.at("main.dl", words, len(words))
+        found = files.run(files.client.text_document_completion_async(lsp.CompletionParams(*place)))
+        return {item.label: item for item in found}
+
+    text = files.texts["main.dl"]
+    names = complete(text.replace('print("', 'la\n  print("'), "  la")
+    assert {"layer", "steps", "loss", "model", "sqrt", "Some", "while"} <= set(names) and "apply" not in names
+    assert {"w", "b", "apply"} >= set(complete(text.replace('print("', 'layer.\n  print("'), "  layer.")) >= {"w", "b"}
+    assert {"apply", "loss", "next", "Linear"} <= set(complete(text.replace("model.apply", "model."), "= model."))
+    assert {"w =", "b ="} <= set(complete(text.replace("w = [[1.0, 2.0]], b", ""), "= Linear("))
+    assert "linalg" in complete("import \n" + text, "import ")
+    assert {"apply", "Step"} <= set(complete("import model {  }\n", "import model { "))
+    assert "f64" in complete("fn f(x: ) = x\n", "x: ")
+    shown = files.run(files.client.completion_item_resolve_async(names["loss"]))
+    assert shown.detail == "fn loss(w: f64[n], x: f64[n]) -> f64"
+
+
+def test_the_signature_of_a_call_shows_which_argument_is_written(files):
+    files.show("main.dl", files.texts["main.dl"].replace("model.apply(layer, [1.0, 2.0])", "model.apply(layer, "))
+    params = lsp.SignatureHelpParams(*files.at("main.dl", "apply(layer, ", 13))
+    found = files.run(files.client.text_document_signature_help_async(params))
+    assert found.signatures[0].label == "apply(layer: Linear<n, m>, x: f64[n]) -> f64[m]"
+    assert found.active_parameter == 1
+    assert found.signatures[0].documentation.value == "Applies a layer."
+
+
+def test_types_that_are_not_written_are_shown(files):
+    def hints(name, lines):
+        whole = lsp.Range(lsp.Position(0, 0), lsp.Position(lines, 0))
+        params = lsp.InlayHintParams(lsp.TextDocumentIdentifier(files.uri(name)), whole)
+        return [h.label for h in files.run(files.client.text_document_inlay_hint_async(params))]
+
+    assert hints("main.dl", 20) == [": Linear<2, 1>", ": f64[1]"]
+    assert hints("model.dl", 40) == [": f64[n]", "<a: Float>", ": a[..s]", " -> a[..s]"]
+
+
+def test_the_outline_of_a_file_and_the_names_of_all(files):
+    params = lsp.DocumentSymbolParams(lsp.TextDocumentIdentifier(files.uri("model.dl")))
+    found = files.run(files.client.text_document_document_symbol_async(params))
+    assert [s.name for s in found] == ["Linear", "Step", "apply", "loss", "next", 'test "a loss"']
+    assert [s.name for s in found[0].children] == ["w", "b"]
+    found = files.run(files.client.workspace_symbol_async(lsp.WorkspaceSymbolParams("lnr")))
+    assert [s.name for s in found] == ["Linear"]
+
+
+def test_names_are_coloured_by_what_they_are(files):
+    params = lsp.SemanticTokensParams(lsp.TextDocumentIdentifier(files.uri("main.dl")))
+    data = files.run(files.client.text_document_semantic_tokens_full_async(params)).data
+    legend = files.capabilities.semantic_tokens_provider.legend.token_types
+    lines = files.texts["main.dl"].splitlines()
+    line = column = 0
+    found = []
+    for i in range(0, len(data), 5):
+        line, column = line + data[i], data[i + 1] + (0 if data[i] else column)
+        text = lines[line].encode("utf-16-le")[2 * column : 2 * (column + data[i + 2])].decode("utf-16-le")
+        found.append((text, legend[data[i + 3]]))
+    assert found[:6] == [
+        ("model", "namespace"), ("model", "namespace"), ("loss", "function"), ("Linear", "struct"),
+        ("main", "function"), ("steps", "parameter"),
+    ]  # fmt: skip
+    assert ("apply", "function") in found and ("b", "property") in found and ("layer", "variable") in found
+
+
+def test_lenses_run_what_they_stand_above_and_show_gradients(files):
+    params = lsp.CodeLensParams(lsp.TextDocumentIdentifier(files.uri("model.dl")))
+    found = files.run(files.client.text_document_code_lens_async(params))
+    assert [lens.command.title for lens in found] == ["grad: (f64[n], f64[n]) -> f64[n]", "▶ Run test"]
+    assert list(found[1].command.arguments) == [str(files.folder / "model.dl"), "a loss"]
+
+
+def test_the_type_of_a_let_can_be_written_out(files):
+    place = files.place("model.dl", "let d", 4)
+    params = lsp.CodeActionParams(
+        lsp.TextDocumentIdentifier(files.uri("model.dl")), lsp.Range(place, place), lsp.CodeActionContext([])
+    )
+    (found,) = files.run(files.client.text_document_code_action_async(params))
+    assert found.title == "Write the type of `d`"
+    (edit,) = found.edit.changes[files.uri("model.dl")]
+    assert edit.new_text == ": f64[n]" and edit.range.start == files.place("model.dl", "let d", 5)
+
+
+def test_requests_about_half_written_files_are_answered(files):
+    text = files.texts["main.dl"]
+    for end in range(0, len(text), 7):
+        files.show("main.dl", text[:end])
+        place = files.at("main.dl", text[:end], end)
+        assert files.run(files.client.text_document_completion_async(lsp.CompletionParams(*place))) is not None
+        files.run(files.client.text_document_hover_async(lsp.HoverParams(*place)))
+    assert files.diagnostics("main.dl") is not None
+
+
+def test_a_keystroke_in_a_long_file_is_answered_soon(files):
+    function = (
+        "fn f{0}(x: f64[n], y: f64[n]) -> f64 {{\n  let z = x + y\n  let w = [z[i] * y[i] for i]\n\n  sum(w)\n}}\n\n"
+    )
+    text = "".join(function.format(i) for i in range(150))
+    files.show("main.dl", text)
+    assert files.diagnostics("main.dl") == []
+    took = []
+    for i in range(5):
+        files.show("main.dl", text.replace("x + y", f"x + y * {i}.0", 1))
+        start = time.monotonic()
+        files.run(files.client.text_document_hover_async(lsp.HoverParams(*files.at("main.dl", "z[i]"))))
+        took.append(time.monotonic() - start)
+    assert min(took) < 0.3  # about 0.06 s where nothing else runs
+
+
+def test_without_pygls_the_command_says_what_to_install(monkeypatch, tmp_path):
+    (tmp_path / "pygls.py").write_text("raise ModuleNotFoundError('no pygls', name='pygls')\n")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from dlang.tools.dlc import main; sys.exit(main(['lsp']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "error[E0977]" in done.stderr and "pip install 'dlang[lsp]'" in done.stderr
