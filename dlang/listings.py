@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dlang.ir import anf
     from dlang.specialize.types import Bindings
 
-STAGES = ("mono", "normal", "ad", "opt", "loops", "llvm", "cuda")
+STAGES = ("mono", "normal", "ad", "opt", "loops", "llvm", "asm", "cuda")
 
 
 def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False, bound: Sequence[int] = ()) -> str:
@@ -42,7 +42,7 @@ def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False, bound
 
 
 def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
-    """What a back end makes of a program: loop nests or LLVM's text for the CPU, or kernels and what is left of it."""
+    """What a back end makes of a program: loop nests, LLVM's text or instructions for the CPU, or kernels."""
     from dlang.codegen.llvm import modules, objects
     from dlang.codegen.parallel import GRAIN
     from dlang.codegen.printing import print_program
@@ -53,6 +53,8 @@ def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
     reached = reachable(program, entries)
     if stage == "llvm":
         return modules.print_llvm(reached, entries)
+    if stage == "asm":
+        return objects.assembly(modules.print_llvm(reached, entries))
     if stage == "cuda":
         from dlang.codegen.cuda.placement import on_device
         from dlang.codegen.cuda.printing import print_cuda

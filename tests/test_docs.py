@@ -7,6 +7,7 @@ A block of code that begins with
     ```dlang stops E0801       checks, and a run of its tests or its `main` ends with this code
     ```dlang unfinished E0690  checks, and should run, but ends with this code until the compiler has learned it
     ```ir                      is read back, is well formed, and prints as it stands there
+    ```repl                    is a session: behind `> ` and `| ` inputs, then what they print, where `…` is anything
 
 On the page of a code, the code is that of the page.
 """
@@ -26,6 +27,9 @@ from dlang.ir.reader import read_program
 from dlang.ir.verify import verify
 from dlang.runtime.host import Host
 from dlang.tools.dlc import main
+from dlang.tools.repl.commands import Conversation
+from dlang.tools.repl.conversation import answered
+from dlang.tools.repl.session import Session
 from dlang.typecheck import builtins
 from dlang.typecheck.types import DTYPES
 from tests.library_page import PAGE, page
@@ -139,6 +143,21 @@ def test_a_program_of_the_ir_in_a_document_is_well_formed(document, info, text, 
     program = read_program(text)
     verify(program)
     assert print_program(program).strip() == text.strip()
+
+
+@pytest.mark.parametrize("document, info, text, output", blocks("repl"))
+def test_a_session_in_a_document_goes_as_it_says(document, info, text, output, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    conversation = Conversation(Session("cpu"))
+    turns = re.findall(r"^> (.*\n(?:\| ?.*\n)*)((?:(?!> ).*\n)*)", text, re.MULTILINE)
+    assert turns and "".join(f"> {said}{answer}" for said, answer in turns) == text
+    for said, expected in turns:
+        answered(conversation, re.sub(r"^\| ?", "", said, flags=re.MULTILINE))
+        out, err = capsys.readouterr()
+        pattern = ".*".join(map(re.escape, expected.strip("\n").split("…")))
+        shown = "\n".join(line.rstrip() for line in (out + err).strip("\n").splitlines())
+        assert re.fullmatch(pattern, shown, re.DOTALL), f"> {said}{out}{err}"
 
 
 def test_the_counts_in_the_semantics_are_those_of_the_interpreter():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.driver import check, errors_of, read_source
-from dlang.listings import listing, open_variable
+from dlang.listings import STAGES as LOWER, listing, open_variable
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.report import report
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dlang.typecheck.program import Checked
 
 
-STAGES = ("syntax", "core", "mono", "normal", "ad", "opt", "loops", "llvm", "cuda")
+STAGES = ("syntax", "core", *LOWER)
 
 
 def options(parser: Parser) -> None:

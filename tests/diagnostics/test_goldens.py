@@ -20,8 +20,9 @@ from dlang.runtime.cuda import libraries
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.tools.dlc import main
+from dlang.tools.repl.commands import Conversation, perform
+from dlang.tools.repl.session import Session
 from dlang.tools.run import call_of_main, printed
-from dlang.tools.session import Session
 from tests.diagnostics import goldens as g
 
 ROOT = Path(dlang.__file__).parent
@@ -243,9 +244,30 @@ def test_the_session() -> None:
         "error[E0970]: the type of `x` is not known: Option<a>\n --> <input 1>:1:1\n  |\n1 | let x = None\n"
         "  | ^^^^^^^^^^^^\n  = help: write it: `let x: Option<f64> = None`"
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        (":type let x = 1", "error[E0971]: `:type` takes one expression"),
+        (":undo", "error[E0980]: there is nothing to take back"),
+        (":plot 1.0", "error[E0981]: `1.0` can't be plotted: it is f64"),
+        (":bench print(1)", "error[E0982]: an expression with the effect print is not run again and again"),
+    ],
+)
+def test_commands_of_a_session(command: str, first: str) -> None:
     with pytest.raises(DlangError) as e:
-        session.type_of("let x = 1")
-    assert shown(e).splitlines()[0] == "error[E0971]: `:type` takes one expression"
+        perform(Conversation(Session("interp")), command)
+    assert shown(e).splitlines()[0] == first
+
+
+def test_a_declaration_that_breaks_another() -> None:
+    session = Session("interp")
+    session.submit("fn f(x: f64) -> f64 = x")
+    session.submit("fn g(x: f64) -> f64 = f(x)")
+    with pytest.raises(DlangError) as e:
+        session.submit("fn f(x: f64) -> bool = true")
+    assert shown(e).splitlines()[0] == "error[E0979]: `g` would no longer be right with this `f`"
 
 
 def test_python() -> None:

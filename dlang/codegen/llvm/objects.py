@@ -150,6 +150,11 @@ def compile_object(text: str, level: int = 2, optimize: int = 0) -> bytes:
     return code
 
 
+def assembly(text: str, level: int = 2) -> str:
+    """The instructions that a module becomes, as text."""
+    return str(machine(level).emit_assembly(prepared(text, level)))
+
+
 def compile_apart(text: str, level: int) -> bytes:
     """Does as `compile_object` while other threads compile too: llvmlite itself lets one thread in at a time.
 

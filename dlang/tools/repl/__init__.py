@@ -1,0 +1,26 @@
+"""`dlc repl`: a conversation. An input is declarations, statements or an expression; what begins with `:` is a command.
+
+`session.py` does what inputs say and knows nothing of terminals: `state.py` is what it remembers, `compose.py` makes a
+function of an input. `commands.py` is the table of commands. `conversation.py` reads and answers, plainly from a pipe;
+on a terminal `prompt.py` edits lines, with colours, completion and signatures.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from dlang.tools.arguments import add_backend
+
+if TYPE_CHECKING:
+    from dlang.tools.arguments import Parser
+
+
+def options(parser: Parser) -> None:
+    add_backend(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    from dlang.tools.repl.conversation import repl
+
+    return repl(args.backend)

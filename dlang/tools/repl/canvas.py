@@ -1,0 +1,154 @@
+"""Pictures made of characters: dots of braille, eight in a cell, and cells of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # by row and column in a cell
+_BLANK = 0x2800
+_COLOURS = (36, 33, 35, 32, 34, 31)
+_SHADES = " ░▒▓█"
+_STEPS = 24  # greys of a terminal, from black to white
+_GREY = 232
+
+
+@dataclass(slots=True)
+class Canvas:
+    """width, height: in cells of 2 × 4 dots. series: which drew last in each cell, for its colour."""
+
+    width: int
+    height: int
+    cells: dict[tuple[int, int], int] = field(default_factory=dict)
+    series: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def dot(self, x: int, y: int, series: int) -> None:
+        """Sets a dot; `x` counts from the left, `y` from the top."""
+        cell = (y // 4, x // 2)
+        self.cells[cell] = self.cells.get(cell, 0) | _DOTS[y % 4][x % 2]
+        self.series[cell] = series
+
+    def line(self, start: tuple[int, int], end: tuple[int, int], series: int) -> None:
+        (x0, y0), (x1, y1) = start, end
+        steps = max(abs(x1 - x0), abs(y1 - y0), 1)
+        for k in range(steps + 1):
+            self.dot(round(x0 + (x1 - x0) * k / steps), round(y0 + (y1 - y0) * k / steps), series)
+
+    def rows(self, colour: bool) -> list[str]:
+        """Its lines of text."""
+        out = []
+        for r in range(self.height):
+            row = ""
+            for c in range(self.width):
+                character = chr(_BLANK + self.cells[r, c]) if (r, c) in self.cells else " "
+                row += painted(character, self.series[r, c]) if colour and (r, c) in self.cells else character
+            out.append(row.rstrip())
+        return out
+
+
+def painted(text: str, series: int) -> str:
+    """A text in the colour of a series."""
+    return f"\x1b[{_COLOURS[series % len(_COLOURS)]}m{text}\x1b[0m"
+
+
+def graph(
+    curves: Sequence[tuple[Any, Any]], names: Sequence[str], width: int, height: int, *, points: bool, colour: bool
+) -> str:
+    """Curves of `x` and `y` in one frame with the ends of its axes. Points that aren't finite are left out.
+
+    width: columns in all. names: of the curves, which are shown if there are several.
+    """
+    import numpy as np
+
+    xs, ys = (np.concatenate([np.asarray(c[k], float) for c in curves]) for k in (0, 1))
+    finite = np.isfinite(xs) & np.isfinite(ys)
+    if not finite.any():
+        return "nothing to plot: no point is finite"
+    left, right = _range(xs[finite])
+    low, high = _range(ys[finite])
+    labels = [f"{high:.4g}", f"{low:.4g}"]
+    margin = max(map(len, labels))
+    canvas = Canvas(max(width - margin - 2, 10), height)
+    across, down = 2 * canvas.width - 1, 4 * canvas.height - 1
+    for number, (x, y) in enumerate(curves):
+        before: tuple[int, int] | None = None
+        for a, b in zip(np.asarray(x, float).tolist(), np.asarray(y, float).tolist()):
+            if not (np.isfinite(a) and np.isfinite(b)):
+                before = None
+                continue
+            at = round((a - left) / (right - left) * across), round((high - b) / (high - low) * down)
+            if before is None or points:
+                canvas.dot(*at, number)
+            else:
+                canvas.line(before, at, number)
+            before = at
+    lines = []
+    for k, row in enumerate(canvas.rows(colour)):
+        label = labels[0] if k == 0 else labels[1] if k == height - 1 else ""
+        lines.append(f"{label:>{margin}} ┤{row}" if label else f"{'':>{margin}} │{row}")
+    ends = f"{left:.4g}", f"{right:.4g}"
+    lines.append(" " * margin + " └" + "─" * canvas.width)
+    lines.append(" " * (margin + 2) + ends[0] + ends[1].rjust(canvas.width - len(ends[0])))
+    if len(names) > 1:
+        shown = [painted(n, k) if colour else n for k, n in enumerate(names)]
+        lines.append(" " * (margin + 2) + "   ".join(shown))
+    return "\n".join(lines)
+
+
+def _range(values: Any) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def heat_map(values: Any, width: int, height: int, *, colour: bool) -> str:
+    """A matrix as cells, the first row above; of a larger one each cell is the mean of a block.
+
+    In colour a character shows two rows, one above the other.
+    """
+    import numpy as np
+
+    values = np.asarray(values, float)
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return "nothing to plot: no element is finite"
+    low, high = _range(finite)
+    rows = 2 * height if colour else height
+    small = _shrunk(values, rows, width if colour else width // 2)
+    level = np.where(np.isfinite(small), np.clip((small - low) / (high - low), 0.0, 1.0), 0.0)
+    lines = _coloured(level) if colour else _shaded(level)
+    shape = " × ".join(map(str, values.shape))
+    lines.append(f"{shape}, from {finite.min():.4g} to {finite.max():.4g}")
+    return "\n".join(lines)
+
+
+def _shrunk(values: Any, rows: int, columns: int) -> Any:
+    """Means of blocks, at most so many."""
+    import numpy as np
+
+    for axis, most in ((0, rows), (1, columns)):
+        count = values.shape[axis]
+        if count > most:
+            starts = np.linspace(0, count, most, endpoint=False).astype(int)
+            sizes = np.diff([*starts, count])
+            shape = (-1, 1) if axis == 0 else (1, -1)
+            values = np.add.reduceat(values, starts, axis=axis) / sizes.reshape(shape)
+    return values
+
+
+def _shaded(level: Any) -> list[str]:
+    top = len(_SHADES) - 1
+    return ["".join(_SHADES[round(v * top)] * 2 for v in row).rstrip() for row in level.tolist()]
+
+
+def _coloured(level: Any) -> list[str]:
+    out = []
+    rows = [[_GREY + round(v * (_STEPS - 1)) for v in row] for row in level.tolist()]
+    for k in range(0, len(rows), 2):
+        above, below = rows[k], rows[k + 1] if k + 1 < len(rows) else None
+        if below is None:
+            cells = [f"\x1b[38;5;{a}m▀" for a in above]
+        else:
+            cells = [f"\x1b[38;5;{a}m\x1b[48;5;{b}m▀" for a, b in zip(above, below)]
+        out.append("".join(cells) + "\x1b[0m")
+    return out

@@ -1,0 +1,248 @@
+"""The commands of a session: words that begin with a colon, a row of the table each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from dlang.diagnostics import Diagnostic, error, render
+from dlang.spelling import closest
+from dlang.tools.repl.session import LAST, Answer, Session, Shown, Stopwatch
+from dlang.tools.repl.settings import SETTINGS, Settings, setting
+from dlang.tools.terminal import coloured, painted
+
+
+@dataclass(slots=True)
+class Conversation:
+    """A session with its settings. told: whether it says more than values: types, and what was declared."""
+
+    session: Session
+    settings: Settings = field(default_factory=Settings)
+    told: bool = False
+
+    # ---- what is written ---------------------------------------------------------------------------------------------
+    def answer(self, answer: Answer) -> None:
+        """Writes what an input has done."""
+        if self.told:
+            for name, type in answer.declared:
+                print(dim(f"{name}: {type}"))
+        if answer.value is not None:
+            print(self.value(answer.value))
+        if answer.stale:
+            names = ", ".join("`_`" if n == LAST else f"`{n}`" for n in answer.stale)
+            earlier = ", ".join(f"`{n}`" for n in answer.replaced)
+            were, keep = ("was", "keeps its value") if len(answer.stale) == 1 else ("were", "keep their values")
+            self.note(f"{names} {were} computed with the earlier {earlier}, and {keep}")
+
+    def value(self, shown: Shown) -> str:
+        """The text of a value; with its type, where that is told."""
+        text = shown.text
+        if shown.form is not None:
+            from dlang.tools.repl.values import value_text
+
+            text = value_text(shown.form, shown.leaves, self.settings.style)
+        return text if not self.told or text == shown.type else text + dim(f" : {shown.type}")
+
+    def note(self, text: str) -> None:
+        """Says something that is no mistake."""
+        sys.stdout.flush()
+        print(f"note: {text}", file=sys.stderr)
+        sys.stderr.flush()
+
+    def problems(self, diagnostics: Iterable[Diagnostic]) -> None:
+        sys.stdout.flush()
+        colour = coloured(sys.stderr)
+        for d in diagnostics:
+            print(render(d, colour=colour).replace(LAST, "_"), end="\n\n", file=sys.stderr)
+        sys.stderr.flush()
+
+
+def dim(text: str) -> str:
+    """A text that stands back, on a terminal with colours."""
+    return painted(text, "dim", coloured(sys.stdout))
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """takes: what stands behind it, in words; kind: what that is, for completion. run: False ends the conversation."""
+
+    name: str
+    takes: str
+    help: str
+    run: Callable[[Conversation, str], bool | None]
+    kind: str = ""
+    short: str = ""
+
+
+# ---- one function each -----------------------------------------------------------------------------------------------
+def _type(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.looking import type_of
+
+    print(type_of(c.session, text))
+
+
+def _grad(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.looking import gradient_of
+
+    print(gradient_of(c.session, text))
+
+
+def _ir(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.looking import ir_of
+
+    print(ir_of(c.session, text))
+
+
+def _code(stage: str) -> Callable[[Conversation, str], None]:
+    def run(c: Conversation, text: str) -> None:
+        from dlang.tools.repl.looking import code_of
+
+        print(code_of(c.session, text, stage, f":{stage}"))
+
+    return run
+
+
+def _time(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.timing import seconds
+
+    if not text:
+        raise error("E0971", "`:time` takes an input", None, help=("for example `:time sum(x)`",))
+    watch = Stopwatch()
+    c.answer(c.session.submit(text, watch))
+    print(f"{seconds(watch.compiling)} to compile, {seconds(watch.running)} to run")
+
+
+def _bench(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.timing import bench
+
+    print(bench(c.session, text))
+
+
+def _load(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.files import load
+
+    _loaded(c, *load(c.session, text))
+
+
+def _reload(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.files import reload
+
+    for answer, said in reload(c.session):
+        _loaded(c, answer, said)
+
+
+def _loaded(c: Conversation, answer: Answer, said: str) -> None:
+    c.answer(answer)
+    print(said)
+
+
+def _save(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.files import save
+
+    said, wrong = save(c.session, text)
+    print(said)
+    if wrong:
+        c.note("what was written is refused as a program, because a declaration has changed since:")
+        c.problems(wrong)
+
+
+def _doc(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.looking import doc_of
+
+    print(doc_of(c.session, text))
+
+
+def _vars(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.looking import variables_of
+
+    print(variables_of(c.session, c.settings))
+
+
+def _undo(c: Conversation, text: str) -> None:
+    names = c.session.undo()
+    print(f"taken back: {', '.join(names) or 'effects only'}")
+
+
+def _plot(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.plotting import plot
+
+    print(plot(c.session, c.settings, text, coloured(sys.stdout)))
+
+
+def _set(c: Conversation, text: str) -> None:
+    name, _, value = text.partition(" ")
+    if not name:
+        for s in SETTINGS:
+            print(f"{s.name:<9} = {s.get(c.session, c.settings)!s:<6}  {s.help}: {s.values}")
+        return
+    chosen = setting(name)
+    if value.strip():
+        chosen.set(c.session, c.settings, value.strip())
+    print(f"{chosen.name} = {chosen.get(c.session, c.settings)}")
+
+
+def _help(c: Conversation, text: str) -> None:
+    if text:
+        command = find(text if text.startswith(":") else f":{text}")
+        print(f"{command.name} {command.takes}".rstrip() + f"\n  {command.help}")
+        return
+    print(_INTRODUCTION)
+    width = max(len(f"{c.name} {c.takes}") for c in COMMANDS)
+    for command in COMMANDS:
+        print(f"  {f'{command.name} {command.takes}':<{width}}  {command.help}")
+    print(_KEPT)
+
+
+def _quit(c: Conversation, text: str) -> bool:
+    return False
+
+
+_INTRODUCTION = """\
+An input is an expression, statements, or declarations; it goes on while a bracket is open, or behind an operator.
+`_` is the last value. On a terminal Alt-Enter ends an input, Tab completes, and Ctrl-C stops what runs."""
+_KEPT = """\
+A function that is declared anew counts for all functions that use it. Values that were computed with it are kept as
+they are; `:vars` marks them."""
+
+COMMANDS: tuple[Command, ...] = (
+    Command(":type", "EXPR", "the type of an expression, which is not computed", _type, "expression", ":t"),
+    Command(":doc", "NAME", "the signature and the documentation of a function, type or module", _doc, "name", ":d"),
+    Command(":vars", "", "the values, functions and types of the session", _vars),
+    Command(":grad", "F [ir [STAGE]]", "the type of the gradient of a function, or its program", _grad, "expression"),
+    Command(":ir", "EXPR [STAGE]", "the program of an expression or a function, after a stage", _ir, "expression"),
+    Command(":llvm", "EXPR", "the same as LLVM's text", _code("llvm"), "expression"),
+    Command(":asm", "EXPR", "the same as instructions of this processor", _code("asm"), "expression"),
+    Command(":cuda", "EXPR", "the same as kernels in CUDA C", _code("cuda"), "expression"),
+    Command(":time", "INPUT", "does what an input says; how long it took to compile and to run", _time, "expression"),
+    Command(":bench", "EXPR", "runs an expression many times: times and memory", _bench, "expression"),
+    Command(":plot", "EXPR, … [against EXPR] [as KIND] [> FILE]",
+            "draws arrays as lines, points or a map; in a file, or in a window with `> window`", _plot, "expression"),
+    Command(":load", "FILE", "takes the declarations of a file", _load, "file", ":l"),
+    Command(":reload", "", "takes those of all loaded files again, after an edit", _reload, "", ":r"),
+    Command(":save", "FILE", "writes the session as a program", _save, "file"),
+    Command(":undo", "", "takes the last input back: declarations and values", _undo, "", ":u"),
+    Command(":set", "[NAME [VALUE]]", "shows or changes backend, precision, seed, threads or width", _set, "setting"),
+    Command(":help", "[COMMAND]", "this text, or a line about a command", _help, "command", ":h"),
+    Command(":quit", "", "the end, as Ctrl-D", _quit, "", ":q"),
+)  # fmt: skip
+
+
+def find(name: str) -> Command:
+    """A command by its name. Raises `DlangError`."""
+    for command in COMMANDS:
+        if name in (command.name, command.short):
+            return command
+    close = closest(name, [c.name for c in COMMANDS])
+    help = f"did you mean `{close}`?" if close is not None else "`:help` lists them"
+    raise error("E0971", f"there is no command `{name}`", None, help=(help,))
+
+
+def perform(c: Conversation, text: str) -> bool:
+    """Does what a command says; False if it ends the conversation. Raises `DlangError`."""
+    name, _, rest = text.strip().partition(" ")
+    command = find(name)
+    rest = rest.strip()
+    if rest and not command.takes:
+        raise error("E0971", f"`{command.name}` takes nothing", None, help=(f"write `{command.name}` alone",))
+    return command.run(c, rest) is not False

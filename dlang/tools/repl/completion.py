@@ -1,0 +1,253 @@
+"""What an input may go on with: by the names in scope, and by type."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dlang.grammar.lexer import KEYWORDS
+from dlang.tools.repl.commands import COMMANDS, Command
+from dlang.tools.repl.fitting import takes
+from dlang.tools.repl.names import Signature, meaning, signature
+from dlang.tools.repl.session import LAST, Session
+from dlang.tools.repl.settings import SETTINGS
+from dlang.tools.repl.situation import Situation, call_at, local_names, receiver, situation, type_at
+from dlang.tools.repl.state import Kept
+from dlang.typecheck.printing import Names
+from dlang.typecheck.program import Checked, scheme_text
+from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleTable
+from dlang.typecheck.types import DTYPES, Type, TypeData, TypeTuple, resolve
+
+_STATEMENTS = sorted(KEYWORDS - {"as", "by", "in", "and", "or", "not", "else", "extern"})
+_OPERATORS = ("and", "as", "else", "for", "in", "or", "by")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """text: what takes the place of what stands from `start` to the cursor. shown: in the list; meta: beside it."""
+
+    text: str
+    start: int
+    shown: str
+    meta: str = ""
+
+
+def candidates(session: Session, text: str) -> list[Candidate]:
+    """What may stand at the end of a text, the best first."""
+    if text.startswith(":"):
+        return list(_of_command(session, text))
+    at = situation(text)
+    return [] if at.quiet else _unique(_of_input(session, at))
+
+
+def _unique(found: Iterable[Candidate]) -> list[Candidate]:
+    return list({c.text: c for c in reversed(list(found))}.values())[::-1]
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+def _of_command(session: Session, text: str) -> Iterator[Candidate]:
+    name, space, rest = text.partition(" ")
+    if not space:
+        for c in COMMANDS:
+            if c.name.startswith(name):
+                yield Candidate(c.name + (" " if c.takes else ""), 0, c.name, c.help)
+        return
+    offset = len(name) + 1
+    command = next((c for c in COMMANDS if name in (c.name, c.short)), None)
+    for found in _of_kind(session, command, rest) if command is not None else ():
+        yield replace(found, start=found.start + offset)
+
+
+def _of_kind(session: Session, command: Command, rest: str) -> Iterable[Candidate]:
+    match command.kind:
+        case "file":
+            return _files(rest)
+        case "setting":
+            return _settings(rest)
+        case "command":
+            return [Candidate(c.name, 0, c.name, c.help) for c in COMMANDS if c.name.startswith(rest)]
+        case "expression" | "name":
+            at = situation(rest)
+            return [] if at.quiet else _unique(_of_input(session, at))
+        case _:
+            return []
+
+
+def _settings(rest: str) -> Iterator[Candidate]:
+    name, space, value = rest.partition(" ")
+    for s in SETTINGS:
+        if not space and s.name.startswith(name):
+            yield Candidate(s.name + " ", 0, s.name, s.values)
+        elif space and s.name == name:
+            for choice in s.choices:
+                if choice.startswith(value):
+                    yield Candidate(choice, len(name) + 1, choice)
+
+
+def _files(rest: str) -> Iterator[Candidate]:
+    """Folders, and files of the language."""
+    folder, _, begun = rest.rpartition("/")
+    where = Path(os.path.expanduser(folder + "/" if folder or rest.startswith("/") else "."))
+    try:
+        entries = sorted(where.iterdir(), key=lambda p: (not p.is_dir(), p.name))
+    except OSError:
+        return
+    start = len(rest) - len(begun)
+    for p in entries:
+        if not p.name.startswith(begun) or (p.name.startswith(".") and not begun):
+            continue
+        if p.is_dir():
+            yield Candidate(p.name + "/", start, p.name + "/")
+        elif p.suffix == ".dl":
+            yield Candidate(p.name, start, p.name)
+
+
+# ---- inputs ----------------------------------------------------------------------------------------------------------
+def _of_input(session: Session, at: Situation) -> Iterator[Candidate]:
+    checked = session.checked
+    match at.previous:
+        case "." if at.before[-1].end == at.start:
+            yield from _behind_point(session, checked, at)
+        case "import":
+            yield from _modules(checked, at)
+        case "|>":
+            t = type_at(session, at, receiver(at, len(at.before) - 1))
+            yield from _functions(checked, at, t)
+        case ":" | "->":
+            yield from _types(checked, at)
+        case "let" | "var" | "fn" | "struct" | "enum" | "const" | "type":
+            return
+        case _:
+            yield from _anywhere(session, checked, at)
+
+
+def _matching(at: Situation, named: Iterable[tuple[str, str]]) -> Iterator[Candidate]:
+    for name, meta in named:
+        if name.startswith(at.prefix) and (at.prefix or not name.startswith("_")):
+            yield Candidate(name, at.start, name, meta)
+
+
+def _behind_point(session: Session, checked: Checked, at: Situation) -> Iterator[Candidate]:
+    """What a module has, or fields of a value; then the functions that take it, which are called by `|>`."""
+    expression = receiver(at, len(at.before) - 1)
+    if not expression:
+        return
+    found = meaning(checked, expression) if expression not in session.state.values else None
+    if isinstance(found, ModuleTable):
+        yield from _matching(at, _members(found, checked))
+        return
+    t = type_at(session, at, expression)
+    if t is None:
+        return
+    yield from _matching(at, _fields(resolve(t)))
+    point = at.before[-1].start
+    for c in _functions(checked, at, t):
+        yield Candidate(f" |> {c.text}", point, c.text, c.meta)
+
+
+def _members(table: ModuleTable, checked: Checked) -> Iterator[tuple[str, str]]:
+    for name in sorted(table.core.functions):
+        if not name.startswith("_"):
+            yield name, scheme_text(table.core.functions[name])
+    for name in sorted([*table.types, *table.constructors]):
+        yield name, ""
+
+
+def _fields(t: Type) -> Iterator[tuple[str, str]]:
+    if isinstance(t, TypeData) and t.decl.is_struct:
+        for name, field in t.decl.variants[0].fields:
+            if name:
+                yield name, Names(scheme=True).prepare(field)(field)
+    elif isinstance(t, TypeTuple):
+        for k, item in enumerate(t.items):
+            yield str(k), Names(scheme=True).prepare(item)(item)
+
+
+def _functions(checked: Checked, at: Situation, t: Type | None) -> Iterator[Candidate]:
+    """The functions whose first parameter may be of a type."""
+    for name, entry in _entries(checked):
+        if name.startswith(at.prefix) and isinstance(entry, FnEntry) and entry.scheme.params:
+            if entry.decl.kind != "const" and (t is None or takes(entry.scheme.params[0], t)):
+                yield Candidate(name, at.start, name, _meta(name, entry, checked))
+
+
+def _entries(checked: Checked) -> Iterator[tuple[str, FnEntry | BuiltinEntry]]:
+    """All functions in scope, those of the session first; of what the compiler knows those with a signature."""
+    from dlang.typecheck import builtins
+    from dlang.typecheck.declarations import checker
+
+    for name in dict.fromkeys(checked.program.value_names(checked.table)):
+        if name.startswith("_") or name in DTYPES:
+            continue
+        entry = checked.program.value(checked.table, name)
+        if isinstance(entry, BuiltinEntry) and name in builtins.SIGNATURES:
+            entry = builtins.builtin_entry(checker(checked.program, checked.table), name)
+        if isinstance(entry, FnEntry | BuiltinEntry):
+            yield name, entry
+
+
+def _meta(name: str, entry: FnEntry | BuiltinEntry, checked: Checked) -> str:
+    shown = signature("", entry, checked)
+    return shown.result if isinstance(entry, FnEntry) and entry.decl.kind == "const" else str(shown)
+
+
+def _modules(checked: Checked, at: Situation) -> Iterator[Candidate]:
+    known = checked.program.finder.known(Path(checked.table.path))
+    yield from _matching(at, ((name, "") for name in known))
+
+
+def _types(checked: Checked, at: Situation) -> Iterator[Candidate]:
+    names = [*checked.program.type_names(checked.table), *sorted(DTYPES), "size"]
+    yield from _matching(at, ((name, "") for name in names))
+
+
+def _anywhere(session: Session, checked: Checked, at: Situation) -> Iterator[Candidate]:
+    wanted: Type | None = None
+    call = call_at(at)
+    if call is not None and at.previous in ("(", ","):
+        found = meaning(checked, call.path)
+        if isinstance(found, FnEntry | BuiltinEntry):
+            yield from _named(at, signature(call.path, found, checked), call.argument, call.named)
+        if isinstance(found, FnEntry) and call.argument < len(found.scheme.params):
+            wanted = found.scheme.params[call.argument]
+    yield from _fitting(session, at, wanted)
+    yield from _matching(at, ((name, "") for name in local_names(at) if name != at.prefix))
+    for name, entry in _entries(checked):
+        if name.startswith(at.prefix):
+            yield Candidate(name, at.start, name, _meta(name, entry, checked))
+    yield from _matching(at, ((name, "") for name in _types_and_constructors(checked)))
+    yield from _matching(at, ((table, "module") for table in _imported(checked)))
+    yield from _matching(at, ((word, "") for word in _STATEMENTS))
+    yield from _matching(at, ((word, "") for word in _OPERATORS if at.before))
+    yield from _matching(at, ((name, "") for name in sorted(DTYPES)))
+
+
+def _named(at: Situation, shown: Signature, argument: int, given: tuple[str, ...]) -> Iterator[Candidate]:
+    """Arguments by name, of the parameters from the one at hand on."""
+    for name, parameter in list(zip(shown.names, shown.parameters))[argument:]:
+        if name and name not in given and name.startswith(at.prefix):
+            yield Candidate(f"{name} = ", at.start, f"{name} =", parameter.partition(": ")[2])
+
+
+def _fitting(session: Session, at: Situation, wanted: Type | None) -> Iterator[Candidate]:
+    """The values of the session; if a type is wanted, first those of it."""
+    values = {n: v for n, v in session.state.values.items() if n != LAST}
+
+    def fits(value: object) -> bool:
+        return wanted is not None and isinstance(value, Kept) and takes(wanted, value.inferred)
+
+    order = sorted(values, key=lambda n: not fits(values[n]))
+    yield from _matching(at, ((n, values[n].shown) for n in order))
+
+
+def _types_and_constructors(checked: Checked) -> list[str]:
+    program, table = checked.program, checked.table
+    return sorted({*program.type_names(table), *program.constructor_names(table)})
+
+
+def _imported(checked: Checked) -> list[str]:
+    from dlang.typecheck.scope import ModuleEntry
+
+    return [n for n, e in checked.table.entries.items() if isinstance(e, ModuleEntry)]

@@ -1,0 +1,151 @@
+"""An input of statements as a function: its parameters are the kept values that it mentions, its result is what is to
+be kept, and the text of its value where that can't leave a run.
+
+So everything runs as it does in a file, and each effect happens once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
+from dlang.grammar import syntax as s
+from dlang.grammar.trees import walk
+from dlang.tools.repl.state import Kept, Recipe, State, mentions
+from dlang.typecheck import core
+from dlang.typecheck.groups import names_in
+from dlang.typecheck.printing import Names
+from dlang.typecheck.program import Checked, check_item
+from dlang.typecheck.terms import variables
+from dlang.typecheck.types import UNIT, DataDecl, Type, TypeCon, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RESULT = " value"  # no name of the language, so it hides none
+NAME = "input"
+
+
+def composed(
+    checked: Checked,
+    state: State,
+    source: Source,
+    body: Sequence[s.Statement],
+    results: Sequence[str],
+    text: bool = False,
+) -> tuple[core.FnDecl, list[Kept]]:
+    """The checked function of an input, and the values that it is called with. Raises `DlangError`.
+
+    text: whether its last result is the text of the value.
+    """
+    at = Span(source, 0, len(source.text))
+    mentioned = mentions(*body)
+    parameters: list[s.Parameter] = []
+    given: list[Kept] = []
+    front: list[s.Statement] = []
+
+    def parameter(name: str, value: Kept) -> None:
+        parameters.append(s.Parameter(at, s.PatternName(at, name), value.type))
+        given.append(value)
+
+    def made(recipe: Recipe, prefix: str) -> None:
+        for n, r in recipe.uses.items():
+            made(r, f"{prefix}{n} ")
+        for n, v in recipe.given.items():  # last, because what it uses may have seen other values of these names
+            parameter(f"{prefix}{n}", v)
+            front.append(s.Let(at, s.PatternName(at, n), None, s.Name(at, f"{prefix}{n}")))
+        front.append(recipe.let)
+
+    recipes = {n: v for n, v in state.values.items() if n in mentioned and isinstance(v, Recipe)}
+    for n, recipe in recipes.items():
+        made(recipe, f"{n} ")
+    for n, v in state.values.items():
+        if n in mentioned and isinstance(v, Kept):
+            own = f"{n} " if recipes else n
+            parameter(own, v)
+            if recipes or v.mutable:
+                kind = s.Var if v.mutable else s.Let
+                front.append(kind(at, s.PatternName(at, n), v.annotation, s.Name(at, own)))
+    parts: list[s.Expr] = [s.Name(at, n) for n in results]
+    if text:
+        parts.append(s.String(at, (s.Interpolation(at, s.Name(at, RESULT), ""),)))
+    value = s.Tuple(at, tuple(parts))
+    item = s.Fn(at, NAME, at, (), tuple(parameters), None, s.Block(at, (*front, *body, value)))
+    earlier = _earlier(state, given)
+    decl, found = check_item(checked, item, tuple(earlier.values()))
+    if decl is None:
+        own_types = {n for n in earlier if ("type", n) in state.declarations}
+        raise DlangError([_with_earlier(d, own_types) for d in found])
+    return decl, given
+
+
+def _earlier(state: State, given: Sequence[Kept]) -> dict[str, DataDecl]:
+    """The datatypes of values that aren't those of the session by now, by name: imported, or declared anew since."""
+    found: dict[str, DataDecl] = {}
+    for value in given:
+        now = [(key, d.text) for key, _ in value.texts if (d := state.declarations.get(key)) is not None]
+        ours = {key[1] for key, _ in value.texts} if list(value.texts) == now else set()
+        found |= {d.name: d for d in value.decls if d.name not in ours}
+    return found
+
+
+def _with_earlier(d: Diagnostic, names: set[str]) -> Diagnostic:
+    """A message about values whose types have been declared anew says so."""
+    told = sorted(n for n in names if f"`{n}`" in d.message or n in d.message.split() or n in d.label.split())
+    help = tuple(f"a value was made with an earlier `{n}`: make it again" for n in told)
+    return replace(d, help=(*d.help, *help))
+
+
+# ---- what is to be kept ----------------------------------------------------------------------------------------------
+def assignable(body: Sequence[s.Statement], values: Mapping[str, Kept | Recipe]) -> Iterator[str]:
+    """What has a value after the statements that it may not have had before."""
+    mentioned = mentions(*body)
+    for n, v in values.items():
+        if isinstance(v, Kept) and v.mutable and n in mentioned:
+            yield n
+    for statement in body:
+        if isinstance(statement, s.Let | s.Var):
+            yield from bound(statement.pattern)
+            sizes: set[str] = set()
+            if statement.type is not None:
+                names_in([statement.type], sizes)
+            if isinstance(statement.type, s.TypeArray):
+                yield from (n for n in sorted(sizes) if _names_size(statement.type, n, values))
+
+
+def _names_size(t: s.TypeArray, name: str, values: Mapping[str, Kept | Recipe]) -> bool:
+    """Whether an annotation binds a size of this name: `let y: f64[k] = …`."""
+    return name not in values and any(isinstance(d, s.SizeName) and d.name == name for d in t.dims)
+
+
+def bound(pattern: s.Pattern) -> Iterator[str]:
+    """The names that a pattern binds."""
+    return (p.name for p in walk(pattern) if isinstance(p, s.PatternName))
+
+
+def let_of(body: Sequence[s.Statement], name: str) -> s.Let | None:
+    """The last `let` of a name."""
+    for statement in reversed(body):
+        if isinstance(statement, s.Let) and isinstance(statement.pattern, s.PatternName):
+            if statement.pattern.name == name:
+                return statement
+    return None
+
+
+def decide(decl: core.FnDecl, types: Mapping[str, Type], span: Span) -> None:
+    """Types that nothing decides: numbers are `f64` or `i64`; anything else can be shown, but not kept under a name."""
+    for v in decl.variables:
+        if not isinstance(v, TypeVar) or v.ref is not None:
+            continue
+        named = [n for n, t in types.items() if n != RESULT and v in variables(t)]
+        if v.classes or v.literal:
+            v.ref = TypeCon("f64" if v.literal == "float" or v.classes & {"Float", "Vector"} else "i64")
+        elif named:
+            shown = Names(scheme=True)(types[named[0]])
+            help = ("write it: `let x: Option<f64> = None`",)
+            raise error("E0970", f"the type of `{named[0]}` is not known: {shown}", span, help=help)
+        else:
+            v.ref = UNIT
+    decl.variables = tuple(v for v in decl.variables if not isinstance(v, TypeVar))

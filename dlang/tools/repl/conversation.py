@@ -1,0 +1,90 @@
+"""Reads inputs and answers them, until there are no more."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from dlang import __version__
+from dlang.diagnostics import DlangError
+from dlang.driver import Backend
+from dlang.tools.repl.commands import Conversation, perform
+from dlang.tools.repl.inputs import incomplete
+from dlang.tools.repl.session import Session
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+
+def repl(backend: Backend, editor: Callable[[Conversation], PromptSession[str]] | None = None) -> int:
+    """Reads and answers until the end of the input, which is 0. editor: makes what reads inputs, unless the default."""
+    conversation = Conversation(Session(backend))
+    if editor is None and sys.stdin.isatty() and sys.stdout.isatty():
+        from dlang.tools.repl.prompt import prompt_of
+
+        editor = prompt_of
+    if editor is None:
+        read = _lines()
+    else:
+        conversation.told = True
+        print(f"dlang {__version__}; :help says what can be written")
+        read = _edited(editor(conversation).prompt)
+    for text in read:
+        try:
+            if not answered(conversation, text):
+                break
+        except KeyboardInterrupt:
+            sys.stdout.flush()
+            print("interrupted", file=sys.stderr)
+        sys.stdout.flush()
+    return 0
+
+
+def answered(conversation: Conversation, text: str) -> bool:
+    """Does what one input says; False if it ends the conversation."""
+    try:
+        if text.lstrip().startswith(":"):
+            return perform(conversation, text)
+        conversation.answer(conversation.session.submit(text))
+    except DlangError as e:
+        conversation.problems(e.diagnostics)
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as e:
+        if os.environ.get("DLANG_DEBUG"):
+            raise
+        from dlang.tools.report import report_defect
+
+        sys.stdout.flush()
+        report_defect(e)  # the session is what it was
+    return True
+
+
+def _edited(read: Callable[[], str]) -> Iterator[str]:
+    """Inputs that a person edits; Ctrl-C drops one, Ctrl-D ends."""
+    while True:
+        try:
+            text = read()
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+        if text.strip():
+            yield text
+
+
+def _lines() -> Iterator[str]:
+    """Inputs from a pipe: lines, joined while a bracket is open. Two empty lines end one anyway."""
+    lines: list[str] = []
+    while line := sys.stdin.readline():
+        lines.append(line.rstrip("\n"))
+        text = "\n".join(lines)
+        if incomplete(text) and lines[-2:] != ["", ""]:
+            continue
+        lines = []
+        if text.strip():
+            yield text
+    if lines:
+        yield "\n".join(lines)

@@ -1,0 +1,70 @@
+"""Pictures by matplotlib, in files and windows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dlang.diagnostics import error
+
+if TYPE_CHECKING:
+    from dlang.tools.repl.plotting import Picture
+
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
+
+
+def written(picture: Picture, path: str) -> None:
+    """Writes a picture to a file, in the format of its name. Raises `DlangError`."""
+    _needed()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    _draw(figure, picture)
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as e:
+        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
+
+
+def shown(picture: Picture) -> None:
+    """Shows a picture in a window, and goes on. Raises `DlangError`."""
+    _needed()
+    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in _DISPLAYS):
+        help = ("plot in the terminal, or to a file: `:plot y > picture.png`",)
+        raise error("E0981", "there is no display to open a window on", None, help=help)
+    from matplotlib import pyplot
+
+    try:
+        _draw(pyplot.figure(layout="constrained"), picture)
+    except Exception as e:  # toolkits raise what they like
+        raise error("E0981", f"no window can be opened: {e}", None) from None
+    pyplot.show(block=False)
+    pyplot.pause(0.1)
+
+
+def _needed() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        help = ("pip install 'dlang[plots]'",)
+        raise error("E0981", "pictures in files and windows are matplotlib's, which is not installed", None, help=help
+                    ) from None  # fmt: skip
+
+
+def _draw(figure: Any, picture: Picture) -> None:
+    axes = figure.add_subplot()
+    if picture.matrix is not None:
+        figure.colorbar(axes.imshow(picture.matrix, aspect="auto", interpolation="nearest"))
+        axes.set_title(picture.names[0])
+        return
+    for name, (x, y) in zip(picture.names, picture.curves, strict=True):
+        if picture.kind == "points":
+            axes.scatter(x, y, s=12, label=name)
+        else:
+            axes.plot(x, y, label=name)
+    if len(picture.names) > 1:
+        axes.legend()
+    else:
+        axes.set_ylabel(picture.names[0])
+    axes.grid(alpha=0.3)

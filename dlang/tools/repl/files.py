@@ -1,0 +1,80 @@
+"""`:load`, `:reload` and `:save`: declarations from files, and a session as a file."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from dlang.diagnostics import Diagnostic, error
+from dlang.driver import read_source
+from dlang.spelling import plural
+from dlang.tools.repl.session import LAST, Answer, Session
+from dlang.tools.repl.state import State
+
+
+def load(session: Session, path: str) -> tuple[Answer, str]:
+    """Takes the declarations of a file; what there is to say of it. Raises `DlangError`."""
+    if not path:
+        raise error("E0971", "`:load` takes a file", None, help=("for example `:load model.dl`",))
+    path = os.path.expanduser(path)
+    source = read_source(path)
+    folder = str(Path(path).resolve().parent)
+    before = session.workspace.search_path
+    if folder not in before:
+        session.workspace.search_path = (*before, folder)
+    try:
+        answer, statements = session.load(source)
+    except BaseException:
+        session.workspace.search_path = before
+        raise
+    session.loaded = [p for p in session.loaded if p != path] + [path]
+    left = f"; {plural(statements, 'statement')} of it not run" if statements else ""
+    return answer, f"{path}: {plural(len(answer.declared), 'function')}{left}"
+
+
+def reload(session: Session) -> list[tuple[Answer, str]]:
+    """Loads what has been loaded again. Raises `DlangError`."""
+    if not session.loaded:
+        raise error("E0971", "no file has been loaded", None, help=("`:load FILE` loads one",))
+    return [load(session, path) for path in session.loaded]
+
+
+def save(session: Session, path: str) -> tuple[str, list[Diagnostic]]:
+    """Writes the session as a program; what was written, and what is wrong with it. Raises `DlangError`."""
+    from dlang.diagnostics import Source
+    from dlang.driver import check, errors_of
+
+    if not path:
+        raise error("E0971", "`:save` takes a file", None, help=("for example `:save session.dl`",))
+    path = os.path.expanduser(path)
+    text = program_of(session.state)
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
+    checked = check(Source(path, text), tuple(map(str, session.workspace.search_path)))
+    return f"{path}: {plural(len(text.splitlines()), 'line')}", errors_of(checked)
+
+
+def program_of(state: State) -> str:
+    """The declarations as they are now, then the statements in order. Of values that were only looked at those stay
+    that a later input uses, or that came with an effect."""
+    imports = [d.text for key, d in state.declarations.items() if key[0] == "import"]
+    others = [d.text for key, d in state.declarations.items() if key[0] != "import"]
+    statements: list[str] = []
+    later = False  # whether what follows mentions the last value
+    for written in reversed(state.written):
+        for text in reversed(written.statements):
+            value = re.fullmatch(rf"let {LAST} = (.*)", text, re.DOTALL)
+            if value is not None:
+                if later or written.effects:
+                    name = "last" if later else "_"
+                    statements.append(f"let {name} = {value[1]}")
+                    later = LAST in value[1]
+            else:
+                statements.append(text)
+                later = later or LAST in text
+    statements = [text.replace(LAST, "last") for text in reversed(statements)]
+    sections = ["\n".join(imports), *others, "\n".join(statements)]
+    return "\n\n".join(s for s in sections if s) + "\n"

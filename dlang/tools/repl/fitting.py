@@ -1,0 +1,52 @@
+"""Whether a parameter may take a value, judged by their types alone: quick, and wrong only by taking too much."""
+
+from __future__ import annotations
+
+from dlang.typecheck.types import (
+    CLASSES,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeData,
+    TypeFn,
+    TypeTuple,
+    TypeVar,
+    resolve,
+)
+
+
+def takes(parameter: Type, value: Type) -> bool:
+    """Whether a value of a type may be an argument, as far as dtypes and ranks say."""
+    wanted, found = resolve(parameter), resolve(value)
+    if isinstance(found, TypeVar):
+        return True
+    match wanted:
+        case TypeVar():
+            return _of_classes(wanted, found)
+        case TypeArray(element, shape):
+            element = resolve(element)
+            rank = len(shape.pre) + len(shape.post)
+            if not isinstance(found, TypeArray):
+                return shape.row is not None and rank == 0 and takes(element, found)
+            own = len(found.shape.pre) + len(found.shape.post)
+            fits = own >= rank if shape.row is not None else own == rank or found.shape.row is not None
+            return fits and takes(element, found.element)
+        case TypeTuple(items):
+            return (
+                isinstance(found, TypeTuple) and len(items) == len(found.items) and all(map(takes, items, found.items))
+            )
+        case TypeFn(params):
+            return isinstance(found, TypeFn) and len(params) == len(found.params)
+        case TypeData(decl):
+            return isinstance(found, TypeData) and (found.decl is decl or found.decl.name == decl.name)
+        case TypeCon():
+            return found == wanted
+
+
+def _of_classes(v: TypeVar, t: Type) -> bool:
+    if v.atomic and isinstance(t, TypeArray):
+        return False
+    classes = v.classes - {"Vector"}
+    if not classes:
+        return True
+    return isinstance(t, TypeCon) and all(t.name in CLASSES.get(c, ()) for c in classes)

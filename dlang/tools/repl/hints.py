@@ -1,0 +1,43 @@
+"""What is said below an input while it is typed: the signature of the call at hand, or the type of what is written."""
+
+from __future__ import annotations
+
+from dlang.diagnostics import DlangError
+from dlang.tools.repl.inputs import incomplete
+from dlang.tools.repl.looking import type_of
+from dlang.tools.repl.names import Signature, meaning, signature
+from dlang.tools.repl.session import Session
+from dlang.tools.repl.situation import call_at, situation
+from dlang.typecheck.scope import BuiltinEntry, FnEntry
+
+LONGEST = 2000  # characters of an input that is checked at every key
+Hint = list[tuple[str, bool]]
+
+
+def hint(session: Session, before: str, text: str) -> Hint:
+    """Parts of a line, and which of them is the parameter at hand. before: the text up to the cursor."""
+    if len(text) > LONGEST or text.startswith(":"):
+        return []
+    at = situation(before)
+    call = call_at(at)
+    if call is not None:
+        found = meaning(session.checked, call.path)
+        if isinstance(found, FnEntry | BuiltinEntry):
+            return _marked(signature(call.path, found, session.checked), call.argument)
+        if call.path in session.state.values:
+            return [(f"{call.path}: {session.state.values[call.path].shown}", False)]
+    if not text.strip() or incomplete(text):
+        return []
+    try:
+        return [(f": {type_of(session, text)}", False)]
+    except DlangError:
+        return []
+
+
+def _marked(shown: Signature, argument: int) -> Hint:
+    out: Hint = [(f"{shown.name}{shown.bounds}(", False)]
+    for k, parameter in enumerate(shown.parameters):
+        out += [(", ", False)] if k else []
+        out.append((parameter, k == argument))
+    out.append((")" + (f" -> {shown.result}" if shown.result else ""), False))
+    return out

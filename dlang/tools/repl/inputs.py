@@ -1,0 +1,49 @@
+"""What the text of an input is, by its tokens: whether it goes on, how its next line is indented, where it is split."""
+
+from __future__ import annotations
+
+from dlang.grammar.lexer import Token, tokenize
+from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
+
+INDENT = 2
+
+
+def incomplete(text: str) -> bool:
+    """Whether an input goes on: a bracket is open, or the last line ends with an operator."""
+    tokens = tokenize(text)
+    last = next((t.kind for t in reversed(tokens) if t.kind != "newline"), "")
+    return _depth(tokens) > 0 or (last in NEEDS_MORE and last not in ("|", "!"))
+
+
+def indentation(text: str) -> str:
+    """What a line after a text begins with: one step for each line with a bracket that is still open, and one more
+    behind an operator."""
+    opened: list[int] = []
+    line = 0
+    last = ""
+    for token in tokenize(text):
+        if token.kind == "newline":
+            line += token.text.count("\n")
+            continue
+        if token.kind in OPENERS:
+            opened.append(line)
+        elif token.kind in CLOSERS and opened:
+            opened.pop()
+        last = token.kind
+    steps = len(set(opened)) + (not opened and last in NEEDS_MORE and last not in ("|", "!"))
+    return " " * (INDENT * steps)
+
+
+def split(text: str, separator: str) -> list[str]:
+    """The parts of a text between tokens of a kind that stand in no bracket."""
+    parts, start, depth = [], 0, 0
+    for token in tokenize(text):
+        depth += (token.kind in OPENERS) - (token.kind in CLOSERS)
+        if token.kind == separator and depth == 0:
+            parts.append(text[start : token.start])
+            start = token.end
+    return [*parts, text[start:]]
+
+
+def _depth(tokens: list[Token]) -> int:
+    return sum((t.kind in OPENERS) - (t.kind in CLOSERS) for t in tokens)

@@ -1,0 +1,197 @@
+"""What names stand for, and what is said of it: signatures and documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import DlangError, Source
+from dlang.grammar import syntax as s
+from dlang.typecheck.headers import FnDecl
+from dlang.typecheck.program import Checked
+from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
+from dlang.typecheck.state import Scheme
+from dlang.typecheck.types import DataDecl, RowVar, TypeVar, Variant
+
+if TYPE_CHECKING:
+    from dlang.tools.repl.session import Session
+
+_FUNCTIONS = frozenset({"grad", "value_and_grad", "jacobian", "hessian", "checkpoint"})
+
+Meaning = FnEntry | BuiltinEntry | ModuleTable | DataDecl
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A function as a person reads it. parameters: as texts, `w: f64[k]`; names: of those that can be given by name."""
+
+    name: str
+    parameters: tuple[str, ...]
+    names: tuple[str | None, ...]
+    result: str = ""
+    bounds: str = ""
+
+    def __str__(self) -> str:
+        result = f" -> {self.result}" if self.result else ""
+        return f"{self.name}{self.bounds}({', '.join(self.parameters)}){result}"
+
+
+def meaning(checked: Checked, path: str) -> Meaning | None:
+    """What `f`, `nn.relu`, `nn` or `Point` stands for in a module; None if nothing."""
+    table = checked.table
+    *modules, name = path.split(".")
+    for module in modules:
+        inner = module_of(checked, table, module)
+        if inner is None:
+            return None
+        table = inner
+    own = table is checked.table
+    found = checked.program.value(table, name) if own else table.entries.get(name)
+    match found:
+        case FnEntry() | BuiltinEntry():
+            return found
+        case ModuleEntry(table=inner):
+            return inner
+    t: TypeEntry | None = checked.program.type_entry(table, name) if own else table.types.get(name)
+    if isinstance(t, DataDecl):
+        return t
+    constructor = checked.program.constructor(table, name) if own else table.constructors.get(name)
+    return constructor[0] if constructor is not None else None
+
+
+def module_of(checked: Checked, table: ModuleTable, name: str) -> ModuleTable | None:
+    """A module that a module imports by a name."""
+    found = table.entries.get(name)
+    return found.table if isinstance(found, ModuleEntry) else None
+
+
+def library_module(session: Session, name: str) -> Checked | None:
+    """A scope in which a module of the standard library is imported; None if there is none of the name."""
+    checked = session.checked
+    if not checked.program.is_standard(name):
+        return None
+    return session.workspace.check(Source(f"{session.folder}<import {name}>", f"import {name}\n"))
+
+
+def signature(name: str, entry: FnEntry | BuiltinEntry, checked: Checked) -> Signature:
+    """The signature of a function; of one whose type no signature can say, the names of its parameters."""
+    from dlang.typecheck import builtins, derivatives
+    from dlang.typecheck.declarations import checker
+
+    if isinstance(entry, FnEntry):
+        return _signature(name, entry.scheme, entry.names, entry.decl.effects, entry.decl)
+    if entry.name in builtins.SIGNATURES:
+        known = builtins.builtin_entry(checker(checked.program, checked.table), entry.name)
+        return _signature(name, known.scheme, known.names, frozenset(), None)
+    if entry.name in derivatives.FORMS:
+        products = {"vjp": ("f", "x…"), "jvp": ("f", "x", "dx"), "checkpoint": ("f",)}
+        return Signature(name, products.get(entry.name, ("f", "wrt = …")), (None, "wrt"))
+    parameters = builtins.FORMS[entry.name][1] if entry.name in builtins.FORMS else ("x",)
+    names = ("…",) if parameters is None else tuple(p.rstrip("?") for p in parameters)
+    return Signature(name, names, names)
+
+
+def _signature(
+    name: str, scheme: Scheme, names: tuple[str | None, ...], effects: frozenset[str], decl: FnDecl | None
+) -> Signature:
+    from dlang.typecheck.refinements import written
+    from dlang.typecheck.schemes import scheme_names
+    from dlang.typecheck.terms import variables
+
+    words = scheme_names(scheme)
+    parameters = []
+    for k, p in enumerate(scheme.params):
+        size = scheme.size_of(k)
+        asked = scheme.asked[k] if k < len(scheme.asked) else None
+        called = names[k] if k < len(names) and names[k] else "_"
+        shown = f"{called}: {'size' if size is not None else written(p, asked, words)}"
+        if decl is not None and k < len(decl.params) and decl.params[k].has_default:
+            shown += " = …"
+        parameters.append(shown)
+    inside = variables(*scheme.params, scheme.result)
+    bounds = [
+        f"{words(v)}: {' + '.join(sorted(v.classes))}"
+        for v in scheme.variables
+        if isinstance(v, TypeVar) and v.classes and v in inside
+    ]
+    result = written(scheme.result, scheme.promised, words) + (f" ! {' + '.join(sorted(effects))}" if effects else "")
+    return Signature(name, tuple(parameters), names, result, f"<{', '.join(bounds)}>" if bounds else "")
+
+
+# ---- functions applied to parameters --------------------------------------------------------------------------------
+def derived(e: s.Expr, checked: Checked, hidden: Container[str]) -> FnEntry | None:
+    """The function of which an expression such as `grad(f)` is a derivative, if `f` is for all sizes or types.
+
+    Then the derivative does so too, but only as a function with parameters of its own. hidden: names of values.
+    """
+    match e:
+        case s.Call(function=s.Name(name=form), arguments=(s.Argument(value=s.Name(name=name)), *_)):
+            if form in _FUNCTIONS and name not in hidden and form not in hidden and name in checked.table.functions:
+                found = checked.program.value(checked.table, name)
+                return found if isinstance(found, FnEntry) and found.decl.variables else None
+    return None
+
+
+def applied(text: str, of: FnEntry, checked: Checked) -> FnDecl:
+    """`fn input(a: …, b: …) = text(a, b)`, with the parameters of a function. Raises `DlangError`."""
+    from dlang.typecheck.program import check_function
+
+    like = signature("input", of, checked)
+    names = [n or f"x{k}" for k, n in enumerate(like.names)]
+    types = [p.partition(": ")[2].removesuffix(" = …") for p in like.parameters]
+    parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
+    item = f"fn input{like.bounds}({parameters}) = ({text})({', '.join(names)})"
+    decl, found = check_function(checked, Source("<expression>", item))
+    if decl is None:
+        raise DlangError(found)
+    return decl
+
+
+# ---- documentation ---------------------------------------------------------------------------------------------------
+def documentation(path: str, found: Meaning, checked: Checked) -> str:
+    """The signature or declaration of what a name stands for, and what its source says of it."""
+    name = path.rpartition(".")[2]
+    match found:
+        case FnEntry(decl=decl) if decl.kind == "const":
+            return _page(f"const {name}: {signature(name, found, checked).result}", decl.doc)
+        case FnEntry(decl=decl):
+            return _page(f"fn {signature(name, found, checked)}", decl.doc)
+        case BuiltinEntry():
+            return _page(f"fn {signature(name, found, checked)}", "Known to the compiler.")
+        case DataDecl():
+            return _page(_datatype(found), found.doc)
+        case ModuleTable():
+            names = sorted(n for n in {*found.functions, *found.entries, *found.types} if not n.startswith("_"))
+            return _page(f"module {name}", _module_doc(found), ", ".join(names))
+
+
+def _datatype(decl: DataDecl) -> str:
+    """A struct or an enum as it is declared."""
+    from dlang.typecheck.printing import Names
+
+    names = Names(scheme=True).prepare(*(t for v in decl.variants for _, t in v.fields))
+
+    def fields(v: Variant) -> str:
+        return ", ".join(f"{name}: {names(t)}" if name else names(t) for name, t in v.fields)
+
+    parameters = [("..", p) if isinstance(p, RowVar) else ("", p) for p in decl.params]
+    head = decl.name + (f"<{', '.join(dots + names.of(p) for dots, p in parameters)}>" if parameters else "")
+    if decl.is_struct:
+        return f"struct {head} {{ {fields(decl.variants[0])} }}"
+    return f"enum {head} {{ {', '.join(f'{v.name}({fields(v)})' if v.fields else v.name for v in decl.variants)} }}"
+
+
+def _page(*parts: str) -> str:
+    return "\n\n".join(p for part in parts if (p := part.strip()))
+
+
+def _module_doc(table: ModuleTable) -> str:
+    from dlang.grammar.parser import parse
+
+    try:
+        text = Path(table.path).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    return parse(Source(table.path, text))[0].doc

@@ -1,0 +1,110 @@
+"""`:plot`: arrays as pictures, in the terminal, in a file or in a window."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from dlang.diagnostics import error
+from dlang.tools.repl.inputs import split
+from dlang.tools.repl.session import Session, Shown
+from dlang.tools.repl.settings import Settings
+
+KINDS = ("lines", "points", "map")
+WINDOW = "window"
+HEIGHT = 16  # lines of a picture
+_PICTURES = "png|svg|pdf|jpg|jpeg|webp"
+_TARGET = re.compile(rf"\s*>\s*(?P<file>\S+\.(?:{_PICTURES})|{WINDOW})\s*$", re.IGNORECASE)
+_KIND = re.compile(r"\s+as\s+(?P<kind>\w+)\s*$")
+_AGAINST = re.compile(r"\s+against\s+")
+_USAGE = "for example `:plot y, z against x as points > picture.png`"
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """curves: pairs of arrays of equal length; or a matrix. names: of the curves."""
+
+    kind: str
+    curves: tuple[tuple[Any, Any], ...]
+    matrix: Any
+    names: tuple[str, ...]
+
+
+def plot(session: Session, settings: Settings, text: str, colour: bool) -> str:
+    """A picture as lines of text, or where it went. Raises `DlangError`."""
+    target = _TARGET.search(text)
+    picture = _picture(session, text[: target.start()] if target is not None else text)
+    if target is None:
+        return _drawn(picture, settings, colour)
+    file = target["file"]
+    from dlang.tools.repl.figures import shown, written
+
+    if file is None:
+        shown(picture)
+        return "shown in a window"
+    path = os.path.expanduser(file)
+    written(picture, path)
+    return f"written to {path}"
+
+
+def _picture(session: Session, text: str) -> Picture:
+    kind = _KIND.search(text)
+    if kind is not None and kind["kind"] in KINDS:
+        text = text[: kind.start()]
+    wanted = kind["kind"] if kind is not None and kind["kind"] in KINDS else None
+    what, *against = _AGAINST.split(text, maxsplit=1)
+    names = [n.strip() for n in split(what, ",")]
+    if not all(names):
+        raise error("E0971", "`:plot` takes expressions, separated by commas", None, help=(_USAGE,))
+    arrays = [_numbers(session.evaluate(n), n) for n in names]
+    x = _numbers(session.evaluate(against[0]), against[0].strip()) if against else None
+    if len(arrays) == 1 and arrays[0].ndim == 2 and wanted in (None, "map") and x is None:
+        return Picture("map", (), arrays[0], tuple(names))
+    if wanted == "map":
+        raise error("E0981", "a map is of one array with two axes", None, help=(_USAGE,))
+    curves: list[tuple[Any, Any]] = []
+    shown: list[str] = []
+    for name, array in zip(names, arrays):
+        columns = [array] if array.ndim == 1 else list(array.T)
+        shown += [name] if array.ndim == 1 else [f"{name}[.., {k}]" for k in range(len(columns))]
+        curves += [(_along(x, c, name), c) for c in columns]
+    return Picture(wanted or "lines", tuple(curves), None, tuple(shown))
+
+
+def _along(x: Any, y: Any, name: str) -> Any:
+    """What stands on the horizontal axis: numbers of another array, or indices."""
+    import numpy as np
+
+    if x is None:
+        return np.arange(len(y))
+    if x.shape != y.shape:
+        shapes = [f"{list(a.shape)}" for a in (y, x)]
+        raise error("E0981", f"`{name}` has the shape {shapes[0]}, what it is plotted against {shapes[1]}", None)
+    return x
+
+
+def _numbers(value: Shown | None, name: str) -> Any:
+    import numpy as np
+
+    from dlang.specialize.values import ArrayV
+    from dlang.tools.repl.values import on_host
+
+    if value is not None and isinstance(value.form, ArrayV):
+        array = np.asarray(on_host(value.leaves[0]))
+        if array.ndim in (1, 2) and array.size and array.dtype != object:
+            return array
+    what = "()" if value is None else value.type
+    help = ("plot an array of numbers with one or two axes that is not empty",)
+    raise error("E0981", f"`{name}` can't be plotted: it is {what}", None, help=help)
+
+
+def _drawn(picture: Picture, settings: Settings, colour: bool) -> str:
+    from dlang.tools.repl.canvas import graph, heat_map
+
+    width = min(settings.columns, 100) - 1
+    if picture.matrix is not None:
+        return heat_map(picture.matrix, width, HEIGHT, colour=colour)
+    points = picture.kind == "points"
+    return graph(picture.curves, picture.names, width, HEIGHT, points=points, colour=colour)

@@ -1,0 +1,159 @@
+"""Inputs edited on a terminal, by prompt_toolkit: several lines, colours, completion, signatures and a history."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout.processors import HighlightMatchingBracketProcessor
+from prompt_toolkit.output import Output
+
+from dlang.tools.repl.commands import Conversation
+from dlang.tools.repl.completion import candidates
+from dlang.tools.repl.highlight import STYLE, Highlighter
+from dlang.tools.repl.hints import hint
+from dlang.tools.repl.inputs import INDENT, incomplete, indentation
+from dlang.tools.repl.session import Session
+
+PROMPT, MORE = "> ", "| "
+HISTORY = "DLANG_HISTORY"
+"""The environment variable with the file of the history; empty for none that lasts."""
+
+
+def prompt_of(
+    conversation: Conversation,
+    *,
+    input: Input | None = None,
+    output: Output | None = None,
+    history: History | None = None,
+) -> PromptSession[str]:
+    """What reads inputs. input, output: a terminal, unless it is that of the process."""
+    return PromptSession(
+        PROMPT,
+        multiline=True,
+        prompt_continuation=MORE,
+        lexer=Highlighter(),
+        style=STYLE,
+        completer=_Completer(conversation.session),
+        complete_while_typing=False,
+        history=history if history is not None else kept_history(),
+        auto_suggest=AutoSuggestFromHistory(),
+        bottom_toolbar=lambda: _toolbar(conversation.session),
+        input_processors=[HighlightMatchingBracketProcessor(chars="[](){}")],
+        key_bindings=_keys(),
+        input=input,
+        output=output,
+    )
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @Condition
+    def chosen() -> bool:
+        state = get_app().current_buffer.complete_state
+        return state is not None and state.current_completion is not None
+
+    @Condition
+    def at_margin() -> bool:
+        return not get_app().current_buffer.document.current_line_before_cursor.strip()
+
+    @Condition
+    def continued() -> bool:
+        return "\n" in get_app().current_buffer.text
+
+    @keys.add("enter", filter=chosen)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None
+
+    @keys.add("enter", filter=~chosen)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if ends(buffer.text, buffer.cursor_position):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n" + indentation(buffer.document.text_before_cursor))
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("tab", filter=at_margin & continued & ~chosen)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text(" " * INDENT)
+
+    for bracket in ")]}":
+
+        @keys.add(bracket, filter=at_margin & continued)
+        def _(event: KeyPressEvent) -> None:
+            buffer, typed = event.current_buffer, event.data
+            line = buffer.document.current_line_before_cursor
+            buffer.delete_before_cursor(len(line))
+            step = indentation(buffer.document.text_before_cursor)
+            buffer.insert_text(step[INDENT:] + typed)
+
+    return keys
+
+
+def ends(text: str, cursor: int) -> bool:
+    """Whether Enter ends an input rather than a line: it is whole, and the cursor behind all that is written; or its
+    last two lines are empty."""
+    before, behind = text[:cursor], text[cursor:]
+    if behind.strip():
+        return not incomplete(text) and "\n" not in text
+    return not incomplete(text) or (not before.rpartition("\n")[2].strip() and before.rstrip(" ").endswith("\n\n"))
+
+
+# ---- completion and hints --------------------------------------------------------------------------------------------
+class _Completer(Completer):
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        before = document.text_before_cursor
+        for c in candidates(self.session, before):
+            yield Completion(c.text, c.start - len(before), display=c.shown, display_meta=c.meta)
+
+
+def _toolbar(session: Session) -> StyleAndTextTuples:
+    buffer = get_app().current_buffer
+    found = hint(session, buffer.document.text_before_cursor, buffer.text)
+    return [("class:bottom-toolbar.argument" if marked else "", text) for text, marked in found]
+
+
+# ---- history ---------------------------------------------------------------------------------------------------------
+def history_file() -> Path | None:
+    """`$DLANG_HISTORY`, else `history` in the folder where the user's programs keep their state."""
+    named = os.environ.get(HISTORY)
+    if named is not None:
+        return Path(named) if named else None
+    from platformdirs import user_state_path
+
+    return user_state_path("dlang", appauthor=False) / "history"
+
+
+def kept_history() -> History:
+    """The history of all sessions; only that of this one, with a word about it, where it can't be written."""
+    path = history_file()
+    if path is None:
+        return InMemoryHistory()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_APPEND | os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as e:
+        print(f"the history isn't kept: cannot write `{path}`: {e.strerror}", file=sys.stderr)
+        return InMemoryHistory()
+    return FileHistory(str(path))

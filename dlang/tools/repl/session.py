@@ -1,0 +1,374 @@
+"""A session: declarations, and values that were computed once and are kept.
+
+An input that fails leaves it as it was. Values that can't leave a run, which are functions and those of types that
+contain themselves, are kept as the expressions that they come from. A declaration that is made anew counts for
+everything that is declared or computed later; values that were computed keep what they are, and know that they are
+stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
+from dlang.driver import Backend, Request, call, load, lower
+from dlang.grammar import syntax as s
+from dlang.grammar.parser import parse
+from dlang.grammar.trees import walk
+from dlang.runtime.drivers import DEVICES
+from dlang.tools.repl.annotations import annotation, datatypes_of, has_unknown, items_of, leaves_a_run
+from dlang.tools.repl.compose import NAME, RESULT, assignable, bound, composed, decide, let_of
+from dlang.tools.repl.interrupts import uninterrupted
+from dlang.tools.repl.state import Item, Kept, Key, Recipe, State, Written, key_of, mentions
+from dlang.typecheck import core
+from dlang.typecheck.printing import Names
+from dlang.typecheck.program import Checked, scheme_text
+from dlang.typecheck.types import UNIT, Type, TypeFn
+from dlang.typecheck.workspace import Workspace
+
+if TYPE_CHECKING:
+    from dlang.driver import Runner
+    from dlang.specialize.specialize import Entry
+    from dlang.specialize.values import Value
+
+REMEMBERED = 100  # inputs that can be taken back
+LAST = "ϟ"  # what `_` stands for in an expression: a name of its length that nobody writes
+_OWN = f".{NAME}`"  # in the note on the call of an input, which nobody wrote
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The value of an input: its type for people, and its structure with its leaves, or its text."""
+
+    type: str
+    form: Value | None = None
+    leaves: tuple[Any, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an input has done. declared: names and types of functions; stale: values computed with what it replaced, and
+    replaced: what that was."""
+
+    value: Shown | None = None
+    declared: tuple[tuple[str, str], ...] = ()
+    stale: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Seconds that an input took: to be checked and compiled, and to run."""
+
+    compiling: float = 0.0
+    running: float = 0.0
+
+
+@dataclass(slots=True)
+class Session:
+    """One conversation. inputs: how many there were; past: the states to which `undo` goes back; loaded: files."""
+
+    backend: Backend = "cpu"
+    folder: str = ""
+    workspace: Workspace = field(default_factory=Workspace)
+    state: State = field(default_factory=State)
+    past: list[State] = field(default_factory=list)
+    inputs: int = 0
+    loaded: list[str] = field(default_factory=list)
+    _checked: tuple[str, Checked] | None = None
+
+    # ---- inputs ------------------------------------------------------------------------------------------------------
+    def submit(self, text: str, watch: Stopwatch | None = None) -> Answer:
+        """Does what an input says. Raises `DlangError`, and then nothing has changed."""
+        self.inputs += 1
+        return self._do(self.parsed(Source(f"<input {self.inputs}>", text)), watch)
+
+    def evaluate(self, text: str) -> Shown | None:
+        """The value of an expression, which is not kept. Raises `DlangError`."""
+        source, e = self.expression(text, ":plot")
+        with self._told():
+            value, new = self._run(source, [e], None)
+        self.state = replace(self.state, seed=new.seed)
+        return value
+
+    def load(self, source: Source) -> tuple[Answer, int]:
+        """Takes the declarations of a file in the place of those that it gave before, but no tests and no benches; and how many
+        statements there are, which are not run. Raises `DlangError`."""
+        module, problems = parse(source)
+        if problems:
+            raise DlangError(problems)
+        items = [i for i in module.items if isinstance(i, Item) and not isinstance(i, s.Test | s.Bench)]
+        statements = sum(1 for i in module.items if not isinstance(i, Item))
+        new = self.state.declared(items, source.path)
+        return self._taken(new, items), statements
+
+    def undo(self) -> tuple[str, ...]:
+        """Goes back to before the last input that has changed something; what that was. Raises `DlangError`."""
+        if not self.past:
+            raise error("E0980", "there is nothing to take back", None)
+        before, now = self.past[-1], self.state
+        self.state = self.past.pop()
+        names = set(now.changed_since(before))
+        names |= {n for n in {*now.values, *before.values} if now.values.get(n) is not before.values.get(n)}
+        return tuple(sorted("_" if n == LAST else n for n in names))
+
+    def parsed(self, source: Source) -> s.Module:
+        """The tree of an input, in which `_` is the last value if there is one. Raises `DlangError`."""
+        module, problems = parse(source)
+        if problems:
+            raise DlangError(problems)
+        blanks = list(_blanks(module)) if LAST in self.state.values else []
+        return parse(Source(source.path, _with_last(source.text, blanks)))[0] if blanks else module
+
+    def expression(self, text: str, what: str) -> tuple[Source, s.Expr]:
+        """An expression, that a command takes. Raises `DlangError`."""
+        module = self.parsed(Source("<expression>", text))
+        if len(module.items) != 1 or not isinstance(module.items[0], s.Expr):
+            raise error("E0971", f"`{what}` takes one expression", Span(module.source, 0, len(text)))
+        return module.source, module.items[0]
+
+    def _do(self, module: s.Module, watch: Stopwatch | None) -> Answer:
+        declared = [i for i in module.items if isinstance(i, Item)]
+        statements = [i for i in module.items if not isinstance(i, Item)]
+        before = self.state
+        answer = self._taken(self.state.declared(declared), declared) if declared else Answer()
+        if statements:
+            try:
+                with self._told():
+                    value, new = self._run(module.source, statements, watch)
+            except BaseException:
+                if declared:
+                    self.state = before
+                    self.past.pop()
+                raise
+            answer = replace(answer, value=value)
+            if not declared:
+                self._remember(before)
+            self.state = new
+        return answer
+
+    def _remember(self, state: State) -> None:
+        self.past = [*self.past[1 - REMEMBERED :], state]
+
+    # ---- declarations ------------------------------------------------------------------------------------------------
+    @property
+    def path(self) -> str:
+        """Of the module of all declarations."""
+        return f"{self.folder}<session>"
+
+    @property
+    def checked(self) -> Checked:
+        """That module as it is now."""
+        return self._check(self.state)
+
+    def _check(self, state: State) -> Checked:
+        text = state.text
+        if self._checked is None or self._checked[0] != text:
+            with uninterrupted():  # what the workspace keeps must not be half done
+                self._checked = text, self.workspace.check(Source(self.path, text))
+        return self._checked[1]
+
+    def _taken(self, new: State, items: Sequence[Item]) -> Answer:
+        """Goes over to a state with other declarations, unless these are wrong."""
+        before = self.state
+        checked = self._check(new)
+        wrong = [d for d in checked.diagnostics if d.severity == "error"]
+        if wrong:
+            raise DlangError(self._refused(new, items, wrong))
+        replaced = new.changed_since(before)
+        self.state, stale = new.outdated(replaced)
+        self._remember(before)
+        functions = checked.module.functions
+        names = [i.name for i in items if isinstance(i, s.Fn | s.Const | s.Extern)]
+        declared = tuple((n, scheme_text(functions[n])) for n in dict.fromkeys(names))
+        return Answer(None, declared, tuple(stale), tuple(sorted(replaced)) if stale else ())
+
+    def _refused(self, new: State, items: Sequence[Item], wrong: Sequence[Diagnostic]) -> list[Diagnostic]:
+        """What is wrong with declarations; first, if that is others which use them, that it is these."""
+        keys = {key_of(i) for i in items}
+        own = {d.text for k, d in new.declarations.items() if k in keys}
+        broken: dict[str, None] = {}
+        for d in wrong:
+            at = new.declaration_at(d.span.first) if d.span is not None and d.span.source.path == self.path else None
+            if at is not None and at[0].text not in own:
+                broken[at[0].name] = None
+        found = [self._explained(new.located(d, self.path)) for d in wrong]
+        if not broken:
+            return found
+        what = " and ".join(f"`{i.name}`" for i in items if not isinstance(i, s.Import))
+        whom = " and ".join(f"`{n}`" for n in broken)
+        help = (f"nothing was changed; declare {whom} anew in the same input",)
+        message = f"{whom} would no longer be right with this {what}"
+        return [Diagnostic("E0979", message, items[0].span, help=help), *found]
+
+    def _explained(self, d: Diagnostic) -> Diagnostic:
+        name = d.message.split("`")[1] if d.code == "E0201" and "`" in d.message else ""
+        if name not in self.state.values:
+            return d
+        help = (f"a function doesn't see the values of a session: make `{name}` a parameter or a `const`",)
+        return replace(d, help=help)
+
+    # ---- statements --------------------------------------------------------------------------------------------------
+    def _run(self, source: Source, statements: Sequence[s.Item], watch: Stopwatch | None) -> tuple[Shown | None, State]:
+        started = perf_counter()
+        state, checked = self.state, self.checked
+        body: list[s.Statement] = [i for i in statements if isinstance(i, s.Statement)]
+        last = body[-1] if isinstance(body[-1], s.Expr) else None
+        if last is not None:
+            body[-1] = s.Let(last.span, s.PatternName(last.span, RESULT), None, last)
+        generic = self._generic(body, checked)
+        wanted = [n for n in dict.fromkeys(assignable(body, state.values)) if n not in generic]
+        decl, given = self.composed(checked, source, body, wanted)
+        assert decl.result is not None
+        types = dict(zip(wanted, items_of(decl.result), strict=True))
+        shown = {n: Names(scheme=True).prepare(t)(t) for n, t in types.items()}
+        recipes = {n: t for n, t in types.items() if not leaves_a_run(t)}
+        kept = [n for n in types if n not in recipes and types[n] != UNIT]
+        decide(decl, types, body[-1].span)
+        text = RESULT in recipes and not isinstance(types[RESULT], TypeFn)
+        final, given = self.composed(checked, source, body, kept, text)
+        decide(final, dict(zip(kept, items_of(final.result or UNIT), strict=False)), body[-1].span)
+        results, forms = self._called(final, given, watch, started)
+        made: dict[str, Kept | Recipe] = {}
+        leaves = iter(results)
+        for name, (form, count) in zip(kept, forms, strict=False):
+            part = tuple([next(leaves) for _ in range(count)])
+            value = self._kept(body, name, types[name], form, part, given)
+            made[LAST if name == RESULT else name] = replace(value, shown=shown[name])
+        for name in generic:
+            shown[name] = generic[name]
+        for name in [*recipes, *generic]:
+            made[LAST if name == RESULT else name] = self._recipe(body, name, decl, shown[name])
+        values = {**state.values, **made} if made else state.values
+        texts = [i.span.text for i in statements]
+        if last is not None and types.get(RESULT) != UNIT:
+            texts[-1] = f"let {LAST} = {texts[-1]}"
+        written = Written(tuple(texts), bool(decl.effects))
+        seed = state.seed + bool(decl.effects & {"random"})
+        new = replace(state, values=values, seed=seed, written=(*state.written, written))
+        if last is None or types.get(RESULT) == UNIT:
+            return None, new
+        result = made[LAST]
+        if isinstance(result, Kept):
+            return Shown(result.shown, result.form, result.leaves), new
+        return Shown(result.shown, text=str(results[-1]) if text else result.shown), new
+
+    def _generic(self, body: Sequence[s.Statement], checked: Checked) -> dict[str, str]:
+        """The names that stand for derivatives of functions of arguments of any size, and their types."""
+        from dlang.tools.repl.names import applied, derived
+
+        found: dict[str, str] = {}
+        for let in body:
+            if isinstance(let, s.Let) and isinstance(let.pattern, s.PatternName):
+                function = derived(let.value, checked, self.state.values)
+                if function is not None:
+                    found[let.pattern.name] = scheme_text(applied(let.value.span.text, function, checked))
+        return found
+
+    def composed(
+        self, checked: Checked, source: Source, body: Sequence[s.Statement], results: Sequence[str], text: bool = False
+    ) -> tuple[core.FnDecl, list[Kept]]:
+        """The function of an input. Raises `DlangError`."""
+        with uninterrupted():
+            return composed(checked, self.state, source, body, results, text)
+
+    def compiled(self, decl: core.FnDecl, *, tiers: bool = True) -> tuple[Runner, Entry]:
+        """A function of an input, ready to run."""
+        from dlang.runtime.host import Host
+
+        program, (entry,) = lower([Request(decl)])
+        return load(program, [entry], self.backend, Host(), tiers=tiers), entry
+
+    def leaves(self, given: Sequence[Kept]) -> list[Any]:
+        """Those of values that a function of an input is called with, where the back end can read them."""
+        found = [leaf for k in given for leaf in k.leaves]
+        if self.backend in DEVICES:
+            return found
+        from dlang.tools.repl.values import on_host
+
+        return list(map(on_host, found))
+
+    def _called(
+        self, decl: core.FnDecl, given: Sequence[Kept], watch: Stopwatch | None, started: float
+    ) -> tuple[list[Any], list[tuple[Value, int]]]:
+        """The leaves of the result, and of each component its form and how many they are."""
+        from dlang.specialize.values import TupleV, leaves
+
+        runner, entry = self.compiled(decl, tiers=watch is None)
+        compiled = perf_counter()
+        try:
+            results = call(runner, entry, leaves=self.leaves(given), seed=self.state.seed)
+        except DlangError as e:
+            raise DlangError([replace(d, notes=tuple(n for n in d.notes if _OWN not in n.text)) for d in e.diagnostics]
+                             ) from None  # fmt: skip
+        if watch is not None:
+            watch.compiling, watch.running = compiled - started, perf_counter() - compiled
+        components = entry.result.items if isinstance(entry.result, TupleV) else ()
+        return results, [(c, len(list(leaves(c)))) for c in components]
+
+    def _kept(
+        self,
+        body: Sequence[s.Statement],
+        name: str,
+        t: Type,
+        form: Value,
+        leaves: tuple[Any, ...],
+        given: Sequence[Kept],
+    ) -> Kept:
+        state = self.state
+        declared, mutable = None, False
+        before = state.values.get(name)
+        if isinstance(before, Kept):
+            declared, mutable = before.annotation, before.mutable
+        for statement in body:
+            if isinstance(statement, s.Let | s.Var) and name in bound(statement.pattern):
+                mutable = isinstance(statement, s.Var)
+                declared = statement.type if mutable and has_unknown(statement.type) else None
+        decls = datatypes_of(t)
+        keys: list[Key] = [("type", d.name) for d in decls]
+        texts = tuple((k, state.declarations[k].text) for k in keys if k in state.declarations)
+        uses = state.reached({*mentions(*body), *(d.name for d in decls)}).union(*(v.uses for v in given))
+        stale = frozenset[str]().union(*(v.stale for v in given))
+        return Kept(annotation(t, iter(leaves)), form, leaves, t, "", mutable, declared, decls, texts, uses, stale)
+
+    def _recipe(self, body: Sequence[s.Statement], name: str, decl: core.FnDecl, shown: str) -> Recipe:
+        let = let_of(body, name)
+        if let is None or decl.effects:
+            help = ("write it as a `let` without effects: it is made again where it is used",)
+            raise error("E0970", "a function, or a list or tree, can't be kept here", body[0].span, help=help)
+        seen = {n: v for n, v in self.state.values.items() if n in mentions(let)}
+        given = {n: v for n, v in seen.items() if isinstance(v, Kept)}
+        uses = {n: v for n, v in seen.items() if isinstance(v, Recipe)}
+        pattern = s.PatternName(let.span, LAST if name == RESULT else name)
+        return Recipe(s.Let(let.span, pattern, let.type, let.value), given, uses, shown)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Errors that pass through get the places where declarations were written."""
+        try:
+            yield
+        except DlangError as e:
+            e.diagnostics = [self.state.located(d, self.path) for d in e.diagnostics]
+            raise
+
+
+# ---- the last value --------------------------------------------------------------------------------------------------
+def _blanks(module: s.Module) -> Iterator[int]:
+    """Where `_` stands as a value; on the left of `=` it drops a part."""
+    targets = {n for a in walk(*module.items) if isinstance(a, s.Assign) for n in walk(a.target)}
+    for n in walk(*module.items):
+        if isinstance(n, s.Name) and n.name == "_" and n not in targets:
+            yield n.span.start
+
+
+def _with_last(text: str, places: Iterable[int]) -> str:
+    """The text in which `_` at some places is the name of the last value."""
+    out = list(text)
+    for place in places:
+        out[place] = LAST
+    return "".join(out)

@@ -1,0 +1,216 @@
+"""Where the cursor stands in an input that is not finished: in which call, behind what, with which names around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlang.diagnostics import DlangError, Source
+from dlang.grammar import syntax as s
+from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, Token, tokenize
+from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
+from dlang.tools.repl.annotations import items_of
+from dlang.tools.repl.compose import RESULT
+from dlang.tools.repl.session import Session
+from dlang.typecheck.program import check_function
+from dlang.typecheck.types import Type
+
+_WORDS = ("NAME", "UNAME", "_", *KEYWORDS, *CONTEXTUAL)
+
+
+@dataclass(frozen=True, slots=True)
+class CallAt:
+    """A call that is not closed. argument: the position of the one at hand; named: the names of those before."""
+
+    path: str
+    argument: int
+    named: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """text: what stands before the cursor. prefix: the word that has begun; start: where. before: the tokens in front.
+
+    quiet: in a text or a comment, where nothing is completed.
+    """
+
+    text: str
+    prefix: str
+    start: int
+    before: tuple[Token, ...]
+    quiet: bool
+
+    @property
+    def previous(self) -> str:
+        """The kind of the token in front of the word."""
+        return self.before[-1].kind if self.before else ""
+
+
+def situation(text: str) -> Situation:
+    """That at the end of a text."""
+    tokens = [t for t in tokenize(text) if t.kind != "newline"]
+    last = tokens[-1] if tokens else None
+    tail = text[text.rfind("\n") + 1 :]
+    rest = text[last.end :] if last is not None else text
+    quiet = (
+        "#" in rest.rpartition("\n")[2] or (last is not None and last.kind == "unclosed") or tail.count('"') % 2 == 1
+    )
+    if last is not None and last.kind in _WORDS and last.end == len(text):
+        return Situation(text, last.text, last.start, tuple(tokens[:-1]), quiet)
+    return Situation(text, "", len(text), tuple(tokens), quiet)
+
+
+# ---- what is open ----------------------------------------------------------------------------------------------------
+def call_at(at: Situation) -> CallAt | None:
+    """The innermost call around the cursor."""
+    opened: list[int] = []
+    for k, token in enumerate(at.before):
+        if token.kind in OPENERS:
+            opened.append(k)
+        elif token.kind in CLOSERS and opened:
+            opened.pop()
+    while opened:
+        k = opened.pop()
+        if at.before[k].kind == "{":
+            return None
+        path = _path_before(at.before, k) if at.before[k].kind == "(" else ""
+        if path and (k < 2 or at.before[k - 2].kind != "fn"):
+            return _call(path, at.before[k + 1 :])
+    return None
+
+
+def _call(path: str, tokens: tuple[Token, ...]) -> CallAt:
+    depth = argument = 0
+    named: list[str] = []
+    for k, token in enumerate(tokens):
+        depth += (token.kind in OPENERS) - (token.kind in CLOSERS)
+        if depth == 0 and token.kind == ",":
+            argument += 1
+        if depth == 0 and token.kind == "=" and k and tokens[k - 1].kind == "NAME":
+            named.append(tokens[k - 1].text)
+    return CallAt(path, argument, tuple(named))
+
+
+def _path_before(tokens: tuple[Token, ...], end: int) -> str:
+    """The name, perhaps with modules, directly in front of a token."""
+    parts: list[str] = []
+    k = end - 1
+    while k >= 0 and tokens[k].kind in ("NAME", "UNAME") and tokens[k].end == tokens[k + 1].start:
+        parts.insert(0, tokens[k].text)
+        if k < 2 or tokens[k - 1].kind != ".":
+            break
+        k -= 2
+    return ".".join(parts)
+
+
+def receiver(at: Situation, end: int) -> str:
+    """The expression that ends in front of a token, as far as names, calls, indices and fields go; or ""."""
+    tokens = at.before
+    k = end - 1
+    start = None
+    while k >= 0:
+        kind = tokens[k].kind
+        if kind in (")", "]"):
+            k = _opener(tokens, k)
+            if k < 0:
+                return ""
+            start = k
+            touching = k > 0 and tokens[k - 1].end == tokens[k].start
+            if not (touching and tokens[k - 1].kind in ("NAME", "UNAME", ")", "]", "TUPLE_INDEX")):
+                break
+            k -= 1
+        elif kind in ("NAME", "UNAME", "_", "STRING", "INT", "FLOAT"):
+            start = k
+            if k < 2 or tokens[k - 1].kind != ".":
+                break
+            k -= 2
+        elif kind == "TUPLE_INDEX":
+            k -= 1
+        else:
+            break
+    return at.text[tokens[start].start : tokens[end - 1].end] if start is not None else ""
+
+
+def _opener(tokens: tuple[Token, ...], closing: int) -> int:
+    depth = 0
+    for k in range(closing, -1, -1):
+        depth += (tokens[k].kind in CLOSERS) - (tokens[k].kind in OPENERS)
+        if depth == 0:
+            return k
+    return -1
+
+
+def local_names(at: Situation) -> list[str]:
+    """The names that the input itself binds before the cursor: by `let`, `var`, `for`, and as parameters."""
+    found: dict[str, None] = {}
+    tokens = at.before
+    bars = 0
+    for k, token in enumerate(tokens):
+        before = tokens[k - 1].kind if k else ""
+        after = tokens[k + 1].kind if k + 1 < len(tokens) else ""
+        bars += token.kind == "|"
+        if token.kind == "NAME":
+            binds = before in ("let", "var", "for", "nodiff") or after == "in"
+            parameter = before in ("(", ",", "|") and (after in (":", "|") or (bars % 2 == 1 and after == ","))
+            if binds or parameter or (before == "fn" and after == "("):
+                found[token.text] = None
+    return list(found)
+
+
+# ---- types of what stands before ------------------------------------------------------------------------------------
+def type_at(session: Session, at: Situation, expression: str) -> Type | None:
+    """The type that an expression has where the cursor stands; None if that is not known."""
+    header, statements = _surroundings(at)
+    try:
+        if header is not None:
+            item = f"fn input({header}) {{\n{statements}\n{expression}\n}}"
+            decl, _ = check_function(session.checked, Source("<completion>", item))
+            return decl.result if decl is not None else None
+        module = session.parsed(Source("<completion>", f"{statements}\n{expression}"))
+        body = [i for i in module.items if isinstance(i, s.Statement) and not isinstance(i, s.Fn)]
+        last = body[-1] if body else None
+        if last is None or not isinstance(last, s.Expr):
+            return None
+        body[-1] = s.Let(last.span, s.PatternName(last.span, RESULT), None, last)
+        decl, _ = session.composed(session.checked, module.source, body, [RESULT])
+        return items_of(decl.result)[0] if decl.result is not None else None
+    except DlangError:
+        return None
+
+
+def _surroundings(at: Situation) -> tuple[str | None, str]:
+    """The parameters of the function around the cursor, None outside of one, and the finished statements before it.
+
+    Those of a loop or a branch around the cursor are left out, since they may mention what that binds.
+    """
+    known = set(at.before)
+    header: str | None = None
+    first = start = depth = outside = 0  # outside: the brackets that are open around the statements
+    previous = ""
+    for token in tokenize(at.text):
+        if token.kind in ("newline", ";"):
+            if depth == outside and previous not in NEEDS_MORE:
+                start = token.end
+        elif token in known:
+            if token.kind == "{" and depth == outside == 0 and header is None:
+                header = _parameters(at.text[start : token.start])
+                if header is not None:
+                    first = start = token.end
+                    outside = 1
+            depth += (token.kind in OPENERS) - (token.kind in CLOSERS)
+            if depth < outside:
+                header, outside, first = None, 0, token.end
+            previous = token.kind
+    return header, at.text[first:start].strip()
+
+
+def _parameters(text: str) -> str | None:
+    """What stands in the brackets of `fn f(…)`."""
+    tokens = [t for t in tokenize(text) if t.kind != "newline"]
+    if len(tokens) < 3 or tokens[0].kind != "fn" or tokens[2].kind != "(":
+        return None
+    depth = 0
+    for token in tokens[2:]:
+        depth += (token.kind in OPENERS) - (token.kind in CLOSERS)
+        if depth == 0:
+            return text[tokens[2].end : token.start]
+    return None

@@ -1,0 +1,207 @@
+"""What a session knows between two inputs. Nothing here changes: an input makes a new state, and `:undo` goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dlang.diagnostics import Diagnostic, Note, Span
+from dlang.grammar import syntax as s
+from dlang.typecheck.groups import names_in, types_in
+
+if TYPE_CHECKING:
+    from dlang.specialize.values import Value
+    from dlang.typecheck.types import DataDecl, Type
+
+Item = s.Fn | s.Const | s.Extern | s.Struct | s.Enum | s.Alias | s.Import | s.Rule | s.Test | s.Bench
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A declaration as it was written. text: with its documentation; lead: how much of it that is.
+
+    name: what it declares, for people; names: all that it gives a meaning; uses: what it mentions. file: the file that
+    it was loaded from.
+    """
+
+    name: str
+    names: frozenset[str]
+    text: str
+    lead: int
+    span: Span
+    uses: frozenset[str]
+    file: str = ""
+
+    def place(self, start: int, end: int) -> Span:
+        """Where a part of its text was written."""
+        start, end = (self.span.start + max(0, k - self.lead) for k in (start, end))
+        return Span(self.span.source, start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A value: its type as an annotation, its structure and its leaves, its type, and that for people.
+
+    annotation: of a `var`, what was written. decls: the datatypes in it, and texts: how these were declared. uses: the
+    names that it was computed from, directly or not; stale: those that have been declared anew since.
+    """
+
+    type: s.TypeExpr
+    form: Value
+    leaves: tuple[Any, ...]
+    inferred: Type
+    shown: str
+    mutable: bool = False
+    annotation: s.TypeExpr | None = None
+    decls: tuple[DataDecl, ...] = ()
+    texts: tuple[tuple[Key, str], ...] = ()
+    uses: frozenset[str] = frozenset()
+    stale: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A value that is made where it is used, by a `let`; `given` are the kept values that it saw."""
+
+    let: s.Let
+    given: dict[str, Kept]
+    uses: dict[str, Recipe]
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The statements of an input, and whether they have effects."""
+
+    statements: tuple[str, ...]
+    effects: bool
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """seed: of the next input that draws random numbers. written: the statements so far, for `:save`."""
+
+    declarations: dict[Key, Declaration] = field(default_factory=dict)
+    values: dict[str, Kept | Recipe] = field(default_factory=dict)
+    seed: int = 0
+    written: tuple[Written, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All declarations, as a module."""
+        return "".join(f"{d.text}\n" for d in self.declarations.values())
+
+    def declared(self, items: Sequence[Item], file: str = "") -> State:
+        """With declarations in the place of those of their name. Values whose names they take are gone."""
+        declarations = dict(self.declarations)
+        if file:
+            kept = {key_of(item) for item in items}
+            declarations = {k: d for k, d in declarations.items() if d.file != file or k in kept}
+        for item in items:
+            declarations[key_of(item)] = _declaration(item, file)
+        taken = {item.name for item in items if isinstance(item, s.Fn | s.Const | s.Extern)}
+        values = {n: v for n, v in self.values.items() if n not in taken}
+        return replace(self, declarations=declarations, values=values)
+
+    def changed_since(self, before: State) -> frozenset[str]:
+        """The names that mean something else than before."""
+        keys = self.declarations.keys() | before.declarations.keys()
+        texts = [{k: d.text for k, d in state.declarations.items()} for state in (self, before)]
+        changed = [k for k in keys if texts[0].get(k) != texts[1].get(k)]
+        both = [d for state in (before, self) for k in changed if (d := state.declarations.get(k)) is not None]
+        return frozenset(n for d in both for n in d.names)
+
+    def outdated(self, changed: frozenset[str]) -> tuple[State, list[str]]:
+        """The state in which values know that some names mean something else now, and the names of these values."""
+        found = [n for n, v in self.values.items() if isinstance(v, Kept) and (changed & v.uses) - v.stale]
+        marked: dict[str, Kept | Recipe] = {}
+        for n in found:
+            value = self.values[n]
+            assert isinstance(value, Kept)
+            marked[n] = replace(value, stale=value.stale | (changed & value.uses))
+        return replace(self, values=self.values | marked), found
+
+    def reached(self, names: Iterable[str]) -> frozenset[str]:
+        """The names, and all that their declarations mention, directly or not."""
+        by_name: dict[str, set[str]] = {}
+        for d in self.declarations.values():
+            for name in d.names:
+                by_name.setdefault(name, set()).update(d.uses)
+        found: set[str] = set()
+        work = list(names)
+        while work:
+            name = work.pop()
+            if name not in found:
+                found.add(name)
+                work += by_name.get(name, ())
+        return frozenset(found)
+
+    # ---- places ------------------------------------------------------------------------------------------------------
+    def located(self, d: Diagnostic, module: str) -> Diagnostic:
+        """A message about the module of the session, with the places where its parts were written."""
+
+        def there(span: Span | None) -> Span | None:
+            return span if span is None or span.source.path != module else self._origin(span) or span
+
+        notes = tuple(Note(n.text.replace("`<session>.", "`"), there(n.span)) for n in d.notes)
+        return replace(d, span=there(d.span), notes=notes)
+
+    def declaration_at(self, offset: int) -> tuple[Declaration, int] | None:
+        """The declaration at a place of the module of the session, and where it begins there."""
+        start = 0
+        for d in self.declarations.values():
+            if start <= offset <= start + len(d.text):
+                return d, start
+            start += len(d.text) + 1
+        return None
+
+    def _origin(self, span: Span) -> Span | None:
+        found = self.declaration_at(span.first)
+        return None if found is None else found[0].place(span.first - found[1], span.last - found[1])
+
+
+def key_of(item: Item) -> Key:
+    """What a declaration takes the place of."""
+    match item:
+        case s.Fn() | s.Const() | s.Extern():
+            return "value", item.name
+        case s.Struct() | s.Enum() | s.Alias():
+            return "type", item.name
+        case s.Rule():
+            return item.kind, item.name
+        case s.Test():
+            return "test", item.name
+        case s.Bench():
+            return "bench", item.name
+        case s.Import():
+            return "import", ".".join(item.path) + f" {item.alias or ''} {bool(item.names)}"
+
+
+def mentions(*nodes: s.Node) -> set[str]:
+    """The names in trees: of values, sizes and types."""
+    found: set[str] = set()
+    names_in(nodes, found)
+    for node in nodes:
+        found |= types_in(node)
+    return found
+
+
+def _declaration(item: Item, file: str) -> Declaration:
+    doc = "" if isinstance(item, s.Import | s.Alias | s.Rule | s.Test | s.Bench) else item.doc
+    lead = "".join(f"## {line}\n" for line in doc.splitlines())
+    name = ".".join(item.path) if isinstance(item, s.Import) else item.name
+    source = item.span.source
+    own = Span(source if source.whole is None else source.whole, item.span.first, item.span.last)
+    return Declaration(name, _names(item), lead + item.span.text, len(lead), own, frozenset(mentions(item)), file)
+
+
+def _names(item: Item) -> frozenset[str]:
+    match item:
+        case s.Enum(name=name, constructors=constructors):
+            return frozenset([name, *(c.name for c in constructors)])
+        case s.Import(path=path, alias=alias, names=names):
+            return frozenset([alias or path[-1]] if names is None else [n.name for n in names])
+        case _:
+            return frozenset([item.name])
