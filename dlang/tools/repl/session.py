@@ -97,8 +97,10 @@ class Session:
         return value
 
     def load(self, source: Source) -> tuple[Answer, int]:
-        """Takes the declarations of a file in the place of those that it gave before, but no tests and no benches; and how many
-        statements there are, which are not run. Raises `DlangError`."""
+        """Takes the declarations of a file in the place of those that it gave before, but no tests and no benches.
+
+        Also how many statements there are, which are not run. Raises `DlangError`.
+        """
         module, problems = parse(source)
         if problems:
             raise DlangError(problems)
