@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from dlang.runtime import saved, table
+from dlang.runtime.contents import Form, decoded
 from dlang.runtime.errors import RunError
-from dlang.runtime.forms import Form, decoded
+from dlang.runtime.progress import Progress
 
 if TYPE_CHECKING:
     from numpy.lib.npyio import NpzFile
@@ -30,9 +31,11 @@ class Host:
 
     def __init__(self, out: IO[str] | None = None) -> None:
         self.out = out
+        self.progress = Progress()
 
     def print(self, text: str) -> None:
         """Writes one line."""
+        self.progress.erase()
         out = self.out if self.out is not None else sys.stdout
         out.write(text + "\n")
         out.flush()
@@ -42,8 +45,10 @@ class Host:
 
         read_npz (path, member), read_npy (path) and read_csv (path, whether there is a header), static (dtype, rank):
         the sizes, then the array, a number where the rank is 0. read_value (path), static (form): as `saved.read`.
-        read_text (path): a text. read_clock: a number. write_value (path, leaves…), static (form); write_npy (path,
-        value), write_csv (path, header, value) and write_text (path, text): nothing.
+        read_text (path): a text. read_clock: a number. progress (done, total, label): as `Progress.report`. write_value
+        (path, leaves…), static (form); write_row (path, values…), static their
+        names; write_npy (path, value), write_csv (path, header, value) and write_text (path,
+        text): nothing.
         """
         name = name.removeprefix("io.")
         path = str(args[0]) if args else ""
@@ -56,6 +61,8 @@ class Host:
                 return table.read(path, bool(args[1]), *static)
             case "read_text":
                 return [table.text(path)]
+            case "progress":
+                return [self.progress.report(int(args[0]), int(args[1]), str(args[2]))]
             case "read_clock":
                 return [time.perf_counter()]
             case "read_value":
@@ -66,6 +73,8 @@ class Host:
                 _write(path, lambda out: _save_array(out, args[1]))
             case "write_csv":
                 _write(path, lambda out: out.write(table.written(str(args[1]), args[2]).encode()))
+            case "write_row":
+                table.append(path, static, args[1:])
             case "write_text":
                 _write(path, lambda out: out.write(str(args[1]).encode()))
             case _:

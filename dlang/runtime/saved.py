@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from dlang.ir.node import Node
+from dlang.runtime.contents import Case, Form, Member, page, titles
 from dlang.runtime.errors import RunError
-from dlang.runtime.forms import Case, Form, Member, page, titles
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.values import NUMPY
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from dlang.runtime.errors import RunError
 
-CANNOT_READ, WRONG_RANK, WRONG_CELL, WRONG_LENGTH = "E0821", "E0824", "E0826", "E0827"
+CANNOT_READ, CANNOT_WRITE, WRONG_RANK, WRONG_CELL, WRONG_LENGTH = "E0821", "E0822", "E0824", "E0826", "E0827"
+OTHER_COLUMNS = "E0829"
 
 
 def text(path: str) -> str:
@@ -117,3 +118,28 @@ def written(header: str, value: Any) -> str:
 def _number(v: Any) -> str:
     written = str(v)
     return written.lower() if written in ("True", "False") else written
+
+
+def append(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
+    """A row at the end of a table, which begins with these names: of a new one they are written too."""
+    import csv
+
+    try:
+        with open(path, "a+", encoding="utf-8", newline="") as file:
+            file.seek(0)
+            head = next(csv.reader(file), None)
+            if head is not None and head != list(names):
+                message = f"`{path}` has the columns {_listed(head)}, and the row has {_listed(names)}"
+                raise RunError(OTHER_COLUMNS, message)
+            rows = csv.writer(file, lineterminator="\n")
+            if head is None:
+                rows.writerow(names)
+            rows.writerow([_number(v) for v in values])
+    except OSError as e:
+        raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {e.strerror or e}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise RunError(OTHER_COLUMNS, f"`{path}` is no table, so no row can be added to it") from None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{n}`" for n in names)

@@ -39,7 +39,7 @@ from dlang.specialize.indexing import Element, leading_shape, select, store_leaf
 from dlang.specialize.operators import close, sum_floats
 from dlang.specialize.randomness import at, draw, draws_by, points, restart
 from dlang.specialize.reductions import nonempty, reduction
-from dlang.specialize.saving import read_value, write_value
+from dlang.specialize.saving import append_row, read_value, write_value
 from dlang.specialize.text import hole, whole
 from dlang.specialize.types import Mono, MonoTuple
 from dlang.specialize.values import (
@@ -138,11 +138,16 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
             return run_from(f, seed, function)
         case "print", [x]:
             return effect(f, "print", [text(f, x)], (), [])
+        case "progress", [done, total, label]:
+            return ScalarV(asked(f, "io.progress", [atom(done), atom(total), atom(label)], Scalar("i64")))
         case "read_value", [path]:
             return read_value(f, b, atom(path))
         case "write_value", [path, value]:
             given, form = write_value(f, atom(path), value)
             return effect(f, "io.write_value", given, form, [])
+        case "write_row", [path, record]:
+            given, names = append_row(f, atom(path), record, b.span)
+            return effect(f, "io.write_row", given, names, [])
         case name, _ if name.startswith("read_"):
             return read(f, b, [atom(a) for a in args])
         case name, _ if name.startswith("write_"):
@@ -291,6 +296,16 @@ def some(token: Atom | None) -> tuple[Atom, ...]:
 def text(f: Frame, v: Value) -> Atom:
     """What `print` writes of a value: itself if it is a text."""
     return v.atom if isinstance(v, ScalarV) and v.dtype == "str" else atom(whole(f, hole(f, v, "")))
+
+
+def asked(f: Frame, name: str, args: list[Atom], type: anf.Type) -> anf.Var:
+    """Threads the token through an effect that gives one number."""
+    e = f.emitter
+    if f.world.token is None:
+        raise unsupported(f"`{name}` inside a comprehension or a derivative", e.span)
+    token, result = e.emit(anf.Effect(name, f.world.token, tuple(args)), anf.Token(), type, name="w")
+    f.world.token = token
+    return result
 
 
 def effect(f: Frame, name: str, args: list[Atom], static: tuple[str, ...], types: list[anf.Type]) -> Value:

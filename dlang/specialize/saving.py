@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dlang.diagnostics import error
+from dlang.diagnostics import Span, error
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Size, Var, fresh, poly
+from dlang.runtime.contents import Form, encoded, form_of
 from dlang.runtime.crossing import holds_code
-from dlang.runtime.forms import Form, encoded, form_of
 from dlang.specialize.borders import Describer, unsized
 from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, unsupported
@@ -20,6 +20,17 @@ from dlang.typecheck.types import SizeVar
 def write_value(f: Frame, path: Atom, value: Value) -> tuple[list[Atom], tuple[str, ...]]:
     """The arguments of the effect that writes a value, and what it knows when it is compiled."""
     return [path, *leaves(value)], (encoded(_form(f, mono_of(value), "saved")),)
+
+
+def append_row(f: Frame, path: Atom, record: Value, span: Span) -> tuple[list[Atom], tuple[str, ...]]:
+    """As `write_value`, of a row in a log: every leaf is a number or a text."""
+    form = _form(f, mono_of(record), "logged")
+    for m in form.members:
+        if m.axes or m.dtype in form.types:
+            message = f"a row of a log has one number or text in each column, and `{m.name}` is no such thing"
+            help = ("log what sums it up, such as its `mean`; `io.save` keeps the whole of it",)
+            raise error("E0418", message, span, help=help)
+    return [path, *leaves(record)], tuple([m.name for m in form.members])
 
 
 def read_value(f: Frame, b: core.Builtin, path: Atom) -> Value:

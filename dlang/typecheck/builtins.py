@@ -67,8 +67,9 @@ _SCALAR_ELEMENTS = frozenset({"transpose"})
 _BINARY = frozenset("maximum minimum atan2 bit_and bit_or bit_xor shift_left shift_right".split())
 EFFECT_OF = {
     "print": "print",
+    "progress": "io",
     **dict.fromkeys("read_value read_npz read_npy read_csv read_text read_clock".split(), "io"),
-    **dict.fromkeys("write_value write_npy write_csv write_text".split(), "io"),
+    **dict.fromkeys("write_value write_row write_npy write_csv write_text".split(), "io"),
 }
 
 
@@ -339,6 +340,11 @@ def fail(cx: Checker, g: Given) -> core.Expr:
     return core.Fail(cx.st.type_var(), g.span, message)
 
 
+def misplaced_progress(cx: Checker, g: Given) -> core.Expr:
+    help = ('write `for i < progress(n, "training") { … }`, or `for x in progress(xs) { … }`',)
+    raise error("E0421", "`progress` stands in the head of a `for`, around its first bound", g.span, help=help)
+
+
 FORMS: dict[str, tuple[Rule, tuple[str, ...] | None]] = {
     **dict.fromkeys(_BINARY, (binary, ("x", "y"))),
     "where": (where, ("mask", "x", "y")),
@@ -353,6 +359,7 @@ FORMS: dict[str, tuple[Rule, tuple[str, ...] | None]] = {
     "map_floats": (map_floats, None),
     "sum_floats": (sum_floats, ("x",)),
     "fail": (fail, ("message",)),
+    "progress": (misplaced_progress, None),
 }
 
 

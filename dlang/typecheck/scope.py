@@ -12,6 +12,7 @@ from dlang.typecheck.types import DataDecl, Refinement, Size, SizeVar, Type, Var
 
 if TYPE_CHECKING:
     from dlang.grammar import syntax
+    from dlang.typecheck.progress import Watched
 
 
 @dataclass(eq=False, slots=True)
@@ -90,13 +91,17 @@ class ModuleTable:
 
 @dataclass(eq=False, slots=True)
 class FunctionContext:
-    """The function whose body is checked: what `return` has to give, and the effects found so far."""
+    """The function whose body is checked: what `return` has to give, and the effects found so far.
+
+    watched: the loops around the statement that show how far they are.
+    """
 
     name: str
     result: Type | None
     unknown: tuple[SizeVar, ...] = ()
     effects: set[str] = field(default_factory=set)
     calls: set[FnDecl] = field(default_factory=set)
+    watched: list[Watched] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)

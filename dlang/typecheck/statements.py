@@ -7,7 +7,17 @@ from dataclasses import replace
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import children
-from dlang.typecheck import comprehensions, core, expressions as expr, functions, indexing, patterns, refinements
+from dlang.typecheck import (
+    builtins,
+    comprehensions,
+    core,
+    expressions as expr,
+    functions,
+    indexing,
+    patterns,
+    progress,
+    refinements,
+)
 from dlang.typecheck.annotations import Annotator
 from dlang.typecheck.context import Checker
 from dlang.typecheck.fields import field_of
@@ -111,7 +121,7 @@ def one(cx: Checker, scope: Scope, statement: s.Statement) -> list[core.Statemen
         case s.Fn():
             return [functions.local_function(cx, scope, statement)]
         case s.For():
-            return [for_loop(cx, scope, statement)]
+            return for_loop(cx, scope, statement)
         case s.While():
             return [while_loop(cx, scope, statement)]
         case s.Break(span) | s.Continue(span):
@@ -120,7 +130,7 @@ def one(cx: Checker, scope: Scope, statement: s.Statement) -> list[core.Statemen
                 raise error("E0209", f"`{word}` outside the body of a loop", span)
             return [core.Break(span) if word == "break" else core.Continue(span)]
         case s.Return():
-            return [return_statement(cx, scope, statement)]
+            return [*left(scope), return_statement(cx, scope, statement)]
         case s.Assert():
             return [assertion(cx, scope, statement)]
         case _:
@@ -402,15 +412,28 @@ def loop_body(cx: Checker, scope: Scope, inner: Scope, body: s.Block, mark: int)
     return value
 
 
-def for_loop(cx: Checker, scope: Scope, e: s.For) -> core.Statement:
+def for_loop(cx: Checker, scope: Scope, e: s.For) -> list[core.Statement]:
     inner = scope.child(loop=True)
-    binders = [comprehensions.binder(cx, inner, b, inner, loop=True) for b in e.binders]
-    comprehensions.check_pairs(e.binders, e.body)
+    heads, watched = progress.watched(cx, scope, e.binders)
+    binders = [comprehensions.binder(cx, inner, b, inner, loop=True) for b in heads]
+    comprehensions.check_pairs(heads, e.body)
     mark = cx.mark()
+    if watched is not None and scope.function is not None:
+        builtins.note_effect(scope, progress.NAME)
+        scope.function.watched.append(watched)
     body = loop_body(cx, scope, inner, e.body, mark)
-    for b, made in zip(e.binders, binders, strict=True):
+    if watched is not None and scope.function is not None:
+        scope.function.watched.pop()
+    for b, made in zip(heads, binders, strict=True):
         comprehensions.check_bounded(inner, b, made)
-    return core.For(tuple(binders), body, e.span)
+    loop = core.For(tuple(binders), body, e.span)
+    return [loop] if watched is None else progress.showing(loop, watched)
+
+
+def left(scope: Scope) -> list[core.Statement]:
+    """What tells that a `return` ends the loops around it."""
+    loops = [] if scope.function is None else scope.function.watched
+    return [progress.ending(w) for w in reversed(loops)]
 
 
 def while_loop(cx: Checker, scope: Scope, e: s.While) -> core.Statement:

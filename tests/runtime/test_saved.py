@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dlang.runtime import saved
+from dlang.runtime.contents import decoded, encoded
 from dlang.runtime.errors import RunError
-from dlang.runtime.forms import decoded, encoded
 from dlang.runtime.host import Host
 
 TREE = """
@@ -175,6 +175,7 @@ def test_the_sizes_of_trees_are_checked_when_they_are_looked_at(write, dlc):
         ('let x: Even<n> = io.load("a.npz")', "E0412", "the size `n` and nothing more"),
         ('let x: (f64) -> f64 = io.load("a.npz")', "E0418", "function"),
         ('io.save("a.npz", |x: f64| x)', "E0418", "function"),
+        ('io.log("a.csv", (1, [1.0, 2.0]))', "E0418", "`1` is no such thing"),
     ],
 )
 def test_what_cannot_be_saved_or_loaded_is_refused(write, dlc, body, code, words):
@@ -207,3 +208,31 @@ def test_a_text_that_numpy_would_shorten_is_refused(tmp_path, monkeypatch):
     with pytest.raises(RunError, match="NUL"):
         Host().effect("write_value", (form,), ["a.npz", "a\0"])
     assert not list(tmp_path.iterdir())
+
+
+# ---- logs ------------------------------------------------------------------------------------------------------------
+LOG = 'import io\nstruct Row {{ {fields} }}\nfn main() {{ io.log("run.csv", Row(1, 2.5)) }}\n'
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_a_log_goes_on_where_an_earlier_run_left_it(write, dlc, backend):
+    program = write(LOG.format(fields="epoch: i64, loss: f64"))
+    for _ in range(2):
+        assert dlc("run", "--backend", backend, program) == (0, "", "")
+    assert Path("run.csv").read_text() == "epoch,loss\n1,2.5\n1,2.5\n"
+
+
+@pytest.mark.parametrize(
+    "before, words",
+    [(b"epoch,cost\n", "has the columns `epoch`, `cost`, and the row has `epoch`, `loss`"), (b"\xff", "no table")],
+)
+def test_a_log_with_other_columns_is_left_alone(write, dlc, before, words):
+    Path(write("", "run.csv")).write_bytes(before)
+    code, _, err = dlc("run", write(LOG.format(fields="epoch: i64, loss: f64")))
+    assert code == 1 and "error[E0829]" in err and words in err
+    assert Path("run.csv").read_bytes() == before
+
+
+def test_a_log_that_cannot_be_written_is_a_message(write, dlc):
+    code, _, err = dlc("run", write(LOG.format(fields="a: i64, b: f64").replace("run.csv", "no/such.csv")))
+    assert code == 1 and "error[E0822]" in err and "no/such.csv" in err
