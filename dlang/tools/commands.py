@@ -103,6 +103,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "and by differences. Without --fn or --all: those that give one float, and those with rules.",
             examples=("model.dl --fn loss", "--all model.dl"),
         ),
+        Command(
+            "plot",
+            "plot",
+            "draw the columns of a table, such as a run logs",
+            "Curves in the terminal, or in a file. Several files are compared.",
+            examples=("run.csv", "run.csv -x epoch -y loss --log --follow", "a.csv b.csv -y loss -o loss.png"),
+        ),
         Command("explain", "explain", "what a code such as E0301 means, with an example", examples=("E0301",)),
     ),
     "look after it": (

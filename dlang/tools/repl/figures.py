@@ -25,6 +25,8 @@ def written(picture: Picture, path: str) -> None:
         figure.savefig(path, dpi=150)
     except OSError as e:
         raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
+    except ValueError as e:  # of a format that it does not know
+        raise error("E0981", f"cannot write `{path}`: {e}", None) from None
 
 
 def shown(picture: Picture) -> None:

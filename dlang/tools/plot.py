@@ -1,0 +1,175 @@
+"""`dlc plot`: the columns of tables, such as `io.log` writes, as curves; drawn anew while a run goes on."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dlang.diagnostics import DlangError, error
+from dlang.spelling import closest
+from dlang.tools.arguments import Parser
+from dlang.tools.report import report
+from dlang.tools.terminal import CLEARED, coloured
+
+if TYPE_CHECKING:
+    from dlang.tools.repl.plotting import Picture
+
+HEIGHT = 16  # lines of a picture
+WIDEST = 120
+INTERVAL = 0.5  # seconds
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="tables of comma-separated values, the first line names"
+    )
+    parser.add_argument(
+        "-x", metavar="COLUMN", help="what is on the horizontal axis; the first column of numbers if not given"
+    )
+    parser.add_argument(
+        "-y", metavar="COLUMN", action="append", default=[], help="a curve; all other columns if none is given"
+    )
+    parser.add_argument("--log", action="store_true", help="logarithms of the curves, to the base 10")
+    parser.add_argument("--points", action="store_true", help="points, and no lines between them")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", metavar="FILE", help="a picture in a file, by matplotlib: png, svg, pdf")
+    where.add_argument("--follow", action="store_true", help="draw again when a file grows, until Ctrl-C")
+
+
+def main(args: argparse.Namespace) -> int:
+    """0 if it was drawn; 1 if a file can't be read or holds nothing to draw."""
+    wanted = Wanted(args.files, args.x, tuple(args.y), args.log, args.points)
+    try:
+        if args.follow:
+            return _follow(wanted)
+        picture = picture_of(wanted)
+        if args.output is None:
+            print(drawn(picture))
+        else:
+            from dlang.tools.repl.figures import written
+
+            written(picture, args.output)
+            print(f"written to {args.output}")
+    except DlangError as e:
+        report(e.diagnostics, False)
+        return 1
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be drawn, as the options say."""
+
+    files: Sequence[str]
+    x: str | None
+    y: tuple[str, ...]
+    log: bool
+    points: bool
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+def columns(path: str) -> dict[str, Any]:
+    """The columns of numbers in a table; an empty cell, and one that is cut off, is NaN. Raises `DlangError`."""
+    import numpy as np
+
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = [r for r in csv.reader(file) if r]
+    except OSError as e:
+        raise error("E0951", f"cannot read `{path}`: {e.strerror or e}", None) from None
+    except (UnicodeDecodeError, csv.Error):
+        raise error("E0997", f"`{path}` is no table of comma-separated values", None) from None
+    names = rows[0] if rows else []
+    found = {name: _numbers([r[k] if k < len(r) else "" for r in rows[1:]]) for k, name in enumerate(names)}
+    return {name: np.array(values) for name, values in found.items() if values is not None}
+
+
+def _numbers(cells: Sequence[str]) -> list[float] | None:
+    """None if there is something else among them, or nothing."""
+    try:
+        return [_TRUTH[c] if c in _TRUTH else float(c) if c else float("nan") for c in cells] or None
+    except ValueError:
+        return None
+
+
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+# ---- pictures --------------------------------------------------------------------------------------------------------
+def picture_of(wanted: Wanted) -> Picture:
+    """The curves of all files. Raises `DlangError`."""
+    import numpy as np
+
+    from dlang.tools.repl.plotting import Picture
+
+    curves: list[tuple[Any, Any]] = []
+    names: list[str] = []
+    for path in wanted.files:
+        held = columns(path)
+        if not held:
+            help = ("the first line names the columns, as `io.log` writes it",)
+            raise error("E0997", f"`{path}` has no column of numbers", None, help=help)
+        x = wanted.x if wanted.x is not None else next(iter(held)) if len(held) > 1 else None
+        for name in (*([x] if x is not None else []), *wanted.y):
+            if name not in held:
+                raise _no_column(path, name, list(held))
+        for name in wanted.y or [n for n in held if n != x]:
+            y = held[name]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                shown = np.log10(y) if wanted.log else y
+            curves.append((np.arange(len(y)) if x is None else held[x], shown))
+            label = f"log10({name})" if wanted.log else name
+            names.append(label if len(wanted.files) == 1 else f"{label} in {os.path.basename(path)}")
+    return Picture("points" if wanted.points else "lines", tuple(curves), None, tuple(names))
+
+
+def _no_column(path: str, name: str, held: list[str]) -> DlangError:
+    near = closest(name, held)
+    help = (f"did you mean `{near}`?",) if near else (f"it has {', '.join(f'`{n}`' for n in held)}",)
+    return error("E0997", f"`{path}` has no column of numbers `{name}`", None, help=help)
+
+
+def drawn(picture: Picture) -> str:
+    """The picture as lines of text, as wide as the terminal."""
+    from dlang.tools.repl.canvas import graph
+
+    width = min(shutil.get_terminal_size().columns, WIDEST) - 1
+    points = picture.kind == "points"
+    text = graph(picture.curves, picture.names, width, HEIGHT, points=points, colour=coloured(sys.stdout))
+    return text if len(picture.names) > 1 else f"{picture.names[0]}\n{text}"
+
+
+def _follow(wanted: Wanted) -> int:
+    """Draws whenever a file has changed, until Ctrl-C; a file may be missing, or empty, for now."""
+    seen: object = None
+    try:
+        while True:
+            state = [_state(path) for path in wanted.files]
+            if state != seen:
+                seen = state
+                print(f"{CLEARED if sys.stdout.isatty() else ''}{_drawn_or_why_not(wanted)}", flush=True)
+            time.sleep(INTERVAL)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _drawn_or_why_not(wanted: Wanted) -> str:
+    try:
+        return drawn(picture_of(wanted))
+    except DlangError as e:
+        return "\n".join(d.message for d in e.diagnostics)
+
+
+def _state(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
