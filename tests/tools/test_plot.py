@@ -65,9 +65,7 @@ def test_what_cannot_be_drawn_is_a_message(write, dlc, text, options, message):
 
 def test_it_follows_a_file_that_grows_until_it_is_interrupted(write):
     command = [sys.executable, "-m", "dlang.tools.dlc", "plot", "run.csv", "--follow"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
-    ) as run:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout.readline() == "cannot read `run.csv`: No such file or directory\n"
         write("epoch,loss\n0,8.0\n", "run.csv")
         seen = [run.stdout.readline() for _ in range(19)]
