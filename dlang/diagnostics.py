@@ -231,6 +231,16 @@ def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
     return "\n".join(out)
 
 
+def excerpt(span: Span) -> tuple[str, int]:
+    """The lines of source that a message shows of a place, with the width of their numbers.
+
+    It is for a program that has neither this module nor the source: where other numbers in a message are wider, blanks
+    go in front of each line but `...`.
+    """
+    lines = render(Diagnostic("", "", span)).split("\n")[1:]
+    return "\n".join(lines), _gutter([span])
+
+
 def _gutter(spans: Iterable[Span | None]) -> int:
     """The width of the largest line number that is shown."""
     last = [s.source.position(max(s.start, s.end - 1))[0] for s in spans if s is not None]

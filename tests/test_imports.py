@@ -38,7 +38,19 @@ ALLOWED = {
     "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "runtime", "driver"},
     "python": {"typecheck", "ir", "specialize", "runtime", "driver", "listings"},
     "importer": {"python", "driver"},
-    "tools": {"grammar", "typecheck", "ir", "specialize", "runtime", "driver", "listings", "python"},
+    "aot": {"typecheck", "ir", "runtime", "codegen", "codegen.llvm", "driver", "listings", "python"},
+    "tools": {
+        "grammar",
+        "typecheck",
+        "ir",
+        "specialize",
+        "runtime",
+        "driver",
+        "listings",
+        "python",
+        "codegen.llvm",
+        "aot",
+    },
     "__init__": {"python"},
 }
 

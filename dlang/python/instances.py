@@ -200,13 +200,13 @@ class Program:
                         profile=self.profile,
                         deterministic=self.deterministic,
                     )
-                terms = _terms(decl, ordered, entry, bound)
+                terms = terms_of(decl, ordered, entry, bound)
                 self._instances[key] = Instance(runner, entry, bound, terms, self.on_device)
                 COMPILATIONS.total += 1
             return self._instances[key]
 
 
-def _terms(decl: FnDecl, bindings: Bindings, entry: Face, bound: tuple[int, ...]) -> Terms | None:
+def terms_of(decl: FnDecl, bindings: Bindings, entry: Face, bound: tuple[int, ...]) -> Terms | None:
     """What a caller has to know of a function; None where it asks for indices in structures."""
     from dlang.ir.terms import poly
 

@@ -9,6 +9,7 @@ from dlang.codegen import loops
 from dlang.codegen.cuda.repeats import is_repeatable
 from dlang.codegen.llvm import modules, objects
 from dlang.codegen.llvm.mathematics import operations
+from dlang.codegen.llvm.processors import Processor
 from dlang.codegen.parallel import GRAIN
 from dlang.codegen.regions import node_makers, takes_nodes
 from dlang.codegen.schedule import schedule
@@ -30,13 +31,15 @@ def build(
     debug: bool = False,
     device: bool = False,
     deterministic: bool = False,
+    made_for: Processor | None = None,
 ) -> Compiled:
     """Machine code for the functions that the entries reach. level: of LLVM's code generator, from 0 to 3; None for a
     text that is compiled when it is first called.
 
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
     profile: has the code measure itself. debug: has it know the lines of its sources. device: makes loops kernels of
-    one; deterministic: whose floats are the same in every run.
+    one; deterministic: whose floats are the same in every run. made_for: another processor than this one, and for the
+    linker of the system.
     """
     reached = reachable(program, entries)
     if device:
@@ -46,9 +49,13 @@ def build(
         nests = schedule(with_half_operands(reached), places=profile, device=True)
         nests = on_device(nests, operations if profile else None, deterministic)
     else:
-        lanes, least = Lanes(objects.vector_bits()), GRAIN if grain is None else grain
+        bits = objects.vector_bits() if made_for is None else made_for.bits
+        lanes, least = Lanes(bits), GRAIN if grain is None else grain
         nests = schedule(reached, lanes, least, places=debug, profile=operations if profile else None)
-    text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512())
+    if made_for is None:
+        text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512())
+    else:
+        text = modules.emit(nests, entries, debug, made_for.fma, made_for.avx512)
     recursive = recursive_functions(reached)
     points = {}
     for name in entries:
@@ -56,7 +63,7 @@ def build(
         points[name] = _point(program.functions[name], nests, deep)
     arena = bool(node_makers(reached)) or any(takes_nodes(reached.functions[name]) for name in entries)
     return Compiled(
-        b"" if level is None else objects.compile_object(text.llvm, level),
+        b"" if level is None else objects.compile_object(text.llvm, level, made_for=made_for),
         points,
         text.sites,
         text.imports,

@@ -81,6 +81,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         ),
         Command("repl", "repl", "a conversation: declarations, statements, expressions", examples=("",)),
         Command(
+            "build",
+            "build",
+            "make a library for C, a program or a wheel",
+            "Compiles functions ahead of time, into what runs without the compiler.",
+            examples=("--shared model.dl", "--shared model.dl --fn loss --grad loss -o build"),
+        ),
+        Command(
             "lsp",
             "lsp",
             "a language server for editors",

@@ -176,6 +176,24 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert dlc(capsys, "check-grad", "e.dl").splitlines()[0] == (
         "error[E0957]: `e.dl` has no function whose derivatives could be checked"
     )
+    assert dlc(capsys, "build", "--shared", "d.dl", "--fn", "f").splitlines() == [
+        "error[E0986]: `f` has no types of its own: each of its uses decides them",
+        " --> d.dl:1:4",
+        "  |",
+        "1 | fn f(x) = x",
+        "  |    ^",
+        "  = help: say which types it has: `--fn f=f64`",
+    ]
+    (folder / "t.dl").write_text("enum Tree { Leaf, Node(Tree) }\nfn f(t: Tree) -> i64 = 1\n")
+    assert dlc(capsys, "build", "--shared", "t.dl", "--fn", "f").splitlines()[0] == (
+        "error[E0987]: `f` cannot be called from outside: a value that contains itself has no form in C"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CC", "none")
+        assert dlc(capsys, "build", "--shared", "e.dl") == (
+            "error[E0988]: `none`, which `CC` names, is no command, and linking takes one\n"
+            "  = help: install gcc or clang, or `pip install ziglang`; `CC` names another one"
+        )
     (folder / "p.dl").write_text("print(1)\n")
     assert dlc(capsys, "run", "p.dl", "--profile", "--backend", "interp") == (
         "error[E0958]: only compiled code can be profiled\n  = help: leave `--backend interp` out"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dlang.cache.store import digest, user_store
+from dlang.codegen.llvm.processors import NATIVE, Processor
 from dlang.runtime.platform.processor import features as features_by_the_system
 
 
@@ -29,14 +30,21 @@ def target() -> Any:
     return llvm.Target.from_default_triple()
 
 
-def machine(level: int = 2) -> Any:
-    """A target machine for this processor, as LLVM's code generator runs at a level from 0 to 3."""
-    return _machine(level)
+def machine(level: int = 2, made_for: Processor | None = None) -> Any:
+    """A target machine for this processor, or another, as LLVM's code generator runs at a level from 0 to 3."""
+    return _machine(level, made_for)
 
 
 @cache
-def _machine(level: int) -> Any:
-    return _new_machine(level)
+def _machine(level: int, made_for: Processor | None) -> Any:
+    return _new_machine(level) if made_for is None else _machine_ahead(level, made_for)
+
+
+def _machine_ahead(level: int, made_for: Processor) -> Any:
+    """For code that a linker of the system puts together."""
+    return target().create_target_machine(
+        cpu=made_for.cpu, features=made_for.features, opt=level, reloc="pic", codemodel="small"
+    )
 
 
 def _new_machine(level: int) -> Any:
@@ -79,6 +87,16 @@ def has_fma() -> bool:
     target()
     x86 = platform.machine() in ("x86_64", "AMD64", "i686", "x86")
     return not x86 or bool(llvm.get_host_cpu_features().get("fma"))
+
+
+def this_processor() -> Processor:
+    """The one that this process runs on."""
+    import llvmlite.binding as llvm
+
+    target()
+    found = llvm.get_host_cpu_features()
+    names = tuple(sorted(name for name, there in found.items() if there))
+    return Processor(NATIVE, llvm.get_host_cpu_name(), found.flatten(), names, vector_bits(), has_fma(), has_avx512())
 
 
 @cache
@@ -141,12 +159,14 @@ def _prepared(text: str, made_for: Any, optimize: int = 0, context: Any = None) 
     return module
 
 
-def compile_object(text: str, level: int = 2, optimize: int = 0) -> bytes:
-    """Machine code of a module, from the cache if it is there."""
-    code = kept_object(text, level, optimize)
+def compile_object(text: str, level: int = 2, optimize: int = 0, made_for: Processor | None = None) -> bytes:
+    """Machine code of a module, from the cache if it is there: for this process, or for a processor and a linker."""
+    key = _key(text, level, optimize, made_for)
+    code = user_store().get("object", key)
     if code is None:
-        code = bytes(machine(level).emit_object(prepared(text, level, optimize)))
-        user_store().put("object", _key(text, level, optimize), code)
+        used = machine(level, made_for)
+        code = bytes(used.emit_object(_prepared(text, used, optimize)))
+        user_store().put("object", key, code)
     return code
 
 
@@ -203,5 +223,6 @@ def kept_object(text: str, level: int = 2, optimize: int = 0) -> bytes | None:
     return user_store().get("object", _key(text, level, optimize))
 
 
-def _key(text: str, level: int, optimize: int) -> str:
-    return digest(text, processor(), f"{level} {optimize}")
+def _key(text: str, level: int, optimize: int, made_for: Processor | None = None) -> str:
+    ahead = "" if made_for is None else f" for {made_for}"
+    return digest(text, processor(), f"{level} {optimize}{ahead}")

@@ -10,13 +10,18 @@ from typing import Any
 @cache
 def openblas() -> Any:
     """OpenBLAS, on one thread: its own threads collapse beside a busy neighbour. Its symbols begin with `scipy_`."""
+    library = ctypes.CDLL(library_file())
+    library.scipy_openblas_set_num_threads(1)
+    library.scipy_LAPACKE_set_nancheck(0)  # NaN is an input like any other, and `info` keeps its meaning
+    return library
+
+
+def library_file() -> str:
+    """Where the library is."""
     import glob
     import os
 
     import scipy_openblas32
 
     found = sorted(glob.glob(os.path.join(scipy_openblas32.get_lib_dir(), f"*{scipy_openblas32.get_library()}*")))
-    library = ctypes.CDLL(next(p for p in found if not p.endswith(".a")))
-    library.scipy_openblas_set_num_threads(1)
-    library.scipy_LAPACKE_set_nancheck(0)  # NaN is an input like any other, and `info` keeps its meaning
-    return library
+    return next(p for p in found if not p.endswith(".a"))

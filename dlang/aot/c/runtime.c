@@ -1,0 +1,726 @@
+/* Contexts, stacks, arenas and threads for compiled functions, and what ends a run in words. */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- what is compiled ----------------------------------------------------------------------------------------------- */
+extern int32_t dl_enter(void *code, void *context, void *words, void *top);
+extern void dl_detach(void *data);
+extern void dl_give(void *context, void *data);
+extern void dl_reclaim(void *context);
+extern void dl_release(void *context);
+extern void *dl_worker(void *self);
+extern void dl_wake(void *pool, void *word, int64_t many);
+
+enum { MARGIN = 256 << 10, FIRST = 64 << 20, LEAST_STEP = 16 << 20, PAGE = 4096, KEPT = 64 << 20,
+       LARGE_PAGE = 2 << 20 };
+static const int64_t NEVER = (int64_t)1 << 62;
+
+/* ---- messages ------------------------------------------------------------------------------------------------------- */
+static _Thread_local dl_buffer last_message;
+static _Thread_local char last_code[8];
+static pthread_key_t thread_end;
+static pthread_once_t thread_end_made = PTHREAD_ONCE_INIT;
+static bool has_thread_end;
+
+static void drop_message(void *message) { dl_drop(message); }
+static void make_thread_end(void) { has_thread_end = !pthread_key_create(&thread_end, drop_message); }
+
+const char *dl_message(void) {
+    if (last_message.failed) return "the memory is exhausted";
+    return last_message.bytes ? last_message.bytes : "";
+}
+
+const char *dl_error_code(void) { return last_code; }
+
+static void begin_message(const char *code) {
+    pthread_once(&thread_end_made, make_thread_end);
+    if (has_thread_end) pthread_setspecific(thread_end, &last_message);
+    dl_drop(&last_message);
+    snprintf(last_code, sizeof last_code, "%s", code);
+    dl_printf(&last_message, "error[%s]: ", code);
+}
+
+bool dl_fail(const char *code, const char *form, ...) {
+    begin_message(code);
+    va_list list;
+    va_start(list, form);
+    char *text = NULL;
+    if (vasprintf(&text, form, list) < 0) last_message.failed = true;
+    else dl_puts(&last_message, text), free(text);
+    va_end(list);
+    return true;
+}
+
+/* ---- contexts ------------------------------------------------------------------------------------------------------- */
+typedef struct known_text {
+    struct known_text *next;
+    dl_text text;
+} known_text;
+
+struct dl_context {
+    int64_t words[DL_SLOTS + DL_ROOM + 8]; /* what compiled code knows; the rest is for this file */
+    dl_context *next;
+    known_text *texts[64]; /* made in this run, by their digests */
+    char *arena, *stack;
+    size_t arena_bytes, stack_bytes;
+    char *stack_lowest, *stack_top;
+    bool refused; /* by what the host did; the message is in what follows */
+    char code[8];
+    dl_buffer said;
+};
+
+static dl_context *idle;
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local dl_context *current;
+
+static int32_t service(void *slots, void *unused);
+
+/* ---- memory of the system ------------------------------------------------------------------------------------------- */
+static int64_t number_in(const char *path) {
+    FILE *file = fopen(path, "r");
+    long long value;
+    if (!file) return -1;
+    int found = fscanf(file, "%lld", &value);
+    fclose(file);
+    return found == 1 ? value : -1;
+}
+
+static int64_t physical_memory(void) {
+    int64_t total = (int64_t)sysconf(_SC_PAGE_SIZE) * sysconf(_SC_PHYS_PAGES);
+    int64_t limit = number_in("/sys/fs/cgroup/memory.max");
+    return limit >= 0 && limit < total ? limit : total;
+}
+
+/* The bytes that a run may take besides what it has: an eighth of all memory is left to the rest of the system. */
+static int64_t spare_memory(void) {
+    int64_t total = physical_memory(), free_bytes = total;
+    FILE *file = fopen("/proc/meminfo", "r");
+    if (file) {
+        char line[128];
+        long long kilobytes;
+        while (fgets(line, sizeof line, file))
+            if (sscanf(line, "MemAvailable: %lld", &kilobytes) == 1) free_bytes = kilobytes << 10;
+        fclose(file);
+    }
+    int64_t limit = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
+    if (limit >= 0 && used >= 0 && limit - used < free_bytes) free_bytes = limit > used ? limit - used : 0;
+    return free_bytes - total / 8;
+}
+
+/* Addresses of as many bytes as there is memory, which is there from its first use. */
+static char *reserve(size_t *bytes) {
+    size_t wanted = ((size_t)physical_memory() + PAGE - 1) / PAGE * PAGE;
+    for (;; wanted /= 2) {
+        char *memory =
+            mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory != MAP_FAILED) {
+            if (wanted > LARGE_PAGE) madvise(memory + LARGE_PAGE, wanted - LARGE_PAGE, MADV_HUGEPAGE);
+            *bytes = wanted;
+            return memory;
+        }
+        if (wanted <= (16 << 20)) return NULL;
+    }
+}
+
+static bool open_stack(dl_context *c) {
+    if (!c->stack) {
+        c->stack = reserve(&c->stack_bytes);
+        if (!c->stack) return false;
+        mprotect(c->stack, PAGE, PROT_NONE);
+        c->stack_top = (char *)((uintptr_t)(c->stack + c->stack_bytes) & ~(uintptr_t)63);
+        c->stack_lowest = c->stack + MARGIN;
+    }
+    char *first = c->stack_top - FIRST;
+    c->words[DL_STACK_LIMIT] = (intptr_t)(first > c->stack_lowest ? first : c->stack_lowest);
+    return true;
+}
+
+static bool deeper(dl_context *c, char *frame) {
+    int64_t room = frame - c->stack_lowest, step = spare_memory() / 2;
+    if (step > room) step = room;
+    if (step < LEAST_STEP && step < room) return false;
+    c->words[DL_STACK_LIMIT] = (intptr_t)(frame - step);
+    return step > 0;
+}
+
+static void close_stack(dl_context *c) {
+    char *first = c->stack_top - FIRST;
+    if (c->stack && first > c->stack_lowest && (char *)(intptr_t)c->words[DL_STACK_LIMIT] < first)
+        madvise(c->stack + PAGE, (size_t)(first - c->stack - PAGE) / PAGE * PAGE, MADV_DONTNEED);
+}
+
+static bool open_arena(dl_context *c) {
+    if (!c->arena) {
+        c->arena = reserve(&c->arena_bytes);
+        if (!c->arena) return false;
+        c->words[DL_ARENA_LIMIT] = (intptr_t)c->arena;
+        c->words[DL_ARENA_END] = (intptr_t)(c->arena + c->arena_bytes);
+    }
+    c->words[DL_ARENA_TOP] = (intptr_t)c->arena;
+    return true;
+}
+
+static void close_arena(dl_context *c) {
+    if (c->arena && c->words[DL_ARENA_LIMIT] - (intptr_t)c->arena > KEPT) {
+        madvise(c->arena + KEPT, c->arena_bytes - KEPT, MADV_DONTNEED);
+        c->words[DL_ARENA_LIMIT] = (intptr_t)(c->arena + KEPT);
+    }
+}
+
+/* ---- threads -------------------------------------------------------------------------------------------------------- */
+static _Alignas(64) int64_t pool[DL_POOL_WORDS];
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t pool_made = PTHREAD_ONCE_INIT;
+static pthread_t helpers[DL_MOST_THREADS];
+static int64_t *given[DL_MOST_THREADS];
+static int helper_count;
+
+static int processors(void) {
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) ? (int)sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
+    long long most, period;
+    if (file) {
+        if (fscanf(file, "%lld %lld", &most, &period) == 2 && period > 0 && (most + period - 1) / period < count)
+            count = (int)((most + period - 1) / period);
+        fclose(file);
+    }
+    return count < 1 ? 1 : count > DL_MOST_THREADS ? DL_MOST_THREADS : count;
+}
+
+static void wake_all(void) {
+    const int words[] = {DL_CHANGES, DL_EPOCH};
+    for (int k = 0; k < 2; k++) {
+        __atomic_add_fetch(&pool[words[k]], 1, __ATOMIC_SEQ_CST);
+        if (helper_count) dl_wake(pool, &pool[words[k]], helper_count);
+    }
+}
+
+static bool start_one(int number) {
+    size_t bytes = (sizeof(int64_t) * DL_WORKER_WORDS + 63) / 64 * 64;
+    int64_t *words = aligned_alloc(64, bytes);
+    if (!words) return false;
+    memset(words, 0, bytes);
+    words[DL_OF_POOL] = (intptr_t)pool;
+    words[DL_NUMBER] = number;
+    words[DL_WORKER_CONTEXT + DL_INTERVAL] = NEVER;
+    words[DL_WORKER_CONTEXT + DL_DEADLINE] = -1; /* the last tick */
+    sigset_t all, before; /* signals are for other threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&helpers[helper_count], NULL, dl_worker, words);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
+        free(words);
+        return false;
+    }
+    given[helper_count++] = words;
+    return true;
+}
+
+static void start_threads(void) {
+    pthread_mutex_lock(&pool_lock);
+    while (helper_count < pool[DL_THREADS] - 1)
+        if (!start_one(helper_count + 1)) pool[DL_THREADS] = helper_count + 1;
+    pool[DL_STARTED] = helper_count;
+    pthread_mutex_unlock(&pool_lock);
+}
+
+bool dl_set_threads(int threads) {
+    if (threads < 1 || threads > DL_MOST_THREADS)
+        return dl_fail("E0972", "%d is not a number of threads from 1 to %d", threads, DL_MOST_THREADS);
+    pthread_once(&pool_made, dl_ready);
+    pthread_mutex_lock(&pool_lock);
+    pool[DL_THREADS] = threads;
+    wake_all();
+    bool more = 0 < pool[DL_STARTED] && pool[DL_STARTED] < threads - 1;
+    pthread_mutex_unlock(&pool_lock);
+    if (more) start_threads();
+    return false;
+}
+
+static void before_fork(void) {
+    pthread_mutex_lock(&pool_lock);
+    pthread_mutex_lock(&idle_lock);
+}
+
+static void in_parent(void) {
+    pthread_mutex_unlock(&idle_lock);
+    pthread_mutex_unlock(&pool_lock);
+}
+
+static void in_child(void) { /* which has none of the threads */
+    int64_t threads = pool[DL_THREADS];
+    memset(pool, 0, sizeof pool);
+    pool[DL_THREADS] = threads;
+    helper_count = 0;
+    in_parent();
+}
+
+void dl_ready(void) {
+    const char *said = getenv("DLANG_THREADS");
+    char *end = NULL;
+    long threads = said && *said ? strtol(said, &end, 10) : 0;
+    bool fits = end && !*end && 1 <= threads && threads <= DL_MOST_THREADS;
+    pool[DL_THREADS] = fits ? threads : processors();
+    pthread_atfork(before_fork, in_parent, in_child);
+    dl_prepare_libraries();
+}
+
+/* When the library is unloaded, or the process ends: nobody is left in its code. */
+__attribute__((destructor)) static void end_threads(void) {
+    pthread_mutex_lock(&pool_lock);
+    pool[DL_THREADS] = 1;
+    pool[DL_CLOSING] = 1;
+    wake_all();
+    for (int k = 0; k < helper_count; k++) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 1;
+        if (!pthread_timedjoin_np(helpers[k], NULL, &until)) {
+            dl_release(given[k] + DL_WORKER_CONTEXT);
+            free(given[k]);
+        }
+    }
+    helper_count = 0;
+    pool[DL_STARTED] = pool[DL_CLOSING] = 0;
+    pthread_mutex_unlock(&pool_lock);
+    while (idle) {
+        dl_context *c = idle;
+        idle = c->next;
+        dl_release(c->words);
+        if (c->arena) munmap(c->arena, c->arena_bytes);
+        if (c->stack) munmap(c->stack, c->stack_bytes);
+        free(c);
+    }
+    dl_drop(&last_message);
+    if (has_thread_end) pthread_key_delete(thread_end);
+}
+
+/* ---- runs ----------------------------------------------------------------------------------------------------------- */
+static bool no_memory(const dl_entry *entry);
+
+dl_context *dl_open(const dl_entry *entry) {
+    const char *lacks = dl_lacking();
+    if (lacks) {
+        dl_fail("E0989", "this was built for " DL_PROCESSOR ", and this processor has no %s", lacks);
+        return NULL;
+    }
+    pthread_once(&pool_made, dl_ready);
+    pthread_mutex_lock(&idle_lock);
+    dl_context *c = idle;
+    if (c) idle = c->next;
+    pthread_mutex_unlock(&idle_lock);
+    if (!c) {
+        c = aligned_alloc(64, (sizeof *c + 63) / 64 * 64);
+        if (c) {
+            memset(c, 0, sizeof *c);
+            c->words[DL_POOL] = (intptr_t)pool;
+            c->words[DL_CALLBACK] = (intptr_t)service;
+        }
+    }
+    if (!c) no_memory(entry);
+    return c;
+}
+
+void dl_close(dl_context *c) {
+    for (int k = 0; k < 64; k++)
+        while (c->texts[k]) {
+            known_text *text = c->texts[k];
+            c->texts[k] = text->next;
+            free(text);
+        }
+    pthread_mutex_lock(&idle_lock);
+    c->next = idle;
+    idle = c;
+    pthread_mutex_unlock(&idle_lock);
+}
+
+static void report(dl_context *c, const dl_entry *entry);
+
+bool dl_run(dl_context *c, const dl_entry *entry, int64_t *words) {
+    dl_context *outer = current;
+    c->words[DL_CALLS] = 0;
+    c->words[DL_DEADLINE] = 0;
+    c->words[DL_INTERVAL] = NEVER;
+    c->refused = false;
+    if ((entry->makes_nodes && !open_arena(c)) || (entry->recursive && !open_stack(c))) return no_memory(entry);
+    current = c;
+    int32_t failed = entry->recursive ? dl_enter((void *)entry->code, c->words, words, c->stack_top)
+                                      : entry->code(c->words, words);
+    current = outer;
+    if (failed) {
+        report(c, entry);
+        dl_reclaim(c->words);
+    }
+    if (entry->makes_nodes) close_arena(c);
+    if (entry->recursive) close_stack(c);
+    return failed;
+}
+
+/* ---- texts ---------------------------------------------------------------------------------------------------------- */
+static int compared(const char *a, size_t n, const char *b, size_t m) {
+    int order = memcmp(a, b, n < m ? n : m);
+    return order ? order : (n > m) - (n < m);
+}
+
+/* Equal texts are one: that of the program, or the first that this run has made. NULL if there is no memory. */
+static const dl_text *known(dl_context *c, const char *bytes, size_t length) {
+    size_t low = 0, high = dl_program_text_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const dl_text *there = dl_program_texts[middle];
+        int order = compared(bytes, length, there->bytes, (size_t)there->length);
+        if (!order) return there;
+        if (order < 0) high = middle;
+        else low = middle + 1;
+    }
+    uint64_t digest = 14695981039346656037u;
+    for (size_t k = 0; k < length; k++) digest = (digest ^ (unsigned char)bytes[k]) * 1099511628211u;
+    known_text **list = &c->texts[(digest ^ digest >> 32) % 64];
+    for (known_text *k = *list; k; k = k->next)
+        if (!compared(bytes, length, k->text.bytes, (size_t)k->text.length)) return &k->text;
+    known_text *made = malloc(sizeof *made + length + 1);
+    if (!made) return NULL;
+    char *own = (char *)(made + 1);
+    memcpy(own, bytes, length);
+    own[length] = 0;
+    made->text = (dl_text){(int64_t)length, own};
+    made->next = *list;
+    *list = made;
+    return &made->text;
+}
+
+static const dl_text empty = {0, ""};
+
+static const dl_text *text_of(int64_t word) { return word ? (const dl_text *)(intptr_t)(word + 1) : &empty; }
+
+bool dl_text_in(dl_context *c, int64_t *word, const char *text) {
+    const dl_text *found = known(c, text ? text : "", text ? strlen(text) : 0);
+    *word = (intptr_t)found - 1;
+    return !found && dl_fail("E0806", "the memory is exhausted");
+}
+
+/* ---- work of the host ----------------------------------------------------------------------------------------------- */
+__attribute__((format(printf, 3, 4))) static bool refuse(dl_context *c, const char *code, const char *form, ...) {
+    char *text = NULL;
+    va_list list;
+    va_start(list, form);
+    dl_drop(&c->said);
+    if (vasprintf(&text, form, list) < 0) c->said.failed = true;
+    else dl_puts(&c->said, text), free(text);
+    va_end(list);
+    snprintf(c->code, sizeof c->code, "%s", code);
+    c->refused = true;
+    return false;
+}
+
+static bool give_text(dl_context *c, dl_buffer *made, int64_t *out) {
+    const dl_text *text = made->failed ? NULL : known(c, made->bytes ? made->bytes : "", made->length);
+    dl_drop(made);
+    if (!text) return refuse(c, "E0806", "the memory is exhausted");
+    *out = (intptr_t)text - 1;
+    return true;
+}
+
+static bool read_text(dl_context *c, const dl_text *path, int64_t *out) {
+    FILE *file = fopen(path->bytes, "rb");
+    dl_buffer text = {0};
+    char part[1 << 14];
+    size_t n;
+    if (file) {
+        while ((n = fread(part, 1, sizeof part, file))) dl_put(&text, part, n);
+    }
+    if (!file || ferror(file)) {
+        int problem = errno;
+        if (file) fclose(file);
+        dl_drop(&text);
+        return refuse(c, "E0821", "cannot read `%s`: %s", path->bytes, strerror(problem));
+    }
+    fclose(file);
+    return give_text(c, &text, out);
+}
+
+static bool write_text(dl_context *c, const dl_text *path, const dl_text *text) {
+    size_t room = (size_t)path->length + 6;
+    char *draft = malloc(room);
+    if (!draft) return refuse(c, "E0806", "the memory is exhausted");
+    snprintf(draft, room, "%s.part", path->bytes);
+    FILE *file = fopen(draft, "wb");
+    bool fine = file && fwrite(text->bytes, 1, (size_t)text->length, file) == (size_t)text->length;
+    int problem = errno;
+    if (file && fclose(file)) fine = false, problem = errno;
+    if (fine && rename(draft, path->bytes)) fine = false, problem = errno;
+    if (!fine && file) remove(draft);
+    free(draft);
+    return fine || refuse(c, "E0822", "cannot write `%s`: %s", path->bytes, strerror(problem));
+}
+
+static bool ordered(const char *how, const dl_text *a, const dl_text *b) {
+    int order = compared(a->bytes, (size_t)a->length, b->bytes, (size_t)b->length);
+    bool strict = !strcmp(how, "lt") || !strcmp(how, "gt");
+    return how[0] == 'l' ? (strict ? order < 0 : order <= 0) : (strict ? order > 0 : order >= 0);
+}
+
+static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
+    int64_t *out = slots;
+    for (int k = 0; k < site->value_count; k++) out += 1 + site->values[k].rank;
+    switch (site->kind) {
+    case DL_FORMAT: {
+        dl_buffer text = {0};
+        dl_format_parts(&text, site->parts, site->value_count, site->values, slots);
+        return give_text(c, &text, out);
+    }
+    case DL_ORDER:
+        *out = ordered(site->parts[0], text_of(slots[0]), text_of(slots[1]));
+        return true;
+    case DL_PRINT: {
+        const dl_text *text = text_of(slots[0]);
+        flockfile(stdout);
+        bool fine = fwrite(text->bytes, 1, (size_t)text->length, stdout) == (size_t)text->length &&
+                    putc('\n', stdout) != EOF && !fflush(stdout);
+        int problem = errno;
+        funlockfile(stdout);
+        return fine || refuse(c, "E0822", "cannot write the output: %s", strerror(problem));
+    }
+    case DL_CLOCK: {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+        memcpy(out, &seconds, 8);
+        return true;
+    }
+    case DL_READ_TEXT:
+        return read_text(c, text_of(slots[0]), out);
+    case DL_WRITE_TEXT:
+        return write_text(c, text_of(slots[0]), text_of(slots[1]));
+    default: /* an operation of linear algebra on a matrix that LAPACK does not take */
+        return refuse(c, "E0806", "the memory is exhausted: `%s` of a matrix as large as this", site->parts[0]);
+    }
+}
+
+static int32_t service(void *slots, void *unused) {
+    (void)unused;
+    dl_context *c = current;
+    switch (c->words[DL_SITE]) {
+    case DL_LOOK:
+        return DL_FINE;
+    case DL_START:
+        start_threads();
+        return DL_FINE;
+    case DL_DEEPER:
+        return deeper(c, slots) ? DL_FINE : 0;
+    default:
+        return serve(c, &dl_sites[c->words[DL_SITE]], slots) ? DL_FINE : 0;
+    }
+}
+
+/* ---- what has ended a run ------------------------------------------------------------------------------------------- */
+enum { SHOWN = 8 };
+
+typedef struct {
+    const dl_place *place;
+    int times;
+} noted;
+
+/* mark: what stands under the text that is meant; such lines have no number. */
+static void put_excerpt(dl_buffer *out, const dl_place *place, int gutter, char mark) {
+    for (const char *line = place->excerpt; *line;) {
+        const char *end = strchr(line, '\n');
+        size_t length = end ? (size_t)(end - line) : strlen(line);
+        if (length != 3 || memcmp(line, "...", 3))
+            for (int k = place->width; k < gutter; k++) dl_puts(out, " ");
+        bool numbered = line[place->width - 1] != ' ';
+        for (size_t k = 0; k < length; k++) dl_put(out, line[k] == '^' && !numbered ? &mark : &line[k], 1);
+        line += length + (end != NULL);
+        if (*line) dl_puts(out, "\n");
+    }
+}
+
+static bool same(const dl_place *a, const dl_place *b) {
+    if (strcmp(a->label, b->label) || !a->excerpt != !b->excerpt) return false;
+    return !a->excerpt || !strcmp(a->excerpt, b->excerpt);
+}
+
+static int put_call(noted *calls, int count, const dl_place *place) {
+    if (count && same(calls[count - 1].place, place)) {
+        calls[count - 1].times++;
+        return count;
+    }
+    calls[count] = (noted){place, 1};
+    return count + 1;
+}
+
+static void put_note(dl_buffer *out, const noted *call, int gutter) {
+    const dl_place *place = call->place;
+    dl_puts(out, "\n");
+    if (!place->excerpt) dl_printf(out, "%*s = ", gutter, "");
+    dl_printf(out, "note: in `%s`%s", place->label, place->excerpt ? ", called here" : "");
+    if (call->times > 1) dl_printf(out, " %d times over", call->times);
+    if (place->excerpt) {
+        dl_puts(out, "\n");
+        put_excerpt(out, place, gutter, '-');
+    }
+}
+
+/* place: where it happened; the calls under way are the rest of the site's own, and those of the trace from `first` on. */
+static void finish(dl_context *c, const dl_place *place, const dl_site *site, int first) {
+    int64_t traced = c->words[DL_CALLS] < DL_TRACE_LENGTH ? c->words[DL_CALLS] : DL_TRACE_LENGTH;
+    int most = site ? site->call_count : 0, count = 0;
+    for (int64_t k = first; k < traced; k++) most += 1 + dl_sites[c->words[DL_TRACE + k]].call_count;
+    noted *calls = calloc((size_t)most + 1, sizeof *calls);
+    if (!calls) return;
+    for (int k = 0; site && k < site->call_count; k++) count = put_call(calls, count, &site->calls[k]);
+    for (int64_t k = first; k < traced; k++) {
+        const dl_site *call = &dl_sites[c->words[DL_TRACE + k]];
+        count = put_call(calls, count, &call->place);
+        for (int j = 0; j < call->call_count; j++) count = put_call(calls, count, &call->calls[j]);
+    }
+    int gutter = place->excerpt ? place->width : 1, left_out = count > SHOWN ? count - SHOWN : 0;
+    for (int k = 0; k < count; k++) {
+        if (left_out && k >= SHOWN / 2 && k < count - SHOWN / 2) continue;
+        if (calls[k].place->excerpt && calls[k].place->width > gutter) gutter = calls[k].place->width;
+    }
+    if (place->excerpt) {
+        dl_puts(&last_message, "\n");
+        put_excerpt(&last_message, place, gutter, '^');
+    }
+    for (int k = 0; k < count; k++) {
+        if (left_out && k == SHOWN / 2) {
+            dl_printf(&last_message, "\n%*s = note: … and %d calls between", gutter, "", left_out);
+            k = count - SHOWN / 2;
+        }
+        put_note(&last_message, &calls[k], gutter);
+    }
+    free(calls);
+}
+
+static void report(dl_context *c, const dl_entry *entry) {
+    const dl_site *site = &dl_sites[c->words[DL_SITE]];
+    switch (site->kind) {
+    case DL_CHECK:
+        begin_message(site->code);
+        dl_format_parts(&last_message, site->parts, site->value_count, site->values, c->words + DL_SLOTS);
+        finish(c, &site->place, site, 0);
+        return;
+    case DL_MEMORY:
+        begin_message("E0806");
+        dl_puts(&last_message, "the memory is exhausted");
+        finish(c, &site->place, site, 0);
+        return;
+    case DL_STACK: {
+        const dl_site *deepest = c->words[DL_CALLS] ? &dl_sites[c->words[DL_TRACE]] : NULL;
+        const dl_place *place = deepest ? &deepest->place : &entry->place;
+        begin_message("E0805");
+        dl_printf(&last_message, "the stack is exhausted: `%s` is %lld calls deep", deepest ? place->label : entry->label,
+                  (long long)c->words[DL_CALLS]);
+        finish(c, place, deepest, 1);
+        return;
+    }
+    default:
+        begin_message(c->refused ? c->code : "E0806");
+        dl_puts(&last_message, c->refused && c->said.bytes ? c->said.bytes : "the memory is exhausted");
+        dl_drop(&c->said);
+        finish(c, &site->place, site, 0);
+    }
+}
+
+static bool no_memory(const dl_entry *entry) {
+    dl_fail("E0806", "the memory is exhausted");
+    if (entry->place.excerpt) {
+        dl_puts(&last_message, "\n");
+        put_excerpt(&last_message, &entry->place, entry->place.width, '^');
+    }
+    return true;
+}
+
+/* ---- what crosses --------------------------------------------------------------------------------------------------- */
+int64_t dl_count(const int64_t *sizes, int rank) {
+    int64_t count = 1;
+    for (int k = 0; k < rank; k++) {
+        if (sizes[k] < 0) return -1;
+        if (__builtin_mul_overflow(count, sizes[k], &count)) return -1;
+    }
+    return count;
+}
+
+static void put_sizes(dl_buffer *out, const int64_t *sizes, int rank) {
+    for (int k = 0; k < rank; k++) dl_printf(out, "%s%lld", k ? ", " : "", (long long)sizes[k]);
+}
+
+bool dl_wrong_shape(const char *function, const char *argument, const char *expected, const char *dtype, dl_array given,
+                    const char *known, ...) {
+    dl_fail("E0960", "argument `%s` of `%s`: expected %s, ", argument, function, expected);
+    if (*known) {
+        char *text = NULL;
+        va_list list;
+        va_start(list, known);
+        if (vasprintf(&text, known, list) >= 0) dl_printf(&last_message, "%s, ", text), free(text);
+        va_end(list);
+    }
+    dl_puts(&last_message, "got ");
+    if (!given.data && dl_count(given.sizes, given.rank)) dl_puts(&last_message, "no memory for ");
+    dl_printf(&last_message, "%s[", dtype);
+    put_sizes(&last_message, given.sizes, given.rank);
+    dl_puts(&last_message, "]");
+    return true;
+}
+
+bool dl_make(dl_out *out, const char *function, void *memory, const int64_t *given_sizes, const int64_t *sizes, int rank,
+             size_t bytes) {
+    int64_t count = dl_count(sizes, rank);
+    out->given = memory;
+    if (memory) {
+        if (!memcmp(given_sizes, sizes, sizeof *sizes * (size_t)rank)) {
+            out->made = memory;
+            return false;
+        }
+        dl_fail("E0960", "the memory for the result of `%s` has the sizes [", function);
+        put_sizes(&last_message, given_sizes, rank);
+        dl_puts(&last_message, "], the result has [");
+        put_sizes(&last_message, sizes, rank);
+        dl_puts(&last_message, "]");
+        return true;
+    }
+    int64_t total;
+    bool fits = count >= 0 && !__builtin_mul_overflow(count, bytes, &total) && total < (int64_t)1 << 62;
+    out->made = fits ? aligned_alloc(64, (size_t)(total + 64) / 64 * 64) : NULL;
+    return !out->made && dl_fail("E0806", "the memory is exhausted: the result of `%s` is too large", function);
+}
+
+bool dl_hand_over(dl_context *c, dl_out *out, int64_t word, const char *function, void *given,
+                  const int64_t *given_sizes, const int64_t *sizes, int rank, size_t bytes) {
+    void *data = (void *)(intptr_t)word;
+    if (dl_make(out, function, given, given_sizes, sizes, rank, bytes)) return true;
+    memcpy(out->made, data, (size_t)dl_count(sizes, rank) * bytes);
+    dl_detach(data);
+    dl_give(c->words, data);
+    return false;
+}
+
+bool dl_text_out(dl_out *out, int64_t word) {
+    out->made = strdup(text_of(word)->bytes);
+    return !out->made && dl_fail("E0806", "the memory is exhausted");
+}
+
+int dl_abandon(dl_context *c, dl_out *outs, int count) {
+    for (int k = 0; k < count; k++)
+        if (outs[k].made != outs[k].given) free(outs[k].made);
+    dl_reclaim(c->words);
+    dl_close(c);
+    return 1;
+}
+
+void dl_give_back(void *memory) { free(memory); }

@@ -1,0 +1,218 @@
+"""The functions that are built ahead of time: chosen, given types, differentiated, and compiled together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dlang.aot.sizes import Step, Unsolvable, plan
+from dlang.diagnostics import DlangError, Note, Source, error
+from dlang.driver import check, errors_of, lower, read_source
+from dlang.ir import anf
+from dlang.listings import request
+from dlang.python.derivatives import grad, value_and_grad
+from dlang.python.function import Function
+from dlang.python.instances import Program, terms_of
+from dlang.runtime.compiled import Compiled
+from dlang.runtime.crossing import holds_code
+from dlang.runtime.faces import Face, Terms
+from dlang.spelling import closest
+from dlang.typecheck.headers import FnDecl
+from dlang.typecheck.program import Checked, check_function
+from dlang.typecheck.types import RowVar, TypeFn, TypeVar, resolve
+
+if TYPE_CHECKING:
+    from dlang.codegen.llvm.processors import Processor
+
+NOT_CHOSEN = "E0986"
+NOT_EXPORTED = "E0987"
+DERIVATIVES = {"grad": grad, "value_and_grad": value_and_grad}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A function that is asked for: `form` is "" for itself, or a key of `DERIVATIVES`.
+
+    types: of its parameters as they would be written, if it is to have others than its own. wrt: the parameters that it
+    is differentiated in.
+    """
+
+    function: str
+    form: str = ""
+    types: tuple[str, ...] | None = None
+    wrt: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.form}_{self.function}" if self.form else self.function
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A function with the name that it has outside."""
+
+    name: str
+    decl: FnDecl
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A function that can be called from outside. steps: how sizes follow from arguments."""
+
+    name: str
+    decl: FnDecl
+    face: Face
+    terms: Terms
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What is left of a file. left_out: those that were not asked for by name and cannot be called, with why."""
+
+    checked: Checked
+    exports: tuple[Export, ...]
+    program: anf.Program
+    compiled: Compiled
+    processor: Processor
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+# ---- what is asked for -----------------------------------------------------------------------------------------------
+def checked_file(path: str) -> Checked:
+    """The checked file; its mistakes are raised."""
+    checked = check(read_source(path))
+    if mistakes := errors_of(checked):
+        raise DlangError(mistakes)
+    return checked
+
+
+def chosen(checked: Checked, wanted: Sequence[Wanted]) -> list[Chosen]:
+    """The functions that are asked for; without any, those whose types are written out."""
+    program = Program(checked, "cpu")
+    if not wanted:
+        found = [Chosen(d.name, d) for d in checked.module.functions.values() if _is_closed(d)]
+        if not found:
+            help = ("name one: `--fn NAME=f64,f64[n]`",)
+            raise error(NOT_CHOSEN, "no function of the file has its types written out", None, help=help)
+        return found
+    types = {w.function: w.types for w in wanted if w.types is not None}
+    out: dict[str, Chosen] = {}
+    for w in wanted:
+        f = _function(program, w.function, types.get(w.function))
+        if w.form:
+            f = DERIVATIVES[w.form](f, w.wrt if w.wrt is None or len(w.wrt) > 1 else w.wrt[0])
+        out[w.name] = Chosen(w.name, f.decl)
+    return list(out.values())
+
+
+def _is_closed(decl: FnDecl) -> bool:
+    """Whether a function can be built as it stands."""
+    return decl.kind == "fn" and not decl.name.startswith("_") and not _is_open(decl) and not _takes_function(decl)
+
+
+def _is_open(decl: FnDecl) -> bool:
+    return bool(decl.constraints) or any(isinstance(v, TypeVar | RowVar) for v in decl.variables)
+
+
+def _takes_function(decl: FnDecl) -> bool:
+    return any(isinstance(resolve(p.local.type), TypeFn) for p in decl.params)
+
+
+def _function(program: Program, name: str, types: tuple[str, ...] | None) -> Function:
+    """A function of the file, at other types if some are given."""
+    functions = {n: d for n, d in program.checked.module.functions.items() if d.kind != "const"}
+    decl = functions.get(name)
+    if decl is None:
+        close = closest(name, list(functions))
+        help = (f"did you mean `{close}`?",) if close else (f"it has {', '.join(f'`{n}`' for n in functions)}",)
+        raise error(NOT_CHOSEN, f"the file has no function `{name}`", None, help=help if functions else ())
+    if types is not None:
+        decl = _at(program.checked, decl, types)
+    elif _is_open(decl):
+        given = ",".join("f64" for _ in decl.params)
+        help = (f"say which types it has: `--fn {name}={given}`",)
+        message = f"`{name}` has no types of its own: each of its uses decides them"
+        raise error(NOT_CHOSEN, message, decl.span, help=help)
+    return Function(program, decl, decl.name, False)
+
+
+def _at(checked: Checked, decl: FnDecl, types: tuple[str, ...]) -> FnDecl:
+    """A function of given types that calls another one."""
+    names = [p.local.name for p in decl.params]
+    if len(types) != len(names):
+        message = f"`{decl.name}` has {len(names)} parameters, and {len(types)} types are given"
+        raise error(NOT_CHOSEN, message, decl.span, help=(f"it is `{decl.name}({', '.join(names)})`",))
+    name = decl.name + "'"
+    while name in checked.table.functions or name in names:
+        name += "'"
+    params = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
+    source = Source("<--fn>", f"fn {name}({params}) = {decl.name}({', '.join(names)})")
+    made, found = check_function(checked, source)
+    if made is None or _is_open(made):
+        reasons = tuple(Note(d.message) for d in found) or (Note("they leave a dtype or a number of axes open"),)
+        message = f"`{decl.name}` cannot have the types {', '.join(types)}"
+        raise error(NOT_CHOSEN, message, decl.span, notes=reasons)
+    made.name = decl.name
+    return made
+
+
+# ---- compiled --------------------------------------------------------------------------------------------------------
+def build(
+    checked: Checked,
+    functions: Sequence[Chosen],
+    processor: Processor,
+    by_name: bool,
+    refuse: Callable[[Export], object] = lambda export: None,
+) -> Built:
+    """Compiles functions for a processor.
+
+    by_name: all were asked for; others that cannot be called are left out. refuse: raises for what cannot be called.
+    """
+    from dlang.runtime import build as runtime
+
+    left_out: list[tuple[str, str]] = []
+    exports: list[Export] = []
+    while True:
+        requests = [request(f.decl) for f in functions]
+        program, entries = lower(requests)
+        exports.clear()
+        kept: list[Chosen] = []
+        for f, r, entry in zip(functions, requests, entries, strict=True):
+            try:
+                export = _export(f, entry.face, terms_of(r.decl, r.bindings, entry.face, ()))
+                refuse(export)
+                exports.append(export)
+                kept.append(f)
+            except DlangError as e:
+                if by_name:
+                    raise
+                left_out.append((f.name, e.diagnostics[0].message))
+        if len(kept) == len(functions):
+            break
+        functions = kept  # code that nobody can call is not compiled
+    if not exports:
+        raise error(NOT_EXPORTED, "none of the functions can be called from outside: " + left_out[0][1], None)
+    compiled = runtime.build(program, [e.face.name for e in exports], made_for=processor)
+    return Built(checked, tuple(exports), program, compiled, processor, tuple(left_out))
+
+
+def _export(f: Chosen, face: Face, terms: Terms | None) -> Export:
+    if holds_code(face.border.result, face.border.trees) or any(
+        holds_code(part, face.border.trees) for part in face.border.params
+    ):
+        raise not_exported(f, "it takes or gives a function")
+    if terms is None:
+        raise not_exported(f, "it asks for indices inside of other values")
+    try:
+        steps = plan(face, terms)
+    except Unsolvable:
+        raise not_exported(f, "a size does not follow from the sizes of its arguments") from None
+    return Export(f.name, f.decl, face, terms, tuple(steps))
+
+
+def not_exported(f: Chosen | Export, why: str, help: str = "") -> DlangError:
+    """A function cannot be called from outside."""
+    message = f"`{f.name}` cannot be called from outside: {why}"
+    return error(NOT_EXPORTED, message, f.decl.span, help=(help,) if help else ())

@@ -1,0 +1,99 @@
+"""How the sizes of a call follow from its arguments, and what has to be compared before it.
+
+The same as `python/arguments.py` finds out at every call by types, decided once by what the border of a function says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dlang.ir.terms import Size, Var
+from dlang.runtime.crossing import leaves_of
+from dlang.runtime.faces import Face, Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A size is an argument itself, which must not be negative. leaf: the number of the argument among all leaves."""
+
+    var: Var
+    leaf: int
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """factor · var + rest is how long an axis is, with a factor that is not 0 and a solution that is not negative."""
+
+    var: Var
+    leaf: int
+    axis: int
+    factor: Size
+    rest: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An axis has to be as long as a size says whose variables are known."""
+
+    leaf: int
+    axis: int
+    size: Size
+
+
+Step = Given | Solved | Compared
+
+
+class Unsolvable(Exception):
+    """A size that follows from no argument. leaf: an argument whose axes it is in, if there is one."""
+
+    def __init__(self, leaf: int | None) -> None:
+        super().__init__()
+        self.leaf = leaf
+
+
+def plan(face: Face, terms: Terms) -> list[Step]:
+    """What to do with the sizes of arguments, in order; raises `Unsolvable`."""
+    leaves = list(leaves_of(face.border.params))
+    first = _first_leaves(face)
+    steps: list[Step] = [Given(var, first[k]) for k, var in terms.sizes]
+    known = {step.var for step in steps if isinstance(step, Given)}
+    waiting = [
+        (number, axis, face.border.sizes[position])
+        for number, leaf in enumerate(leaves)
+        for axis, position in enumerate(leaf.shape)
+    ]
+    while waiting:
+        left = []
+        for number, axis, size in waiting:
+            unknown = [v for v in dict.fromkeys(size.atoms()) if v not in known]
+            if not unknown:
+                steps.append(Compared(number, axis, size))
+            elif len(unknown) == 1 and _is_linear(size, unknown[0]):
+                factor, rest = size.coefficient(unknown[0]), size.without(unknown[0])
+                steps.append(Solved(unknown[0], number, axis, factor, rest))
+                known.add(unknown[0])
+            else:
+                left.append((number, axis, size))
+        if len(left) == len(waiting):
+            raise Unsolvable(left[0][0])
+        waiting = left
+    if not known.issuperset(face.sizes):
+        raise Unsolvable(None)
+    return steps
+
+
+def _first_leaves(face: Face) -> list[int]:
+    """The number of the first leaf of each parameter."""
+
+    def counted() -> Iterator[int]:
+        total = 0
+        for part in face.border.params:
+            yield total
+            total += sum(1 for _ in leaves_of((part,)))
+
+    return list(counted())
+
+
+def _is_linear(size: Size, v: Var) -> bool:
+    return all(m.count(v) <= 1 for m in size.terms)

@@ -1,0 +1,143 @@
+"""The compiler and the linker of the system, and what they put together."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dlang.aot.exports import Built
+from dlang.aot.program import layout
+from dlang.codegen.llvm import collector, microkernel, objects, pool, support, windows
+from dlang.codegen.llvm.processors import LEVELS, NATIVE, USUAL, Processor
+from dlang.diagnostics import DlangError, Note, error
+
+NOT_LINKED = "E0988"
+RUNTIME = Path(__file__).parent / "c"
+COMPILER = "CC"
+"""The environment variable that names a C compiler, perhaps with options."""
+PATIENCE = 300.0  # seconds, for what takes one
+
+
+@dataclass(frozen=True, slots=True)
+class Libraries:
+    """What a library or program needs beside libc. beside: those that lie where it does."""
+
+    options: tuple[str, ...] = ()
+    beside: tuple[Path, ...] = ()
+
+
+def processor_named(name: str) -> Processor:
+    """A processor as the command line names it: `native`, or a level of x86-64."""
+    return objects.this_processor() if name == NATIVE else LEVELS[name]
+
+
+def usual_processor() -> str:
+    """The name of the processor that code is made for unless something else is said."""
+    return USUAL if platform.machine() in ("x86_64", "AMD64") else NATIVE
+
+
+# ---- objects ---------------------------------------------------------------------------------------------------------
+def refuse_other_systems() -> None:
+    """Raises where there is no runtime without Python."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        message = f"libraries and programs are built on Linux for x86-64 alone, this is {platform.system()}"
+        raise error(NOT_LINKED, message, None, help=("build a wheel: `--wheel`",))
+
+
+def objects_of(built: Built) -> dict[str, bytes]:
+    """Machine code: of the program, of what all programs share, and of the products of matrices that this one has."""
+    made_for = built.processor
+    shared = support.TEXT + support.switch_text(True) + pool.text(True, True) + collector.TEXT
+    found = {"program.o": built.compiled.code, "support.o": objects.compile_object(shared, made_for=made_for)}
+    for name in built.compiled.imports:
+        for module, kind in ((microkernel, "product"), (windows, "windows")):
+            of = module.module_of(name)
+            if of is not None:
+                text = module.text(*of)
+                if not made_for.fma:  # where one is a slow call
+                    text = text.replace("@llvm.fma.", "@llvm.fmuladd.")
+                found[f"{kind}_{of[0]}.o"] = objects.compile_object(text, made_for=made_for)
+    return found
+
+
+def libraries_of(built: Built, folder: Path) -> Libraries:
+    """The libraries that a program calls; OpenBLAS is copied into the folder where what is built will be."""
+    options: list[str] = []
+    beside: list[Path] = []
+    if any(name.startswith("scipy_") for name in built.compiled.imports):
+        from dlang.runtime.platform.openblas import library_file
+
+        found = Path(library_file())
+        beside.append(folder / found.name)
+        shutil.copyfile(found, beside[0])
+        options += [str(beside[0]), "-Wl,-rpath,$ORIGIN"]
+    for _, target in built.compiled.foreign:
+        place = target.removeprefix("c:").rpartition(":")[0]
+        if "/" in place:
+            options += [place, f"-Wl,-rpath,{Path(place).parent}"]
+        elif place:
+            options.append(f"-l:{place}")
+    return Libraries(tuple(dict.fromkeys(options)), tuple(beside))
+
+
+# ---- the compiler of the system --------------------------------------------------------------------------------------
+def compiler() -> list[str]:
+    """The command of a C compiler: what `CC` says, else `cc`, `gcc`, `clang`, or that of the package `ziglang`."""
+    named = shlex.split(os.environ.get(COMPILER, ""))
+    for command in [named] if named else [["cc"], ["gcc"], ["clang"]]:
+        if shutil.which(command[0]):
+            return command
+    if not named:
+        from importlib.util import find_spec
+
+        if find_spec("ziglang") is not None:
+            return [sys.executable, "-m", "ziglang", "cc"]
+    what = f"`{named[0]}`, which `{COMPILER}` names, is no command" if named else "there is no C compiler here"
+    help = (f"install gcc or clang, or `pip install ziglang`; `{COMPILER}` names another one",)
+    raise error(NOT_LINKED, f"{what}, and linking takes one", None, help=help)
+
+
+def link(
+    built: Built, source: str, output: Path, options: Sequence[str], files: Sequence[str], visible: str = ""
+) -> list[Path]:
+    """Compiles a source of C with the runtime, and links all; gives what there is now.
+
+    files: of the runtime that are needed. visible: a pattern of the names that a library shows; all others are its own.
+    """
+    command = compiler()
+    libraries = libraries_of(built, output.parent)
+    with TemporaryDirectory(prefix="dlang-") as name:
+        folder = Path(name)
+        for file in ("runtime.h", *files):
+            shutil.copyfile(RUNTIME / file, folder / file)
+        (folder / "layout.h").write_text(layout(built), encoding="utf-8")
+        (folder / "program.c").write_text(source, encoding="utf-8")
+        found = objects_of(built)
+        for file, code in found.items():
+            (folder / file).write_bytes(code)
+        run = [*command, "-std=gnu11", "-O2", "-w", "-fPIC", "-fvisibility=hidden", "-I", name, "-o", str(output)]
+        run += [str(folder / file) for file in ("program.c", *(f for f in files if f.endswith(".c")), *found)]
+        run += [*options, *libraries.options, "-pthread", "-lm"]
+        if visible:
+            (folder / "visible").write_text(f"{{ global: {visible}; local: *; }};\n", encoding="utf-8")
+            run.append(f"-Wl,--version-script={folder / 'visible'}")
+        try:
+            made = subprocess.run(run, capture_output=True, text=True, timeout=PATIENCE, errors="replace")
+        except (OSError, subprocess.TimeoutExpired) as e:
+            raise _failed(command, str(e)) from None
+    if made.returncode:
+        raise _failed(command, made.stderr)
+    return [output, *libraries.beside]
+
+
+def _failed(command: Sequence[str], said: str) -> DlangError:
+    notes = tuple(Note(line) for line in said.strip().splitlines()[-8:])
+    return error(NOT_LINKED, f"`{' '.join(command)}` could not compile and link what was built", None, notes=notes)

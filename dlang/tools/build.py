@@ -1,0 +1,110 @@
+"""`dlc build`: libraries for C, programs, wheels and files that need no compiler."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlang.codegen.llvm.processors import LEVELS, NATIVE
+from dlang.diagnostics import DlangError, error
+from dlang.tools.arguments import Parser
+from dlang.tools.report import report
+
+if TYPE_CHECKING:
+    from dlang.aot.exports import Built, Wanted
+
+FORMS = {"fn": "", "grad": "grad", "value_and_grad": "value_and_grad"}
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument(
+        "-o", dest="folder", metavar="DIR", default=".", help="where what is built goes; here if not given"
+    )
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--shared", action="store_true", help="a library for C, with a header")
+    parser.add_argument("--name", help="of what is built; that of the file unless given")
+    parser.add_argument(
+        "--fn",
+        action="append",
+        default=[],
+        metavar="NAME[=TYPES]",
+        help="this function, perhaps at other types: `--fn 'dot=f64[n],f64[n]'`; if not given, all with types",
+    )
+    parser.add_argument("--grad", action="append", default=[], metavar="NAME[=PARAMETERS]", help="its gradient too")
+    parser.add_argument(
+        "--value-and-grad", action="append", default=[], metavar="NAME[=PARAMETERS]", help="its value with its gradient"
+    )
+    parser.add_argument("--cpu", choices=(NATIVE, *LEVELS), help="the processor; x86-64-v3 if not given")
+    parser.add_argument("--json", action="store_true", help="messages as JSON on the standard output, one a line")
+
+
+def main(args: argparse.Namespace) -> int:
+    """0 if all was built; 1 if the program is wrong or something could not be built."""
+    try:
+        return _build(args)
+    except DlangError as e:
+        report(e.diagnostics, args.json)
+        return 1
+
+
+def _build(args: argparse.Namespace) -> int:
+    from dlang.aot.exports import NOT_CHOSEN, build, checked_file, chosen
+    from dlang.aot.interface import fits_c
+    from dlang.aot.toolchain import processor_named, usual_processor
+
+    checked = checked_file(args.file)
+    name = args.name or Path(args.file).stem
+    if re.fullmatch(r"[^\W\d][\w-]*", name) is None:
+        help = ("give another one: `--name my_model`",)
+        raise error(NOT_CHOSEN, f"`{name}` is no name for what is built", None, help=help)
+    wanted = _wanted(args)
+    processor = processor_named(args.cpu or usual_processor())
+    built = build(checked, chosen(checked, wanted), processor, bool(wanted), fits_c)
+    for left, why in built.left_out:
+        print(f"left out `{left}`: {why}")
+    folder = Path(args.folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        made = _made(args, built, name, folder)
+    except OSError as e:
+        from dlang.aot.toolchain import NOT_LINKED
+
+        raise error(NOT_LINKED, f"cannot write to `{folder}`: {e.strerror or e}", None) from None
+    for path in made:
+        print(path)
+    return 0
+
+
+def _made(args: argparse.Namespace, built: Built, name: str, folder: Path) -> list[Path]:
+    from dlang.aot.shared import build_shared
+
+    return build_shared(built, name.replace("-", "_"), folder)
+
+
+def _wanted(args: argparse.Namespace) -> list[Wanted]:
+    """What the options ask for. The types of a function are also those of its derivatives."""
+    from dlang.aot.exports import Wanted
+
+    out = []
+    for option, form in FORMS.items():
+        for text in getattr(args, option):
+            function, given, what = text.partition("=")
+            items = tuple(_split(what)) if given else None
+            out.append(Wanted(function.strip(), form, None if form else items, items if form else None))
+    return out
+
+
+def _split(text: str) -> Sequence[str]:
+    """Items between commas that are in no brackets."""
+    items, depth = [""], 0
+    for c in text:
+        depth += (c in "([<") - (c in ")]>")
+        if c == "," and not depth:
+            items.append("")
+        else:
+            items[-1] += c
+    return [item.strip() for item in items if item.strip()]
