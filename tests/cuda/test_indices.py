@@ -10,8 +10,8 @@ import pytest
 
 from dlang.codegen.cuda.indices import Indices, indices_of, with_bound
 from dlang.codegen.kernel import BEYOND, LARGEST_INDEX, Kernel
-from dlang.codegen.loops import Buffer, Evaluate, Load, Loop, Stmt
-from dlang.ir.anf import Scalar, Size, Var, fresh, poly
+from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Load, Loop, Stmt
+from dlang.ir.anf import Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
 from dlang.runtime.device_runs import THREADS
@@ -35,6 +35,9 @@ fn reversed(x: f64[n]) -> f64[n] = [x[n - 1 - i] + 1.0 for i < n]
 fn triangles(x: f64[n]) -> f64[n] = [sum(x[j] for j < i) for i < n]
 fn picked(x: f64[n], k: i64[m]) -> f64[m] = [2.0 * x[k[i]] for i]
 fn powers(x: f64[n]) -> i64[n] = [i * i * i * i * i * i * i - 7 * i for i < n]
+fn halves(x: f64[n]) -> f64[2 * n] = [x[i // 2] for i < 2 * n]
+fn rolled(x: f64[n, m]) -> f64[n * m] = [x[i // m, (i - 2 * n) % m] for i < n * m]
+fn hashed(x: f64[n]) -> f64[n] = [x[i * i * 2654435761 % n] for i < n]
 fn strides(x: f64[n]) -> i64[n] = [{ var total = 0
                                      for j in 0..5 { total += i * 1000000007 + j * 123456789012 }
                                      total } for i < n]
@@ -42,7 +45,7 @@ fn strides(x: f64[n]) -> i64[n] = [{ var total = 0
 SHAPES = {
     "scaled": (1000,), "outer": (100,), "cube": (20,), "totals": (1000,), "row_sums": (100,), "softmaxes": (30, 70),
     "column_sums": (60, 45), "transposed": (40, 33), "running": (9000,), "reversed": (500,), "triangles": (70,),
-    "powers": (900,), "strides": (900,),
+    "powers": (900,), "strides": (900,), "halves": (77,), "rolled": (30, 41), "hashed": (900,),
 }  # fmt: skip
 SLACK = BEYOND + 2 * THREADS  # of a device with two multiprocessors
 
@@ -79,6 +82,8 @@ def test_wide_and_narrow_indices_give_the_same_bits(name: str) -> None:
         ("outer", (400,), 400 * 400 - 1),  # the last offset
         ("cube", (64,), 64**3 - 1),
         ("transposed", (500, 600), 500 * 600 - 1),
+        ("rolled", (300, 400), 300 * 400 - 1 + 2 * 400),  # m*(i // m) + (i - 2*n) % m, of which the product is near i
+        ("hashed", (1000,), 1000),  # of which the product is a value of its own
         ("reversed", (1000,), 2 * 1000),  # n + 1 + (n - 1): that no sum is larger on its way
     ],
 )
@@ -166,6 +171,22 @@ def test_what_is_loaded_is_no_index_and_what_is_computed_as_a_value_is_none() ->
     indices = found_in(Loop(i, (ZERO,), (poly(n),), stmts))
     assert set(indices.bounds) == {n, i, w}
     assert set(indices.reach) == {poly(n), 3 * poly(n) - 2}
+
+
+def test_what_is_divided_is_an_index_unless_it_grows_faster_than_arrays() -> None:
+    n, i, square, half, rest, copy = map(size, "nishrc")
+    x, three = Buffer("x", "f64"), Lit(3, "i64")
+    stmts = (
+        Evaluate(square, poly(i) * i),
+        Compute(half, "floordiv", (i, three)),
+        Compute(rest, "mod", (square, n)),
+        Convert(copy, half),
+        Load(fresh("a", Scalar("f64")), x, poly(copy)),
+        Load(fresh("b", Scalar("f64")), x, poly(rest)),
+    )
+    indices = found_in(Loop(i, (ZERO,), (poly(n),), stmts))
+    assert set(indices.bounds) == {n, i, half, copy} and set(indices.reach) == {poly(3), poly(n)}
+    assert indices.bounds[copy] == poly(n) - 1
 
 
 def test_signs_do_not_make_a_bound_smaller() -> None:

@@ -1,9 +1,10 @@
 """Indices of a kernel: numbers that places alone determine, which are narrow unless they become large.
 
 Variables of loops, sizes, and polynomials of these that are offsets or bounds are indices, of type `dl_index` in the
-text: 32 bits, or 64 for a launch in which one of them might be too large for that. What a program computes with as an
-i64 stays one, and so do offsets that depend on what a kernel has loaded. How large indices become is known to the host,
-which knows all sizes when it launches a kernel: polynomials of its numbers, all taken without their signs.
+text: 32 bits, or 64 for a launch in which one of them might be too large for that. So are sums, quotients and
+remainders of indices that offsets are made of. What else a program computes with as an i64 stays one, and so do offsets
+that depend on what a kernel has loaded. How large indices become is known to the host, which knows all sizes when it
+launches a kernel: polynomials of its numbers, all taken without their signs.
 
     loop i in 0..n, loop j in 0..m          |i| <= n - 1, |j| <= m - 1
       t = &x[m*i + j]                       |m*i + j| <= m*(n - 1) + m - 1 = n*m - 1
@@ -11,18 +12,21 @@ which knows all sizes when it launches a kernel: polynomials of its numbers, all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import lcm
 
-from dlang.codegen.loops import Evaluate, For, Load, Loop, Slice, Slot, Stmt, Store, While
+from dlang.codegen.loops import Compute, Convert, Evaluate, For, Load, Loop, Slice, Slot, Stmt, Store, While
 from dlang.codegen.traverse import bound_by, walk
-from dlang.ir.anf import Size, Var
+from dlang.ir.anf import Atom, Lit, Size, Var, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
 from dlang.polynomials import Monomial, Poly
 
 NARROW, WIDE = "dl_index", "i64"
+COMPUTED = frozenset(("add", "sub", "floordiv", "mod"))
+"""Operations whose results are no larger than their operands, or than these together."""
+LARGE = 2**16  # a number that is rather none of an index
 _ONE: Monomial[Var] = ()
 
 
@@ -38,26 +42,44 @@ class Indices:
 
     def has(self, sizes: Iterable[Size]) -> bool:
         """Whether polynomials are indices."""
-        return all(_bound(size, self.bounds) is not None for size in sizes)
+        return all(atom in self.bounds for size in sizes for atom in size.atoms())
 
 
 @dataclass(slots=True)
 class _Search:
-    """The walk over the statements of a kernel. inside: what they bind. places: what offsets and bounds are made of."""
+    """The walk over the statements of a kernel.
 
-    inside: set[Slot]
-    places: set[Var]
+    inside: what they bind. places: what offsets and bounds are made of. same: of indices those that they are copies of.
+    divisors: of quotients; the product of both is larger than what was divided by less than the divisor.
+    """
+
+    inside: Set[Slot]
+    places: Set[Var]
     bounds: dict[Var, Size] = field(default_factory=dict)
     reach: list[Size] = field(default_factory=list)
+    same: dict[Var, Var] = field(default_factory=dict)
+    divisors: dict[Var, Var] = field(default_factory=dict)
 
     def size(self, size: Size) -> Size | None:
         """What a polynomial does not exceed, and none of the sums that it is computed by; None if it is no index."""
         for atom in size.atoms():
             if atom not in self.inside and atom.type == I64:
                 self.bounds.setdefault(atom, Poly.of(atom))
-        bound = _bound(size, self.bounds)
-        if bound is not None:
-            self.reach = with_bound(self.reach, bound)
+        if any(atom not in self.bounds for atom in size.atoms()):
+            return None
+        scale, bound = lcm(*(c.denominator for c in size.terms.values())) if size.terms else 1, ZERO
+        for monomial, c in (size * scale).terms.items():
+            term: Size = Poly({_ONE: c if c > 0 else -c})
+            atoms = [self.same.get(atom, atom) for atom in monomial]
+            for atom in list(atoms):
+                if atom in atoms and (divisor := self.divisors.get(atom)) in atoms:
+                    atoms.remove(atom)
+                    atoms.remove(divisor)
+                    term = term * (self.bounds[atom] + self.bounds[divisor])
+            for atom in atoms:
+                term = term * self.bounds[atom]
+            bound = bound + term
+        self.reach = with_bound(self.reach, bound)
         return bound
 
     def range(self, var: Var, lows: Sequence[Size], highs: Sequence[Size]) -> None:
@@ -82,12 +104,35 @@ class _Search:
             case Evaluate(var, size) if var in self.places:
                 if (bound := self.size(size)) is not None:
                     self.bounds[var] = bound
+                    if size.atom is not None:
+                        self.same[var] = self.same.get(size.atom, size.atom)
+            case Convert(var, arg) if var in self.places and self.is_index(arg):
+                bound = self.size(poly(arg))
+                assert bound is not None
+                self.bounds[var] = bound
+                if isinstance(arg, Var):
+                    self.same[var] = self.same.get(arg, arg)
+            case Compute(var, name, args) if var in self.places and name in COMPUTED and all(map(self.is_index, args)):
+                x, y = (self.size(poly(arg)) for arg in args)
+                assert x is not None and y is not None
+                bound = x if name == "floordiv" else y if name == "mod" else x + y
+                self.bounds[var] = bound
+                self.reach = with_bound(self.reach, bound)
+                if name == "floordiv" and isinstance(args[1], Var):
+                    self.divisors[var] = self.same.get(args[1], args[1])
             case Loop():
                 self.range(stmt.var, stmt.lows, stmt.highs)
             case For():
                 self.range(stmt.index, (stmt.low,), (stmt.high,))
             case _:
                 pass
+
+    def is_index(self, atom: Atom) -> bool:
+        if atom.type != I64:
+            return False
+        if isinstance(atom, Lit):
+            return abs(int(atom.value)) < LARGE
+        return atom in self.bounds or atom not in self.inside
 
 
 def indices_of(stmts: Sequence[Stmt], spread: Sequence[Sequence[Loop]] = (), shared: Size = ZERO) -> Indices:
@@ -96,7 +141,8 @@ def indices_of(stmts: Sequence[Stmt], spread: Sequence[Sequence[Loop]] = (), sha
     spread: loops right inside each other whose trips the threads of a row number. shared: what else an index goes to.
     """
     inside = list(walk(stmts))
-    search = _Search({slot for stmt in inside for slot in _binds(stmt)}, _places(inside))
+    bound = {slot for stmt in inside for slot in _binds(stmt)}
+    search = _Search(bound, _places(inside, bound))
     for stmt in inside:
         search.statement(stmt)
     products = [shared]
@@ -121,22 +167,13 @@ def _exceeds(larger: Size, smaller: Size) -> bool:
     return all(c >= 0 for c in (larger - smaller).terms.values())
 
 
-def _bound(size: Size, bounds: Mapping[Var, Size]) -> Size | None:
-    scale = lcm(*(c.denominator for c in size.terms.values())) if size.terms else 1
-    total = ZERO
-    for monomial, c in (size * scale).terms.items():
-        if any(atom not in bounds for atom in monomial):
-            return None
-        term: Size = Poly({_ONE: c if c > 0 else -c})
-        for atom in monomial:
-            term = term * bounds[atom]
-        total = total + term
-    return total
+def _places(inside: Sequence[Stmt], bound: Set[Slot]) -> Set[Var]:
+    """What offsets and the bounds of loops are made of; any other number is a value, also one of a polynomial.
 
-
-def _places(inside: Sequence[Stmt]) -> set[Var]:
-    """What offsets and the bounds of loops are made of; any other number is a value, also one of a polynomial."""
+    bound: what the statements bind.
+    """
     found: set[Var] = set()
+    operands: set[Var] = set()  # of operations that give such a number
     for stmt in reversed(inside):
         match stmt:
             case Load(_, _, offset) | Store(_, offset) | Slice(_, _, offset):
@@ -147,9 +184,23 @@ def _places(inside: Sequence[Stmt]) -> set[Var]:
                 found.update((*stmt.low.atoms(), *stmt.high.atoms()))
             case Evaluate(var, size) if var in found:
                 found.update(size.atoms())
+            case Evaluate(var, size) if var in operands:
+                if _is_small(size, bound):
+                    operands.update(size.atoms())
+                else:
+                    operands.discard(var)
+            case Convert(var, Var() as arg) if var in found or var in operands:
+                (found if var in found else operands).add(arg)
+            case Compute(var, name, args) if name in COMPUTED and (var in found or var in operands):
+                operands.update(arg for arg in args if isinstance(arg, Var))
             case _:
                 pass
-    return found
+    return found | operands
+
+
+def _is_small(size: Size, bound: Set[Slot]) -> bool:
+    """Whether a polynomial seems not to exceed sizes of arrays: it grows slowly with what a kernel itself makes."""
+    return all(-LARGE < c < LARGE and sum(atom in bound for atom in m) <= 1 for m, c in size.terms.items())
 
 
 def _binds(stmt: Stmt) -> tuple[Slot, ...]:

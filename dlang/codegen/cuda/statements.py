@@ -30,7 +30,7 @@ from dlang.codegen.loops import (
     Value,
     While,
 )
-from dlang.ir.anf import Lit, Size, Var
+from dlang.ir.anf import Atom, Lit, Size, Var
 from dlang.ir.types import dtype_of
 
 
@@ -106,6 +106,10 @@ class Printer:
             return scalars.literal(value)
         return f"{WIDE}({self.names[value]})" if value in self.indices else self.names[value]
 
+    def index(self, atom: Atom) -> str:
+        """An atom that is an index."""
+        return f"{NARROW}({atom.value})" if isinstance(atom, Lit) else self.names[atom]
+
     def let(self, slot: Slot, text: str) -> None:
         constant = "" if isinstance(slot, Buffer) else "const "  # which would be that of the elements
         self.line(f"{constant}{self.type(slot)} {self.name(slot)} = {text};")
@@ -137,11 +141,15 @@ class Printer:
 
     def statement(self, stmt: Stmt) -> None:
         match stmt:
+            case Compute(var, name, args) if var in self.indices:
+                self.let(var, scalars.primitive(name, (WIDE, WIDE), [self.index(arg) for arg in args]))
             case Compute(var, name, args):
                 exponent = _whole(args[1]) if name in ("pow", "powi") else None
                 exponent = exponent if name == "powi" or exponent == 2 else None
                 dtypes = tuple([dtype_of(a) for a in args])
                 self.let(var, scalars.primitive(name, dtypes, [self.value(a) for a in args], exponent))
+            case Convert(var, arg) if var in self.indices:
+                self.let(var, self.index(arg))
             case Convert(var, arg):
                 self.let(var, scalars.convert(self.value(arg), dtype_of(arg), dtype_of(var)))
             case Evaluate(var, size):
