@@ -32,7 +32,7 @@ class Poly(Generic[A]):
 
     def __init__(self, terms: Mapping[Monomial[A], Coefficient]) -> None:
         self.terms: dict[Monomial[A], Coefficient] = {
-            m: c if type(c) is int else _reduced(c) for m, c in terms.items() if c
+            m: c if isinstance(c, int) else _reduced(c) for m, c in terms.items() if c
         }
         self._hash: int | None = None
 
@@ -160,7 +160,7 @@ class Poly(Generic[A]):
             for a in m:
                 c = c * value(a)
             total = total + c
-        return int(total)
+        return total if isinstance(total, int) else int(total)
 
     def render(self, name: Callable[[A], str]) -> str:
         """`2*n + m - 1`: terms of higher degree first, then in order of serial."""

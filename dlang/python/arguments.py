@@ -14,6 +14,7 @@ from dlang.diagnostics import DlangError, error
 from dlang.ir import terms
 from dlang.ir.terms import Scalar, poly
 from dlang.polynomials import Poly
+from dlang.python.extents import Extent
 from dlang.python.given import first, is_weak, turn, type_of, weight
 from dlang.python.indices import check_indices
 from dlang.runtime.placed import placed
@@ -51,12 +52,14 @@ class Matcher:
     """Matches the arguments of one call.
 
     device: whether arrays may be on one. thorough: looks at every part of a tree, also where that says no more of its
-    type. structures: what stands for a variable where that is a tuple, a struct, an enum, or a list of them.
+    type. known: whether arguments do not stand for others of the same dtypes and sizes. structures: what stands for a
+    variable where that is a tuple, a struct, an enum, or a list of them.
     """
 
     decl: FnDecl
     device: bool = False
     thorough: bool = False
+    known: bool = True
     types: dict[TypeVar, Fixed] = field(default_factory=dict)
     structures: dict[TypeVar, Type] = field(default_factory=dict)
     sizes: dict[SizeVar, Fixed] = field(default_factory=dict)
@@ -86,7 +89,8 @@ class Matcher:
                 for value, v in weak:
                     self._variable(value, v, late=True)
             if (size := param.local.size) is not None:
-                count = int(number(values[param], "i64"))
+                value = values[param]
+                count = value if isinstance(value, Extent) else int(number(value, "i64"))
                 if size.opened:  # a value that types mention, which a size has to be only where an array is made
                     self.sizes[size] = Fixed(count, self._name)
                 elif count < 0:
@@ -97,7 +101,8 @@ class Matcher:
             self._current, self._whole = param, whole
             if self._evaluated(waiting) != actual:
                 raise self._wrong()
-        check_indices(values, self._evaluated)
+        if self.known:
+            check_indices(values, self._evaluated)
 
     def _value(self, value: Any, t: Type) -> None:
         t = ty.resolve(t)
@@ -289,7 +294,8 @@ class Matcher:
                 if not divisor or dividend is None:
                     raise KeyError(a)
                 return dividend // divisor
-            return int(self.sizes[a].value)
+            size: int = self.sizes[a].value
+            return size
 
         try:
             return ty.resolve_size(size).poly.evaluate(value)

@@ -144,6 +144,17 @@ class Bound:
             profile.result = prepared(leaves, seed, early or ())
         return profile
 
+    def to_torch(self) -> Callable[..., Any]:
+        """This function as an operator of PyTorch, as `Function.to_torch` gives it, of the arguments that are left."""
+        from dlang.python.torch_operators import to_torch
+
+        return to_torch(self)
+
+    @property
+    def key(self) -> str:
+        """What names the function and the bound arguments, in this process."""
+        return f"{self.function.key}.{id(self)}"
+
     def ir(self, stage: str = "opt") -> str:
         """The program after a stage, as of a function: one function for what runs once, one for the rest."""
         return self.function.ir(stage, tuple(self._names))

@@ -7,12 +7,14 @@ from typing import Any, overload
 
 from dlang.diagnostics import DlangError, error
 from dlang.python.bound import Bound
+from dlang.python.floors import freed
 from dlang.python.function import Function
 from dlang.typecheck import core
 from dlang.typecheck.calling import at_its_own_types, calling, reference
 from dlang.typecheck.terms import of_var, substitute
 from dlang.typecheck.types import (
     FLOATS,
+    Floor,
     SizeVar,
     Type,
     TypeArray,
@@ -168,6 +170,16 @@ def vjp(f: Any, *args: Any, seed: int | None = None) -> tuple[Any, Callable[[Any
     return value, lambda cotangent: call(*args, cotangent, **_seeded(seed))
 
 
+def pull_of(f: Function | Bound, names: Sequence[str]) -> Function | Bound:
+    """The cotangents of some parameters that are left, as a function of all these and of the cotangent of the result.
+
+    It gives a tuple of one for each name, in the order of the parameters, bare if there is one.
+    """
+    function = f.function if isinstance(f, Bound) else f
+    derived = function.once(("vjp", tuple(names)), lambda: _pulled(function, names))
+    return f.once(("vjp", tuple(names)), lambda: derived.bind(**f.named)) if isinstance(f, Bound) else derived
+
+
 def _seeded(seed: int | None) -> dict[str, int]:
     return {} if seed is None else {"seed": seed}
 
@@ -196,14 +208,16 @@ def _pushed(f: Function, left: Sequence[core.Param]) -> Function:
 def _pulled(f: Function, left: Container[str]) -> Function:
     """`vjp` as a function of the arguments and a cotangent. left: the names of the parameters that get one.
 
-    A size that is known only when it runs is another one in the cotangent, and compared with that of the value.
+    A size that is known only when it runs is another one in the cotangent, and compared with that of the value; so is
+    a quotient that is rounded down.
     """
     decl, wrt, result = f.decl, _differentiable("vjp", f, left), f.decl.result
     assert result is not None
     names = [p.local.name for p in decl.params]
     (own,) = _unused(["cotangent"], names)
     given = {v: SizeVar(0, v.name, rigid=True) for v in decl.opened}
-    in_place = substitute(result, {v: of_var(g) for v, g in given.items()})
+    quotients: dict[Floor, SizeVar] = {}
+    in_place = freed(substitute(result, {v: of_var(g) for v, g in given.items()}), quotients)
     cotangent = core.Param(core.Local(own, in_place, span=decl.span))
     slopes = [decl.params[k].local.type for k in wrt]
     value = slopes[0] if len(wrt) == 1 else TypeTuple(tuple(slopes))
@@ -215,7 +229,7 @@ def _pulled(f: Function, left: Container[str]) -> Function:
     second = core.Local("pull", pull)
     let = core.Let(core.TuplePattern((core.Wildcard(), core.Bind(second))), call, (), decl.span)
     bar: core.Expr = reference(cotangent, decl.span)
-    if given:
+    if given or quotients:
         bar = core.As(result, decl.span, bar)
     derived = calling(
         decl, f"vjp({decl.name})", (*decl.params, cotangent), core.Ref(pull, decl.span, second), (bar,), value
@@ -225,6 +239,7 @@ def _pulled(f: Function, left: Container[str]) -> Function:
     if given:
         derived.variables = (*[v for v in decl.variables if v not in given], *given.values())
         derived.opened = ()
+    derived.variables = (*derived.variables, *quotients.values())
     taken = [n for n in names if n in left]
     expression = f"(|{', '.join([*names, own])}| vjp({_of(f, taken)}, {', '.join(taken)}).1({own}))"
     return Function(f.program, derived, expression, f.settle)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dlang.cache.store import digest
 from dlang.diagnostics import DlangError, error
 from dlang.python.arguments import Matcher
 from dlang.python.callables import Passed, of_language, of_python
@@ -171,6 +172,21 @@ class Function:
                 profile.result = prepared(leaves, seed)
         return profile
 
+    def to_torch(self) -> Callable[..., Any]:
+        """This function as an operator of PyTorch: it takes and gives tensors, and PyTorch differentiates and compiles
+        what calls it. Tuples and structs hold tensors; numbers may be Python's.
+
+        Raises `DlangError` for a function with effects, and for values that are no arrays.
+        """
+        from dlang.python.torch_operators import to_torch
+
+        return to_torch(self)
+
+    @property
+    def key(self) -> str:
+        """What names the function and its program, in every process."""
+        return digest(self.program.key, self.expression)
+
     def measured(self) -> Function:
         """The same as code that measures itself."""
         return Function(self.program.measured(), self.decl, self.expression, self.settle)
@@ -271,13 +287,13 @@ class Function:
 
         functions: arguments that are functions. values: what is passed, if that is not what is given.
         """
-        decl = self._inferred(given, found, functions)
+        decl = self.inferred(given, found, functions)
         matcher = self._matcher(decl)
         passed = dict(zip(decl.params, (given if values is None else values).values(), strict=True))
         matcher.match(passed)
         return self._prepared_with(decl, matcher, passed, bound)
 
-    def _inferred(
+    def inferred(
         self, given: Mapping[Param, Any], found: Matcher, functions: Mapping[str, Passed] | None = None
     ) -> FnDecl:
         names = [p.local.name for p in given]
@@ -294,7 +310,7 @@ class Function:
             return self
         given, found = self.assigned(args, {}), self._matcher(self.decl)
         found.match(given)
-        decl = self._inferred(given, found)
+        decl = self.inferred(given, found)
         return self.once(decl, lambda: Function(self.program, decl, decl.name, False))
 
     def once(self, key: object, make: Callable[[], Function]) -> Function:

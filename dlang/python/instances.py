@@ -11,6 +11,7 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from dlang.cache.store import digest
 from dlang.diagnostics import error
 from dlang.driver import Backend, Request, Runner, call, failure, ready, split
 from dlang.python.callables import Handles
@@ -140,6 +141,11 @@ class Program:
 
     def __post_init__(self) -> None:
         self.settled = Settled(self.checked)
+
+    @property
+    def key(self) -> str:
+        """What names the program in every process: its text and what it imports, and how it is run."""
+        return digest(self.checked.table.key, self.backend, str(self.deterministic))
 
     @property
     def on_device(self) -> bool:

@@ -36,6 +36,8 @@ def placed(value: Any) -> Placed | None:
     """A value as an array on a device; None if it is none, or if its library does not show it."""
     if isinstance(value, _OF_THE_HOST):
         return None
+    if isinstance(value, Placed):
+        return value
     if is_own(type(value)):
         return Placed(value, value.shape, str(value.dtype))
     try:

@@ -156,7 +156,7 @@ class Instances:
             assert f.world.token is not None
             flat.append(f.world.token)
         if instance.key:
-            flat.append(passed_key(f))
+            flat.append(passed_key(f, closure))
         for _, c in closure.captured:
             flat.extend(leaves(c))
         for wanted, a in zip(instance.args, args, strict=True):

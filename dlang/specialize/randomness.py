@@ -21,7 +21,7 @@ from dlang.diagnostics import error
 from dlang.ir.anf import Atom, Lit
 from dlang.specialize.effects import effects_in, effects_of
 from dlang.specialize.frame import ZERO_WORD, Frame, Level
-from dlang.specialize.values import ScalarV, Value
+from dlang.specialize.values import ClosureV, ScalarV, Value
 from dlang.typecheck import core
 
 DIGITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
@@ -59,9 +59,16 @@ def hashed(f: Frame, level: Level, number: int, word: str = "threefry") -> Atom:
     return f.emitter.prim(word, level.key, Lit(level.stem, "u64"), level.place, Lit(number, "u64"))
 
 
-def passed_key(f: Frame) -> Atom:
-    """The key of a function that is called now."""
+def passed_key(f: Frame, closure: ClosureV | None = None) -> Atom:
+    """The key of a function that is called now.
+
+    One that nobody wrote, around a call, is no event of its own where it is all that draws: so the derivative of a
+    derivative that Python asked for draws what the function itself draws.
+    """
     level = level_of(f)
+    if closure is not None and closure.decl is not None and closure.decl.kind == "call":
+        if level == Level(level.key):
+            return level.key
     return hashed(f, level, claimed(level))
 
 

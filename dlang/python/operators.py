@@ -1,0 +1,244 @@
+"""What a function is to a library that traces programs: leaves in, leaves out, whose dtypes and sizes are known before.
+
+    plans = Plans.of(f)                    how arguments and result are made of leaves
+    described(f, arguments)                the dtypes and sizes of the result, for arguments of which no more is known
+    pulled(f, names)                       the cotangents of some parameters, as a function of the same sort
+
+Leaves are arrays and numbers; tuples and structs are made of them. Functions with anything else, with effects, or with
+sizes that only a run knows are refused (`E0967`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlang.diagnostics import DlangError, error
+from dlang.ir.terms import Scalar
+from dlang.python.arguments import Matcher
+from dlang.python.bound import Bound
+from dlang.python.derivatives import pull_of
+from dlang.python.extents import symbol_of
+from dlang.python.function import Function
+from dlang.runtime.placed import Placed
+from dlang.runtime.values import NUMPY, bfloat16
+from dlang.specialize.frame import substituted
+from dlang.specialize.structs import StructClasses, field_names
+from dlang.specialize.types import MonoArray
+from dlang.typecheck import types as ty
+from dlang.typecheck.headers import FnDecl
+from dlang.typecheck.types import Floor, Shape, Size, SizeAtom, SizeVar, Type
+
+Target = Function | Bound
+
+
+# ---- how values are made of leaves -----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Struct:
+    """A struct. names: of its fields in Python."""
+
+    type: type
+    names: tuple[str, ...]
+    items: tuple[Plan, ...]
+
+
+Plan = None | tuple["Plan", ...] | Struct
+"""A leaf, a tuple, or a struct."""
+
+
+def leaves(plan: Plan, value: Any) -> Iterator[Any]:
+    """The leaves of a value, in order."""
+    if plan is None:
+        yield value
+    elif isinstance(plan, tuple):
+        for p, v in zip(plan, value if plan else (), strict=True):
+            yield from leaves(p, v)
+    else:
+        for p, name in zip(plan.items, plan.names, strict=True):
+            yield from leaves(p, getattr(value, name))
+
+
+def whole(plan: Plan, given: Iterator[Any]) -> Any:
+    """The value that leaves make."""
+    if plan is None:
+        return next(given)
+    if isinstance(plan, tuple):
+        return tuple([whole(p, given) for p in plan]) if plan else None
+    return plan.type(*[whole(p, given) for p in plan.items])
+
+
+@dataclass(frozen=True)
+class Plans:
+    """Of a function: each parameter that calls give, and the result. defaults: whether a
+    parameter may be left out; fixed: whether it has no derivative."""
+
+    names: tuple[str, ...]
+    params: tuple[Plan, ...]
+    defaults: tuple[bool, ...]
+    fixed: tuple[bool, ...]
+    result: Plan
+
+    @staticmethod
+    def of(f: Target) -> Plans:
+        """Raises `DlangError` for a function that can't be an operator."""
+        decl, given = function_of(f).decl, f.left if isinstance(f, Bound) else f.decl.params
+        if impure := sorted(decl.effects - {"random"}):
+            raise refused(decl, f"it has the effect {' and '.join(impure)}, and an operator may run more or less often")
+        if decl.opened:
+            raise _unsized(decl)
+        classes = function_of(f).program.classes
+        params = tuple([_plan(p.local.type, f"its parameter `{p.local.name}`", decl, classes) for p in given])
+        assert decl.result is not None
+        result = _plan(decl.result, "its result", decl, classes)
+        names = tuple([p.local.name for p in given])
+        defaults, fixed = tuple([p.has_default for p in given]), tuple([p.nodiff for p in given])
+        return Plans(names, params, defaults, fixed, result)
+
+
+def _plan(t: Type, what: str, decl: FnDecl, classes: StructClasses) -> Plan:
+    t = ty.resolve(t)
+    match t:
+        case ty.TypeTuple(items):
+            return tuple([_plan(i, what, decl, classes) for i in items])
+        case ty.TypeData(own, args) if own.is_struct:
+            by = dict(zip(own.params, args, strict=True))
+            (variant,) = own.variants
+            plans = tuple([_plan(substituted(field, by), what, decl, classes) for _, field in variant.fields])
+            return Struct(classes.of(own), tuple(field_names(variant)), plans)
+        case ty.TypeCon(name) if name != "str":
+            return None
+        case ty.TypeVar():
+            return None
+        case ty.TypeArray(element) if _plan(element, what, decl, classes) is None:
+            return None
+        case _:
+            kinds = {ty.TypeCon: "a text", ty.TypeFn: "a function", ty.TypeData: "an enum"}
+            raise refused(decl, f"{what} is or holds {kinds.get(type(t), 'an array of those')}, which is no array")
+
+
+def function_of(f: Target) -> Function:
+    """The function that is called, all of whose parameters are left or bound."""
+    return f.function if isinstance(f, Bound) else f
+
+
+def draws(f: Target) -> bool:
+    """Whether a call takes a seed."""
+    return function_of(f).draws()
+
+
+def refused(decl: FnDecl, why: str, *help: str) -> DlangError:
+    return error("E0967", f"`{decl.name}` can't be an operator: {why}", decl.span, help=help)
+
+
+# ---- what is known of a result before a run --------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Described:
+    """An array of which only the dtype and the sizes are known; these may be `Extent`s."""
+
+    dtype: str
+    shape: tuple[Any, ...]
+
+    def stand_in(self) -> Any:
+        """What stands for it in an argument."""
+        if not self.shape:
+            return np.zeros((), bfloat16() if self.dtype == "bf16" else NUMPY[self.dtype])[()]
+        return Placed(None, self.shape, "bfloat16" if self.dtype == "bf16" else NUMPY[self.dtype].name)
+
+
+def described(f: Target, given: Mapping[str, Any], plan: Plan) -> list[Described]:
+    """The leaves of a result. given: arguments by name, with stand-ins where only dtypes and sizes are known.
+
+    Raises `DlangError` where arguments do not fit, and where a size is known only when the function runs.
+    """
+    function = function_of(f)
+    bound = f.named if isinstance(f, Bound) else {}
+    given = {name: value for name, value in given.items() if name != "seed" or not function.draws()}
+    values = function.assigned((), {**bound, **given})
+    matcher = Matcher(function.decl, device=True, known=False)
+    matcher.match(values)
+    decl = function.decl
+    if function.settle:
+        decl = function.inferred(values, matcher)
+        matcher = Matcher(decl, device=True, known=False)
+        matcher.match(dict(zip(decl.params, values.values(), strict=True)))
+    assert decl.result is not None
+    return list(_described(decl, matcher, decl.result, plan))
+
+
+def _described(decl: FnDecl, matcher: Matcher, t: Type, plan: Plan) -> Iterator[Described]:
+    t = ty.resolve(t)
+    match t, plan:
+        case ty.TypeTuple(items), tuple():
+            for i, p in zip(items, plan, strict=True):
+                yield from _described(decl, matcher, i, p)
+        case ty.TypeData(own, args), Struct():
+            by = dict(zip(own.params, args, strict=True))
+            for (_, field), p in zip(own.variants[0].fields, plan.items, strict=True):
+                yield from _described(decl, matcher, substituted(field, by), p)
+        case _, None:
+            _refuse_unknown(decl, matcher, t)
+            match matcher.mono(t):
+                case Scalar(dtype) if dtype != "str":
+                    yield Described(dtype, ())
+                case MonoArray(Scalar(dtype), shape) if dtype != "str":
+                    yield Described(dtype, tuple([s.constant for s in shape]))
+                case _:
+                    raise _unwritten(decl)
+        case _:
+            raise _unwritten(decl)
+
+
+def _unsized(decl: FnDecl) -> DlangError:
+    why = "a size of its result is known only when it runs, and does not follow from the sizes of its arguments"
+    return refused(decl, why, "give the result a size that follows from them, for example by filling up with zeros")
+
+
+def _unwritten(decl: FnDecl) -> DlangError:
+    return refused(decl, "its result is a structure whose type is not written out", "annotate its result")
+
+
+def _refuse_unknown(decl: FnDecl, matcher: Matcher, t: Type) -> None:
+    for size in _sizes(t):
+        if size not in matcher.sizes:
+            raise _unsized(decl)
+
+
+def _sizes(t: Type | Shape | Size) -> Iterator[SizeVar]:
+    match t:
+        case Size():
+            yield from _atoms(ty.resolve_size(t).poly.atoms())
+        case Shape():
+            s = ty.resolve_shape(t)
+            for size in s.pre + s.post:
+                yield from _sizes(size)
+        case ty.TypeArray(element, shape):
+            yield from _sizes(shape)
+            yield from _sizes(ty.resolve(element))
+        case _:
+            return
+
+
+def _atoms(atoms: Iterable[SizeAtom]) -> Iterator[SizeVar]:
+    for a in atoms:
+        if isinstance(a, Floor):
+            yield from _sizes(a.dividend)
+            yield from _sizes(a.divisor)
+        else:
+            yield a
+
+
+def symbols(shape: Sequence[Any]) -> tuple[Any, ...]:
+    """Sizes as the library wrote them that traces."""
+    return tuple([symbol_of(n) for n in shape])
+
+
+# ---- derivatives -----------------------------------------------------------------------------------------------------
+def pulled(f: Target, names: Sequence[str]) -> Target:
+    """The cotangents of some parameters that calls give: a function of all these, then of the cotangent of the result.
+
+    It gives a tuple of one for each name, in the order of the parameters, bare if there is one.
+    """
+    return pull_of(f, tuple(names))
