@@ -43,7 +43,7 @@ def form_of(part: Part, trees: Trees) -> Form:
     """What is known of a value when the program is compiled."""
     return Form(
         tuple(_members(part, "")),
-        {dtype: tuple([_case(k, b) for k, b in enumerate(branches)]) for dtype, branches in trees.items()},
+        {dtype: tuple(map(_case, branches)) for dtype, branches in trees.items()},
     )
 
 
@@ -89,10 +89,8 @@ def _members(part: Part, prefix: str, front: tuple[int, ...] = ()) -> Iterator[M
             raise AssertionError("a function has no form in a file")
 
 
-def _case(number: int, branch: Branch) -> Case:
-    members = [
-        m for name, item in zip(branch.names, branch.items, strict=True) for m in _members(item, name)
-    ]  # fmt: skip
+def _case(branch: Branch) -> Case:
+    members = [m for name, item in zip(branch.names, branch.items, strict=True) for m in _members(item, name)]
     return Case(_name(branch.type) if branch.type else "None", branch.own, branch.literals, tuple(members))
 
 
@@ -121,12 +119,14 @@ def titles(form: Form) -> dict[str, str]:
 
 
 def page(form: Form) -> dict[str, Any]:
-    """What an archive says of the value in it: names, types and numbers of axes, and the variants of enums."""
+    """What an archive says of the value in it beside its arrays: the variants of enums, and what nodes hold."""
     named = titles(form)
+    types = {
+        named[d]: {c.name: {m.name: named.get(m.dtype, m.dtype) for m in c.members} for c in cases}
+        for d, cases in form.types.items()
+    }
+    return {"variants": _variants(form.members), "types": types}
 
-    def told(m: Member) -> dict[str, Any]:
-        out: dict[str, Any] = {"name": m.name, "type": named.get(m.dtype, m.dtype), "axes": len(m.axes)}
-        return out | ({"variants": list(m.variants)} if m.variants else {})
 
-    types = {named[d]: {c.name: [told(m) for m in c.members] for c in cases} for d, cases in form.types.items()}
-    return {"members": [told(m) for m in form.members], "types": types}
+def _variants(members: Sequence[Member]) -> dict[str, list[str]]:
+    return {m.name: list(m.variants) for m in members if m.variants}

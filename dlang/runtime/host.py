@@ -107,9 +107,8 @@ def _member(path: str, member: str) -> Array:
 
 
 def _held(archive: NpzFile, member: str, path: str) -> Array:
-    names = [n for n in archive.files if n != saved.PAGE]
-    if member not in names:
-        held = ", ".join(f"`{n}`" for n in names) or "nothing"
+    if member not in archive.files:
+        held = ", ".join(f"`{n}`" for n in archive.files) or "nothing"
         raise RunError(NO_MEMBER, f"`{path}` has no array `{member}`; it holds {held}")
     return _decoded(lambda: archive[member], path)
 
@@ -122,7 +121,7 @@ def _value(path: str, form: Form) -> list[Any]:
     if not isinstance(archive, NpzFile):
         raise RunError(CANNOT_READ, f"cannot read `{path}`: it holds one array without a name; use `io.npy`")
     with archive:
-        said = saved.said(bytes(archive[saved.PAGE])) if saved.PAGE in archive.files else None
+        said = saved.said(archive.zip.comment if archive.zip is not None else b"")
 
         def member(name: str) -> Array:
             return _held(archive, name, path)

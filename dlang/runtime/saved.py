@@ -1,12 +1,13 @@
 """Values in files: an `.npz` archive whose arrays are the leaves of a value, and a page that says what it is.
 
 A number, a text or an array is one member of the archive, under the names of the fields that lead to it (`hidden.w`);
-an enum is the member `NAME.tag`, numbered as `dlang.json` names the variants, and the fields of all variants, of which
+an enum is the member `NAME.tag`, numbered as the page names the variants, and the fields of all variants, of which
 those of others are zeros. A value of a type that contains itself is the number of a node. Nodes are numbered so that
 one holds only such as have smaller numbers; what those of a variant hold is in columns, `Tree.Node.left`, a row for
 each. Arrays in nodes follow one another in one row, and their sizes are beside them (`Tree.Node.w.axes`).
 
-Archives that NumPy wrote are read in the same way: they have no page.
+The page is JSON in the comment of the archive, where NumPy sees nothing of it. Archives that NumPy wrote, which have
+none, are read in the same way.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 VERSION = 1
-PAGE = "dlang.json"
+LONGEST = 65_535  # bytes of the comment of an archive
 CANNOT_READ, CANNOT_WRITE, NO_MEMBER, WRONG_RANK, WRONG_DTYPE = "E0821", "E0822", "E0823", "E0824", "E0825"
 WRONG_FORM = "E0828"
 
@@ -56,11 +57,14 @@ def write(out: IO[bytes], form: Form, leaves: Sequence[Any]) -> None:
                     column = [nodes.numbers(x, m.dtype) for x in column]
                 name = f"{title}.{case.name}.{m.name}"
                 arrays |= _column(name, m, column, m.dtype in form.types)
+    text = json.dumps({"dlang": VERSION, **page(form)}, separators=(",", ":")).encode()
+    if len(text) > LONGEST:
+        raise RunError(CANNOT_WRITE, "the types of this value have too many variants to be described in a file")
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
-        archive.writestr(PAGE, json.dumps({"dlang": VERSION, **page(form)}, indent=1))
+        archive.comment = text
 
 
 class _Nodes:
@@ -159,18 +163,20 @@ def axes(rank: int) -> str:
     return "1 axis" if rank == 1 else f"{rank} axes"
 
 
-def said(text: bytes) -> dict[str, Any]:
-    """What the page of an archive says; raises `RunError` if it makes no sense."""
+def said(comment: bytes) -> dict[str, Any] | None:
+    """The page in the comment of an archive, if it is one; raises `RunError` if it makes no sense."""
+    if not comment.startswith(b'{"dlang":'):
+        return None
     try:
-        page = json.loads(text)
+        page = json.loads(comment)
         if page["dlang"] != VERSION:
             return dict(page)
-        held = [*page["members"], *[m for cases in page["types"].values() for ms in cases.values() for m in ms]]
-        if all({"name", "type"} <= set(m) for m in held):
+        held = [*page["variants"].values(), *[list(m) for cases in page["types"].values() for m in cases.values()]]
+        if all(isinstance(names, list) for names in held):
             return dict(page)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise RunError(CANNOT_READ, f"the file is damaged: its `{PAGE}` makes no sense")
+    raise RunError(CANNOT_READ, "the file is damaged: what it says of itself makes no sense")
 
 
 def _compare(form: Form, said: Mapping[str, Any] | None) -> None:
@@ -183,15 +189,13 @@ def _compare(form: Form, said: Mapping[str, Any] | None) -> None:
         found = said.get("dlang")
         raise RunError(WRONG_FORM, f"the file is of the version {found} of its kind; this reads version {VERSION}")
     wanted = page(form)
-    variants = {m["name"]: m["variants"] for m in said["members"] if "variants" in m}
-    for m in wanted["members"]:
-        if "variants" in m and m["name"] in variants:
-            _same(f"`{m['name']}`", m["variants"], variants[m["name"]])
+    for name, variants in wanted["variants"].items():
+        _same(f"`{name}`", variants, said["variants"].get(name, variants))
     for title, cases in wanted["types"].items():
         there = said["types"].get(title, {})
         _same(f"the type `{title}`", list(cases), list(there))
         for name, members in cases.items():
-            _same(f"`{name}` of `{title}`", *([f"{m['name']}: {m['type']}" for m in x] for x in (members, there[name])))
+            _same(f"`{name}` of `{title}`", *([f"{m}: {t}" for m, t in x.items()] for x in (members, there[name])))
 
 
 def _same(what: str, wanted: Sequence[str], found: Sequence[str]) -> None:
