@@ -63,7 +63,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "test",
             "test",
             "run the test blocks of files and folders",
-            examples=(".", "--filter gradient model.dl"),
+            examples=(".", "--filter gradient model.dl", "--coverage --coverage-out lcov.info ."),
         ),
         Command(
             "bench",

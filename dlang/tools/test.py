@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
@@ -16,6 +18,9 @@ from dlang.tools.arguments import Parser, add_backend, add_json
 from dlang.tools.files import programs
 from dlang.tools.report import report, report_defect
 from dlang.typecheck import core
+
+if TYPE_CHECKING:
+    from dlang.tools.coverage import Coverage
 
 
 @dataclass
@@ -29,15 +34,39 @@ def options(parser: Parser) -> None:
     add_backend(parser)
     add_json(parser)
     parser.add_argument("--filter", metavar="TEXT", default="", help="only tests with this text in their name")
+    parser.add_argument("--coverage", action="store_true", help="which lines and branches the tests reach, as a table")
+    parser.add_argument("--coverage-out", metavar="FILE", help="write that in the format of LCOV")
     parser.add_argument("paths", nargs="+", metavar="PATH")
 
 
 def main(args: argparse.Namespace) -> int:
+    if args.coverage or args.coverage_out is not None:
+        return _with_coverage(args)
     return run_tests(args.paths, args.filter, args.backend, args.json)
 
 
-def run_tests(paths: Sequence[str], wanted: str, backend: Backend, as_json: bool) -> int:
-    """0 if every test passed and every file checks; 1 otherwise."""
+def _with_coverage(args: argparse.Namespace) -> int:
+    from dlang.tools.coverage import Coverage
+    from dlang.tools.coverage_report import by_file, table, write_lcov
+
+    coverage = Coverage()
+    code = run_tests(args.paths, args.filter, args.backend, args.json, coverage)
+    files = by_file(coverage.reached())
+    if args.coverage and files:
+        print(table(files), file=sys.stderr if args.json else sys.stdout)
+    try:
+        if args.coverage_out is not None:
+            write_lcov(files, args.coverage_out)
+    except DlangError as e:
+        report(e.diagnostics, args.json)
+        return 1
+    return code
+
+
+def run_tests(
+    paths: Sequence[str], wanted: str, backend: Backend, as_json: bool, coverage: Coverage | None = None
+) -> int:
+    """0 if every test passed and every file checks; 1 otherwise. coverage: notes what the tests reach."""
     start = time.monotonic()
     totals = Totals()
     try:
@@ -46,7 +75,7 @@ def run_tests(paths: Sequence[str], wanted: str, backend: Backend, as_json: bool
         report(e.diagnostics, as_json)
         return 1
     for path in files:
-        _test_file(path, wanted, backend, as_json, totals)
+        _test_file(path, wanted, backend, as_json, totals, coverage)
     if not as_json:
         parts = [f"{totals.passed} passed", *([f"{totals.failed} failed"] if totals.failed else [])]
         if totals.broken:
@@ -55,7 +84,9 @@ def run_tests(paths: Sequence[str], wanted: str, backend: Backend, as_json: bool
     return 1 if totals.failed or totals.broken else 0
 
 
-def _test_file(path: str, wanted: str, backend: Backend, as_json: bool, totals: Totals) -> None:
+def _test_file(
+    path: str, wanted: str, backend: Backend, as_json: bool, totals: Totals, coverage: Coverage | None
+) -> None:
     try:
         checked = check(read_source(path))
         tests = [t for t in checked.module.tests if wanted in t.name]
@@ -67,10 +98,12 @@ def _test_file(path: str, wanted: str, backend: Backend, as_json: bool, totals: 
         report(found, as_json)
         totals.broken.append(path)
         return
+    if coverage is not None:
+        coverage.instrument(checked)
     if not tests:
         return
     _say(path, as_json)
-    for test, run in zip(tests, _prepared(tests, backend), strict=True):
+    for test, run in zip(tests, _prepared(tests, backend, coverage), strict=True):
         try:
             run()
         except Exception as e:
@@ -85,11 +118,13 @@ def _test_file(path: str, wanted: str, backend: Backend, as_json: bool, totals: 
             _say(f"  ok      {test.name}", as_json)
 
 
-def _prepared(tests: list[core.FnDecl], backend: Backend) -> list[Callable[[], object]]:
+def _prepared(tests: list[core.FnDecl], backend: Backend, coverage: Coverage | None) -> list[Callable[[], object]]:
     """Each test as a function that raises what a person should read.
 
     They are compiled together; where that fails, each alone, so that one of them can't hide the others.
     """
+    if coverage is not None:
+        return [partial(coverage.run, test) for test in tests]
     try:
         runner, entries = _compiled(tests, backend)
     except Exception:
