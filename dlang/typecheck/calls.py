@@ -33,7 +33,7 @@ from dlang.typecheck.unify import effects_root
 def infer_call(cx: Checker, scope: Scope, e: s.Call) -> core.Expr:
     f = e.function
     if isinstance(f, s.Name):
-        if f.name[0].isupper():
+        if f.name[:1].isupper():
             return construct(cx, scope, f, e)
         entry = scope.find(f.name)
         if entry is None and not isinstance(scope.find_type(f.name), SizeVar):
@@ -46,10 +46,10 @@ def infer_call(cx: Checker, scope: Scope, e: s.Call) -> core.Expr:
             case _:
                 pass
     elif isinstance(f, s.Field) and isinstance(f.base, s.Name) and isinstance(f.name, str):
-        if not f.base.name[0].isupper():
+        if not f.base.name[:1].isupper():
             entry = cx.find(scope, f.base.name)
             if isinstance(entry, ModuleEntry):
-                if f.name[0].isupper():
+                if f.name[:1].isupper():
                     return construct(cx, scope, s.Name(f.span, f"{f.base.name}.{f.name}"), e)
                 member = module_member(cx, entry, f.name, f.span)
                 if isinstance(member, FnEntry):

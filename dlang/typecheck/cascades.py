@@ -50,5 +50,5 @@ def bind_missing(table: ModuleTable, item: s.Import) -> None:
         missing = ModuleTable(name, "", core.CoreModule(name, ""), broken=True)
         table.entries[item.alias or item.path[-1]] = ModuleEntry(missing, item.span)
     for n in item.names or ():
-        if isinstance(n, s.Name) and not n.name[0].isupper() and n.name not in table.entries:
+        if isinstance(n, s.Name) and not n.name[:1].isupper() and n.name not in table.entries:
             table.entries[n.name] = declarations.any_entry(n.name, table.name, item.span, None)

@@ -157,7 +157,7 @@ def imported(program: Program, table: ModuleTable, item: s.Import) -> None:
 
 def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.Name) -> None:
     """Gives a module one name of another. Raises `DlangError` if there is none."""
-    if n.name[0].isupper():
+    if n.name[:1].isupper():
         if n.name not in other.types and n.name not in other.constructors:
             raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
                         help=did_you_mean(n.name, list(other.types)))  # fmt: skip

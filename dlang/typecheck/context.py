@@ -162,7 +162,7 @@ class Checker:
                 made = ", ".join(f"`{v.name}`" for v in entry.variants)
                 help = (f"its values are made by {made}, without the name of the type",)
                 raise error("E0201", f"`{name}` is a type, not a constructor", span, help=help)
-            lower = name.lower() if name.isupper() else name[0].lower() + name[1:]
+            lower = name.lower() if name.isupper() else name[:1].lower() + name[1:]
             close = did_you_mean(name, self.program.constructor_names(self.table)) or (
                 f"constructors are capitalised; the name of a value is in lower case: `{lower}`",
             )

@@ -131,7 +131,7 @@ def no_value(span: Span) -> DlangError:
 def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
     if e.name == "_":
         raise no_value(e.span)
-    if e.name[0].isupper():
+    if e.name[:1].isupper():
         return calls.constructor_value(cx, e)
     entry = cx.find(scope, e.name) if (found := scope.find(e.name)) is None else found
     match entry:
@@ -183,10 +183,10 @@ def array_expr(cx: Checker, scope: Scope, e: s.Array) -> core.Expr:
 
 # ---- fields ----------------------------------------------------------------------------------------------------------
 def field(cx: Checker, scope: Scope, e: s.Field) -> core.Expr:
-    if isinstance(e.base, s.Name) and isinstance(e.name, str) and not e.base.name[0].isupper():
+    if isinstance(e.base, s.Name) and isinstance(e.name, str) and not e.base.name[:1].isupper():
         entry = cx.find(scope, e.base.name)
         if isinstance(entry, ModuleEntry):
-            if e.name[0].isupper():
+            if e.name[:1].isupper():
                 return calls.constructor_value(cx, s.Name(e.span, f"{e.base.name}.{e.name}"))
             member = calls.module_member(cx, entry, e.name, e.span)
             assert isinstance(member, FnEntry)
