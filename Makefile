@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
 
-.PHONY: venv demo examples test test-gpu-emulated test-interop fuzz fuzz-front bench format clean
+.PHONY: venv demo examples test test-gpu-emulated test-editors vscode test-interop fuzz fuzz-front bench format clean
 
 venv: .venv/.ready
 
@@ -39,6 +39,15 @@ test-gpu-emulated: venv
 test-interop: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[interop]'
 	$(BIN)/python -m pytest -q -n 2 tests/interop
+
+# What needs npm and the network: that the extension for VS Code can be packaged, and that its grammar sees the tokens.
+test-editors: venv
+	$(BIN)/python -m pytest -q -m slow tests/tools/test_highlighting.py
+
+# The extension for VS Code, as a file that `code --install-extension` takes.
+vscode: venv
+	$(BIN)/python -m dlang.tools.highlighting editors/vscode
+	cd editors/vscode && npm install --no-audit --no-fund && npm run package
 
 # 10,000 random programs, run in every way, and 5,000 differentiated in four ways: prints those on which the ways
 # disagree, by seed. More than an hour on two cores.

@@ -11,35 +11,26 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_GREEK = "\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u03ff"
+from dlang.grammar import vocabulary
+from dlang.grammar.vocabulary import BRACKETS, FLOAT, NAME, OPERATORS, SEPARATORS
 
-KEYWORDS = frozenset(
-    "fn let var if else match for in while break continue return and or not as by import struct enum const extern"
-    " assert true false".split()
-)
+KEYWORDS = vocabulary.KEYWORDS
+CONTEXTUAL = {word: re.compile(ahead) for word, ahead in vocabulary.CONTEXTUAL.items()}
 
-# A contextual keyword is one only before what must follow it; the parser takes it for a name where none may stand.
-_WORD_AHEAD = rf"[ \t]+(?!(?:and|or|not|as|in|if|for|by|else)\b)(?=[A-Za-z_{_GREEK}])"
-CONTEXTUAL = {
-    "test": re.compile(r'[ \t]*"'),
-    "bench": re.compile(r'[ \t]*"'),
-    "type": re.compile(_WORD_AHEAD),
-    "pullback": re.compile(_WORD_AHEAD),
-    "pushforward": re.compile(_WORD_AHEAD),
-    "nodiff": re.compile(_WORD_AHEAD + r"|[ \t]*\("),
-}
-
+_SIGNS = (*OPERATORS, *BRACKETS.keys(), *BRACKETS.values(), *SEPARATORS)
+_LONG = "|".join(re.escape(sign) for sign in _SIGNS if len(sign) > 1)
+_SYMBOL = f"{_LONG}|[{re.escape(''.join(sign for sign in _SIGNS if len(sign) == 1))}]"
 _TOKEN = re.compile(
     rf"""
       (?P<skip>[ \t\r\f\ufeff]+|\#[^\n]*)
     | (?P<newline>\n(?:[ \t\r\f]*(?:\#[^\n]*)?\n)*[ \t\r\f]*)
-    | (?P<word>[A-Za-z_{_GREEK}][A-Za-z0-9_{_GREEK}]*'*)
-    | (?P<FLOAT>[0-9][0-9_]*(?:\.[0-9][0-9_]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)[A-Za-z0-9_]*)
+    | (?P<word>{NAME})
+    | (?P<FLOAT>{FLOAT}[A-Za-z0-9_]*)
     | (?P<INT>[0-9][A-Za-z0-9_]*)
     | (?P<STRING>"(?:[^"\\\n]|\\[^\n])*")
     | (?P<unclosed>"(?:[^"\\\n]|\\[^\n])*?\\?(?=[)\]}}\s,;]*$|\s*\{{\s*$))
     | (?P<TUPLE_INDEX>\.[0-9]+)
-    | (?P<symbol>->|=>|\|>|==|!=|<=|>=|\+=|-=|\*\*|\*=|//|/=|\.\.|[-+*/%@<>=(){{}}\[\],.:;|?!])
+    | (?P<symbol>{_SYMBOL})
     | (?P<bad>&&?|'[^'\n]*'|.)
     """,
     re.VERBOSE | re.MULTILINE,

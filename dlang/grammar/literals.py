@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import Token
+from dlang.grammar.vocabulary import ESCAPES, FLOAT_SUFFIXES, INTEGER_SUFFIXES
 from dlang.spelling import closest
 
 if TYPE_CHECKING:
     from dlang.grammar.tree import Builder
 
-FLOAT_SUFFIXES = ("f64", "f32", "f16", "bf16")
-INTEGER_SUFFIXES = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8")
-
 # Suffixes of other languages.
 _SUFFIXES = {"f": "f32", "d": "f64", "l": "i64", "ll": "i64", "u": "u64", "ul": "u64", "ull": "u64", "h": "f16"}
 _NUMBER = re.compile(r"([0-9][0-9_]*)(\.[0-9][0-9_]*)?([eE][+-]?[0-9]+)?(.*)")
-_ESCAPES = {
-    "n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "'": "'",
-}  # fmt: skip
 _CHUNK = re.compile(r"[^\\{}]+")
 _CODEPOINT = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}")
 
@@ -133,8 +128,8 @@ def _escape(builder: Builder, at: int, end: int) -> tuple[str, int]:
     """The character that the escape at `at` stands for, and where it ends."""
     text = builder.source.text
     letter = text[at + 1]
-    if letter in _ESCAPES:
-        return _ESCAPES[letter], at + 2
+    if letter in ESCAPES:
+        return ESCAPES[letter], at + 2
     if match := _CODEPOINT.match(text, at + 1, end):
         code = int(match[1] or match[2] or match[3], 16)
         if code < 0x110000 and not 0xD800 <= code < 0xE000:

@@ -1,0 +1,140 @@
+"""A TextMate grammar, which VS Code and others colour programs by before the language server has answered."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dlang.grammar import vocabulary as v
+from dlang.tools.highlighting.words import (
+    BUILTIN_FUNCTIONS,
+    BUILTIN_TYPES,
+    EFFECT_NAMES,
+    PRELUDE_CONSTRUCTORS,
+    TYPE_CLASSES,
+)
+
+Rule = dict[str, Any]
+_SUFFIX = "(?:" + "|".join((*v.FLOAT_SUFFIXES, *v.INTEGER_SUFFIXES)) + ")?"
+_END = r"(?![\w'])"
+
+
+def grammar() -> Rule:
+    """The grammar, as the data of its JSON."""
+    return {
+        "name": "dlang",
+        "scopeName": "source.dlang",
+        "fileTypes": ["dl"],
+        "patterns": [{"include": "#code"}],
+        "repository": {
+            "code": {"patterns": [{"include": f"#{name}"} for name in _PARTS]},
+            **{name: {"patterns": rules} for name, rules in _PARTS.items()},
+        },
+    }
+
+
+def _words(names: tuple[str, ...], scope: str, *, called: bool = False) -> Rule:
+    """Whole words. called: only in front of a `(`."""
+    ahead = r"(?=\s*\()" if called else ""
+    return _rule(rf"(?<![\w'.])(?:{'|'.join(names)}){_END}{ahead}", scope)
+
+
+def _rule(match: str, scope: str) -> Rule:
+    return {"match": match, "name": f"{scope}.dlang"}
+
+
+def _declared(keywords: str, keyword: str, name: str) -> Rule:
+    """A keyword with the name that it declares."""
+    scopes = {"1": {"name": f"{keyword}.dlang"}, "2": {"name": f"{name}.dlang"}}
+    return {"match": rf"(?<![\w'.])({keywords})[ \t]+({v.NAME})", "captures": scopes}
+
+
+_MODULE = rf"(?<![\w'.])(import)[ \t]+({v.NAME}(?:\.{v.NAME})*)"
+_STRING: Rule = {
+    "begin": '"',
+    "end": '"|$',
+    "name": "string.quoted.double.dlang",
+    "patterns": [
+        _rule(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}|.)", "constant.character.escape"),
+        _rule(r"\{\{|\}\}", "constant.character.escape"),
+        {
+            "begin": r"\{",
+            "end": r'(:[^{}":]*)?(\})|(?=["\n])',
+            "name": "meta.interpolation.dlang",
+            "beginCaptures": {"0": {"name": "punctuation.section.embedded.begin.dlang"}},
+            "endCaptures": {
+                "1": {"name": "constant.other.format-specification.dlang"},
+                "2": {"name": "punctuation.section.embedded.end.dlang"},
+            },
+            "patterns": [{"include": "#code"}],
+        },
+    ],
+}
+_PARTS: dict[str, list[Rule]] = {
+    "comments": [_rule("##.*$", "comment.line.documentation"), _rule("#.*$", "comment.line.number-sign")],
+    "strings": [_STRING],
+    "declarations": [
+        _declared("fn", "keyword.declaration.function", "entity.name.function"),
+        _declared("struct|enum|type", "keyword.declaration.type", "entity.name.type"),
+        _declared("pullback|pushforward", "keyword.declaration.rule", "entity.name.function"),
+        _declared("const", "keyword.declaration.constant", "variable.other.constant"),
+        {"match": _MODULE, "captures": {"1": {"name": "keyword.control.import.dlang"},
+                                        "2": {"name": "entity.name.namespace.dlang"}}},
+    ],
+    "keywords": [
+        *(
+            _rule(rf"(?<![\w'.]){word}{_END}(?={ahead})", "keyword.declaration")
+            for word, ahead in v.CONTEXTUAL.items()
+        ),
+        _words(v.DECLARATIONS, "keyword.declaration"),
+        _words(v.CONTROL, "keyword.control"),
+        _words(v.WORDS_OF_OPERATORS, "keyword.operator.word"),
+        _words(v.CONSTANTS, "constant.language"),
+    ],
+    "types": [
+        _words(BUILTIN_TYPES, "support.type"),
+        _words(("Idx", *TYPE_CLASSES), "support.class"),
+        _words(PRELUDE_CONSTRUCTORS, "support.constant"),
+        _rule(rf"(?<=! |\+ )(?:{'|'.join(EFFECT_NAMES)}){_END}", "support.type.effect"),
+        _rule(rf"(?<![\w'])(?=[A-Z]){v.NAME}", "entity.name.type"),
+    ],
+    "functions": [
+        _words(BUILTIN_FUNCTIONS, "support.function", called=True),
+        _rule(rf"(?<![\w'.]){v.NAME}(?=\()", "entity.name.function.call"),
+        {
+            "match": rf"(\.)({v.NAME})",
+            "captures": {
+                "1": {"name": "punctuation.accessor.dlang"},
+                "2": {"name": "variable.other.property.dlang"},
+            },
+        },
+        _rule(rf"{v.NAME}", "variable.other"),
+    ],
+    "numbers": [
+        _rule(rf"{v.FLOAT}{_SUFFIX}{_END}", "constant.numeric.float"),
+        _rule(rf"{v.INTEGER}{_SUFFIX}{_END}", "constant.numeric.integer"),
+    ],
+    "operators": [
+        _rule("|".join(re.escape(o) for o in sorted(v.OPERATORS, key=len, reverse=True)), "keyword.operator"),
+        _rule(r"[\[\](){}]", "punctuation.section.brackets"),
+        _rule(f"[{re.escape(''.join(v.SEPARATORS))}]", "punctuation.separator"),
+    ],
+}  # fmt: skip
+
+
+def configuration() -> Rule:
+    """What VS Code has to know of brackets, comments and indentation."""
+    brackets = [[open_, close] for open_, close in v.BRACKETS.items()]
+    quotes = {"open": '"', "close": '"', "notIn": ["string", "comment"]}
+    return {
+        "comments": {"lineComment": "#"},
+        "brackets": brackets,
+        "autoClosingPairs": [*({"open": a, "close": b} for a, b in v.BRACKETS.items()), quotes],
+        "surroundingPairs": [*brackets, ['"', '"']],
+        "wordPattern": v.NAME,
+        "indentationRules": {
+            "increaseIndentPattern": r"^.*[\[({]\s*(#.*)?$|^.*(=|->|=>)\s*(#.*)?$",
+            "decreaseIndentPattern": r"^\s*[\])}].*$",
+        },
+        "onEnterRules": [{"beforeText": {"pattern": r"^\s*##.*$"}, "action": {"indent": "none", "appendText": "## "}}],
+    }
