@@ -28,6 +28,7 @@ test: venv
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/dlc fmt --check stdlib examples
 	$(BIN)/dlc test $(LANGUAGE_TESTS)
 
 # Programs whose loops are kernels of an emulated GPU: all that `make test` leaves out because it takes minutes. Needs a

@@ -23,6 +23,7 @@ ALLOWED = {
     "spelling": set(),
     "inequalities": set(),
     "grammar": set(),
+    "format": {"grammar"},
     "typecheck": {"grammar"},
     "primitives": set(),
     "runtime": {"ir", "codegen", "codegen.llvm", "codegen.cuda"},
@@ -41,6 +42,7 @@ ALLOWED = {
     "aot": {"typecheck", "ir", "runtime", "codegen", "codegen.llvm", "driver", "listings", "python"},
     "tools": {
         "grammar",
+        "format",
         "typecheck",
         "ir",
         "specialize",

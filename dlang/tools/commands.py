@@ -81,6 +81,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         ),
         Command("repl", "repl", "a conversation: declarations, statements, expressions", examples=("",)),
         Command(
+            "fmt",
+            "fmt",
+            "write programs in the one style",
+            "Comments stay, and so does what a program means. A file with syntax errors is left as it is.",
+            examples=("fit.dl", "--check .", "--stdin < fit.dl"),
+        ),
+        Command(
             "build",
             "build",
             "make a library for C, a program or a wheel",

@@ -1,0 +1,52 @@
+"""Text → the same program in the one style."""
+
+from __future__ import annotations
+
+from dlang.collection import no_collection
+from dlang.diagnostics import DlangError, Source
+from dlang.format import expressions, items, statements, types
+from dlang.format.columns import written
+from dlang.format.concrete import concrete
+from dlang.format.document import Break, Concat, Doc
+from dlang.format.layout import layout
+from dlang.format.printer import Rule, printer
+from dlang.format.sameness import comments, same_tree
+from dlang.format.trivia import trivia
+from dlang.grammar.parser import parse
+from dlang.recursion import recursion
+
+RULES: dict[str, Rule] = {**types.RULES, **expressions.RULES, **statements.RULES, **items.RULES}
+_FRAMES = 20_000  # for trees as deep as the grammar allows
+
+
+def format_source(source: Source) -> str:
+    """The text of a file in the one style. Lines end as the first one of the file does.
+
+    Raises `DlangError` with the messages if there are syntax errors. What is given has the same syntax tree and the
+    same comments in the same order, and is given back unchanged when it is formatted again.
+    """
+    ending = "\r\n" if source.text.split("\n", 1)[0].endswith("\r") else "\n"
+    before = Source(source.path, source.text.replace("\r\n", "\n"))
+    with recursion(_FRAMES), no_collection():
+        tree, diagnostics = parse(before)
+        if any(d.severity == "error" for d in diagnostics):
+            raise DlangError(diagnostics)
+        after = Source(source.path, _formatted(before))
+        again, wrong = parse(after)
+        if wrong or not same_tree(tree, again) or comments(before.text) != comments(after.text):
+            raise AssertionError(f"formatting would change what {source.path} means")
+    return after.text.replace("\n", ending)
+
+
+def _formatted(source: Source) -> str:
+    tokens, trees = concrete(source)
+    found = trivia(source.text, tokens)
+    p = printer(RULES, tokens, found)
+    parts: list[Doc] = []
+    for tree in trees:
+        parts += [Break(blank=p.apart(tree)), p.doc(tree)]
+    end = found[-1]
+    if end.above:
+        parts += [Break(blank=end.apart), *end.above]
+    lines = written(layout(Concat(parts)))
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,94 @@
+"""Where a value stands that belongs to what is before it: behind `=`, `=>` or the parameters of a lambda; and `if`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dlang.format.brackets import closed
+from dlang.format.concrete import Tree
+from dlang.format.document import HARD, Choice, Concat, Doc, Nest, choice, concat, forced
+from dlang.format.printer import Part, Printer
+
+
+def placed(p: Printer, sign: Doc, part: Part, *, below_first: bool) -> Doc:
+    """`= value`, the value on the line of the sign or on the next.
+
+    A line that the author began stays. Else the value is on this line if it fits; below_first: on the next one before
+    it takes several lines.
+    """
+    value = p.doc(part)
+    below = Concat([sign, Nest(Concat([HARD, value]))])
+    here = concat(sign, " ", value)
+    if isinstance(part, Tree) and part.kind == "block":
+        return here
+    if p.broken(part) or forced(sign):
+        return below
+    if isinstance(part, Tree) and part.kind == "if_":
+        forms = branches(p, part)
+        if not forms.chain:
+            return here
+        options = [Concat([sign, Nest(Concat([HARD, form]))]) for form in (forms.line, forms.chain) if form]
+        if forms.line:
+            options.insert(0, Concat([sign, " ", forms.line]))
+        return choice(*options, Concat([sign, " ", forms.long]))
+    if closed(p, part):
+        return choice(here, below, here) if below_first and not forced(value) else here
+    if isinstance(part, Tree) and part.kind == "binary" and not below_first:
+        return here
+    return choice(here, below)
+
+
+@dataclass(slots=True)
+class Branches:
+    """The forms of an `if`: on one line, with a line for each branch, with lines for each block; None where the author
+    chose a longer one."""
+
+    line: Doc | None
+    chain: Doc | None
+    long: Doc
+
+
+def branches(p: Printer, tree: Tree) -> Branches:
+    heads: list[Doc] = []
+    blocks: list[Tree] = []
+    elses: list[Any] = []
+    rest: Any = tree
+    while rest.kind == "if_":
+        if_, condition, block, else_, otherwise = rest.parts
+        heads.append(concat(p.token(if_), " ", Nest(p.doc(condition)), " "))
+        blocks.append(block)
+        if else_ is None:
+            break
+        elses.append(else_)
+        rest = otherwise
+    else:
+        heads.append("")
+        blocks.append(rest)
+    docs = [p.doc(block) for block in blocks]
+    words = ["", *(concat(p.token(e), " ") for e in elses)]
+    parts = [concat(*three) for three in zip(words, heads, docs)]
+    longest = [concat(word, head, _long(doc)) for word, head, doc in zip(words, heads, docs)]
+    commented = [p.commented(block) for block in blocks]
+    long = _joined(longest, commented)
+    if not elses:
+        return Branches(parts[0], None, long)
+    if any(map(forced, docs)):
+        mixed = [commented[n] or (not forced(docs[n]) and p.broken(e)) for n, e in enumerate(elses)]
+        return Branches(choice(_joined(parts, mixed), long), None, long)
+    chain = _joined(parts, [True] * len(elses))
+    if any(map(p.broken, elses)):
+        return Branches(None, chain, long)
+    return Branches(_joined(parts, [False] * len(elses)), chain, long)
+
+
+def _joined(parts: list[Doc], lines: list[bool]) -> Doc:
+    """Branches one after the other; lines: which of them end a line."""
+    joined: list[Doc] = [parts[0]]
+    for line, part in zip(lines, parts[1:]):
+        joined += [HARD if line else " ", part]
+    return concat(*joined)
+
+
+def _long(doc: Doc) -> Doc:
+    return doc.options[-1] if isinstance(doc, Choice) else doc

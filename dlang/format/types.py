@@ -1,0 +1,124 @@
+"""Types, sizes and patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dlang.format.brackets import bracketed
+from dlang.format.concrete import Tree
+from dlang.format.document import Doc, concat
+from dlang.format.printer import Printer, Rule
+
+
+def _alone(p: Printer, tree: Tree) -> Doc:
+    """Tokens with nothing between them."""
+    return concat(*(p.doc(part) for part in tree.parts if part is not None))
+
+
+def _spaced(p: Printer, tree: Tree) -> Doc:
+    """Parts with spaces between them."""
+    docs: list[Doc] = []
+    for part in tree.parts:
+        if part is not None:
+            docs += [" ", p.doc(part)] if docs else [p.doc(part)]
+    return concat(*docs)
+
+
+def listed(p: Printer, items: list[Any]) -> Doc:
+    """Items and their separators, as in `a, b`."""
+    docs: list[Doc] = []
+    for part in items[:1]:
+        docs.append(p.doc(part))
+    for separator, part in zip(items[1::2], items[2::2]):
+        docs += [p.token(separator), " ", p.doc(part)]
+    return concat(*docs)
+
+
+def angles(p: Printer, opening: Any, items: Any, comma: Any, closing: Any) -> Doc:
+    """`<a, n>`, or nothing."""
+    if opening is None:
+        return ""
+    return concat(p.token(opening), listed(p, items), p.dropped(comma), p.token(closing))
+
+
+def bounds(p: Printer, opening: Any, first: Any, closing: Any) -> Doc:
+    """`<a: Float, n>`, or nothing; `first` is the list and its last comma."""
+    if opening is None:
+        return ""
+    items, comma = first.parts
+    return angles(p, opening, items, comma, closing)
+
+
+def _bound(p: Printer, tree: Tree) -> Doc:
+    name, colon, cls = tree.parts
+    return p.token(name) if colon is None else concat(p.token(name), p.token(colon), " ", p.token(cls))
+
+
+def _effects(p: Printer, tree: Tree) -> Doc:
+    type_, sign, effects = tree.parts
+    names = effects.parts[0]
+    if effects.kind == "nothing":
+        written = _alone(p, effects)
+    else:
+        written = concat(*(f" {d} " if d == "+" else d for d in map(p.token, names)))
+    return concat(p.doc(type_), " ", p.token(sign), " ", written)
+
+
+def _array(p: Printer, tree: Tree) -> Doc:
+    element, opening, dims, comma, closing = tree.parts
+    return concat(p.doc(element), bracketed(p, opening, dims, comma, closing))
+
+
+def _constructor(p: Printer, tree: Tree) -> Doc:
+    name, *arguments = tree.parts
+    return concat(p.token(name), angles(p, *arguments))
+
+
+def _of_module(p: Printer, tree: Tree) -> Doc:
+    module, dot, name, *arguments = tree.parts
+    return concat(p.token(module), p.token(dot), p.token(name), angles(p, *arguments))
+
+
+def parenthesised(p: Printer, tree: Tree) -> Doc:
+    """A list in brackets that is nothing else."""
+    return bracketed(p, *tree.parts)
+
+
+def _pattern(p: Printer, tree: Tree) -> Doc:
+    """`Name(p, q)`, or `module.Name(p, q)`."""
+    *name, opening, items, comma, closing = tree.parts
+    written = concat(*map(p.token, name))
+    return written if opening is None else concat(written, bracketed(p, opening, items, comma, closing))
+
+
+RULES: Mapping[str, Rule] = {
+    "bound": _bound,
+    "tparam": _alone,
+    "type_effects": _effects,
+    "type_function": _spaced,
+    "type_array": _array,
+    "type_name": _alone,
+    "type_constructor": _constructor,
+    "type_of_module": _of_module,
+    "type_parentheses": parenthesised,
+    "size_number": _alone,
+    "size_name": _alone,
+    "size_row": _alone,
+    "size_hole": _alone,
+    "size_any": _alone,
+    "size_operator": _spaced,
+    "second": _alone,  # a size in parentheses
+    "pattern_wildcard": _alone,
+    "pattern_name": _alone,
+    "pattern_integer": _alone,
+    "pattern_float": _alone,
+    "pattern_string": _alone,
+    "pattern_true": _alone,
+    "pattern_false": _alone,
+    "pattern_constructor": _pattern,
+    "pattern_of_module": _pattern,
+    "pattern_parentheses": parenthesised,
+    "pattern_positional": _alone,
+    "pattern_named": _spaced,
+}

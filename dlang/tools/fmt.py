@@ -1,0 +1,99 @@
+"""`dlc fmt`: programs in the one style."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from dlang.diagnostics import DlangError, Source, error
+from dlang.driver import read_source
+from dlang.format.formatting import format_source
+from dlang.tools.arguments import Parser, add_json
+from dlang.tools.files import programs
+from dlang.tools.report import report
+
+
+def options(parser: Parser) -> None:
+    add_json(parser)
+    parser.add_argument("--check", action="store_true", help="only say which files are written otherwise")
+    parser.add_argument("--stdin", action="store_true", help="from the standard input to the standard output")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="a file, or a folder with all that is in it")
+    parser.set_defaults(refuse=parser.error)
+
+
+def main(args: argparse.Namespace) -> int:
+    if args.stdin == bool(args.paths):
+        args.refuse("--stdin takes no PATH" if args.stdin else "expected a PATH, or --stdin")
+    try:
+        if args.stdin:
+            return _filter(args.check)
+        files = programs(args.paths)
+    except DlangError as e:
+        report(e.diagnostics, args.json)
+        return 1
+    return format_files(files, args.check, args.json)
+
+
+def format_files(files: Sequence[str], check: bool, as_json: bool) -> int:
+    """Writes files in the style, or says which are not. 1 if one is not, or can't be read or written."""
+    changed = failed = 0
+    for path in files:
+        try:
+            changed += _format_file(path, check)
+        except DlangError as e:
+            failed += 1
+            report(e.diagnostics, as_json)
+    if changed and not as_json:
+        done = "would be formatted" if check else "formatted"
+        print(f"{changed} of {len(files)} {'file' if len(files) == 1 else 'files'} {done}")
+    return 1 if failed or (check and changed) else 0
+
+
+def _format_file(path: str, check: bool) -> bool:
+    """Whether the file is written otherwise; then it is named, and written anew unless it is only checked."""
+    read_source(path)  # says what is wrong with a file that is no text
+    before = Path(path).read_bytes().decode()
+    after = format_source(Source(path, before))
+    if after == before:
+        return False
+    if not check:
+        _replace(Path(path), after)
+    print(path)
+    return True
+
+
+def _filter(check: bool) -> int:
+    try:
+        before = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as e:
+        raise error("E0952", f"`<stdin>` is not UTF-8 text: byte {e.start} cannot be decoded", None) from None
+    after = format_source(Source("<stdin>", before))
+    if check:
+        return 0 if after == before else 1
+    sys.stdout.buffer.write(after.encode())
+    return 0
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file as a whole or not at all; its mode stays. E0822 if it can't be written."""
+    path = path.resolve()  # a link stays one
+    try:
+        if not os.access(path, os.W_OK):
+            raise PermissionError(13, os.strerror(13))
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode())
+            os.chmod(temporary, path.stat().st_mode & 0o7777)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as e:
+        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
