@@ -99,6 +99,7 @@ def _import_names(p: Printer, tree: Tree) -> Doc:
 
 
 def _test(p: Printer, tree: Tree) -> Doc:
+    """A `test` or a `bench`."""
     word, name, block = tree.parts
     return concat(p.token(word), " ", p.token(name), " ", p.doc(block))
 
@@ -117,4 +118,5 @@ RULES: Mapping[str, Rule] = {
     "import_": _import,
     "import_names": _import_names,
     "test": _test,
+    "bench": _test,
 }

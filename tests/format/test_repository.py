@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```dlang[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def unchanged(path, text):
-    assert format_source(Source(str(path), text)) == text
+    assert format_source(Source(str(path), text)) == text, "`dlc fmt` writes it in the style"
 
 
 @pytest.mark.parametrize("file", PROGRAMS, ids=lambda f: str(f.relative_to(ROOT)))
