@@ -136,6 +136,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             examples=("", "clear", "path"),
         ),
         Command(
+            "doctor",
+            "doctor",
+            "whether all that dlang uses is on this machine",
+            "Says of each thing whether it is there and works, and what to do if it does not. 1 if one that is needed "
+            "does not.",
+            examples=("", "--json"),
+        ),
+        Command(
             "completion",
             "completion",
             "a script with which your shell completes `dlc`",

@@ -2,6 +2,7 @@
 
 import textwrap
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -198,3 +199,10 @@ def test_the_command_prints_and_writes_it_for_imports_too(write, dlc, tmp_path):
     assert "E0822" in dlc("test", "--coverage-out", "no/lcov.info", main)[2]
     code, out, _ = dlc("test", "--coverage", write("fn f(x: f64) -> f64 = x\n", "untested.dl"))
     assert code == 0 and out.splitlines()[-1].split()[:4] == ["untested.dl", "1", "0", "0.0"]
+
+
+def test_the_page_shows_what_is_printed(write, dlc):
+    page = (Path(__file__).parents[2] / "docs/testing.md").read_text()
+    program, shown = page.split("### Coverage\n\n```dlang\n")[1].split("```", 1)
+    _, out, _ = dlc("test", "--coverage", write(program, "steps.dl"))
+    assert textwrap.indent("\n".join(out.splitlines()[3:]), "    ") in shown
