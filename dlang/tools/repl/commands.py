@@ -54,6 +54,7 @@ class Conversation:
         sys.stdout.flush()
         colour = coloured(sys.stderr)
         for d in diagnostics:
+            d = self.session.state.located(d, self.session.path)
             print(render(d, colour=colour).replace(LAST, "_"), end="\n\n", file=sys.stderr)
         sys.stderr.flush()
 
@@ -219,7 +220,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(":plot", "EXPR, … [against EXPR] [as KIND] [> FILE]",
             "draws arrays as lines, points or a map; in a file, or in a window with `> window`", _plot, "expression"),
     Command(":load", "FILE", "takes the declarations of a file", _load, "file", ":l"),
-    Command(":reload", "", "takes those of all loaded files again, after an edit", _reload, "", ":r"),
+    Command(":reload", "", "takes those of all loaded files again, and imports, after an edit", _reload, "", ":r"),
     Command(":save", "FILE", "writes the session as a program", _save, "file"),
     Command(":undo", "", "takes the last input back: declarations and values", _undo, "", ":u"),
     Command(":set", "[NAME [VALUE]]", "shows or changes backend, precision, seed, threads or width", _set, "setting"),

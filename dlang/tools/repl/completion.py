@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlang.grammar.lexer import KEYWORDS
+from dlang.grammar.newlines import CLOSERS
+from dlang.listings import STAGES
 from dlang.tools.repl.commands import COMMANDS, Command
 from dlang.tools.repl.fitting import takes
 from dlang.tools.repl.names import Signature, meaning, signature
@@ -70,9 +72,19 @@ def _of_kind(session: Session, command: Command, rest: str) -> Iterable[Candidat
             return [Candidate(c.name, 0, c.name, c.help) for c in COMMANDS if c.name.startswith(rest)]
         case "expression" | "name":
             at = situation(rest)
-            return [] if at.quiet else _unique(_of_input(session, at))
+            found = [] if at.quiet else _unique(_of_input(session, at))
+            return [*_stages(command, at), *found]
         case _:
             return []
+
+
+def _stages(command: Command, at: Situation) -> Iterator[Candidate]:
+    """Behind an expression, the stages of the compiler."""
+    behind = at.previous in (*CLOSERS, "NAME", "INT", "FLOAT")
+    if behind and command.name == ":grad" and at.before[-1].text != "ir":
+        yield from _matching(at, [("ir", "its program")])
+    elif behind and command.name in (":ir", ":grad"):
+        yield from _matching(at, ((stage, "stage") for stage in STAGES))
 
 
 def _settings(rest: str) -> Iterator[Candidate]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from dlang import __version__
@@ -16,6 +18,17 @@ from dlang.tools.repl.session import Session
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+
+_FIRST_NEEDED = (
+    "numpy",
+    "llvmlite.binding",
+    "dlang.specialize.specialize",
+    "dlang.optimize.pipeline",
+    "dlang.runtime.build",
+    "dlang.runtime.engine",
+    "dlang.codegen.llvm.modules",
+    "dlang.tools.repl.values",
+)
 
 
 def repl(backend: Backend, editor: Callable[[Conversation], PromptSession[str]] | None = None) -> int:
@@ -30,7 +43,7 @@ def repl(backend: Backend, editor: Callable[[Conversation], PromptSession[str]] 
     else:
         conversation.told = True
         print(f"dlang {__version__}; :help says what can be written")
-        read = _edited(editor(conversation).prompt)
+        read = _edited(editor(conversation).prompt, _warming())
     for text in read:
         try:
             if not answered(conversation, text):
@@ -62,7 +75,14 @@ def answered(conversation: Conversation, text: str) -> bool:
     return True
 
 
-def _edited(read: Callable[[], str]) -> Iterator[str]:
+def _warming() -> Thread:
+    """A thread that loads what the first input needs, while that is typed."""
+    thread = Thread(target=lambda: [import_module(name) for name in _FIRST_NEEDED], daemon=True)
+    thread.start()
+    return thread
+
+
+def _edited(read: Callable[[], str], warming: Thread) -> Iterator[str]:
     """Inputs that a person edits; Ctrl-C drops one, Ctrl-D ends."""
     while True:
         try:
@@ -71,6 +91,7 @@ def _edited(read: Callable[[], str]) -> Iterator[str]:
             continue
         except EOFError:
             return
+        warming.join()
         if text.strip():
             yield text
 

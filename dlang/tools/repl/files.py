@@ -34,9 +34,10 @@ def load(session: Session, path: str) -> tuple[Answer, str]:
 
 
 def reload(session: Session) -> list[tuple[Answer, str]]:
-    """Loads what has been loaded again. Raises `DlangError`."""
-    if not session.loaded:
-        raise error("E0971", "no file has been loaded", None, help=("`:load FILE` loads one",))
+    """Loads what has been loaded again, and reads imported files anew. Raises `DlangError`."""
+    if not session.loaded and not any(kind == "import" for kind, _ in session.state.declarations):
+        raise error("E0971", "no file has been loaded or imported", None, help=("`:load FILE` loads one",))
+    session.renew()
     return [load(session, path) for path in session.loaded]
 
 

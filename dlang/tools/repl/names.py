@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, Source
 from dlang.grammar import syntax as s
+from dlang.tools.language_server import builtin_words
+from dlang.tools.repl.inputs import split
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
@@ -76,21 +79,23 @@ def library_module(session: Session, name: str) -> Checked | None:
 
 
 def signature(name: str, entry: FnEntry | BuiltinEntry, checked: Checked) -> Signature:
-    """The signature of a function; of one whose type no signature can say, the names of its parameters."""
-    from dlang.typecheck import builtins, derivatives
-    from dlang.typecheck.declarations import checker
-
+    """The signature of a function; of one whose type no signature can say, what comes near."""
     if isinstance(entry, FnEntry):
         return _signature(name, entry.scheme, entry.names, entry.decl.effects, entry.decl)
-    if entry.name in builtins.SIGNATURES:
-        known = builtins.builtin_entry(checker(checked.program, checked.table), entry.name)
-        return _signature(name, known.scheme, known.names, frozenset(), None)
-    if entry.name in derivatives.FORMS:
-        products = {"vjp": ("f", "x…"), "jvp": ("f", "x", "dx"), "checkpoint": ("f",)}
-        return Signature(name, products.get(entry.name, ("f", "wrt = …")), (None, "wrt"))
-    parameters = builtins.FORMS[entry.name][1] if entry.name in builtins.FORMS else ("x",)
-    names = ("…",) if parameters is None else tuple(p.rstrip("?") for p in parameters)
-    return Signature(name, names, names)
+    return _taken_apart(name, builtin_words.signature(entry.name) or "(x)")
+
+
+def _taken_apart(name: str, written: str) -> Signature:
+    """A signature that is a text: `<a: Num>(x: a[n]) -> a`."""
+    opening = written.index("(")
+    depth, closing = 0, opening
+    for closing, letter in enumerate(written):
+        depth += (letter == "(") - (letter == ")")
+        if closing > opening and depth == 0:
+            break
+    parameters = tuple(p.strip() for p in split(written[opening + 1 : closing], ","))
+    names = tuple(n if (n := re.split(r"[: ]", p)[0]).isidentifier() else None for p in parameters)
+    return Signature(name, parameters, names, written[closing + 1 :].removeprefix(" -> "), written[:opening])
 
 
 def _signature(
@@ -159,7 +164,7 @@ def documentation(path: str, found: Meaning, checked: Checked) -> str:
         case FnEntry(decl=decl):
             return _page(f"fn {signature(name, found, checked)}", decl.doc)
         case BuiltinEntry():
-            return _page(f"fn {signature(name, found, checked)}", "Known to the compiler.")
+            return _page(f"fn {signature(name, found, checked)}", builtin_words.words(name))
         case DataDecl():
             return _page(_datatype(found), found.doc)
         case ModuleTable():

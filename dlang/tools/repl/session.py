@@ -166,25 +166,31 @@ class Session:
     @property
     def checked(self) -> Checked:
         """That module as it is now."""
-        return self._check(self.state)
-
-    def _check(self, state: State) -> Checked:
-        text = state.text
+        text = self.state.text
         if self._checked is None or self._checked[0] != text:
-            with uninterrupted():  # what the workspace keeps must not be half done
-                self._checked = text, self.workspace.check(Source(self.path, text))
+            self._checked = text, self._check(text)
         return self._checked[1]
+
+    def _check(self, text: str) -> Checked:
+        with uninterrupted():  # what the workspace keeps must not be half done
+            return self.workspace.check(Source(self.path, text))
+
+    def renew(self) -> None:
+        """Reads the files anew that are imported. Raises `DlangError`, and then those of before count."""
+        self._taken(self.state, [])
 
     def _taken(self, new: State, items: Sequence[Item]) -> Answer:
         """Goes over to a state with other declarations, unless these are wrong."""
         before = self.state
-        checked = self._check(new)
+        checked = self._check(new.text)
         wrong = [d for d in checked.diagnostics if d.severity == "error"]
         if wrong:
             raise DlangError(self._refused(new, items, wrong))
+        self._checked = new.text, checked
         replaced = new.changed_since(before)
         self.state, stale = new.outdated(replaced)
-        self._remember(before)
+        if items:
+            self._remember(before)
         functions = checked.module.functions
         names = [i.name for i in items if isinstance(i, s.Fn | s.Const | s.Extern)]
         declared = tuple((n, scheme_text(functions[n])) for n in dict.fromkeys(names))
@@ -200,7 +206,7 @@ class Session:
             if at is not None and at[0].text not in own:
                 broken[at[0].name] = None
         found = [self._explained(new.located(d, self.path)) for d in wrong]
-        if not broken:
+        if not broken or not items:
             return found
         what = " and ".join(f"`{i.name}`" for i in items if not isinstance(i, s.Import))
         whom = " and ".join(f"`{n}`" for n in broken)
