@@ -35,10 +35,11 @@ def composed(
     body: Sequence[s.Statement],
     results: Sequence[str],
     text: bool = False,
+    more: Sequence[s.Parameter] = (),
 ) -> tuple[core.FnDecl, list[Kept]]:
     """The checked function of an input, and the values that it is called with. Raises `DlangError`.
 
-    text: whether its last result is the text of the value.
+    text: whether its last result is the text of the value. more: parameters behind those for values.
     """
     at = Span(source, 0, len(source.text))
     mentioned = mentions(*body)
@@ -72,7 +73,7 @@ def composed(
     if text:
         parts.append(s.String(at, (s.Interpolation(at, s.Name(at, RESULT), ""),)))
     value = s.Tuple(at, tuple(parts))
-    item = s.Fn(at, NAME, at, (), tuple(parameters), None, s.Block(at, (*front, *body, value)))
+    item = s.Fn(at, NAME, at, (), (*parameters, *more), None, s.Block(at, (*front, *body, value)))
     earlier = _earlier(state, given)
     decl, found = check_item(checked, item, tuple(earlier.values()))
     if decl is None:
@@ -101,9 +102,9 @@ def _with_earlier(d: Diagnostic, names: set[str]) -> Diagnostic:
 # ---- what is to be kept ----------------------------------------------------------------------------------------------
 def assignable(body: Sequence[s.Statement], values: Mapping[str, Kept | Recipe]) -> Iterator[str]:
     """What has a value after the statements that it may not have had before."""
-    mentioned = mentions(*body)
+    targets = {n.name for a in walk(*body) if isinstance(a, s.Assign) for n in walk(a.target) if isinstance(n, s.Name)}
     for n, v in values.items():
-        if isinstance(v, Kept) and v.mutable and n in mentioned:
+        if isinstance(v, Kept) and v.mutable and n in targets:
             yield n
     for statement in body:
         if isinstance(statement, s.Let | s.Var):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -39,20 +40,47 @@ def repl(backend: Backend, editor: Callable[[Conversation], PromptSession[str]] 
 
         editor = prompt_of
     if editor is None:
-        read = _lines()
-    else:
-        conversation.told = True
-        print(f"dlang {__version__}; :help says what can be written")
-        read = _edited(editor(conversation).prompt, _warming())
-    for text in read:
+        return _read_plainly(conversation)
+    conversation.told = True
+    print(f"dlang {__version__}; :help says what can be written")
+    return _read_edited(conversation, editor(conversation).prompt)
+
+
+def _read_edited(conversation: Conversation, read: Callable[[], str]) -> int:
+    """Inputs that a person edits. Ctrl-C drops one, or stops what it runs, and never the session; Ctrl-D ends."""
+    warming = Thread(target=lambda: [import_module(name) for name in _FIRST_NEEDED], daemon=True)
+    warming.start()
+    while True:
+        running = False
+        with suppress(KeyboardInterrupt):  # one that comes while another is told of
+            try:
+                text = read()
+                running = True
+                warming.join()
+                if text.strip() and not answered(conversation, text):
+                    return 0
+            except EOFError:
+                return 0
+            except KeyboardInterrupt:
+                if running:
+                    print()  # behind the ^C that a terminal shows
+                    _interrupted()
+
+
+def _read_plainly(conversation: Conversation) -> int:
+    for text in _lines():
         try:
             if not answered(conversation, text):
                 break
         except KeyboardInterrupt:
-            sys.stdout.flush()
-            print("interrupted", file=sys.stderr)
+            _interrupted()
         sys.stdout.flush()
     return 0
+
+
+def _interrupted() -> None:
+    sys.stdout.flush()
+    print("interrupted", file=sys.stderr)
 
 
 def answered(conversation: Conversation, text: str) -> bool:
@@ -73,27 +101,6 @@ def answered(conversation: Conversation, text: str) -> bool:
         sys.stdout.flush()
         report_defect(e)  # the session is what it was
     return True
-
-
-def _warming() -> Thread:
-    """A thread that loads what the first input needs, while that is typed."""
-    thread = Thread(target=lambda: [import_module(name) for name in _FIRST_NEEDED], daemon=True)
-    thread.start()
-    return thread
-
-
-def _edited(read: Callable[[], str], warming: Thread) -> Iterator[str]:
-    """Inputs that a person edits; Ctrl-C drops one, Ctrl-D ends."""
-    while True:
-        try:
-            text = read()
-        except KeyboardInterrupt:
-            continue
-        except EOFError:
-            return
-        warming.join()
-        if text.strip():
-            yield text
 
 
 def _lines() -> Iterator[str]:

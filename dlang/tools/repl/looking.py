@@ -10,7 +10,8 @@ from dlang.listings import STAGES
 from dlang.spelling import closest
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT, decide
-from dlang.tools.repl.names import applied, derived, documentation, library_module, meaning
+from dlang.tools.repl.functions import applied, derived, function_of, type_of_function
+from dlang.tools.repl.names import documentation, library_module, meaning
 from dlang.tools.repl.session import LAST, Session
 from dlang.tools.repl.settings import Settings
 from dlang.tools.repl.state import Kept, mentions
@@ -23,11 +24,9 @@ from dlang.typecheck.types import Type, TypeFn
 def type_of(session: Session, text: str, what: str = ":type") -> str:
     """The type of an expression; of the name of a function, its scheme. Raises `DlangError`."""
     source, e = session.expression(text, what)
-    functions = session.checked.module.functions
-    if isinstance(e, s.Name) and e.name in functions and e.name not in session.state.values:
-        return scheme_text(functions[e.name])
-    if (function := derived(e, session.checked, session.state.values)) is not None:
-        return scheme_text(applied(e.span.text, function, session.checked))
+    known = type_of_function(session, source, e)
+    if known is not None:
+        return known
     t = _inferred(session, source, e)
     return Names(scheme=True).prepare(t)(t)
 
@@ -99,6 +98,8 @@ def _program_of(session: Session, text: str, what: str) -> core.FnDecl:
         return functions[e.name]
     if (function := derived(e, session.checked, session.state.values)) is not None:
         return applied(e.span.text, function, session.checked)
+    if isinstance(e, s.Lambda):
+        return function_of(session, source, e)[0]
     body = [s.Let(e.span, s.PatternName(e.span, RESULT), None, e)]
     decl, _ = session.composed(session.checked, source, body, [RESULT])
     assert decl.result is not None

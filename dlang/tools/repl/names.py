@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import DlangError, Source
-from dlang.grammar import syntax as s
+from dlang.diagnostics import Source
 from dlang.tools.language_server import builtin_words
 from dlang.tools.repl.inputs import split
+from dlang.typecheck.builtins import SIGNATURES
 from dlang.typecheck.headers import FnDecl
-from dlang.typecheck.program import Checked
+from dlang.typecheck.program import Checked, scheme_text
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
 from dlang.typecheck.state import Scheme
 from dlang.typecheck.types import DataDecl, RowVar, TypeVar, Variant
 
 if TYPE_CHECKING:
     from dlang.tools.repl.session import Session
-
-_FUNCTIONS = frozenset({"grad", "value_and_grad", "jacobian", "hessian", "checkpoint"})
 
 Meaning = FnEntry | BuiltinEntry | ModuleTable | DataDecl
 
@@ -98,6 +95,16 @@ def _taken_apart(name: str, written: str) -> Signature:
     return Signature(name, parameters, names, written[closing + 1 :].removeprefix(" -> "), written[:opening])
 
 
+def type_of_name(name: str, checked: Checked) -> str | None:
+    """The type of a function, for all sizes that it takes; None if the name is that of something else."""
+    found = meaning(checked, name)
+    if isinstance(found, FnEntry) and found.decl.kind != "const":
+        return scheme_text(found.decl) if not found.builtin else str(signature("", found, checked))
+    if isinstance(found, BuiltinEntry) and found.name in SIGNATURES:
+        return str(signature("", found, checked))
+    return None
+
+
 def _signature(
     name: str, scheme: Scheme, names: tuple[str | None, ...], effects: frozenset[str], decl: FnDecl | None
 ) -> Signature:
@@ -123,35 +130,6 @@ def _signature(
     ]
     result = written(scheme.result, scheme.promised, words) + (f" ! {' + '.join(sorted(effects))}" if effects else "")
     return Signature(name, tuple(parameters), names, result, f"<{', '.join(bounds)}>" if bounds else "")
-
-
-# ---- functions applied to parameters --------------------------------------------------------------------------------
-def derived(e: s.Expr, checked: Checked, hidden: Container[str]) -> FnEntry | None:
-    """The function of which an expression such as `grad(f)` is a derivative, if `f` is for all sizes or types.
-
-    Then the derivative does so too, but only as a function with parameters of its own. hidden: names of values.
-    """
-    match e:
-        case s.Call(function=s.Name(name=form), arguments=(s.Argument(value=s.Name(name=name)), *_)):
-            if form in _FUNCTIONS and name not in hidden and form not in hidden and name in checked.table.functions:
-                found = checked.program.value(checked.table, name)
-                return found if isinstance(found, FnEntry) and found.decl.variables else None
-    return None
-
-
-def applied(text: str, of: FnEntry, checked: Checked) -> FnDecl:
-    """`fn input(a: …, b: …) = text(a, b)`, with the parameters of a function. Raises `DlangError`."""
-    from dlang.typecheck.program import check_function
-
-    like = signature("input", of, checked)
-    names = [n or f"x{k}" for k, n in enumerate(like.names)]
-    types = [p.partition(": ")[2].removesuffix(" = …") for p in like.parameters]
-    parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
-    item = f"fn input{like.bounds}({parameters}) = ({text})({', '.join(names)})"
-    decl, found = check_function(checked, Source("<expression>", item))
-    if decl is None:
-        raise DlangError(found)
-    return decl
 
 
 # ---- documentation ---------------------------------------------------------------------------------------------------

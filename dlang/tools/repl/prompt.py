@@ -52,14 +52,14 @@ def prompt_of(
         auto_suggest=AutoSuggestFromHistory(),
         bottom_toolbar=lambda: _toolbar(conversation.session),
         input_processors=[HighlightMatchingBracketProcessor(chars="[](){}")],
-        key_bindings=_keys(),
+        key_bindings=_keys(conversation.session),
         input=input,
         output=output,
     )
 
 
 # ---- keys ------------------------------------------------------------------------------------------------------------
-def _keys() -> KeyBindings:
+def _keys(session: Session) -> KeyBindings:
     keys = KeyBindings()
 
     @Condition
@@ -94,6 +94,17 @@ def _keys() -> KeyBindings:
     @keys.add("tab", filter=at_margin & continued & ~chosen)
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text(" " * INDENT)
+
+    @keys.add("tab", filter=~(at_margin & continued) & ~chosen)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        before = buffer.document.text_before_cursor
+        match candidates(session, before):
+            case [only]:
+                buffer.delete_before_cursor(len(before) - only.start)
+                buffer.insert_text(only.text)
+            case [_, *_]:
+                buffer.start_completion(insert_common_part=True)
 
     for bracket in ")]}":
 

@@ -22,6 +22,7 @@ from dlang.grammar.trees import walk
 from dlang.runtime.drivers import DEVICES
 from dlang.tools.repl.annotations import annotation, datatypes_of, has_unknown, items_of, leaves_a_run
 from dlang.tools.repl.compose import NAME, RESULT, assignable, bound, composed, decide, let_of
+from dlang.tools.repl.functions import functions_among
 from dlang.tools.repl.interrupts import uninterrupted
 from dlang.tools.repl.state import Item, Kept, Key, Recipe, State, Written, key_of, mentions
 from dlang.typecheck import core
@@ -187,14 +188,13 @@ class Session:
         if wrong:
             raise DlangError(self._refused(new, items, wrong))
         self._checked = new.text, checked
-        replaced = new.changed_since(before)
-        self.state, stale = new.outdated(replaced)
+        self.state, stale, replaced = new.outdated(new.changed_since(before))
         if items:
             self._remember(before)
         functions = checked.module.functions
         names = [i.name for i in items if isinstance(i, s.Fn | s.Const | s.Extern)]
         declared = tuple((n, scheme_text(functions[n])) for n in dict.fromkeys(names))
-        return Answer(None, declared, tuple(stale), tuple(sorted(replaced)) if stale else ())
+        return Answer(None, declared, tuple(stale), tuple(sorted(replaced)))
 
     def _refused(self, new: State, items: Sequence[Item], wrong: Sequence[Diagnostic]) -> list[Diagnostic]:
         """What is wrong with declarations; first, if that is others which use them, that it is these."""
@@ -229,7 +229,7 @@ class Session:
         last = body[-1] if isinstance(body[-1], s.Expr) else None
         if last is not None:
             body[-1] = s.Let(last.span, s.PatternName(last.span, RESULT), None, last)
-        generic = self._generic(body, checked)
+        generic = functions_among(self, source, body)
         wanted = [n for n in dict.fromkeys(assignable(body, state.values)) if n not in generic]
         decl, given = self.composed(checked, source, body, wanted)
         assert decl.result is not None
@@ -250,8 +250,9 @@ class Session:
             made[LAST if name == RESULT else name] = replace(value, shown=shown[name])
         for name in generic:
             shown[name] = generic[name]
+        functions = {*generic, *(n for n, t in recipes.items() if isinstance(t, TypeFn))}
         for name in [*recipes, *generic]:
-            made[LAST if name == RESULT else name] = self._recipe(body, name, decl, shown[name])
+            made[LAST if name == RESULT else name] = self._recipe(body, name, decl, shown[name], name in functions)
         values = {**state.values, **made} if made else state.values
         texts = [i.span.text for i in statements]
         if last is not None and types.get(RESULT) != UNIT:
@@ -266,24 +267,18 @@ class Session:
             return Shown(result.shown, result.form, result.leaves), new
         return Shown(result.shown, text=str(results[-1]) if text else result.shown), new
 
-    def _generic(self, body: Sequence[s.Statement], checked: Checked) -> dict[str, str]:
-        """The names that stand for derivatives of functions of arguments of any size, and their types."""
-        from dlang.tools.repl.names import applied, derived
-
-        found: dict[str, str] = {}
-        for let in body:
-            if isinstance(let, s.Let) and isinstance(let.pattern, s.PatternName):
-                function = derived(let.value, checked, self.state.values)
-                if function is not None:
-                    found[let.pattern.name] = scheme_text(applied(let.value.span.text, function, checked))
-        return found
-
     def composed(
-        self, checked: Checked, source: Source, body: Sequence[s.Statement], results: Sequence[str], text: bool = False
+        self,
+        checked: Checked,
+        source: Source,
+        body: Sequence[s.Statement],
+        results: Sequence[str],
+        text: bool = False,
+        more: Sequence[s.Parameter] = (),
     ) -> tuple[core.FnDecl, list[Kept]]:
         """The function of an input. Raises `DlangError`."""
         with uninterrupted():
-            return composed(checked, self.state, source, body, results, text)
+            return composed(checked, self.state, source, body, results, text, more)
 
     def compiled(self, decl: core.FnDecl, *, tiers: bool = True) -> tuple[Runner, Entry]:
         """A function of an input, ready to run."""
@@ -344,7 +339,7 @@ class Session:
         stale = frozenset[str]().union(*(v.stale for v in given))
         return Kept(annotation(t, iter(leaves)), form, leaves, t, "", mutable, declared, decls, texts, uses, stale)
 
-    def _recipe(self, body: Sequence[s.Statement], name: str, decl: core.FnDecl, shown: str) -> Recipe:
+    def _recipe(self, body: Sequence[s.Statement], name: str, decl: core.FnDecl, shown: str, function: bool) -> Recipe:
         let = let_of(body, name)
         if let is None or decl.effects:
             help = ("write it as a `let` without effects: it is made again where it is used",)
@@ -353,7 +348,7 @@ class Session:
         given = {n: v for n, v in seen.items() if isinstance(v, Kept)}
         uses = {n: v for n, v in seen.items() if isinstance(v, Recipe)}
         pattern = s.PatternName(let.span, LAST if name == RESULT else name)
-        return Recipe(s.Let(let.span, pattern, let.type, let.value), given, uses, shown)
+        return Recipe(s.Let(let.span, pattern, let.type, let.value), given, uses, shown, function)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

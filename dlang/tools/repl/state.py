@@ -63,12 +63,16 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A value that is made where it is used, by a `let`; `given` are the kept values that it saw."""
+    """A value that is made where it is used, by a `let`; `given` are the kept values that it saw.
+
+    function: whether it is one, rather than a tree.
+    """
 
     let: s.Let
     given: dict[str, Kept]
     uses: dict[str, Recipe]
     shown: str
+    function: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +117,17 @@ class State:
         both = [d for state in (before, self) for k in changed if (d := state.declarations.get(k)) is not None]
         return frozenset(n for d in both for n in d.names)
 
-    def outdated(self, changed: frozenset[str]) -> tuple[State, list[str]]:
-        """The state in which values know that some names mean something else now, and the names of these values."""
+    def outdated(self, changed: frozenset[str]) -> tuple[State, list[str], frozenset[str]]:
+        """The state in which values know that some names mean something else now; these values, and these names."""
         found = [n for n, v in self.values.items() if isinstance(v, Kept) and (changed & v.uses) - v.stale]
         marked: dict[str, Kept | Recipe] = {}
+        why: frozenset[str] = frozenset()
         for n in found:
             value = self.values[n]
             assert isinstance(value, Kept)
+            why |= changed & value.uses
             marked[n] = replace(value, stale=value.stale | (changed & value.uses))
-        return replace(self, values=self.values | marked), found
+        return replace(self, values=self.values | marked), found, why
 
     def reached(self, names: Iterable[str]) -> frozenset[str]:
         """The names, and all that their declarations mention, directly or not."""
