@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
+from dlang.laps import lap
 from dlang.runtime.drivers import DEVICES
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def lower(
     specializer = Specializer() if structs is None else Specializer(structs)
     try:
         with room(), no_collection():
-            entries = [specializer.entry(r.decl, r.bindings) for r in requests]
+            with lap("specialise"):
+                entries = [specializer.entry(r.decl, r.bindings) for r in requests]
             program, names = specializer.program, [e.name for e in entries]
             if extend is not None:
                 program, more = extend(program, entries)

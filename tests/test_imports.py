@@ -11,13 +11,14 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
 EVERYWHERE = {
-    "cache", "collection", "components", "diagnostics", "polynomials", "inequalities", "recursion", "spelling",
+    "cache", "collection", "components", "diagnostics", "laps", "polynomials", "inequalities", "recursion", "spelling",
 }  # fmt: skip
 ALLOWED = {
     "cache": set(),
     "collection": set(),
     "components": set(),
     "diagnostics": set(),
+    "laps": set(),
     "polynomials": set(),
     "recursion": set(),
     "spelling": set(),

@@ -21,6 +21,7 @@ from dlang.grammar.parts import Parts
 from dlang.grammar.recovery import recover
 from dlang.grammar.tables import END, tables
 from dlang.grammar.tree import Builder, doc_line
+from dlang.laps import lap
 
 _DECLARATION = re.compile(
     r"^(?:fn|struct|enum|type|const|import|test|bench|pullback|pushforward|extern|let|var)\b", re.MULTILINE
@@ -35,7 +36,7 @@ def parse(source: Source, parts: Parts | None = None) -> tuple[s.Module, list[Di
 
     parts: what was parsed before. The same declaration is then the same tree, and spans are those of its own source.
     """
-    with no_collection():
+    with no_collection(), lap("parse"):
         parser = _Parser(source)
         items = parser.module(parts)
         return s.Module(source, items, _module_doc(source, items)), parser.sorted_diagnostics()

@@ -19,6 +19,7 @@ from dlang.ad.expand import expand_innermost
 from dlang.ad.savings import Savings
 from dlang.ir.anf import Program, early_name
 from dlang.ir.verify import verify as verify_program
+from dlang.laps import lap
 from dlang.optimize.batching import batching
 from dlang.optimize.blocking import blocking
 from dlang.optimize.bounds import bounds
@@ -116,7 +117,8 @@ def run(program: Program, entries: Sequence[str], when: str, verify: bool = Fals
         if step.when == when:
             if step.again and _same_functions(program, tidy):
                 continue
-            program = step.function(program, entries)
+            with lap(step.name):
+                program = step.function(program, entries)
             if step.name == "dce":
                 tidy = program
             if verify:
@@ -152,7 +154,8 @@ def optimise(
     program = normalise(program, entries, verify)
     seen("normal", program)
     for _ in range(DEEPEST):
-        expanded = expand_innermost(program, saw)
+        with lap("derivatives"):
+            expanded = expand_innermost(program, saw)
         if expanded is None:
             break
         if verify:

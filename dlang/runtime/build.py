@@ -19,6 +19,7 @@ from dlang.codegen.work import work
 from dlang.ir import anf
 from dlang.ir.call_graph import recursive_functions
 from dlang.ir.traverse import walk
+from dlang.laps import lap
 from dlang.runtime.compiled import Compiled, Draft, EntryPoint, Header, Out
 
 
@@ -42,28 +43,34 @@ def build(
     linker of the system.
     """
     reached = reachable(program, entries)
-    if device:
-        from dlang.codegen.cuda.placement import on_device
-        from dlang.codegen.half_operands import with_half_operands
+    with lap("loops"):
+        if device:
+            from dlang.codegen.cuda.placement import on_device
+            from dlang.codegen.half_operands import with_half_operands
 
-        nests = schedule(with_half_operands(reached), places=profile, device=True)
-        nests = on_device(nests, operations if profile else None, deterministic)
-    else:
-        bits = objects.vector_bits() if made_for is None else made_for.bits
-        lanes, least = Lanes(bits), GRAIN if grain is None else grain
-        nests = schedule(reached, lanes, least, places=debug, profile=operations if profile else None)
-    if made_for is None:
-        text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512())
-    else:
-        text = modules.emit(nests, entries, debug, made_for.fma, made_for.avx512)
+            nests = schedule(with_half_operands(reached), places=profile, device=True)
+            nests = on_device(nests, operations if profile else None, deterministic)
+        else:
+            bits = objects.vector_bits() if made_for is None else made_for.bits
+            lanes, least = Lanes(bits), GRAIN if grain is None else grain
+            nests = schedule(reached, lanes, least, places=debug, profile=operations if profile else None)
+    with lap("text for LLVM"):
+        if made_for is None:
+            text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512())
+        else:
+            text = modules.emit(nests, entries, debug, made_for.fma, made_for.avx512)
     recursive = recursive_functions(reached)
     points = {}
     for name in entries:
         deep = bool(recursive) and not recursive.isdisjoint(reachable(reached, [name]).functions)
         points[name] = _point(program.functions[name], nests, deep)
+    code = b""
+    if level is not None:
+        with lap("LLVM"):
+            code = objects.compile_object(text.llvm, level, made_for=made_for)
     arena = bool(node_makers(reached)) or any(takes_nodes(reached.functions[name]) for name in entries)
     return Compiled(
-        b"" if level is None else objects.compile_object(text.llvm, level, made_for=made_for),
+        code,
         points,
         text.sites,
         text.imports,

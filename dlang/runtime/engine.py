@@ -19,6 +19,7 @@ from dlang.codegen.llvm.sites import DEVICE, Site
 from dlang.collection import no_collection
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_handle
+from dlang.laps import lap
 from dlang.runtime import observers
 from dlang.runtime.compiled import Compiled, Header
 from dlang.runtime.entries import Entry
@@ -112,7 +113,8 @@ class Engine:
             else:
                 program.repeated = repeated_calls(program.device, compiled.entries)
         if compiled.draft is None:
-            program.install(compiled, compiled.code)
+            with lap("link"):
+                program.install(compiled, compiled.code)
         else:
             from dlang.runtime.tiers import Promotion, Tiers
 

@@ -110,6 +110,19 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             examples=("fit.dl --stage opt --fn loss", "fit.dl --stage ad --costs", "fit.dl --stage llvm"),
         ),
         Command(
+            "profile",
+            "profile",
+            "where the time of a program goes, or of the compiler",
+            "Runs a program as code that measures itself, as `dlc run --profile` does, or with --compile measures the "
+            "passes of the compiler.",
+            examples=(
+                "fit.dl --steps 100",
+                "--trace trace.json fit.dl",
+                "--compile fit.dl",
+                "--compile --fn loss fit.dl",
+            ),
+        ),
+        Command(
             "check-grad",
             "check_grad",
             "compare the derivatives of functions, computed in four ways",

@@ -63,13 +63,13 @@ def _syntax(source: Source, only: str | None) -> tuple[str, list[Diagnostic]]:
 
 
 def _after(checked: Checked, stage: str, only: str | None, costs: bool) -> str:
-    decls = _chosen(checked, only)
+    decls = chosen(checked, only)
     if stage == "core":
         return "\n\n".join(_core(decl) for decl in decls)
     return listing(decls, stage, costs)
 
 
-def _chosen(checked: Checked, only: str | None) -> list[core.FnDecl]:
+def chosen(checked: Checked, only: str | None) -> list[core.FnDecl]:
     """The functions to show: one, or all that need no types chosen for them; then the tests, then the script."""
     module = checked.module
     if only is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, Source, Span, error
+from dlang.laps import lap
 from dlang.typecheck.cache import Cache, CachedModule
 from dlang.typecheck.headers import CoreModule, FnDecl
 from dlang.typecheck.limits import room
@@ -213,7 +214,7 @@ def check_source(
 
         given = primitives_of(program, primitives)
     name = name or Path(source.path).stem
-    with room(), no_collection():
+    with room(), no_collection(), lap("check"):
         kept = recall(program, source.path, name, source.text) if alone else None
         table = kept or _check_module(program, source, name, given)
         keep(program, [c for c in program.checked if alone or c[0] is not table])

@@ -1,0 +1,63 @@
+"""How long the parts of the compiler take: each says its name, and whoever asks is told.
+
+with measured() as laps:
+    …                    # in it, perhaps: with lap("fuse"): …
+laps[0].seconds
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Lap:
+    """Something that was done once. begin: by `time.perf_counter`. inner: the seconds of laps inside it."""
+
+    name: str
+    begin: float
+    seconds: float = 0.0
+    inner: float = 0.0
+
+    @property
+    def own(self) -> float:
+        """Seconds, without those of laps inside it."""
+        return self.seconds - self.inner
+
+
+_asked: ContextVar[tuple[list[Lap], list[Lap]] | None] = ContextVar("laps", default=None)  # all, and those under way
+
+
+@contextmanager
+def measured() -> Iterator[list[Lap]]:
+    """The laps of this thread in the block, in the order in which they began."""
+    laps: list[Lap] = []
+    token = _asked.set((laps, []))
+    try:
+        yield laps
+    finally:
+        _asked.reset(token)
+
+
+@contextmanager
+def lap(name: str) -> Iterator[None]:
+    """What the block does is called so."""
+    asked = _asked.get()
+    if asked is None:
+        yield
+        return
+    laps, open = asked
+    own = Lap(name, time.perf_counter())
+    laps.append(own)
+    open.append(own)
+    try:
+        yield
+    finally:
+        own.seconds = time.perf_counter() - own.begin
+        open.pop()
+        if open:
+            open[-1].inner += own.seconds

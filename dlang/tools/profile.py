@@ -1,0 +1,104 @@
+"""`dlc profile`: where the time of a program goes, or that of the compiler."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+
+from dlang.diagnostics import DlangError, error
+from dlang.driver import Backend, errors_of, lower, read_source
+from dlang.laps import Lap, measured
+from dlang.listings import open_variable, request
+from dlang.tools.arguments import Parser, add_backend, add_json
+from dlang.tools.ir import chosen
+from dlang.tools.measuring import Measures, not_measured
+from dlang.tools.report import report
+from dlang.typecheck.headers import FnDecl
+from dlang.typecheck.program import Checked
+
+
+def options(parser: Parser) -> None:
+    add_backend(parser)
+    add_json(parser)
+    parser.add_argument("--compile", action="store_true", help="where the compiler's time goes; runs nothing")
+    parser.add_argument("--fn", metavar="NAME", help="with --compile: this function, and what it calls")
+    parser.add_argument("--trace", metavar="FILE", help="write it for chrome://tracing or ui.perfetto.dev")
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("options", nargs=argparse.REMAINDER, metavar="--option value", help="the parameters of `main`")
+
+
+def main(args: argparse.Namespace) -> int:
+    if not args.compile:
+        from dlang.tools.run import run_file
+
+        wanted = Measures(profile=True, trace=args.trace)
+        return run_file(args.file, args.options, args.backend, args.json, wanted)
+    try:
+        laps = compile_laps(args.file, args.backend, args.fn)
+        print(table(laps))
+        if args.trace is not None:
+            write_trace(laps, args.trace)
+    except DlangError as e:
+        report(e.diagnostics, args.json)
+        return 1
+    return 0
+
+
+def compile_laps(path: str, backend: Backend, function: str | None) -> list[Lap]:
+    """What the compiler does of a file, from its text to code that could run: of a function with what it calls, or of
+    `main`, of the script, or of all functions and tests. Only imports are taken as they were kept.
+    """
+    from dlang.runtime.drivers import driver_of
+    from dlang.runtime.engine import Engine
+    from dlang.runtime.host import Host
+    from dlang.typecheck.workspace import Workspace
+
+    if backend == "interp":
+        raise not_measured(backend)
+    engine = Engine(Host(), driver=driver_of(backend))
+    source = read_source(path)
+    with measured() as laps:
+        checked = Workspace().check(source)  # which looks for nothing that was kept of this file
+        if errors_of(checked):
+            raise DlangError(checked.diagnostics)
+        program, entries = lower([request(decl) for decl in _compiled(checked, function)])
+        engine.compile(program, [entry.name for entry in entries])
+    return laps
+
+
+def _compiled(checked: Checked, function: str | None) -> list[FnDecl]:
+    main = checked.module.functions.get("main")
+    if function is None and main is not None and open_variable(main) is None:
+        return [main]
+    if function is None and checked.module.script is not None:
+        return [checked.module.script]
+    return chosen(checked, function)
+
+
+def table(laps: Sequence[Lap]) -> str:
+    """What took most comes first; laps inside of others do not count for these."""
+    found: dict[str, list[Lap]] = {}
+    for lap in laps:
+        found.setdefault(lap.name, []).append(lap)
+    total = sum(lap.own for lap in laps)
+    rows = sorted(((sum(x.own for x in own), len(own), name) for name, own in found.items()), reverse=True)
+    lines = [f"{'time':>10}   share  times  of the compiler"]
+    lines += [f"{seconds * 1e3:>7.2f} ms  {100 * seconds / total:>4.1f} %  {count:>5}  {name}"
+              for seconds, count, name in rows]  # fmt: skip
+    return "\n".join([*lines, f"{total * 1e3:>7.2f} ms in all"])
+
+
+def write_trace(laps: Sequence[Lap], path: str) -> None:
+    """Laps in the format of Chrome's tracer. E0822 where the file cannot be written."""
+    events = [
+        {"name": lap.name, "cat": "compiler", "ph": "X", "pid": os.getpid(), "tid": 1,
+         "ts": (lap.begin - laps[0].begin) * 1e6, "dur": lap.seconds * 1e6}
+        for lap in laps
+    ]  # fmt: skip
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
+    except OSError as e:
+        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
