@@ -67,6 +67,7 @@ _HOMES = {
     "jacobian": "dlang.python.derivatives",
     "jvp": "dlang.python.derivatives",
     "load": "dlang.python.module",
+    "load_ipython_extension": "dlang.tools.notebook.magics",
     "memory_use": "dlang.python.memory",
     "primitive": "dlang.python.primitive",
     "set_threads": "dlang.python.threads",

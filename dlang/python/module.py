@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import BACKENDS, Backend, check, errors_of, read_source
 from dlang.python.function import Function
 from dlang.python.instances import COMPILATIONS, Program
 from dlang.python.primitive import Primitive, declared
+from dlang.specialize.structs import StructClasses
 from dlang.typecheck.headers import CoreModule
 from dlang.typecheck.types import DataDecl, Shape, Size, TypeData, children, resolve
+
+if TYPE_CHECKING:
+    from dlang.typecheck.program import Checked
 
 
 def load(
@@ -65,23 +69,41 @@ def populate(
     checked = check(source, primitives=[declared(p) for p in primitives])
     if mistakes := errors_of(checked):
         raise DlangError(mistakes)
-    program = Program(checked, backend, deterministic=deterministic)
-    core = checked.module
     names = module.__dict__
     names["__file__"] = source.path
+    program = define(names, checked, backend, deterministic=deterministic)
+    # a constant is computed when it is first asked for
+    names["__getattr__"] = _constants(module, program, checked.module)
+
+
+def define(
+    names: dict[str, Any],
+    checked: Checked,
+    backend: Backend,
+    *,
+    deterministic: bool = False,
+    classes: StructClasses | None = None,
+) -> Program:
+    """Puts the functions of a checked program, and the classes of its structs and variants, under their names.
+
+    classes: those of structs that are known already. The program is what the functions belong to.
+    """
+    program = Program(checked, backend, classes or StructClasses(), deterministic=deterministic)
+    core = checked.module
+    made: dict[str, Any] = {}
     for decl in datatypes(core):
         if decl.module == core.name and decl.name.startswith("_"):
             continue
         if decl.is_struct:
-            names.setdefault(decl.name, program.classes.of(decl))
+            made.setdefault(decl.name, program.classes.of(decl))
         else:
             for variant in decl.variants:
-                names.setdefault(variant.name, program.classes.variant(decl, variant))
+                made.setdefault(variant.name, program.classes.variant(decl, variant))
     for name, fn in core.functions.items():
         if fn.kind != "const" and not name.startswith("_"):
-            names[name] = Function(program, fn, name, bool(fn.constraints))
-    # a constant is computed when it is first asked for
-    names["__getattr__"] = _constants(module, program, core)
+            made[name] = Function(program, fn, name, bool(fn.constraints))
+    names |= made
+    return program
 
 
 def datatypes(core: CoreModule) -> Iterator[DataDecl]:

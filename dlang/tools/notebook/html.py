@@ -1,0 +1,50 @@
+"""What cells show, as HTML; with Pygments, where that is installed, in colours."""
+
+from __future__ import annotations
+
+import html
+import shutil
+import subprocess
+
+from dlang.tools.notebook.cells import Code, Display, Graph, Value
+
+_LEXERS = {"ir": "dlang", "llvm": "llvm", "asm": "gas", "cuda": "cuda"}
+
+
+def bundle(shown: Display) -> dict[str, str]:
+    """The forms of what is shown by their MIME types; the plain text always."""
+    match shown:
+        case Value(text, type):
+            plain = text if text == type else f"{text} : {type}"
+            page = f"<pre>{html.escape(text)}</pre>"
+            if text != type:
+                page += f'<pre style="opacity: 0.6">{html.escape(type)}</pre>'
+            return {"text/plain": plain, "text/html": page}
+        case Code(text, language):
+            return {"text/plain": text, "text/html": _coloured(text, language)}
+        case Graph(dot):
+            picture = _svg(dot)
+            return {"text/plain": dot} | ({"image/svg+xml": picture} if picture is not None else {})
+
+
+def _coloured(text: str, language: str) -> str:
+    try:
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import get_lexer_by_name
+    except ImportError:
+        return f"<pre>{html.escape(text)}</pre>"
+    if language == "ir":
+        from dlang.tools.highlighting.pygments_lexer import DlangLexer
+
+        return str(highlight(text, DlangLexer(), HtmlFormatter(noclasses=True)))
+    return str(highlight(text, get_lexer_by_name(_LEXERS[language]), HtmlFormatter(noclasses=True)))
+
+
+def _svg(dot: str) -> str | None:
+    """The picture of a graph, by Graphviz if it is installed."""
+    program = shutil.which("dot")
+    if program is None:
+        return None
+    done = subprocess.run([program, "-Tsvg"], input=dot, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,95 @@
+"""A kernel for Jupyter: notebooks whose cells are in the language. `python -m dlang.tools.notebook install` adds it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+from ipykernel.kernelbase import Kernel
+
+from dlang import __version__
+from dlang.diagnostics import DlangError
+from dlang.tools.notebook.cells import Display, Notebook, message
+from dlang.tools.notebook.html import bundle
+from dlang.tools.repl.completion import candidates
+from dlang.tools.repl.inputs import incomplete, indentation
+from dlang.tools.repl.looking import doc_of
+
+_PATH = re.compile(r"[A-Za-z_][\w.]*")
+
+
+class DlangKernel(Kernel):
+    """Speaks Jupyter's protocol for one session."""
+
+    implementation = "dlang"
+    implementation_version = __version__
+    banner = f"dlang {__version__}; :help says what can be written"
+    language_info = {
+        "name": "dlang",
+        "version": __version__,
+        "mimetype": "text/x-dlang",
+        "file_extension": ".dl",
+        "pygments_lexer": "dlang",
+        "codemirror_mode": "rust",
+    }
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.notebook = Notebook(self._show)
+
+    def _show(self, shown: Display) -> None:
+        content = {"data": bundle(shown), "metadata": {}}
+        self.send_response(self.iopub_socket, "display_data", content)
+
+    def set_parent(self, ident: Any, parent: Any, channel: str = "shell") -> None:
+        """Says to which request of Jupyter what is written from now on belongs."""
+        super().set_parent(ident, parent, channel)
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "set_parent"):
+                stream.set_parent(parent)
+
+    def do_execute(self, code: str, silent: bool, *_: Any, **__: Any) -> dict[str, Any]:
+        """Runs a cell."""
+        try:
+            self.notebook.run(code)
+        except DlangError as e:
+            return self._failed(f"error[{e.diagnostics[0].code}]", message(e, colour=True), silent)
+        except KeyboardInterrupt:
+            return self._failed("interrupted", "interrupted", silent)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        return {"status": "ok", "execution_count": self.execution_count, "payload": [], "user_expressions": {}}
+
+    def _failed(self, name: str, text: str, silent: bool) -> dict[str, Any]:
+        content = {"ename": name, "evalue": text.splitlines()[0], "traceback": text.split("\n")}
+        if not silent:
+            self.send_response(self.iopub_socket, "error", content)
+        return {"status": "error", "execution_count": self.execution_count, **content}
+
+    def do_complete(self, code: str, cursor_pos: int) -> dict[str, Any]:
+        """What may stand at the cursor."""
+        before = code[:cursor_pos]
+        start = before.rfind("\n") + 1 if before.rpartition("\n")[2].startswith(":") else 0
+        found = candidates(self.notebook.session, before[start:])
+        at = start + (found[0].start if found else cursor_pos - start)
+        texts = [c.text for c in found if start + c.start == at]
+        return {"status": "ok", "matches": texts, "cursor_start": at, "cursor_end": cursor_pos, "metadata": {}}
+
+    def do_inspect(self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()) -> dict[str, Any]:
+        """The signature and the documentation of the name at the cursor."""
+        for name in _PATH.finditer(code):
+            if name.start() <= cursor_pos <= name.end():
+                try:
+                    text = doc_of(self.notebook.session, name[0])
+                except DlangError:
+                    break
+                return {"status": "ok", "found": True, "data": {"text/plain": text}, "metadata": {}}
+        return {"status": "ok", "found": False, "data": {}, "metadata": {}}
+
+    def do_is_complete(self, code: str) -> dict[str, Any]:
+        """Whether Enter runs a cell in a console."""
+        if incomplete(code):
+            return {"status": "incomplete", "indent": indentation(code)}
+        return {"status": "complete"}

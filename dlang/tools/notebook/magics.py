@@ -1,0 +1,93 @@
+"""`%load_ext dlang`: cells of the language in a notebook of Python.
+
+    %%dl [-i NAME,…] [-o NAME,…]     a cell: declarations, statements, commands of `dlc repl`
+    %dl EXPR                         the value of an expression, for Python
+
+Functions and types that a cell declares are functions and classes of Python from then on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+from dlang.diagnostics import DlangError, error
+from dlang.python.instances import Program
+from dlang.python.module import define
+from dlang.tools.notebook.cells import Display, Notebook, message
+from dlang.tools.notebook.html import bundle
+from dlang.tools.notebook.values import give, take
+from dlang.tools.repl.session import LAST
+
+
+class CellError(Exception):
+    """A mistake in a cell. IPython shows the message of the compiler in place of a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return str(self).split("\n")
+
+
+@magics_class
+class DlangMagics(Magics):
+    """The state of the cells: one session for a notebook."""
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self.notebook = Notebook(_show)
+        self.program: Program | None = None
+
+    @magic_arguments()
+    @argument("-i", "--input", default="", help="names of Python whose values the cell takes, separated by commas")
+    @argument("-o", "--output", default="", help="names of the cell whose values Python takes")
+    @cell_magic
+    def dl(self, line: str, cell: str | None = None) -> Any:
+        """A cell of the language."""
+        args = parse_argstring(self.dl, line)
+        try:
+            for name in _names(args.input):
+                if name not in self.shell.user_ns:
+                    raise error("E0998", f"there is no `{name}` in the notebook to be taken", None)
+                take(self.notebook.session, name, self.shell.user_ns[name])
+            if self.notebook.run(cell or "") or self.program is None:
+                self._declared()
+            for name in _names(args.output):
+                self.shell.user_ns[name] = self._given(name)
+        except DlangError as e:
+            raise CellError(message(e, colour=True)) from None
+
+    @line_magic("dl")
+    def expression(self, line: str) -> Any:
+        """The value of an expression."""
+        try:
+            self.notebook.session.submit(line)
+            return self._given(LAST)
+        except DlangError as e:
+            raise CellError(message(e, colour=True)) from None
+
+    def _given(self, name: str) -> Any:
+        if self.program is None:
+            self._declared()
+        assert self.program is not None
+        return give(self.notebook.session, name, self.program.classes)
+
+    def _declared(self) -> None:
+        """Makes functions and classes of Python of what the session declares."""
+        session = self.notebook.session
+        classes = None if self.program is None else self.program.classes
+        self.program = define(self.shell.user_ns, session.checked, session.backend, classes=classes)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _show(shown: Display) -> None:
+    display(bundle(shown), raw=True)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext dlang` calls."""
+    shell.register_magics(DlangMagics)

@@ -1,0 +1,149 @@
+"""Notebooks: cells of the language in one of Python, and notebooks whose kernel is ours."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+nbclient = pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+import nbformat  # noqa: E402
+from nbclient.exceptions import CellExecutionError  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    """Where Jupyter finds the kernels: ours, and that of Python."""
+    folder = tmp_path_factory.mktemp("jupyter")
+    for command in (["dlang.tools.notebook", "install", "--prefix"], ["ipykernel", "install", "--prefix"]):
+        subprocess.run([sys.executable, "-m", *command, str(folder)], check=True, capture_output=True, timeout=60)
+    before = os.environ.get("JUPYTER_PATH")
+    os.environ["JUPYTER_PATH"] = str(folder / "share/jupyter")
+    yield folder
+    if before is None:
+        del os.environ["JUPYTER_PATH"]
+    else:
+        os.environ["JUPYTER_PATH"] = before
+
+
+def executed(cells, kernel, folder, **settings):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    client = nbclient.NotebookClient(
+        notebook, timeout=120, kernel_name=kernel, resources={"metadata": {"path": str(folder)}}, **settings
+    )
+    client.execute()
+    return [c.outputs for c in notebook.cells]
+
+
+def text(outputs):
+    """What is written and shown, as plain text."""
+    parts = [o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs]
+    return "".join(p if p.endswith("\n") else f"{p}\n" for p in parts)
+
+
+# ---- in a notebook of Python -----------------------------------------------------------------------------------------
+DECLARED = """%%dl
+struct Line { slope: f64, shift: f64 }
+fn at(l: Line, x: f64[n]) -> f64[n] = l.slope * x + l.shift
+fn loss(l: Line, x: f64[n]) -> f64 = sum(at(l, x) ** 2)"""
+TAKEN = """%%dl -i x,k -o y,best
+let y = [t ** k for t in x]
+let best = Line(slope = max(y), shift = 0.0)
+print("in the cell")
+sum(y)"""
+CELLS = [
+    "%load_ext dlang\nimport numpy as np\nx = np.array([1.0, 2.0, 3.0])\nk = 2",
+    DECLARED,
+    "line = Line(2.0, 1.0)\nat(line, x)",
+    "import dlang\ndlang.grad(loss)(line, x)",
+    TAKEN,
+    "(y, best.slope, type(best) is Line)",
+    "%dl loss(best, x) / 2.0",
+    "%%dl\n:type loss\n:ir at",
+    "%%dl\nfn at(l: Line, x: f64[n]) -> f64[n] = l.slope * x - l.shift",
+    "at(line, x), loss(line, x)",
+]
+
+
+def test_cells_of_a_notebook_of_python(kernels, tmp_path):
+    found = executed(CELLS, "python3", tmp_path)
+    shown = [text(o) for o in found]
+    assert shown[1] == ""
+    assert shown[2] == "array([3., 5., 7.])\n" and "slope=68.0" in shown[3] and "shift=30.0" in shown[3]
+    assert shown[4] == "in the cell\n14.0 : f64\n"
+    html = found[4][-1]["data"]["text/html"]
+    assert html.startswith("<pre>14.0</pre>") and "f64" in html
+    assert shown[5] == "(array([1., 4., 9.]), 9.0, True)\n" and shown[6] == f"{81.0 * 14.0 / 2.0}\n"
+    assert "(l: Line, x: f64[n]) -> f64" in shown[7].replace("(Line, f64[n])", "(l: Line, x: f64[n])")
+    assert "comp " in shown[7] and "<span" in found[7][-1]["data"]["text/html"]
+    assert shown[9] == "(array([1., 3., 5.]), 35.0)\n"
+
+
+MISTAKES = {
+    "%%dl\nlet z = unknown": ["E0201", "`unknown`", "<input 1>:1:9"],
+    "%%dl -i missing\n1": ["E0998", "`missing`"],
+    "%%dl -i nothing\n1": ["E0998", "NoneType"],
+    "%%dl -o f\nfn f(x: f64) -> f64 = x": ["E0998", "`f`"],
+    "%dl [1.0][3]": ["E0801"],
+    "%%dl\n:nope": ["E0971"],
+}
+
+
+def test_a_mistake_in_a_cell_is_a_message_without_a_traceback(kernels, tmp_path):
+    _, *found = executed(["%load_ext dlang\nnothing = None", *MISTAKES], "python3", tmp_path, allow_errors=True)
+    for outputs, words in zip(found, MISTAKES.values(), strict=True):
+        (failed,) = [o for o in outputs if o["output_type"] == "error"]
+        message = "\n".join(failed["traceback"])
+        assert all(w in message for w in words) and "Traceback" not in message
+
+
+# ---- the kernel ------------------------------------------------------------------------------------------------------
+def test_a_notebook_of_the_language(kernels, tmp_path):
+    found = executed(
+        ["fn f(x: f64) -> f64 = x ** 3\nlet a = 2.0", "f(a)", ":type grad(f)", "grad(f)(a)\n:ir f", 'print("out")'],
+        "dlang",
+        tmp_path,
+    )
+    shown = [text(o) for o in found]
+    assert shown[0] == "" and shown[1] == "8.0 : f64\n" and shown[2] == "(f64) -> f64\n"
+    assert shown[3].startswith("12.0 : f64\n") and "mul" in shown[3] and shown[4] == "out\n"
+
+
+def test_a_mistake_ends_a_notebook_of_the_language(kernels, tmp_path):
+    with pytest.raises(CellExecutionError) as caught:
+        executed(["1 +* 2", "3"], "dlang", tmp_path)
+    assert "E0101" in str(caught.value) or "E01" in str(caught.value)
+
+
+def test_the_kernel_completes_and_explains_and_can_be_interrupted(kernels, tmp_path):
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="dlang")
+    try:
+        client.execute("## Cubes.\nfn cubed(x: f64) -> f64 = x ** 3", reply=True, timeout=60)
+        found = client.complete("let y = cub", reply=True, timeout=60)["content"]
+        assert "cubed" in str(found["matches"]) and found["cursor_start"] == 8 and found["cursor_end"] == 11
+        assert client.complete(":ty", reply=True, timeout=60)["content"]["matches"] == [":type "]
+        page = client.inspect("cubed(2.0)", 3, reply=True, timeout=60)["content"]["data"]["text/plain"]
+        assert "cubed" in page and "Cubes." in page
+        for code, wanted in (("f(", {"status": "incomplete", "indent": "  "}), ("f(1)", {"status": "complete"})):
+            client.is_complete(code)
+            assert client.get_shell_msg(timeout=60)["content"] == wanted
+        client.execute('print("here")\nvar i = 0\nwhile true { i += 1 }')
+        while client.get_iopub_msg(timeout=60)["content"].get("text") != "here\n":
+            pass
+        manager.interrupt_kernel()
+        reply = client.get_shell_msg(timeout=60)["content"]
+        assert reply["status"] == "error" and reply["ename"] == "interrupted"
+        assert client.execute("cubed(2.0)", reply=True, timeout=60)["content"]["status"] == "ok"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def test_the_kernel_says_what_it_is(kernels):
+    spec = json.loads((kernels / "share/jupyter/kernels/dlang/kernel.json").read_text())
+    assert spec["display_name"] == "dlang" and spec["argv"][1:3] == ["-m", "dlang.tools.notebook"]
