@@ -137,11 +137,28 @@ class Note(NamedTuple):
 
 
 class Fix(NamedTuple):
-    """An edit that may set a mistake right: what it does, in words, and the text that takes the place of a span."""
+    """An edit that may set a mistake right: what it does, in words, and the text that takes the place of a span.
+
+    certain: there is nothing else that could have been meant.
+    """
 
     title: str
     span: Span
     text: str
+    certain: bool = True
+
+
+def replacement(span: Span, text: str, *, certain: bool = True) -> Fix:
+    """The edit that writes something else at a place."""
+    old = " ".join(span.text.split())
+    shown = " ".join(text.split())
+    if not shown:
+        title = f"Leave out `{old}`"
+    elif not old:
+        title = f"Insert `{shown}`"
+    else:
+        title = f"Write `{shown}`" if len(shown) <= 50 else "Write it as the message says"
+    return Fix(title, span, text, certain)
 
 
 @dataclass(frozen=True)
@@ -278,16 +295,12 @@ def _cut(line: str, begin: int, width: int, mark: str) -> tuple[str, str]:
 
 # ---- for a program ---------------------------------------------------------------------------------------------------
 def to_json(diagnostic: Diagnostic) -> dict[str, object]:
-    """The message as plain data. Lines and columns count from 1, ends are exclusive; null where there is no place."""
-    span = diagnostic.span
-    line, column = span.source.position(span.start) if span else (None, None)
-    end_line, end_column = span.source.position(span.end) if span else (None, None)
+    """The message as plain data. Lines and columns count from 1, ends are exclusive; null where there is no place.
+
+    A fix puts its text in its place.
+    """
     return {
-        "file": span.source.path if span else None,
-        "line": line,
-        "column": column,
-        "end_line": end_line,
-        "end_column": end_column,
+        **_place(diagnostic.span),
         "code": diagnostic.code,
         "severity": diagnostic.severity,
         "message": diagnostic.message,
@@ -296,4 +309,17 @@ def to_json(diagnostic: Diagnostic) -> dict[str, object]:
             *(note.text + (f" ({note.span!r})" if note.span else "") for note in diagnostic.notes),
         ],
         "help": list(diagnostic.help),
+        "fixes": [{**_place(f.span), "title": f.title, "text": f.text, "certain": f.certain} for f in diagnostic.fixes],
+    }
+
+
+def _place(span: Span | None) -> dict[str, object]:
+    line, column = span.source.position(span.start) if span else (None, None)
+    end_line, end_column = span.source.position(span.end) if span else (None, None)
+    return {
+        "file": span.source.path if span else None,
+        "line": line,
+        "column": column,
+        "end_line": end_line,
+        "end_column": end_column,
     }

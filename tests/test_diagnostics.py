@@ -3,7 +3,7 @@
 import json
 import textwrap
 
-from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, render, to_json
+from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, render, replacement, to_json
 
 TEXT = """\
 fn dot(x: f64[n], y: f64[n]) -> f64 = sum(x[i] * y[i] for i)
@@ -144,7 +144,15 @@ def test_json_has_the_agreed_fields():
             "sizes are compared when the program is checked",
         ],
         "help": ["cut the longer one: `y[..3]`"],
+        "fixes": [],
     }
+
+
+def test_an_edit_has_a_place_of_its_own_in_json():
+    fix = replacement(span("dot(x, "), "dot(")
+    (edit,) = to_json(Diagnostic("E0101", "no", span("let"), fixes=(fix,)))["fixes"]
+    assert edit["title"] == "Write `dot(`" and edit["text"] == "dot(" and edit["certain"]
+    assert (edit["file"], edit["line"], edit["column"], edit["end_column"]) == ("dot.dl", 5, 2, 9)
 
 
 def test_json_of_a_message_without_a_place_has_nulls():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from dlang.grammar.edits import Edit
 from dlang.grammar.lexer import Token
 from dlang.grammar.newlines import CLOSERS, OPENERS
-from dlang.grammar.stop import Edit, Explanation, Stop, braces, expected, found
+from dlang.grammar.stop import Explanation, Stop, braces, expected, found
 from dlang.grammar.tables import END
 
 _TYPES_OF_C = frozenset("int float double char bool long unsigned size_t auto".split())

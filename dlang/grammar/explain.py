@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 
 from dlang.diagnostics import Source
 from dlang.grammar.constructs import CONSTRUCTS
+from dlang.grammar.edits import Edit
 from dlang.grammar.lexer import KEYWORDS, Token
 from dlang.grammar.machine import Machine
 from dlang.grammar.newlines import CLOSERS
 from dlang.grammar.signs import SIGNS
-from dlang.grammar.stop import Edit, Explanation, Stop, braces, expected, found
+from dlang.grammar.stop import Explanation, Stop, braces, expected, found
 from dlang.grammar.tables import END
 from dlang.grammar.words import WORDS
 
@@ -72,7 +73,8 @@ def _equals_for_comparison(stop: Stop) -> Explanation | None:
     if stop.tokens[stop.seek(stop.statement, ("=",))].kind == "=" and stop.seek(stop.statement, ("=",)) < stop.at:
         if stop.tokens[stop.statement].kind in ("NAME", "let", "var"):
             help = "to compare, write `==`; to assign, write a statement for each"
-    return stop.says("E0112", "`=` can't stand in an expression", "", help, edit=stop.renamed("=="))
+    doubtful = "assign" in help
+    return stop.says("E0112", "`=` can't stand in an expression", "", help, edit=stop.renamed("=="), doubtful=doubtful)
 
 
 def _chained_comparison(stop: Stop) -> Explanation | None:

@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dlang.diagnostics import Diagnostic, Source
+from dlang.grammar.edits import Edit
 from dlang.grammar.explain import explain
 from dlang.grammar.lexer import Token
 from dlang.grammar.machine import Machine
 from dlang.grammar.newlines import CLOSERS, OPENERS
-from dlang.grammar.stop import Edit
 from dlang.grammar.tables import END
 
 FAR = 10_000  # tokens to the end of a statement that are looked at

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from dlang.grammar.edits import Edit
 from dlang.grammar.lexer import Token
 from dlang.grammar.newlines import OPENERS
-from dlang.grammar.stop import Edit, Explanation, Stop, expected
+from dlang.grammar.stop import Explanation, Stop, expected
 from dlang.grammar.tables import END
 
 _DOUBLED = {
@@ -43,16 +44,16 @@ def _character(stop: Stop) -> Explanation | None:
             return stop.says("E0115", "`&&` is no operator here", "", help, edit=stop.renamed("and"))
         case "&":
             help = "of truth values `a and b`, of integers and masks `bit_and(a, b)`"
-            return stop.says("E0115", "`&` is no operator here", "", help, edit=stop.renamed("and"))
+            return stop.says("E0115", "`&` is no operator here", "", help, edit=stop.renamed("and"), doubtful=True)
         case "^":
             help = "a power is `a ** b`, exclusive or is `bit_xor(a, b)`"
-            return stop.says("E0115", "`^` is no operator here", "", help, edit=stop.renamed("**"))
+            return stop.says("E0115", "`^` is no operator here", "", help, edit=stop.renamed("**"), doubtful=True)
         case "~" if stop.is_kind(1, "=") and stop.after_value:
             return _two(stop, "~=", "!=", "to compare, write `!=`", stop.at)
         case "~":
             help = "`not a`, or for integers and masks `bit_not(a)`"
             negation = None if stop.after_value else stop.renamed("not" if "not" in stop.accepted else "-")
-            return stop.says("E0115", "`~` is no operator here", "", help, edit=negation)
+            return stop.says("E0115", "`~` is no operator here", "", help, edit=negation, doubtful=True)
         case "@":
             return None
         case "\\":
@@ -143,7 +144,7 @@ def _bars(stop: Stop) -> Explanation | None:
     if stop.is_kind(1, "|") and stop.tokens[stop.at + 1].start == stop.token.end:
         return _two(stop, "||", "or", "`or` is written out: `a or b`", stop.at)
     help = "of truth values `a or b`, of integers and masks `bit_or(a, b)`"
-    return stop.says("E0115", "`|` is no operator here", "", help, edit=stop.renamed("or"))
+    return stop.says("E0115", "`|` is no operator here", "", help, edit=stop.renamed("or"), doubtful=True)
 
 
 _MACROS = {

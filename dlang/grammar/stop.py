@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dlang.diagnostics import Diagnostic, Note, Source, Span
+from dlang.grammar.edits import Edit, in_text
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, Token
 from dlang.grammar.machine import Machine
 from dlang.grammar.newlines import CLOSERS, OPENERS
@@ -25,15 +26,6 @@ _WORDS = {
     END: "the end",
     "TUPLE_INDEX": "a field",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A repair that the explanation implies: `tokens[start:end]` become these."""
-
-    start: int
-    end: int
-    tokens: list[Token]
 
 
 Explanation = tuple[Diagnostic, Edit | None]
@@ -178,8 +170,13 @@ class Stop:
         edit: Edit | None = None,
         token: Token | None = None,
         notes: tuple[Note, ...] = (),
+        doubtful: bool = False,
+        offered: bool = True,
     ) -> Explanation:
-        return Diagnostic(code, message, self.span(token or self.token), label, notes, help), edit
+        """doubtful: something else than the edit may have been meant. offered: the edit is what the help says."""
+        fix = in_text(edit, self.tokens, self.source, help) if edit is not None and offered else None
+        fixes = (fix._replace(certain=not doubtful),) if fix is not None else ()
+        return Diagnostic(code, message, self.span(token or self.token), label, notes, help, fixes=fixes), edit
 
 
 def found(stop: Stop) -> str:

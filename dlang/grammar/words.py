@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dlang.grammar.edits import Edit
 from dlang.grammar.lexer import Token
-from dlang.grammar.stop import Edit, Explanation, Stop, expected
+from dlang.grammar.stop import Explanation, Stop, expected
 from dlang.grammar.tables import END
 
 _LEFT_OUT = {
@@ -211,7 +212,7 @@ def _several(stop: Stop) -> Explanation | None:
         begin = stop.at + 1 + (token.kind == "not")
         here = f"{negation}any({before.text} == v for v in {stop.text(begin, max(end, begin + 1))})"
         edit = Edit(stop.at, begin, [stop.as_token("==", stop.at)])
-        return stop.says("E0115", "`in` is no operator", "", f"write `{here}`", edit=edit)
+        return stop.says("E0115", "`in` is no operator", "", f"write `{here}`", edit=edit, offered=False)
     if before.kind == "|" and stop.is_kind(-3, "|") and stop.expects_value and token.kind in ("NL", END, ")", ",", "}"):
         name = stop.tokens[stop.at - 2].text
         help = f"the absolute value is `abs({name})`; a function is `|{name}| …`"

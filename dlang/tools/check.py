@@ -16,6 +16,7 @@ from dlang.tools.report import report
 def options(parser: Parser) -> None:
     add_json(parser)
     parser.add_argument("--watch", action="store_true", help="check again whenever a file or an import changes")
+    parser.add_argument("--fix", action="store_true", help="make the edits that messages suggest and that are certain")
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with all that is in it")
 
 
@@ -24,6 +25,10 @@ def main(args: argparse.Namespace) -> int:
         from dlang.tools.watch import watch
 
         return watch(args.paths, args.json)
+    if args.fix:
+        from dlang.tools.fixes import fix_files
+
+        return fix_files(args.paths, args.json)
     return check_files(args.paths, args.json)
 
 

@@ -57,7 +57,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "check",
             "check",
             "check types, sizes and effects, and run nothing",
-            examples=("fit.dl", "--watch .", "--json fit.dl model.dl"),
+            examples=("fit.dl", "--watch .", "--fix fit.dl", "--json fit.dl model.dl"),
         ),
         Command(
             "test",

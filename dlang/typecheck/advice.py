@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dlang.diagnostics import Span
+from dlang.diagnostics import Fix, Span, replacement
 from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import same
 from dlang.typecheck.state import Constraint, Mismatch
@@ -41,6 +41,15 @@ def of_types(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -
     if target is None:
         return ()
     return (f"if these sizes are always equal, write {assertion}: it is checked when the program runs",)
+
+
+def assertions(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -> tuple[Fix, ...]:
+    """The `as` that is advised for two whole types that differ in a size."""
+    assert isinstance(m.found, Size) and isinstance(m.wanted, Size)
+    target = asserted(found, wanted)
+    if never_equal(m.found, m.wanted) or target is None or "multiple" in m.note or written(span) == "…":
+        return ()
+    return (replacement(span, f"{written(span)} as {names(target)}", certain=False),)
 
 
 def of_multiple(m: Mismatch, span: Span, names: Names) -> tuple[str, ...]:

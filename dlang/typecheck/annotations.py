@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.diagnostics import DlangError, Note, Span, error, replacement
 from dlang.grammar import syntax as s
 from dlang.typecheck import elsewhere, refinements
 from dlang.typecheck.context import Checker
 from dlang.typecheck.limits import within_axes, within_size
-from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.scope import AliasEntry, Scope
 from dlang.typecheck.sizes import add, exact_division, multiply, subtract
 from dlang.typecheck.state import Term
@@ -153,7 +153,12 @@ class Annotator:
     def unknown_type(self, name: str, span: Span, declared: list[str]) -> DlangError:
         instead = elsewhere.TYPES.get(name)
         help = (instead,) if instead is not None else did_you_mean(name, [*declared, *sorted(DTYPES)])
-        return error("E0207", f"unknown type `{name}`", span.head(len(name)), help=help)
+        here = span.head(len(name))
+        fixes = misspelt(here, name, [*declared, *sorted(DTYPES)])
+        if instead is not None:
+            written = re.fullmatch(r"write `([\w<>…]+)`", instead)
+            fixes = (replacement(here, written[1]),) if written is not None and "…" not in written[1] else ()
+        return error("E0207", f"unknown type `{name}`", here, help=help, fixes=fixes)
 
     def applied(self, entry: DataDecl | AliasEntry, arguments: tuple[Term, ...], t: s.TypeName) -> Type:
         if isinstance(entry, AliasEntry):
@@ -352,8 +357,11 @@ def known_effects(names: tuple[str, ...], span: Span) -> None:
     """Of what stands behind a `!`."""
     for name in names:
         if name not in EFFECTS:
+            here = span.word(name)
             help = (*did_you_mean(name, sorted(EFFECTS)), "effects are `print`, `io` and `random`")
-            raise error("E0211", f"`{name}` is not an effect", span.word(name), help=help)
+            raise error(
+                "E0211", f"`{name}` is not an effect", here, help=help, fixes=misspelt(here, name, sorted(EFFECTS))
+            )
 
 
 def parameter_name(p: Var) -> str:
@@ -366,5 +374,6 @@ def check_class(name: str | None, span: Span) -> frozenset[str]:
         return frozenset()
     known = ["Num", "Float", "Int", "Ord", "Eq", "Vector"]
     if name not in known and name not in CLASSES:
-        raise error("E0207", f"unknown class `{name}`", span.word(name), help=did_you_mean(name, known))
+        fixes = misspelt(span.word(name), name, known)
+        raise error("E0207", f"unknown class `{name}`", span.word(name), help=did_you_mean(name, known), fixes=fixes)
     return frozenset({name})

@@ -7,7 +7,7 @@ from dlang.grammar import syntax as s
 from dlang.spelling import plural
 from dlang.typecheck import builtins, comprehensions, core, derivatives, elsewhere, expressions as expr, fields
 from dlang.typecheck.context import Checker
-from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.patterns import data_type
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated, instantiate
@@ -75,6 +75,7 @@ def module_member(cx: Checker, entry: ModuleEntry, name: str, span: Span) -> obj
             f"the module `{table.name}` has no `{name}`",
             fields.named(span, name),
             help=did_you_mean(name, [n for n in table.functions if not n.startswith("_")]),
+            fixes=misspelt(fields.named(span, name), name, [n for n in table.functions if not n.startswith("_")]),
         )
     return found
 
@@ -101,6 +102,7 @@ def in_order(
                     a.span.head(len(a.name)),
                     notes=notes,
                     help=elsewhere.of_argument(a.name, known) or did_you_mean(a.name, known),
+                    fixes=misspelt(a.span.head(len(a.name)), a.name, known),
                 )
             i = names.index(a.name)
         else:
@@ -383,7 +385,9 @@ def updated(
         if a.name not in names:
             known = [n for n in names if n]
             message = f"`{decl_name}` has no field `{a.name}`"
-            raise error("E0305", message, a.span.head(len(a.name)), help=did_you_mean(a.name, known))
+            word = a.span.head(len(a.name))
+            help, fixes = did_you_mean(a.name, known), misspelt(word, a.name, known)
+            raise error("E0305", message, word, help=help, fixes=fixes)
         i = names.index(a.name)
         value = expr.infer(cx, scope, a.value)
         cx.settled(value.type)

@@ -16,7 +16,7 @@ from dlang.typecheck.cascades import bind_missing, outside_of_script, without_ca
 from dlang.typecheck.foreign import PRIMITIVE, Primitive, given_by
 from dlang.typecheck.groups import dependency_groups
 from dlang.typecheck.keys import Keys, combined, moved, uses_of
-from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.relink import relinked, relinked_block
 from dlang.typecheck.scope import Entry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
 from dlang.typecheck.types import DataDecl, SizeVar
@@ -160,7 +160,8 @@ def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.N
     if n.name[:1].isupper():
         if n.name not in other.types and n.name not in other.constructors:
             raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
-                        help=did_you_mean(n.name, list(other.types)))  # fmt: skip
+                        help=did_you_mean(n.name, list(other.types)),
+                        fixes=misspelt(n.span, n.name, list(other.types)))  # fmt: skip
         if n.name in other.types:
             entry = other.types[n.name]
             table.types[n.name] = entry
@@ -171,8 +172,9 @@ def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.N
             table.constructors[n.name] = other.constructors[n.name]
         return
     if n.name not in other.functions:
+        known = [f for f in other.functions if not f.startswith("_")]
         raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
-                    help=did_you_mean(n.name, [f for f in other.functions if not f.startswith("_")]))  # fmt: skip
+                    help=did_you_mean(n.name, known), fixes=misspelt(n.span, n.name, known))  # fmt: skip
     found = program.value(other, n.name)
     if found is not None:
         table.entries[n.name] = found

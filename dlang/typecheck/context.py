@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
+from dlang.diagnostics import Diagnostic, DlangError, Fix, Note, Span, error
 from dlang.typecheck import core, elsewhere
 from dlang.typecheck.constraints import constrain, solve
-from dlang.typecheck.messages import did_you_mean, mismatch, size_mismatch
+from dlang.typecheck.messages import did_you_mean, imported, mismatch, misspelt, size_mismatch
 from dlang.typecheck.observed import Observed
 from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleEntry, ModuleTable, Scope, TypeEntry
 from dlang.typecheck.sizes import add, exact_division, multiply, subtract, unify_size
@@ -128,10 +128,13 @@ class Checker:
         """A module that is imported whole."""
         entry = self.program.value(self.table, name)
         if not isinstance(entry, ModuleEntry):
-            help = did_you_mean(name, [n for n, e in self.table.entries.items() if isinstance(e, ModuleEntry)])
+            known = [n for n, e in self.table.entries.items() if isinstance(e, ModuleEntry)]
+            here = span.head(len(name))
+            help, fixes = did_you_mean(name, known), misspelt(here, name, known)
             if not help and self.program.is_standard(name):
                 help = (f"write `import {name}` at the top of the file",)
-            raise error("E0201", f"there is no module `{name}` here", span.head(len(name)), help=help)
+                fixes = (imported(span, f"import {name}"),)
+            raise error("E0201", f"there is no module `{name}` here", here, help=help, fixes=fixes)
         if entry.table.broken and not entry.table.path:
             raise DlangError([])  # the import has been reported
         return entry.table
@@ -163,10 +166,13 @@ class Checker:
                 help = (f"its values are made by {made}, without the name of the type",)
                 raise error("E0201", f"`{name}` is a type, not a constructor", span, help=help)
             lower = name.lower() if name.isupper() else name[:1].lower() + name[1:]
-            close = did_you_mean(name, self.program.constructor_names(self.table)) or (
+            known = self.program.constructor_names(self.table)
+            close = did_you_mean(name, known) or (
                 f"constructors are capitalised; the name of a value is in lower case: `{lower}`",
             )
-            raise error("E0201", f"unknown constructor `{name}`", span.head(len(name)), help=close)
+            here = span.head(len(name))
+            fixes = misspelt(here, name, known)
+            raise error("E0201", f"unknown constructor `{name}`", here, help=close, fixes=fixes)
         return found
 
     def type_names(self) -> list[str]:
@@ -175,18 +181,22 @@ class Checker:
     def unknown_name(self, scope: Scope, name: str, span: Span) -> DlangError:
         candidates = [*scope.visible(), *self.program.value_names(self.table)]
         helps: tuple[str, ...] = ()
+        fixes: tuple[Fix, ...] = ()
         close = ""
         if (instead := elsewhere.of_value(name)) is not None:
             helps = (instead,)
         elif self.program.is_standard(name):
             helps = (f"`{name}` is a module: write `import {name}` at the top of the file",)
+            fixes = (imported(span, f"import {name}"),)
         elif modules := self.program.standard_modules_with(name):
             helps = tuple(f"it is in the module `{m}`: write `import {m} {{ {name} }}`" for m in modules)
+            fixes = tuple(imported(span, f"import {m} {{ {name} }}") for m in modules)
         elif name.endswith("'") and name.rstrip("'") in candidates:
             helps = (f"a `'` is part of a name; the transpose is `transpose({name.rstrip(chr(39))})`",)
         else:
             close = "".join(f": {question}" for question in did_you_mean(name, candidates))
-        return error("E0201", f"unknown name `{name}`{close}", span, label="not found here", help=helps)
+            fixes = misspelt(span, name, candidates)
+        return error("E0201", f"unknown name `{name}`{close}", span, label="not found here", help=helps, fixes=fixes)
 
     # ---- sizes of values ---------------------------------------------------------------------------------------------
     def size_of_name(self, scope: Scope, name: str) -> Size | None:

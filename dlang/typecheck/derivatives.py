@@ -7,7 +7,7 @@ from dlang.grammar import syntax as s
 from dlang.spelling import plural
 from dlang.typecheck import calls, core, expressions as expr
 from dlang.typecheck.context import Checker
-from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.operators import float_leaves, is_structure, split
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated
@@ -141,6 +141,7 @@ def position(e: s.Expr, names: list[str] | None, t: TypeFn, span: Span) -> int:
             f"`wrt = {e.name}`: the function has no parameter `{e.name}`, only {listed}",
             span,
             help=did_you_mean(e.name, names),
+            fixes=misspelt(e.span, e.name, list(names)),
         )
     return names.index(e.name)
 

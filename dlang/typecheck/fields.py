@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlang.diagnostics import Note, Span, error
 from dlang.typecheck import builtins, elsewhere
-from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.printing import show
 from dlang.typecheck.terms import substitute
 from dlang.typecheck.types import Type, TypeArray, TypeData, TypeTuple, resolve
@@ -28,6 +28,7 @@ def field_of(t: Type, name: str | int, span: Span) -> tuple[int, Type]:
             named(span, name),
             notes=(Note(listed, t.decl.span),),
             help=did_you_mean(name, [n for n, _ in fields if n]) or no_method(name, span),
+            fixes=misspelt(named(span, name), name, [n for n, _ in fields if n]),
         )
     raise error("E0305", f"`{show(t)}` has no field `{name}`", named(span, name), help=instead_of_field(t, name, span))
 

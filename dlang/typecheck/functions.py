@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.diagnostics import DlangError, Note, Span, error, replacement
 from dlang.grammar import syntax as s
 from dlang.typecheck import core, expressions as expr, patterns, refinements, statements
 from dlang.typecheck.annotations import Annotator, check_class, known_effects
@@ -60,8 +60,10 @@ def signature(
         for p in parameters:
             if isinstance(p.pattern, s.PatternName):
                 if p.pattern.name in DTYPES and isinstance(p.type, s.TypeName):
-                    help = (f"write `{p.type.name}: {p.pattern.name}`",)
-                    raise error("E0115", "a parameter is written with its name in front of its type", p.span, help=help)
+                    turned = f"{p.type.name}: {p.pattern.name}"
+                    message = "a parameter is written with its name in front of its type"
+                    fixes = (replacement(p.pattern.span.to(p.type.span), turned),)
+                    raise error("E0115", message, p.span, help=(f"write `{turned}`",), fixes=fixes)
                 if is_size_type(p.type):
                     origin = Note(f"the parameter `{p.pattern.name}: size` of `{name}`", p.span)
                     annotator.names[p.pattern.name] = SizeVar(st.level, p.pattern.name, rigid=True, origin=origin)

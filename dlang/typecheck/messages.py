@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dlang.diagnostics import Diagnostic, Note, Span
+import re
+
+from dlang.diagnostics import Diagnostic, Fix, Note, Span, replacement
 from dlang.spelling import closest, plural
 from dlang.typecheck import advice
 from dlang.typecheck.printing import Names
@@ -181,13 +183,30 @@ def helps(
 
 def conversion(operands: tuple[Type, ...], parts: tuple[Span, ...]) -> str:
     """The cast that makes two dtypes one. operands, parts: of the operator, or what is wanted and what is given."""
+    dtype, part = converted(operands, parts)
+    return f"{dtype}({text_of(part) if part is not None else 'x'})"
+
+
+def converted(operands: tuple[Type, ...], parts: tuple[Span, ...]) -> tuple[str, Span | None]:
+    """The dtype that both become, and the part that is converted."""
     dtypes = [view(t)[0] for t in operands]
     names = [t.name if isinstance(t, TypeCon) else "f64" for t in map(resolve, dtypes)]
     if len(names) != 2 or not parts:
-        return f"{names[0] if names and names[0] in _HOLDS else 'f64'}(x)"
+        return (names[0] if names and names[0] in _HOLDS else "f64"), None
     if len(parts) == 1 or _HOLDS.index(names[0]) <= _HOLDS.index(names[1]):
-        return f"{names[0]}({text_of(parts[-1])})"
-    return f"{names[1]}({text_of(parts[0])})"
+        return names[0], parts[-1]
+    return names[1], parts[0]
+
+
+def conversions(m: Mismatch, operands: tuple[Type, ...], parts: tuple[Span, ...]) -> tuple[Fix, ...]:
+    """The cast, where two dtypes of numbers differ."""
+    if not is_number(m.found) or not is_number(m.wanted) or len(operands) != 2:
+        return ()
+    dtype, part = converted(operands, parts)
+    if part is None:
+        return ()
+    text = f"{part.text}.0" if dtype == "f64" and part.text.isdigit() else f"{dtype}({part.text})"
+    return (replacement(part, text, certain=False),)
 
 
 def text_of(span: Span) -> str:
@@ -238,9 +257,11 @@ def mismatch(
     notes = (*notes_of(m, names), *extra)
     if isinstance(m.found, Size):
         help = (*advice.of_types(m, span, found, wanted, names), *sizes)
+        fixes = advice.assertions(m, span, found, wanted, names)
     else:
         help = helps(m, found, wanted, parts=(span,))
-    return Diagnostic(code_of(m), message, span, label, notes, help)
+        fixes = conversions(m, (wanted, found), (span,))
+    return Diagnostic(code_of(m), message, span, label, notes, help, fixes=fixes)
 
 
 def size_mismatch(m: Mismatch, span: Span, wanted: Size, found: Size, what: str = "") -> Diagnostic:
@@ -281,9 +302,26 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
         help = advice.of_constraint(c, m)
     else:
         help = helps(m, operator=reason.operator, operands=reason.operands, parts=reason.parts)
-    return Diagnostic(code, message, reason.span, label, (*notes_of(m, names), *via), help)
+    fixes = conversions(m, reason.operands, reason.parts) if len(reason.parts) == 2 else ()
+    return Diagnostic(code, message, reason.span, label, (*notes_of(m, names), *via), help, fixes=fixes)
 
 
 def did_you_mean(name: str, candidates: list[str]) -> tuple[str, ...]:
     close = closest(name, candidates)
     return () if close is None else (f"did you mean `{close}`?",)
+
+
+def misspelt(span: Span, name: str, candidates: list[str]) -> tuple[Fix, ...]:
+    """The name that was meant in the place of the one that is written."""
+    close = closest(name, candidates) if span.text == name else None
+    return () if close is None else (replacement(span, close),)
+
+
+def imported(span: Span, line: str) -> Fix:
+    """An import, behind those of the file or at its beginning."""
+    file = span.source.file
+    imports = list(re.finditer(r"^import\b[^\n{]*(\{[^}]*\})?[^\n]*\n", file.text, re.MULTILINE))
+    comments = re.match(r"(?:[ \t]*##?[^\n]*\n)*(?:[ \t]*\n)?", file.text)
+    begins_with_text = comments is not None and comments.group().endswith("\n\n")
+    at = imports[-1].end() if imports else comments.end() if comments is not None and begins_with_text else 0
+    return Fix(f"Add `{line}`", Span(file, at, at), line + ("\n" if imports else "\n\n"))

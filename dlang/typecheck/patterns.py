@@ -10,7 +10,7 @@ from dlang.grammar import syntax as s
 from dlang.spelling import plural
 from dlang.typecheck import core, literals
 from dlang.typecheck.context import Checker
-from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import fresh_like
 from dlang.typecheck.scope import LocalEntry, Scope
@@ -138,7 +138,8 @@ def arguments_in_order(p: s.PatternConstructor, variant: Variant) -> list[s.Patt
         else:
             known = [k for k in names if k]
             span = p.span.word(n)
-            raise error("E0305", f"`{p.name}` has no field `{n}`", span, help=did_you_mean(n, known))
+            raise error("E0305", f"`{p.name}` has no field `{n}`", span, help=did_you_mean(n, known),
+                        fixes=misspelt(span, n, known))  # fmt: skip
     return out
 
 

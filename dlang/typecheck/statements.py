@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
-from dlang.diagnostics import DlangError, Note, Span, error
+from dlang.diagnostics import DlangError, Fix, Note, Span, error, replacement
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import children
 from dlang.typecheck import (
@@ -148,9 +149,12 @@ def discard(cx: Checker, value: core.Expr, span: Span) -> None:
             cx.expect(UNIT, t, span)
         elif not (isinstance(t, TypeTuple) and not t.items):
             help = "write `let _ = …` to discard it"
+            before = span.head(0)
+            fixes: tuple[Fix, ...] = (replacement(before, "let _ = ", certain=False),)
             if isinstance(t, TypeCon) and t.name == "bool":
                 help = f"to test it, write `assert {text_of(span)}`; to discard it, `let _ = …`"
-            raise error("E0309", f"this value of type {show(t)} is not used", span, help=(help,))
+                fixes = (replacement(before, "assert ", certain=False), *fixes)
+            raise error("E0309", f"this value of type {show(t)} is not used", span, help=(help,), fixes=fixes)
 
     t = cx.settled(value.type)
     if isinstance(t, TypeVar):
@@ -390,7 +394,14 @@ def immutable(entry: LocalEntry, name: str, span: Span) -> DlangError:
         label="assigned here",
         notes=(Note(f"`{name}` is declared here", entry.local.span),),
         help=helps,
+        fixes=as_var(entry.local.span) if entry.what == "let" and entry.local.span is not None else (),
     )
+
+
+def as_var(name: Span) -> tuple[Fix, ...]:
+    """The `let` in front of a name as a `var`; nothing if it declares several."""
+    word = re.search(r"\blet[ \t]+$", name.source.text[: name.start])
+    return () if word is None else (replacement(name._replace(start=word.start(), end=word.start() + 3), "var"),)
 
 
 # ---- control ---------------------------------------------------------------------------------------------------------

@@ -38,7 +38,19 @@ def _fixes(document: Document, first: int, last: int) -> Iterator[lsp.CodeAction
         if d.span is None or d.span.source.path != document.path or d.span.first > last or d.span.last < first:
             continue
         for fix in d.fixes:
-            yield _fix(document, d, fix)
+            if helps(document, d, fix):
+                yield _fix(document, d, fix)
+
+
+def helps(document: Document, d: Diagnostic, fix: Fix) -> bool:
+    """Whether an edit of the file makes the message go away, and no other come for it."""
+    if fix.span.source.path != document.path:
+        return False
+    before = len(document.analysis.diagnostics)
+    text = document.text[: fix.span.first] + fix.text + document.text[fix.span.last :]
+    with document.rewritten(text) as analysis:
+        left = analysis.diagnostics
+    return len(left) < before or (len(left) == before and all(o.message != d.message for o in left))
 
 
 def _fix(document: Document, d: Diagnostic, fix: Fix) -> lsp.CodeAction:

@@ -147,7 +147,7 @@ class Document:
 
     @contextmanager
     def rewritten(self, text: str) -> Iterator[Analysis]:
-        """What would be known of another text of the file; what is known of the present one ends with this."""
+        """What would be known of another text of the file. While it lasts, spans of what is known are those of that."""
         before = self.text
         try:
             self.text = text
@@ -156,6 +156,7 @@ class Document:
         finally:
             self.text = before
             self.project.edits += 1
+            _ = self.analysis  # the spans of what stayed as it was are moved back
 
     def _analyse(self) -> Analysis:
         if self._workspace is None:

@@ -165,6 +165,18 @@ def test_the_type_of_a_let_can_be_written_out(files):
     assert edit.new_text == ": f64[n]" and edit.range.start == files.place("model.dl", "let d", 5)
 
 
+def test_what_a_message_suggests_is_an_edit(files):
+    files.show("main.dl", files.texts["main.dl"].replace("{loss(", "{los("))
+    place = files.place("main.dl", "{los(", 2)
+    params = lsp.CodeActionParams(
+        lsp.TextDocumentIdentifier(files.uri("main.dl")), lsp.Range(place, place), lsp.CodeActionContext([])
+    )
+    (found,) = files.run(files.client.text_document_code_action_async(params))
+    assert found.kind == "quickfix" and found.is_preferred and found.diagnostics[0].code == "E0201"
+    (edit,) = found.edit.changes[files.uri("main.dl")]
+    assert edit.new_text == "loss" and edit.range.start == files.place("main.dl", "los(")
+
+
 def test_requests_about_half_written_files_are_answered(files):
     text = files.texts["main.dl"]
     for end in range(0, len(text), 7):
