@@ -4,7 +4,8 @@ BIN := .venv/bin
 TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
 
-.PHONY: venv demo examples test test-gpu-emulated test-editors vscode test-interop fuzz fuzz-front bench format clean
+.PHONY: venv demo examples test test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
+.PHONY: format clean
 
 venv: .venv/.ready
 
@@ -49,6 +50,10 @@ test-editors: venv
 vscode: venv
 	$(BIN)/python -m dlang.tools.highlighting editors/vscode
 	cd editors/vscode && npm install --no-audit --no-fund && npm run package
+
+# What `make test` leaves out of the tests of `dlc build`: it takes all memory, or long.
+test-build: venv
+	$(BIN)/python -m pytest -q -m slow tests/aot
 
 # 10,000 random programs, run in every way, and 5,000 differentiated in four ways: prints those on which the ways
 # disagree, by seed. More than an hour on two cores.

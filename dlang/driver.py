@@ -14,11 +14,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from dlang.collection import no_collection
-from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
+from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.laps import lap
+from dlang.runtime.calling import Runner as Runner, call as call, failure as failure
 from dlang.runtime.drivers import DEVICES
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from dlang.optimize.pipeline import Witness
     from dlang.runtime.compiled import Compiled
     from dlang.runtime.engine import Engine
-    from dlang.runtime.errors import RunError
     from dlang.runtime.faces import Face
     from dlang.runtime.host import Host
     from dlang.specialize.specialize import Entry
@@ -50,12 +50,6 @@ class Request:
 
     decl: core.FnDecl
     bindings: Bindings = field(default_factory=dict)
-
-
-class Runner(Protocol):
-    """What all back ends give: runs a function of the program, leaves in, leaves out."""
-
-    def run(self, name: str, leaves: Sequence[Any]) -> Sequence[Any]: ...
 
 
 def read_source(path: str) -> Source:
@@ -231,50 +225,6 @@ def _engine(backend: Backend, host: Host, profile: bool = False, deterministic: 
     if engine.driver is None and not engine.profile and not engine.debug:
         engine.tiers = usual_tiers()
     return engine
-
-
-def call(
-    runner: Runner, entry: Entry | Face, sizes: Sequence[int] = (), leaves: Sequence[Any] = (), seed: int = 0
-) -> list[Any]:
-    """Runs an entry; gives the leaves of its result. A failure is a `DlangError` for a person to read.
-
-    seed: of an entry that draws random numbers, what they depend on.
-    """
-    from dlang.runtime.errors import RunError
-
-    try:
-        results = runner.run(entry.name, [*sizes, *([seed] if entry.seed else []), *leaves])
-    except RunError as e:
-        raise failure(e) from e.__cause__
-    return list(results[len(entry.extra) :])
-
-
-# ---- failures of a run -----------------------------------------------------------------------------------------------
-_SHOWN_CALLS = 8
-
-
-def failure(e: RunError) -> DlangError:
-    """What a person reads when a run has failed: the message, and the calls that led there, innermost first."""
-    calls: list[Note] = []
-    for (label, span), times in _folded(e.stack):
-        text = f"in `{label}`" + (", called here" if span else "") + (f" {times} times over" if times > 1 else "")
-        calls.append(Note(text, span))
-    if len(calls) > _SHOWN_CALLS:
-        kept = _SHOWN_CALLS // 2
-        between = Note(f"… and {len(calls) - 2 * kept} calls between")
-        calls = [*calls[:kept], between, *calls[-kept:]]
-    return DlangError([Diagnostic(e.code, e.message, e.span, notes=tuple(calls))])
-
-
-def _folded(stack: Sequence[tuple[str, Span | None]]) -> list[tuple[tuple[str, Span | None], int]]:
-    """Calls of a function from one place, one after another, are one with a count: a recursion."""
-    out: list[tuple[tuple[str, Span | None], int]] = []
-    for call in stack:
-        if out and out[-1][0] == call:
-            out[-1] = call, out[-1][1] + 1
-        else:
-            out.append((call, 1))
-    return out
 
 
 def nowhere(path: str) -> Span:

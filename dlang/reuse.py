@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dlang.cache.compiler import identity, is_unchanged
 from dlang.cache.records import Elsewhere, Unkept, dump, load
@@ -47,18 +46,19 @@ class Place:
         """What was kept, and the functions of Python that it calls; None if nothing was."""
         from dlang.runtime.compiled import Compiled
         from dlang.runtime.faces import Face
-        from dlang.runtime.foreign import Missing
+        from dlang.runtime.foreign import Missing, found_again
 
         match self.get(KIND):
             case (Compiled() as compiled, Face() as face, dict() as called):
                 with suppress(Missing):
-                    return compiled, face, {name: _found(name, f) for name, f in called.items()}
+                    return compiled, face, {name: found_again(name, f) for name, f in called.items()}
         return None
 
     def keep(self, compiled: Compiled, face: Face, python: Mapping[str, PythonFunction]) -> None:
         """Keeps a compiled function; what has no form in a record is not kept."""
-        called = {name: replace(f, function=cast(Any, None)) for name, f in python.items()}
-        self.put(KIND, (compiled, face, called))
+        from dlang.runtime.foreign import forgotten
+
+        self.put(KIND, (compiled, face, forgotten(python)))
 
     def get(self, kind: str) -> Any | None:
         """What was kept beside the function; None if nothing was."""
@@ -71,7 +71,7 @@ class Place:
     def put(self, kind: str, value: Any) -> None:
         """Keeps something beside the function; what has no form in a record is not kept."""
         try:
-            record, _ = dump(value, _name_of_class)
+            record, _ = dump(value, name_of_class)
         except Unkept:
             return
         if is_unchanged():
@@ -105,15 +105,7 @@ def place_of(checked: Checked, decl: FnDecl, bindings: Bindings, classes: Struct
     return Place(checked, classes, digest(compiler, record, checked.table.key, what, processor(), options))
 
 
-def _found(name: str, f: PythonFunction) -> PythonFunction:
-    """A function of Python, looked for by its name in the program: its target, perhaps with a number."""
-    from dlang.runtime.python_modules import find_python
-
-    target = name.removeprefix("python:").partition("#")[0]
-    return replace(f, function=find_python(target, Path(f.folder)))
-
-
-def _name_of_class(value: Any) -> Elsewhere | None:
+def name_of_class(value: Any) -> Elsewhere | None:
     """The classes that Python has for structs and enums are made anew in each process."""
     if not isinstance(value, type):
         return None

@@ -40,7 +40,7 @@ ALLOWED = {
     "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "runtime", "driver"},
     "python": {"typecheck", "ir", "specialize", "runtime", "driver", "listings"},
     "importer": {"python", "driver"},
-    "aot": {"typecheck", "ir", "runtime", "codegen", "codegen.llvm", "driver", "listings", "python"},
+    "aot": {"typecheck", "ir", "runtime", "codegen", "codegen.llvm", "reuse", "driver", "listings", "python"},
     "tools": {
         "grammar",
         "format",

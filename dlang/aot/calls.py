@@ -11,10 +11,10 @@ from dlang.aot.c_types import SCALARS, Place, Types, places
 from dlang.aot.exports import Built, Export
 from dlang.aot.interface import Declared, declare, prefix_of
 from dlang.aot.program import entry_name, quoted
-from dlang.aot.sizes import Compared, Given, Solved
 from dlang.ir.terms import Array, Scalar, Size, Token, Var
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.crossing import Items, leaves_of
+from dlang.runtime.sizes import Compared, Given, Solved
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import SizeVar
 

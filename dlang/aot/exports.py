@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dlang.aot.sizes import Step, Unsolvable, plan
 from dlang.diagnostics import DlangError, Note, Source, error
 from dlang.driver import check, errors_of, lower, read_source
 from dlang.ir import anf
@@ -17,6 +16,7 @@ from dlang.python.instances import Program, terms_of
 from dlang.runtime.compiled import Compiled
 from dlang.runtime.crossing import holds_code
 from dlang.runtime.faces import Face, Terms
+from dlang.runtime.sizes import Step, Unsolvable, plan
 from dlang.spelling import closest
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, check_function

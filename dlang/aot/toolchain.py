@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from dlang.aot.exports import Built
 from dlang.aot.program import layout
-from dlang.codegen.llvm import collector, microkernel, objects, pool, support, windows
+from dlang.codegen.llvm import jit, microkernel, objects, windows
 from dlang.codegen.llvm.processors import LEVELS, NATIVE, USUAL, Processor
 from dlang.diagnostics import DlangError, Note, error
 
@@ -46,26 +46,36 @@ def usual_processor() -> str:
 
 # ---- objects ---------------------------------------------------------------------------------------------------------
 def refuse_other_systems() -> None:
-    """Raises where there is no runtime without Python."""
+    """Raises where there is neither a runtime without Python nor one without LLVM."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
-        message = f"libraries and programs are built on Linux for x86-64 alone, this is {platform.system()}"
-        raise error(NOT_LINKED, message, None, help=("build a wheel: `--wheel`",))
+        message = f"libraries, programs and wheels are built on Linux for x86-64 alone, this is {platform.system()}"
+        raise error(NOT_LINKED, message, None, help=("`dlc build` without more makes a file that `dlang.load` takes",))
 
 
-def objects_of(built: Built) -> dict[str, bytes]:
-    """Machine code: of the program, of what all programs share, and of the products of matrices that this one has."""
-    made_for = built.processor
-    shared = support.TEXT + support.switch_text(True) + pool.text(True, True) + collector.TEXT
-    found = {"program.o": built.compiled.code, "support.o": objects.compile_object(shared, made_for=made_for)}
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A module that programs share: its text, and its machine code for a processor."""
+
+    name: str
+    text: str
+    code: bytes
+
+
+def shared_modules(built: Built) -> list[Shared]:
+    """What a program refers to: memory, threads and the rest, and the products of matrices that it has."""
+    texts = {"support": jit.support_text()}
     for name in built.compiled.imports:
         for module, kind in ((microkernel, "product"), (windows, "windows")):
             of = module.module_of(name)
             if of is not None:
-                text = module.text(*of)
-                if not made_for.fma:  # where one is a slow call
-                    text = text.replace("@llvm.fma.", "@llvm.fmuladd.")
-                found[f"{kind}_{of[0]}.o"] = objects.compile_object(text, made_for=made_for)
-    return found
+                texts[f"{kind}_{of[0]}"] = module.text(*of)
+    return [Shared(name, text, _compiled(text, built.processor)) for name, text in texts.items()]
+
+
+def _compiled(text: str, processor: Processor) -> bytes:
+    if not processor.fma:  # where one is a slow call
+        text = text.replace("@llvm.fma.", "@llvm.fmuladd.")
+    return objects.compile_object(text, made_for=processor)
 
 
 def libraries_of(built: Built, folder: Path) -> Libraries:
@@ -120,7 +130,7 @@ def link(
             shutil.copyfile(RUNTIME / file, folder / file)
         (folder / "layout.h").write_text(layout(built), encoding="utf-8")
         (folder / "program.c").write_text(source, encoding="utf-8")
-        found = objects_of(built)
+        found = {"code.o": built.compiled.code} | {f"{m.name}.o": m.code for m in shared_modules(built)}
         for file, code in found.items():
             (folder / file).write_bytes(code)
         run = [*command, "-std=gnu11", "-O2", "-w", "-fPIC", "-fvisibility=hidden", "-I", name, "-o", str(output)]

@@ -21,9 +21,12 @@ from dlang.polynomials import Poly
 MODULES = frozenset({
     "dlang.diagnostics", "dlang.polynomials", "dlang.grammar.tables", "dlang.typecheck.types", "dlang.typecheck.core",
     "dlang.typecheck.headers", "dlang.typecheck.scope", "dlang.typecheck.state", "dlang.typecheck.stored",
-    "dlang.ir.terms", "dlang.runtime.crossing", "dlang.runtime.compiled", "dlang.runtime.faces",
+    "dlang.ir.terms", "dlang.ir.anf", "dlang.runtime.crossing", "dlang.runtime.archive", "dlang.runtime.sizes",
+    "dlang.codegen.llvm.processors", "dlang.runtime.compiled", "dlang.runtime.faces",
     "dlang.runtime.foreign", "dlang.codegen.kernel", "dlang.codegen.llvm.sites", "dlang.codegen.llvm.call_needs",
 })  # fmt: skip
+HERE = __name__.removesuffix(".cache.records")
+"""The package that this is part of: `dlang`, or a copy of its runtime in another one. Records say `dlang` for both."""
 _PYTHON = {("builtins", "set"): set, ("builtins", "frozenset"): frozenset, ("fractions", "Fraction"): Fraction}
 
 
@@ -116,8 +119,9 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) in _PYTHON:
             return _PYTHON[module, name]
         if module in MODULES and "." not in name:
-            found = getattr(__import__(module, fromlist=[name]), name)
-            if isinstance(found, type) and found.__module__ == module:
+            here = HERE + module.removeprefix("dlang")
+            found = getattr(__import__(here, fromlist=[name]), name)
+            if isinstance(found, type) and found.__module__ == here:
                 return found
         raise Unkept(f"{module}.{name} is no class of a record")
 
@@ -133,7 +137,7 @@ def _arguments(kind: Any) -> tuple[str, ...] | None:
     """The fields of a frozen dataclass, as its constructor takes them; None for any other class."""
     if not is_dataclass(kind) or not _params(kind).frozen:
         return None
-    return tuple([f.name for f in fields(kind)])
+    return tuple([f.name for f in fields(kind) if f.init])
 
 
 def _params(kind: Any) -> Any:

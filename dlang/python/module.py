@@ -18,6 +18,8 @@ from dlang.typecheck.types import DataDecl, Shape, Size, TypeData, children, res
 
 if TYPE_CHECKING:
     from dlang.typecheck.program import Checked
+BUILT = ".dlo"
+"""How the names of files end that `dlc build` makes."""
 
 
 def load(
@@ -30,11 +32,27 @@ def load(
     """The module in a file. Its functions are callables, its structs are dataclasses.
 
     primitives: functions of Python that the file may call by name (not the modules that it imports). deterministic: a
-    GPU gives the same floats in every run, also where threads add to the same elements.
+    GPU gives the same floats in every run, also where threads add to the same elements. In a file that `dlc build` has
+    made (`.dlo`) is native code, for which neither of these has a meaning.
     """
     module = ModuleType(Path(path).stem)
+    if Path(path).suffix == BUILT:
+        _fill(module, Path(path))
+        return module
     populate(module, read_source(str(path)), backend, primitives, deterministic)
     return module
+
+
+def _fill(module: ModuleType, path: Path) -> None:
+    """Puts what was built ahead of time into a module."""
+    from dlang import __version__
+    from dlang.runtime.archive import open_archive
+
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise error("E0951", f"cannot read `{path}`: {e.strerror}", None) from None
+    module.__dict__.update(open_archive(data, str(path), module.__name__, __version__), __file__=str(path))
 
 
 def compile(

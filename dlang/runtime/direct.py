@@ -258,9 +258,11 @@ def _reading(kind: type, value: Any, dtype: str) -> int | None:
     return dispatch.FOUND if plain and python.holds_value(kind) else None
 
 
-def _caller(
-    program: CompiledProgram, face: Face, point: EntryPoint, terms: Terms
-) -> tuple[tuple[Need, ...], bytes] | None:
+Code = tuple[tuple[Need, ...], bytes]
+"""What the words of the tables of an entry are, and the machine code that takes them."""
+
+
+def _caller(program: CompiledProgram, face: Face, point: EntryPoint, terms: Terms) -> Code | None:
     """What the words of the tables of an entry are, and the machine code that takes them; None where there is none.
 
     It follows from what the program was made from, and is kept with it.
@@ -284,16 +286,18 @@ def direct_entry(
     terms: Terms,
     word: int,
     explain: Callable[[RunError], BaseException],
+    made: Code | None = None,
 ) -> DirectEntry | None:
     """An entry made ready to be called from Python; None where that is not possible.
 
     word: where an object that is called has the address of its record. explain: makes what is raised after a failure.
+    made: what Python calls, if that was compiled before.
     """
     name = face.name
     entry = program.entries[name]
     if not python.can_call() or (entry.point.recursive and not can_switch()) or _gives_arrays(program, entry):
         return None
-    made = _caller(program, face, entry.point, terms)
+    made = made or _caller(program, face, entry.point, terms)
     if made is None:
         return None
     needs, code = made

@@ -5,10 +5,10 @@ Both sides get copies, so neither sees a later change of the other's values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dlang.runtime.crossing import Part, Trees
 from dlang.runtime.errors import RunError
@@ -45,6 +45,19 @@ class PythonFunction:
     names: tuple[tuple[str, tuple[int, ...] | str], ...]
     trees: Trees = field(default_factory=dict, compare=False)
     folder: str = field(default="", compare=False)
+
+
+def forgotten(functions: Mapping[str, PythonFunction]) -> dict[str, PythonFunction]:
+    """Functions as they are kept: without what they are in this process."""
+    return {name: replace(f, function=cast(Any, None)) for name, f in functions.items()}
+
+
+def found_again(name: str, f: PythonFunction) -> PythonFunction:
+    """One that was kept, looked for by its name in the program: its target, perhaps with a number. Raises `Missing`."""
+    from dlang.runtime.python_modules import find_python
+
+    target = name.removeprefix("python:").partition("#")[0]
+    return replace(f, function=find_python(target, Path(f.folder)))
 
 
 def call_python(f: PythonFunction, leaves: Sequence[Any]) -> list[Any]:

@@ -1,10 +1,10 @@
-"""`dlc build`: libraries for C, programs, wheels and files that need no compiler."""
+"""`dlc build`: libraries for C, packages of Python, and files that need no compiler."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from dlang.tools.arguments import Parser
 from dlang.tools.report import report
 
 if TYPE_CHECKING:
-    from dlang.aot.exports import Built, Wanted
+    from dlang.aot.exports import Built, Export, Wanted
 
 FORMS = {"fn": "", "grad": "grad", "value_and_grad": "value_and_grad"}
 
@@ -26,6 +26,11 @@ def options(parser: Parser) -> None:
     )
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--shared", action="store_true", help="a library for C, with a header")
+    kinds.add_argument("--wheel", action="store_true", help="a package of Python that needs NumPy alone")
+    parser.add_argument("--package-version", default="0.1.0", metavar="VERSION", help="of a wheel, 0.1.0 if not given")
+    parser.add_argument(
+        "--requires", action="append", default=[], metavar="PACKAGE", help="what a wheel needs beside, as pip says it"
+    )
     parser.add_argument("--name", help="of what is built; that of the file unless given")
     parser.add_argument(
         "--fn",
@@ -53,7 +58,6 @@ def main(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace) -> int:
     from dlang.aot.exports import NOT_CHOSEN, build, checked_file, chosen
-    from dlang.aot.interface import fits_c
     from dlang.aot.toolchain import processor_named, usual_processor
 
     checked = checked_file(args.file)
@@ -63,7 +67,7 @@ def _build(args: argparse.Namespace) -> int:
         raise error(NOT_CHOSEN, f"`{name}` is no name for what is built", None, help=help)
     wanted = _wanted(args)
     processor = processor_named(args.cpu or usual_processor())
-    built = build(checked, chosen(checked, wanted), processor, bool(wanted), fits_c)
+    built = build(checked, chosen(checked, wanted), processor, bool(wanted), _refusal(args))
     for left, why in built.left_out:
         print(f"left out `{left}`: {why}")
     folder = Path(args.folder)
@@ -79,10 +83,23 @@ def _build(args: argparse.Namespace) -> int:
     return 0
 
 
-def _made(args: argparse.Namespace, built: Built, name: str, folder: Path) -> list[Path]:
-    from dlang.aot.shared import build_shared
+def _refusal(args: argparse.Namespace) -> Callable[[Export], None]:
+    """What raises for a function that what is built cannot have."""
+    from dlang.aot.interface import fits_c
 
-    return build_shared(built, name.replace("-", "_"), folder)
+    return fits_c if args.shared else lambda export: None
+
+
+def _made(args: argparse.Namespace, built: Built, name: str, folder: Path) -> list[Path]:
+    from dlang.aot.archive import build_archive
+    from dlang.aot.shared import build_shared
+    from dlang.aot.wheel import build_wheel
+
+    if args.shared:
+        return build_shared(built, name.replace("-", "_"), folder)
+    if args.wheel:
+        return build_wheel(built, name, args.package_version, args.requires, folder)
+    return build_archive(built, name, folder)
 
 
 def _wanted(args: argparse.Namespace) -> list[Wanted]:

@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ BLOCKS = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/building.md").read_text(
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", BLOCKS, ids=["file", "wheel", "shared"])
 def test_the_commands_of_the_page_run(block, tmp_path, monkeypatch):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
@@ -23,5 +24,7 @@ def test_the_commands_of_the_page_run(block, tmp_path, monkeypatch):
         words = shlex.split(line, comments=True)
         if words[0] == "dlc":
             assert main(words[1:]) == 0
+        elif words[0] == "pip":
+            subprocess.run([sys.executable, "-m", *words], check=True, capture_output=True)
         else:
             subprocess.run(words, check=True, capture_output=True)

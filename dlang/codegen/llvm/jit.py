@@ -43,11 +43,16 @@ def _link(code: bytes, symbols: Mapping[str, int], wanted: Sequence[str], lastin
     return Linked(library, library.addresses)
 
 
+def support_text() -> str:
+    """The module of the functions that all programs share."""
+    threads = pool.text(has_futexes(), platform.machine() in ("x86_64", "AMD64"))
+    return support.TEXT + support.switch_text(has_switch()) + threads + collector.TEXT
+
+
 @cache
 def _support() -> Linked:
     """The shared functions: one library for the process."""
-    threads = pool.text(has_futexes(), platform.machine() in ("x86_64", "AMD64"))
-    shared = support.TEXT + support.switch_text(has_switch()) + threads + collector.TEXT
+    shared = support_text()
     calls = waiting.WITH_FUTEXES if has_futexes() else waiting.WITHOUT
     names = ("aligned_alloc", "free", "madvise", "memcpy", "memmove", *pool.IMPORTS, *calls)
     symbols = {name: address_of(name) for name in names}

@@ -9,14 +9,17 @@ import ctypes
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest, user_store
-from dlang.codegen.llvm.processors import NATIVE, Processor
-from dlang.runtime.platform.processor import features as features_by_the_system
+from dlang.runtime.platform.processor import features as features_by_the_system, lacking
+
+if TYPE_CHECKING:
+    from dlang.codegen.llvm.processors import Processor
 
 
 @cache
@@ -93,9 +96,11 @@ def this_processor() -> Processor:
     """The one that this process runs on."""
     import llvmlite.binding as llvm
 
+    from dlang.codegen.llvm.processors import NATIVE, Processor
+
     target()
     found = llvm.get_host_cpu_features()
-    names = tuple(sorted(name for name, there in found.items() if there))
+    names = tuple(sorted(name for name, there in found.items() if there and lacking([name]) is None))
     return Processor(NATIVE, llvm.get_host_cpu_name(), found.flatten(), names, vector_bits(), has_fma(), has_avx512())
 
 
@@ -159,8 +164,23 @@ def _prepared(text: str, made_for: Any, optimize: int = 0, context: Any = None) 
     return module
 
 
+_PROVIDED: dict[str, bytes] = {}
+
+
+def provide(found: Mapping[str, bytes]) -> None:
+    """Has the process use machine code that came with a file, and not compile it. found: by `provided_key`."""
+    _PROVIDED.update(found)
+
+
+def provided_key(text: str) -> str:
+    """How the machine code of a module is found."""
+    return digest(text)
+
+
 def compile_object(text: str, level: int = 2, optimize: int = 0, made_for: Processor | None = None) -> bytes:
     """Machine code of a module, from the cache if it is there: for this process, or for a processor and a linker."""
+    if _PROVIDED and made_for is None and (given := _PROVIDED.get(provided_key(text))) is not None:
+        return given
     key = _key(text, level, optimize, made_for)
     code = user_store().get("object", key)
     if code is None:

@@ -5,13 +5,30 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Iterable
 from functools import cache
 
 from dlang.runtime.platform import portable
 
 CPUINFO = "/proc/cpuinfo"
+SEPARATOR = "; "
 HEAD = 1 << 14  # bytes, more than one processor takes
+NAMES = {"sse3": "pni", "bmi": "bmi1", "lzcnt": "abm", "sahf": "lahf_lm", "sha": "sha_ni", "pclmul": "pclmulqdq"}
+"""What Linux calls features that LLVM calls something else; for others a point or nothing is `_`."""
 FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+
+
+def lacking(needs: Iterable[str]) -> str | None:
+    """What this processor lacks of features by their names in LLVM; None if nothing, or if the system does not tell."""
+    said = features()
+    if said is None:
+        return None
+    here = {_plain(flag) for flag in said.rpartition(SEPARATOR)[2].split()}
+    return next((name for name in needs if _plain(NAMES.get(name, name)) not in here), None)
+
+
+def _plain(flag: str) -> str:
+    return flag.replace("_", "").replace(".", "").replace("-", "")
 
 
 @cache
@@ -34,4 +51,4 @@ def features() -> str | None:
         found[name.strip()] = value.strip()
     if not end or not all(found.get(name) for name in FIELDS):
         return None
-    return " ".join(found[name] for name in FIELDS)
+    return SEPARATOR.join(found[name] for name in FIELDS)

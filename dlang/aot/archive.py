@@ -1,0 +1,128 @@
+"""Writes the file of functions that `runtime/archive.py` loads: `dlc build` without more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dlang import __version__
+from dlang.aot.exports import Built, Export
+from dlang.aot.toolchain import shared_modules
+from dlang.cache.records import dump
+from dlang.codegen.llvm import capi, objects
+from dlang.codegen.llvm.callers import caller
+from dlang.python.module import BUILT
+from dlang.reuse import name_of_class
+from dlang.runtime.archive import Archive, BuiltFunction, ClassOf, Direct, Kept, Parameter, written
+from dlang.runtime.build import reachable
+from dlang.runtime.crossing import Choice, Fields, Items, Part, Rows
+from dlang.runtime.direct import Code
+from dlang.runtime.foreign import forgotten
+from dlang.runtime.platform.objects import callable_class, can_call, slots_of
+from dlang.typecheck import core
+from dlang.typecheck.headers import Param
+from dlang.typecheck.printing import Names
+from dlang.typecheck.types import SizeVar
+
+
+def build_archive(built: Built, name: str, folder: Path) -> list[Path]:
+    """Writes `NAME.dlo`; gives the file."""
+    path = folder / f"{name}{BUILT}"
+    path.write_bytes(archive_of(built))
+    return [path]
+
+
+def archive_of(built: Built) -> bytes:
+    """The bytes of such a file."""
+    program = reachable(built.program, [e.face.name for e in built.exports])
+    source, _ = dump(replace(program, python=forgotten(program.python)), name_of_class)
+    types = {c.key: (c, t) for e in built.exports for c, t in _classes(e)}
+    direct = _direct(built, {key: t for key, (_, t) in types.items()})
+    shared = {objects.provided_key(m.text): m.code for m in shared_modules(built)}
+    if direct is not None:
+        text = capi.text(direct.word)
+        shared[objects.provided_key(text)] = objects.compile_object(text, made_for=built.processor)
+    archive = Archive(
+        __version__,
+        built.processor,
+        tuple([_kept(e) for e in built.exports]),
+        built.compiled,
+        forgotten(program.python),
+        shared,
+        source,
+        direct,
+    )
+    record, _ = dump(archive, name_of_class)
+    return written(__version__, dump([c for c, _ in types.values()])[0], record)
+
+
+def _kept(e: Export) -> Kept:
+    names = Names()
+    decl = e.decl
+    params = tuple([_parameter(p, names) for p in decl.params])
+    assert decl.result is not None
+    result = names.type(decl.result)
+    own = [v for v in decl.variables if isinstance(v, SizeVar) and v not in decl.opened]
+    sizes = zip(e.face.sizes, map(names.of, own), strict=True) if len(own) == len(e.face.sizes) else ()
+    return Kept(e.name, decl.doc, params, result, e.face, e.terms, e.steps, tuple(sizes), decl.span)
+
+
+def _parameter(p: Param, names: Names) -> Parameter:
+    """A default that isn't a literal is computed by the function itself, so here the argument is required."""
+    t = names.type(p.local.type) if p.local.size is None else "size"
+    default = p.default if p.has_default else None
+    if isinstance(default, core.Literal):
+        return Parameter(p.local.name, t, True, default.value)
+    return Parameter(p.local.name, t)
+
+
+def _direct(built: Built, types: Mapping[tuple[str, int], type]) -> Direct | None:
+    """What calls without a detour take, for a Python that lays out its objects as this one does."""
+    quick = callable_class(BuiltFunction)
+    if quick is None or not can_call():
+        return None
+    code: dict[str, Code] = {}
+    for e in built.exports:
+        text = caller(e.face, built.compiled.entries[e.face.name], e.terms, built.compiled.datatypes)
+        if text is not None:
+            code[e.name] = text.needs, objects.compile_object(text.llvm, level=0, made_for=built.processor)
+    return Direct(quick.word, tuple([(key, slots_of(t)) for key, t in types.items()]), code)
+
+
+# ---- classes ---------------------------------------------------------------------------------------------------------
+def _classes(e: Export) -> Iterator[tuple[ClassOf, type]]:
+    """The structs and variants that a function takes or gives."""
+    border = e.face.border
+    for type in _types((*border.params, border.result)):
+        yield _class(type), type
+    for branches in border.trees.values():
+        for branch in branches:
+            if branch.type is not None:
+                yield _class(branch.type), branch.type
+            for found in _types(branch.items):
+                yield _class(found), found
+
+
+def _class(type: type) -> ClassOf:
+    key = name_of_class(type)
+    assert key is not None
+    return ClassOf((key.record, key.number), type.__name__, tuple(type.__dataclass_fields__), type.__doc__ or "")  # type: ignore[attr-defined]
+
+
+def _types(parts: tuple[Part, ...]) -> Iterator[type]:
+    for part in parts:
+        match part:
+            case Fields(type, items):
+                yield type
+                yield from _types(items)
+            case Items(items):
+                yield from _types(items)
+            case Choice(types, variants):
+                yield from [t for t in types if t is not None]
+                for items in variants:
+                    yield from _types(items)
+            case Rows(_, element):
+                yield from _types((element,))
+            case _:
+                pass

@@ -1,0 +1,394 @@
+"""Functions that were built ahead of time, as Python loads them: from a file, without a compiler.
+
+    module = open_archive(data, "fit")     functions, with the dataclasses of their structs, by name
+
+A file has machine code for processors of one kind, and the program, from which a compiler that is there makes code for
+any other. What is in it runs, so a file is to be trusted like a library of C.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dlang.cache.records import Elsewhere, Unkept, load
+from dlang.cache.store import digest
+from dlang.codegen.llvm import objects
+from dlang.codegen.llvm.processors import Processor
+from dlang.diagnostics import DlangError, Span, error
+from dlang.ir.terms import Size, Var
+from dlang.runtime.calling import call, failure
+from dlang.runtime.compiled import Compiled
+from dlang.runtime.crossing import leaves_of
+from dlang.runtime.faces import Face, Terms
+from dlang.runtime.foreign import Missing, PythonFunction, found_again
+from dlang.runtime.platform import loader
+from dlang.runtime.platform.objects import callable_class, can_call, slots_of
+from dlang.runtime.platform.processor import lacking
+from dlang.runtime.sizes import Compared, Given, Solved, Step
+
+if TYPE_CHECKING:
+    from dlang.runtime.direct import Code, DirectEntry, Record
+    from dlang.runtime.engine import CompiledProgram
+
+NOT_LOADED = "E0989"
+MISFIT, MISUSE = "E0960", "E0961"
+MAGIC = b"dlang archive 1\n"
+DIRECT_FROM = 2
+"""The call from which on it is worth while to link what makes further ones quick."""
+
+
+# ---- what is in a file -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """type: as a person reads it. default: if it has one, which is a number, a truth value or a text."""
+
+    name: str
+    type: str
+    has_default: bool = False
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A function. result: the type that it gives, as a person reads it. sizes: what these types call its sizes."""
+
+    name: str
+    doc: str
+    params: tuple[Parameter, ...]
+    result: str
+    face: Face
+    terms: Terms
+    steps: tuple[Step, ...]
+    sizes: tuple[tuple[Var, str], ...]
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassOf:
+    """A struct, or a variant of an enum, as Python sees it. key: by which records speak of it."""
+
+    key: tuple[str, int]
+    name: str
+    fields: tuple[str, ...]
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """What calls from Python without a detour take, where objects lie in memory as they did when it was made.
+
+    word: where a function has the address of its record. slots: where the fields of classes lie. code: by function.
+    """
+
+    word: int
+    slots: tuple[tuple[tuple[str, int], tuple[int, ...] | None], ...]
+    code: dict[str, Code]
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """objects: machine code that programs share, by `objects.provided_key`. program: a record of it for a compiler."""
+
+    version: str
+    processor: Processor
+    functions: tuple[Kept, ...]
+    compiled: Compiled
+    python: dict[str, PythonFunction]
+    objects: dict[str, bytes]
+    program: bytes
+    direct: Direct | None = None
+
+
+def written(version: str, classes: bytes, archive: bytes) -> bytes:
+    """The bytes of a file: a head that says of which version it is and that it is whole, then two records."""
+    content = len(classes).to_bytes(8, "little") + classes + archive
+    return MAGIC + version.encode() + b"\n" + digest(content).encode() + b"\n" + content
+
+
+# ---- loading ---------------------------------------------------------------------------------------------------------
+def open_archive(data: bytes, name: str, module: str, version: str) -> dict[str, Any]:
+    """The functions of a file and the classes of their structs. name: of the file, for messages; module: that the
+    classes say they are of; version: of this compiler. Raises `DlangError`.
+    """
+    archive, classes = _read(data, name, module, version)
+    lacks = lacking(archive.processor.needs)
+    compiled = archive.compiled if lacks is None else _compiled_here(archive, classes, name, lacks)
+    if lacks is None:
+        if not loader.can_load() and not _has_compiler():
+            raise _refused(name, "this system can't load it", ("install `llvmlite`",))
+        objects.provide(archive.objects)
+    from dlang.runtime.engine import Engine
+    from dlang.runtime.host import Host
+
+    try:
+        python = {target: found_again(target, f) for target, f in archive.python.items()}
+    except Missing as e:
+        raise _refused(name, f"it calls a function that is not there: {e}", (e.help,)) from None
+    runner = Engine(Host()).load(compiled, python)
+    found: dict[str, Any] = {c.__name__: c for c in classes.values()}
+    code = _direct(archive, classes) if lacks is None else {}
+    return found | {f.name: BuiltFunction(f, runner, code.get(f.name), module) for f in archive.functions}
+
+
+def _direct(archive: Archive, classes: Mapping[tuple[str, int], type]) -> Mapping[str, Code]:
+    """What calls without a detour take, if objects lie in memory here as they did there."""
+    quick, direct = callable_class(BuiltFunction), archive.direct
+    if quick is None or direct is None or direct.word != quick.word or not can_call():
+        return {}
+    return direct.code if all(slots_of(classes[key]) == slots for key, slots in direct.slots) else {}
+
+
+def _read(data: bytes, name: str, module: str, version: str) -> tuple[Archive, dict[tuple[str, int], type]]:
+    parts = data.split(b"\n", 3)
+    if not data.startswith(MAGIC) or len(parts) < 4:
+        raise _refused(name, "it was not made by `dlc build`")
+    made_by = parts[1].decode(errors="replace")
+    if made_by != version:
+        raise _refused(name, f"it is of dlang {made_by}, and this is {version}", ("build it again",))
+    content = parts[3]
+    if digest(content) != parts[2].decode(errors="replace"):
+        raise _refused(name, "it is damaged", ("build it again",))
+    length = int.from_bytes(content[:8], "little")
+    try:
+        found, _ = load(content[8 : 8 + length])
+        classes = {c.key: _class(c, module) for c in found}
+        archive, _ = load(content[8 + length :], lambda place: _known(classes, place))
+    except Unkept as e:
+        raise _refused(name, f"it can't be read: {e}", ("build it again",)) from None
+    assert isinstance(archive, Archive)
+    return archive, classes
+
+
+def _known(classes: Mapping[tuple[str, int], type], place: Elsewhere) -> type:
+    found = classes.get((place.record, place.number))
+    if found is None:
+        raise Unkept(f"no type {place.record}")
+    return found
+
+
+def _class(c: ClassOf, module: str) -> type:
+    fields = [(name, Any) for name in c.fields]
+    made = dataclasses.make_dataclass(c.name, fields, namespace={"__doc__": c.doc}, frozen=True, eq=False, slots=True)
+    made.__module__ = module
+    return made
+
+
+def _has_compiler() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("llvmlite") is not None
+
+
+def _compiled_here(archive: Archive, classes: Mapping[tuple[str, int], type], name: str, lacks: str) -> Compiled:
+    """Machine code for this processor."""
+    try:
+        from dlang.runtime.build import build
+    except ImportError:
+        build = None  # type: ignore[assignment]
+    if build is None or not _has_compiler():
+        why = f"it was built for {archive.processor.name}, and this processor has no {lacks}"
+        raise _refused(name, why, ("build it for this one: `--cpu native`, or with a lower level",))
+    program, _ = load(archive.program, lambda place: _known(classes, place))
+    return build(program, [f.face.name for f in archive.functions])
+
+
+def _refused(name: str, why: str, help: tuple[str, ...] = ()) -> DlangError:
+    return error(NOT_LOADED, f"`{name}` cannot be loaded: {why}", None, help=help)
+
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+class BuiltFunction:
+    """A function that was built ahead of time. It takes and gives what the same function takes and gives that
+    `dlang.load` has loaded, at the types for which it was built.
+    """
+
+    __slots__ = ("__dict__",)  # and no room for weak references: so its size is the same in all versions of Python
+
+    def __new__(cls, *_: object) -> BuiltFunction:
+        quick = callable_class(BuiltFunction)
+        made: BuiltFunction = object.__new__(cls if quick is None else quick.type)
+        return made
+
+    def __init__(self, kept: Kept, program: CompiledProgram, code: Code | None, module: str) -> None:
+        """code: what Python calls without a detour, if there is such."""
+        self.kept, self.program, self.code = kept, program, code
+        self.__name__ = self.__qualname__ = kept.name
+        self.__module__, self.__doc__ = module, kept.doc or None
+        self._defaults = {p.name: p.default for p in kept.params if p.has_default}
+        self._own_seed = any(p.name == "seed" for p in kept.params)
+        self._leaves = list(leaves_of(kept.face.border.params))
+        self._calls = 0
+        self._entry: DirectEntry | None = None
+        self._record: Record | None = None
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        from dlang.runtime.inward import flattened
+        from dlang.runtime.outward import built
+
+        face, seed = self.kept.face, 0
+        if self._takes_seed and "seed" in named:
+            seed = self._seed(named.pop("seed"))
+        values = args if len(args) == len(self.kept.params) and not named else self._assigned(args, named)
+        border = face.border
+        sizes: list[int | None] = [None] * len(border.sizes)
+        leaves = flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
+        if leaves is None:
+            raise self._misfit(values)
+        known = self._sizes(sizes, leaves, values)
+        self._check_indices(known, values)
+        results = call(self.program, face, [known[v] for v in face.sizes], leaves, seed)
+        result = built((border.result,), iter(results), border.trees)[0]
+        self._shorten(values)
+        return result
+
+    @property
+    def _takes_seed(self) -> bool:
+        return self.kept.face.seed and not self._own_seed
+
+    def _shorten(self, values: Sequence[Any]) -> None:
+        """Has calls like this one go to compiled code from now on, if they can."""
+        quick = callable_class(BuiltFunction)
+        if quick is None or self.code is None:
+            return
+        from dlang.runtime.direct import Record, direct_entry
+
+        self._calls += 1
+        if self._calls == DIRECT_FROM:
+            face, terms = self.kept.face, self.kept.terms
+            self._entry = direct_entry(self.program, face, terms, quick.word, failure, self.code)
+        table = None if self._entry is None else self._entry.table(values)
+        if table is not None:
+            if self._record is None:
+                names = [p.name for p in self.kept.params]
+                self._record = Record(self._slowly, "seed" if self._takes_seed else None, names)
+            self._record.add(table, (1 << len(values)) - 1, quick, self)
+
+    def _slowly(self, *args: Any, **named: Any) -> Any:
+        return BuiltFunction.__call__(self, *args, **named)
+
+    def __copy__(self) -> BuiltFunction:
+        return self
+
+    def __deepcopy__(self, memo: object) -> BuiltFunction:
+        return self
+
+    def __reduce__(self) -> str:
+        """It is pickled by its name, as functions of Python are, where its module can be imported."""
+        return self.kept.name
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{p.name}: {p.type}" for p in self.kept.params)
+        return f"<built function {self.kept.name}({params}) -> {self.kept.result}>"
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        parameters = [
+            inspect.Parameter(p.name, kind, default=p.default if p.has_default else empty) for p in self.kept.params
+        ]
+        if self._takes_seed:
+            parameters.append(inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=0))
+        return inspect.Signature(parameters)
+
+    # ---- arguments ---------------------------------------------------------------------------------------------------
+    def _assigned(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        names = [p.name for p in self.kept.params]
+        if len(args) > len(names):
+            raise self._misuse(f"takes {len(names)} arguments, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        for name, value in named.items():
+            if name not in names:
+                raise self._misuse(f"has no parameter `{name}`")
+            if name in given:
+                raise self._misuse(f"is given `{name}` twice")
+            given[name] = value
+        given = {**self._defaults, **given}
+        missing = [f"`{name}`" for name in names if name not in given]
+        if missing:
+            raise self._misuse(f"needs {' and '.join(missing)}")
+        return [given[name] for name in names]
+
+    def _seed(self, value: Any) -> int:
+        from dlang.runtime.values import describe, number
+
+        seed = number(value, "i64")
+        if seed is None:
+            raise self._misuse(f"takes an integer of 64 bits as `seed`, got {describe(value)}")
+        return int(seed)
+
+    def _misuse(self, problem: str) -> DlangError:
+        help = (f"it is `{self.kept.name}{self.__signature__}`",)
+        return error(MISUSE, f"`{self.kept.name}` {problem}", self.kept.span, help=help)
+
+    def _misfit(self, values: Sequence[Any]) -> DlangError:
+        """What is wrong with arguments: the first that does not go with those before it."""
+        from dlang.runtime.inward import flattened
+
+        border = self.kept.face.border
+        sizes: list[int | None] = [None] * len(border.sizes)
+        said: dict[int, tuple[int, str]] = {}
+        for k, (part, value) in enumerate(zip(border.params, values, strict=True)):
+            if flattened([(part, value)], sizes, border.trees) is None:
+                return self._wrong(k, value, said)
+            said = {n: said.get(n, (x, self.kept.params[k].name)) for n, x in enumerate(sizes) if x is not None}
+        return self._misuse("is given a value that holds itself")
+
+    def _wrong(self, k: int, value: Any, said: Mapping[int, tuple[int, str]], why: str = "") -> DlangError:
+        """said: sizes of axes that are known, by their positions, and which argument said so."""
+        from dlang.runtime.values import describe
+
+        p, border, known = self.kept.params[k], self.kept.face.border, []
+        for n in sorted({n for leaf in leaves_of((border.params[k],)) for n in leaf.shape} & said.keys()):
+            atom = border.sizes[n].atom
+            name = None if atom is None else dict(self.kept.sizes).get(atom)
+            if name is not None:
+                known.append(f"{name} = {said[n][0]} from `{said[n][1]}`")
+        text = ", ".join([f"argument `{p.name}`: expected {p.type}", *known, f"got {describe(value)}"])
+        return error(MISFIT, text + (f" ({why})" if why else ""), self.kept.span)
+
+    def _sizes(self, extents: Sequence[int | None], leaves: Sequence[Any], values: Sequence[Any]) -> dict[Var, int]:
+        """What the variables of the sizes stand for; raises a `DlangError` where arguments do not agree."""
+        known: dict[Var, int] = {}
+        found = self._leaves
+        for step in self.kept.steps:
+            match step:
+                case Given(var, leaf):
+                    known[var] = int(leaves[leaf])
+                    if known[var] < 0:
+                        raise self._of_leaf(leaf, values, "a size is not negative")
+                case Solved(var, leaf, axis, factor, rest):
+                    actual = extents[found[leaf].shape[axis]] or 0
+                    by, less = _value(factor, known), _value(rest, known)
+                    if not by or (actual - less) % by or (actual - less) // by < 0:
+                        raise self._of_leaf(leaf, values)
+                    known[var] = (actual - less) // by
+                case Compared(leaf, axis, size):
+                    extent = extents[found[leaf].shape[axis]]
+                    if extent is not None and extent != _value(size, known):
+                        raise self._of_leaf(leaf, values, f"it has to be {_value(size, known)} long")
+        return known
+
+    def _of_leaf(self, leaf: int, values: Sequence[Any], why: str = "") -> DlangError:
+        counts = [sum(1 for _ in leaves_of((part,))) for part in self.kept.face.border.params]
+        k = next(k for k in range(len(counts)) if leaf < sum(counts[: k + 1]))
+        return self._wrong(k, values[k], {}, why)
+
+    def _check_indices(self, known: Mapping[Var, int], values: Sequence[Any]) -> None:
+        if not self.kept.terms.indices:
+            return
+        import numpy as np
+
+        for k, below in self.kept.terms.indices:
+            limit = _value(below, known)
+            given = np.asarray(values[k])
+            if given.size and (int(given.min()) < 0 or int(given.max()) >= limit):
+                raise self._wrong(k, values[k], {}, f"its indices have to be below {limit}")
+
+
+def _value(size: Size, known: Mapping[Var, int]) -> int:
+    return size.evaluate(known.__getitem__)
