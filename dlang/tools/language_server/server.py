@@ -25,6 +25,7 @@ from dlang.tools.language_server.actions import QUICK, REWRITE, code_actions
 from dlang.tools.language_server.calls import signature_help
 from dlang.tools.language_server.completion import completion, resolve_item
 from dlang.tools.language_server.documents import Document, Project
+from dlang.tools.language_server.formatting import formatting
 from dlang.tools.language_server.hover import hover
 from dlang.tools.language_server.inlay import inlay_hints
 from dlang.tools.language_server.lenses import code_lenses
@@ -242,6 +243,10 @@ def _bind_writing(server: Server) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(trigger_characters=["(", ","]))
     async def signed(params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
         return await answer(server, params.text_document.uri, lambda d: signature_help(d, params.position), None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
+    async def formatted(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
+        return await answer(server, params.text_document.uri, formatting, [])
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions([QUICK, REWRITE]))
     async def offered(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:

@@ -165,6 +165,21 @@ def test_the_type_of_a_let_can_be_written_out(files):
     assert edit.new_text == ": f64[n]" and edit.range.start == files.place("model.dl", "let d", 5)
 
 
+def test_a_file_is_formatted_by_edits_of_the_lines_that_differ(files):
+    def edits(text):
+        files.show("main.dl", text)
+        identifier = lsp.TextDocumentIdentifier(files.uri("main.dl"))
+        params = lsp.DocumentFormattingParams(identifier, lsp.FormattingOptions(2, True))
+        return files.run(files.client.text_document_formatting_async(params))
+
+    text = files.texts["main.dl"]
+    assert not edits(text)
+    (edit,) = edits(text.replace("let layer = Linear", "let   layer=Linear"))
+    assert edit.new_text == "  let layer = Linear(w = [[1.0, 2.0]], b = [0.5])\n"
+    assert (edit.range.start.line, edit.range.end.line) == (4, 5)
+    assert not edits("fn f( {")
+
+
 def test_what_a_message_suggests_is_an_edit(files):
     files.show("main.dl", files.texts["main.dl"].replace("{loss(", "{los("))
     place = files.place("main.dl", "{los(", 2)
