@@ -88,6 +88,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             examples=("fit.dl", "--check .", "--stdin < fit.dl"),
         ),
         Command(
+            "doc",
+            "doc",
+            "make pages of HTML about modules",
+            "What the `##` lines say of public names, with their types, links, the source and a search. The pages need "
+            "no network.",
+            examples=(".", "-o site --title Splines splines.dl"),
+        ),
+        Command(
             "build",
             "build",
             "make a library for C, a program or a wheel",

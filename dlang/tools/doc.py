@@ -1,0 +1,39 @@
+"""`dlc doc`: pages about modules."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from dlang.diagnostics import DlangError
+from dlang.tools.arguments import Parser, add_json
+from dlang.tools.report import report
+
+
+def options(parser: Parser) -> None:
+    add_json(parser)
+    parser.add_argument("-o", "--output", metavar="DIR", default="doc", help="where the pages go; doc if not given")
+    parser.add_argument("--title", metavar="TEXT", help="of the first page; the name of the folder if not given")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with all that is in it")
+
+
+def main(args: argparse.Namespace) -> int:
+    try:
+        first = make(args.paths, args.title, Path(args.output))
+    except DlangError as e:
+        report(e.diagnostics, args.json)
+        return 1
+    if not args.json:
+        print(first)
+    return 0
+
+
+def make(paths: Sequence[str], title: str | None, folder: Path) -> Path:
+    """Writes the pages, and gives the first."""
+    from dlang.tools.documentation.modules import documented
+    from dlang.tools.documentation.site import write
+
+    modules = documented(paths)
+    write(modules, title or Path(paths[0]).resolve().stem, folder)
+    return folder / "index.html"

@@ -1,0 +1,37 @@
+"""The files of a site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dlang.diagnostics import error
+from dlang.tools.documentation.links import links
+from dlang.tools.documentation.modules import Module
+from dlang.tools.documentation.pages import Site
+from dlang.tools.documentation.prose import Prose
+
+ASSETS = Path(__file__).parent / "assets"
+
+
+def write(modules: Sequence[Module], title: str, folder: Path) -> int:
+    """Writes the pages into a folder, which is made, and gives how many files there are. E0822 if that fails."""
+    made = dict(_files(Site(title, modules, links(list(modules)), Prose())))
+    try:
+        for name, text in made.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise error("E0822", f"cannot write `{folder}`: {e.strerror}", None) from None
+    return len(made)
+
+
+def _files(site: Site) -> Iterator[tuple[str, str]]:
+    for asset in ("style.css", "page.js"):
+        yield asset, (ASSETS / asset).read_text(encoding="utf-8")
+    yield "search_index.js", site.index()
+    yield "index.html", site.first()
+    for m in site.modules:
+        yield f"modules/{m.name}.html", site.module(m)
+        yield f"source/{m.name}.html", site.source(m)
