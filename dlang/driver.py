@@ -211,6 +211,11 @@ def ready(
     return engine.load(compiled, python, place, keep), face
 
 
+def is_deterministic(asked: bool = False) -> bool:
+    """Whether floats are to be the same in every run: because it is asked for, or the environment says so."""
+    return asked or os.environ.get(DETERMINISTIC, "0") not in ("", "0")
+
+
 def _engine(backend: Backend, host: Host, profile: bool = False, deterministic: bool = False) -> Engine:
     """An engine of a back end, native code for calls of which nobody knows how many there will be.
 
@@ -220,8 +225,7 @@ def _engine(backend: Backend, host: Host, profile: bool = False, deterministic: 
     from dlang.runtime.engine import Engine
     from dlang.runtime.tiers import usual_tiers
 
-    same = deterministic or os.environ.get(DETERMINISTIC, "0") not in ("", "0")
-    engine = Engine(host, profile=profile, driver=driver_of(backend), deterministic=same)
+    engine = Engine(host, profile=profile, driver=driver_of(backend), deterministic=is_deterministic(deterministic))
     if engine.driver is None and not engine.profile and not engine.debug:
         engine.tiers = usual_tiers()
     return engine

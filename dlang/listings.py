@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import error
-from dlang.driver import Request, lower
+from dlang.driver import Request, is_deterministic, lower
 from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
@@ -17,10 +17,17 @@ if TYPE_CHECKING:
 STAGES = ("mono", "normal", "ad", "opt", "loops", "llvm", "asm", "cuda")
 
 
-def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False, bound: Sequence[int] = ()) -> str:
+def listing(
+    decls: Sequence[core.FnDecl],
+    stage: str,
+    costs: bool = False,
+    bound: Sequence[int] = (),
+    deterministic: bool = False,
+) -> str:
     """The program that functions need, after one of `STAGES`; raises `DlangError` where it does not compile.
 
     costs: with what derivatives save, in bytes, below it. bound: the parameters of the last that are given early.
+    deterministic: as in `Engine`.
     """
     from dlang.ir.anf import early_name
 
@@ -33,7 +40,8 @@ def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False, bound
         text = print_program(seen[stage])
     else:
         names = [e.name for e in entries]
-        text = _generated(program, [*names, *([early_name(names[-1])] if bound else [])], stage)
+        names += [early_name(names[-1])] if bound else []
+        text = _generated(program, names, stage, is_deterministic(deterministic))
     if not costs:
         return text
     from dlang.ad.savings import written
@@ -41,7 +49,7 @@ def listing(decls: Sequence[core.FnDecl], stage: str, costs: bool = False, bound
     return "\n".join([text, *map(written, saved)])
 
 
-def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
+def _generated(program: anf.Program, entries: list[str], stage: str, deterministic: bool) -> str:
     """What a back end makes of a program: loop nests, LLVM's text or instructions for the CPU, or kernels."""
     from dlang.codegen.llvm import modules, objects
     from dlang.codegen.parallel import GRAIN
@@ -60,7 +68,8 @@ def _generated(program: anf.Program, entries: list[str], stage: str) -> str:
         from dlang.codegen.cuda.printing import print_cuda
         from dlang.codegen.half_operands import with_half_operands
 
-        return print_cuda(on_device(schedule(with_half_operands(reached), device=True)))
+        nests = schedule(with_half_operands(reached), device=True)
+        return print_cuda(on_device(nests, deterministic=deterministic))
     return print_program(schedule(reached, Lanes(objects.vector_bits()), GRAIN))
 
 

@@ -203,7 +203,7 @@ class Function:
         if stage not in STAGES:
             raise ValueError(f"`{stage}` is not a stage: {', '.join(STAGES)}")
         early = [k for k, p in enumerate(self.decl.params) if p.local.name in bound]
-        return listing([self.decl], stage, bound=early)
+        return listing([self.decl], stage, bound=early, deterministic=self.program.deterministic)
 
     def draws(self, args: Sequence[Any] = ()) -> bool:
         """Whether a call takes a seed; it may also be an argument that draws."""

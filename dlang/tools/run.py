@@ -10,7 +10,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Span, error
-from dlang.driver import BACKENDS, Backend, Request, call, check, errors_of, lower, nowhere, read_source, ready
+from dlang.driver import (
+    BACKENDS,
+    Backend,
+    Request,
+    call,
+    check,
+    errors_of,
+    is_deterministic,
+    lower,
+    nowhere,
+    read_source,
+    ready,
+)
 from dlang.polynomials import Poly
 from dlang.tools.arguments import Parser, add_backend, add_json, add_measures, add_threads, use_threads
 from dlang.tools.measuring import Measures, measures, not_measured, show_memory, show_profile
@@ -97,7 +109,8 @@ def _profiled(start: FnDecl, backend: Backend, seed: int, wanted: Measures) -> N
     from dlang.runtime.profile import recorded
 
     program, (entry,) = lower([Request(start)])
-    runner = Engine(Host(), profile=True, driver=driver_of(backend)).compile(program, [entry.name])
+    engine = Engine(Host(), profile=True, driver=driver_of(backend), deterministic=is_deterministic())
+    runner = engine.compile(program, [entry.name])
     profile: Profile | None = None
     try:
         with recorded(lambda: [runner]) as profile:

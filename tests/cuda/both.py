@@ -24,14 +24,15 @@ from dlang.runtime.host import Host
 class Both:
     """The functions of a program, by their names."""
 
-    def __init__(self, text: str, names: Sequence[str]) -> None:
+    def __init__(self, text: str, names: Sequence[str], multiprocessors: int = 2, deterministic: bool = False) -> None:
         checked = check(Source("program.dl", text))
         assert not errors_of(checked)
         functions = checked.module.functions
         self.program, entries = lower([request(functions[name]) for name in names])
         self.entries = dict(zip(names, entries, strict=True))
-        self.driver = EmulatedDriver()
-        self.runner = Engine(Host(io.StringIO()), driver=self.driver).compile(self.program, [e.name for e in entries])
+        self.driver = EmulatedDriver(multiprocessors=multiprocessors)
+        engine = Engine(Host(io.StringIO()), driver=self.driver, deterministic=deterministic)
+        self.runner = engine.compile(self.program, [e.name for e in entries])
         self.interpreter = Interpreter(self.program, Host(io.StringIO()))
 
     def found(self, name: str, sizes: Sequence[int], args: Sequence[Any], order: int = 0) -> list[Any]:

@@ -342,14 +342,18 @@ template <class T, class J> DL_INLINE void dl_atomic_64(T *at, T value, J join) 
   u64 *word = (u64 *)at, old = *(volatile u64 *)word, seen;
   do {
     seen = old;
-    old = atomicCAS(word, seen, (u64)dl_word(join(dl_of_word<T>((i64)seen), value)));
+    const u64 made = (u64)dl_word(join(dl_of_word<T>((i64)seen), value));
+    if (made == seen) return;
+    old = atomicCAS(word, seen, made);
   } while (old != seen);
 }
 template <class T, class J> DL_INLINE void dl_atomic_32(T *at, T value, J join) {
   u32 *word = (u32 *)at, old = *(volatile u32 *)word, seen;
   do {
     seen = old;
-    old = atomicCAS(word, seen, (u32)dl_word(join(dl_of_word<T>((i64)seen), value)));
+    const u32 made = (u32)dl_word(join(dl_of_word<T>((i64)seen), value));
+    if (made == seen) return;
+    old = atomicCAS(word, seen, made);
   } while (old != seen);
 }
 // of elements smaller than a word: the others in the word stay as they are
@@ -379,6 +383,10 @@ struct dl_least { template <class T> __device__ T operator()(T x, T y) const { r
 template <class T> DL_INLINE void dl_atomic_sum(T *at, T value) { dl_atomic(at, value, dl_sum()); }
 DL_INLINE void dl_atomic_sum(f64 *at, f64 value) { atomicAdd(at, value); }
 DL_INLINE void dl_atomic_sum(f32 *at, f32 value) { atomicAdd(at, value); }
+DL_INLINE void dl_atomic_sum(i64 *at, i64 value) { atomicAdd((u64 *)at, (u64)value); }
+DL_INLINE void dl_atomic_sum(u64 *at, u64 value) { atomicAdd(at, value); }
+DL_INLINE void dl_atomic_sum(i32 *at, i32 value) { atomicAdd((u32 *)at, (u32)value); }
+DL_INLINE void dl_atomic_sum(u32 *at, u32 value) { atomicAdd(at, value); }
 template <class T> DL_INLINE void dl_atomic_prod(T *at, T value) { dl_atomic(at, value, dl_times()); }
 DL_INLINE void dl_atomic_prod(f64 *at, f64 value) { dl_atomic(at, value, dl_real_times()); }
 DL_INLINE void dl_atomic_prod(f32 *at, f32 value) { dl_atomic(at, value, dl_real_times()); }

@@ -41,15 +41,15 @@ def expanded(body: Body) -> Body:
     def statements(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         for stmt in stmts:
-            with_memory = _expanded(stmt) if isinstance(stmt, Loop) and nest_of(stmt) is None else None
-            out += [map_inside(stmt, statements)] if with_memory is None else with_memory
+            found = with_memory(stmt) if isinstance(stmt, Loop) and nest_of(stmt) is None else None
+            out += [map_inside(stmt, statements)] if found is None else found
         return tuple(out)
 
     return Body(statements(body.stmts), body.results)
 
 
-def _expanded(loop: Loop) -> list[Stmt] | None:
-    """The loop with the statements around it; None if that makes no nest."""
+def with_memory(loop: Loop) -> list[Stmt] | None:
+    """The loop with memory for its trips around it; None if that makes no nest."""
     if not any(isinstance(s, Allocate | Move) for s in walk(loop.stmts)):
         return None
     levels = [loop]

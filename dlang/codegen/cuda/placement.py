@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlang.codegen.counting import Routines
+from dlang.codegen.cuda.exact_sums import with_exact_sums
 from dlang.codegen.cuda.expansion import expanded
 from dlang.codegen.cuda.kernels import Kernels
 from dlang.codegen.cuda.placer import Placer
@@ -44,7 +45,8 @@ def on_device(program: Program, profile: Routines | None = None, deterministic: 
     whether its floats are the same in every run, which the order of threads may change otherwise where they add to the
     same elements.
     """
-    whole = {name: replace(f, body=expanded(f.body)) for name, f in program.functions.items()}
+    whole = {name: with_exact_sums(f) if deterministic else f for name, f in program.functions.items()}
+    whole = {name: replace(f, body=expanded(f.body)) for name, f in whole.items()}
     program = replace(program, functions=whole)
     launches = launching(program, deterministic)
     fails = any(isinstance(s, Guard) for name in launches.functions for s in walk(program.functions[name].body.stmts))

@@ -49,7 +49,7 @@ static inline bool all_written(const unsigned char *written, uint64_t count) {
 const unsigned MOST_THREADS = 1024;  // of a block
 const size_t STACK = 256 << 10;      // of each of them
 
-// order: in which threads run between two barriers; 0 from the first on, 1 from the last on, otherwise at random.
+// order: in which blocks run, and threads between two barriers; 0 from the first on, 1 from the last on, otherwise random.
 // largest_index: that a narrow one may be. stacks: room for those of a block.
 struct Launch {
   unsigned grid[3], block[3];

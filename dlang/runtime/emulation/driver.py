@@ -25,8 +25,8 @@ OUT_OF_MEMORY = 2
 class EmulatedDriver:
     """A device of few multiprocessors. Raises `DlangError` where there is no compiler for its kernels.
 
-    order: in which the threads of a block run between two barriers, 0 from the first, 1 from the last, others at
-    random. capacity: its memory in bytes. largest_index: no narrow index may be larger. keeps: results stay on the
+    order: in which blocks run, and the threads of one between two barriers: 0 from the first, 1 from the last, others
+    at random. capacity: its memory in bytes. largest_index: no narrow index may be larger. keeps: results stay on the
     device, as arrays of it; they become arrays of NumPy otherwise.
     """
 

@@ -243,6 +243,15 @@ static void run_block(unsigned order) {
   }
 }
 
+// The blocks of a grid in an order: from the first on, from the last on, or at random.
+static uint64_t *in_order(uint64_t blocks, unsigned order) {
+  uint64_t *numbers = (uint64_t *)malloc(blocks * sizeof(uint64_t));
+  for (uint64_t b = 0; b < blocks; ++b) numbers[b] = order == 1 ? blocks - 1 - b : b;
+  if (order > 1)
+    for (uint64_t b = blocks - 1; b; --b) std::swap(numbers[b], numbers[drawn((unsigned)(b + 1))]);
+  return numbers;
+}
+
 // Runs a kernel; what is wrong with it, or null.
 static const char *run_grid(void (*entry)(), const Launch &launch) {
   const unsigned *grid = launch.grid, *block = launch.block;
@@ -260,12 +269,14 @@ static const char *run_grid(void (*entry)(), const Launch &launch) {
     threads[k].lane = k % LANES;
     threads[k].warp = k / LANES;
   }
+  uint64_t *numbers = in_order(blocks, launch.order);
   for (uint64_t b = 0; b < blocks && !failed; ++b) {
-    block_in_grid = launch.order == 1 ? blocks - 1 - b : b;
+    block_in_grid = numbers[b];
     const uint64_t rest = block_in_grid / grid[0];
     block_index = {(unsigned)(block_in_grid % grid[0]), (unsigned)(rest % grid[1]), (unsigned)(rest / grid[1])};
     run_block(launch.order);
   }
+  free(numbers);
   current = nullptr;
   return failed ? message : nullptr;
 }
