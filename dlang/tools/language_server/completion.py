@@ -47,6 +47,7 @@ _KINDS = {
 }
 _IMPORT_NAMES = re.compile(r"^import\s+([\w.']+)\s*\{[^}]*\Z", re.MULTILINE)
 _IMPORT_PATH = re.compile(r"import\s+[\w.']*\Z")
+_LET = re.compile(r"\b(?:let|var)\b([^=]*)=(?!=)[^;{}]*\Z")
 _WORD = re.compile(r"[\w']*$")
 _PLACEHOLDER = "completion_"
 _OF_ARRAYS = ("len", "sum", "mean", "max", "min", "transpose", "shape", "sort", "reverse", "cumsum")
@@ -125,8 +126,12 @@ def _in_scope(document: Document, offset: int) -> Iterator[lsp.CompletionItem]:
 
 
 def _locals(document: Document, offset: int) -> Iterable[Local]:
-    """The locals that can be named at an offset: those bound before it."""
-    return (x for x in document.analysis.scope(offset).visible().values() if x.span.last <= offset)
+    """The locals that can be named at an offset: those bound before it, but for a `let` that it is in the value of."""
+    text = document.analysis.source.text
+    here = _LET.search(text, text.rfind("\n", 0, offset) + 1, offset)
+    bound = range(here.start(1), here.end(1)) if here is not None else range(0)
+    visible = document.analysis.scope(offset).visible().values()
+    return (x for x in visible if x.span.last <= offset and x.span.first not in bound)
 
 
 def _global_names(document: Document, spaces: tuple[str, ...]) -> Iterator[Definition]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
+from dlang.grammar.trees import walk
 from dlang.tools.language_server import builtin_words
 from dlang.tools.language_server.definitions import Definition
 from dlang.tools.language_server.documents import Document
@@ -65,9 +67,27 @@ def signature_of(document: Document, found: Definition) -> Signature | None:
                 return None
             names = Names().prepare(t)
             result = names(t).removeprefix("(" + ", ".join(map(names, t.params)) + ") -> ")
-            return Signature(found.name, tuple(map(names, t.params)), tuple(None for _ in t.params), result)
+            parameters = local_parameters(document, span)
+            shown = [f"{pattern_text(p.pattern)}: {names(x)}" for p, x in zip(parameters, t.params, strict=False)]
+            known = tuple(p.pattern.name if isinstance(p.pattern, s.PatternName) else None for p in parameters)
+            return Signature(found.name, tuple(shown), known, result)
         case _:
             return None
+
+
+def local_parameters(document: Document, name: Span) -> tuple[s.Parameter, ...]:
+    """Those of the local function, or of the lambda of a `let`, that has its name there."""
+    for item in document.analysis.module.items:
+        if item.span.source is name.source:
+            for node in walk(item):
+                match node:
+                    case s.Fn(name_span=span, parameters=parameters) if span == name:
+                        return parameters
+                    case s.Let(pattern=s.PatternName(span), value=s.Lambda(parameters=parameters)) if span == name:
+                        return parameters
+                    case _:
+                        pass
+    return ()
 
 
 def inferred(name: str, entry: FnEntry, item: s.Fn | s.Extern) -> Signature:

@@ -16,6 +16,7 @@ from typing import Any
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import children
+from dlang.tools.language_server.names_of_types import names_of_type
 from dlang.tools.language_server.scopes import (
     Basic,
     FieldIn,
@@ -26,7 +27,6 @@ from dlang.tools.language_server.scopes import (
     Local,
     ModulePath,
     Names,
-    Occurrence,
     ParameterOf,
     Scope,
     Target,
@@ -57,8 +57,7 @@ class _Resolver:
 
     # ---- helpers -----------------------------------------------------------------------------------------------------
     def add(self, span: Span, target: Target, role: str = "use") -> None:
-        if span.end > span.start:
-            self.found.occurrences.append(Occurrence(span, target, role))
+        self.found.add(span, target, role)
 
     def region(self, span: Span, scope: Scope) -> Scope:
         self.found.scopes.append((span, scope))
@@ -200,70 +199,9 @@ class _Resolver:
         self.visit(item.body, scope)
 
     # ---- types -------------------------------------------------------------------------------------------------------
-    def type(self, t: s.TypeExpr | s.Dim | None, scope: Scope, into: Scope) -> None:
-        """The names of a type; those that stand for nothing yet are variables, bound in `into`."""
-        match t:
-            case None | s.SizeNumber() | s.SizeHole():
-                pass
-            case s.TypeName(span, name, arguments):
-                self.type_name(span, name, scope, into)
-                for a in arguments:
-                    self.type(a, scope, into)
-            case s.TypeArray(_, element, dims):
-                self.type(element, scope, into)
-                for d in dims:
-                    self.type(d, scope, into)
-            case s.TypeTuple(_, items):
-                for i in items:
-                    self.type(i, scope, into)
-            case s.TypeFunction(_, parameters, result, _):
-                for p in parameters:
-                    self.type(p, scope, into)
-                self.type(result, scope, into)
-            case s.TypeEffects(_, result, _):
-                self.type(result, scope, into)
-            case s.SizeName(span, name):
-                self.size(span, name, scope, into)
-            case s.SizeOperator(_, _, left, right):
-                self.type(left, scope, into)
-                self.type(right, scope, into)
-            case s.SizeRow(span, name):
-                self.variable(span.tail(len(name)), ".." + name, name, "shape", scope, into)
-            case s.SizeAny(span, name):
-                if name is not None:
-                    self.variable(span.tail(len(name)), "?" + name, name, "size", scope, into)
-
-    def type_name(self, span: Span, name: str, scope: Scope, into: Scope) -> None:
-        head, _, last = name.rpartition(".")
-        if head:
-            self.add(span.head(len(head)), Global(head, "module"))
-            start = span.start + span.text[: len(name) + 1].rfind(last)
-            self.add(span._replace(start=start, end=start + len(last)), Global(last, "type", head))
-        elif name in _basic():
-            self.add(span.head(len(name)), Basic(name))
-        elif name[:1].isupper():
-            self.add(span.head(len(name)), Global(name, "type"))
-        elif name:
-            self.size(span.head(len(name)), name, scope, into, "type variable")
-
-    def size(self, span: Span, name: str, scope: Scope, into: Scope, kind: str = "size") -> None:
-        if scope.type(name) is None and into.type(name) is None:
-            value = scope.value(name)
-            if value is not None:
-                self.add(span, value)
-                return
-            if name in self.known.constants:
-                self.add(span, Global(name, "value"))
-                return
-        self.variable(span, name, name, kind, scope, into)
-
-    def variable(self, span: Span, key: str, name: str, kind: str, scope: Scope, into: Scope) -> None:
-        found = scope.type(key) or into.type(key)
-        if found is None:
-            local = into.types[key] = Local(name, kind, span)
-            self.add(span, local, "definition")
-        else:
-            self.add(span, found)
+    def type(self, t: s.TypeExpr | None, scope: Scope, into: Scope) -> None:
+        if t is not None:
+            names_of_type(t, scope, into, self.found, self.known.constants)
 
     # ---- patterns ----------------------------------------------------------------------------------------------------
     def pattern(self, p: s.Pattern, scope: Scope, kind: str) -> None:
@@ -468,13 +406,6 @@ def _assigned(e: s.Expr) -> list[s.Name]:
             return [n for i in items for n in _assigned(i)]
         case _:
             return []
-
-
-@cache
-def _basic() -> frozenset[str]:
-    from dlang.typecheck.types import DTYPES
-
-    return DTYPES | {"size", "Idx"}
 
 
 @cache

@@ -125,6 +125,11 @@ class Names:
     occurrences: list[Occurrence] = field(default_factory=list)
     scopes: list[tuple[Span, Scope]] = field(default_factory=list)
 
+    def add(self, span: Span, target: Target, role: str = "use") -> None:
+        """Notes a name; one without text was invented by a repair."""
+        if span.end > span.start:
+            self.occurrences.append(Occurrence(span, target, role))
+
 
 @dataclass(frozen=True, slots=True)
 class Known:

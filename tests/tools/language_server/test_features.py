@@ -1,0 +1,268 @@
+"""Features as functions of a document and a place: `‸` in a text is the place."""
+
+import textwrap
+
+import pytest
+
+lsp = pytest.importorskip("lsprotocol.types")
+
+# ruff: noqa: E402
+from dlang.diagnostics import Source
+from dlang.tools.language_server import builtin_words
+from dlang.tools.language_server.actions import code_actions
+from dlang.tools.language_server.calls import enclosing_call, signature_help
+from dlang.tools.language_server.completion import completion
+from dlang.tools.language_server.documents import Project
+from dlang.tools.language_server.hover import hover
+from dlang.tools.language_server.inlay import inlay_hints
+from dlang.tools.language_server.positions import offset_at, position_at
+from dlang.tools.language_server.references import go_to_definition, references
+from dlang.tools.language_server.rename import Refused, rename
+from dlang.tools.language_server.symbols import fits
+from dlang.typecheck import builtins
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """A document of a text, and the place in it."""
+
+    def opened(text):
+        text = textwrap.dedent(text).lstrip("\n")
+        offset = text.find("‸")
+        text = text.replace("‸", "")
+        document = Project([tmp_path]).put(str(tmp_path / "a.dl"), (tmp_path / "a.dl").as_uri(), text, 1)
+        return document, position_at(Source("a.dl", text), max(offset, 0))
+
+    return opened
+
+
+def edited(document, edit):
+    """The text after the edits of a rename or an action."""
+    text = document.text
+    for e in sorted(
+        edit.changes[document.uri], key=lambda e: (e.range.start.line, e.range.start.character), reverse=True
+    ):
+        source = Source("a.dl", text)
+        text = text[: offset_at(source, e.range.start)] + e.new_text + text[offset_at(source, e.range.end) :]
+    return text
+
+
+# ---- places ----------------------------------------------------------------------------------------------------------
+def test_columns_count_units_of_utf_16():
+    source = Source("a.dl", "a𝔸b\r\nθ'\n")
+    for offset, place in [(0, (0, 0)), (1, (0, 1)), (2, (0, 3)), (3, (0, 4)), (5, (1, 0)), (7, (1, 2)), (8, (2, 0))]:
+        assert position_at(source, offset) == lsp.Position(*place)
+        assert offset_at(source, lsp.Position(*place)) == offset
+    assert offset_at(source, lsp.Position(0, 2)) == 2  # in the middle of a character
+    assert offset_at(source, lsp.Position(1, 99)) == 7
+    assert offset_at(source, lsp.Position(99, 0)) == len(source.text)
+
+
+# ---- hover -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("fn f(x: f64[n]) -> f64 = sum(‸x)", "x: f64[n]"),
+        ("fn f(x: f64[‸n]) -> f64 = sum(x)", "n: size"),
+        ("fn f(x: f64[n]) = x ‸* 2.0", "f64[n]"),
+        ("fn f(x: f64[n]) = exp(‸x[1..])", "x: f64[n]"),
+        ("fn f(x: f64[n]) {\n  let ‸y = x[1..]\n  y\n}", "let y: f64[n - 1]"),
+        ("fn f(x: f64[n]) {\n  var y = x\n  ‸y[0] = 1.0\n  y\n}", "var y: f64[n]"),
+        ("fn f(x) = ‸lgamma(x)", "fn lgamma<a: Float>(x: a[..s]) -> a[..s]"),
+        ("fn f(x: f64) = ‸f64(x)", "fn f64(x) -> f64"),
+        ("fn f(x: ‸f64) = x", "The float of 64 bits"),
+        ("import random\nfn ‸f(n: size) = [random.normal() * 2.0 for i < n]", "fn f(n: size) -> f64[n] ! random"),
+        ("## Words.\nfn g(x, y = 2.0) = x + y\nfn f(x: f64) = ‸g(x)", "Words."),
+        ("struct P { w: f64[3] }\nfn f(p: P) = p.‸w", "w: f64[3]"),
+        ("struct P { w: f64[3] }\nfn f() = P(‸w = [1.0, 2.0, 3.0])", "w: f64[3]"),
+        ("struct P<n> { w: f64[n] }\nfn f(p: P<4>) = p.‸w", "w: f64[4]"),
+        ("enum E { A(r: f64), B }\nfn f(e: E) = match e { ‸A(r) => r, B => 0.0 }", "A(r: f64) -> E"),
+        ("const ‸tau = 6.28", "const tau: f64 = 6.28"),
+        ("fn f(o: Option<f64>) = match o { ‸Some(x) => x, None => 0.0 }", "Some(a) -> Option<a>"),
+        ("import ‸linalg", "import linalg"),
+        ("fn f(x: f64) {\n  let g = |y| x + y\n  ‸g(x)\n}", "fn g(y: f64[..s]) -> f64[..s]"),
+        ("fn f(x: f64[n]) {\n  let y = x[1..].\n  let z = ‸x + \n", "x: f64[n]"),
+    ],
+)
+def test_hover_shows_what_a_name_is_and_what_an_expression_gives(opened, text, shown):
+    document, place = opened(text)
+    found = hover(document, place)
+    assert found is not None and shown in found.contents.value
+
+
+def test_every_function_that_the_compiler_knows_is_described():
+    for name in builtins.names():
+        assert builtin_words.signature(name) and builtin_words.words(name), name
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+def test_a_definition_is_found_while_the_rest_is_half_written(opened):
+    document, place = opened("""
+        fn helper(x: f64) -> f64 = x
+
+        fn f(x: f64[n]) {
+          let y = ‸helper(
+    """)
+    assert go_to_definition(document, place).range.start == lsp.Position(0, 3)
+
+
+def test_the_names_of_a_custom_derivative_and_of_wrt_are_those_of_the_function(opened):
+    document, place = opened("""
+        fn f(‸x: f64, k: f64) -> f64 = x * k
+        pullback f(x, k) -> y = |d| (d * k, d * x)
+        fn g() = grad(f, wrt = x)(1.0, k = 2.0)
+    """)
+    assert [r.range.start for r in references(document, place)] == [
+        lsp.Position(0, 5), lsp.Position(0, 30), lsp.Position(2, 23),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text, name, changed",
+    [
+        ("fn f(‸x: f64) = x + 1.0\n", "y", "fn f(y: f64) = y + 1.0\n"),
+        ("fn f(x: f64[‸n], y: f64[n]) = n\n", "m", "fn f(x: f64[m], y: f64[m]) = m\n"),
+        ("fn f(x: i64) = match x { 1 | 2 => 0, ‸k => k }\n", "j", "fn f(x: i64) = match x { 1 | 2 => 0, j => j }\n"),
+        ("struct ‸P { w: f64 }\nfn f(p: P) = P(..p)\n", "Q", "struct Q { w: f64 }\nfn f(p: Q) = Q(..p)\n"),
+        ("struct P { ‸w: f64 }\nfn f(p: P) = P(w = p.w)\n", "v", "struct P { v: f64 }\nfn f(p: P) = P(v = p.v)\n"),
+        ("fn ‸f(x) = x\nfn g(x) = f(f(x))\n", "h", "fn h(x) = x\nfn g(x) = h(h(x))\n"),
+        ("fn f(‸a = 1) = a\nfn g() = f(a = 2)\n", "b", "fn f(b = 1) = b\nfn g() = f(b = 2)\n"),
+        ('fn f(‸x: f64) = "{x:.2f}"\n', "y", 'fn f(y: f64) = "{y:.2f}"\n'),
+    ],
+)  # fmt: skip
+def test_a_name_is_changed_wherever_it_stands(opened, text, name, changed):
+    document, place = opened(text)
+    edit = rename(document, place, name)
+    assert not isinstance(edit, Refused), edit
+    assert edited(document, edit) == changed
+
+
+@pytest.mark.parametrize(
+    "text, name, reason",
+    [
+        ("fn f(‸x: f64, y: f64) = x + y\n", "y", "would stand for something else"),
+        ("fn f(x: f64) {\n  let ‸y = x\n  let z = 2.0\n  y + z\n}\n", "z", "would stand for something else"),
+        ("fn f(x: f64) = x\nfn ‸g(x: f64) = f(x)\n", "f", "would stand for something else"),
+        ("fn ‸g(x: f64) = x\nfn f(h: f64) = g(h)\n", "h", "would stand for something else"),
+        ("fn f(‸x: f64[n]) = sum(x)\n", "sum", "would stand for something else"),
+        ("struct P { ‸a: f64, b: f64 }\nfn f(p: P) = p.a\n", "b", "would"),
+        ("fn f(‸x: f64) = x\n", "X", "can't be the new name"),
+        ("fn f(‸x: f64) = x\n", "let", "can't be the new name"),
+        ("fn f(‸x: f64) = x\n", "a b", "can't be the new name"),
+        ("fn f(‸x: f64) = x\n", "f64", "can't be the new name"),
+        ("fn f(x: f64) = ‸exp(x)\n", "g", "belongs to the language"),
+        ("fn f(x: f64[n]) = ‸map(exp, x)\n", "g", "belongs to the standard library"),
+        ("import ‸linalg\n", "g", "is a file"),
+    ],
+)
+def test_a_name_is_not_changed_where_the_program_would_mean_something_else(opened, text, name, reason):
+    document, place = opened(text)
+    refused = rename(document, place, name)
+    assert isinstance(refused, Refused) and refused.diagnostic.code == "E0978"
+    assert reason in refused.text
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text, fits_here, not_here",
+    [
+        ("fn f(xs: f64[n]) {\n  let y = x‸\n}", {"xs", "n", "exp", "sum", "let"}, {"y", "w"}),
+        ("struct P { w: f64, v: f64 }\nfn f(p: P) = p.‸", {"w", "v"}, {"exp", "let"}),
+        ("struct P { w: f64 }\nfn f(ps: P[n]) {\n  let q = ps[0].‸\n  q\n}", {"w"}, {"let"}),
+        ("struct P { w: f64 }\nfn norm2(p: P) = p.w\nfn f(p: P) = p.‸", {"w", "norm2"}, {"f64"}),
+        ("fn f(t: (f64, i64)) = t.‸", {"0", "1"}, {"let"}),
+        ("fn f(x: f64[n]) = x.‸", {"sum", "mean"}, {"w"}),
+        ("import math\nfn f() = math.‸\n", {"pi"}, {"let", "f"}),
+        ("fn scale(x, factor = 2.0) = x * factor\nfn g() = scale(1.0, ‸)", {"factor ="}, {"x ="}),
+        ("fn f(x: ‸", {"f64", "Option", "size"}, {"exp", "let"}),
+        ("fn f() -> ‸", {"f64"}, {"exp"}),
+        ("import ‸", {"linalg", "nn"}, {"exp"}),
+        ("import linalg { ‸ }", {"solve"}, {"exp"}),
+        ("fn f() = 1 # a ‸", set(), {"f"}),
+        ('fn f(xs: f64) = "a ‸"', set(), {"xs"}),
+        ('fn f(xs: f64) = "a {‸}"', {"xs"}, set()),
+        ("let ‸", set(), {"exp"}),
+        ("enum E { Aaa, Bbb }\nfn f() -> E = A‸", {"Aaa", "Bbb"}, set()),
+        ("fn f(x: f64[n]) = [xi for xi in x if x‸]", {"xi", "x"}, set()),
+    ],
+)
+def test_completion_offers_what_can_stand_there(opened, text, fits_here, not_here):
+    document, place = opened(text)
+    labels = {item.label for item in completion(document, place)}
+    assert fits_here <= labels
+    assert not not_here & labels
+
+
+def test_what_was_looked_at_for_a_completion_leaves_no_trace(opened):
+    document, place = opened("fn f(x: f64[n]) {\n  g(x.‸)[\n}\n\nfn h(y: f64) = y\n")
+    before = [(d.message, d.span.first) for d in document.analysis.diagnostics]
+    completion(document, place)
+    assert [(d.message, d.span.first) for d in document.analysis.diagnostics] == before
+
+
+@pytest.mark.parametrize(
+    "text, function, argument, name",
+    [
+        ("f(‸", ("f",), 0, None),
+        ("f(a, g(b), ‸", ("f",), 2, None),
+        ("f(a, g(b, ‸", ("g",), 1, None),
+        ("nn.dense(x, [1, 2], w = ‸", ("nn", "dense"), 2, "w"),
+        ("f([a, ‸", ("f",), 0, None),
+        ("f(|x| { let y = ‸", None, 0, None),
+        ("fn f(‸", None, 0, None),
+        ("(a, ‸", None, 0, None),
+        ("f(a)‸", None, 0, None),
+    ],
+)
+def test_the_call_around_a_place(text, function, argument, name):
+    offset = text.index("‸")
+    found = enclosing_call(text.replace("‸", ""), offset)
+    assert (
+        (function, argument, name) == (None, 0, None)
+        if found is None
+        else ((found.function, found.argument, found.name) == (function, argument, name))
+    )
+
+
+def test_a_named_argument_is_the_active_one(opened):
+    document, place = opened("fn scale(x: f64, a = 1.0, b = 2.0) = x * a + b\nfn f() = scale(1.0, b = ‸)")
+    found = signature_help(document, place)
+    assert found.active_parameter == 2
+    label = found.signatures[0].label
+    start, end = found.signatures[0].parameters[2].label
+    assert label[start:end] == "b: f64 = 2.0"
+
+
+# ---- shown and offered -----------------------------------------------------------------------------------------------
+def test_hints_stand_where_types_could_be_written(opened):
+    document, _ = opened("""
+        fn f(x: f64[n], k: i64 = 2) {
+          let (a, b) = (x[1..], k)
+          let g = |v| v * a
+          fn inner(z) = z + 1.0
+          for row in x { print("{row}") }
+          g(2.0)
+        }
+    """)
+    hints = inlay_hints(document, lsp.Range(lsp.Position(0, 0), lsp.Position(99, 0)))
+    lines = document.text.splitlines()
+    for h in sorted(hints, key=lambda h: (h.position.line, h.position.character), reverse=True):
+        line, at = h.position.line, h.position.character
+        lines[line] = lines[line][:at] + h.label + lines[line][at:]
+    assert lines[0] == "fn f(x: f64[n], k: i64 = 2) -> f64[n - 1] ! print {"
+    assert lines[1] == "  let (a: f64[n - 1], b: i64) = (x[1..], k)"
+    assert lines[2] == "  let g = |v: f64[..s]| v * a"
+    assert lines[4] == '  for row: f64 in x { print("{row}") }'
+
+
+def test_the_types_of_a_function_can_be_written_out_where_they_check(opened):
+    document, place = opened("fn ‸f(x: f64[n], k: f64) = x * k + 1.0\n")
+    (action,) = code_actions(document, lsp.Range(place, place), ("refactor",))
+    assert edited(document, action.edit) == "fn f(x: f64[n], k: f64) -> f64[n] = x * k + 1.0\n"
+    document, place = opened("fn ‸f(x, k) = x * k\n")  # what `*` gives is decided by a call
+    assert not code_actions(document, lsp.Range(place, place), ("refactor",))
+    assert not code_actions(document, lsp.Range(place, place), ("source",))
+
+
+def test_letters_in_order_find_a_name():
+    assert fits("slv", "solve") and fits("", "x") and not fits("evl", "solve")
