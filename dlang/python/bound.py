@@ -52,7 +52,7 @@ class Bound:
         self._record: Record | None = None
         self.__name__ = self.__qualname__ = function.decl.name
         self.__module__ = function.decl.module
-        self.__doc__ = function.__doc__
+        self.__doc__ = function.decl.doc or None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         theirs = borrowed(self.left, args, named)

@@ -12,6 +12,7 @@ from dlang.cache.store import digest
 from dlang.diagnostics import DlangError, error
 from dlang.python.arguments import Matcher
 from dlang.python.callables import Passed, of_language, of_python
+from dlang.python.documentation import Documentation, signature
 from dlang.python.indices import asks_for_indices
 from dlang.python.instances import Prepared, Program
 from dlang.python.kinds import borrowed
@@ -39,16 +40,18 @@ class Known:
 
 
 class Function:
-    """Takes NumPy arrays, Python's numbers, tuples and structs; checks them; compiles what is new; gives the value.
-    Of a back end that runs on a device also arrays that are there, such as CuPy's. Arrays of other libraries are read
-    where they lie, and then the value is of their kind (`kinds.py`).
+    __doc__ = Documentation(
+        """Takes NumPy arrays, Python's numbers, tuples and structs; checks them; compiles what is new; gives the
+        value. Of a back end that runs on a device also arrays that are there, such as CuPy's. Arrays of other
+        libraries are read where they lie, and then the value is of their kind (`kinds.py`).
 
-    A function with the effect `random` also takes `seed=`, 0 unless given, on which the numbers that it draws depend;
-    a parameter of that name comes first.
+        A function with the effect `random` also takes `seed=`, 0 unless given, on which the numbers that it
+        draws depend; a parameter of that name comes first.
 
-    Calls that look like earlier ones go to compiled code at once, where the platform has such functions; what is here
-    is the way of the others, and says what all of them mean.
-    """
+        Calls that look like earlier ones go to compiled code at once, where the platform has such functions;
+        what is here is the way of the others, and says what all of them mean.
+        """
+    )
 
     def __new__(cls, *_: object) -> Function:
         quick = callable_class(Function)
@@ -73,7 +76,6 @@ class Function:
         self._record: Record | None = None
         self.__name__ = self.__qualname__ = decl.name
         self.__module__ = decl.module
-        self.__doc__ = decl.doc or None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         theirs = borrowed(self.decl.params, args, named)
@@ -336,14 +338,7 @@ class Function:
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [
-            inspect.Parameter(p.local.name, kind, default=... if p.has_default else inspect.Parameter.empty)
-            for p in self.decl.params
-        ]
-        if self.draws():
-            parameters.append(inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=0))
-        return inspect.Signature(parameters)
+        return signature(self.decl, self.draws())
 
     def assigned(self, args: Sequence[Any], named: Mapping[str, Any], complete: bool = True) -> dict[Param, Any]:
         """The value given for each parameter; those left to their defaults are missing, or to later if not complete."""

@@ -92,6 +92,8 @@ def populate(
     program = define(names, checked, backend, deterministic=deterministic)
     # a constant is computed when it is first asked for
     names["__getattr__"] = _constants(module, program, checked.module)
+    constants = [n for n, fn in checked.module.functions.items() if fn.kind == "const" and not n.startswith("_")]
+    names["__dir__"] = lambda: sorted({*names, *constants})
 
 
 def define(

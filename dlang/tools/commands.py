@@ -149,6 +149,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "look after it": (
         Command(
+            "stub",
+            "stub",
+            "write the types of modules for Python",
+            "Writes a `.pyi` beside each file, with which mypy, pyright and editors know what `import model` gives.",
+            examples=("model.dl", "-o typings .", "--check ."),
+        ),
+        Command(
             "cache",
             "cache",
             "what is kept between runs: how much, where, and to remove it",

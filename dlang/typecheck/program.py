@@ -305,14 +305,36 @@ def check_item(
     return (entry.decl if isinstance(entry, FnEntry) and not found else None), found
 
 
+def function_text(decl: FnDecl) -> str:
+    """The head of a function with all types: `fn f(x: f64[n], k: i64) -> f64`; what has a default ends with ` = …`."""
+    params, result = signature_texts(decl)
+    bounds = scheme_text(decl).partition(" (")[0]
+    written = ", ".join(
+        f"{p.local.name}: {text}{' = …' if p.has_default else ''}" for p, text in zip(decl.params, params, strict=True)
+    )
+    effects = f" ! {' + '.join(sorted(decl.effects))}" if decl.effects else ""
+    return f"fn {decl.name}{bounds if bounds.startswith('<') else ''}({written}) -> {result}{effects}"
+
+
+def signature_texts(decl: FnDecl) -> tuple[list[str], str]:
+    """The types of the parameters and of the result, in which variables have the same names."""
+    from dlang.typecheck import schemes
+
+    return schemes.signature_texts(_scheme(decl))
+
+
 def scheme_text(decl: FnDecl, *, constraints: bool = False) -> str:
     """The type of a function, as hover texts show it; with `constraints` also what is still pending."""
     from dlang.typecheck import schemes
+
+    return schemes.scheme_text(_scheme(decl), constraints=constraints, effects=decl.effects)
+
+
+def _scheme(decl: FnDecl) -> Scheme:
     from dlang.typecheck.declarations import size_of_param
 
     sizes = tuple(size_of_param(p.local) for p in decl.params)
     params = tuple(p.local.type for p in decl.params)
     result = decl.result if decl.result is not None else UNIT
     asked = tuple(p.local.refinement for p in decl.params)
-    scheme = Scheme(params, result, sizes, decl.variables, decl.opened, decl.constraints, asked, decl.refinement)
-    return schemes.scheme_text(scheme, constraints=constraints, effects=decl.effects)
+    return Scheme(params, result, sizes, decl.variables, decl.opened, decl.constraints, asked, decl.refinement)

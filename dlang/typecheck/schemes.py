@@ -397,6 +397,16 @@ def scheme_text(scheme: Scheme, *, constraints: bool = False, effects: frozenset
     return text
 
 
+def signature_texts(scheme: Scheme) -> tuple[list[str], str]:
+    """The types of the parameters and of the result; a parameter that is a size is `size`."""
+    names = scheme_names(scheme)
+    params = []
+    for i, p in enumerate(scheme.params):
+        asked = scheme.asked[i] if i < len(scheme.asked) else None
+        params.append("size" if scheme.size_of(i) is not None else written(p, asked, names))
+    return params, written(scheme.result, scheme.promised, names)
+
+
 def constraint_text(c: Constraint, names: Names) -> str:
     terms = [names(t) for t in c.terms()]
     kind = {"arith": str(c.data), "matmul": "@", "power": "**", "field": f"field {c.data}"}.get(c.kind, c.kind)

@@ -194,4 +194,5 @@ def callable_class(base: type) -> CallableClass | None:
     name = f"{base.__module__}.{base.__qualname__}".encode()
     spec = _Spec(name, entry + 16, 0, _VECTORCALL | _DEFAULT, slots)
     made = make(ctypes.byref(spec), (base,))
+    made.__doc__ = vars(base)["__doc__"]
     return CallableClass(made, entry, (members, slots, name, spec))

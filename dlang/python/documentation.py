@@ -1,0 +1,59 @@
+"""What `help`, `inspect.signature` and editors tell of a function of the language."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from dlang.typecheck.headers import FnDecl
+
+
+class Written(str):
+    """A type as the language writes it; `inspect` shows it without quotes."""
+
+    __slots__ = ()
+
+    __repr__ = str.__str__
+
+
+class Documentation:
+    """The `__doc__` of functions, made when it is asked for: the head with all types, then what its comment says.
+
+    of_class: that of the class itself.
+    """
+
+    def __init__(self, of_class: str) -> None:
+        self.of_class = of_class
+
+    def __get__(self, function: Any, owner: type | None = None) -> str:
+        if function is None:
+            return self.of_class
+        from dlang.typecheck.program import function_text
+
+        decl: FnDecl = function.decl
+        return f"{function_text(decl)}\n\n{decl.doc}".strip()
+
+
+def signature(decl: FnDecl, draws: bool) -> inspect.Signature:
+    """The parameters with their types and defaults, a default that is no literal as `...`. draws: it takes a seed."""
+    from dlang.typecheck import core
+    from dlang.typecheck.program import signature_texts
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    types, result = signature_texts(decl)
+    parameters: list[inspect.Parameter] = []
+    for p, written in zip(decl.params, types, strict=True):
+        default: Any = inspect.Parameter.empty
+        if p.has_default:
+            default = p.default.value if isinstance(p.default, core.Literal) else ...
+        parameters.append(inspect.Parameter(p.local.name, kind, default=default, annotation=Written(written)))
+    if draws:
+        seed = inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=Written("i64"))
+        parameters.append(seed)
+    return inspect.Signature(parameters, return_annotation=Written(result))
+
+
+def listed(names: Sequence[str], constants: Sequence[str]) -> list[str]:
+    """What `dir` gives of a module: its names, and constants that nobody has asked for yet."""
+    return sorted({*names, *constants})

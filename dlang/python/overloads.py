@@ -1,0 +1,115 @@
+"""The types that a function can be called with, written out where its own leave dtypes or ranks open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from dlang.diagnostics import DlangError
+from dlang.ir.terms import Scalar, poly
+from dlang.polynomials import Poly
+from dlang.python.hints import hint
+from dlang.python.settling import Settled
+from dlang.specialize.types import Mono, MonoArray
+from dlang.typecheck.headers import FnDecl
+from dlang.typecheck.terms import substitute, variables, view
+from dlang.typecheck.types import (
+    CLASSES,
+    RowVar,
+    Shape,
+    Size,
+    SizeVar,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeVar,
+    Var,
+    resolve,
+    resolve_shape,
+)
+
+ORDER = ("bool", "i64", "f64", "f32", "i32", "f16", "i16", "i8", "u64", "u32", "u16", "u8")
+"""More particular types come first: a `bool` is an `int` to Python, and an `int` will do for a `float`."""
+COMMON = ("bool", "i64", "f64", "f32", "i32")
+MOST = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Hints of the parameters, in order, and of the result."""
+
+    params: tuple[str, ...]
+    result: str
+
+
+def signatures(decl: FnDecl, settled: Settled) -> list[Signature]:
+    """One, or several of which the first that fits says what a call gives; the last takes what is left."""
+    params = [resolve(p.local.type) for p in decl.params]
+    assert decl.result is not None
+    open = [v for v in variables(*params) if isinstance(v, TypeVar | RowVar)]
+    plain = Signature(tuple([hint(t, given=True) for t in params]), hint(decl.result))
+    if not open:
+        return [plain]
+    choices = list(_choices(open, params, bool(decl.constraints)))
+    found: dict[tuple[str, ...], Signature] = {}
+    for choice in choices[:MOST]:
+        types = [substitute(t, choice) for t in params]
+        result = _result(decl, types, choice, settled)
+        if result is not None:
+            hints = tuple([hint(t, given=True, strict=True) for t in types])
+            found.setdefault(hints, Signature(hints, hint(result)))
+    dtypes = [v for v in open if isinstance(v, TypeVar)]
+    complete = len(choices) <= MOST and len(dtypes) < 2 and all(v.classes for v in dtypes) and not decl.constraints
+    rest = [] if found and complete else [Signature(plain.params, "Any")]
+    return [*found.values(), *(r for r in rest if r.params not in found)]
+
+
+def _choices(open: Sequence[Var], params: Sequence[Type], pending: bool) -> Iterator[Mapping[Var, Type | Shape]]:
+    """What variables may stand for: all dtypes the same, numbers or arrays. pending: there are constraints too."""
+    dtypes = [v for v in open if isinstance(v, TypeVar)]
+    whole = [v for v in dtypes if not v.atomic and any(resolve(t) is v for t in params)] if pending else []
+    rows = [v for v in open if isinstance(v, RowVar)]
+    ranks = list(product(range(3), repeat=len(whole))) if len(whole) < 3 else [(k,) * len(whole) for k in range(3)]
+    known = [d for d in ORDER if all(d in CLASSES[c] for v in dtypes for c in v.classes if c in CLASSES)]
+    if not all(v.classes for v in dtypes):
+        known = [d for d in known if d in COMMON and (d != "bool" or not pending)]
+    for dtype in known if dtypes else ["f64"]:
+        for forms in ranks:
+            chosen: dict[Var, Type | Shape] = {v: TypeCon(dtype) for v in dtypes}
+            chosen |= {v: _array(TypeCon(dtype), rank) for v, rank in zip(whole, forms, strict=True)}
+            for axes in product((0, 1), repeat=len(rows)):
+                yield chosen | {v: _shape(rank) for v, rank in zip(rows, axes, strict=True)}
+
+
+def _shape(rank: int) -> Shape:
+    return Shape(tuple([Size(Poly.of(SizeVar(0))) for _ in range(rank)]))
+
+
+def _array(element: Type, rank: int) -> Type:
+    return TypeArray(element, _shape(rank)) if rank else element
+
+
+def _result(decl: FnDecl, types: Sequence[Type], choice: Mapping[Var, Type | Shape], settled: Settled) -> Type | None:
+    """The type of a call; None if there is none with these types."""
+    assert decl.result is not None
+    if not decl.constraints:
+        return substitute(decl.result, choice)
+    args = [_mono(t) for t in types]
+    known = [a for a in args if a is not None]
+    if len(known) < len(args):
+        return None
+    try:
+        return settled.at(decl, decl.name, [p.local.name for p in decl.params], known, True).result
+    except DlangError:
+        return None
+
+
+def _mono(t: Type) -> Mono | None:
+    """A number or an array of numbers; None for what is more."""
+    element, shape = view(t)
+    if not isinstance(element, TypeCon):
+        return None
+    s = resolve_shape(shape)
+    sizes = tuple([poly(0) for _ in (*s.pre, *s.post)])
+    return MonoArray(Scalar(element.name), sizes) if sizes else Scalar(element.name)
