@@ -12,7 +12,7 @@ from dlang.grammar.newlines import CLOSERS
 from dlang.listings import STAGES
 from dlang.tools.repl.commands import COMMANDS, Command
 from dlang.tools.repl.fitting import takes
-from dlang.tools.repl.names import Signature, meaning, signature
+from dlang.tools.repl.names import Signature, meaning, signature, signature_of
 from dlang.tools.repl.session import LAST, Session
 from dlang.tools.repl.settings import SETTINGS
 from dlang.tools.repl.situation import Situation, call_at, local_names, receiver, situation, type_at
@@ -219,9 +219,10 @@ def _anywhere(session: Session, checked: Checked, at: Situation) -> Iterator[Can
     wanted: Type | None = None
     call = call_at(at)
     if call is not None and at.previous in ("(", ","):
+        shown = signature_of(call.path, checked)
+        if shown is not None:
+            yield from _named(at, shown, call.argument, call.named)
         found = meaning(checked, call.path)
-        if isinstance(found, FnEntry | BuiltinEntry):
-            yield from _named(at, signature(call.path, found, checked), call.argument, call.named)
         if isinstance(found, FnEntry) and call.argument < len(found.scheme.params):
             wanted = found.scheme.params[call.argument]
     yield from _fitting(session, at, wanted)

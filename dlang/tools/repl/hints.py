@@ -5,10 +5,9 @@ from __future__ import annotations
 from dlang.diagnostics import DlangError
 from dlang.tools.repl.inputs import incomplete
 from dlang.tools.repl.looking import type_of
-from dlang.tools.repl.names import Signature, meaning, signature
+from dlang.tools.repl.names import Signature, signature_of
 from dlang.tools.repl.session import Session
 from dlang.tools.repl.situation import call_at, situation
-from dlang.typecheck.scope import BuiltinEntry, FnEntry
 
 LONGEST = 2000  # characters of an input that is checked at every key
 Hint = list[tuple[str, bool]]
@@ -21,11 +20,11 @@ def hint(session: Session, before: str, text: str) -> Hint:
     at = situation(before)
     call = call_at(at)
     if call is not None:
-        found = meaning(session.checked, call.path)
-        if isinstance(found, FnEntry | BuiltinEntry):
-            return _marked(signature(call.path, found, session.checked), call.argument)
         if call.path in session.state.values:
             return [(f"{call.path}: {session.state.values[call.path].shown}", False)]
+        shown = signature_of(call.path, session.checked)
+        if shown is not None:
+            return _marked(shown, call.argument)
     if not text.strip() or incomplete(text):
         return []
     try:

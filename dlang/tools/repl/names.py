@@ -12,6 +12,7 @@ from dlang.tools.language_server import builtin_words
 from dlang.tools.repl.inputs import split
 from dlang.typecheck.builtins import SIGNATURES
 from dlang.typecheck.headers import FnDecl
+from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
 from dlang.typecheck.state import Scheme
@@ -95,6 +96,25 @@ def _taken_apart(name: str, written: str) -> Signature:
     return Signature(name, parameters, names, written[closing + 1 :].removeprefix(" -> "), written[:opening])
 
 
+def signature_of(path: str, checked: Checked) -> Signature | None:
+    """The signature of a function or a constructor; None if the name stands for something else."""
+    found = meaning(checked, path)
+    match found:
+        case FnEntry() | BuiltinEntry():
+            return signature(path, found, checked)
+        case DataDecl(variants=variants):
+            for v in variants:
+                if v.name == path.rpartition(".")[2]:
+                    return _of_constructor(path, found, v)
+    return None
+
+
+def _of_constructor(path: str, decl: DataDecl, v: Variant) -> Signature:
+    names = Names(scheme=True).prepare(*(t for _, t in v.fields))
+    parameters = tuple(f"{name}: {names(t)}" if name else names(t) for name, t in v.fields)
+    return Signature(path, parameters, tuple(name for name, _ in v.fields), decl.name)
+
+
 def type_of_name(name: str, checked: Checked) -> str | None:
     """The type of a function, for all sizes that it takes; None if the name is that of something else."""
     found = meaning(checked, name)
@@ -152,8 +172,6 @@ def documentation(path: str, found: Meaning, checked: Checked) -> str:
 
 def _datatype(decl: DataDecl) -> str:
     """A struct or an enum as it is declared."""
-    from dlang.typecheck.printing import Names
-
     names = Names(scheme=True).prepare(*(t for v in decl.variants for _, t in v.fields))
 
     def fields(v: Variant) -> str:

@@ -125,7 +125,8 @@ def ends(text: str, cursor: int) -> bool:
     before, behind = text[:cursor], text[cursor:]
     if behind.strip():
         return not incomplete(text) and "\n" not in text
-    return not incomplete(text) or (not before.rpartition("\n")[2].strip() and before.rstrip(" ").endswith("\n\n"))
+    *above, last = before.split("\n")
+    return not incomplete(text) or (len(above) > 1 and not last.strip() and not above[-1].strip())
 
 
 # ---- completion and hints --------------------------------------------------------------------------------------------

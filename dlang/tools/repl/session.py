@@ -70,7 +70,7 @@ class Stopwatch:
     running: float = 0.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)  # types refer to declarations, which no line can show
 class Session:
     """One conversation. inputs: how many there were; past: the states to which `undo` goes back; loaded: files."""
 
