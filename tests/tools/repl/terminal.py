@@ -2,6 +2,7 @@
 
 import os
 import sys
+import termios
 import time
 from contextlib import suppress
 
@@ -69,19 +70,16 @@ class Terminal:
         self.type(text + end)
         self.until(lambda: len(self.lines()) > before + 1 and self.waits())
         answer = self.lines()[before:-1]
-        return [line for line in answer if not line.startswith(("> ", "| ")) and line != "|"]
+        return [line for line in answer if not line.startswith(("> ", "| ")) and line not in (">", "|")]
 
     def interrupt(self):
-        """Presses Ctrl-C until what runs has ended; the first time may be too early, while the input is edited."""
+        """Presses Ctrl-C when an input runs, which is when the terminal makes a signal of it, and waits."""
         seen = self.lines().count("interrupted")
-        end = time.monotonic() + PATIENCE
-        while self.lines().count("interrupted") == seen:
-            assert time.monotonic() < end, "\n".join(self.lines())
-            self.type("\x03")
-            pause = time.monotonic() + 0.5
-            while time.monotonic() < pause and self.lines().count("interrupted") == seen:
-                self.read()
-        self.until(self.waits)
+        self.until(lambda: termios.tcgetattr(self.process.child_fd)[3] & termios.ISIG)
+        pause = time.monotonic() + 0.3
+        self.until(lambda: time.monotonic() > pause)
+        self.type("\x03")
+        self.until(lambda: self.lines().count("interrupted") > seen and self.waits())
 
     def ended(self):
         """Waits for the end of the process; its exit code."""
