@@ -32,7 +32,7 @@ def test_check_as_json_is_one_object_a_line(write, dlc):
     objects = [json.loads(line) for line in out.splitlines()]
     assert code == 1 and err == ""
     assert [o["line"] for o in objects] == [1, 2]
-    keys = {"file", "line", "column", "end_line", "end_column", "code", "severity", "message", "notes", "help"}
+    keys = {"file", "line", "column", "end_line", "end_column", "code", "severity", "message", "notes", "help", "fixes"}
     assert all(set(o) == keys and o["file"] == "program.dl" for o in objects)
 
 

@@ -101,9 +101,9 @@ def test_an_edit_of_a_long_file_is_checked_at_once(edit):
     watcher = Watcher([file])
     assert watcher.check() == (1, 0)
     seconds = []
-    for k in range(3):
+    for k in range(5):
         edit("".join(functions).replace("x - 100.0", f"x + {k}.5"))
-        start = time.perf_counter()
+        start = time.process_time()  # whatever else the machine does
         assert watcher.changed() and watcher.check() == (1, 0)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert min(seconds) < 0.1, seconds
