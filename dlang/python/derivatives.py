@@ -143,7 +143,7 @@ def jvp(f: Any, arguments: Any, tangents: Any, *, seed: int | None = None) -> An
         if not isinstance(values, tuple | list) or len(values) != n:
             has = f"has {n} parameters{' left' if isinstance(f, Bound) else ''}"
             raise function.misuse(f"{has}: `dlang.jvp` takes tuples of {n} arguments and {n} tangents")
-    derived = function.once(("jvp", left), lambda: _pushed(function, left))
+    derived = _products("jvp", function, tuple([p.local.name for p in left]))
     call = f.once("jvp", lambda: derived.bind(**f.named)) if isinstance(f, Bound) else derived
     return call(*given[0], *given[1], **_seeded(seed))
 
@@ -161,11 +161,11 @@ def vjp(f: Any, *args: Any, seed: int | None = None) -> tuple[Any, Callable[[Any
         has = f"has {n} parameters{' left' if isinstance(f, Bound) else ''}"
         raise function.misuse(f"{has}: `dlang.vjp` takes {n} arguments after it, got {len(args)}")
     value = f(*args, **_seeded(seed))
-    names = {p.local.name for p in left}
+    names = tuple([p.local.name for p in left])
     if function.decl.opened:
         given = dict(zip(left, args, strict=True))
         function = function.at([given[p] if p in given else f.values[p] for p in function.decl.params])
-    derived = function.once(("vjp", left), lambda: _pulled(function, names))
+    derived = _products("vjp", function, names)
     call = f.once(("vjp", function), lambda: derived.bind(**f.named)) if isinstance(f, Bound) else derived
     return value, lambda cotangent: call(*args, cotangent, **_seeded(seed))
 
@@ -176,8 +176,25 @@ def pull_of(f: Function | Bound, names: Sequence[str]) -> Function | Bound:
     It gives a tuple of one for each name, in the order of the parameters, bare if there is one.
     """
     function = f.function if isinstance(f, Bound) else f
-    derived = function.once(("vjp", tuple(names)), lambda: _pulled(function, names))
+    derived = _products("vjp", function, tuple(names))
     return f.once(("vjp", tuple(names)), lambda: derived.bind(**f.named)) if isinstance(f, Bound) else derived
+
+
+def _products(kind: str, f: Function, names: tuple[str, ...]) -> Function:
+    """`jvp` or `vjp` as a function, in the parameters of these names."""
+    left = [p for p in f.decl.params if p.local.name in names]
+    return f.once((kind, names), lambda: _pushed(f, left) if kind == "jvp" else _pulled(f, names))
+
+
+def made_again(f: Function, key: Any) -> Function:
+    """What has been made of a function by this module, by its key there."""
+    match key:
+        case ("jvp" | "vjp" as kind, tuple() as names):
+            return _products(kind, f, names)
+        case (str() as kind, tuple() as positions, bool() as single):
+            return f.once(key, lambda: _form(kind, f, positions, single))
+        case _:
+            raise TypeError(f"nothing is made of {f!r} by {key!r}")
 
 
 def _seeded(seed: int | None) -> dict[str, int]:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest
@@ -65,6 +66,7 @@ class Function:
         self.expression = expression
         self.settle = settle
         self.derived: dict[object, Function] = {}  # what has been made of it by `dlang.grad` and its relatives
+        self._made_of: tuple[Function, object] | None = None
         self._partial: dict[tuple[Param, ...], FnDecl] = {}
         self._sizes = [p.local.size is not None for p in decl.params]
         self.asks_for_indices = asks_for_indices(decl)
@@ -319,6 +321,7 @@ class Function:
         """A function made of this one when it is first asked for: what it compiles is kept with it."""
         if key not in self.derived:
             self.derived[key] = make()
+            self.derived[key]._made_of = self, key
         return self.derived[key]
 
     def __copy__(self) -> Function:
@@ -327,9 +330,17 @@ class Function:
     def __deepcopy__(self, memo: object) -> Function:
         return self
 
-    def __reduce__(self) -> str:
-        """It is pickled by its name, as functions of Python are, where its module can be imported."""
-        return self.__qualname__
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It is pickled by where its program comes from and by its name; a derivative by what it is made of."""
+        if self._made_of is not None and isinstance(self._made_of[1], tuple):
+            from dlang.python.derivatives import made_again
+
+            return made_again, self._made_of
+        if self.program.origin is None or self.program.functions.get(self.expression) is not self:
+            raise PicklingError(f"{self!r} is not a function of a module")
+        from dlang.python.origins import function_of
+
+        return function_of, (self.program.origin, self.expression)
 
     def __repr__(self) -> str:
         from dlang.typecheck.program import scheme_text

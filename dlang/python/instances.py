@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest
@@ -31,6 +32,8 @@ from dlang.typecheck.types import SizeVar
 
 if TYPE_CHECKING:
     from dlang.ir.terms import Var
+    from dlang.python.function import Function
+    from dlang.python.origins import Origin
     from dlang.runtime.direct import DirectEntry, Table
     from dlang.runtime.engine import CompiledProgram
 
@@ -124,7 +127,8 @@ class Prepared:
 @dataclass
 class Program:
     """A checked file with what has been compiled of it. profile: as code that measures itself. deterministic: a device
-    gives the same floats in every run.
+    gives the same floats in every run. origin: where it comes from, for other processes; module, functions: what Python
+    sees of it.
     """
 
     checked: Checked
@@ -134,6 +138,9 @@ class Program:
     handles: Handles = field(default_factory=Handles)
     profile: bool = False
     deterministic: bool = False
+    origin: Origin | None = None
+    module: ModuleType = field(default_factory=lambda: ModuleType("dlang_text"))
+    functions: dict[str, Function] = field(default_factory=dict)
     settled: Settled = field(init=False)
     _instances: dict[object, Instance] = field(default_factory=dict)
     _twin: Program | None = None
@@ -144,8 +151,9 @@ class Program:
 
     @property
     def key(self) -> str:
-        """What names the program in every process: its text and what it imports, and how it is run."""
-        return digest(self.checked.table.key, self.backend, str(self.deterministic))
+        """What names the program: its text and what it imports, how it is run, and the primitives of this process."""
+        given = str([id(p) for p in self.origin.primitives]) if self.origin is not None else ""
+        return digest(self.checked.table.key, self.backend, str(self.deterministic), given)
 
     @property
     def on_device(self) -> bool:

@@ -11,6 +11,7 @@ from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import BACKENDS, Backend, check, errors_of, read_source
 from dlang.python.function import Function
 from dlang.python.instances import COMPILATIONS, Program
+from dlang.python.origins import LIVE, Module, Origin, absolute, members
 from dlang.python.primitive import Primitive, declared
 from dlang.specialize.structs import StructClasses
 from dlang.typecheck.headers import CoreModule
@@ -18,6 +19,7 @@ from dlang.typecheck.types import DataDecl, Shape, Size, TypeData, children, res
 
 if TYPE_CHECKING:
     from dlang.typecheck.program import Checked
+
 BUILT = ".dlo"
 """How the names of files end that `dlc build` makes."""
 
@@ -35,10 +37,11 @@ def load(
     GPU gives the same floats in every run, also where threads add to the same elements. In a file that `dlc build` has
     made (`.dlo`) is native code, for which neither of these has a meaning.
     """
-    module = ModuleType(Path(path).stem)
     if Path(path).suffix == BUILT:
-        _fill(module, Path(path))
-        return module
+        built = ModuleType(Path(path).stem)
+        _fill(built, Path(path))
+        return built
+    module = Module(Path(path).stem)
     populate(module, read_source(str(path)), backend, primitives, deterministic)
     return module
 
@@ -64,7 +67,7 @@ def compile(
     """
     if not isinstance(text, str):
         raise TypeError(f"a program is a str, not {type(text).__name__}")
-    module = ModuleType("dlang_text")
+    module = Module("dlang_text")
     populate(module, Source("<text>", text), backend, primitives, deterministic)
     return module
 
@@ -80,20 +83,27 @@ def populate(
     backend: Backend,
     primitives: Sequence[Primitive] = (),
     deterministic: bool = False,
-) -> None:
+) -> Program:
     """Checks a source and puts what it defines into a module; mistakes raise a `DlangError`."""
     if backend not in BACKENDS:
         raise error("E0963", f"there is no backend `{backend}`; there are {', '.join(BACKENDS)}", None)
     checked = check(source, primitives=[declared(p) for p in primitives])
     if mistakes := errors_of(checked):
         raise DlangError(mistakes)
+    key, path = checked.table.key, absolute(source)
+    origin = Origin(module.__name__, path, "" if path else source.text, key, backend, deterministic, tuple(primitives))
     names = module.__dict__
     names["__file__"] = source.path
-    program = define(names, checked, backend, deterministic=deterministic)
+    classes = StructClasses(members(origin))
+    program = define(names, checked, backend, deterministic=deterministic, classes=classes)
+    program.origin, program.module = origin, module
+    LIVE[origin] = program
+    names["__dlang__"] = program
     # a constant is computed when it is first asked for
     names["__getattr__"] = _constants(module, program, checked.module)
     constants = [n for n, fn in checked.module.functions.items() if fn.kind == "const" and not n.startswith("_")]
     names["__dir__"] = lambda: sorted({*names, *constants})
+    return program
 
 
 def define(
@@ -121,7 +131,7 @@ def define(
                 made.setdefault(variant.name, program.classes.variant(decl, variant))
     for name, fn in core.functions.items():
         if fn.kind != "const" and not name.startswith("_"):
-            made[name] = Function(program, fn, name, bool(fn.constraints))
+            made[name] = program.functions[name] = Function(program, fn, name, bool(fn.constraints))
     names |= made
     return program
 

@@ -27,6 +27,10 @@ class Primitive:
     def __call__(self, *args: Any, **named: Any) -> Any:
         return self.function(*args, **named)
 
+    def __reduce__(self) -> str:
+        """It is pickled by its name, as functions of Python are."""
+        return self.function.__qualname__
+
     def __repr__(self) -> str:
         return f"<dlang primitive {self.signature}>"
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import keyword
+from collections.abc import Mapping
 from typing import Any
 
 from dlang.typecheck.types import DataDecl, Variant
 
 
 class StructClasses:
-    """The dataclasses of the structs and enums of one program."""
+    """The dataclasses of the structs and enums of one program. members: what all of them have beside their fields."""
 
-    def __init__(self) -> None:
+    def __init__(self, members: Mapping[str, Any] | None = None) -> None:
+        self._members = dict(members or {})
         self._classes: dict[DataDecl, type] = {}
         self._variants: dict[Variant, type] = {}
 
@@ -24,7 +26,7 @@ class StructClasses:
         if decl not in self._classes:
             fields = [(name, Any) for name in field_names(decl.variants[0])]
             # eq=False: fields are arrays, whose `==` is not one truth value
-            members = {"__dlang__": decl, "__doc__": decl.doc or f"The struct `{decl.name}`."}
+            members = {**self._members, "__dlang__": decl, "__doc__": decl.doc or f"The struct `{decl.name}`."}
             made = dataclasses.make_dataclass(decl.name, fields, namespace=members, frozen=True, eq=False, slots=True)
             made.__module__ = decl.module
             self._classes[decl] = made
@@ -35,6 +37,7 @@ class StructClasses:
         if variant not in self._variants:
             fields = [(name, Any) for name in field_names(variant)]
             members = {
+                **self._members,
                 "__dlang_variant__": (decl, variant),
                 "__doc__": f"The variant `{variant.name}` of the enum `{decl.name}`.",
             }
