@@ -16,7 +16,6 @@ async function start() {
   const server = { command: program, args: [...words, "lsp"] };
   client = new LanguageClient("dlang", "dlang", server, {
     documentSelector: [{ scheme: "file", language: "dlang" }, { scheme: "untitled", language: "dlang" }],
-    synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher("**/*.dl") },
     revealOutputChannelOn: RevealOutputChannelOn.Never,
   });
   try {
@@ -60,6 +59,7 @@ async function activate(context) {
   const commands = {
     "dlang.run": (file) => inTerminal("run", file),
     "dlang.test": (file, name) => inTerminal("test", "--filter", name, file),
+    "dlang.bench": (file, name) => inTerminal("bench", "--filter", name, file),
     "dlang.runFile": () => ofThisFile("run"),
     "dlang.testFile": () => ofThisFile("test"),
     "dlang.restart": async () => {

@@ -14,10 +14,13 @@ from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.inlay import of_local, of_pattern, of_signature
 from dlang.tools.language_server.positions import offset_at, range_between, range_of
 
+EXPLAIN = "dlc.explain"
 QUICK, REWRITE = lsp.CodeActionKind.QuickFix, lsp.CodeActionKind.RefactorRewrite
 
 
-def code_actions(document: Document, within: lsp.Range, only: tuple[str, ...] = ()) -> list[lsp.CodeAction]:
+def code_actions(
+    document: Document, within: lsp.Range, only: tuple[str, ...] = ()
+) -> list[lsp.CodeAction | lsp.Command]:
     """What can be done in a range. only: the kinds that are asked for, all if there are none."""
 
     def wanted(kind: lsp.CodeActionKind) -> bool:
@@ -25,19 +28,31 @@ def code_actions(document: Document, within: lsp.Range, only: tuple[str, ...] = 
 
     source = document.analysis.source
     first, last = offset_at(source, within.start), offset_at(source, within.end)
-    found: list[lsp.CodeAction] = []
+    found: list[lsp.CodeAction | lsp.Command] = []
     if wanted(QUICK):
         found += _fixes(document, first, last)
     if wanted(REWRITE):
         found += _annotations(document, first, last)
+    if not only:
+        found += _pages(document, first, last)
     return found
+
+
+def _pages(document: Document, first: int, last: int) -> Iterator[lsp.Command]:
+    """The pages of the codes of the messages at a place."""
+    here = [d for d in document.analysis.diagnostics if _about(document, d, first, last)]
+    for code in dict.fromkeys(d.code for d in here):
+        yield lsp.Command(f"Explain {code}", EXPLAIN, arguments=[code])
+
+
+def _about(document: Document, d: Diagnostic, first: int, last: int) -> bool:
+    """Whether a message is about the place."""
+    return d.span is not None and d.span.source.path == document.path and d.span.first <= last and d.span.last >= first
 
 
 def _fixes(document: Document, first: int, last: int) -> Iterator[lsp.CodeAction]:
     for d in document.analysis.diagnostics:
-        if d.span is None or d.span.source.path != document.path or d.span.first > last or d.span.last < first:
-            continue
-        for fix in d.fixes:
+        for fix in d.fixes if _about(document, d, first, last) else ():
             if helps(document, d, fix):
                 yield _fix(document, d, fix)
 

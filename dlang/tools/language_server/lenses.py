@@ -1,4 +1,4 @@
-"""What can be done with a declaration, above it: run a test, run the program, see the type of a gradient."""
+"""What can be done with a declaration, above it: run a test, a bench or the program, see the type of a gradient."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlang.tools.language_server.positions import range_of
 from dlang.typecheck.schemes import scheme_names
 from dlang.typecheck.types import FLOATS, Type, TypeArray, TypeCon, TypeData, TypeTuple, TypeVar, resolve
 
-RUN, TEST = "dlang.run", "dlang.test"
+RUN, TEST, BENCH = "dlang.run", "dlang.test", "dlang.bench"
 
 
 def code_lenses(document: Document) -> list[lsp.CodeLens]:
@@ -23,6 +23,9 @@ def code_lenses(document: Document) -> list[lsp.CodeLens]:
             case s.Test():
                 command = lsp.Command("▶ Run test", TEST, arguments=[document.path, item.name])
                 found.append(lsp.CodeLens(range_of(item.span.head(len("test"))), command))
+            case s.Bench():
+                command = lsp.Command("▶ Run bench", BENCH, arguments=[document.path, item.name])
+                found.append(lsp.CodeLens(range_of(item.span.head(len("bench"))), command))
             case s.Fn(name="main"):
                 command = lsp.Command("▶ Run", RUN, arguments=[document.path])
                 found.append(lsp.CodeLens(range_of(item.name_span), command))

@@ -20,8 +20,9 @@ from pygls.protocol.language_server import lsp_method
 from pygls.uris import to_fs_path
 
 import dlang
+from dlang.tools.explain import PAGES
 from dlang.tools.language_server import messages
-from dlang.tools.language_server.actions import QUICK, REWRITE, code_actions
+from dlang.tools.language_server.actions import EXPLAIN, QUICK, REWRITE, code_actions
 from dlang.tools.language_server.calls import signature_help
 from dlang.tools.language_server.completion import completion, resolve_item
 from dlang.tools.language_server.documents import Document, Project
@@ -67,6 +68,12 @@ class Server(LanguageServer):
         """The file is now as the workspace of the protocol has it."""
         text = self.workspace.get_text_document(uri).source
         self.project.put(path_of(uri), uri, text, version if version is not None else 0)
+
+    def watches(self) -> bool:
+        """Whether the client can be asked to tell of files that are written outside of it."""
+        workspace = self.client_capabilities.workspace
+        watching = workspace.did_change_watched_files if workspace is not None else None
+        return watching is not None and bool(watching.dynamic_registration)
 
     # ---- messages ----------------------------------------------------------------------------------------------------
     def check_soon(self, pause: float = PAUSE) -> None:
@@ -154,6 +161,10 @@ def _bind_files(server: Server) -> None:
         folders = [path_of(f.uri) for f in server.workspace.folders.values()]
         root = server.workspace.root_path
         server.project.folders = [Path(p) for p in folders or ([root] if root else [])]
+        if server.watches():
+            watched = lsp.DidChangeWatchedFilesRegistrationOptions([lsp.FileSystemWatcher("**/*.dl")])
+            wanted = lsp.Registration("programs", lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, watched)
+            server.client_register_capability(lsp.RegistrationParams([wanted]))
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
@@ -248,8 +259,14 @@ def _bind_writing(server: Server) -> None:
     async def formatted(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
         return await answer(server, params.text_document.uri, formatting, [])
 
+    @server.command(EXPLAIN)
+    def explained_code(code: str) -> None:
+        page = (PAGES / f"{code}.md").absolute()
+        if page.parent == PAGES.absolute() and page.is_file():
+            server.window_show_document(lsp.ShowDocumentParams(page.as_uri(), take_focus=True))
+
     @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions([QUICK, REWRITE]))
-    async def offered(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+    async def offered(params: lsp.CodeActionParams) -> list[lsp.CodeAction | lsp.Command]:
         only = tuple(k if isinstance(k, str) else k.value for k in params.context.only or ())
         return await answer(server, params.text_document.uri, lambda d: code_actions(d, params.range, only), [])
 

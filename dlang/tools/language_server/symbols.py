@@ -47,6 +47,8 @@ def _symbol(item: s.Item) -> lsp.DocumentSymbol | None:
             return _made(item.name, lsp.SymbolKind.Interface, item.span, item.name_span)
         case s.Test():
             return _made(f'test "{item.name}"', lsp.SymbolKind.Event, item.span, item.span.head(len("test")))
+        case s.Bench():
+            return _made(f'bench "{item.name}"', lsp.SymbolKind.Event, item.span, item.span.head(len("bench")))
         case s.Rule():
             return _made(f"{item.kind} {item.name}", lsp.SymbolKind.Operator, item.span, item.name_span)
         case s.Let(pattern=s.PatternName() as p) | s.Var(pattern=s.PatternName() as p):

@@ -55,11 +55,22 @@ class Editor:
         self.arrived = asyncio.Event()
         self.versions: dict[str, int] = {}
         self.texts: dict[str, str] = {}
+        self.shown: list[str] = []
+        self.registered: list[str] = []
 
         @self.client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def published(params):
             self.messages.setdefault(params.uri, []).append(params)
             self.arrived.set()
+
+        @self.client.feature(lsp.WINDOW_SHOW_DOCUMENT)
+        def shown(params):
+            self.shown.append(params.uri)
+            return lsp.ShowDocumentResult(True)
+
+        @self.client.feature(lsp.CLIENT_REGISTER_CAPABILITY)
+        def registered(params):
+            self.registered += [r.method for r in params.registrations]
 
     def run(self, awaitable, seconds=10):
         return self.loop.run_until_complete(asyncio.wait_for(awaitable, seconds))
@@ -69,8 +80,12 @@ class Editor:
             await self.client.start_io(sys.executable, "-m", "dlang.tools.dlc", "lsp")
             folders = [lsp.WorkspaceFolder(self.folder.as_uri(), "test")]
             general = lsp.GeneralClientCapabilities(position_encodings=["utf-8", "utf-16"])
+            watching = lsp.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)
+            workspace = lsp.WorkspaceClientCapabilities(did_change_watched_files=watching)
             params = lsp.InitializeParams(
-                lsp.ClientCapabilities(general=general), workspace_folders=folders, root_uri=self.folder.as_uri()
+                lsp.ClientCapabilities(general=general, workspace=workspace),
+                workspace_folders=folders,
+                root_uri=self.folder.as_uri(),
             )
             result = await self.client.initialize_async(params)
             self.client.initialized(lsp.InitializedParams())
@@ -103,6 +118,18 @@ class Editor:
             whole = lsp.TextDocumentContentChangeWholeDocument(text)
             known = lsp.VersionedTextDocumentIdentifier(self.versions[uri], uri)
             self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(known, [whole]))
+
+    def change(self, name, where, text):
+        """Changes a part of a file."""
+        lines = self.texts[name].split("\n")
+        line = lines[where.start.line].encode("utf-16-le")
+        before, after = line[: 2 * where.start.character], line[2 * where.end.character :]
+        lines[where.start.line] = before.decode("utf-16-le") + text + after.decode("utf-16-le")
+        self.texts[name] = "\n".join(lines)
+        self.versions[self.uri(name)] += 1
+        known = lsp.VersionedTextDocumentIdentifier(self.versions[self.uri(name)], self.uri(name))
+        part = lsp.TextDocumentContentChangePartial(where, text)
+        self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(known, [part]))
 
     def diagnostics(self, name):
         """The messages about the present version of a file."""

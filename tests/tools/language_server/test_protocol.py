@@ -1,5 +1,6 @@
 """Every feature of `dlc lsp` as an editor meets it: a process, spoken to over its pipes."""
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -186,10 +187,14 @@ def test_what_a_message_suggests_is_an_edit(files):
     params = lsp.CodeActionParams(
         lsp.TextDocumentIdentifier(files.uri("main.dl")), lsp.Range(place, place), lsp.CodeActionContext([])
     )
-    (found,) = files.run(files.client.text_document_code_action_async(params))
+    found, explain = files.run(files.client.text_document_code_action_async(params))
     assert found.kind == "quickfix" and found.is_preferred and found.diagnostics[0].code == "E0201"
     (edit,) = found.edit.changes[files.uri("main.dl")]
     assert edit.new_text == "loss" and edit.range.start == files.place("main.dl", "los(")
+    assert explain.title == "Explain E0201"
+    command = lsp.ExecuteCommandParams(explain.command, explain.arguments)
+    files.run(files.client.workspace_execute_command_async(command))
+    assert files.shown[-1].endswith("explain/E0201.md")
 
 
 def test_requests_about_half_written_files_are_answered(files):
@@ -200,6 +205,46 @@ def test_requests_about_half_written_files_are_answered(files):
         assert files.run(files.client.text_document_completion_async(lsp.CompletionParams(*place))) is not None
         files.run(files.client.text_document_hover_async(lsp.HoverParams(*place)))
     assert files.diagnostics("main.dl") is not None
+
+
+def test_edits_of_parts_are_counted_in_utf_16(files):
+    text = files.texts["main.dl"].replace("main(steps", 'main(a: str = "𝔸𝔹", steps')
+    files.show("main.dl", text)
+    start = files.place("main.dl", "steps")
+    files.change("main.dl", lsp.Range(start, lsp.Position(start.line, start.character + 5)), "count")
+    hover = files.run(files.client.text_document_hover_async(lsp.HoverParams(*files.at("main.dl", "count"))))
+    assert "count: i64" in hover.contents.value
+
+
+def test_requests_that_are_given_up_or_outrun_are_refused_and_the_next_is_answered(files):
+    async def ask():
+        place = lsp.HoverParams(*files.at("main.dl", "layer"))
+        protocol = files.client.protocol
+        waiting = [protocol.send_request_async(lsp.TEXT_DOCUMENT_HOVER, place, msg_id=f"{i}") for i in range(20)]
+        tasks = [asyncio.ensure_future(w) for w in waiting]
+        await asyncio.sleep(0)
+        for i in range(20):
+            protocol.notify(lsp.CANCEL_REQUEST, lsp.CancelParams(f"{i}"))
+        files.show("main.dl", files.texts["main.dl"] + "\n")
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    for answer in files.run(ask()):
+        assert isinstance(answer, lsp.Hover) or answer.code in (-32800, -32801)
+    hover = files.run(files.client.text_document_hover_async(lsp.HoverParams(*files.at("main.dl", "layer"))))
+    assert "Linear<2, 1>" in hover.contents.value
+
+
+def test_a_file_that_is_written_outside_of_the_editor_is_seen(files):
+    assert files.registered == [lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES]
+    other = files.folder / "other.dl"
+    other.write_text("fn one() = 1.0\n")
+    files.show("main.dl", 'import other\n\nfn main() { print("{other.one() + 1.0}") }\n')
+    assert files.diagnostics("main.dl") == []
+    known = len(files.messages[files.uri("main.dl")])
+    other.write_text("fn one() = 1\n")
+    changed = [lsp.FileEvent(other.as_uri(), lsp.FileChangeType.Changed)]
+    files.client.workspace_did_change_watched_files(lsp.DidChangeWatchedFilesParams(changed))
+    assert [d.code for d in files.next_diagnostics("main.dl", known)] == ["E0301"]
 
 
 def test_a_keystroke_in_a_long_file_is_answered_soon(files):
