@@ -23,7 +23,7 @@ def definitions(built: Built, name: str) -> str:
     """The functions of the header, in terms of `runtime.h`."""
     prefix = prefix_of(name)
     types = Types(prefix)
-    out = [_definition(declare(types, e), k, built) for k, e in enumerate(built.exports)]
+    out = [definition(declare(types, e), k, built) for k, e in enumerate(built.exports)]
     return "\n".join([*out, _COMMON_DEFINITIONS.format(prefix=prefix)])
 
 
@@ -35,7 +35,8 @@ PUBLIC int {prefix}_set_threads(int threads) {{ return dl_set_threads(threads); 
 """
 
 
-def _definition(f: Declared, k: int, built: Built) -> str:
+def definition(f: Declared, k: int, built: Built) -> str:
+    """A function of the interface. k: its number among the exports."""
     e = f.export
     point = built.compiled.entries[e.face.name]
     arguments = [

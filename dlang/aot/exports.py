@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, Note, Source, error
-from dlang.driver import check, errors_of, lower, read_source
+from dlang.driver import Request, check, errors_of, lower, read_source
 from dlang.ir import anf
 from dlang.listings import request
 from dlang.python.derivatives import grad, value_and_grad
@@ -24,6 +24,7 @@ from dlang.typecheck.types import RowVar, TypeFn, TypeVar, resolve
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm.processors import Processor
+    from dlang.specialize.types import Bindings
 
 NOT_CHOSEN = "E0986"
 NOT_EXPORTED = "E0987"
@@ -50,10 +51,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A function with the name that it has outside."""
+    """A function with the name that it has outside. bindings: what the variables of its scheme stand for, if it is not
+    what its types say.
+    """
 
     name: str
     decl: FnDecl
+    bindings: Bindings | None = None
+
+    @property
+    def request(self) -> Request:
+        return request(self.decl) if self.bindings is None else Request(self.decl, self.bindings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +183,7 @@ def build(
     left_out: list[tuple[str, str]] = []
     exports: list[Export] = []
     while True:
-        requests = [request(f.decl) for f in functions]
+        requests = [f.request for f in functions]
         program, entries = lower(requests)
         exports.clear()
         kept: list[Chosen] = []

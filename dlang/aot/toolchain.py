@@ -15,12 +15,14 @@ from tempfile import TemporaryDirectory
 
 from dlang.aot.exports import Built
 from dlang.aot.program import layout
+from dlang.cache.store import digest, user_store
 from dlang.codegen.llvm import jit, microkernel, objects, windows
 from dlang.codegen.llvm.processors import LEVELS, NATIVE, USUAL, Processor
 from dlang.diagnostics import DlangError, Note, error
 
 NOT_LINKED = "E0988"
 RUNTIME = Path(__file__).parent / "c"
+HEADERS = ("runtime.h", "options.h")
 COMPILER = "CC"
 """The environment variable that names a C compiler, perhaps with options."""
 PATIENCE = 300.0  # seconds, for what takes one
@@ -126,26 +128,48 @@ def link(
     libraries = libraries_of(built, output.parent)
     with TemporaryDirectory(prefix="dlang-") as name:
         folder = Path(name)
-        for file in ("runtime.h", *files):
+        for file in (*HEADERS, *files):
             shutil.copyfile(RUNTIME / file, folder / file)
         (folder / "layout.h").write_text(layout(built), encoding="utf-8")
         (folder / "program.c").write_text(source, encoding="utf-8")
         found = {"code.o": built.compiled.code} | {f"{m.name}.o": m.code for m in shared_modules(built)}
+        found |= {f"{file}.o": _runtime_object(command, folder, file) for file in files}
         for file, code in found.items():
             (folder / file).write_bytes(code)
-        run = [*command, "-std=gnu11", "-O2", "-w", "-fPIC", "-fvisibility=hidden", "-I", name, "-o", str(output)]
-        run += [str(folder / file) for file in ("program.c", *(f for f in files if f.endswith(".c")), *found)]
-        run += [*options, *libraries.options, "-pthread", "-lm"]
+        more = [*options, *libraries.options, "-pthread", "-lm"]
         if visible:
             (folder / "visible").write_text(f"{{ global: {visible}; local: *; }};\n", encoding="utf-8")
-            run.append(f"-Wl,--version-script={folder / 'visible'}")
-        try:
-            made = subprocess.run(run, capture_output=True, text=True, timeout=PATIENCE, errors="replace")
-        except (OSError, subprocess.TimeoutExpired) as e:
-            raise _failed(command, str(e)) from None
+            more.append(f"-Wl,--version-script={folder / 'visible'}")
+        _run(command, folder, ["-o", str(output), str(folder / "program.c"), *[str(folder / f) for f in found], *more])
+    return [output, *libraries.beside]
+
+
+def _runtime_object(command: Sequence[str], folder: Path, file: str) -> bytes:
+    """A file of the runtime, compiled: by an earlier process, if the compiler is the same."""
+    found = shutil.which(command[0])
+    said = os.stat(found) if found is not None else None
+    identity = "" if said is None else f"{found} {said.st_size} {said.st_mtime_ns}"
+    texts = [(folder / name).read_text(encoding="utf-8") for name in (*HEADERS, "layout.h", file)]
+    key = digest("runtime", *command, identity, *texts)
+    store = user_store()
+    code = store.get("object", key)
+    if code is None:
+        output = folder / f"{file}.o"
+        _run(command, folder, ["-c", "-o", str(output), str(folder / file)])
+        code = output.read_bytes()
+        store.put("object", key, code)
+    return code
+
+
+def _run(command: Sequence[str], folder: Path, arguments: Sequence[str]) -> None:
+    """Runs the compiler; raises a `DlangError` with what it says if it fails."""
+    run = [*command, "-std=gnu11", "-O2", "-w", "-fPIC", "-fvisibility=hidden", "-I", str(folder), *arguments]
+    try:
+        made = subprocess.run(run, capture_output=True, text=True, timeout=PATIENCE, errors="replace")
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise _failed(command, str(e)) from None
     if made.returncode:
         raise _failed(command, made.stderr)
-    return [output, *libraries.beside]
 
 
 def _failed(command: Sequence[str], said: str) -> DlangError:

@@ -15,6 +15,7 @@ from dlang.tools.report import report
 
 if TYPE_CHECKING:
     from dlang.aot.exports import Built, Export, Wanted
+    from dlang.typecheck.program import Checked
 
 FORMS = {"fn": "", "grad": "grad", "value_and_grad": "value_and_grad"}
 
@@ -26,6 +27,7 @@ def options(parser: Parser) -> None:
     )
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--shared", action="store_true", help="a library for C, with a header")
+    kinds.add_argument("--exe", action="store_true", help="a program, whose options are the parameters of `main`")
     kinds.add_argument("--wheel", action="store_true", help="a package of Python that needs NumPy alone")
     parser.add_argument("--package-version", default="0.1.0", metavar="VERSION", help="of a wheel, 0.1.0 if not given")
     parser.add_argument(
@@ -65,22 +67,43 @@ def _build(args: argparse.Namespace) -> int:
     if re.fullmatch(r"[^\W\d][\w-]*", name) is None:
         help = ("give another one: `--name my_model`",)
         raise error(NOT_CHOSEN, f"`{name}` is no name for what is built", None, help=help)
+    if args.exe:
+        return _program(args, checked, name)
     wanted = _wanted(args)
     processor = processor_named(args.cpu or usual_processor())
     built = build(checked, chosen(checked, wanted), processor, bool(wanted), _refusal(args))
     for left, why in built.left_out:
         print(f"left out `{left}`: {why}")
-    folder = Path(args.folder)
+    return _write(Path(args.folder), lambda folder: _made(args, built, name, folder))
+
+
+def _write(folder: Path, make: Callable[[Path], Sequence[Path]]) -> int:
+    """Makes files in a folder, and prints their names."""
+    from dlang.aot.toolchain import NOT_LINKED
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        made = _made(args, built, name, folder)
+        made = make(folder)
     except OSError as e:
-        from dlang.aot.toolchain import NOT_LINKED
-
         raise error(NOT_LINKED, f"cannot write to `{folder}`: {e.strerror or e}", None) from None
     for path in made:
         print(path)
     return 0
+
+
+def _program(args: argparse.Namespace, checked: Checked, name: str) -> int:
+    """Builds what `dlc run` would run."""
+    from dlang.aot.executable import build_executable
+    from dlang.aot.exports import build
+    from dlang.aot.toolchain import processor_named, usual_processor
+    from dlang.tools.programs import command_line, start_of
+
+    if args.fn or args.grad or args.value_and_grad:
+        raise error("E0986", "a program has no functions to be named, it runs `main`", None)
+    start = start_of(checked, args.file)
+    line = command_line(start.decl, name)
+    built = build(checked, [start], processor_named(args.cpu or usual_processor()), by_name=True)
+    return _write(Path(args.folder), lambda folder: build_executable(built, name, line, folder))
 
 
 def _refusal(args: argparse.Namespace) -> Callable[[Export], None]:

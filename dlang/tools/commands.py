@@ -100,7 +100,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "build",
             "make a library for C, a program or a wheel",
             "Compiles functions ahead of time, into what runs without the compiler.",
-            examples=("model.dl", "--shared model.dl --fn loss --grad loss -o build", "--wheel model.dl --name model"),
+            examples=(
+                "model.dl",
+                "--exe train.dl",
+                "--shared model.dl --fn loss --grad loss -o build",
+                "--wheel model.dl --name model",
+            ),
         ),
         Command(
             "lsp",

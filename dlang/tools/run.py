@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dlang.diagnostics import DlangError, Span, error
+from dlang.diagnostics import DlangError, error
 from dlang.driver import (
     BACKENDS,
     Backend,
@@ -26,10 +26,11 @@ from dlang.driver import (
 from dlang.polynomials import Poly
 from dlang.tools.arguments import Parser, add_backend, add_json, add_measures, add_threads, use_threads
 from dlang.tools.measuring import Measures, measures, not_measured, show_memory, show_profile
+from dlang.tools.parameters import default_dtype, dtype_of, integer, parser_of_main
 from dlang.tools.report import report
-from dlang.typecheck.headers import FnDecl, Param, Unread
+from dlang.typecheck.headers import FnDecl, Unread
 from dlang.typecheck.refinements import substituted
-from dlang.typecheck.types import FLOATS, UNIT, Below, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
+from dlang.typecheck.types import UNIT, Below, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
 
 if TYPE_CHECKING:
     from dlang.runtime.profile import Profile
@@ -66,15 +67,20 @@ def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool,
             start = call_of_main(path, main, options)
         elif checked.module.script is not None:
             start = checked.module.script
-            _parser(path, start, options).parse_args(options)
+            parser_of_main(f"dlc run {path}", start, options).parse_args(options)
         else:
-            help = ("add `fn main() { … }`; the command `dlc test` runs its `test` blocks",)
-            raise error("E0953", f"`{path}` has no `main` and no statements to run", None, help=help)
+            raise no_main(path)
         measured(checked, printed(start), backend, seed, more if wanted is None else wanted.joined(more))
     except DlangError as e:
         report(e.diagnostics, as_json)
         return 1
     return 0
+
+
+def no_main(path: str) -> DlangError:
+    """There is nothing to run in a file."""
+    help = ("add `fn main() { … }`; the command `dlc test` runs its `test` blocks",)
+    return error("E0953", f"`{path}` has no `main` and no statements to run", None, help=help)
 
 
 def run(checked: Checked, start: FnDecl, backend: Backend, seed: int = 0) -> None:
@@ -127,7 +133,7 @@ def printed(decl: FnDecl) -> FnDecl:
         return decl
     body = Unread(partial(_print, decl), ("print", decl))
     effects = decl.effects | {"print"}
-    return replace(decl, result=UNIT, tree=body, effects=effects, variables=(), opened=())
+    return replace(decl, result=UNIT, tree=body, effects=effects, opened=())
 
 
 def _print(decl: FnDecl) -> core.Expr:
@@ -155,7 +161,7 @@ def _own_options(
         add_threads(parser)
     add_measures(parser, frozenset(taken))
     if "seed" not in taken and start is not None and "random" in start.effects:
-        parser.add_argument("--seed", type=_integer("i64"))
+        parser.add_argument("--seed", type=integer("i64"))
     known, rest = parser.parse_known_args(options)
     use_threads(getattr(known, "threads", None))
     seed = getattr(known, "seed", None) or 0
@@ -165,7 +171,7 @@ def _own_options(
 # ---- options are the parameters of main ------------------------------------------------------------------------------
 def call_of_main(path: str, main: FnDecl, options: Sequence[str]) -> FnDecl:
     """A function without parameters that calls `main` with what the command line says."""
-    given = vars(_parser(path, main, options).parse_args(_joined(options, main)))
+    given = vars(parser_of_main(f"dlc run {path}", main, options).parse_args(_joined(options, main)))
     assert main.result is not None
     body = Unread(partial(_call, path, main, given), ("call", main, *sorted(given.items())))
     return FnDecl("main", main.module, main.span, (), main.result, tree=body, effects=main.effects, kind="call")
@@ -178,11 +184,11 @@ def _call(path: str, main: FnDecl, given: Mapping[str, Any]) -> core.Expr:
     instance: list[tuple[TypeVar | SizeVar | RowVar, Type | Size | Shape]] = []
     for v in main.variables:
         if isinstance(v, TypeVar):
-            instance.append((v, TypeCon(_default_dtype(v))))
+            instance.append((v, TypeCon(default_dtype(v))))
     args: list[core.Expr | None] = []
     for p in main.params:
         value = given[p.local.name]
-        t = TypeCon(_dtype(p))
+        t = TypeCon(dtype_of(p))
         arg: core.Expr | None = core.Literal(t, span, value) if value is not None else None
         if arg is None and isinstance(p.default, core.Literal):
             arg = p.default
@@ -209,78 +215,3 @@ def _joined(options: Sequence[str], main: FnDecl) -> list[str]:
         else:
             out.append(text)
     return out
-
-
-def _parser(path: str, main: FnDecl, options: Sequence[str]) -> argparse.ArgumentParser:
-    """What reads the options, which are also needed to know whether defaults will be shown."""
-    with_defaults = not {"-h", "--help"}.isdisjoint(options)
-    doc = main.doc.replace("%", "%%")
-    parser = Parser(prog=f"dlc run {path}", description=doc, conflict_handler="resolve")
-    if "random" in main.effects:
-        parser.add_argument("--seed", metavar="i64", help="of the random numbers, 0 unless given")
-    for p in main.params:
-        name = p.local.name
-        flags = list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
-        dtype = _dtype(p)
-        default = _default(p) if with_defaults else ""
-        convert = _CONVERSIONS[dtype] if dtype in _CONVERSIONS else _integer(dtype)
-        parser.add_argument(
-            *flags,
-            dest=name,
-            metavar=dtype,
-            type=convert,
-            required=not p.has_default,
-            help=f"{dtype}{default}".replace("%", "%%"),
-            nargs="?" if dtype == "bool" else None,
-            const=True if dtype == "bool" else None,
-        )
-    return parser
-
-
-def _default(p: Param) -> str:
-    from dlang.typecheck import core
-
-    return f", {p.default.value} unless given" if isinstance(p.default, core.Literal) else ""
-
-
-def _dtype(p: Param) -> str:
-    t = resolve(p.local.type)
-    if isinstance(t, TypeVar) and (t.classes or t.literal):
-        return _default_dtype(t)
-    if isinstance(t, TypeCon):
-        return t.name
-    span: Span | None = p.local.span
-    help = ("read arrays from a file: `io.npz(path, name)`",)
-    raise error("E0954", f"the parameter `{p.local.name}` of `main` is no number, text or bool", span, help=help)
-
-
-def _default_dtype(v: TypeVar) -> str:
-    return "f64" if v.literal == "float" or "Float" in v.classes else "i64"
-
-
-def _integer(dtype: str) -> Callable[[str], int]:
-    bits = int(dtype[1:])
-    low, high = (0, 2**bits - 1) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-
-    def convert(text: str) -> int:
-        value = int(text)
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{value} is out of the range of {dtype}")
-        return value
-
-    convert.__name__ = dtype  # argparse says: invalid i64 value
-    return convert
-
-
-def _float(text: str) -> float:
-    return float(text)
-
-
-def _bool(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"`{text}` is neither true nor false")
-    return text == "true"
-
-
-_float.__name__ = "number"
-_CONVERSIONS: dict[str, Callable[[str], object]] = {"str": str, "bool": _bool, **dict.fromkeys(FLOATS, _float)}

@@ -157,7 +157,7 @@ def test_linear_algebra_comes_with_the_library(library):
 
 def test_trees_and_deep_recursion(library):
     assert library.number("leaves", size(16)) == 2**16
-    assert library.call("down", ctypes.c_int64(), size(10_000_000)).value == 10_000_000
+    assert library.call("down", ctypes.c_int64(), size(1_000_000)).value == 1_000_000
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------

@@ -134,12 +134,12 @@ static bool put_special(dl_buffer *out, double x) {
     return true;
 }
 
-/* As Python's `str`. */
+/* As Python's `str`, and NumPy's of the smaller dtypes. */
 static void put_float(dl_buffer *out, double x, int digits) {
     if (put_special(out, x)) return;
     if (signbit(x)) dl_puts(out, "-");
     decimal d = shortest(x, digits);
-    if (-4 <= d.exponent && d.exponent < 16) {
+    if (x == 0 || (fabs(x) >= 1e-4 && fabs(x) < (digits == 17 ? 1e16 : digits == 9 ? 1e6 : 1e3))) {
         put_positional(out, &d, 1);
         return;
     }
@@ -218,7 +218,7 @@ static void put_number(dl_buffer *out, const specification *f, const char *front
     dl_puts(&text, front);
     size_t sign = text.length;
     int64_t least = 0; /* digits and separators that zeros in front have to fill */
-    if (f->grouping && f->align == '=' && f->fill[0] == '0' && f->fill_bytes == 1)
+    if (digits && f->grouping && f->align == '=' && f->fill[0] == '0' && f->fill_bytes == 1)
         least = f->width - (int64_t)sign - (int64_t)strlen(rest);
     if (!f->grouping)
         dl_put(&text, whole, digits);
@@ -462,10 +462,17 @@ static void digits_of(dl_buffer *out, const array_format *f, double x, int least
                 if (*c != '.') d.digits[d.count++] = *c;
             while (d.count > 1 && d.digits[d.count - 1] == '0') d.count--;
         }
+        if (d.count - 1 < least) { /* filled with its own digits, beyond those that tell it apart */
+            char text[40];
+            snprintf(text, sizeof text, "%.*e", least, fabs(x));
+            d.exponent = atoi(strchr(text, 'e') + 1);
+            d.count = 0;
+            for (const char *c = text; *c != 'e'; c++)
+                if (*c != '.') d.digits[d.count++] = *c;
+        }
         dl_put(out, d.digits, 1);
         dl_puts(out, ".");
         dl_put(out, d.digits + 1, (size_t)d.count - 1);
-        for (int k = d.count - 1; k < least; k++) dl_puts(out, "0");
         put_exponent(out, d.exponent, f->exponent_width > 2 ? f->exponent_width : 2);
         return;
     }

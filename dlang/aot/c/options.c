@@ -1,0 +1,141 @@
+/* Reads a command line as `dlc run` does. */
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *usage_text, *program;
+
+__attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *form, ...) {
+    va_list list;
+    va_start(list, form);
+    fprintf(stderr, "%s%s: error: ", usage_text, program);
+    vfprintf(stderr, form, list);
+    fprintf(stderr, "\n");
+    va_end(list);
+    exit(2);
+}
+
+/* The option with a name, of which `length` characters count. */
+static dl_option *named(const char *word, size_t length, dl_option *options, int known) {
+    for (int k = 0; k < known; k++)
+        for (int n = 0; n < 2; n++) {
+            const char *name = options[k].names[n];
+            if (name && strlen(name) == length && !memcmp(name, word, length)) return &options[k];
+        }
+    return NULL;
+}
+
+static const char *both_names(const dl_option *o) {
+    static char text[512];
+    snprintf(text, sizeof text, "%s%s%s", o->names[0], o->names[1] ? "/" : "", o->names[1] ? o->names[1] : "");
+    return text;
+}
+
+/* A number without the underscores between its digits, and without blanks around it; whether it is one. */
+static bool cleaned(const char *text, char *out, size_t room) {
+    size_t n = 0;
+    while (isspace((unsigned char)*text)) text++;
+    for (; *text && !isspace((unsigned char)*text); text++) {
+        if (*text == '_') {
+            if (!n || !isdigit((unsigned char)text[-1]) || !isdigit((unsigned char)text[1])) return false;
+            continue;
+        }
+        if (n + 1 >= room) return false;
+        out[n++] = *text;
+    }
+    while (isspace((unsigned char)*text)) text++;
+    out[n] = 0;
+    return n && !*text;
+}
+
+static bool is_integer(const char *digits) {
+    digits += *digits == '+' || *digits == '-';
+    return *digits && strspn(digits, "0123456789") == strlen(digits);
+}
+
+static bool is_number(const char *text) { /* what strtod takes beside that is not meant */
+    text += *text == '+' || *text == '-';
+    if (*text != '.' && !isdigit((unsigned char)*text))
+        return !strcasecmp(text, "inf") || !strcasecmp(text, "infinity") || !strcasecmp(text, "nan");
+    return strspn(text, "0123456789.eE+-") == strlen(text);
+}
+
+static void take(dl_option *o, const char *text) {
+    char digits[400], *end = "";
+    o->given = true;
+    errno = 0;
+    switch (o->kind) {
+    case DL_STRING:
+        o->value.text = text;
+        return;
+    case DL_TRUTH:
+        if (strcmp(text, "true") && strcmp(text, "false"))
+            refuse("argument %s: `%s` is neither true nor false", both_names(o), text);
+        o->value.truth = *text == 't';
+        return;
+    case DL_FLOAT:
+        if (!cleaned(text, digits, sizeof digits) || !is_number(digits) ||
+            (o->value.number = strtod(digits, &end), *end))
+            refuse("%s: expected a number, found `%s`", o->names[0], text);
+        return;
+    case DL_INTEGER:
+    case DL_UNSIGNED:
+        if (!cleaned(text, digits, sizeof digits) || !is_integer(digits))
+            refuse("%s: expected %s, found `%s`", o->names[0], o->dtype, text);
+        bool outside;
+        if (o->kind == DL_INTEGER) {
+            int64_t value = o->value.integer = strtoll(digits, NULL, 10), most = (int64_t)(UINT64_MAX >> (65 - o->bits));
+            outside = value < -most - 1 || value > most;
+        } else {
+            uint64_t value = o->value.natural = strtoull(digits, NULL, 10);
+            outside = (*digits == '-' && value) || value > UINT64_MAX >> (64 - o->bits);
+        }
+        if (outside || errno == ERANGE)
+            refuse("argument %s: %s is out of the range of %s", both_names(o), digits + (*digits == '+'), o->dtype);
+    }
+}
+
+void dl_read_options(int count, char **words, dl_option *options, int known, const char *usage, const char *help) {
+    usage_text = usage;
+    program = count ? strrchr(words[0], '/') ? strrchr(words[0], '/') + 1 : words[0] : "program";
+    for (int k = 1; k < count; k++) {
+        const char *word = words[k], *sign = strchr(word, '=');
+        if (!strcmp(word, "-h") || !strcmp(word, "--help")) {
+            fputs(help, stdout);
+            exit(fflush(stdout) ? 1 : 0);
+        }
+        if (*word != '-') refuse("unrecognized arguments: %s", word);
+        size_t length = sign ? (size_t)(sign - word) : strlen(word);
+        dl_option *o = named(word, length, options, known);
+        if (!o) refuse("there is no option `%.*s`", (int)length, word);
+        const char *next = k + 1 < count ? words[k + 1] : NULL;
+        if (next && *next == '-' && next[1] && (named(next, strcspn(next, "="), options, known) || !strcmp(next, "-h") ||
+                                                 !strcmp(next, "--help")))
+            next = NULL;
+        if (sign)
+            take(o, sign + 1);
+        else if (o->kind == DL_TRUTH && (!next || *next == '-')) {
+            o->given = true;
+            o->value.truth = true;
+        } else if (!next)
+            refuse("argument %s: expected one argument", both_names(o));
+        else {
+            take(o, next);
+            k++;
+        }
+    }
+    char missing[4096] = "";
+    for (int k = 0; k < known; k++)
+        if (options[k].required && !options[k].given) {
+            size_t n = strlen(missing);
+            snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", both_names(&options[k]));
+        }
+    if (*missing) refuse("the following arguments are required: %s", missing);
+}
