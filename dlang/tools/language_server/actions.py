@@ -73,9 +73,9 @@ def _fix(document: Document, d: Diagnostic, fix: Fix) -> lsp.CodeAction:
     return lsp.CodeAction(
         fix.title,
         QUICK,
-        [messages.of_diagnostic(d)],
+        [messages.of_diagnostic(document.project, d)],
         is_preferred=len(d.fixes) == 1,
-        edit=lsp.WorkspaceEdit({messages.uri_of(fix.span.source.path): [edit]}),
+        edit=lsp.WorkspaceEdit({document.project.uri(fix.span.source.path): [edit]}),
     )
 
 
@@ -107,7 +107,7 @@ def _insertion(document: Document, title: str, edits: list[tuple[int, str]]) -> 
         return
     source = document.analysis.source
     changes = [lsp.TextEdit(range_between(source, at, at), text) for at, text in edits]
-    yield lsp.CodeAction(title, REWRITE, edit=lsp.WorkspaceEdit({messages.uri_of(document.path): list(changes)}))
+    yield lsp.CodeAction(title, REWRITE, edit=lsp.WorkspaceEdit({document.project.uri(document.path): list(changes)}))
 
 
 def still_checks(document: Document, edits: list[tuple[int, str]]) -> bool:

@@ -229,6 +229,10 @@ class Project:
         self._saved[path] = (written, document)
         return document
 
+    def uri(self, path: str) -> str:
+        """The URI of a file: that of the editor, if it is open there."""
+        return self.open[path].uri if path in self.open else Path(path).absolute().as_uri()
+
     @property
     def finder(self) -> Finder:
         return Finder((), self.unsaved)

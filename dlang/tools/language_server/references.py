@@ -9,8 +9,7 @@ from lsprotocol import types as lsp
 
 from dlang.diagnostics import Span
 from dlang.tools.language_server.definitions import Definition, at, definition
-from dlang.tools.language_server.documents import Document
-from dlang.tools.language_server.messages import uri_of
+from dlang.tools.language_server.documents import Document, Project
 from dlang.tools.language_server.positions import offset_at, range_of
 from dlang.tools.language_server.scopes import Local, Occurrence
 
@@ -19,7 +18,7 @@ _KINDS = {"write": lsp.DocumentHighlightKind.Write, "definition": lsp.DocumentHi
 
 def go_to_definition(document: Document, position: lsp.Position) -> lsp.Location | None:
     found = at(document, offset_at(document.analysis.source, position))
-    return None if found is None or found[1].span is None else location(found[1].span)
+    return None if found is None or found[1].span is None else location(document.project, found[1].span)
 
 
 def references(document: Document, position: lsp.Position, declaration: bool = True) -> list[lsp.Location]:
@@ -28,7 +27,7 @@ def references(document: Document, position: lsp.Position, declaration: bool = T
     if found is None:
         return []
     places = [o.span for _, o in uses(document, found[1]) if declaration or o.role != "definition"]
-    return [location(span) for span in places]
+    return [location(document.project, span) for span in places]
 
 
 def highlights(document: Document, position: lsp.Position) -> list[lsp.DocumentHighlight]:
@@ -71,5 +70,5 @@ def uses_in(document: Document, found: Definition) -> Iterator[Occurrence]:
                 yield o
 
 
-def location(span: Span) -> lsp.Location:
-    return lsp.Location(uri_of(span.source.path), range_of(span))
+def location(project: Project, span: Span) -> lsp.Location:
+    return lsp.Location(project.uri(span.source.path), range_of(span))

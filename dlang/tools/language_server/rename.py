@@ -11,7 +11,6 @@ from dlang.diagnostics import Diagnostic, Span
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, tokenize
 from dlang.tools.language_server.definitions import Definition, at, definition
 from dlang.tools.language_server.documents import Document, Project
-from dlang.tools.language_server.messages import uri_of
 from dlang.tools.language_server.positions import offset_at, range_of
 from dlang.tools.language_server.references import uses
 from dlang.typecheck.types import DTYPES
@@ -55,7 +54,9 @@ def rename(document: Document, position: lsp.Position, name: str) -> lsp.Workspa
     problem = _consequences(document.project, edits, name, found[0].span)
     if problem is not None:
         return problem
-    return lsp.WorkspaceEdit({uri_of(path): list(_text_edits(document, path, edits[path], name)) for path in edits})
+    return lsp.WorkspaceEdit(
+        {document.project.uri(path): list(_text_edits(document, path, edits[path], name)) for path in edits}
+    )
 
 
 def is_name(name: str, before: str) -> bool:

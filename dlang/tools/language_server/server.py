@@ -37,6 +37,7 @@ from dlang.tools.language_server.tokens import LEGEND, semantic_tokens
 
 log = logging.getLogger(__name__)
 PAUSE = 0.15  # seconds without an edit, after which a file is checked
+READING = 0.002  # seconds for what was sent meanwhile: the next edit, or that a request is given up
 REQUEST_FAILED = -32803
 T = TypeVar("T")
 
@@ -52,13 +53,15 @@ class Protocol(LanguageServerProtocol):
 
 
 class Server(LanguageServer):
-    """project: the files. waiting: the check that is to come; told: by path, the messages that each open file gave."""
+    """project: the files. waiting: the check that is to come; told: by path, the messages that each open file gave;
+    turn: who holds it is answered."""
 
     def __init__(self) -> None:
         super().__init__("dlc", dlang.__version__, protocol_cls=Protocol)
         self.project = Project()
         self.waiting: asyncio.TimerHandle | None = None
         self.told: dict[str, dict[str, list[lsp.Diagnostic]]] = {}
+        self.turn = asyncio.Lock()
 
     # ---- files -------------------------------------------------------------------------------------------------------
     def find(self, uri: str) -> Document | None:
@@ -111,7 +114,7 @@ class Server(LanguageServer):
             uri, version = document.uri, document.version
         else:
             found = _without_copies([d for files in self.told.values() for d in files.get(path, [])])
-            uri, version = messages.uri_of(path), None
+            uri, version = self.project.uri(path), None
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, version))
 
 
@@ -138,19 +141,22 @@ def make_server() -> Server:
 
 async def answer(server: Server, uri: str, ask: Callable[[Document], T], otherwise: T) -> T:
     """The answer of a feature. What it can't answer is a mistake here, which is written into the log."""
-    document = server.find(uri)
     edits = server.project.edits
-    await asyncio.sleep(0)  # a cancellation, or the next edit, may have come with the request
-    if document is None:
-        return otherwise
-    if edits != server.project.edits:
-        raise JsonRpcContentModified("the text has changed")
+    async with server.turn:
+        await asyncio.sleep(READING)
+        if edits != server.project.edits:
+            raise JsonRpcContentModified("the text has changed")
+        document = server.find(uri)
+        return otherwise if document is None else _answered(document, ask, otherwise)
+
+
+def _answered(document: Document, ask: Callable[[Document], T], otherwise: T) -> T:
     try:
         return ask(document)
     except JsonRpcException:
         raise
     except Exception:
-        log.exception("no answer for %s", uri)
+        log.exception("no answer for %s", document.uri)
         return otherwise
 
 
@@ -235,7 +241,8 @@ def _bind_names(server: Server) -> None:
 
     @server.feature(lsp.WORKSPACE_SYMBOL)
     async def searched(params: lsp.WorkspaceSymbolParams) -> list[lsp.WorkspaceSymbol]:
-        await asyncio.sleep(0)
+        async with server.turn:
+            await asyncio.sleep(READING)
         return workspace_symbols(server.project, params.query)
 
 

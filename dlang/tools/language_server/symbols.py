@@ -77,7 +77,7 @@ def workspace_symbols(project: Project, wanted: str) -> list[lsp.WorkspaceSymbol
         for (space, name), made in declarations(document).items():
             if made.span is None or (space == "constructor" and made.kind == "struct") or not fits(wanted, name):
                 continue
-            found.append(lsp.WorkspaceSymbol(location(made.span), name, _KINDS[made.kind]))
+            found.append(lsp.WorkspaceSymbol(location(project, made.span), name, _KINDS[made.kind]))
             if len(found) >= _MOST:
                 return found
     return found
