@@ -116,6 +116,63 @@ def test_text_with_values_in_it_is_taken_apart():
     ]  # fmt: skip
 
 
+ACTIVATE = """\
+const Module = require("module");
+const commands = {}, said = [];
+let server;
+class LanguageClient {
+  constructor(id, name, options) { server = options; }
+  async start() { if (server.command === "missing") throw new Error("no such file"); }
+  isRunning() { return true; }
+  async stop() {}
+}
+const vscode = {
+  workspace: { getConfiguration: () => ({ get: () => JSON.parse(process.argv[3]) }) },
+  window: {
+    terminals: [],
+    createTerminal: () => ({ show() {}, sendText: (text) => said.push(text) }),
+    showErrorMessage: (text) => said.push(text),
+  },
+  commands: { registerCommand: (name, action) => { commands[name] = action; } },
+};
+const mocks = { vscode, "vscode-languageclient/node": { LanguageClient, RevealOutputChannelOn: { Never: 4 } } };
+const load = Module._load;
+Module._load = (name, ...rest) => mocks[name] || load(name, ...rest);
+const extension = require(process.argv[2]);
+(async () => {
+  await extension.activate({ subscriptions: [] });
+  await commands["dlang.test"]("/a b/c.dl", "it's so");
+  await commands["dlang.restart"]();
+  console.log(JSON.stringify({ server, said, commands: Object.keys(commands).sort() }));
+})();
+"""
+
+
+def activated(tmp_path, command):
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    (tmp_path / "activate.js").write_text(ACTIVATE)
+    words = ["node", "activate.js", EXTENSION / "extension.js", json.dumps(command)]
+    return json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
+
+
+def test_the_extension_starts_the_server_and_runs_tests_in_a_terminal(tmp_path):
+    found = activated(tmp_path, ["/my env/bin/dlc"])
+    assert found["server"] == {"command": "/my env/bin/dlc", "args": ["lsp"]}
+    assert found["said"] == ["'/my env/bin/dlc' test --filter 'it'\\''s so' '/a b/c.dl'"]
+    declared = {c["command"] for c in json.loads(files()["package.json"])["contributes"]["commands"]}
+    assert declared < set(found["commands"])
+    pytest.importorskip("lsprotocol.types")
+    from dlang.tools.language_server.lenses import BENCH, RUN, TEST
+
+    assert {BENCH, RUN, TEST} < set(found["commands"])
+
+
+def test_the_extension_says_what_to_do_without_dlc(tmp_path):
+    found = activated(tmp_path, ["missing"])
+    assert "pip install 'dlang[lsp]'" in found["said"][0] and "dlang.command" in found["said"][0]
+
+
 # ---- what needs npm and the network ----------------------------------------------------------------------------------
 def npm(folder, *words):
     if shutil.which("npm") is None:

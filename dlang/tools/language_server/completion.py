@@ -24,6 +24,7 @@ from dlang.tools.language_server.definitions import (
 )
 from dlang.tools.language_server.describe import documentation, entry_of, flat, headline, shown_type, signature_of
 from dlang.tools.language_server.documents import Document
+from dlang.tools.language_server.importable import importable
 from dlang.tools.language_server.positions import offset_at, range_between
 from dlang.tools.language_server.scopes import Global, Local
 from dlang.typecheck import builtins
@@ -77,7 +78,10 @@ def completion(document: Document, position: lsp.Position) -> list[lsp.Completio
     if previous in ("fn", "let", "var", "struct", "enum", "const"):
         return []  # a new name
     found = list(_arguments(document, source.text, offset))
-    return [*found, *_in_scope(document, offset), *_keywords()]
+    found += _in_scope(document, offset)
+    known = {item.label for item in found}
+    more = (item for item in importable(document, before[len(stem) :]) if item.label not in known)
+    return [*found, *more, *_keywords()]
 
 
 def _in_type(stem: str) -> bool:

@@ -193,6 +193,18 @@ def test_completion_offers_what_can_stand_there(opened, text, fits_here, not_her
     assert not not_here & labels
 
 
+def test_a_name_that_is_not_imported_brings_its_import(opened):
+    document, place = opened("import nn\n\nfn f(x: f64[n]) = chol‸")
+    (item,) = [i for i in completion(document, place) if i.label == "cholesky"]
+    (edit,) = item.additional_text_edits
+    assert edit.new_text == "import linalg { cholesky }\n" and edit.range.start == lsp.Position(1, 0)
+    document, place = opened("fn f(x: f64[n]) = lina‸")
+    (item,) = [i for i in completion(document, place) if i.label == "linalg"]
+    assert item.additional_text_edits[0].new_text == "import linalg\n\n"
+    document, place = opened("import nn { relu }\nfn f(x: f64[n]) = rel‸")
+    assert [i.additional_text_edits for i in completion(document, place) if i.label == "relu"] == [None]
+
+
 def test_what_was_looked_at_for_a_completion_leaves_no_trace(opened):
     document, place = opened("fn f(x: f64[n]) {\n  g(x.‸)[\n}\n\nfn h(y: f64) = y\n")
     before = [(d.message, d.span.first) for d in document.analysis.diagnostics]
