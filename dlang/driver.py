@@ -29,18 +29,23 @@ if TYPE_CHECKING:
     from dlang.runtime.engine import Engine
     from dlang.runtime.faces import Face
     from dlang.runtime.host import Host
+    from dlang.specialize.datatypes import Nodes
+    from dlang.specialize.layouts import Layout
+    from dlang.specialize.names import Names
     from dlang.specialize.specialize import Entry
     from dlang.specialize.structs import StructClasses
     from dlang.specialize.types import Bindings
     from dlang.typecheck import core
     from dlang.typecheck.foreign import Primitive
     from dlang.typecheck.program import Checked
+    from dlang.typecheck.types import DataDecl
 
 Backend = Literal["interp", "cpu", "cuda", "cuda-emulated"]
 BACKENDS: tuple[Backend, ...] = ("interp", "cpu", "cuda", "cuda-emulated")
 DETERMINISTIC = "DLANG_DETERMINISTIC"
 """The environment variable with which a GPU gives the same floats in every run."""
 Observer = Callable[[str, "anf.Program"], None]
+Trees = dict[str, tuple["DataDecl", tuple["Layout", ...]]]
 Extension = Callable[["anf.Program", "Sequence[Entry]"], tuple["anf.Program", list[str]]]
 
 
@@ -114,6 +119,36 @@ def _early(entry: Entry, bound: Sequence[int]) -> frozenset[int]:
     known = entry.face.early(bound)
     before = len(entry.sizes)  # a token comes behind the sizes
     return frozenset([k + (entry.token and k >= before) for k in known])
+
+
+def followed(request: Request) -> tuple[anf.Program, Entry, Names, Trees]:
+    """A program to be followed step by step: as it was written, with the names of its variables, and how the values of
+    its types that contain themselves are kept. Derivatives are expanded, and nothing is optimised."""
+    from dlang.specialize.names import Names
+
+    names = Names()
+    program, entry, nodes = _expanded(request, names)
+    return program, entry, names, {n.name: (n.decl, n.layouts) for n in nodes.named.values()}
+
+
+def expanded(request: Request) -> tuple[anf.Program, Entry]:
+    """A program to be run once by the interpreter: derivatives are expanded, and nothing is optimised."""
+    program, entry, _ = _expanded(request, None)
+    return program, entry
+
+
+def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry, Nodes]:
+    from dlang.ad.expand import expand
+    from dlang.specialize.specialize import Specializer
+    from dlang.typecheck.limits import room
+
+    specializer = Specializer(names=names)
+    try:
+        with room(), no_collection():
+            entry = specializer.entry(request.decl, request.bindings)
+            return expand(specializer.program), entry, specializer.instances.nodes
+    except RecursionError:
+        raise too_deep([request]) from None
 
 
 def split(

@@ -6,6 +6,7 @@ A block of code that begins with
     ```dlang refused E0301     is refused by the checker, with this code
     ```dlang stops E0801       checks, and a run of its tests or its `main` ends with this code
     ```dlang unfinished E0690  checks, and should run, but ends with this code until the compiler has learned it
+    ```debug                   what `dlc debug` says of the program before it
     ```ir                      is read back, is well formed, and prints as it stands there
     ```repl                    is a session: behind `> ` and `| ` inputs, then what they print, where `…` is anything
 
@@ -15,6 +16,7 @@ On the page of a code, the code is that of the page.
 import re
 import shlex
 from collections import Counter
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,13 @@ from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.verify import verify
 from dlang.runtime.host import Host
+from dlang.tools.debugger.commands import Conversation as Debugging
+from dlang.tools.debugger.start import debugger_of
 from dlang.tools.dlc import main
 from dlang.tools.repl.commands import Conversation
 from dlang.tools.repl.conversation import answered
 from dlang.tools.repl.session import Session
+from dlang.tools.run import start_of
 from dlang.typecheck import builtins
 from dlang.typecheck.types import DTYPES
 from tests.library_page import PAGE, page
@@ -158,6 +163,32 @@ def test_a_session_in_a_document_goes_as_it_says(document, info, text, output, t
         pattern = ".*".join(map(re.escape, expected.strip("\n").split("…")))
         shown = "\n".join(line.rstrip() for line in (out + err).strip("\n").splitlines())
         assert re.fullmatch(pattern, shown, re.DOTALL), f"> {said}{out}{err}"
+
+
+def debugged():
+    """The sessions of the debugger in the documents, each with the program before it."""
+    for document in DOCUMENTS:
+        program = ""
+        for number, (tag, _, text, _) in enumerate(BLOCK.findall(document.read_text()), 1):
+            if tag == "dlang":
+                program = text
+            elif tag == "debug":
+                yield pytest.param(program, text, id=f"{document.name}:{number}")
+
+
+@pytest.mark.parametrize("program, session", list(debugged()))
+def test_a_session_of_the_debugger_in_a_document_goes_as_it_says(program, session):
+    source, out = Source("descent.dl", program), StringIO()
+    checked = check(source)
+    debugger = debugger_of(checked, start_of(checked, source.path, []), source, host=Host(out))
+    debugger.step()
+    conversation = Debugging(debugger)
+    shown = []
+    for command in re.findall(r"^\(debug\) (.*)", session, re.MULTILINE):
+        begun = out.tell()
+        said = conversation.say(command)
+        shown += [f"(debug) {command}", *out.getvalue()[begun:].splitlines(), *"\n".join(said).splitlines()]
+    assert [line.rstrip() for line in shown] == session.splitlines()
 
 
 def test_the_counts_in_the_semantics_are_those_of_the_interpreter():

@@ -36,7 +36,7 @@ ALLOWED = {
     "codegen.llvm": {"ir", "primitives", "codegen", "runtime"},
     "codegen.cuda": {"ir", "primitives", "codegen"},
     "reuse": {"typecheck", "specialize", "codegen.llvm", "runtime"},
-    "driver": {"typecheck", "ir", "specialize", "optimize", "runtime", "reuse"},
+    "driver": {"typecheck", "ir", "specialize", "optimize", "ad", "runtime", "reuse"},
     "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "runtime", "driver"},
     "python": {"typecheck", "ir", "specialize", "runtime", "driver", "listings"},
     "importer": {"python", "driver"},

@@ -33,6 +33,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
+from dlang.ir.marks import backward, has_marks
 from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import type_vars, walk
@@ -81,7 +82,8 @@ class Adjoints:
             self.functions[name] = Function(name, (*params, *more), (*results, *bars), Block((), ()))
             self._fused[key] = Fused(name, cotangents)
             w = self._walk(key)
-            block = Block((*w.forward, *w.backward.lets), (*w.values, *w.backward.results))
+            later = backward(w.backward.lets) if has_marks(source.body) else w.backward.lets
+            block = Block((*w.forward, *later), (*w.values, *w.backward.results))
             # The derivative of a checkpointed function is one, too.
             again = Rules(checkpoint=True) if source.rules is not None and source.rules.checkpoint else None
             rules = None if key.border else again
@@ -197,7 +199,7 @@ class Adjoints:
         scope = Scope(b, active_vars(body, wrt, seeded, nodes.held), known, pull_block, nodes, self)
         scope.segments = source.rules is not None and source.rules.checkpoint and not key.border
         scope.active.update(w for w in wrt if nodes.carries(w.type))
-        with b.scope() as backward:
+        with b.scope() as adjoint:
             for k, bar in zip(cotangents.into, more[len(more) - len(cotangents.into) :], strict=True):
                 scope.add(params[k], bar)
             given = iter(bars)
@@ -211,7 +213,7 @@ class Adjoints:
         assert not any(scope.bars.values()), "a contribution was made to what had been walked already"
         formals = Renaming(dict(zip(source.params, params, strict=True)), fresh=True)
         outs = tuple([formals.bind(r) for r in source.results])
-        block = Block(tuple(backward), tuple(found))
+        block = Block(tuple(adjoint), tuple(found))
         if self.saw is not None:
             label = source.label or source.name
             self.saw(savings(label, params, forward, pruned_block(block), self.datatypes, scope.again))

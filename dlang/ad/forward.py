@@ -50,6 +50,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import axis
+from dlang.ir.marks import TANGENT, Mark, is_mark
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import array_type, carries, dtype_of
 
@@ -75,6 +76,11 @@ def _push(let: Let, s: Dual) -> None:
             _push_if(let, op, s)
         case For() | While():
             _push_loop(let, op, s)
+        case Check() if is_mark(op):
+            s.b.append(let)
+            known = [(v, dot) for v, a in zip(let.vars, op.subjects, strict=True) if (dot := s.dot(a)) is not None]
+            dots = tuple([s.bind(v) for v, _ in known])
+            s.b.append(Let(dots, Mark(TANGENT).check((), tuple([dot for _, dot in known])), let.span))
         case Check():
             # Tangents are certified with the values: no access to one is moved above the check.
             known = [(v, dot) for v, a in zip(let.vars, op.subjects, strict=True) if (dot := s.dot(a)) is not None]

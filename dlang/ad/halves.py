@@ -31,6 +31,7 @@ from dlang.ir.anf import (
     fresh,
 )
 from dlang.ir.builder import Builder
+from dlang.ir.marks import backward, has_marks
 from dlang.ir.pruning import pruned_block
 from dlang.ir.sizes import defined_sizes
 from dlang.ir.substitution import Renaming
@@ -167,7 +168,7 @@ class _Split:
         with b.scope() as lets:
             tag = b.one(Tag(node)) if len(self.arms) > 1 else None
             results = self.choice(b, tag, self.arms, node, r, params)
-        body = Block(tuple(lets), results)
+        body = Block(backward(lets) if has_marks(source.body) else tuple(lets), results)
         return Function(halves.backward, (node, *params, *more), bars, body, source.label, source.span)
 
     def choice(

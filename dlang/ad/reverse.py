@@ -21,6 +21,7 @@ from dlang.ad.refusal import refusal
 from dlang.ad.rules import cast_contribution, contribution
 from dlang.ad.scope import Scope, spanned
 from dlang.ir.anf import (
+    Array,
     Atom,
     Block,
     Call,
@@ -43,15 +44,18 @@ from dlang.ir.anf import (
     Prim,
     Read,
     Reshape,
+    Scalar,
     Scan,
     Size,
     Update,
     Var,
     View,
     While,
+    is_handle,
     poly,
 )
 from dlang.ir.builder import axis
+from dlang.ir.marks import is_mark, mark_of
 from dlang.ir.traverse import bound_vars
 from dlang.ir.types import array_type, dtype_of
 from dlang.polynomials import Poly
@@ -87,6 +91,9 @@ def pull(let: Let, scope: Scope) -> list[Let]:
             return pull_for(let, op, scope)
         case While():
             return pull_while(let, op, scope)
+        case Check() if is_mark(op):
+            _pull_mark(let, op, scope)
+            return [let]
         case Check():
             for var, subject in zip(let.vars, op.subjects, strict=True):
                 g = scope.pop(var)
@@ -115,6 +122,35 @@ def pull(let: Let, scope: Scope) -> list[Let]:
         case _:
             _pull_simple(let, scope)
             return [let]
+
+
+def _pull_mark(let: Let, op: Check, scope: Scope) -> None:
+    """What goes through a mark is the cotangent of the variable that it names. Its value is told again, too."""
+    mark = mark_of(op)
+    assert mark is not None
+    given: list[tuple[int, Atom]] = []
+    for k, var in enumerate(let.vars):
+        g = scope.pop(var)
+        if g is not None:
+            given.append((k, g))
+    bars = tuple([g for _, g in given])
+    values = (*op.subjects, *op.values)
+    if mark.order or not all(_is_told(a, scope) for a in values):
+        values = ()
+    named = scope.b.emit(mark.cotangent([k for k, _ in given]).check(values, bars))
+    for (k, _), g in zip(given, named, strict=True):
+        scope.add(op.subjects[k], g)
+
+
+def _is_told(a: Atom, scope: Scope) -> bool:
+    """Whether the backward pass is told a value: no array in a loop, which would be saved in every trip."""
+    match a.type:
+        case Array(dtype):
+            return scope.loop is None and not is_handle(dtype)
+        case Scalar(dtype):
+            return not is_handle(dtype)
+        case _:
+            return False
 
 
 def _pull_simple(let: Let, scope: Scope) -> None:

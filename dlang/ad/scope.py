@@ -31,6 +31,7 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
+from dlang.ir.marks import is_mark
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import is_float
 
@@ -162,10 +163,17 @@ def numeric(type: Type) -> bool:
 
 
 def copied(active: set[Var], lets: Sequence[Let], renaming: Renaming) -> list[Let]:
-    """Fresh copies of lets without their checks, which the forward pass has made; activity is carried over."""
+    """Fresh copies of lets without their checks, which the forward pass has made; activity is carried over.
+
+    Marks are kept.
+    """
     out = []
     for let in lets:
-        if isinstance(let.op, Check) and all(v.type == s.type for v, s in zip(let.vars, let.op.subjects, strict=True)):
+        if (
+            isinstance(let.op, Check)
+            and not is_mark(let.op)
+            and all(v.type == s.type for v, s in zip(let.vars, let.op.subjects, strict=True))
+        ):
             for v, s in zip(let.vars, let.op.subjects, strict=True):
                 renaming.env[v] = renaming.atom(s)
             continue

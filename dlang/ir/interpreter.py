@@ -126,6 +126,14 @@ class Interpreter(Run):
         results: list[Any] = outcome[0]
         return results
 
+    def interrupt(self) -> None:
+        """Makes a run stop soon with a `KeyboardInterrupt`; to be called while one is under way."""
+        self._interrupted = True
+
+    def resume(self) -> None:
+        """Before operations are evaluated one by one: forgets an interruption."""
+        self._interrupted, self._calls = False, 0
+
     def _run_on(self, thread: _Thread, function: Function, args: Sequence[Any]) -> list[Any]:
         """Runs a function on a thread of the interpreter, perhaps inside of other runs."""
         if len(thread.running) >= _RUNS:
@@ -418,6 +426,12 @@ class Interpreter(Run):
 
 def _at_point(error: RunError, frame: Frame) -> Exception:
     return error if frame.n is None else Failed(0, error)
+
+
+def evaluation(op: anf.Op) -> tuple[bool, Callable[..., Any]]:
+    """Whether an operation gives several values, and what evaluates it: from the run, it, its let and the frame."""
+    several = type(op) in _MANY
+    return several, (_MANY if several else _ONE)[type(op)]
 
 
 _ONE = operations.ONE

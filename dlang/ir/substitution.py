@@ -32,6 +32,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.errors import IRError
+from dlang.ir.marks import has_marks
 from dlang.ir.traverse import mentioned, rebuild, with_lets
 from dlang.polynomials import Poly
 
@@ -44,15 +45,22 @@ class Renaming:
     """A substitution under way: `env` grows as bound variables get replaced, so one value serves one walk.
 
     A bound variable is replaced where its type changes, or always if `fresh` is set. site: of the call whose place the
-    code takes; what can fail remembers it.
+    code takes; what can fail remembers it, and so does everything if somebody is to follow the program (`followed`).
     """
 
-    __slots__ = ("env", "fresh", "site")
+    __slots__ = ("env", "followed", "fresh", "site")
 
-    def __init__(self, mapping: Mapping[Var, Replacement], fresh: bool = False, site: CallSite | None = None) -> None:
+    def __init__(
+        self,
+        mapping: Mapping[Var, Replacement],
+        fresh: bool = False,
+        site: CallSite | None = None,
+        followed: bool = False,
+    ) -> None:
         self.env: dict[Var, Replacement] = dict(mapping)
         self.fresh = fresh
         self.site = site
+        self.followed = followed
 
     def atom(self, atom: Atom) -> Atom:
         new = self.env.get(atom) if isinstance(atom, Var) else None
@@ -102,7 +110,7 @@ class Renaming:
     def let(self, let: Let) -> Let:
         op = self.op(let.op)
         span = let.span
-        if self.site is not None and span is not None and not isinstance(op, _TOTAL):
+        if self.site is not None and span is not None and (self.followed or not isinstance(op, _TOTAL)):
             span = span.reached(self.site)
         vars = tuple([self.bind(v) for v in let.vars])
         if op is let.op and span is let.span and all(map(is_, vars, let.vars)):
@@ -152,7 +160,8 @@ def refresh(block: Block, mapping: Mapping[Var, Replacement] | None = None) -> B
 def inlined(function: Function, args: tuple[Atom, ...], span: Span | None = None) -> Block:
     """A fresh copy of the body of a function applied to arguments, in the place of a call at `span`."""
     site = CallSite(function.label or function.name, span)
-    return Renaming(dict(zip(function.params, args, strict=True)), fresh=True, site=site).block(function.body)
+    mapping = dict(zip(function.params, args, strict=True))
+    return Renaming(mapping, fresh=True, site=site, followed=has_marks(function.body)).block(function.body)
 
 
 def refresh_vars(vars: tuple[Var, ...], mapping: Mapping[Var, Replacement]) -> tuple[Var, ...]:

@@ -169,6 +169,7 @@ def bind_index(f: Frame, local: core.Local, at: Size) -> None:
     f.env[local] = ScalarV(f.emitter.atom(at))
     if local.size is not None:
         f.bindings[local.size] = at
+    f.name(local)
 
 
 def bind_all(f: Frame, binders: Sequence[Bound], index: Index) -> None:

@@ -102,8 +102,10 @@ def statement(f: Frame, s: core.Statement) -> None:
                 v = f.eval(value)
                 bind_pattern(f, pattern, v)
                 name_sizes(f, pattern, v, names)
-        case core.LocalFn(decl, _):
+        case core.LocalFn(decl, span):
             define(f, decl)
+            if f.instances.names is not None:
+                f.instances.names.function(em, decl, f.env[decl], span)
         case core.Assign(place, name, value, span):
             with em.at(span):
                 new = f.eval(value)
@@ -154,6 +156,7 @@ def name_sizes(f: Frame, pattern: core.Pattern, v: Value, names: tuple[core.Loca
     for n in names:
         assert n.size is not None
         f.env[n] = ScalarV(f.emitter.atom(f.size(ty.Size(Poly.of(n.size)))))
+        f.name(n)
 
 
 # ---- assignment ------------------------------------------------------------------------------------------------------
@@ -177,8 +180,8 @@ def assign(f: Frame, place: core.Place, new: Value) -> None:
         types = f.erasing()
         old = dynamic(f, old, with_effects(f, types.mono(place.local.type), effects))
         new = dynamic(f, new, with_effects(f, types.mono(place.type), effects))
-    whole = replace(f, old, place.steps, new)
-    f.env[place.local] = whole
+    f.env[place.local] = replace(f, old, place.steps, new)
+    f.name(place.local)
 
 
 # ---- branches --------------------------------------------------------------------------------------------------------
@@ -210,5 +213,7 @@ def branches(
     f.env, f.world.token = dict(before), token
     result, *values = joined(f, condition, arms, [e.type, *[local.type for local in changed]])
     f.env.update(zip(changed, values, strict=True))
+    for local in changed:
+        f.name(local)
     f.bind_sizes(e.type, result, opened)
     return result

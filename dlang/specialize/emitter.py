@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import lcm
 
-from dlang.diagnostics import Span
+from dlang.diagnostics import CallSite, Span
 from dlang.inequalities import Facts
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Lit, Op, Scalar, Size, Type, Var, fresh, poly
@@ -27,7 +27,8 @@ FALSE = Lit(False, "bool")
 class Emitter:
     """`lets` is the innermost open block. `floors` is scoped like it, since a floor is a variable of a block.
 
-    whole: the sizes with exact divisions in them that were checked; scoped too.
+    whole: the sizes with exact divisions in them that were checked; scoped too. via: the call in whose place the code
+    stands that is emitted now, if that is to be told.
     """
 
     lets: list[Let] = field(default_factory=list)
@@ -36,6 +37,7 @@ class Emitter:
     floors: dict[tuple[Size, Size], Var] = field(default_factory=dict)
     whole: set[Size] = field(default_factory=set)
     span: Span | None = None
+    via: CallSite | None = None
 
     # ---- blocks ----
     @contextmanager
@@ -58,13 +60,28 @@ class Emitter:
         finally:
             self.span = outer
 
+    @contextmanager
+    def called(self, label: str) -> Iterator[None]:
+        """Lets emitted inside stand in the place of a call of a function, which is emitted now."""
+        outer = self.via
+        self.via = CallSite(label, self.here)
+        try:
+            yield
+        finally:
+            self.via = outer
+
+    @property
+    def here(self) -> Span | None:
+        """The place of what is emitted, with the calls that lead to it."""
+        return self.span if self.via is None or self.span is None else self.span.reached(self.via)
+
     def emit(self, op: Op, *types: Type, name: str = "t") -> tuple[Var, ...]:
         vars = tuple([fresh(name, t) for t in types])
         self.bind(op, vars)
         return vars
 
     def bind(self, op: Op, vars: tuple[Var, ...]) -> None:
-        self.lets.append(Let(vars, op, self.span))
+        self.lets.append(Let(vars, op, self.here))
         match op:
             case anf.Comp(axes=axes):
                 for a in axes:

@@ -114,6 +114,12 @@ class Frame:
         """The value of an expression that is a scalar."""
         return scalar(self.eval(e))
 
+    def name(self, local: core.Local, span: Span | None = None) -> None:
+        """Marks what a local stands for now, if names are wanted."""
+        names = self.instances.names
+        if names is not None:
+            self.env[local] = names.mark(self.emitter, local, self.env[local], span)
+
     def bool(self, e: core.Expr) -> Atom:
         return self.atom(e)
 

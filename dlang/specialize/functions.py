@@ -92,7 +92,12 @@ def expanded(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
         inner.env[local] = a
         if local.size is not None:
             inner.bindings[local.size] = f.emitter.poly(scalar(a))
-    return inner.eval(closure.body)
+    if f.instances.names is None or (closure.decl is not None and closure.decl.kind in ("const", "call")):
+        return inner.eval(closure.body)
+    with f.emitter.called(closure.decl.name if closure.decl is not None else "lambda"):
+        for local in closure.params:
+            inner.name(local, local.span)
+        return inner.eval(closure.body)
 
 
 def called(f: Frame, closure: ClosureV, args: list[Value]) -> Value:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from dlang.diagnostics import error
+from dlang.diagnostics import Span, error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
 from dlang.ir.traverse import parts, walk
@@ -22,6 +22,7 @@ from dlang.specialize.effects import WORLD, effects_of
 from dlang.specialize.emitter import I64, Emitter
 from dlang.specialize.frame import Frame, Level, World, unsupported
 from dlang.specialize.keys import erasable, instance_key, is_large
+from dlang.specialize.names import RESULT, Names
 from dlang.specialize.randomness import draws_by, passed_key
 from dlang.specialize.rules import add_rules
 from dlang.specialize.structs import StructClasses
@@ -90,7 +91,8 @@ class Use:
 class Instances:
     """The functions made so far. `evaluate` lowers an expression in a frame.
 
-    python: functions of Python that are called. structs: how Python sees structs.
+    python: functions of Python that are called. structs: how Python sees structs. names: where they are collected, if
+    the program is to be followed step by step.
     """
 
     evaluate: Callable[[Frame, core.Expr], Value]
@@ -101,6 +103,7 @@ class Instances:
     serial: count[int] = field(default_factory=count)
     python: dict[str, PythonFunction] = field(default_factory=dict)
     structs: StructClasses = field(default_factory=StructClasses)
+    names: Names | None = None
     tapes: dict[object, anf.Datatype] = field(default_factory=dict)
     nodes: Nodes = field(init=False)
     arrows: Arrows = field(init=False)
@@ -263,7 +266,11 @@ class Instances:
         if decl is not None and decl.recursive:
             self.declare_result(instance, frame, decl)
         known = dict(frame.bindings)
+        for local in closure.params:
+            frame.name(local, local.span)
         value = frame.evaluate(frame, closure.body)
+        if self.names is not None:
+            value = self.names.mark(e, core.Local(RESULT, closure.body.type), value, result_span(closure.body))
         self.nested[owner] -= 1
         self.finish(instance, frame, decl, value, tuple(params), label, closure)
         add_rules(self, instance, closure, known, checkpoint)
@@ -442,6 +449,13 @@ def used_datatypes(functions: Iterable[Function], datatypes: dict[str, anf.Datat
             for a in parts(let.op).atoms:
                 see(a.type)
     return found
+
+
+def result_span(body: core.Expr) -> Span:
+    """Where a function gives its result: the last expression of a block, if it has one."""
+    while isinstance(body, core.BlockExpr) and body.result.span.start < body.result.span.end:
+        body = body.result
+    return body.span
 
 
 def owner_of(closure: ClosureV) -> object:

@@ -183,6 +183,11 @@ class State:
             out.append(f.world.token)
         return tuple(out)
 
+    def name(self, f: Frame) -> None:
+        """Marks what the locals stand for now, if names are wanted."""
+        for c in self.carried:
+            f.name(c.local)
+
 
 def state_of(f: Frame, locals_: Sequence[core.Local], *trees: Tree) -> State:
     """The state of a loop that is entered now, as far as it is known before it was tried."""
@@ -234,6 +239,7 @@ def loop(f: Frame, binders: Sequence[core.Binder], body: core.Expr) -> None:
         params = state.enter(f)
         with f.block() as lets, at(f, trips, (index,)):
             b.bind(f, [poly(index)])
+            state.name(f)
             if len(binders) > 1:
                 loop(f, binders[1:], body)
             else:
@@ -245,6 +251,7 @@ def loop(f: Frame, binders: Sequence[core.Binder], body: core.Expr) -> None:
     block = Block(tuple(lets), tuple(results))
     op = anf.For(index, poly(0), b.size, params, state.first(f), block, bool(early))
     em.bind(op, state.after(f))
+    state.name(f)
     f.exits = outer
 
 
@@ -267,6 +274,7 @@ def while_loop(f: Frame, condition: core.Expr, body: core.Expr) -> None:
         f.env, f.world.token = inside, token
         with f.block() as lets:
             with at(f, trips, list(leaves(f.env[number]))):
+                state.name(f)
                 trip(f, body)
             if trips is not None:
                 f.env[number] = ScalarV(em.prim("add", scalar(f.env[number]), Lit(1, "u64")))
@@ -277,6 +285,7 @@ def while_loop(f: Frame, condition: core.Expr, body: core.Expr) -> None:
     test_block, body_block = Block(tuple(test), (holds,)), Block(tuple(lets), tuple(results))
     op = anf.While(params, state.first(f), test_block, body_block, bool(early))
     em.bind(op, state.after(f))
+    state.name(f)
     f.exits = outer
 
 

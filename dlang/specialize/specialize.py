@@ -17,6 +17,7 @@ from dlang.specialize.expressions import evaluate
 from dlang.specialize.frame import Frame, World
 from dlang.specialize.functions import apply
 from dlang.specialize.instances import Instances, named_leaf
+from dlang.specialize.names import Names
 from dlang.specialize.randomness import seeded
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bindings, map_bindings
@@ -52,13 +53,18 @@ class Entry:
 
 @dataclass(slots=True)
 class Specializer:
-    """Collects the instances of one program. structs: the classes that Python's functions get and give."""
+    """Collects the instances of one program.
+
+    structs: the classes that Python's functions get and give. names: where to collect the names of the source, with
+    marks in the program.
+    """
 
     structs: StructClasses = field(default_factory=StructClasses)
+    names: Names | None = None
     instances: Instances = field(init=False)
 
     def __post_init__(self) -> None:
-        self.instances = Instances(evaluate, structs=self.structs)
+        self.instances = Instances(evaluate, structs=self.structs, names=self.names)
 
     @property
     def program(self) -> Program:

@@ -117,6 +117,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "look inside": (
         Command(
+            "debug",
+            "debug",
+            "step through a program, forward and backward, and through its gradients",
+            "Stops before the first statement; `help` then lists what can be done. --break-nan looks for the first NaN "
+            "or infinity instead.",
+            examples=("fit.dl --steps 3", "--break-nan fit.dl", "--test gradients model.dl"),
+        ),
+        Command(
             "ir",
             "ir",
             "print a program after a stage of the compiler",

@@ -62,14 +62,8 @@ def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool,
             return 1
         report(checked.diagnostics, as_json)
         main = checked.module.functions.get("main")
-        options, backend, seed, more = _own_options(options, main or checked.module.script, backend)
-        if main is not None and main.kind == "fn":
-            start = call_of_main(path, main, options)
-        elif checked.module.script is not None:
-            start = checked.module.script
-            parser_of_main(f"dlc run {path}", start, options).parse_args(options)
-        else:
-            raise no_main(path)
+        options, backend, seed, more = own_options(options, main or checked.module.script, backend)
+        start = start_of(checked, path, options)
         measured(checked, printed(start), backend, seed, more if wanted is None else wanted.joined(more))
     except DlangError as e:
         report(e.diagnostics, as_json)
@@ -81,6 +75,18 @@ def no_main(path: str) -> DlangError:
     """There is nothing to run in a file."""
     help = ("add `fn main() { … }`; the command `dlc test` runs its `test` blocks",)
     return error("E0953", f"`{path}` has no `main` and no statements to run", None, help=help)
+
+
+def start_of(checked: Checked, path: str, options: Sequence[str]) -> FnDecl:
+    """What runs when a file does: its `main` with the options of the command line, or its statements."""
+    main = checked.module.functions.get("main")
+    if main is not None and main.kind == "fn":
+        return call_of_main(path, main, options)
+    script = checked.module.script
+    if script is None:
+        raise no_main(path)
+    parser_of_main(f"dlc run {path}", script, options).parse_args(options)
+    return script
 
 
 def run(checked: Checked, start: FnDecl, backend: Backend, seed: int = 0) -> None:
@@ -145,7 +151,7 @@ def _print(decl: FnDecl) -> core.Expr:
     return core.Builtin(UNIT, span, "print", (text,))
 
 
-def _own_options(
+def own_options(
     options: Sequence[str], start: FnDecl | None, backend: Backend
 ) -> tuple[list[str], Backend, int, Measures]:
     """Options that may stand behind the file and are no parameters: `--backend`, `--threads`, `--seed` of what draws,

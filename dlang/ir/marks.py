@@ -1,0 +1,63 @@
+"""Marks: checks that always hold, and say of which variable of the source their subjects are the value.
+
+A program has them where it was specialised for someone who follows it step by step. As a check certifies its subjects,
+a derivative passes through a mark, and what it passes there is the cotangent of that variable: it gets a mark too. No
+pass that optimises has to know them; a check whose condition is the literal true is removed by the first. The mark of a
+cotangent has the value among what it mentions, so that a backward pass knows that as well.
+
+The message of a mark, which nobody reads, is its key; of a cotangent also which of the subjects it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dlang.ir.anf import Atom, Block, Check, Let, Lit
+
+MARK = "mark"  # in the place of a code
+BACKWARD = "backward"  # the key of the mark between the two passes of a derivative
+TANGENT = "tangent"  # that of marks of tangents
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """key: of the variable. order: 0 of its value, 1 of its cotangent, 2 of the cotangent of that, and so on.
+
+    subjects: of a cotangent, which of the subjects of the mark of the value its own belong to.
+    """
+
+    key: str
+    order: int = 0
+    subjects: tuple[int, ...] = ()
+
+    def cotangent(self, given: Sequence[int]) -> Mark:
+        """Of the cotangents of some of the subjects."""
+        own = self.subjects if self.order else range(max(given, default=-1) + 1)
+        return Mark(self.key, self.order + 1, tuple([own[k] for k in given]))
+
+    def check(self, values: tuple[Atom, ...] = (), subjects: tuple[Atom, ...] = ()) -> Check:
+        text = f"{self.key} {self.order} {' '.join(map(str, self.subjects))}"
+        return Check(Lit(True, "bool"), MARK, (text, *[""] * (2 * len(values))), values, subjects)
+
+
+def mark_of(op: object) -> Mark | None:
+    if not is_mark(op):
+        return None
+    assert isinstance(op, Check)
+    key, order, *subjects = op.parts[0].split()
+    return Mark(key, int(order), tuple(map(int, subjects)))
+
+
+def is_mark(op: object) -> bool:
+    return isinstance(op, Check) and op.code == MARK
+
+
+def has_marks(block: Block) -> bool:
+    """Whether a function was specialised with marks: if so, it begins with those of its parameters."""
+    return any(is_mark(let.op) for let in block.lets)
+
+
+def backward(lets: Iterable[Let]) -> tuple[Let, ...]:
+    """The lets of a backward pass, behind the mark that says so."""
+    return (Let((), Mark(BACKWARD).check()), *lets)

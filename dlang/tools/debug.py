@@ -1,0 +1,99 @@
+"""`dlc debug`: steps through a program, forward and backward."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from dlang.diagnostics import DlangError, error
+from dlang.driver import check, errors_of, read_source
+from dlang.spelling import closest
+from dlang.tools.arguments import Parser
+from dlang.tools.report import report
+from dlang.tools.run import own_options, printed, start_of
+from dlang.typecheck.headers import FnDecl
+from dlang.typecheck.program import Checked
+
+
+def options(parser: Parser) -> None:
+    _add_own(parser)
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("options", nargs=argparse.REMAINDER, metavar="--option value", help="the parameters of `main`")
+
+
+def _add_own(parser: argparse.ArgumentParser, taken: frozenset[str] = frozenset()) -> None:
+    """Options that may also stand behind the file, where no parameter of `main` has their names."""
+    if "break_nan" not in taken:
+        help = (
+            "stop where a NaN or an infinity is made of finite numbers; without a terminal, say where, and end with 1"
+        )
+        parser.add_argument("--break-nan", action="store_true", help=help)
+    if "test" not in taken:
+        parser.add_argument("--test", metavar="NAME", help="a test block, in place of `main`")
+    if "library" not in taken:
+        parser.add_argument("--library", action="store_true", help="step into functions of the standard library, too")
+    if "memory" not in taken:
+        help = "for states of the past, in MiB; 512 unless given"
+        parser.add_argument("--memory", type=int, metavar="N", help=help)
+
+
+def main(args: argparse.Namespace) -> int:
+    from dlang.tools.debugger.commands import Conversation
+    from dlang.tools.debugger.showing import position
+    from dlang.tools.debugger.start import debugger_of
+    from dlang.tools.debugger.terminal import interruptible, show, talk
+
+    try:
+        source = read_source(args.file)
+        checked = check(source)
+        if report(checked.diagnostics, False) or errors_of(checked):
+            return 1
+        rest = _own(args, checked)
+        start, seed = _start(checked, args, rest)
+        megabytes = 512 if args.memory is None else max(args.memory, 1)
+        debugger = debugger_of(checked, start, source, seed=seed, memory=megabytes << 20, library=args.library)
+        c = Conversation(debugger)
+        if args.break_nan:
+            with interruptible(c):
+                found = c.say("nan")
+            if not (sys.stdin.isatty() and sys.stdout.isatty()):
+                show(found)
+                return 1 if c.found or debugger.root.timeline.failure is not None else 0
+            talk(c, found)
+            return 0
+        with interruptible(c):
+            debugger.step()
+        talk(c, position(debugger))
+        return 0
+    except DlangError as e:
+        report(e.diagnostics, False)
+        return 1
+
+
+def _own(args: argparse.Namespace, checked: Checked) -> list[str]:
+    """Reads the options of this command that stand behind the file; gives the others."""
+    main = checked.module.functions.get("main")
+    taken = frozenset(p.local.name for p in main.params) if main is not None else frozenset()
+    parser = Parser(add_help=False, prog="dlc debug")
+    _add_own(parser, taken)
+    known, rest = parser.parse_known_args(args.options)
+    for name, value in vars(known).items():
+        if value:
+            setattr(args, name, value)
+    return rest
+
+
+def _start(checked: Checked, args: argparse.Namespace, rest: Sequence[str]) -> tuple[FnDecl, int]:
+    """What is to run, and the seed of its random numbers."""
+    if args.test is None:
+        main = checked.module.functions.get("main")
+        given, _, seed, _ = own_options(rest, main or checked.module.script, "interp")
+        return printed(start_of(checked, args.file, given)), seed
+    found = [t for t in checked.module.tests if t.name == args.test]
+    found = found or [t for t in checked.module.tests if args.test in t.name]
+    if not found:
+        close = closest(args.test, [t.name for t in checked.module.tests])
+        help = () if close is None else (f"did you mean `{close}`?",)
+        raise error("E0955", f"`{args.file}` has no test `{args.test}`", None, help=help)
+    return found[0], 0

@@ -1,0 +1,201 @@
+"""A program as the debugger runs it: instructions, each with the statement that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlang.diagnostics import CallSite, Span
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Block, Let, Var
+from dlang.ir.interpreter import evaluation
+from dlang.ir.marks import Mark, mark_of
+from dlang.ir.traverse import op_blocks
+from dlang.specialize.names import Name
+from dlang.tools.debugger.places import LOOP, Place, Sources
+
+ONE, MANY, MARK, COMP, CALL, IF, FOR, WHILE, EFFECT = range(9)
+_KINDS: dict[type, int] = {
+    anf.Comp: COMP, anf.Call: CALL, anf.If: IF, anf.For: FOR, anf.While: WHILE, anf.Effect: EFFECT,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spot:
+    """A place as it is reached by calls in whose place its code stands (`via`, innermost first).
+
+    parent: the statement around, or that of the call.
+    """
+
+    number: int
+    place: Place
+    via: tuple[CallSite, ...]
+    parent: Spot | None
+
+    def inside(self, other: Spot | None) -> bool:
+        """Whether the other spot is around this one."""
+        p = self.parent
+        while p is not None:
+            if p is other:
+                return True
+            p = p.parent
+        return False
+
+
+@dataclass(slots=True, eq=False)
+class Instruction:
+    """kind: how the machine runs it. function: what evaluates it, for those that hold no code.
+
+    spot: None if it belongs to no statement that a person has written. starts: whether a person stops there. enters:
+    of a comprehension, whether there is something to see at its points.
+    """
+
+    kind: int
+    let: Let
+    spot: Spot | None
+    function: Callable[..., Any] | None = None
+    mark: Mark | None = None
+    starts: bool = True
+    enters: bool = False
+    blocks: tuple[Code, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Code:
+    """A block. function: the name of the function of the IR that it stands in."""
+
+    instructions: list[Instruction]
+    results: tuple[Atom, ...]
+    function: str
+    block: Block
+
+
+@dataclass(slots=True)
+class Library:
+    """The code of a program, made as it is needed. names: those of its marks."""
+
+    program: anf.Program
+    sources: Sources
+    names: dict[str, Name]
+    spots: list[Spot] = field(default_factory=list)
+    _spots: dict[object, Spot | None] = field(default_factory=dict)
+    _functions: dict[str, Code] = field(default_factory=dict)
+    _bodies: dict[int, Code] = field(default_factory=dict)
+    _reached: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    def function(self, name: str) -> Code:
+        if name not in self._functions:
+            self._functions[name] = self._code(self.program.functions[name].body, name, False)
+        return self._functions[name]
+
+    def element(self, i: Instruction, function: str) -> Code:
+        """The body of a comprehension, to be followed at one of its points."""
+        op = i.let.op
+        assert isinstance(op, anf.Comp)
+        if id(i) not in self._bodies:
+            code = self._bodies[id(i)] = self._code(op.body, function, True)
+            for inner in code.instructions:  # what binds the names of a point is no statement of it
+                inner.starts &= not (i.spot is not None and (inner.spot is i.spot or i.spot.inside(inner.spot)))
+        return self._bodies[id(i)]
+
+    def _code(self, block: Block, function: str, element: bool) -> Code:
+        return Code([self._instruction(let, function, element) for let in block.lets], block.results, function, block)
+
+    def _instruction(self, let: Let, function: str, element: bool) -> Instruction:
+        op = let.op
+        spot = self.spot(let.span, element)
+        mark = mark_of(op)
+        if mark is not None:
+            starts = spot is not None and spot.place.kind != LOOP and not self._declares(mark, let)
+            return Instruction(MARK, let, spot, None, mark, starts)
+        kind = _KINDS.get(type(op))
+        if kind is None:
+            several, evaluate = evaluation(op)
+            return Instruction(MANY if several else ONE, let, spot, evaluate)
+        if kind == COMP:
+            return Instruction(kind, let, spot, evaluation(op)[1], enters=self._enters(let))
+        inner = () if kind in (CALL, EFFECT) else tuple(
+            [self._code(b, function, element) for b in op_blocks(op)]
+        )  # fmt: skip
+        return Instruction(kind, let, spot, evaluation(op)[1], blocks=inner)
+
+    def _declares(self, mark: Mark, let: Let) -> bool:
+        """Whether a mark stands where its variable is declared: as a parameter, which is no statement."""
+        name = self.names.get(mark.key)
+        return name is not None and name.span is not None and let.span is not None and name.span == let.span.plain
+
+    # ---- spots
+    def spot(self, span: Span | None, element: bool) -> Spot | None:
+        """The spot of a span: a statement, or that of the call if nobody is to see the function."""
+        if span is None:
+            return None
+        key = (span.source.file.path, span.first, tuple(_site(c) for c in span.calls()), element)
+        if key not in self._spots:
+            self._spots[key] = self._found(span, element)
+        return self._spots[key]
+
+    def _found(self, span: Span, element: bool) -> Spot | None:
+        around = None if span.via is None else self.spot(span.via.span, element)
+        place = self.sources.at(span, element)
+        if place is None:
+            return around
+        return self._of(place, tuple(span.calls()), around)
+
+    def _of(self, place: Place, via: tuple[CallSite, ...], around: Spot | None) -> Spot:
+        key = (place, tuple(_site(c) for c in via))
+        found = self._spots.get(key)
+        if found is None:
+            parent = around if place.parent is None else self._of(place.parent, via, around)
+            found = self._spots[key] = Spot(len(self.spots), place, via, parent)
+            self.spots.append(found)
+        return found
+
+    # ---- comprehensions
+    def _enters(self, let: Let) -> bool:
+        """Whether a comprehension is one that somebody wrote, or calls a function that somebody wrote."""
+        if let.span is not None and self.sources.is_comprehension(let.span):
+            return True
+        op = let.op
+        assert isinstance(op, anf.Comp)
+        return any(self._is_visible(f) for f in self._called(op.body))
+
+    def _called(self, block: Block) -> Iterator[str]:
+        for let in block.lets:
+            if isinstance(let.op, anf.Call):
+                yield let.op.function
+            for inner in op_blocks(let.op):
+                yield from self._called(inner)
+
+    def _is_visible(self, function: str) -> bool:
+        f = self.program.functions[function]
+        return any(self.spot(let.span, True) is not None for let in f.body.lets)
+
+    def reached(self, i: Instruction, function: str) -> frozenset[int]:
+        """The spots that are passed at the points of a comprehension, by their numbers."""
+        if id(i) not in self._reached:
+            self._reached[id(i)] = frozenset(self._spots_in(self.element(i, function), set()))
+        return self._reached[id(i)]
+
+    def _spots_in(self, code: Code, seen: set[str]) -> Iterator[int]:
+        for i in code.instructions:
+            if i.spot is not None and i.starts:
+                yield i.spot.number
+            if i.kind == CALL:
+                assert isinstance(i.let.op, anf.Call)
+                name = i.let.op.function
+                if name not in seen:
+                    seen.add(name)
+                    yield from self._spots_in(self.function(name), seen)
+            elif i.kind == COMP:
+                yield from self._spots_in(self.element(i, code.function), seen)
+            for inner in i.blocks:
+                yield from self._spots_in(inner, seen)
+
+
+def _site(c: CallSite) -> object:
+    return (c.label, None if c.span is None else (c.span.source.file.path, c.span.first))
+
+
+def vars_of(atoms: tuple[Atom, ...]) -> list[Var]:
+    return [a for a in atoms if isinstance(a, Var)]

@@ -1,0 +1,318 @@
+"""What a person can type: one row for each command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from dlang.diagnostics import DlangError, error
+from dlang.spelling import closest
+from dlang.tools.debugger import showing
+from dlang.tools.debugger.debugger import Debugger, Why
+from dlang.tools.debugger.origins import first_not_finite
+from dlang.tools.debugger.values import cotangent as cotangent_text, shown
+
+UNKNOWN = "E0985"
+Lines = list[str]
+
+
+@dataclass(slots=True)
+class Conversation:
+    """A debugger and who talks to it. last: the command that an empty line repeats. searched: up to where for NaNs."""
+
+    debugger: Debugger
+    last: str = ""
+    over: bool = False
+    searched: int = 0
+    found: bool = False
+
+    def say(self, text: str) -> Lines:
+        """Does what a line says; what is to be shown. A mistake is shown too."""
+        text = text.strip()
+        if text.startswith("#"):
+            return []
+        text = text or self.last
+        if not text:
+            return []
+        self.last = text
+        word, _, rest = text.partition(" ")
+        try:
+            command = named(word)
+            return command.function(self, rest.strip())
+        except KeyboardInterrupt:
+            self.debugger.machine.resume()
+            return ["interrupted"]
+        except DlangError as e:
+            out = []
+            for d in e.diagnostics:
+                out.append(f"{d.severity}[{d.code}]: {d.message}")
+                out += [f"  = help: {h}" for h in d.help]
+            return out
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """repeats: whether an empty line does it again."""
+
+    names: tuple[str, ...]
+    takes: str
+    help: str
+    function: Callable[[Conversation, str], Lines] = field(repr=False)
+
+
+def named(word: str) -> Command:
+    """The command of a name, or of an abbreviation that fits no other."""
+    for c in COMMANDS:
+        if word in c.names:
+            return c
+    fits = [c for c in COMMANDS if c.names[0].startswith(word)]
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        names = ", ".join(c.names[0] for c in fits)
+        raise error(UNKNOWN, f"`{word}` may be {names}", None, help=("write more of it",))
+    close = closest(word, [n for c in COMMANDS for n in c.names if len(n) > 2])
+    help = f"did you mean `{close}`?" if close else "`help` lists the commands; `print EXPR` shows a value"
+    raise error(UNKNOWN, f"there is no command `{word}`", None, help=(help,))
+
+
+def wrong(command: str, takes: str) -> DlangError:
+    return error(UNKNOWN, f"`{command}` takes {takes}", None, help=(f"`help {command}` says more",))
+
+
+def count(text: str, command: str) -> int:
+    if text and not text.isdigit():
+        raise wrong(command, "a number of times, or nothing")
+    return int(text or 1)
+
+
+# ---- movements -------------------------------------------------------------------------------------------------------
+def moves(command: str, move: Callable[[Debugger], Why], times: bool = True) -> Callable[[Conversation, str], Lines]:
+    def function(c: Conversation, rest: str) -> Lines:
+        d, why = c.debugger, Why.STEP
+        if rest and not times:
+            raise wrong(command, "nothing")
+        for _ in range(count(rest, command)):
+            why = move(d)
+            if why is not Why.STEP:
+                break
+        return showing.stop(d, why)
+
+    return function
+
+
+def finish(c: Conversation, rest: str) -> Lines:
+    d = c.debugger
+    depth = d.top.depth
+    why = d.finish()
+    out = showing.stop(d, why)
+    returned = d.top.state().returned
+    if why is Why.STEP and returned is not None and returned[0] == depth:
+        out.append(f"     it gave {shown(returned[1], d.trees)}")
+    return out
+
+
+def run_to(c: Conversation, rest: str) -> Lines:
+    d = c.debugger
+    line = rest.removeprefix("to ").strip()
+    if not line:
+        raise wrong("run", "`to` and a line, FILE:LINE or a function")
+    b = d.points.at(line, d.module, None, once=True)
+    why = d.go_on()
+    if b in d.points.breakpoints:
+        d.points.delete(b.number)
+    return showing.stop(d, why)
+
+
+def goto(c: Conversation, rest: str) -> Lines:
+    text = rest.removeprefix("#")
+    if not text.isdigit():
+        raise wrong("goto", "the number of a moment, as in `goto 12`")
+    return showing.stop(c.debugger, c.debugger.goto(int(text)))
+
+
+def element(c: Conversation, rest: str) -> Lines:
+    d = c.debugger
+    numbers = re.findall(r"\d+", rest)
+    if not numbers or re.sub(r"[\d,\s\[\]]", "", rest):
+        raise wrong("element", "the index of a point, as in `element 3` or `element 1, 2`")
+    if d.top.entered is None and not d.enter_next():
+        raise error(
+            UNKNOWN, "no comprehension of this statement can be entered", None, help=("`next` to one that can",)
+        )
+    wanted = [int(n) for n in numbers]
+    for k, index in enumerate(d.top.indices):
+        if [int(x) for x in index.values()] == wanted:
+            d.selected, d.met = 0, []
+            d.to_point(k)
+            return showing.stop(d, Why.STEP)
+    last = [int(x) for x in d.top.indices[-1].values()]
+    raise error(UNKNOWN, f"there is no element {wanted}", None, help=(f"the last one is {last}",))
+
+
+def nan(c: Conversation, rest: str) -> Lines:
+    """The first NaN or infinity; again, the next."""
+    d = c.debugger
+    d.machine.resume()
+    try:
+        found = first_not_finite(d, c.searched)
+    except KeyboardInterrupt:
+        d.machine.resume()
+        return ["interrupted", *showing.position(d)]
+    if found is None:
+        c.searched = 0
+        error = d.root.timeline.failure
+        return [
+            "no NaN and no infinity is made" + (" from there on" if c.found else ""),
+            *([showing.failed(error)] if error is not None else []),
+        ]
+    c.found = True
+    origin, c.searched = found
+    heading = showing.position(d)[:1]
+    return [*showing.origin(origin, d), *heading]
+
+
+# ---- breakpoints -----------------------------------------------------------------------------------------------------
+def break_at(c: Conversation, rest: str) -> Lines:
+    d = c.debugger
+    if not rest:
+        return info(c, "break")
+    where, _, condition = (part.strip() for part in rest.partition(" if "))
+    if condition:
+        d.expressions.check(condition)
+    b = d.points.at(where, d.module, condition or None)
+    lines = sorted({f"{showing.file(p)}:{p.line}" for p in b.places})
+    return [f"breakpoint {b.number} at {', '.join(lines)}" + (f", if {condition}" if condition else "")]
+
+
+def watch(c: Conversation, rest: str) -> Lines:
+    d = c.debugger
+    if not rest:
+        raise wrong("watch", "an expression")
+    d.expressions.check(rest)
+    value = d.expressions.text(rest, d.seen(), d.module)
+    w = d.points.watch(rest, d.function)
+    return [f"watch {w.number}: {rest} = {value}"]
+
+
+def delete(c: Conversation, rest: str) -> Lines:
+    if rest and not rest.isdigit():
+        raise wrong("delete", "the number of a breakpoint or a watch, or nothing for all")
+    gone = c.debugger.points.delete(int(rest) if rest else None)
+    if rest and not gone:
+        raise error(UNKNOWN, f"there is no breakpoint or watch {rest}", None, help=("`info break` lists them",))
+    return [f"{gone} deleted"]
+
+
+def info(c: Conversation, rest: str) -> Lines:
+    points = c.debugger.points
+    out = []
+    for b in points.breakpoints:
+        condition = f" if {b.condition}" if b.condition else ""
+        met = f", met {b.hits} time{'' if b.hits == 1 else 's'}" if b.hits else ""
+        out.append(f"{b.number}  break {b.text}{condition}{met}")
+    out += [f"{w.number}  watch {w.expression}" for w in points.watches]
+    return out or ["no breakpoints and no watches"]
+
+
+# ---- looking ---------------------------------------------------------------------------------------------------------
+def print_value(c: Conversation, rest: str) -> Lines:
+    d = c.debugger
+    if not rest:
+        raise wrong("print", "an expression")
+    seen = d.seen()
+    if rest in seen:
+        return [showing.variable(rest, seen[rest], d)]
+    return [f"{rest} = {d.expressions.text(rest, seen, d.module)}"]
+
+
+def cotangent(c: Conversation, rest: str) -> Lines:
+    d = c.debugger
+    if not d.view.frame.backward:
+        raise error(
+            UNKNOWN, "this is no backward pass", None, help=("`step` into a gradient, and on to its lines again",)
+        )
+    found = d.cotangents()
+    if rest in found:
+        return [f"{showing.cotangent_of(found[rest])} = {cotangent_text(found[rest], d.trees)}"]
+    if rest not in d.seen():
+        raise error(UNKNOWN, f"there is no variable `{rest}` here", None, help=("`grads` shows what is known",))
+    return [f"the cotangent of `{rest}` is not known yet, or nothing depends on it"]
+
+
+def select(by: int) -> Callable[[Conversation, str], Lines]:
+    def function(c: Conversation, rest: str) -> Lines:
+        d = c.debugger
+        wanted = d.selected + by * count(rest, "up" if by > 0 else "down")
+        if wanted < 0 or next(islice(d.views(), wanted, None), None) is None:
+            return ["this is the outermost call" if by > 0 else "this is the innermost call"]
+        d.selected = wanted
+        return showing.position(d)
+
+    return function
+
+
+def listed(c: Conversation, rest: str) -> Lines:
+    if rest and not rest.isdigit():
+        raise wrong("list", "a line, or nothing")
+    return showing.listing(c.debugger, int(rest) if rest else None)
+
+
+def leave(c: Conversation, rest: str) -> Lines:
+    c.over = True
+    return []
+
+
+def help_on(c: Conversation, rest: str) -> Lines:
+    chosen = [named(rest)] if rest else COMMANDS
+    rows = [(", ".join(x.names) + (f" {x.takes}" if x.takes else ""), x.help) for x in chosen]
+    width = max(len(left) for left, _ in rows)
+    end = [] if rest else ["An empty line does the last command again. Abbreviations will do: `s`, `wh`."]
+    return [*(f"{left:<{width}}  {right}" for left, right in rows), *end]
+
+
+def local_variables(c: Conversation, rest: str) -> Lines:
+    return showing.variables(c.debugger)
+
+
+def cotangents(c: Conversation, rest: str) -> Lines:
+    return showing.cotangents(c.debugger)
+
+
+def where(c: Conversation, rest: str) -> Lines:
+    return showing.calls(c.debugger)
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(("step", "s"), "[N]", "to the next statement, into calls and elements", moves("step", Debugger.step)),
+    Command(("next", "n"), "[N]", "to the next statement, over calls and comprehensions", moves("next", Debugger.next)),
+    Command(("finish", "f"), "", "to the end of this function or comprehension", finish),
+    Command(("continue", "c"), "", "to a breakpoint, a failure or the end", moves("continue", Debugger.go_on, False)),
+    Command(("back", "rs"), "[N]", "`step` backward", moves("back", lambda d: d.step(False))),
+    Command(("rnext", "rn"), "[N]", "`next` backward", moves("rnext", lambda d: d.next(False))),
+    Command(("rfinish", "rf"), "", "back to the call of this function", moves("rfinish", lambda d: d.finish(False))),
+    Command(
+        ("rcontinue", "rc"), "", "back to a breakpoint or the beginning",
+        moves("rcontinue", lambda d: d.go_on(False), False),
+    ),
+    Command(("run",), "to LINE", "on to a line, FILE:LINE or a function", run_to),
+    Command(("goto",), "N", "to the moment of a number, the past or the future", goto),
+    Command(("element",), "I, …", "to an element of a comprehension, by its index", element),
+    Command(("nan",), "", "to the first NaN or infinity that is made of finite numbers; again: the next", nan),
+    Command(("break", "b"), "[LINE | FILE:LINE | FN] [if EXPR]", "stop there, forward and backward", break_at),
+    Command(("watch",), "EXPR", "show a value at each stop, and stop where it changes", watch),
+    Command(("delete", "d"), "[N]", "remove a breakpoint or a watch, or all", delete),
+    Command(("info", "i"), "break", "the breakpoints and watches", info),
+    Command(("print", "p"), "EXPR", "the value of an expression over the variables here", print_value),
+    Command(("locals",), "", "the variables here", local_variables),
+    Command(("cotangent",), "NAME", "in a backward pass: the cotangent of a variable", cotangent),
+    Command(("grads",), "", "in a backward pass: all cotangents that are known", cotangents),
+    Command(("where", "bt"), "", "the calls that lead here", where),
+    Command(("up",), "[N]", "look at the caller", select(1)),
+    Command(("down",), "[N]", "look at what it called", select(-1)),
+    Command(("list", "l"), "[LINE]", "the source around", listed),
+    Command(("help", "h", "?"), "[COMMAND]", "this", help_on),
+    Command(("quit", "q", "exit"), "", "leave", leave),
+)  # fmt: skip

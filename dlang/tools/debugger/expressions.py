@@ -1,0 +1,218 @@
+"""Expressions of the language over the variables of a frame: they are compiled with these as parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dlang.diagnostics import DlangError, Source, Span, error
+from dlang.driver import Request, call, expanded
+from dlang.grammar import syntax as s
+from dlang.grammar.parser import parse, parse_expression
+from dlang.grammar.trees import walk
+from dlang.ir import anf
+from dlang.ir.interpreter import Interpreter
+from dlang.polynomials import Poly
+from dlang.runtime.host import Host
+from dlang.specialize.specialize import Entry
+from dlang.specialize.types import Bound, MonoArray, MonoData, MonoEnum, MonoName, MonoNode, MonoTuple
+from dlang.specialize.values import (
+    ArrayV,
+    DataV,
+    EnumV,
+    Many,
+    NodeV,
+    ScalarV,
+    TupleV,
+    Value,
+    contains_function,
+    leaves,
+)
+from dlang.tools.debugger.machine import Seen
+from dlang.tools.debugger.values import leaves_of
+from dlang.typecheck.program import Checked, check_item
+from dlang.typecheck.types import DataDecl, Size, SizeVar, Type, TypeArray, TypeData, TypeVar, resolve, resolve_size
+
+NO_VALUE = "E0984"
+Compiled = tuple[Interpreter, Entry]
+
+
+@dataclass(slots=True)
+class Expressions:
+    """Those of one program, compiled once for each types of what they mention."""
+
+    checked: Checked
+    kept: dict[object, Compiled] = field(default_factory=dict)
+
+    def text(self, written: str, seen: Mapping[str, Seen], module: str) -> str:
+        """The value of an expression as `print` shows it. Raises `DlangError`."""
+        return str(self._value(written, seen, module, True))
+
+    def holds(self, written: str, seen: Mapping[str, Seen], module: str) -> bool:
+        """Whether a condition does. Raises `DlangError`."""
+        return bool(self._value(written, seen, module, False))
+
+    def check(self, written: str) -> None:
+        """Raises `DlangError` for a text that is no expression."""
+        parsed(written)
+
+    def _value(self, written: str, seen: Mapping[str, Seen], module: str, text: bool) -> Any:
+        e = parsed(written)
+        mentioned = {n.name for n in walk(e) if isinstance(n, s.Name)}
+        given = {name: v for name, v in seen.items() if name in mentioned}
+        for name, v in given.items():
+            if contains_function(v.name.value):
+                help = ("print what it gives for some arguments: the functions of the file can be called",)
+                raise error(NO_VALUE, f"`{name}` is a function, which an expression here cannot use", e.span, help=help)
+        own = {name: leaves_of(v) for name, v in given.items()}
+        types = {name: annotation(v.name.value, iter(own[name])) for name, v in given.items()}
+        key = (written, tuple(types.items()), module, text)
+        if key not in self.kept:
+            self.kept[key] = self._compiled(e, types, given, module, text)
+        interpreter, entry = self.kept[key]
+        return call(interpreter, entry, leaves=[x for name in given for x in own[name]])[-1]
+
+    def _compiled(
+        self, e: s.Expr, types: Mapping[str, str], given: Mapping[str, Seen], module: str, text: bool
+    ) -> Compiled:
+        at = e.span
+        parameters = tuple([s.Parameter(at, s.PatternName(at, n), type_of(t)) for n, t in types.items()])
+        body: s.Expr = s.String(at, (s.Interpolation(at, e, ""),)) if text else e
+        result = None if text else s.TypeName(at, "bool")
+        item = s.Fn(at, " expression", at, (), parameters, result, body)
+        decls = {d.name: d for v in given.values() for d in decls_of(v.name.value)}
+        decl, found = check_item(self._module(module), item, tuple(decls.values()))
+        if decl is None or any(d.severity == "error" for d in found):
+            raise DlangError(found)
+        program, entry = expanded(Request(decl))
+        return Interpreter(program, Host()), entry
+
+    def _module(self, path: str) -> Checked:
+        """What a function of a file sees."""
+        for table in self.checked.program.tables.values():
+            if table.path == path:
+                return replace(self.checked, table=table)
+        return self.checked
+
+
+def parsed(written: str) -> s.Expr:
+    source = Source("<expression>", written)
+    e, problems = parse_expression(source)
+    if problems:
+        raise DlangError(problems)
+    if e is None:
+        raise error(NO_VALUE, "this is no expression", Span(source, 0, len(written)), help=("write `print x + 1`",))
+    return e
+
+
+def type_of(written: str) -> s.TypeExpr:
+    module, problems = parse(Source("<type>", f"type T = {written}"))
+    assert not problems and isinstance(module.items[0], s.Alias)
+    return module.items[0].type
+
+
+# ---- types of values -------------------------------------------------------------------------------------------------
+def annotation(v: Value, own: Iterator[Any]) -> str:
+    """The type of a value as one writes it, with the sizes that its arrays have. Takes the leaves."""
+    match v:
+        case ScalarV():
+            next(own)
+            return v.dtype
+        case ArrayV():
+            return f"{v.dtype}[{', '.join(map(str, np.shape(next(own))))}]"
+        case TupleV(items):
+            return f"({', '.join([annotation(i, own) for i in items])})"
+        case DataV(decl, fields):
+            return _applied(decl, [list(fields)], own)
+        case EnumV(decl, _, variants):
+            next(own)
+            return _applied(decl, [list(fields) for fields in variants], own)
+        case Many(shape, element):
+            arrays = [next(own) for _ in leaves(element)]
+            rank = len(shape)
+            sizes = ", ".join(map(str, np.shape(arrays[0])[:rank])) if arrays else ", ".join("_" * rank)
+            first = [np.zeros(np.shape(a)[rank:], a.dtype) for a in arrays]
+            return f"{annotation(element, iter(first))}[{sizes}]"
+        case NodeV(type, _):
+            next(own)
+            return bound(type)
+    raise error(NO_VALUE, "an expression here cannot use this value", None)
+
+
+def _applied(decl: DataDecl, variants: list[list[Value]], own: Iterator[Any]) -> str:
+    """A struct or an enum with its arguments, as the types of its fields say them."""
+    found: dict[object, str] = {}
+    for variant, fields in zip(decl.variants, variants, strict=True):
+        for (_, t), x in zip(variant.fields, fields, strict=True):
+            _match(resolve(t), x, own, found)
+    arguments = [found.get(p, "_") for p in decl.params]
+    return f"{decl.name}<{', '.join(arguments)}>" if arguments else decl.name
+
+
+def _match(t: Type, v: Value, own: Iterator[Any], found: dict[object, str]) -> None:
+    mine = [next(own) for _ in leaves(v)]
+    if isinstance(t, TypeVar):
+        found.setdefault(t, annotation(v, iter(mine)))
+    elif isinstance(t, TypeArray) and mine:
+        for size, n in zip(t.shape.pre, np.shape(mine[0]), strict=False):
+            atom = resolve_size(size).poly.atom
+            if isinstance(atom, SizeVar):
+                found.setdefault(atom, str(n))
+        element = resolve(t.element)
+        if isinstance(element, TypeVar) and isinstance(v, ArrayV):
+            found.setdefault(element, v.dtype)
+    elif isinstance(t, TypeData) and isinstance(v, DataV):
+        inner = annotation(v, iter(mine))
+        written = inner[len(v.decl.name) + 1 : -1].split(", ") if "<" in inner else []
+        for argument, text in zip(t.args, written, strict=False):
+            variable: object = resolve_size(argument).poly.atom if isinstance(argument, Size) else argument
+            if isinstance(variable, SizeVar | TypeVar) and "<" not in text:
+                found.setdefault(variable, text)
+
+
+def bound(b: Bound) -> str:
+    """A type, a size or a row as one writes it."""
+    match b:
+        case Poly():
+            return "_" if b.constant is None else str(int(b.constant))
+        case tuple():
+            return "_"
+        case anf.Scalar(dtype):
+            return dtype
+        case MonoArray(element, shape):
+            return f"{bound(element)}[{', '.join(map(bound, shape))}]"
+        case MonoTuple(items):
+            return f"({', '.join(map(bound, items))})"
+        case MonoNode(decl, args) | MonoName(decl, args):
+            return f"{decl.name}<{', '.join(map(bound, args))}>" if args else decl.name
+        case MonoData(decl, _, args) | MonoEnum(decl, _, args):
+            return f"{decl.name}<{', '.join(map(bound, args))}>" if args else decl.name
+    raise error(NO_VALUE, "an expression here cannot use this value", None)
+
+
+def decls_of(v: Value) -> Iterator[DataDecl]:
+    """The structs and enums of a value."""
+    match v:
+        case DataV(decl, fields):
+            yield decl
+            for x in fields:
+                yield from decls_of(x)
+        case EnumV():
+            yield v.decl
+            for x in v.fields:
+                yield from decls_of(x)
+        case TupleV(items):
+            for x in items:
+                yield from decls_of(x)
+        case Many(_, element):
+            yield from decls_of(element)
+        case NodeV(type, _):
+            yield type.decl
+
+
+def names_in(written: str) -> Sequence[str]:
+    """The names that an expression mentions."""
+    return [n.name for n in walk(parsed(written)) if isinstance(n, s.Name)]

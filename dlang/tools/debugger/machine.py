@@ -1,0 +1,498 @@
+"""Runs a program one operation at a time, with a state that can be copied.
+
+What holds no code is evaluated as the reference interpreter does it, comprehensions as a whole; control is here. Values
+are immutable, so a copy of a state is one of its variables: of the functions that wait for a result none is copied
+before it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from dlang.diagnostics import CallSite
+from dlang.ir import anf, operations
+from dlang.ir.anf import Let, Token, Var
+from dlang.ir.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter
+from dlang.ir.marks import BACKWARD, TANGENT
+from dlang.ir.operations import value_of
+from dlang.ir.points import points_of
+from dlang.ir.values import Version, accept, size_of
+from dlang.runtime.errors import RunError
+from dlang.runtime.platform.memory import spare_memory
+from dlang.specialize.names import Name
+from dlang.tools.debugger.code import (
+    CALL,
+    COMP,
+    EFFECT,
+    FOR,
+    IF,
+    MANY,
+    MARK,
+    ONE,
+    WHILE,
+    Code,
+    Instruction,
+    Library,
+    Spot,
+)
+from dlang.tools.debugger.finite import Finder, Searching
+
+DEPTH = 2_000_000  # calls
+_CALLS_BETWEEN = 10_000  # two looks at how much memory is left
+
+
+class Stop(Enum):
+    """Why the machine has stopped.
+
+    STATEMENT: one begins; in the backward pass the cotangents that it is about are known by then. POINT: the given
+    number of operations ran. NOT_FINITE: the last operation made a NaN or an infinity of finite numbers.
+    """
+
+    STATEMENT = 1
+    POINT = 2
+    NOT_FINITE = 3
+    END = 4
+    INTERRUPTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What goes on when a block has run. `around` is the next cell."""
+
+    instruction: Instruction
+    kind: int
+    code: Code
+    at: int
+    around: Cell | None
+    number: int = 0
+    high: int = 0
+    testing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A variable of the source with its value, or its cotangent: which of the subjects it has, and what they are.
+
+    backward, trips, via: where that was found.
+    """
+
+    name: Name
+    values: tuple[Any, ...]
+    order: int = 0
+    subjects: tuple[int, ...] = ()
+    backward: bool = False
+    trips: tuple[int, ...] = ()
+    via: tuple[CallSite, ...] = ()
+
+    def holds(self, frame: Frame, via: tuple[CallSite, ...]) -> bool:
+        """Whether it still does: in the same trips of the loops, and in the same calls in whose place code stands."""
+        if via[len(via) - len(self.via) :] != self.via:
+            return False
+        if self.backward != frame.backward:
+            return not self.trips
+        return frame.trips[: len(self.trips)] == self.trips
+
+
+class Frame:
+    """A call under way. names, cotangents: by the local; fresh: the cotangents that the statement begins with.
+
+    trips: of the loops around, counted from 0. depth: how many calls are around. base: whether the machine ends with
+    it. shared: whether a copy of the state has it too.
+    """
+
+    __slots__ = (
+        "backward", "base", "caller", "cell", "code", "cotangents", "depth", "fresh", "label", "names", "parent", "pc",
+        "shared", "spot", "trips", "view",
+    )  # fmt: skip
+
+    def __init__(self, label: str, code: Code, env: dict[Var, Any], depth: int, parent: Frame | None) -> None:
+        self.label, self.code, self.depth, self.parent = label, code, depth, parent
+        self.view = operations.Frame(env, None)
+        self.pc = 0
+        self.cell: Cell | None = None
+        self.spot: Spot | None = None
+        self.trips: tuple[int, ...] = ()
+        self.names: dict[object, Seen] = {}
+        self.cotangents: dict[object, Seen] = {}
+        self.fresh: tuple[Seen, ...] = ()
+        self.backward = self.base = self.shared = False
+        self.caller: Instruction | None = None
+
+    @property
+    def env(self) -> dict[Var, Any]:
+        return self.view.env
+
+    def copy(self) -> Frame:
+        new = Frame(self.label, self.code, dict(self.env), self.depth, self.parent)
+        new.pc, new.cell, new.spot, new.trips = self.pc, self.cell, self.spot, self.trips
+        new.names, new.cotangents = dict(self.names), dict(self.cotangents)
+        new.backward, new.base, new.caller, new.fresh = self.backward, self.base, self.caller, self.fresh
+        return new
+
+    @property
+    def depth_here(self) -> int:
+        """How many calls are around, with those in whose place the code stands."""
+        return self.depth + (len(self.spot.via) if self.spot is not None else 0)
+
+
+@dataclass(slots=True)
+class State:
+    """Where a run is. steps: how many operations ran; effects: how many of them the world has seen.
+
+    returned: the depth of the function that has returned last, and what it gave. begun: whether a statement of a
+    backward pass begins here, whose cotangents are known.
+    """
+
+    frame: Frame
+    steps: int = 0
+    effects: int = 0
+    returned: tuple[int, Seen] | None = None
+    results: list[Any] = field(default_factory=list)
+    begun: bool = False
+
+    def copy(self) -> State:
+        p = self.frame.parent
+        while p is not None and not p.shared:
+            p.shared = True
+            p = p.parent
+        return State(self.frame.copy(), self.steps, self.effects, self.returned, self.results)
+
+    def detach(self, known: Set[int]) -> int:
+        """Arrays no longer share memory with what they become by updates.
+
+        About how many bytes the state has, without the objects that are known.
+        """
+        size = 0
+        env = self.frame.env
+        for var, value in env.items():
+            if type(value) is Version:
+                value = env[var] = value.read().copy()
+            size += 100 + (value.nbytes if type(value) is np.ndarray and id(value) not in known else 0)
+        for seen in (self.frame.names, self.frame.cotangents):
+            for local, s in seen.items():
+                if any(type(v) is Version for v in s.values):
+                    values = tuple([v.read().copy() if type(v) is Version else v for v in s.values])
+                    seen[local] = replace(s, values=values)
+        return size
+
+
+@dataclass(slots=True)
+class Machine:
+    """What runs states of one program. log: the results of effects, so that they happen once.
+
+    finite: whether to stop where a NaN or an infinity is made. entered: where to note comprehensions that can be
+    entered, with the number of operations before them.
+    """
+
+    library: Library
+    interpreter: Interpreter
+    log: list[list[Any]] = field(default_factory=list)
+    interrupted: bool = False
+    finite: bool = False
+    entered: list[tuple[int, Instruction]] | None = None
+    finder: Finder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.finder = Finder(Searching(self.library.program, self.interpreter.host))
+
+    # ---- states
+    def start(self, name: str, args: Sequence[Any]) -> State:
+        """Before the first operation of a function, with NumPy or Python values for its parameters."""
+        function = self.library.program.functions[name]
+        env: dict[Var, Any] = dict.fromkeys(function.params)
+        given = [p for p in function.params if not isinstance(p.type, Token)]
+        env.update({p: accept(a, p.type) for p, a in zip(given, args, strict=True)})
+        frame = Frame(function.label or name, self.library.function(name), env, 0, None)
+        frame.base = True
+        return State(frame)
+
+    def points(self, s: State, i: Instruction) -> list[dict[Var, Any]]:
+        """The indices at the points of a comprehension that is next, in order."""
+        op = i.let.op
+        assert isinstance(op, anf.Comp)
+        env = s.frame.env
+        if not op.axes:
+            return [{}]
+        low = max(size_of(x, env) for x in op.axes[0].lows)
+        end = min(size_of(x, env) for x in op.axes[0].highs)
+        if end <= low:
+            return []
+        inner = {a.var for a in op.axes}
+        same = not any(x.mentions(inner) for a in op.axes for x in (*a.lows, *a.highs))
+        box = None
+        if same:
+            ranges = [(max(size_of(x, env) for x in a.lows), min(size_of(x, env) for x in a.highs)) for a in op.axes]
+            box = [(a, max(b - a, 0)) for a, b in ranges]
+        made = points_of(op.axes, env, True, low, end, box, 1 << 62)
+        assert made is not None
+        batch, values = made
+        columns = [(v, values[v].data) for v in values]
+        return [{v: np.int64(c[k]) for v, c in columns} for k in range(batch.n)]
+
+    def element(self, s: State, i: Instruction, index: dict[Var, Any]) -> State:
+        """Before the first operation at a point of a comprehension that is next."""
+        around = s.copy().frame
+        frame = Frame(
+            around.label, self.library.element(i, around.code.function), around.env, around.depth, around.parent
+        )
+        frame.env.update(index)
+        frame.names, frame.cotangents = around.names, around.cotangents
+        frame.backward, frame.caller, frame.base, frame.trips = around.backward, around.caller, True, around.trips
+        return State(frame, 0, s.effects)
+
+    # ---- running
+    def interrupt(self) -> None:
+        """Makes a run stop soon; to be called while one is under way."""
+        self.interrupted = True
+        self.interpreter.interrupt()
+
+    def resume(self) -> None:
+        """Before a run, whatever interrupted the last one."""
+        self.interrupted = False
+        self.interpreter.resume()
+
+    def run(self, s: State, until: int | None = None, statements: bool = True, early: bool = False) -> Stop:
+        """Goes on to where a statement begins, or until so many operations have run.
+
+        statements: whether to stop there. early: whether to stay in a block that has ended there. Raises `RunError`;
+        the state is then before the operation that failed.
+        """
+        with np.errstate(all="ignore"):
+            return self._run(s, until, statements, early)
+
+    def _run(self, s: State, until: int | None, statements: bool, early: bool) -> Stop:
+        frame = s.frame
+        instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
+        names, finite, entered = self.library.names, self.finite, self.entered
+        interpreter = self.interpreter
+        begun = s.begun = False
+        try:
+            while True:
+                if s.steps == until and (early or pc < len(instructions)) and not begun:
+                    return Stop.POINT
+                if pc == len(instructions):
+                    if begun:
+                        return Stop.STATEMENT
+                    if self.interrupted:
+                        return Stop.INTERRUPTED
+                    frame.pc = pc
+                    if self._leave(s):
+                        return Stop.END
+                    frame = s.frame
+                    instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
+                    continue
+                i = instructions[pc]
+                kind = i.kind
+                spot = i.spot
+                if begun and (kind != MARK or spot is not frame.spot or i.mark is None or not i.mark.order):
+                    return Stop.STATEMENT
+                if spot is not frame.spot and spot is not None and i.starts:
+                    before = frame.spot
+                    frame.spot, frame.fresh = spot, ()
+                    if before is None or not before.inside(spot):
+                        if kind == MARK and i.mark is not None and i.mark.order:
+                            begun = s.begun = statements
+                        elif statements:
+                            return Stop.STATEMENT
+                let = i.let
+                if kind == ONE:
+                    value = i.function(interpreter, let.op, let, view)  # type: ignore[misc]
+                    env[let.vars[0]] = value
+                    if finite and self.finder.made(let, frame.code.block, env, (value,)):
+                        pc += 1
+                        s.steps += 1
+                        return Stop.NOT_FINITE
+                elif kind == MARK:
+                    self._mark(frame, i, names)
+                elif kind == MANY:
+                    values = i.function(interpreter, let.op, let, view)  # type: ignore[misc]
+                    for var, value in zip(let.vars, values, strict=True):
+                        env[var] = value
+                    if finite and self.finder.made(let, frame.code.block, env, values):
+                        pc += 1
+                        s.steps += 1
+                        return Stop.NOT_FINITE
+                elif kind == COMP:
+                    if self.interrupted:
+                        return Stop.INTERRUPTED
+                    if entered is not None and i.enters and (not entered or entered[-1][0] < s.steps):
+                        entered.append((s.steps, i))
+                    values = i.function(interpreter, let.op, let, view)  # type: ignore[misc]
+                    for var, value in zip(let.vars, values, strict=True):
+                        env[var] = value
+                    if finite and self.finder.made(let, frame.code.block, env, values):
+                        pc += 1
+                        s.steps += 1
+                        return Stop.NOT_FINITE
+                elif kind == EFFECT:
+                    self._effect(s, i)
+                else:
+                    if self.interrupted:
+                        return Stop.INTERRUPTED
+                    frame.pc = pc
+                    if kind == CALL:
+                        self._call(s, i)
+                    elif kind == IF:
+                        op = let.op
+                        assert isinstance(op, anf.If)
+                        taken = i.blocks[0] if value_of(op.condition, env) else i.blocks[1]
+                        self._enter(frame, Cell(i, IF, frame.code, pc, frame.cell), taken)
+                    else:
+                        self._loop(frame, i)
+                    s.steps += 1
+                    frame = s.frame
+                    instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
+                    continue
+                pc += 1
+                s.steps += 1
+        except (MemoryError, OverflowError):
+            raise RunError(MEMORY_EXHAUSTED, "the memory is exhausted", let.span) from None
+        except RecursionError:
+            raise RunError(STACK_EXHAUSTED, "the stack is exhausted", let.span) from None
+        except KeyboardInterrupt:  # from inside of an operation, which has not happened then
+            return Stop.INTERRUPTED
+        finally:
+            frame.pc = pc
+
+    def _mark(self, frame: Frame, i: Instruction, names: dict[str, Name]) -> None:
+        op, mark, env = i.let.op, i.mark, frame.env
+        assert isinstance(op, anf.Check) and mark is not None
+        values = [value_of(a, env) for a in op.subjects]
+        for var, value in zip(i.let.vars, values, strict=True):
+            env[var] = value
+        name = names.get(mark.key)
+        if name is not None:
+            via = i.spot.via if i.spot is not None else ()
+            found = (frame.backward, frame.trips, via)
+            others = [value_of(a, env) for a in op.values]
+            if mark.order:
+                seen = frame.cotangents[name.local] = Seen(name, tuple(values), mark.order, mark.subjects, *found)
+                frame.fresh = (*frame.fresh, seen)
+            else:
+                others = [*values[: len(name.passed)], *others]
+            if others or not mark.order:
+                frame.names.pop(name.local, None)
+                frame.names[name.local] = Seen(name, tuple(others), 0, (), *found)
+        elif mark.key == BACKWARD:
+            frame.backward, frame.spot = True, None
+        else:
+            assert mark.key == TANGENT
+
+    # ---- control
+    def _enter(self, frame: Frame, cell: Cell, code: Code) -> None:
+        frame.cell, frame.code, frame.pc = cell, code, 0
+
+    def _loop(self, frame: Frame, i: Instruction) -> None:
+        op, env = i.let.op, frame.env
+        assert isinstance(op, anf.For | anf.While)
+        state = [value_of(a, env) for a in op.init]
+        frame.trips = (*frame.trips, -1)
+        if isinstance(op, anf.While):
+            self._trip(frame, Cell(i, WHILE, frame.code, frame.pc, frame.cell), state)
+            return
+        low, high = np.int64(size_of(op.low, env)), np.int64(size_of(op.high, env))  # beyond an i64: refused, not run
+        self._trip(frame, Cell(i, FOR, frame.code, frame.pc, frame.cell, int(low), int(high)), state)
+
+    def _trip(self, frame: Frame, cell: Cell, state: Sequence[Any]) -> None:
+        """Begins the next trip of a loop, or ends it."""
+        i, op, env = cell.instruction, cell.instruction.let.op, frame.env
+        assert isinstance(op, anf.For | anf.While)
+        if isinstance(op, anf.For) and cell.number >= cell.high:
+            self._end(frame, cell, state)
+            return
+        frame.trips = (*frame.trips[:-1], frame.trips[-1] + 1)
+        frame.spot = None
+        for param, value in zip(op.params, state, strict=True):
+            env[param] = value
+        if isinstance(op, anf.For):
+            env[op.index] = np.int64(cell.number)
+            next = Cell(i, FOR, cell.code, cell.at, cell.around, cell.number + 1, cell.high)
+            self._enter(frame, next, i.blocks[0])
+        else:
+            self._enter(frame, Cell(i, WHILE, cell.code, cell.at, cell.around, testing=True), i.blocks[0])
+
+    def _end(self, frame: Frame, cell: Cell, results: Sequence[Any]) -> None:
+        """After a branch or a loop."""
+        i = cell.instruction
+        for var, value in zip(i.let.vars, results, strict=True):
+            frame.env[var] = value
+        frame.cell, frame.code, frame.pc = cell.around, cell.code, cell.at + 1
+        if cell.kind != IF:
+            frame.trips = frame.trips[:-1]
+            frame.spot = i.spot
+
+    def _leave(self, s: State) -> bool:
+        """What follows a block that has run; whether that is nothing."""
+        frame = s.frame
+        env, cell = frame.env, frame.cell
+        results = [value_of(a, env) for a in frame.code.results]
+        if cell is not None:
+            op = cell.instruction.let.op
+            if cell.kind == IF:
+                self._end(frame, cell, results)
+            elif cell.testing:
+                assert isinstance(op, anf.While)
+                if results[0]:
+                    here = Cell(cell.instruction, WHILE, cell.code, cell.at, cell.around)
+                    self._enter(frame, here, cell.instruction.blocks[1])
+                else:
+                    self._end(frame, cell, [env[p] for p in op.params])
+            else:
+                assert isinstance(op, anf.For | anf.While)
+                if op.early and not results.pop(0):
+                    self._end(frame, cell, results)
+                else:
+                    self._trip(frame, cell, results)
+            return False
+        if frame.base or frame.parent is None:
+            s.results = results
+            return True
+        parent = frame.parent.copy() if frame.parent.shared else frame.parent
+        for seen in reversed(frame.names.values()):
+            if seen.name.is_result:
+                s.returned = (frame.depth, seen)
+                break
+        assert frame.caller is not None
+        for var, value in zip(frame.caller.let.vars, results, strict=True):
+            parent.env[var] = value
+        parent.pc += 1
+        s.frame = parent
+        return False
+
+    def _call(self, s: State, i: Instruction) -> None:
+        op, frame = i.let.op, s.frame
+        assert isinstance(op, anf.Call)
+        function = self.library.program.functions[op.function]
+        label = function.label or function.name
+        depth = frame.depth + 1 + (len(i.spot.via) if i.spot is not None else 0)
+        if depth >= DEPTH or (depth % _CALLS_BETWEEN == 0 and spare_memory() < 0):
+            raise RunError(STACK_EXHAUSTED, f"the stack is exhausted: `{label}` is {depth} calls deep", i.let.span)
+        env = {p: value_of(a, frame.env) for p, a in zip(function.params, op.args, strict=True)}
+        inner = Frame(label, self.library.function(op.function), env, depth, frame)
+        inner.caller = i
+        s.frame = inner
+
+    def _effect(self, s: State, i: Instruction) -> None:
+        """An effect happens once; a run that comes by again gets the same results."""
+        let, env = i.let, s.frame.env
+        if s.effects == len(self.log):
+            assert i.function is not None
+            self.log.append(i.function(self.interpreter, let.op, let, s.frame.view))
+        for var, value in zip(let.vars, self.log[s.effects], strict=True):
+            env[var] = value
+        s.effects += 1
+
+
+def calls(frame: Frame) -> list[tuple[str, Let | None]]:
+    """The calls under way, innermost first: of which function, and where."""
+    out: list[tuple[str, Let | None]] = []
+    f: Frame | None = frame
+    while f is not None:
+        out.append((f.label, f.caller.let if f.caller is not None else None))
+        f = f.parent
+    return out

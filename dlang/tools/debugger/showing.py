@@ -1,0 +1,212 @@
+"""What a person reads of a position: the statement, the variables, the calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlang.diagnostics import Source
+from dlang.driver import failure
+from dlang.ir import anf
+from dlang.ir.anf import Lit
+from dlang.ir.operations import value_of
+from dlang.ir.traverse import parts
+from dlang.specialize.values import contains_function
+from dlang.tools.debugger.code import Spot
+from dlang.tools.debugger.debugger import Debugger, Level, View, Why
+from dlang.tools.debugger.machine import Seen
+from dlang.tools.debugger.origins import Origin
+from dlang.tools.debugger.places import Place
+from dlang.tools.debugger.values import cotangent, leaf, leaves_of, shown, type_text
+
+MOST = 10  # calls that `where` shows at each end
+AROUND = 5  # lines that `list` shows on each side
+
+
+def number(d: Debugger) -> str:
+    """The position as one writes it: `#12`, and inside of comprehensions `#12[3].1`."""
+    out = f"#{max(d.root.moment, 0)}"
+    for level in d.levels[1:]:
+        out += f"[{index_of(level)}]" + (f".{level.moment}" if level.moment > 0 else "")
+    return out
+
+
+def index_of(level: Level) -> str:
+    return ", ".join([str(int(x)) for x in level.indices[level.point].values()])
+
+
+def position(d: Debugger) -> list[str]:
+    """Where it is: a heading, and the line."""
+    if d.at_end:
+        return ["the program has ended"]
+    view = d.view
+    spot = view.spot
+    if spot is None:
+        return [f"{number(d)}  before the first statement"]
+    trips = view.frame.trips if d.selected == 0 else ()
+    more = [f"trip {', '.join(map(str, trips))}"] if trips and trips[-1] >= 0 else []
+    if len(d.levels) > 1 and d.selected == 0:
+        more += ["element " + ", ".join(elements(d))]
+    if view.frame.backward:
+        more.append("backward pass")
+    out = [f"{number(d)}  {place(spot)}" + (f"  ({'; '.join(more)})" if more else "")]
+    out.append(line(spot.place.source, spot.place.line, "▸"))
+    if d.selected == 0 and not d.top.over:
+        out += [f"     {cotangent_of(s)} = {cotangent(s, d.trees)}" for s in view.frame.fresh]
+    return out
+
+
+def elements(d: Debugger) -> Iterator[str]:
+    for level in d.levels[1:]:
+        for var, x in level.indices[level.point].items():
+            yield f"{var.name} = {int(x)}"
+
+
+def place(spot: Spot) -> str:
+    p = spot.place
+    return f"{Path(p.source.path).name}:{p.line} in {p.function}"
+
+
+def file(p: Place) -> str:
+    return Path(p.source.path).name
+
+
+def line(source: Source, n: int, mark: str = " ") -> str:
+    return f"{n:4} {mark} {source.line(n)}"
+
+
+def cotangent_of(s: Seen) -> str:
+    """How a cotangent is called: with the line where its variable got its value."""
+    name = "the result" if s.name.is_result else f"`{s.name.text}`"
+    where = f" (line {s.name.span.line})" if s.name.span is not None else ""
+    return "cotangent of " * s.order + name + where
+
+
+def stop(d: Debugger, why: Why) -> list[str]:
+    """What is said where a movement has ended."""
+    out: list[str] = []
+    for met in d.met:
+        match met:
+            case (watch, before, now):
+                out.append(f"watch {watch.number}: `{watch.expression}` was {before}, is {now}")
+            case b:
+                if not b.once:
+                    out.append(f"breakpoint {b.number}" + (f", if {b.condition}" if b.condition else ""))
+    if why is Why.BEGINNING:
+        out.append("this is the beginning")
+    if why is Why.INTERRUPTED:
+        out.append("interrupted")
+    error = d.failure
+    if error is not None:
+        out.append(failed(error))
+    out += position(d)
+    for w in d.points.watches:
+        value = d.watched(w)
+        out.append(f"     {w.expression} = {value if value is not None else f'(in {w.function})'}")
+    return out
+
+
+def failed(error: Any) -> str:
+    diagnostic = failure(error).diagnostics[0]
+    return f"the program fails here: {diagnostic.code}: {diagnostic.message}"
+
+
+def listing(d: Debugger, around: int | None = None) -> list[str]:
+    """The lines around the statement, or around another line."""
+    view = d.view
+    if view.spot is None:
+        return ["there is no source here"]
+    source, here = view.spot.place.source, view.spot.place.line
+    centre = around if around is not None else here
+    last = source.text.count("\n") + (not source.text.endswith("\n"))
+    marked = {p.line for p in d.points.by_place if p.source.path == source.path}
+    first = max(1, min(centre, last) - AROUND)
+    return [
+        line(source, n, "▸" if n == here else "●" if n in marked else " ")
+        for n in range(first, min(last, first + 2 * AROUND) + 1)
+    ]
+
+
+def variable(name: str, s: Seen, d: Debugger) -> str:
+    if contains_function(s.name.value):
+        return f"{name} = {shown(s, d.trees)}"
+    kind = type_text(s.name.value, leaves_of(s))
+    return f"{name}{': ' + kind if kind else ''} = {shown(s, d.trees)}"
+
+
+def variables(d: Debugger) -> list[str]:
+    """The variables in scope."""
+    return [variable(name, s, d) for name, s in d.seen().items()] or ["no variable has a value here"]
+
+
+def cotangents(d: Debugger) -> list[str]:
+    """The cotangents that are known."""
+    if not d.view.frame.backward:
+        return ["this is no backward pass"]
+    found = d.cotangents().values()
+    return [f"{cotangent_of(s)} = {cotangent(s, d.trees)}" for s in found] or ["no cotangent is known yet"]
+
+
+def calls(d: Debugger) -> list[str]:
+    """The chain of calls, innermost first."""
+    views = list(d.views())
+    out = [f"{'▸' if k == d.selected else ' '} {k}  {_call(view)}" for k, view in enumerate(views)]
+    if len(out) > 2 * MOST:
+        out[MOST:-MOST] = [f"  … {len(out) - 2 * MOST} calls"]
+    return out or [d.view.label]
+
+
+def _call(view: View) -> str:
+    if view.spot is None:
+        return view.label
+    text = view.spot.place.source.line(view.spot.place.line).strip()
+    return f"{place(view.spot)}{'  (backward pass)' if view.frame.backward else ''}: {text}"
+
+
+# ---- what is not finite ----------------------------------------------------------------------------------------------
+def origin(o: Origin, d: Debugger) -> list[str]:
+    """What made a NaN or an infinity, of what."""
+    let, env = o.instruction.let, o.before.frame.env
+    span, spot = let.span, o.instruction.spot
+    worst = "nan" if bool(np.isnan(np.asarray(o.value, float)).any()) else "inf"
+    where = f"{Path(span.source.file.path).name}:{span.line}" if span is not None else "code that nobody wrote"
+    function = f" in {spot.place.function}" if spot is not None else ""
+    code = " ".join(span.text.split()) if span is not None else ""
+    out = []
+    if o.backward:
+        out.append(f"{worst} in the backward pass of `{code}` at {where}{function}")
+    else:
+        out.append(f"{worst} at {where}{function}: `{code}`")
+    if span is not None:
+        out.append(line(span.source.file, span.line, "▸"))
+    match let.op:
+        case anf.Prim("guard", (g, derivative)):
+            times = f"{leaf(value_of(g, env))} times the derivative {leaf(value_of(derivative, env))}"
+            out.append(f"     a cotangent of {times} gives {leaf(o.value)}")
+        case anf.Comp():
+            out.append("     its elements are finite, but not what they add up to")
+        case anf.Prim(name):
+            given = [leaf(value_of(a, env)) for a in parts(let.op).atoms]
+            out.append(f"     {name}({', '.join(given)}) gives {leaf(o.value)}")
+        case op:
+            given = [leaf(value_of(a, env)) for a in parts(op).atoms if not isinstance(a, Lit)]
+            out.append(f"     {type(op).__name__.lower()}({', '.join(given)}) gives {leaf(o.value)}")
+    names = set(re.findall(r"[^\W\d][\w']*", code))
+    if o.cotangent is not None:
+        seen, value = o.cotangent
+        out.append(f"     it goes into the {cotangent_of(seen)}" + _computed(seen))
+        if value is not None and not seen.name.is_result:
+            out.append(f"     {variable(seen.name.text, value, d)}")
+            names.discard(seen.name.text)
+    own = d.seen(View(o.before.frame, spot, ""))
+    out += [f"     {variable(n, s, d)}" for n, s in own.items() if n in names]
+    return out
+
+
+def _computed(s: Seen) -> str:
+    span = s.name.span
+    return "" if span is None or s.name.is_result else f": {span.source.line(span.line).strip()}"

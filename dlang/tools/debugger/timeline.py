@@ -1,0 +1,179 @@
+"""Where a run has been. It goes on as far as somebody looks, and back by running again from a state that was kept.
+
+A *moment* is where a statement begins; moments are numbered from 0. Of each the log has how many operations ran before
+it, its spot, how many calls are around it and whether it is of a backward pass. So what somebody looks for in the past
+is found in the log, and one state has to be made again.
+
+States are kept at about equal distances. When they take more memory than they may, every other one is given up.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+
+from dlang.runtime.errors import RunError
+from dlang.tools.debugger.code import Instruction, Spot
+from dlang.tools.debugger.machine import Machine, State, Stop
+
+BETWEEN = 2000  # operations from one state that is kept to the next, at first
+MEMORY = 512 << 20  # bytes that the states may take
+
+
+@dataclass(slots=True)
+class Log:
+    """For each moment. entered: the comprehensions that can be entered, with how many operations ran before them."""
+
+    steps: array[int] = field(default_factory=lambda: array("q"))
+    spots: array[int] = field(default_factory=lambda: array("i"))
+    depths: array[int] = field(default_factory=lambda: array("i"))
+    backward: array[int] = field(default_factory=lambda: array("b"))
+    begun: array[int] = field(default_factory=lambda: array("b"))
+    entered: list[tuple[int, Instruction]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """One run. front: as far as it went. failure: why it ends there, if it failed; ended: whether it is over.
+
+    looked: a state somewhere in the past, where somebody looked last.
+    """
+
+    machine: Machine
+    front: State
+    memory: int = MEMORY
+    log: Log = field(default_factory=Log)
+    failure: RunError | None = None
+    ended: bool = False
+    kept: list[State] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    between: int = BETWEEN
+    looked: State | None = None
+
+    def __post_init__(self) -> None:
+        self._keep()
+
+    def __len__(self) -> int:
+        """How many moments are known."""
+        return len(self.log.steps)
+
+    # ---- forward
+    def more(self) -> Stop:
+        """Goes on from the front to the next moment, or to what stops before it."""
+        if self.ended:
+            return Stop.END
+        if self.front.steps - self.kept[-1].steps >= self.between:
+            self._keep()
+        self.machine.entered = self.log.entered
+        try:
+            stop = self.machine.run(self.front)
+        except RunError as e:
+            self._failed(e)
+            return Stop.END
+        finally:
+            self.machine.entered = None
+        if stop is Stop.STATEMENT:
+            self._note()
+        elif stop is Stop.END:
+            self.ended = True
+        return stop
+
+    def _failed(self, e: RunError) -> None:
+        frame = self.front.frame
+        while frame.caller is not None and frame.parent is not None:
+            e.called(frame.label, frame.caller.let.span)
+            frame = frame.parent
+        self.failure, self.ended = e, True
+
+    def _note(self) -> None:
+        frame, log = self.front.frame, self.log
+        assert frame.spot is not None
+        log.steps.append(self.front.steps)
+        log.spots.append(frame.spot.number)
+        log.depths.append(frame.depth_here)
+        log.backward.append(frame.backward)
+        log.begun.append(self.front.begun)
+
+    # ---- states
+    def _keep(self) -> None:
+        before = self.kept[-1].frame.env if self.kept else {}
+        size = self.front.detach({id(x) for x in before.values()})
+        self.kept.append(self.front.copy())
+        self.sizes.append(size)
+        while sum(self.sizes) > self.memory and len(self.kept) > 2:
+            del self.kept[1::2], self.sizes[1::2]
+            self.between *= 2
+
+    def at(self, steps: int, moment: int | None = None) -> State:
+        """The state after so many operations; of a moment its statement is under way. It is only to be looked at."""
+        if steps == self.front.steps and (moment is None or (moment == len(self) - 1 and not self.ended)):
+            return self.front
+        early = moment is not None and bool(self.log.begun[moment])
+        latest = steps - early  # where a block has ended, it is left without an operation, and there is no way back
+        k = bisect_right(self.kept, latest, key=lambda s: s.steps) - 1
+        near = self.looked
+        if near is None or not self.kept[k].steps <= near.steps <= latest:
+            near = self.looked = self.kept[k].copy()
+        self.again(near, steps, early)
+        if moment is not None:
+            near.frame.spot = self.spot(moment)
+            if not early:
+                near.frame.fresh = ()
+        return near
+
+    def again(self, s: State, steps: int, early: bool = False) -> None:
+        """Runs a state of the past up to a number of operations, without anything that stops it.
+
+        early: whether to stay in a block that has ended there.
+        """
+        machine = self.machine
+        finite, machine.finite = machine.finite, False
+        try:
+            if machine.run(s, steps, statements=False, early=early) is Stop.INTERRUPTED:
+                raise KeyboardInterrupt
+        finally:
+            machine.finite = finite
+
+    def moment(self, k: int) -> State:
+        return self.at(self.log.steps[k], k)
+
+    def spot(self, k: int) -> Spot:
+        return self.machine.library.spots[self.log.spots[k]]
+
+    def last_before(self, steps: int) -> int:
+        """The last moment that began before, or where, so many operations had run; -1 if there is none."""
+        return bisect_right(self.log.steps, steps) - 1
+
+    def comprehensions(self, k: int) -> list[tuple[int, Instruction]]:
+        """The comprehensions that can be entered between a moment and the next that is known, with their steps.
+
+        A moment of -1 is the beginning.
+        """
+        low = self.log.steps[k] if k >= 0 else -1
+        high = self.log.steps[k + 1] if k + 1 < len(self) else self.front.steps + 1
+        first, last = [bisect_left(self.log.entered, at, key=lambda e: e[0]) for at in (low, high)]
+        return self.log.entered[first:last]
+
+    # ---- what is not finite
+    def not_finite(self, steps: int) -> int | None:
+        """After how many operations the last one has made a NaN or an infinity of finite numbers, from some on."""
+        machine, machine.finite = self.machine, True
+        try:
+            if steps < self.front.steps:
+                s = self.at(steps).copy()
+                stop = machine.run(s, self.front.steps, statements=False)
+                if stop is Stop.NOT_FINITE:
+                    return s.steps
+                if stop is Stop.INTERRUPTED:
+                    raise KeyboardInterrupt
+            while True:
+                match self.more():
+                    case Stop.NOT_FINITE:
+                        return self.front.steps
+                    case Stop.INTERRUPTED:
+                        raise KeyboardInterrupt
+                    case Stop.END:
+                        return None
+        finally:
+            machine.finite = False

@@ -1,0 +1,314 @@
+"""What a person reads who steps through programs."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+from dlang.tools.debugger.commands import COMMANDS
+from tests.tools.debugger.stepping import Talk
+
+GRADIENT = """
+fn length(p: f64[n]) -> f64 {
+  let q = sum(p ** 2)
+  sqrt(q)
+}
+
+fn loss(points: f64[m, 2], target: f64) -> f64 {
+  let lengths = [length(points[i]) for i]
+  let miss = lengths - target
+  sum(miss ** 2)
+}
+
+fn main() {
+  let points = [[f64(i), 2.0 * f64(i)] for i < 3]
+  let g = grad(loss)(points, 1.0)
+  print("{g}")
+}
+"""
+DATA = """\
+struct P { at: f64[2], name: str }
+enum Tree { Leaf(f64), Node(Tree, Tree) }
+fn total(t: Tree) -> f64 = match t {
+  Leaf(x) => x
+  Node(l, r) => total(l) + total(r)
+}
+fn inner(k: i64) -> i64 {
+  let twice = k * 2
+  twice + 1
+}
+fn main() {
+  let p = P(at = [1.0, 2.0], name = "a")
+  let t = Node(Leaf(1.5), Leaf(2.5))
+  let ps = [P(at = [f64(i), 0.0], name = "b") for i < 2]
+  let f = |x: f64| x + 1.0
+  let u = (total(t), true)
+  for i < 3 {
+    let v = inner(i)
+    print("{v}")
+  }
+  let n = 7i32
+  let squares = [f(f64(i)) for i < 4]
+  print("{squares}")
+}
+"""
+FAILS = """\
+fn pick(xs: f64[n], k: i64) -> f64 = xs[k]
+fn main() {
+  let xs = [1.0, 2.0, 3.0]
+  let ys = [pick(xs, i + 1) for i < 3]
+  print("{ys}")
+}
+"""
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+def test_variables_are_shown_as_they_are_written():
+    talk = Talk(DATA)
+    talk("run to 23")
+    assert talk("locals").splitlines() == [
+        'p = P(at = [1. 2.], name = "a")',
+        "t = Node(Leaf(1.5), Leaf(2.5))",
+        'ps = [P(at = [0. 0.], name = "b"), P(at = [1. 0.], name = "b")]',
+        "f = <function>",
+        "u = (4.0, true)",
+        "n = 7",
+        "squares: f64[4] = [1. 2. 3. 4.]",
+    ]
+
+
+@pytest.mark.parametrize(
+    "expression, value",
+    [
+        ("p.at[1] + u.0", "6.0"),
+        ("total(Node(t, t))", "8.0"),
+        ("[q.at[0] for q in ps]", "[0. 1.]"),
+        ("grad(|x: f64| x ** 2)(u.0)", "8.0"),
+        ("p.name", "a"),
+        ("n + 1i32", "8"),
+    ],
+)
+def test_an_expression_is_one_of_the_language_over_the_variables(expression, value):
+    talk = Talk(DATA)
+    talk("run to 22")
+    assert talk(f"print {expression}") == f"{expression} = {value}"
+
+
+@pytest.mark.parametrize(
+    "command, message",
+    [
+        ("print m", "error[E0201]: unknown name `m`"),
+        ("print n +", "error[E01"),
+        ("print f(1.0)", "error[E0984]: `f` is a function, which an expression here cannot use"),
+        ("print n + 1.0", "error[E03"),
+        ("print", "error[E0985]: `print` takes an expression"),
+        ("break 99", "error[E0983]: there is no statement in line 99 of `p.dl`"),
+        ("break totl", "error[E0983]: there is no function `totl`"),
+        ("break q.dl:1", "error[E0983]: the program has no file `q.dl`"),
+        ("stepp", "error[E0985]: there is no command `stepp`"),
+        ("r", "error[E0985]: `r` may be rnext, rfinish, rcontinue, run"),
+        ("goto there", "error[E0985]: `goto` takes the number of a moment"),
+        ("element 9", "error[E0985]: there is no element [9]"),
+        ("cotangent p", "error[E0985]: this is no backward pass"),
+        ("delete 5", "error[E0985]: there is no breakpoint or watch 5"),
+    ],
+)
+def test_a_mistake_is_a_message_with_help(command, message):
+    talk = Talk(DATA)
+    talk("run to 22")
+    said = talk(command)
+    assert said.startswith(message)
+    assert "  = help: " in said or "E098" not in message
+
+
+# ---- movements -------------------------------------------------------------------------------------------------------
+def test_next_goes_over_a_call_and_step_goes_into_it():
+    talk = Talk(DATA)
+    talk("run to 18")
+    assert "p.dl:19 in main  (trip 0)" in talk("next")
+    assert "p.dl:18 in main  (trip 0)" in talk("rnext")
+    assert "p.dl:8 in inner" in talk("step")
+    assert talk("where").splitlines() == [
+        "▸ 0  p.dl:8 in inner: let twice = k * 2",
+        "  1  p.dl:18 in main: let v = inner(i)",
+    ]
+    assert talk("print k") == "k = 0"
+    assert "p.dl:18 in main" in talk("up") and talk("print i") == "i = 0"
+    assert "outermost" in talk("up") and "p.dl:8 in inner" in talk("down")
+    said = talk("finish")
+    assert "p.dl:19 in main  (trip 0)" in said and said.endswith("it gave 1")
+    assert "p.dl:9 in inner" in talk("back")
+    assert "p.dl:18 in main" in talk("rfinish")
+
+
+def test_a_loop_shows_its_trips():
+    talk = Talk(DATA)
+    talk("break 19")
+    trips = [talk("continue").splitlines()[1] for _ in range(3)]
+    assert [t.split("(")[1] for t in trips] == ["trip 0)", "trip 1)", "trip 2)"]
+    assert "trip 1" in talk("rcontinue")
+
+
+def test_an_element_of_a_comprehension_is_stepped_into_or_over():
+    talk = Talk(DATA)
+    talk("run to 22")
+    assert "element i = 0" in talk("step")
+    assert "p.dl:15 in main  (element i = 0)" in talk("step")
+    assert "element i = 1" in talk("step")
+    assert "p.dl:23 in main" in talk("finish")
+    assert "element i = 3" in talk("back")
+    assert "element i = 2" in talk("element 2") and talk("print i") == "i = 2"
+    assert "p.dl:22 in main" in talk("rfinish")
+    assert "p.dl:23 in main" in talk("next")
+
+
+def test_an_empty_line_does_the_last_command_again_and_a_number_repeats_it():
+    talk = Talk(DATA)
+    assert "p.dl:14 in main" in talk("next 2")
+    assert "p.dl:15 in main" in talk("next")
+    assert "p.dl:16 in main" in talk("")
+
+
+# ---- breakpoints -----------------------------------------------------------------------------------------------------
+def test_a_breakpoint_has_a_condition_and_holds_in_both_directions():
+    talk = Talk(DATA)
+    assert talk("break inner if k == 1") == "breakpoint 1 at p.dl:8, if k == 1"
+    assert "p.dl:8 in inner" in talk("continue") and talk("print k") == "k = 1"
+    assert "the program has ended" in talk("continue")
+    assert "p.dl:8 in inner" in talk("rcontinue") and talk("print k") == "k = 1"
+    assert talk("info break") == "1  break inner if k == 1, met 2 times"
+    assert talk("delete 1") == "1 deleted"
+    assert "this is the beginning" in talk("rcontinue")
+
+
+def test_a_breakpoint_in_a_comprehension_stops_at_its_elements():
+    talk = Talk(FAILS)
+    talk("break pick if k == 2")
+    assert "element i = 1" in talk("continue")
+    assert talk("print xs[k]") == "xs[k] = 3.0"
+
+
+def test_a_watch_stops_where_a_value_changes_forward_and_backward():
+    talk = Talk('fn main() {\n  var s = 0\n  for i < 3 {\n    let t = i\n    s += 10 * t\n  }\n  print("{s}")\n}')
+    talk("next")
+    assert talk("watch s + 1") == "watch 1: s + 1 = 1"
+    assert talk("continue").splitlines()[0] == "watch 1: `s + 1` was 1, is 11"
+    assert talk("continue").splitlines()[0] == "watch 1: `s + 1` was 11, is 31"
+    assert talk("rcontinue").splitlines()[0] == "watch 1: `s + 1` was 31, is 11"
+
+
+# ---- failures --------------------------------------------------------------------------------------------------------
+def test_a_failure_stops_with_everything_alive_and_one_can_go_back():
+    talk = Talk(FAILS)
+    said = talk("continue")
+    assert "the program fails here: E0801: index 3 is out of range for axis 0 of size 3" in said
+    assert "p.dl:4 in main" in said and talk("print xs") == "xs: f64[3] = [1. 2. 3.]"
+    said = talk("back")
+    assert "element i = 2" in said
+    assert talk("print k") == "k = 3"
+    assert "element i = 1" in talk("back") + talk("back")
+
+
+def test_an_endless_recursion_is_a_failure(monkeypatch):
+    monkeypatch.setattr("dlang.tools.debugger.machine.DEPTH", 500)
+    talk = Talk('fn f(n: i64) -> i64 = f(n + 1) + 1\nfn main() { print("{f(0)}") }')
+    assert "the program fails here: E0805: the stack is exhausted" in talk("continue")
+    assert "calls" in talk("where") and len(talk("where").splitlines()) < 30
+    assert "p.dl:1 in f" in talk("back")
+
+
+def test_a_run_that_goes_on_for_long_is_interrupted():
+    talk = Talk('fn main() {\n  var k = 0\n  while k < 1000000000 { k += 1 }\n  print("{k}")\n}')
+    machine = talk.debugger.machine
+    threading.Timer(0.3, machine.interrupt).start()
+    begun = time.monotonic()
+    assert "interrupted" in talk("continue")
+    assert time.monotonic() - begun < 5
+    assert "p.dl:3 in main" in talk("back")
+
+
+# ---- backward passes -------------------------------------------------------------------------------------------------
+def test_a_gradient_goes_through_the_lines_and_back_through_them():
+    talk = Talk(GRADIENT)
+    talk("run to 10")
+    said = talk("step")
+    assert "p.dl:10 in loss  (backward pass)" in said and said.endswith("cotangent of the result = 1.0")
+    said = talk("next")
+    assert "p.dl:9 in loss  (backward pass)" in said
+    assert "cotangent of `miss` (line 9) = [-2.          2.47213595  6.94427191]" in said
+    assert "p.dl:8 in loss  (backward pass)" in talk("next")
+    assert talk("cotangent lengths").startswith("cotangent of `lengths` (line 8) = [-2. ")
+    assert talk("print lengths[0] + 1.0") == "lengths[0] + 1.0 = 1.0"
+    assert talk("grads").splitlines()[0] == "cotangent of the result = 1.0"
+    assert "p.dl:9 in loss  (backward pass)" in talk("back")
+
+
+def test_in_the_backward_pass_of_a_loop_variables_have_the_values_of_the_trip():
+    text = "fn f(x: f64) -> f64 {\n  var y = x\n  for i < 3 {\n    let t = y * y\n    y = t + 1.0\n  }\n  y\n}\n"
+    talk = Talk(text + 'fn main() { print("{grad(f)(1.0)}") }')
+    talk("run to 7")
+    found = [talk("print t") for _ in range(15) if "cotangent of `t`" in talk("next")]
+    assert found == ["t = 25.0", "t = 4.0", "t = 1.0"]
+
+
+# ---- NaN -------------------------------------------------------------------------------------------------------------
+def test_the_first_nan_of_a_backward_pass_has_its_variable_and_its_line():
+    assert Talk(GRADIENT)("nan").splitlines() == [
+        "inf in the backward pass of `sqrt(q)` at p.dl:4 in length",
+        "   4 ▸   sqrt(q)",
+        "     a cotangent of -2.0 times the derivative inf gives -inf",
+        "     it goes into the cotangent of `q` (line 3): let q = sum(p ** 2)",
+        "     q = 0.0",
+        "#24  p.dl:4 in length  (trip 2; backward pass)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ("let y = log(0.0 - x)", "nan at p.dl:3 in main: `log(0.0 - x)`"),
+        ("let y = [1.0 / (f64(i) - 2.0) for i < 4]", "inf at p.dl:3 in main: `1.0 / (f64(i) - 2.0)`"),
+        ("let y = sum([1e308 for i < 3])", "inf at p.dl:3 in main: `sum([1e308 for i < 3])`"),
+        ("let y = exp(800.0 * x)", "inf at p.dl:3 in main: `exp(800.0 * x)`"),
+        ("let y = where(x < 0.0, log(x - 1.0), x)", "no NaN and no infinity is made"),
+        ("let y = [where(x < 0.0, log(x - 1.0), x) for i < 2]", "no NaN and no infinity is made"),
+        ("let y = grad(|v: f64| where(v > 0.0, sqrt(v), v))(x - 1.0)", "no NaN and no infinity is made"),
+    ],
+)
+def test_where_a_nan_or_an_infinity_is_made(body, expected):
+    talk = Talk(f'fn main() {{\n  let x = 1.0\n  {body}\n  print("{{y}}")\n}}')
+    assert talk("nan").splitlines()[0] == expected
+
+
+def test_the_next_nan_comes_when_it_is_asked_for_again():
+    talk = Talk('fn main() {\n  let a = log(0.0)\n  let b = a + 1.0\n  let c = sqrt(-1.0)\n  print("{b}{c}")\n}')
+    assert "p.dl:2" in talk("nan")
+    assert "p.dl:4" in talk("nan")
+    assert "from there on" in talk("nan")
+    assert "p.dl:3 in main" in talk("goto 1")
+
+
+# ---- the rest --------------------------------------------------------------------------------------------------------
+def test_help_has_every_command():
+    said = Talk(DATA)("help")
+    assert all(c.names[0] in said for c in COMMANDS)
+    assert Talk(DATA)("help rnext").startswith("rnext, rn [N]")
+
+
+def test_functions_of_the_library_are_passed_over_unless_they_are_asked_for():
+    text = 'import stats\nfn main() {\n  let m = stats.variance([1.0, 2.0, 4.0])\n  print("{m}")\n}'
+    talk = Talk(text)
+    assert "p.dl:4" in talk("step")
+    talk = Talk(text, library=True)
+    assert "stats.dl" in talk("step")
+
+
+def test_ctrl_c_is_only_taken_while_a_command_runs():
+    from dlang.tools.debugger.terminal import interruptible
+
+    before = signal.getsignal(signal.SIGINT)
+    talk = Talk(DATA)
+    with interruptible(talk.conversation):
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
