@@ -25,7 +25,8 @@ the command `dlc`, `python/` is what follows here:
 
 `load(path)` and `compile(text)` give modules; `primitive` lets them call a function of Python; `grad`,
 `value_and_grad`, `vjp`, `jvp`, `jacobian` and `hessian` differentiate their functions; `compilations()` counts what has
-been compiled; `memory_use()` measures the memory of runs; `set_threads(n)` says how many threads work on large loops;
+been compiled; `memory_use()` measures the memory of runs; `lazy(x)` records operations on an array;
+`set_threads(n)` says how many threads work on large loops;
 mistakes raise `DlangError`, whose text is the whole message.
 """
 
@@ -42,6 +43,7 @@ __all__ = [
     "hessian",
     "jacobian",
     "jvp",
+    "lazy",
     "load",
     "memory_use",
     "primitive",
@@ -53,6 +55,7 @@ __all__ = [
 if TYPE_CHECKING:
     from dlang.diagnostics import DlangError
     from dlang.python.derivatives import grad, hessian, jacobian, jvp, value_and_grad, vjp
+    from dlang.python.lazy.arrays import lazy
     from dlang.python.memory import memory_use
     from dlang.python.module import compilations, compile, load
     from dlang.python.primitive import primitive
@@ -66,6 +69,7 @@ _HOMES = {
     "hessian": "dlang.python.derivatives",
     "jacobian": "dlang.python.derivatives",
     "jvp": "dlang.python.derivatives",
+    "lazy": "dlang.python.lazy.arrays",
     "load": "dlang.python.module",
     "load_ipython_extension": "dlang.tools.notebook.magics",
     "memory_use": "dlang.python.memory",

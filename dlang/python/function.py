@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from dlang.runtime.direct import Record
     from dlang.runtime.profile import Profile
 
+RECORDING = "dlang.python.lazy.arrays"  # without this module nothing is lazy
 REMEMBERED = 512  # kinds of call that a function recognises without matching them again
 
 
@@ -80,6 +82,11 @@ class Function:
         self.__module__ = decl.module
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if RECORDING in sys.modules:
+            from dlang.python.lazy import calls
+
+            if calls.has_lazy((*args, *named.values())):
+                return calls.recorded(self, args, named)
         theirs = borrowed(self.decl.params, args, named)
         if theirs is None:
             return self._called(args, named)

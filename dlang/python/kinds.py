@@ -212,6 +212,8 @@ class Borrowed:
             before = [getattr(value, name) for name in kind.__dataclass_fields__]
             after = [self._take(v) for v in before]
             return value if all(a is b for a, b in zip(before, after)) else kind(*after)
+        if getattr(kind, "__dlang_lazy__", False):
+            raise Unseen("it is lazy, and only calls of whole functions are recorded", "pass its value: `x.value()`")
         library = kind_of(value)
         if library is None:
             return value

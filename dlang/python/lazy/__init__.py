@@ -1,0 +1,7 @@
+"""Arrays whose operations are recorded, and computed together when a value is needed: `dlang.lazy(x)`.
+
+nodes.py     what is recorded
+text.py      a program for some of it, derivatives included
+values.py    its values, by programs that are compiled once
+arrays.py    what Python sees: `Lazy`, and what NumPy's functions do with it
+"""

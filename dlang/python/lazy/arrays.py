@@ -1,0 +1,237 @@
+"""`dlang.lazy(x)`: an array or a number whose operations are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from dlang.diagnostics import error
+from dlang.python.lazy.nodes import Apply, Grad, Node, between
+from dlang.python.lazy.values import compute
+from dlang.runtime.values import dtype_name
+
+
+class Lazy(NDArrayOperatorsMixin):
+    """An array, or a number, that is computed when its value is needed: by `value()`, `np.asarray`, `float`, `print`…
+
+    Operators, NumPy's functions and functions of the language record what is to be done.
+    """
+
+    __slots__ = ("node",)
+    __dlang_lazy__ = True
+    __array_priority__ = 1000
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    # ---- what is known without a value -------------------------------------------------------------------------------
+    @property
+    def shape(self) -> tuple[int, ...]:
+        assert self.node.shape is not None
+        return self.node.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        found: np.dtype[Any] = np.dtype(self.node.dtype)
+        return found
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a number has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        known = "computed" if self.node.value is not None else "not computed yet"
+        return f"Lazy({self.dtype}{list(self.shape)}, {known})"
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+    def value(self) -> Any:
+        """The array, or the number of NumPy. Raises `DlangError`."""
+        compute([self.node])
+        return self.node.value[()] if not self.shape else self.node.value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        compute([self.node])
+        found = self.node.value.astype(dtype) if dtype is not None else self.node.value
+        return found.copy() if copy and found is self.node.value else found
+
+    def __float__(self) -> float:
+        return float(self.value())
+
+    def __int__(self) -> int:
+        return int(self.value())
+
+    def __index__(self) -> int:
+        return int(self.value().__index__())
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __str__(self) -> str:
+        return str(self.value())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value(), spec)
+
+    def item(self) -> Any:
+        return self.__array__().item()
+
+    def tolist(self) -> Any:
+        return self.__array__().tolist()
+
+    # ---- derivatives -------------------------------------------------------------------------------------------------
+    def grad(self, at: Lazy, seed: Any = None) -> Lazy:
+        """The cotangent of something that this was computed from, given a seed, which is the cotangent of this.
+
+        at: anything recorded earlier, an argument or what was computed on the way; all that does not depend on it is as
+        it is. seed: an array of this shape; 1 if it is left out and this is a number. The result depends on the seed as
+        on everything else, so it can be differentiated in turn.
+        """
+        if not isinstance(at, Lazy):
+            raise TypeError(f"a derivative is with respect to something lazy, not {type(at).__name__}")
+        for what, x in (("of", self), ("with respect to", at)):
+            if x.dtype.kind != "f" and dtype_name(x.dtype) != "bf16":
+                raise TypeError(f"there is no derivative {what} an array of {x.dtype}")
+        if seed is None:
+            if self.shape:
+                raise TypeError(f"the derivative of an array takes a seed of its shape {list(self.shape)}")
+            seed = self.dtype.type(1)
+        given = lazy(seed)
+        if given.shape != self.shape:
+            raise ValueError(f"the seed has the shape {list(given.shape)}, not {list(self.shape)}")
+        given = given.astype(self.dtype)
+        if not between(at.node, self.node):
+            return lazy(np.zeros(at.shape, at.dtype))
+        return Lazy(Grad(at.shape, at.dtype, of=self.node, at=at.node, seed=given.node))
+
+    # ---- what NumPy asks ---------------------------------------------------------------------------------------------
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
+        from dlang.python.lazy.operations import UFUNCS
+
+        if method == "__call__" and not settings and ufunc in UFUNCS:
+            return UFUNCS[ufunc](*inputs)
+        if method == "reduce" and ufunc in _REDUCED:
+            return _REDUCED[ufunc](inputs[0], **{k: v for k, v in settings.items() if v is not None or k == "axis"})
+        return NotImplemented
+
+    def __array_function__(self, function: Any, types: Any, args: Sequence[Any], settings: dict[str, Any]) -> Any:
+        from dlang.python.lazy.operations import FUNCTIONS
+
+        return FUNCTIONS[function](*args, **settings) if function in FUNCTIONS else NotImplemented
+
+    # ---- methods of arrays -------------------------------------------------------------------------------------------
+    def astype(self, dtype: Any) -> Lazy:
+        """As `numpy.ndarray.astype`; this itself if it has the dtype."""
+        wanted = np.dtype(dtype)
+        return self if wanted == self.dtype else applied(f"{_dtype(wanted)}({{0}})", (self,), self.shape, wanted)
+
+    def reshape(self, *shape: Any) -> Lazy:
+        from dlang.python.lazy.operations import reshape
+
+        return reshape(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+
+    @property
+    def T(self) -> Lazy:  # noqa: N802 - NumPy's name
+        from dlang.python.lazy.operations import transpose
+
+        return transpose(self)
+
+    def __getitem__(self, index: Any) -> Lazy:
+        from dlang.python.lazy.operations import item
+
+        return item(self, index)
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Lazy:
+        return _reduce("sum", self, axis, keepdims)
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Lazy:
+        return _reduce("prod", self, axis, keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Lazy:
+        return _reduce("mean", self, axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Lazy:
+        return _reduce("max", self, axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Lazy:
+        return _reduce("min", self, axis, keepdims)
+
+    def argmax(self, axis: Any = None) -> Lazy:
+        return _reduce("argmax", self, axis, False)
+
+    def argmin(self, axis: Any = None) -> Lazy:
+        return _reduce("argmin", self, axis, False)
+
+    def dot(self, other: Any) -> Any:
+        return self @ other
+
+
+def lazy(x: Any) -> Lazy:
+    """An array, or a number, whose operations are recorded from now on. Raises TypeError for anything else.
+
+    The array is not copied: it should not be written to while something that depends on it is not computed.
+    """
+    if isinstance(x, Lazy):
+        return x
+    array = np.asarray(x)
+    if dtype_name(array.dtype) is None:
+        raise TypeError(f"the language has no arrays of {array.dtype}")
+    return Lazy(Node(array.shape, array.dtype, array))
+
+
+def evaluate(*arrays: Lazy) -> None:
+    """Computes several at once, what they share once. Raises `DlangError`."""
+    compute([a.node for a in arrays])
+
+
+# ---- recording -------------------------------------------------------------------------------------------------------
+def applied(
+    expression: str, operands: Sequence[Lazy], shape: Sequence[int], dtype: Any, module: str | None = None
+) -> Lazy:
+    """An expression of operands, `{0}`, `{1}`…, whose shape and dtype are known."""
+    made = Apply(tuple(shape), np.dtype(dtype), expression=expression, operands=tuple([a.node for a in operands]))
+    made.module = module
+    return Lazy(made)
+
+
+def _dtype(dtype: np.dtype[Any]) -> str:
+    name = dtype_name(dtype)
+    if name is None:
+        raise TypeError(f"the language has no arrays of {dtype}")
+    return name
+
+
+def _reduce(name: str, x: Lazy, axis: Any, keepdims: bool) -> Lazy:
+    from dlang.python.lazy.operations import reduction
+
+    return reduction(name, x, axis, keepdims)
+
+
+def _reducer(name: str) -> Callable[..., Lazy]:
+    def reduce(x: Lazy, axis: Any = 0, keepdims: bool = False) -> Lazy:
+        return _reduce(name, x, axis, keepdims)
+
+    return reduce
+
+
+_REDUCED = {
+    np.add: _reducer("sum"),
+    np.multiply: _reducer("prod"),
+    np.maximum: _reducer("max"),
+    np.minimum: _reducer("min"),
+}
+
+
+def unknown(what: str) -> Exception:
+    return error("E0999", f"{what} can't be recorded", None, help=("compute the value first: `x.value()`",))

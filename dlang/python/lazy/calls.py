@@ -1,0 +1,108 @@
+"""Calls of functions of the language with something lazy among their arguments: they are recorded too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dlang.python.lazy.arrays import Lazy, unknown
+from dlang.python.lazy.nodes import Apply, Node
+from dlang.python.operators import Described, Plan, Plans, described, whole
+from dlang.runtime.values import dtype_name
+from dlang.specialize.structs import declaration
+
+if TYPE_CHECKING:
+    from dlang.python.function import Function
+
+
+def has_lazy(values: Iterable[Any]) -> bool:
+    """Whether something lazy is among values, or in the tuples and structs among them."""
+    return any(isinstance(v, Lazy) or (bool(found := _parts(v)) and has_lazy(found)) for v in values)
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple):
+        return value
+    return tuple([getattr(value, f) for f in value.__dataclass_fields__]) if declaration(value) is not None else ()
+
+
+def recorded(f: Function, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """The result of a call as something lazy, or a structure of such. Raises `DlangError`."""
+    plans = Plans.of(f)
+    given = {p.local.name: v for p, v in f.assigned(tuple(args), dict(named)).items()}
+    path = f.program.checked.table.path
+    if f.program.checked.module.functions.get(f.decl.name) is not f.decl:
+        raise unknown(f"a call of `{f.decl.name}`, a function that Python has made of another,")
+    if path.startswith("<"):
+        raise unknown(f"a call of `{f.decl.name}`, a function of a text and not of a file,")
+    if f.draws():
+        raise unknown(f"a call of `{f.decl.name}`, which draws random numbers,")
+    leaves = described(f, {name: _stand_in(v) for name, v in given.items()}, plans.result)
+    operands = tuple([_operand(v, f) for v in given.values()])
+    arguments = ", ".join(f"{name} = {{{k}}}" for k, name in enumerate(given))
+    text = f"{{m}}.{f.decl.name}({arguments})"
+    if plans.result is None:
+        (leaf,) = leaves
+        return Lazy(Apply(leaf.shape, np.dtype(leaf.stand_in().dtype), expression=text, operands=operands, module=path))
+    call = Apply(None, None, expression=text, operands=operands, module=path)
+    parts = zip(_paths(plans.result, ""), leaves, strict=True)
+    return whole(plans.result, iter([_part(call, where, leaf) for where, leaf in parts]))
+
+
+def _stand_in(value: Any) -> Any:
+    """A value of which no more is known than when it is recorded."""
+    if isinstance(value, Lazy):
+        name = dtype_name(value.dtype)
+        assert name is not None
+        return Described(name, value.shape).stand_in()
+    if not has_lazy((value,)):
+        return value
+    parts = [_stand_in(p) for p in _parts(value)]
+    return tuple(parts) if isinstance(value, tuple) else type(value)(*parts)
+
+
+def _operand(value: Any, f: Function) -> Node:
+    if isinstance(value, Lazy):
+        return value.node
+    if has_lazy((value,)):
+        return _made(value, f)
+    array = value if isinstance(value, np.ndarray | np.generic) else None
+    if array is None and isinstance(value, bool | int | float):
+        array = np.asarray(value)
+    return Node(None, None, value) if array is None else Node(array.shape, array.dtype, array)
+
+
+def _made(value: Any, f: Function) -> Node:
+    """A tuple or a struct that is put together of recorded parts."""
+    operands = tuple([_operand(p, f) for p in _parts(value)])
+    decl = declaration(value)
+    if decl is None:
+        items = ", ".join(f"{{{k}}}" for k in range(len(operands)))
+        return Apply(None, None, expression=f"({items},)" if len(operands) == 1 else f"({items})", operands=operands)
+    if not decl.is_struct:
+        raise unknown("a variant of an enum with something lazy in it")
+    names = [name for name, _ in decl.variants[0].fields]
+    fields = ", ".join(f"{{{k}}}" if name is None else f"{name} = {{{k}}}" for k, name in enumerate(names))
+    checked = f.program.checked
+    table = checked.table if decl.module == checked.module.name else checked.modules.get(decl.module)
+    if table is None:
+        raise unknown(f"a `{decl.name}` of a module that `{f.decl.name}` does not know")
+    return Apply(None, None, expression=f"{{m}}.{decl.name}({fields})", operands=operands, module=table.path)
+
+
+def _part(call: Apply, where: str, leaf: Described) -> Lazy:
+    return Lazy(Apply(leaf.shape, np.dtype(leaf.stand_in().dtype), expression=f"{{0}}{where}", operands=(call,)))
+
+
+def _paths(plan: Plan, prefix: str) -> Iterator[str]:
+    """What stands behind a structure for each of its leaves: `.0`, `.w`."""
+    if plan is None:
+        yield prefix
+    elif isinstance(plan, tuple):
+        for k, p in enumerate(plan):
+            yield from _paths(p, f"{prefix}.{k}")
+    else:
+        for name, p in zip(plan.names, plan.items, strict=True):
+            yield from _paths(p, f"{prefix}.{name}")

@@ -1,0 +1,46 @@
+"""Values of what was recorded, by programs that are compiled once for all that has the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dlang.diagnostics import Source, error
+from dlang.python.lazy.nodes import Node, modules, wanted
+from dlang.python.lazy.text import NAME, program
+from dlang.python.module import populate
+from dlang.typecheck.modules import library_folders
+
+KEPT = 256  # programs
+
+
+def compute(outputs: Sequence[Node]) -> None:
+    """Gives nodes their values. Raises `DlangError`."""
+    pending = [n for n in outputs if n.value is None]
+    if not pending:
+        return
+    written = program(pending)
+    found = _compiled(written.text, _folder(pending))(*[n.value for n in written.inputs])
+    for n, value in zip(pending, found if len(pending) > 1 else (found,), strict=True):
+        n.value = value if n.shape is None else np.asarray(value, n.dtype)
+
+
+def _folder(pending: Sequence[Node]) -> str:
+    """Where the modules of recorded functions lie."""
+    folders = {str(Path(path).parent) for path in modules(wanted(pending))} - {str(f) for f in library_folders()}
+    if len(folders) > 1:
+        message = f"functions of modules in several folders are recorded: {', '.join(sorted(folders))}"
+        raise error("E0999", message, None, help=("compute what the first gives before it goes on: `x.value()`",))
+    return folders.pop() if folders else ""
+
+
+@lru_cache(maxsize=KEPT)
+def _compiled(text: str, folder: str) -> Any:
+    module = ModuleType("dlang_lazy")
+    populate(module, Source(str(Path(folder) / "<recorded>"), text), "cpu")
+    return getattr(module, NAME)

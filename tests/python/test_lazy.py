@@ -1,0 +1,301 @@
+"""`dlang.lazy`: what is recorded is what NumPy computes, and its derivatives are those of differences."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import dlang
+from dlang.python.lazy.arrays import Lazy, evaluate
+from dlang.python.lazy.text import program
+
+X = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
+I = np.array([[1, -2, 3], [4, 0, -6]])
+B = X > 0.6
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+UNARY = [
+    np.exp, np.expm1, np.sin, np.cos, np.tan, np.sinh, np.cosh, np.tanh, np.arctan, np.floor, np.ceil, np.rint, np.abs,
+    np.negative, np.sign, np.square, np.isnan, np.isfinite, np.sum, np.prod, np.mean, np.max, np.min, np.argmax,
+    np.argmin, np.sort, np.argsort, np.transpose, np.ravel, np.reciprocal, np.zeros_like, np.positive, np.fabs,
+]  # fmt: skip
+POSITIVE = [np.log, np.log1p, np.sqrt, np.log2, np.log10]
+SMALL = [np.arcsin, np.arccos]
+BINARY = [
+    np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.maximum, np.minimum, np.arctan2,
+    np.hypot, np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+]  # fmt: skip
+
+
+def same(found, expected):
+    assert isinstance(found, Lazy)
+    assert found.shape == np.shape(expected) and found.dtype == np.asarray(expected).dtype
+    np.testing.assert_allclose(found.value(), expected, rtol=1e-13, atol=1e-300)
+
+
+CASES = [*((f, X) for f in UNARY), *((f, X.astype(np.float32)) for f in UNARY[::5]), *((f, X[0]) for f in UNARY[18:28])]
+
+
+@pytest.mark.parametrize("f, x", CASES, ids=lambda a: getattr(a, "__name__", ""))
+def test_functions_of_one_array(f, x):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = f(x)
+    found = f(dlang.lazy(x))
+    if isinstance(found, Lazy):
+        assert found.dtype == expected.dtype and found.shape == expected.shape
+        np.testing.assert_allclose(found.value(), expected, rtol=3e-6 if x.dtype == np.float32 else 1e-13, atol=1e-12)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("f, x", [*((f, abs(X)) for f in POSITIVE), *((f, X / 4) for f in SMALL)])
+def test_functions_where_they_are_defined(f, x):
+    same(f(dlang.lazy(x)), f(x))
+
+
+OTHERS = [X[0] + 1.0, X[:, :1] * 2 + 0.1, 2.5, 3]
+PAIRS = [*((f, X + 0.25) for f in BINARY), *((np.subtract, y) for y in OTHERS), *((np.less, y) for y in OTHERS)]
+
+
+@pytest.mark.parametrize("f, y", PAIRS, ids=lambda a: getattr(a, "__name__", ""))
+def test_functions_of_two_arrays_broadcast_as_in_numpy(f, y):
+    same(f(dlang.lazy(X), y), f(X, y))
+    same(f(y, dlang.lazy(X)), f(y, X))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x**2 + 2**x - 2 - x + x / 4 + (3.0 - x) * x,
+        lambda x: -x + abs(x) % 2 - x // 2,
+        lambda x: x @ x.T,
+        lambda x: x.T @ x[0, :2],
+        lambda x: (x > 0) & (x < 2) | ~(x >= 0),
+        lambda x: x.sum(axis=0) + x.sum(0, keepdims=True).max(axis=(0, 1)) * x.mean(axis=1, keepdims=True),
+        lambda x: np.sum(x, axis=(0, 1), keepdims=True) + x.prod() + x.min(axis=-1).max(),
+        lambda x: np.where(x > 0, x, 1),
+        lambda x: np.clip(x, -1, 1.5) + np.clip(x, None, 1.0),
+        lambda x: np.concatenate([x, x * 2.0], axis=1)[:, 1:6:2],
+        lambda x: np.stack([x, x + 1.0], axis=1) - np.stack([x, x], 1),
+        lambda x: x.reshape(3, 2) + np.reshape(x, (3, -1)),
+        lambda x: x[1] + x[..., 0][0] + x[-1, -2],
+        lambda x: x[:, None, 1:] * x[:, 1:, None],
+        lambda x: x[np.array([1, 0, -1])],
+        lambda x: np.transpose(np.stack([x, x]), (1, 2, 0)),
+        lambda x: np.dot(x[0], x[1]) + np.dot(2.0, x),
+        lambda x: x.astype(np.float32) * np.float32(2.0),
+        lambda x: x.argmax(axis=1) + 1,
+        lambda x: np.add.reduce(x, axis=1),
+    ],
+)  # fmt: skip
+def test_expressions_have_the_values_and_dtypes_of_numpy(f):
+    same(f(dlang.lazy(X)), f(X))
+
+
+@pytest.mark.parametrize("f", [lambda i: i + 1, lambda i: i / 2, lambda i: i // 2 + i % 3, lambda i: i.sum() + 2.5,
+                               lambda i: i.mean(axis=0), lambda i: i**2, lambda i: i & 3 ^ 1, lambda i: np.sqrt(i * i),
+                               lambda i: i.astype(np.float32) / 3, lambda i: i > 1.5])  # fmt: skip
+def test_integers_become_what_they_become_in_numpy(f):
+    same(f(dlang.lazy(I)), f(I))
+
+
+def test_numbers_of_python_take_the_dtype_of_arrays():
+    x = dlang.lazy(np.float32(1.5))
+    assert (x * 2.0).dtype == (2 * x).dtype == (x**2).dtype == np.float32
+    assert (x * np.float64(2.0)).dtype == np.float64
+
+
+def test_nothing_is_computed_before_it_is_needed():
+    x = dlang.lazy(X)
+    y = np.exp(x) * 2.0
+    assert "not computed yet" in repr(y) and y.shape == (2, 3) and len(y) == 2 and y.size == 6 and y.ndim == 2
+    assert f"{y.sum():.1f}" == f"{(np.exp(X) * 2).sum():.1f}" and "not computed yet" in repr(y)
+    assert np.asarray(y).tolist() == y.tolist() and "not" not in repr(y)
+    assert bool(y.max() > 1.0) and int(dlang.lazy(3) + 1) == 4 and [1, 2, 3][dlang.lazy(1)] == 2
+
+
+def test_several_values_share_what_they_have_in_common():
+    x = dlang.lazy(X)
+    e = np.exp(x)
+    a, b = e.sum(), e * 2.0
+    assert program([a.node, b.node]).text.count("exp(") == 1
+    evaluate(a, b)
+    assert a.node.value is not None and b.node.value is not None and e.node.value is None
+
+
+def test_programs_of_the_same_form_are_compiled_once():
+    def run(x):
+        return float(np.tanh(dlang.lazy(x) * 3.25).sum())
+
+    run(X)
+    before = dlang.compilations()
+    for k in range(3):
+        assert run(X + k) == pytest.approx(np.tanh((X + k) * 3.25).sum(), rel=1e-14)
+    assert dlang.compilations() == before
+
+
+# ---- derivatives -----------------------------------------------------------------------------------------------------
+def difference(f, x, direction, h=1e-6):
+    return (f(x + h * direction) - f(x - h * direction)) / (2 * h)
+
+
+FUNCTIONS = [
+    lambda x: (x**3 * np.sin(x)).sum(),
+    lambda x: np.exp(x / 2).sum(axis=0) @ x[1],
+    lambda x: np.where(x > 0, x**2, -x).mean() + x.max(),
+    lambda x: ((x @ x.T)[0, 1] + x[0, ::2].prod()) ** 2,
+    lambda x: np.concatenate([x[0], x[1] * x[0]]).sum() * np.tanh(x[1, 1]),
+    lambda x: (x / (1 + x**2).sum(axis=1, keepdims=True)).sum(),
+]
+
+
+@pytest.mark.parametrize("f", FUNCTIONS)
+def test_derivatives_are_those_of_differences(f):
+    x, direction = dlang.lazy(X), np.cos(np.arange(6.0)).reshape(2, 3)
+    slope = f(x).grad(x)
+    assert float((slope * direction).sum()) == pytest.approx(difference(lambda v: f(v), X, direction), rel=1e-7)
+    curve = (slope * direction).sum().grad(x)  # of the second order
+
+    def first(v):
+        y = dlang.lazy(v)
+        return float((f(y).grad(y) * direction).sum())
+
+    assert float((curve * direction).sum()) == pytest.approx(difference(first, X, direction), rel=1e-6, abs=1e-7)
+
+
+def test_derivatives_with_respect_to_what_was_computed_on_the_way():
+    a = dlang.lazy(3.0)
+    u = a**2
+    y = u + u**3
+    assert float(y.grad(a)) == 1464.0 and float(y.grad(u)) == 1 + 3 * 9.0**2 and float(y.grad(y)) == 1.0
+    assert float((2 - a).grad(a)) == -1.0
+    float(y)  # what is known is gone through all the same
+    assert float(y.grad(a)) == 1464.0 and float(u.grad(a)) == 6.0
+
+
+def test_a_derivative_is_a_function_of_its_seed():
+    x = dlang.lazy(X)
+    y = np.sin(x) * x
+    seed = dlang.lazy(np.ones_like(X))
+    slope = y.grad(x, seed * 2.0)
+    np.testing.assert_allclose(slope.value(), 2 * (np.cos(X) * X + np.sin(X)), rtol=1e-13)
+    back = (slope * X).sum().grad(seed)  # linear in the seed
+    np.testing.assert_allclose(back.value(), 2 * X * (np.cos(X) * X + np.sin(X)), rtol=1e-13)
+
+
+def test_what_does_not_depend_on_it_has_no_derivative():
+    x, z = dlang.lazy(X), dlang.lazy(X)
+    assert (z.sum() * 2.0).grad(x).tolist() == np.zeros((2, 3)).tolist()
+    later = x * 2.0
+    assert z.sum().grad(later).tolist() == np.zeros((2, 3)).tolist()
+
+
+def test_a_long_chain():
+    a, c = dlang.lazy(1.001), dlang.lazy(1.0)
+    for _ in range(300):
+        c = a * c
+    assert float(c) == pytest.approx(1.001**300, rel=1e-12)
+    assert float(c.grad(a)) == pytest.approx(300 * 1.001**299, rel=1e-12)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=8), st.integers(0, 2**31))
+def test_chains_of_operations_are_differentiated(steps, seed):
+    random = np.random.default_rng(seed)
+    x, direction = random.normal(size=(3, 2)), random.normal(size=(3, 2))
+    other = random.normal(size=(2,))
+
+    def run(v):
+        w = v
+        for k in steps:
+            w = [
+                lambda w: np.tanh(w), lambda w: w * other, lambda w: w + v, lambda w: w - w.mean(axis=0),
+                lambda w: w / (1.0 + w**2), lambda w: np.sin(w) * v, lambda w: w * 0.5,
+                lambda w: np.where(v > 0, w, 2 * w),
+            ][k](w)  # fmt: skip
+        return (w**2).sum()
+
+    lazily = dlang.lazy(x)
+    y = run(lazily)
+    assert float(y) == pytest.approx(run(x), rel=1e-12)
+    assert float((y.grad(lazily) * direction).sum()) == pytest.approx(difference(run, x, direction), rel=1e-5, abs=1e-7)
+
+
+# ---- functions of the language ---------------------------------------------------------------------------------------
+MODULE = """
+struct P { w: f64[2], b: f64 }
+fn score(p: P, x: f64[n, 2]) -> f64[n] = tanh(x @ p.w) + p.b
+fn both(x: f64[n], k: f64 = 2.0) -> (f64[n], P) = (k * x, P(w = [x[0], x[1]], b = sum(x)))
+fn noisy(x: f64) -> f64 { print("x"); x }
+"""
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    file = tmp_path_factory.mktemp("lazy") / "scores.dl"
+    file.write_text(MODULE)
+    return dlang.load(file)
+
+
+def test_calls_are_recorded_and_differentiated(module):
+    w, x = np.array([0.5, -0.25]), np.arange(6.0).reshape(3, 2)
+    lw, lx = dlang.lazy(w), dlang.lazy(x)
+    scores = module.score(module.P(lw * 2.0, 0.5), lx)
+    assert isinstance(scores, Lazy) and scores.shape == (3,)
+    loss = (scores**2).sum()
+    np.testing.assert_allclose(scores.value(), np.tanh(x @ (2 * w)) + 0.5, rtol=1e-13)
+    inner = np.tanh(x @ (2 * w))
+    expected = 2 * (2 * (inner + 0.5) * (1 - inner**2)) @ x
+    np.testing.assert_allclose(loss.grad(lw).value(), expected, rtol=1e-12)
+    np.testing.assert_allclose(loss.grad(scores).value(), 2 * scores.value(), rtol=1e-13)
+
+
+def test_results_of_several_parts_are_recorded_part_by_part(module):
+    x = dlang.lazy(np.array([1.0, 2.0, 4.0]))
+    scaled, p = module.both(x, k=3.0)
+    assert scaled.tolist() == [3.0, 6.0, 12.0] and p.w.tolist() == [1.0, 2.0] and float(p.b) == 7.0
+    assert type(p) is module.P and (p.b * p.w[1]).grad(x).tolist() == [2.0, 9.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "call, code",
+    [
+        (lambda m, x: m.noisy(x), "E0967"),
+        (lambda m, x: dlang.compile("fn f(x: f64) -> f64 = x").f(x), "E0999"),
+        (lambda m, x: m.score.bind(m.P(np.ones(2), 0.0))(x.reshape(1, 1)), "E0966"),
+        (lambda m, x: dlang.lazy(X)[::-1], "E0999"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(module, call, code):
+    with pytest.raises(dlang.DlangError) as caught:
+        call(module, dlang.lazy(2.0))
+    assert f"[{code}]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "act, kind, words",
+    [
+        (lambda: dlang.lazy("text"), TypeError, "no arrays of"),
+        (lambda: dlang.lazy(X).grad(dlang.lazy(X)), TypeError, "takes a seed of its shape [2, 3]"),
+        (lambda: dlang.lazy(X).grad(dlang.lazy(X), 1.0), ValueError, "the seed has the shape []"),
+        (lambda: dlang.lazy(I).grad(dlang.lazy(X), I), TypeError, "int64"),
+        (lambda: dlang.lazy(2.0).grad(3.0), TypeError, "something lazy"),
+        (lambda: dlang.lazy(X)[2], IndexError, "out of bounds"),
+        (lambda: dlang.lazy(X) + np.ones(5), ValueError, "broadcast"),
+        (lambda: dlang.lazy(X).sum(axis=2), np.exceptions.AxisError, "axis 2"),
+        (lambda: len(dlang.lazy(2.0)), TypeError, "length"),
+        (lambda: np.linalg.inv(dlang.lazy(X)), TypeError, "no implementation found"),
+    ],
+)
+def test_mistakes_are_told_when_they_are_made(act, kind, words):
+    with pytest.raises(kind) as caught:
+        act()
+    assert words in str(caught.value)
+
+
+def test_the_page_about_python_shows_what_happens():
+    page = (Path(__file__).parents[2] / "docs/python.md").read_text()
+    text = page[page.index("## Operations that are recorded") :]
+    exec(text.partition("```python\n")[2].partition("```")[0], {})
