@@ -11,6 +11,7 @@ from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
     from dlang.ad.savings import Savings
+    from dlang.codegen import loops
     from dlang.ir import anf
     from dlang.specialize.types import Bindings
 
@@ -52,10 +53,8 @@ def listing(
 def _generated(program: anf.Program, entries: list[str], stage: str, deterministic: bool) -> str:
     """What a back end makes of a program: loop nests, LLVM's text or instructions for the CPU, or kernels."""
     from dlang.codegen.llvm import modules, objects
-    from dlang.codegen.parallel import GRAIN
     from dlang.codegen.printing import print_program
     from dlang.codegen.schedule import schedule
-    from dlang.codegen.vectorize import Lanes
     from dlang.runtime.build import reachable
 
     reached = reachable(program, entries)
@@ -70,7 +69,18 @@ def _generated(program: anf.Program, entries: list[str], stage: str, determinist
 
         nests = schedule(with_half_operands(reached), device=True)
         return print_cuda(on_device(nests, deterministic=deterministic))
-    return print_program(schedule(reached, Lanes(objects.vector_bits()), GRAIN))
+    return print_program(nests_of(program, entries))
+
+
+def nests_of(program: anf.Program, entries: Sequence[str]) -> loops.Program:
+    """The loop nests of native code for what the entries reach."""
+    from dlang.codegen.llvm import objects
+    from dlang.codegen.parallel import GRAIN
+    from dlang.codegen.schedule import schedule
+    from dlang.codegen.vectorize import Lanes
+    from dlang.runtime.build import reachable
+
+    return schedule(reachable(program, entries), Lanes(objects.vector_bits()), GRAIN)
 
 
 def open_variable(decl: core.FnDecl) -> str | None:

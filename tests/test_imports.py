@@ -57,6 +57,7 @@ ALLOWED = {
         "format",
         "typecheck",
         "ir",
+        "codegen",
         "specialize",
         "runtime",
         "driver",

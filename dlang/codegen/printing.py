@@ -211,6 +211,13 @@ def print_function(function: Function) -> str:
     return "\n".join(out) + "\n"
 
 
+def head_of(stmt: Stmt) -> str:
+    """The text of a statement without those inside it."""
+    out: list[str] = []
+    _lines((stmt,), out, "")
+    return out[0]
+
+
 def print_program(program: Program) -> str:
     """A program of the loop-nest IR as text."""
     return "\n".join(print_function(f) for f in program.functions.values())

@@ -88,44 +88,51 @@ def print_datatype(datatype: Datatype) -> str:
     label = f" {_quoted(datatype.label)}" if datatype.label else ""
     variants = []
     for variant in datatype.variants:
-        variants.append(f"{_name(variant.name)}({_Printer().bindings(variant.fields)})")
+        variants.append(f"{_name(variant.name)}({Printer().bindings(variant.fields)})")
     return f"data {_quoted(datatype.name)}{label} {{ {', '.join(variants)} }}\n"
 
 
 def print_function(function: Function) -> str:
     """The text of a function."""
-    printer = _Printer()
-    params = printer.bindings(function.params)
-    results = printer.bindings(function.results)
-    label = f" {_quoted(function.label)}" if function.label != function.name else ""
-    rules = f" {_rules(function.rules)}" if function.rules is not None else ""
-    pairs = ", ".join([f"{j} {k}" for j, k in function.continues])
-    continues = f" continues ({pairs})" if pairs else ""
-    printer.line(f"fn {_name(function.name)}{label}({params}) -> ({results}){rules}{continues} {{", function.span)
-    printer.block(function.body)
-    printer.line("}")
-    return "\n".join(printer.lines) + "\n"
+    return "\n".join(Printer.of(function).lines) + "\n"
 
 
 def print_let(let: Let) -> str:
     """The text of a let, for messages; its variables are numbered on their own."""
-    printer = _Printer()
+    printer = Printer()
     printer.let(let)
     return "\n".join(printer.lines)
 
 
 def written_sizes(params: Sequence[Var]) -> tuple[str, Callable[[Size], str]]:
     """The text of parameters, and how sizes are written in terms of them."""
-    printer = _Printer()
+    printer = Printer()
     return printer.bindings(tuple(params)), printer.size
 
 
-class _Printer:
+class Printer:
+    """Writes programs, or parts of one function, in which variables are numbered as they come."""
+
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._depth = 0
         self._names: dict[Var, str] = {}
         self._numbers: dict[Var, int] = {}
+
+    @classmethod
+    def of(cls, function: Function) -> Printer:
+        """One that has written a function: what it writes then names its variables as its text does."""
+        printer = cls()
+        params = printer.bindings(function.params)
+        results = printer.bindings(function.results)
+        label = f" {_quoted(function.label)}" if function.label != function.name else ""
+        rules = f" {_rules(function.rules)}" if function.rules is not None else ""
+        pairs = ", ".join([f"{j} {k}" for j, k in function.continues])
+        continues = f" continues ({pairs})" if pairs else ""
+        printer.line(f"fn {_name(function.name)}{label}({params}) -> ({results}){rules}{continues} {{", function.span)
+        printer.block(function.body)
+        printer.line("}")
+        return printer
 
     def line(self, text: str, span: Span | None = None) -> None:
         comment = "" if span is None else f"  # {span!r}"

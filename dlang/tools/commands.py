@@ -131,6 +131,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             examples=("fit.dl --stage opt --fn loss", "fit.dl --stage ad --costs", "fit.dl --stage llvm"),
         ),
         Command(
+            "graph",
+            "graph",
+            "draw a program, or a gradient, with its fused kernels",
+            "Prints a graph in the language of Graphviz, or writes it to a file: operations with their types, values "
+            "as edges, and a frame around each kernel. Files that end with .svg, .png or .pdf take the command `dot`.",
+            examples=("fit.dl --fn loss -o loss.svg", "fit.dl --fn loss --grad", "fit.dl --stage loops -o loops.dot"),
+        ),
+        Command(
             "profile",
             "profile",
             "where the time of a program goes, or of the compiler",

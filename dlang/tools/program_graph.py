@@ -1,0 +1,172 @@
+"""The core IR as a graph: a node for each operation, an edge for each value, a cluster for each fused kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dlang.diagnostics import Span
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Block, Let, Lit, Token, Var
+from dlang.ir.printer import Printer
+from dlang.ir.traverse import parts
+from dlang.tools.dot import Cluster, Graph
+
+
+def program_graph(program: anf.Program, entries: Sequence[str]) -> Graph:
+    """Functions that entries reach, each in a cluster of its own if there are several."""
+    graph = Graph()
+    reached = _reached(program, entries)
+    for name in reached:
+        function = program.functions[name]
+        where = graph.root
+        if len(reached) > 1:
+            where = graph.cluster(graph.root, _at(function.label or name, function.span))
+        _Drawing(graph, Printer.of(function)).function(function, where)
+    return graph
+
+
+def _reached(program: anf.Program, entries: Sequence[str]) -> list[str]:
+    from dlang.ir.traverse import walk
+
+    found: dict[str, None] = {}
+    open = list(reversed(entries))
+    while open:
+        name = open.pop()
+        if name not in found:
+            found[name] = None
+            open += [let.op.function for let in walk(program.functions[name].body) if isinstance(let.op, anf.Call)]
+    return list(found)
+
+
+@dataclass(slots=True)
+class _Drawing:
+    """One function. made: the node that each variable comes from; waiting: parameters that nothing has used yet."""
+
+    graph: Graph
+    names: Printer
+    made: dict[Var, str] = field(default_factory=dict)
+    waiting: dict[Var, Cluster] = field(default_factory=dict)
+
+    def function(self, f: anf.Function, where: Cluster) -> None:
+        self.waiting = {p: where for p in f.params if not isinstance(p.type, Token)}
+        self.block(f.body, where)
+        for k, (formal, result) in enumerate(zip(f.results, f.body.results, strict=True)):
+            if not isinstance(formal.type, Token):
+                which = f"result {k + 1}" if len(f.results) > 1 else "result"
+                label = f"{which}\n{self.names.type(formal.type)}"
+                node = self.graph.node(where, label, shape="ellipse", fillcolor="#d8f0d8")
+                self.link([result], node)
+
+    def block(self, block: Block, where: Cluster) -> None:
+        for let in block.lets:
+            self.let(let, where)
+
+    def let(self, let: Let, where: Cluster) -> None:
+        match let.op:
+            case anf.Comp() as op:
+                self.comprehension(op, let, where)
+            case anf.For() | anf.While() as op:
+                self.loop(op, let, where)
+            case anf.If() as op:
+                self.branch(op, let, where)
+            case op:
+                label = [self.label(op), *(self.names.type(v.type) for v in let.vars if not isinstance(v.type, Token))]
+                colour = {"fillcolor": "#fff0d0"} if isinstance(op, anf.Contract | anf.Library | anf.Call) else {}
+                node = self.graph.node(where, "\n".join(label), tooltip=_at("", let.span), **colour)
+                self.link(parts(op).atoms, node)
+                self.made.update(dict.fromkeys(let.vars, node))
+
+    # ---- operations with blocks --------------------------------------------------------------------------------------
+    def comprehension(self, op: anf.Comp, let: Let, where: Cluster) -> None:
+        """A kernel: what it computes at each point, and at its end where that goes."""
+        axes = ", ".join(map(self.names.axis, op.axes))
+        inside = self.graph.cluster(where, _at(f"for {axes}" if axes else "once", let.span))
+        self.block(op.body, inside)
+        for var, destination, value in zip(let.vars, op.destinations, op.body.results, strict=True):
+            label = f"{self.names.destination(destination)}\n{self.names.type(var.type)}"
+            node = self.graph.node(inside, label, fillcolor="#e0d8f0")
+            self.link([value, *([destination.into] if destination.into is not None else [])], node)
+            self.made[var] = node
+
+    def loop(self, op: anf.For | anf.While, let: Let, where: Cluster) -> None:
+        head = "while"
+        if isinstance(op, anf.For):
+            head = f"for {self.names.var(op.index)} in {self.names.size(op.low)}..{self.names.size(op.high)}, in order"
+        inside = self.graph.cluster(where, _at(head, let.span))
+        state = [self.graph.node(inside, f"{p.name}\n{self.names.type(p.type)}", fillcolor="#e0d8f0")
+                 for p in op.params]  # fmt: skip
+        for param, first, node in zip(op.params, op.init, state, strict=True):
+            self.link([first], node)
+            self.made[param] = node
+        if isinstance(op, anf.While):
+            self.block(op.condition, inside)
+            node = self.graph.node(inside, "goes on if", shape="diamond")
+            self.link(op.condition.results, node)
+        self.block(op.body, inside)
+        following = op.body.results[1:] if op.early else op.body.results
+        for value, node in zip(following, state, strict=True):
+            self.link([value], node, dashed=True)
+        self.made.update(zip(let.vars, state, strict=True))
+
+    def branch(self, op: anf.If, let: Let, where: Cluster) -> None:
+        around = self.graph.cluster(where, _at("if", let.span))
+        condition = self.graph.node(around, "condition", shape="diamond")
+        self.link([op.condition], condition)
+        for label, block in (("then", op.then), ("else", op.otherwise)):
+            self.block(block, self.graph.cluster(around, label) if block.lets else around)
+        for var, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
+            if not isinstance(var.type, Token):
+                node = self.graph.node(around, f"chosen\n{self.names.type(var.type)}", fillcolor="#e0d8f0")
+                self.link([a, b], node)
+                self.graph.edge(condition, node)
+                self.made[var] = node
+
+    # ---- parts -------------------------------------------------------------------------------------------------------
+    def link(self, atoms: Sequence[Atom], target: str, dashed: bool = False) -> None:
+        for a in atoms:
+            if isinstance(a, Var) and not isinstance(a.type, Token):
+                if a in self.waiting:
+                    label = f"{a.name}\n{self.names.type(a.type)}"
+                    self.made[a] = self.graph.node(
+                        self.waiting.pop(a), label, shape="ellipse", fillcolor="#d8f0d8", tooltip=self.names.var(a)
+                    )
+                if a in self.made:  # an index of a loop is in its label
+                    self.graph.edge(self.made[a], target, dashed)
+
+    def is_written(self, a: Atom) -> bool:
+        return isinstance(a, Lit) or (isinstance(a, Var) and a not in self.made and a not in self.waiting)
+
+    def label(self, op: anf.Op) -> str:
+        """An operation without its operands but for those that no edge tells: literals, and indices of loops."""
+        match op:
+            case anf.Prim(name, args):
+                return " ".join([name, *(self.names.atom(a) for a in args if self.is_written(a))])
+            case anf.Cast(dtype, arg):
+                return f"cast {dtype}{f' {self.names.atom(arg)}' if self.is_written(arg) else ''}"
+            case anf.Read(_, index):
+                return f"read {self.names.sizes(index)}"
+            case anf.View(shape=_, index=index):
+                return f"view {self.names.sizes(index)}"
+            case anf.Contract(left=left, right=right, out=out):
+                return f"product {list(left)} {list(right)} -> {list(out)}"
+            case anf.Call(function=name) | anf.Library(name=name):
+                return f"{type(op).__name__.lower()} {name}"
+            case anf.Check(code=code):
+                return f"check {code}"
+            case anf.Update(index=index):
+                return f"update {self.names.sizes(index)}"
+            case anf.SizeOf(size):
+                return f"size {self.names.size(size)}"
+            case anf.Effect(name=name) | anf.Foreign(target=name):
+                return name
+            case anf.Scan(monoid=monoid):
+                return f"scan {monoid}"
+            case _:
+                return type(op).__name__.lower()
+
+
+def _at(text: str, span: Span | None) -> str:
+    """A text with the line that it is about."""
+    place = "" if span is None else f"{span.source.path.rpartition('/')[2]}:{span.line}"
+    return "  ".join(filter(None, (text, place)))
