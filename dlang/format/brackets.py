@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dlang.format.document import HARD, Break, Concat, Doc, Fill, Nest, choice, concat, flat, forced, join, opened
+from dlang.format.document import (
+    HARD,
+    INDENT,
+    Break,
+    Concat,
+    Doc,
+    Fill,
+    Nest,
+    choice,
+    concat,
+    flat,
+    forced,
+    join,
+    opened,
+)
 from dlang.format.printer import Part, Printer
 from dlang.grammar.lexer import Token
 
@@ -61,13 +75,13 @@ def bracketed(p: Printer, opening: Token, items: list[Any] | None, comma: Token 
         docs[number] = concat(docs[number], q.token(separator))
     if comma is not None:
         docs[-1] = concat(docs[-1], q.dropped(comma))
-    filled: list[Doc] = [docs[0]]
+    lines: list[Doc] = [docs[0]]
     kept = False
     for before, separator, part, doc in zip(items[::2], items[1::2], parts[1:], docs[1:], strict=False):
         hard = p.broken(part) or p.behind(before) or p.behind(separator)
         kept = kept or hard
-        filled += [Break(" ", hard=hard or (forced(doc) and not closed(p, part))), doc]
-    long = Concat([start, Nest(Concat([HARD, Fill(filled), *above])), HARD, end])
+        lines += [Break(" ", hard=hard or (forced(doc) and not closed(p, part))), doc]
+    long = Concat([start, Nest(Concat([HARD, Fill(lines), *above])), HARD, end])
     edges = [*items, comma] if comma is not None else items
     if above or p.behind(opening) or p.broken(parts[0]) or any(map(p.commented, edges)):
         return long
@@ -77,7 +91,7 @@ def bracketed(p: Printer, opening: Token, items: list[Any] | None, comma: Token 
     docs = list(map(flat, docs))
     options = [concat(start, join(" ", docs), end)]
     if not several and _opens(parts[-1], len(parts) == 1):
-        options.append(concat(start, join(" ", [*docs[:-1], opened(filled[-1])]), end))
+        options.append(concat(start, join(" ", [*docs[:-1], opened(lines[-1])]), end))
     return choice(*options, long)
 
 
@@ -96,15 +110,15 @@ def comprehension(p: Printer, parts: Sequence[Any]) -> Doc:
     above, end = p.closing(closing)
     start = p.token(opening)
     first = q.doc(element)
-    rest = [concat(q.token(for_), " ", binders_doc(q, binders))]
+    rest = [concat(q.token(for_), " ", filled(q, binders))]
     gaps = [Break(" ", hard=p.broken(for_) or p.behind(element))]
     if if_ is not None:
         rest.append(concat(q.token(if_), " ", q.doc(condition)))
         gaps.append(Break(" ", hard=p.broken(if_) or p.behind(binders[-1])))
-    filled: list[Doc] = [first]
+    lines: list[Doc] = [first]
     for gap, doc in zip(gaps, rest, strict=True):
-        filled += [gap, doc]
-    long = Concat([start, Nest(Concat([HARD, Fill(filled, apart=False), *above])), HARD, end])
+        lines += [gap, doc]
+    long = Concat([start, Nest(Concat([HARD, Fill(lines, apart=False), *above])), HARD, end])
     last = condition if condition is not None else binders[-1]
     if above or p.behind(opening) or p.broken(element) or any(map(p.commented, [element, for_, last])):
         return long
@@ -113,14 +127,14 @@ def comprehension(p: Printer, parts: Sequence[Any]) -> Doc:
     return choice(concat(start, join(" ", map(flat, [first, *rest])), end), long)
 
 
-def binders_doc(p: Printer, items: list[Any]) -> Doc:
-    """`i < n, x in xs`."""
-    filled: list[Doc] = [p.doc(items[0])]
-    for comma, binder in zip(items[1::2], items[2::2], strict=True):
-        doc = p.doc(binder)
-        filled[-1] = concat(filled[-1], p.token(comma))
-        filled += [Break(" ", hard=p.commented(comma) or (forced(doc) and p.broken(binder))), doc]
-    return Nest(Fill(filled)) if len(filled) > 1 else filled[0]
+def filled(p: Printer, items: list[Any], by: int = INDENT) -> Doc:
+    """`i < n, x in xs`, as many on each line as fit, the other lines indented."""
+    docs: list[Doc] = [p.doc(items[0])]
+    for comma, item in zip(items[1::2], items[2::2], strict=True):
+        doc = p.doc(item)
+        docs[-1] = concat(docs[-1], p.token(comma))
+        docs += [Break(" ", hard=p.commented(comma) or (forced(doc) and p.broken(item))), doc]
+    return Nest(Fill(docs), by) if len(docs) > 1 else docs[0]
 
 
 def braced(

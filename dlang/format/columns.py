@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dlang.format.document import Trailing
-from dlang.format.layout import WIDTH, Line
+from dlang.format.document import WIDTH, Trailing
+from dlang.format.layout import Line
 
 _LEAST = 2  # spaces before a comment
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 INDENT = 2
+WIDTH = 120
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +89,20 @@ class Choice:
         self.forced, self.width = forced(self.options[0]), width(self.options[0])
 
 
-Doc = str | Break | Trailing | Above | Concat | Nest | Fill | Choice
+@dataclass(slots=True, eq=False)
+class Either:
+    """The first if its line is short enough up to where it may break, else the other."""
+
+    first: Doc
+    other: Doc
+    forced: bool = field(init=False)
+    width: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.forced, self.width = forced(self.first), width(self.first)
+
+
+Doc = str | Break | Trailing | Above | Concat | Nest | Fill | Choice | Either
 
 HARD = Break()
 
@@ -150,6 +164,8 @@ def _texts(doc: Doc) -> Iterator[str]:
             yield from _texts(inner)
         case Choice(options=options):
             yield from _texts(options[0])
+        case Either(first=first):
+            yield from _texts(first)
         case _:
             raise AssertionError("a comment has a line for itself")
 

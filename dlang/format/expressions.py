@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dlang.format.brackets import braced, bracketed, closed, comprehension
+from dlang.format.brackets import braced, bracketed, closed, comprehension, filled
 from dlang.format.concrete import Tree
-from dlang.format.document import HARD, INDENT, Break, Doc, Fill, Nest, choice, concat, flat, forced, opened, width
-from dlang.format.layout import WIDTH
+from dlang.format.document import (
+    HARD,
+    INDENT,
+    WIDTH,
+    Break,
+    Doc,
+    Fill,
+    Nest,
+    choice,
+    concat,
+    flat,
+    forced,
+    opened,
+    width,
+)
 from dlang.format.placing import branches, placed
 from dlang.format.printer import Part, Printer, Rule
-from dlang.format.types import listed, parenthesised
+from dlang.format.types import parenthesised
 from dlang.grammar.lexer import Token
 
 # Operators that are one chain: `a + b - c`.
@@ -44,19 +57,24 @@ def _alone(p: Printer, tree: Tree) -> Doc:
 
 def _lambda(p: Printer, tree: Tree) -> Doc:
     opening, items, comma, closing, body = tree.parts
-    head = concat(p.token(opening), listed(p, items or []), p.dropped(comma))
+    head = _parameters(p, opening, items, comma)
     return concat(head, placed(p, p.token(closing), body, below_first=False))
 
 
 def _lambda_typed(p: Printer, tree: Tree) -> Doc:
     opening, items, comma, closing, arrow, type_, body = tree.parts
-    head = concat(p.token(opening), listed(p, items or []), p.dropped(comma), p.token(closing))
+    head = concat(_parameters(p, opening, items, comma), p.token(closing))
     return concat(head, " ", p.token(arrow), " ", p.doc(type_), " ", p.doc(body))
+
+
+def _parameters(p: Printer, opening: Token, items: list[Any] | None, comma: Token | None) -> Doc:
+    """`|x, y`, on as many lines as they need."""
+    return concat(p.token(opening), filled(p, items, 2 * INDENT) if items else "", p.dropped(comma))
 
 
 def _if(p: Printer, tree: Tree) -> Doc:
     forms = branches(p, tree)
-    return choice(*(form for form in (forms.line, forms.chain, forms.long) if form is not None))
+    return choice(*(form for form in (forms.line, forms.chain, forms.long, forms.longest) if form is not None))
 
 
 def _match(p: Printer, tree: Tree) -> Doc:

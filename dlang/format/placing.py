@@ -7,7 +7,7 @@ from typing import Any
 
 from dlang.format.brackets import closed
 from dlang.format.concrete import Tree
-from dlang.format.document import HARD, Choice, Concat, Doc, Nest, choice, concat, forced
+from dlang.format.document import HARD, Choice, Concat, Doc, Either, Nest, choice, concat, flat, forced
 from dlang.format.printer import Part, Printer
 
 
@@ -27,26 +27,28 @@ def placed(p: Printer, sign: Doc, part: Part, *, below_first: bool) -> Doc:
     if isinstance(part, Tree) and part.kind == "if_":
         forms = branches(p, part)
         if not forms.chain:
-            return here
+            return Either(here, below)
         options = [Concat([sign, Nest(Concat([HARD, form]))]) for form in (forms.line, forms.chain) if form]
         if forms.line:
             options.insert(0, Concat([sign, " ", forms.line]))
-        return choice(*options, Concat([sign, " ", forms.long]))
+        return choice(*options, Either(Concat([sign, " ", forms.long]), below))
     if closed(p, part):
-        return choice(here, below, here) if below_first and not forced(value) else here
+        hugged = Either(here, below)
+        return choice(here, below, hugged) if below_first and not forced(value) else hugged
     if isinstance(part, Tree) and part.kind == "binary" and not below_first:
-        return here
+        return Either(here, below)
     return choice(here, below)
 
 
 @dataclass(slots=True)
 class Branches:
-    """The forms of an `if`: on one line, with a line for each branch, with lines for each block; None where the author
-    chose a longer one."""
+    """The forms of an `if`: on one line, with a line for each branch, with lines for each block, and also for each
+    condition; None where the author chose a longer one."""
 
     line: Doc | None
     chain: Doc | None
     long: Doc
+    longest: Doc
 
 
 def branches(p: Printer, tree: Tree) -> Branches:
@@ -67,19 +69,19 @@ def branches(p: Printer, tree: Tree) -> Branches:
         blocks.append(rest)
     docs = [p.doc(block) for block in blocks]
     words = ["", *(concat(p.token(e), " ") for e in elses)]
-    parts = [concat(*three) for three in zip(words, heads, docs)]
-    longest = [concat(word, head, _long(doc)) for word, head, doc in zip(words, heads, docs)]
+    parts = [concat(word, flat(head), flat(doc)) for word, head, doc in zip(words, heads, docs)]
     commented = [p.commented(block) for block in blocks]
-    long = _joined(longest, commented)
+    long = _joined([concat(word, flat(head), _long(doc)) for word, head, doc in zip(words, heads, docs)], commented)
+    longest = _joined([concat(word, head, _long(doc)) for word, head, doc in zip(words, heads, docs)], commented)
     if not elses:
-        return Branches(parts[0], None, long)
+        return Branches(parts[0], None, long, longest)
     if any(map(forced, docs)):
         mixed = [commented[n] or (not forced(docs[n]) and p.broken(e)) for n, e in enumerate(elses)]
-        return Branches(choice(_joined(parts, mixed), long), None, long)
+        return Branches(_joined(parts, mixed), None, long, longest)
     chain = _joined(parts, [True] * len(elses))
     if any(map(p.broken, elses)):
-        return Branches(None, chain, long)
-    return Branches(_joined(parts, [False] * len(elses)), chain, long)
+        return Branches(None, chain, long, longest)
+    return Branches(_joined(parts, [False] * len(elses)), chain, long, longest)
 
 
 def _joined(parts: list[Doc], lines: list[bool]) -> Doc:

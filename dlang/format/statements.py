@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dlang.format.brackets import binders_doc
+from dlang.format.brackets import filled
 from dlang.format.concrete import Tree
 from dlang.format.document import INDENT, Break, Doc, Fill, Nest, concat, forced
 from dlang.format.placing import placed
@@ -35,7 +35,7 @@ def _while(p: Printer, tree: Tree) -> Doc:
 
 def _for(p: Printer, tree: Tree) -> Doc:
     for_, binders, block = tree.parts
-    return concat(p.token(for_), " ", Nest(binders_doc(p, binders)), " ", p.doc(block))
+    return concat(p.token(for_), " ", Nest(filled(p, binders)), " ", p.doc(block))
 
 
 def _word(p: Printer, tree: Tree) -> Doc:

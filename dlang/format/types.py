@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dlang.format.brackets import bracketed
+from dlang.format.brackets import bracketed, filled
 from dlang.format.concrete import Tree
-from dlang.format.document import Doc, concat
+from dlang.format.document import INDENT, Doc, concat
 from dlang.format.printer import Printer, Rule
 
 
@@ -25,21 +25,11 @@ def _spaced(p: Printer, tree: Tree) -> Doc:
     return concat(*docs)
 
 
-def listed(p: Printer, items: list[Any]) -> Doc:
-    """Items and their separators, as in `a, b`."""
-    docs: list[Doc] = []
-    for part in items[:1]:
-        docs.append(p.doc(part))
-    for separator, part in zip(items[1::2], items[2::2]):
-        docs += [p.token(separator), " ", p.doc(part)]
-    return concat(*docs)
-
-
 def angles(p: Printer, opening: Any, items: Any, comma: Any, closing: Any) -> Doc:
     """`<a, n>`, or nothing."""
     if opening is None:
         return ""
-    return concat(p.token(opening), listed(p, items), p.dropped(comma), p.token(closing))
+    return concat(p.token(opening), filled(p, items, 2 * INDENT), p.dropped(comma), p.token(closing))
 
 
 def bounds(p: Printer, opening: Any, first: Any, closing: Any) -> Doc:

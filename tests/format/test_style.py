@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dlang.diagnostics import Source
+from dlang.format.document import WIDTH
 from dlang.format.formatting import format_source
-from dlang.format.layout import WIDTH
 
 FILE = Path(__file__).with_name("style.txt")
 PAIR = re.compile(r"^==== (.*)\n((?:.*\n)*?)----\n((?:(?!====).*\n)*)", re.MULTILINE)

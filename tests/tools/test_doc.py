@@ -201,6 +201,14 @@ def test_modules_in_folders_have_dotted_names(site, tmp_path, write):
     assert "inner" in read("modules/more.deep.html") and ">more.deep<" in read("index.html")
 
 
+def test_modules_are_found_as_their_names_say(site, write):
+    write("struct Box { x: f64 }\nfn make() -> Box = Box(1.0)\n", "src/more/shapes.dl")
+    write("import shapes as s\nimport shapes { Box }\n## As `s.make`.\nfn of(b: Box) -> s.Box = b\n", "src/more/use.dl")
+    read = site(shapes="struct Box { y: f64 }\nfn make() -> Box = Box(1.0)\n")
+    page = read("modules/more.use.html")
+    assert page.count('href="more.shapes.html#Box"') == 2 and 'href="more.shapes.html#make"' in page
+
+
 def test_a_long_signature_has_lines(site):
     parameters = ", ".join(f"parameter_{n}: f64[n, {n + 2}] = ones(n, {n + 2})" for n in range(4))
     page = site(a=f"fn f(n: size, {parameters}) -> f64 = 1.0\n")("modules/a.html")

@@ -20,15 +20,13 @@ class Links:
         if name in self.places.get(here.name, {}):
             return self._address(here.name, name, here)
         module, dot, last = name.rpartition(".")
-        if dot:
-            return self._address(module, last, here) if last in self.places.get(module, {}) else None
-        if name in here.imports and name in self.places.get(here.imports[name], {}):
-            return self._address(here.imports[name], name, here)
-        if name in self.places:
-            return address(name)
-        if name in self.places.get("prelude", {}):
-            return self._address("prelude", name, here)
-        return None
+        if not dot:
+            module = here.imports.get(name, "prelude")
+        owner = self._module(module, here)
+        if owner is not None and last in self.places[owner]:
+            return self._address(owner, last, here)
+        whole = self._module(name, here)
+        return None if whole is None else address(whole)
 
     def type(self, name: str, here: Module) -> str | None:
         """The address of a type. One that is mentioned without a module may be of any that has it alone."""
@@ -37,6 +35,12 @@ class Links:
             return found
         owners = [module for module, names in self.places.items() if name in names]
         return self._address(owners[0], name, here) if len(owners) == 1 else None
+
+    def _module(self, path: str, here: Module) -> str | None:
+        """The module that another one calls so; it is found in that one's folder first."""
+        path = here.aliases.get(path, path)
+        folder = here.name.rpartition(".")[0]
+        return next((m for m in ([f"{folder}.{path}"] if folder else []) + [path] if m in self.places), None)
 
     def _address(self, module: str, name: str, here: Module) -> str:
         entry = f"#{quote(self.places[module][name])}"

@@ -39,13 +39,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A file. imports: the names of types and the modules that they are taken from."""
+    """A file. imports: what it takes from other modules by name, and from which. aliases: its names of modules, and
+    their paths."""
 
     name: str
     source: Source
     doc: str
     entries: tuple[Entry, ...]
     imports: dict[str, str]
+    aliases: dict[str, str]
 
     @property
     def summary(self) -> str:
@@ -96,8 +98,10 @@ def _module(name: str, source: Source) -> Module:
         raise DlangError(errors)
     tree, _ = parse(source)
     entries = [e for item in tree.items if (e := _entry(item, source, checked)) and not e.name.startswith("_")]
-    imports = {n.name: ".".join(i.path) for i in tree.items if isinstance(i, s.Import) for n in i.names or ()}
-    return Module(name, source, tree.doc, tuple(entries), imports)
+    taken = [item for item in tree.items if isinstance(item, s.Import)]
+    imports = {n.name: ".".join(i.path) for i in taken for n in i.names or ()}
+    aliases = {i.alias or i.path[-1]: ".".join(i.path) for i in taken if i.names is None}
+    return Module(name, source, tree.doc, tuple(entries), imports, aliases)
 
 
 def _entry(item: s.Item, source: Source, checked: Checked) -> Entry | None:
