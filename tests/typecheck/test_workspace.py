@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dlang.diagnostics import Source, render
+from pathlib import Path
+
+from dlang.diagnostics import Source, Span, render
+from dlang.typecheck.observed import Observed
+from dlang.typecheck.printing import show
 from dlang.typecheck.program import check_source
 from dlang.typecheck.workspace import Workspace
 
@@ -142,3 +146,44 @@ def test_a_function_may_have_the_name_of_a_type() -> None:
     assert not workspace.check(Source("m.dl", text)).diagnostics
     workspace.check(Source("m.dl", text.replace("b(f32(x))", "a(x)")))
     assert workspace.rechecked == ("c",)
+
+
+# ---- what an editor asks for -----------------------------------------------------------------------------------------
+def types_in(observed: Observed) -> dict[str, str]:
+    """The types that were noted, by what is written there."""
+    return {s.text[a:b]: show(t) for s, found in observed.types.items() for (a, b), t in found.items()}
+
+
+def test_types_are_known_in_a_declaration_with_mistakes() -> None:
+    observed = Observed("m.dl")
+    text = "fn f(x: f64[n]) {\n  let y = sum(x[1..])\n  let z = y +\n  w = nothing\n}\n"
+    assert Workspace(observed=observed).check(Source("m.dl", text)).diagnostics
+    found = types_in(observed)
+    assert found["x[1..]"] == "f64[n - 1]" and found["y"] == "f64"
+
+
+def test_what_was_observed_of_a_declaration_moves_with_it_and_ends_with_it() -> None:
+    observed = Observed("m.dl")
+    workspace = Workspace(observed=observed)
+    workspace.check(Source("m.dl", "fn f(x: f64[n]) = x + 1.0\n\nfn g(y: i64) = y * 2\n"))
+    workspace.check(Source("m.dl", "fn h() = 2\n\nfn f(x: f64[n]) = x + 1.0\n\n"))
+    assert workspace.rechecked == ("h",)
+    source = next(s for s in observed.types if s.text.startswith("fn f"))
+    assert len(observed.types) == 2 and source.first_line == 3
+    start = source.text.index("x + 1.0")
+    t = observed.at(Span(source, start, start + 7))
+    assert t is not None and show(t) == "f64[n]"
+    assert observed.at(Span(source, start, start + 6)) is None
+
+
+def test_imported_files_count_as_they_are_in_the_editor(tmp_path: Path) -> None:
+    other, made = tmp_path / "other.dl", tmp_path / "made.dl"
+    other.write_text("fn one() = 1\n")
+    main = Source(str(tmp_path / "m.dl"), "import other\nimport made\nfn f() = other.one() + made.two()\n")
+    unsaved = {str(other): "fn one() = 1.0\n", str(made): "fn two() = 2.0\n"}
+    workspace = Workspace(unsaved=unsaved)
+    assert workspace.check(main).diagnostics == []
+    unsaved[str(made)] = "fn two() = true\n"
+    assert [d.code for d in workspace.check(main).diagnostics] == ["E0301"]
+    unsaved.clear()
+    assert {d.code for d in workspace.check(main).diagnostics} == {"E0203"}
