@@ -41,7 +41,7 @@ def plot(session: Session, settings: Settings, text: str, colour: bool) -> str:
     file = target["file"]
     from dlang.tools.repl.figures import shown, written
 
-    if file is None:
+    if file == WINDOW:
         shown(picture)
         return "shown in a window"
     path = os.path.expanduser(file)

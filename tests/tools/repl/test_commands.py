@@ -258,13 +258,16 @@ def test_plots_in_the_terminal(say):
     assert first(say(":plot nope")) == "error[E0201]: unknown name `nope`"
 
 
-def test_plots_in_a_file(say, tmp_path):
+def test_plots_in_a_file(say, tmp_path, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     pytest.importorskip("matplotlib")
     assert say("let x = [1.0, 3.0, 2.0]", ":plot x, 2.0 * x as points > two.png") == "written to two.png"
     assert (tmp_path / "two.png").read_bytes().startswith(b"\x89PNG")
     assert say(":plot [[1.0, 2.0]] > map.svg") == "written to map.svg"
     assert "<svg" in (tmp_path / "map.svg").read_text()
     assert say(":plot x > none/x.png").startswith("error[E0822]")
+    assert say(":plot x > window").startswith("error[E0981]: there is no display")
 
 
 def test_without_matplotlib_it_is_said_what_to_install(say, monkeypatch):
