@@ -65,7 +65,7 @@ def datatypes_of(t: Type) -> tuple[DataDecl, ...]:
 
 def annotation(t: Type, leaves: Iterator[Any]) -> s.TypeExpr:
     """A type as an annotation, with the sizes that a value of it has."""
-    module, problems = parse(Source("<type>", f"type T = {_written(t, leaves)}"))
+    module, problems = parse(Source("<type>", f"type T = {written(t, leaves)}"))
     assert not problems and isinstance(module.items[0], s.Alias)
     return module.items[0].type
 
@@ -85,28 +85,28 @@ def _parts(t: Type) -> Iterator[Type]:
             stack.extend(children(p))
 
 
-def _written(t: Type, leaves: Iterator[Any]) -> str:
-    """Takes the leaves of the value."""
+def written(t: Type, leaves: Iterator[Any]) -> str:
+    """A type as it is written, with the sizes of a value, whose leaves are taken."""
     t = resolve(t)
     match t:
         case TypeTuple(items):
-            return f"({', '.join(_written(i, leaves) for i in items)})"
+            return f"({', '.join(written(i, leaves) for i in items)})"
         case TypeArray(element, shape):
             first = next(leaves)
             rank = len(shape.pre)
             sizes = [str(n) for n in getattr(first, "shape", ())[:rank]]
-            inner = _written(element, iter((first,))) if not isinstance(resolve(element), TypeData | TypeTuple) else ""
+            inner = written(element, iter((first,))) if not isinstance(resolve(element), TypeData | TypeTuple) else ""
             return f"{inner or Names(scheme=True)(element)}[{', '.join(sizes)}]"
         case TypeData(decl, args) if args:
-            written = []
+            arguments = []
             for a in args:
                 if isinstance(a, Size):
                     value = resolve_size(a).poly.constant
-                    written.append("_" if value is None else str(int(value)))
+                    arguments.append("_" if value is None else str(int(value)))
                 elif isinstance(a, Shape):
-                    written.append("_")
+                    arguments.append("_")
                 else:
-                    written.append(Names(scheme=True)(a))
-            return f"{decl.name}<{', '.join(written)}>"
+                    arguments.append(Names(scheme=True)(a))
+            return f"{decl.name}<{', '.join(arguments)}>"
         case _:
             return Names(scheme=True)(t)

@@ -78,7 +78,7 @@ def composed(
     decl, found = check_item(checked, item, tuple(earlier.values()))
     if decl is None:
         own_types = {n for n in earlier if ("type", n) in state.declarations}
-        raise DlangError([_with_earlier(d, own_types) for d in found])
+        raise DlangError([_of_values(_with_earlier(d, own_types), state) for d in found])
     return decl, given
 
 
@@ -97,6 +97,15 @@ def _with_earlier(d: Diagnostic, names: set[str]) -> Diagnostic:
     told = sorted(n for n in names if f"`{n}`" in d.message or n in d.message.split() or n in d.label.split())
     help = tuple(f"a value was made with an earlier `{n}`: make it again" for n in told)
     return replace(d, help=(*d.help, *help))
+
+
+def _of_values(d: Diagnostic, state: State) -> Diagnostic:
+    """A value of the session is no parameter to who assigns to it."""
+    name = d.message.split("`")[1] if d.code == "E0208" and "is a parameter" in d.message else ""
+    if name not in state.values:
+        return d
+    message = f"`{name}` was named by `let` and can't be assigned: only a `var` can"
+    return replace(d, message=message, notes=(), help=(f"name it anew: `let {name} = …`",))
 
 
 # ---- what is to be kept ----------------------------------------------------------------------------------------------
@@ -135,18 +144,23 @@ def let_of(body: Sequence[s.Statement], name: str) -> s.Let | None:
     return None
 
 
+def decide_numbers(decl: core.FnDecl) -> None:
+    """Numbers whose dtypes nothing decides are `f64` or `i64`."""
+    for v in decl.variables:
+        if isinstance(v, TypeVar) and v.ref is None and (v.classes or v.literal):
+            v.ref = TypeCon("f64" if v.literal == "float" or v.classes & {"Float", "Vector"} else "i64")
+
+
 def decide(decl: core.FnDecl, types: Mapping[str, Type], span: Span) -> None:
-    """Types that nothing decides: numbers are `f64` or `i64`; anything else can be shown, but not kept under a name."""
+    """What else nothing decides can be shown, but not kept under a name. Raises `DlangError`."""
+    decide_numbers(decl)
     for v in decl.variables:
         if not isinstance(v, TypeVar) or v.ref is not None:
             continue
         named = [n for n, t in types.items() if n != RESULT and v in variables(t)]
-        if v.classes or v.literal:
-            v.ref = TypeCon("f64" if v.literal == "float" or v.classes & {"Float", "Vector"} else "i64")
-        elif named:
+        if named:
             shown = Names(scheme=True)(types[named[0]])
             help = ("write it: `let x: Option<f64> = None`",)
             raise error("E0970", f"the type of `{named[0]}` is not known: {shown}", span, help=help)
-        else:
-            v.ref = UNIT
+        v.ref = UNIT
     decl.variables = tuple(v for v in decl.variables if not isinstance(v, TypeVar))

@@ -20,8 +20,8 @@ from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.grammar.trees import walk
 from dlang.runtime.drivers import DEVICES
-from dlang.tools.repl.annotations import annotation, datatypes_of, has_unknown, items_of, leaves_a_run
-from dlang.tools.repl.compose import NAME, RESULT, assignable, bound, composed, decide, let_of
+from dlang.tools.repl.annotations import annotation, datatypes_of, has_unknown, items_of, leaves_a_run, written
+from dlang.tools.repl.compose import NAME, RESULT, assignable, bound, composed, decide, decide_numbers, let_of
 from dlang.tools.repl.functions import functions_among
 from dlang.tools.repl.interrupts import uninterrupted
 from dlang.tools.repl.state import Item, Kept, Key, Recipe, State, Written, key_of, mentions
@@ -125,7 +125,10 @@ class Session:
         module, problems = parse(source)
         if problems:
             raise DlangError(problems)
-        blanks = list(_blanks(module)) if LAST in self.state.values else []
+        blanks = list(_blanks(module))
+        if blanks and LAST not in self.state.values:
+            at = Span(source, blanks[0], blanks[0] + 1)
+            raise error("E0201", "there is no last value yet", at, help=("`_` is the value of the last input",))
         return parse(Source(source.path, _with_last(source.text, blanks)))[0] if blanks else module
 
     def expression(self, text: str, what: str) -> tuple[Source, s.Expr]:
@@ -234,6 +237,7 @@ class Session:
         decl, given = self.composed(checked, source, body, wanted)
         assert decl.result is not None
         types = dict(zip(wanted, items_of(decl.result), strict=True))
+        decide_numbers(decl)
         shown = {n: Names(scheme=True).prepare(t)(t) for n, t in types.items()}
         recipes = {n: t for n, t in types.items() if not leaves_a_run(t)}
         kept = [n for n in types if n not in recipes and types[n] != UNIT]
@@ -247,7 +251,8 @@ class Session:
         for name, (form, count) in zip(kept, forms, strict=False):
             part = tuple([next(leaves) for _ in range(count)])
             value = self._kept(body, name, types[name], form, part, given)
-            made[LAST if name == RESULT else name] = replace(value, shown=shown[name])
+            known = written(types[name], iter(part)) if "?" in shown[name] else shown[name]
+            made[LAST if name == RESULT else name] = replace(value, shown=known)
         for name in generic:
             shown[name] = generic[name]
         functions = {*generic, *(n for n, t in recipes.items() if isinstance(t, TypeFn))}
@@ -257,9 +262,9 @@ class Session:
         texts = [i.span.text for i in statements]
         if last is not None and types.get(RESULT) != UNIT:
             texts[-1] = f"let {LAST} = {texts[-1]}"
-        written = Written(tuple(texts), bool(decl.effects))
+        said = Written(tuple(texts), bool(decl.effects))
         seed = state.seed + bool(decl.effects & {"random"})
-        new = replace(state, values=values, seed=seed, written=(*state.written, written))
+        new = replace(state, values=values, seed=seed, written=(*state.written, said))
         if last is None or types.get(RESULT) == UNIT:
             return None, new
         result = made[LAST]

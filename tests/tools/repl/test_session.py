@@ -132,6 +132,24 @@ def test_types_are_shown():
     assert said("grad(|t: f64| t * t)", session=session) == ["(f64) -> f64"]
 
 
+def test_types_have_the_sizes_and_dtypes_of_their_values():
+    session = Session("interp")
+    for line in ["var z: f64[?] = [1.0]", "z = [1.0, 2.0]", "import random"]:
+        session.submit(line)
+    assert session.submit("z").value.type == "f64[2]"
+    assert session.submit("[v for v in [1.0, -1.0] if v > 0.0]").value.type == "f64[1]"
+    assert session.submit("random.normal()").value.type == "f64"
+    assert session.submit("None").value.type == "Option<a>"
+
+
+def test_what_has_no_value_or_can_not_be_assigned_is_told():
+    session = Session("interp")
+    assert refused(session, "_ + 1").message == "there is no last value yet"
+    session.submit("let a = 1")
+    d = refused(session, "a = 2")
+    assert d.message == "`a` was named by `let` and can't be assigned: only a `var` can" and not d.notes
+
+
 def test_modules_are_imported_and_draws_differ():
     first, second = said("import random", "let a = random.normal()", "a", "random.normal()")
     assert first != second
