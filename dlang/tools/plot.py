@@ -19,9 +19,8 @@ from dlang.tools.report import report
 from dlang.tools.terminal import CLEARED, coloured
 
 if TYPE_CHECKING:
-    from dlang.tools.repl.plotting import Picture
+    from dlang.tools.pictures.picture import Picture
 
-HEIGHT = 16  # lines of a picture
 WIDEST = 120
 INTERVAL = 0.5  # seconds
 
@@ -53,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
         if args.output is None:
             print(drawn(picture))
         else:
-            from dlang.tools.repl.figures import written
+            from dlang.tools.pictures.figures import written
 
             written(picture, args.output)
             print(f"written to {args.output}")
@@ -107,7 +106,7 @@ def picture_of(wanted: Wanted) -> Picture:
     """The curves of all files. Raises `DlangError`."""
     import numpy as np
 
-    from dlang.tools.repl.plotting import Picture
+    from dlang.tools.pictures.picture import Picture
 
     curves: list[tuple[Any, Any]] = []
     names: list[str] = []
@@ -138,11 +137,7 @@ def _no_column(path: str, name: str, held: list[str]) -> DlangError:
 
 def drawn(picture: Picture) -> str:
     """The picture as lines of text, as wide as the terminal."""
-    from dlang.tools.repl.canvas import graph
-
-    width = min(shutil.get_terminal_size().columns, WIDEST) - 1
-    points = picture.kind == "points"
-    text = graph(picture.curves, picture.names, width, HEIGHT, points=points, colour=coloured(sys.stdout))
+    text = picture.in_characters(min(shutil.get_terminal_size().columns, WIDEST) - 1, colour=coloured(sys.stdout))
     return text if len(picture.names) > 1 else f"{picture.names[0]}\n{text}"
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from dlang.diagnostics import error
+from dlang.tools.pictures.picture import Picture
 from dlang.tools.repl.inputs import split
 from dlang.tools.repl.session import Session, Shown
 from dlang.tools.repl.settings import Settings
 
 KINDS = ("lines", "points", "map")
 WINDOW = "window"
-HEIGHT = 16  # lines of a picture
+WIDEST = 100  # columns of a picture
 _PICTURES = "png|svg|pdf|jpg|jpeg|webp"
 _TARGET = re.compile(rf"\s*>\s*(?P<file>\S+\.(?:{_PICTURES})|{WINDOW})\s*$", re.IGNORECASE)
 _KIND = re.compile(r"\s+as\s+(?P<kind>\w+)\s*$")
@@ -22,24 +22,14 @@ _AGAINST = re.compile(r"\s+against\s+")
 _USAGE = "for example `:plot y, z against x as points > picture.png`"
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """curves: pairs of arrays of equal length; or a matrix. names: of the curves."""
-
-    kind: str
-    curves: tuple[tuple[Any, Any], ...]
-    matrix: Any
-    names: tuple[str, ...]
-
-
 def plot(session: Session, settings: Settings, text: str, colour: bool) -> str:
     """A picture as lines of text, or where it went. Raises `DlangError`."""
     target = _TARGET.search(text)
     picture = _picture(session, text[: target.start()] if target is not None else text)
     if target is None:
-        return _drawn(picture, settings, colour)
+        return picture.in_characters(min(settings.columns, WIDEST) - 1, colour=colour)
     file = target["file"]
-    from dlang.tools.repl.figures import shown, written
+    from dlang.tools.pictures.figures import shown, written
 
     if file == WINDOW:
         shown(picture)
@@ -98,13 +88,3 @@ def _numbers(value: Shown | None, name: str) -> Any:
     what = "()" if value is None else value.type
     help = ("plot an array of numbers with one or two axes that is not empty",)
     raise error("E0981", f"`{name}` can't be plotted: it is {what}", None, help=help)
-
-
-def _drawn(picture: Picture, settings: Settings, colour: bool) -> str:
-    from dlang.tools.repl.canvas import graph, heat_map
-
-    width = min(settings.columns, 100) - 1
-    if picture.matrix is not None:
-        return heat_map(picture.matrix, width, HEIGHT, colour=colour)
-    points = picture.kind == "points"
-    return graph(picture.curves, picture.names, width, HEIGHT, points=points, colour=colour)

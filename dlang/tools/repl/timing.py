@@ -15,7 +15,7 @@ from dlang.tools.repl.compose import RESULT, decide
 from dlang.tools.repl.session import Session
 from dlang.typecheck.types import UNIT
 
-SECONDS, MOST_RUNS = 0.5, 10_000
+SECONDS, FEWEST_RUNS, MOST_RUNS = 0.5, 4, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def _prepared(session: Session, source: Source, e: s.Expr) -> Callable[[], Any]:
 
 
 def _timed(run: Callable[[], Any], limit: float) -> list[float]:
-    """Seconds of runs, for about so many seconds in all; the first is left out if there are others."""
+    """Seconds of runs, for about so many seconds in all; the first is left out."""
     times: list[float] = []
     until = perf_counter() + limit
     while len(times) < MOST_RUNS:
@@ -68,9 +68,9 @@ def _timed(run: Callable[[], Any], limit: float) -> list[float]:
         run()
         ended = perf_counter()
         times.append(ended - started)
-        if ended > until and len(times) > 1:
+        if ended > until and len(times) >= FEWEST_RUNS:
             break
-    return times[1:] if len(times) > 1 else times
+    return times[1:]
 
 
 def _memory(session: Session, run: Callable[[], Any]) -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.diagnostics import error
 
 if TYPE_CHECKING:
-    from dlang.tools.repl.plotting import Picture
+    from dlang.tools.pictures.picture import Picture
 
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
