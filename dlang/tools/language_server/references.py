@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lsprotocol import types as lsp
 
 from dlang.diagnostics import Span
-from dlang.tools.language_server.definitions import Definition, at, definition
+from dlang.tools.language_server.definitions import Definition, at, declarations, definition, parameters_of
 from dlang.tools.language_server.documents import Document, Project
 from dlang.tools.language_server.positions import offset_at, range_of
 from dlang.tools.language_server.scopes import Local, Occurrence
@@ -44,7 +44,7 @@ def highlights(document: Document, position: lsp.Position) -> list[lsp.DocumentH
 def uses(document: Document, found: Definition) -> Iterator[tuple[Document, Occurrence]]:
     """The occurrences of a name, the present file first."""
     yield from ((document, o) for o in uses_in(document, found))
-    if is_local(found):
+    if is_local(found) and not is_parameter_of_module(document, found):
         return
     word = re.compile(rf"(?<![\w']){re.escape(found.name)}(?![\w'])")
     for other in document.project.files():
@@ -53,8 +53,14 @@ def uses(document: Document, found: Definition) -> Iterator[tuple[Document, Occu
 
 
 def is_local(found: Definition) -> bool:
-    """Whether no other file can name it."""
+    """Whether it is a name inside of a declaration."""
     return found.item is None and found.kind not in ("module", "builtin", "class")
+
+
+def is_parameter_of_module(document: Document, found: Definition) -> bool:
+    """Whether it is a parameter of a function that other files may call, with a name for the argument."""
+    made = declarations(document).values() if found.kind == "parameter" else ()
+    return any(p.key == found.key for d in made if d.kind == "function" for p in parameters_of(d))
 
 
 def uses_in(document: Document, found: Definition) -> Iterator[Occurrence]:
