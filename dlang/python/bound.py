@@ -150,6 +150,12 @@ class Bound:
 
         return to_torch(self)
 
+    def to_jax(self) -> Callable[..., Any]:
+        """This function as a primitive of JAX, as `Function.to_jax` gives it, of the arguments that are left."""
+        from dlang.python.jax_operators import to_jax
+
+        return to_jax(self)
+
     @property
     def key(self) -> str:
         """What names the function and the bound arguments, in this process."""

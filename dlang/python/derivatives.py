@@ -180,6 +180,13 @@ def pull_of(f: Function | Bound, names: Sequence[str]) -> Function | Bound:
     return f.once(("vjp", tuple(names)), lambda: derived.bind(**f.named)) if isinstance(f, Bound) else derived
 
 
+def push_of(f: Function | Bound, names: Sequence[str]) -> Function | Bound:
+    """The result and its tangent, as a function of all parameters that are left and of the tangents of some of them."""
+    function = f.function if isinstance(f, Bound) else f
+    derived = _products("jvp", function, tuple(names))
+    return f.once(("jvp", tuple(names)), lambda: derived.bind(**f.named)) if isinstance(f, Bound) else derived
+
+
 def _products(kind: str, f: Function, names: tuple[str, ...]) -> Function:
     """`jvp` or `vjp` as a function, in the parameters of these names."""
     left = [p for p in f.decl.params if p.local.name in names]

@@ -193,6 +193,16 @@ class Function:
 
         return to_torch(self)
 
+    def to_jax(self) -> Callable[..., Any]:
+        """This function as a primitive of JAX: `jit`, `vmap`, and derivatives in both modes and of any order go through
+        it. Tuples and structs hold arrays; Python's numbers are constants.
+
+        Raises `DlangError` for a function with effects, and for values that are no arrays.
+        """
+        from dlang.python.jax_operators import to_jax
+
+        return to_jax(self)
+
     @property
     def key(self) -> str:
         """What names the function and its program, in every process."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import BACKENDS, Backend, check, errors_of, read_source
+from dlang.python import pytrees
 from dlang.python.function import Function
 from dlang.python.instances import COMPILATIONS, Program
-from dlang.python.origins import LIVE, Module, Origin, absolute, members
+from dlang.python.origins import LIVE, Module, Origin, absolute, reducing
 from dlang.python.primitive import Primitive, declared
 from dlang.specialize.structs import StructClasses
 from dlang.typecheck.headers import CoreModule
@@ -94,7 +95,7 @@ def populate(
     origin = Origin(module.__name__, path, "" if path else source.text, key, backend, deterministic, tuple(primitives))
     names = module.__dict__
     names["__file__"] = source.path
-    classes = StructClasses(members(origin))
+    classes = StructClasses({**reducing(origin), **pytrees.MEMBERS})
     program = define(names, checked, backend, deterministic=deterministic, classes=classes)
     program.origin, program.module = origin, module
     LIVE[origin] = program

@@ -20,7 +20,7 @@ from dlang.diagnostics import DlangError, error
 from dlang.ir.terms import Scalar
 from dlang.python.arguments import Matcher
 from dlang.python.bound import Bound
-from dlang.python.derivatives import pull_of
+from dlang.python.derivatives import pull_of, push_of
 from dlang.python.extents import symbol_of
 from dlang.python.function import Function
 from dlang.runtime.placed import Placed
@@ -70,6 +70,10 @@ def whole(plan: Plan, given: Iterator[Any]) -> Any:
     return plan.type(*[whole(p, given) for p in plan.items])
 
 
+ARRAY, FLOAT, INTEGER, TRUE, FALSE, DEFAULT, NEXT = "AFI10-,"
+"""What a letter says of a leaf of an argument, or of a parameter that is left to its default; between parameters."""
+
+
 @dataclass(frozen=True)
 class Plans:
     """Of a function: each parameter that calls give, and the result. defaults: whether a
@@ -96,6 +100,18 @@ class Plans:
         names = tuple([p.local.name for p in given])
         defaults, fixed = tuple([p.has_default for p in given]), tuple([p.nodiff for p in given])
         return Plans(names, params, defaults, fixed, result)
+
+
+def given(
+    plans: Plans, letters: str, arrays: Iterable[Any], floats: Iterable[float], integers: Iterable[int]
+) -> dict[str, Any]:
+    """Arguments by name, from their leaves."""
+    source = {ARRAY: iter(arrays), FLOAT: iter(floats), INTEGER: iter(integers)}
+    made: dict[str, Any] = {}
+    for name, plan, own in zip(plans.names, plans.params, letters.split(NEXT)):
+        if own != DEFAULT:
+            made[name] = whole(plan, (c == TRUE if c in (TRUE, FALSE) else next(source[c]) for c in own))
+    return made
 
 
 def _plan(t: Type, what: str, decl: FnDecl, classes: StructClasses) -> Plan:
@@ -148,15 +164,14 @@ class Described:
         return Placed(None, self.shape, "bfloat16" if self.dtype == "bf16" else NUMPY[self.dtype].name)
 
 
-def described(f: Target, given: Mapping[str, Any], plan: Plan) -> list[Described]:
-    """The leaves of a result. given: arguments by name, with stand-ins where only dtypes and sizes are known.
+def described(f: Target, arguments: Mapping[str, Any], plan: Plan) -> list[Described]:
+    """The leaves of a result. arguments: by name, with stand-ins where only dtypes and sizes are known.
 
     Raises `DlangError` where arguments do not fit, and where a size is known only when the function runs.
     """
     function = function_of(f)
     bound = f.named if isinstance(f, Bound) else {}
-    given = {name: value for name, value in given.items() if name != "seed" or not function.draws()}
-    values = function.assigned((), {**bound, **given})
+    values = function.assigned((), {**bound, **arguments})
     matcher = Matcher(function.decl, device=True, known=False)
     matcher.match(values)
     decl = function.decl
@@ -242,3 +257,8 @@ def pulled(f: Target, names: Sequence[str]) -> Target:
     It gives a tuple of one for each name, in the order of the parameters, bare if there is one.
     """
     return pull_of(f, tuple(names))
+
+
+def pushed(f: Target, names: Sequence[str]) -> Target:
+    """The result and its tangent: a function of all parameters that calls give, then of the tangents of some."""
+    return push_of(f, tuple(names))

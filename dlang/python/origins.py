@@ -98,8 +98,8 @@ def value_of(origin: Origin, module: str, name: str, variant: str | None, values
     return program.classes.variant(decl, own)(*values)
 
 
-def members(origin: Origin) -> Mapping[str, Callable[[Any], Any]]:
-    """What the classes of a program have, beside their fields."""
+def reducing(origin: Origin) -> Mapping[str, Callable[[Any], Any]]:
+    """What the classes of a program need to have their objects pickled."""
 
     def reduce(value: Any) -> tuple[Any, ...]:
         kind = type(value)

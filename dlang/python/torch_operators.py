@@ -18,6 +18,13 @@ from dlang.diagnostics import error
 from dlang.python.extents import Extent
 from dlang.python.kinds import TORCH, Unseen, unread
 from dlang.python.operators import (
+    ARRAY,
+    DEFAULT,
+    FALSE,
+    FLOAT,
+    INTEGER,
+    NEXT,
+    TRUE,
     Described,
     Plan,
     Plans,
@@ -26,6 +33,7 @@ from dlang.python.operators import (
     described,
     draws,
     function_of,
+    given,
     leaves,
     pulled,
     symbols,
@@ -33,9 +41,6 @@ from dlang.python.operators import (
 )
 from dlang.runtime.inward import same_class
 from dlang.runtime.values import BF16, NUMPY, dtype_name
-
-TENSOR, FLOAT, INTEGER, TRUE, FALSE, DEFAULT, NEXT = "TFI10-,"
-"""What a letter says of a leaf, or of a parameter that is left to its default; between parameters."""
 
 PULL = "|"
 """In a key, between a function and the numbers of the parameters whose cotangents are wanted."""
@@ -73,7 +78,7 @@ def to_torch(f: Target) -> Callable[..., Any]:
                 return "".join([take(p, getattr(value, n), name) for p, n in zip(plan.items, plan.names)])
             if isinstance(value, torch.Tensor):
                 tensors.append(value)
-                return TENSOR
+                return ARRAY
             if isinstance(value, bool):
                 return TRUE if value else FALSE
             if isinstance(value, float):
@@ -84,7 +89,7 @@ def to_torch(f: Target) -> Callable[..., Any]:
                 return INTEGER
             if isinstance(value, np.ndarray | np.generic):
                 tensors.append(torch.as_tensor(value))
-                return TENSOR
+                return ARRAY
             misfit(f, name)
 
         letters = []
@@ -185,7 +190,9 @@ def _run(tensors: list[Any], floats: list[float], integers: list[int], key: str,
     with torch.no_grad():
         try:
             seen = [t if t.is_cuda else TORCH.seen(t) for t in tensors]
-            result = f(**_given(f, plans, seen, floats, integers, letters))
+            arguments = given(plans, letters, seen, floats, left := iter(integers))
+            seed = next(left, None)  # what no leaf has taken
+            result = f(**arguments) if seed is None else f(**arguments, seed=int(seed))
             return [TORCH.of(x) for x in leaves(plans.result, result)]
         except Unseen as e:
             raise unread(f.__name__, e) from e
@@ -198,26 +205,12 @@ def _describe(tensors: list[Any], floats: list[float], integers: list[Any], key:
     f = _target(key)
     plans = Plans.of(f)
     stand_ins = [Described(_dtype(t), tuple(map(_extent, t.shape))).stand_in() for t in tensors]
-    given = _given(f, plans, stand_ins, floats, list(map(_extent, integers)), letters)
+    arguments = given(plans, letters, stand_ins, floats, map(_extent, integers))
     device = next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
     return [
         torch.empty(symbols(d.shape), dtype=_torch_dtype(d.dtype), device=device)
-        for d in described(f, given, plans.result)
+        for d in described(f, arguments, plans.result)
     ]
-
-
-def _given(
-    f: Target, plans: Plans, tensors: Sequence[Any], floats: Sequence[float], integers: Sequence[int], letters: str
-) -> dict[str, Any]:
-    """The arguments by name."""
-    source = {TENSOR: iter(tensors), FLOAT: iter(floats), INTEGER: iter(integers)}
-    given: dict[str, Any] = {}
-    for name, plan, own in zip(plans.names, plans.params, letters.split(NEXT)):
-        if own != DEFAULT:
-            given[name] = whole(plan, (c == TRUE if c in (TRUE, FALSE) else next(source[c]) for c in own))
-    if draws(f) and (seed := next(source[INTEGER], None)) is not None:
-        given["seed"] = int(seed)
-    return given
 
 
 def _dtype(tensor: Any) -> str:
@@ -255,26 +248,26 @@ def _backward(ctx: Any, cotangents: list[Any]) -> tuple[Any, ...]:
     plans = Plans.of(f)
     letters = ctx.letters.split(NEXT)
     needed = ctx.needs_input_grad[0]
-    firsts = [sum(own.count(TENSOR) for own in letters[:k]) for k in range(len(letters))]
+    firsts = [sum(own.count(ARRAY) for own in letters[:k]) for k in range(len(letters))]
     wanted = [
         k
         for k, own in enumerate(letters)
-        if not plans.fixed[k] and any(needed[firsts[k] : firsts[k] + own.count(TENSOR)])
+        if not plans.fixed[k] and any(needed[firsts[k] : firsts[k] + own.count(ARRAY)])
     ]
     slopes: list[Any] = [None] * len(needed)
     if wanted:
-        given = [
+        bars = [
             torch.zeros(shape, dtype=dtype, device=device) if c is None else c
             for c, (shape, dtype, device) in zip(cotangents, ctx.results)
         ]
         key = f"{ctx.key}{PULL}{','.join(map(str, wanted))}"
-        text = NEXT.join([*letters, TENSOR * len(given)])
-        made = iter(_operator()([*ctx.saved_tensors, *given], ctx.floats, ctx.integers, key, text))
+        text = NEXT.join([*letters, ARRAY * len(bars)])
+        made = iter(_operator()([*ctx.saved_tensors, *bars], ctx.floats, ctx.integers, key, text))
         for k in wanted:
             at = firsts[k]
             for letter in letters[k]:
                 slope = next(made)
-                if letter == TENSOR:
+                if letter == ARRAY:
                     slopes[at] = slope if needed[at] else None
                     at += 1
     return slopes, [] if not ctx.floats else None, [] if not ctx.integers else None, None, None

@@ -204,9 +204,9 @@ def test_pytorch_finds_nothing_wrong_with_the_operator(m):
     m.grown.to_torch()
     key = f"grown#{m.grown.key}"
     for given in (
-        ([real(3)], [2.0], [], key, "T,F"),
-        ([real(3), real()], [], [], key, "T,T"),
-        ([real(3)], [], [], key, "T,-"),
+        ([real(3)], [2.0], [], key, "A,F"),
+        ([real(3), real()], [], [], key, "A,A"),
+        ([real(3)], [], [], key, "A,-"),
     ):
         torch.library.opcheck(torch.ops.dlang.call.default, given)
 
@@ -238,3 +238,11 @@ def test_arguments_that_do_not_fit_are_told_as_always(m):
         f((real(3, 2), real(2)), real(4, 3), real(4, 2))
     with pytest.raises(dlang.DlangError, match="which is not below n = 3"):
         m.gathered.to_torch()(real(3), torch.tensor([5]))
+
+
+def test_structs_are_trees_of_pytorch(m):
+    from torch.utils import _pytree
+
+    net = m.Deep(m.Net(real(3, 3), real(3)), real())
+    twice = _pytree.tree_map(lambda a: 2 * a, net)
+    assert type(twice) is m.Deep and type(twice.first) is m.Net and torch.equal(twice.scale, 2 * net.scale)

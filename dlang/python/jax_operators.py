@@ -1,0 +1,357 @@
+"""Functions as primitives of JAX: `f.to_jax()`.
+
+    call    a function at its arguments
+    push    the tangent of its result, linear in those of its arguments
+
+The derivative of `call` is `push`, in forward mode. `push` is a function of the language as well, so it has a
+derivative of the same kind; and its transpose is `call` of the function that pulls cotangents back. So JAX has forward
+and reverse mode, of any order and in any mixture. Arguments are the arrays among the leaves; all else is a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from dlang.diagnostics import error
+from dlang.python.kinds import JAX, Unseen, unread
+from dlang.python.operators import (
+    ARRAY,
+    DEFAULT,
+    FALSE,
+    FLOAT,
+    INTEGER,
+    NEXT,
+    TRUE,
+    Described,
+    Plan,
+    Plans,
+    Target,
+    described,
+    draws,
+    function_of,
+    given,
+    leaves,
+    pulled,
+    pushed,
+    whole,
+)
+from dlang.runtime.inward import same_class
+from dlang.runtime.values import BF16, NUMPY, bfloat16, dtype_name
+
+
+@dataclass(frozen=True)
+class Called:
+    """A function with what of its arguments is no array. Functions are compared by identity."""
+
+    f: Target
+    letters: str
+    floats: tuple[float, ...] = ()
+    integers: tuple[int, ...] = ()
+    seed: int | None = None
+
+    @property
+    def plans(self) -> Plans:
+        return Plans.of(self.f)
+
+    def arguments(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        """The arguments by name, without the seed."""
+        return given(self.plans, self.letters, arrays, self.floats, self.integers)
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """The leaves of the result."""
+        named = {} if self.seed is None else {"seed": self.seed}
+        return list(leaves(self.plans.result, self.f(**self.arguments(arrays), **named)))
+
+    def describe(self, arrays: Sequence[Any]) -> list[Described]:
+        """The dtypes and sizes of the leaves of the result."""
+        stand_ins = [Described(_dtype(a.dtype), a.shape).stand_in() for a in arrays]
+        return described(self.f, self.arguments(stand_ins), self.plans.result)
+
+    def places(self) -> list[list[int | None]]:
+        """For each parameter, for each of its leaves, which of the arrays it is."""
+        count = iter(range(len(self.letters)))
+        return [
+            [next(count) if c == ARRAY else None for c in own if own != DEFAULT] for own in self.letters.split(NEXT)
+        ]
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What is pushed: tangents of the parameters `wanted` through a function, to the leaves `take` of its result."""
+
+    base: Called
+    wanted: tuple[int, ...]
+    take: tuple[int, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [self.base.plans.names[k] for k in self.wanted]
+
+    def whole(self) -> Called:
+        """The function that gives the result and its tangent. Numbers that are no arrays have the tangent 0."""
+        own = self.base.letters.split(NEXT)
+        dots = [own[k].replace(TRUE, FALSE) for k in self.wanted]
+        floats = (*self.base.floats, *[0.0] * sum(d.count(FLOAT) for d in dots))
+        integers = (*self.base.integers, *[0] * sum(d.count(INTEGER) for d in dots))
+        f = pushed(self.base.f, self.names)
+        return Called(f, NEXT.join([*own, *dots]), floats, integers, self.base.seed)
+
+    def back(self, results: int) -> Called:
+        """The function that pulls a cotangent of the result back. results: how many leaves that has."""
+        letters = NEXT.join([self.base.letters, ARRAY * results])
+        f = pulled(self.base.f, self.names)
+        return Called(f, letters, self.base.floats, self.base.integers, self.base.seed)
+
+
+# ---- the function that JAX sees --------------------------------------------------------------------------------------
+def to_jax(f: Target) -> Callable[..., Any]:
+    """A function of JAX. Raises `DlangError` for one that can't be an operator, and where JAX is missing."""
+    try:
+        import jax
+    except ImportError as e:
+        raise error("E0969", "JAX is not installed", None, help=("pip install jax",)) from e
+    plans, function = Plans.of(f), function_of(f)
+    call_p, _ = _primitives()
+
+    def call(*args: Any, **named: Any) -> Any:
+        seed = named.pop("seed", 0) if draws(f) and "seed" not in plans.names else None
+        if seed is not None and not isinstance(seed, int):
+            raise function.misuse("takes a number of Python's as `seed`: one that JAX traces is none")
+        by_order = dict(zip(plans.names, args))
+        if len(args) > len(plans.names) or by_order.keys() & named.keys() or named.keys() - set(plans.names):
+            _misfit(f, args, named)
+        values = {**by_order, **named}
+        arrays: list[Any] = []
+        floats: list[float] = []
+        integers: list[int] = []
+
+        def unfit(name: str) -> NoReturn:
+            raise function.misuse(f"takes arrays, numbers, tuples and structs, and `{name}` is given something else")
+
+        def take(plan: Plan, value: Any, name: str) -> str:
+            if plan is not None and not _is(plan, value):
+                raise function.misuse(
+                    f"takes arrays, numbers, tuples and structs, and `{name}` is given something else"
+                )
+            if isinstance(plan, tuple):
+                return "".join([take(p, v, name) for p, v in zip(plan, value or ())])
+            if plan is not None:
+                return "".join([take(p, getattr(value, n), name) for p, n in zip(plan.items, plan.names)])
+            match value:
+                case jax.Array() | np.ndarray() | np.generic():
+                    arrays.append(jax.numpy.asarray(value))
+                    return ARRAY
+                case bool():
+                    return TRUE if value else FALSE
+                case float():
+                    floats.append(value)
+                    return FLOAT
+                case int():
+                    integers.append(value)
+                    return INTEGER
+            unfit(name)
+
+        letters = []
+        for name, plan, default in zip(plans.names, plans.params, plans.defaults):
+            if name not in values and not default:
+                _misfit(f, args, named)
+            letters.append(take(plan, values[name], name) if name in values else DEFAULT)
+        called = Called(f, NEXT.join(letters), tuple(floats), tuple(integers), seed)
+        return whole(plans.result, iter(call_p.bind(*arrays, what=called)))
+
+    call.__name__ = call.__qualname__ = f.__name__
+    call.__doc__ = f.__doc__
+    return call
+
+
+def _is(plan: Plan, value: Any) -> bool:
+    """Whether a value is a tuple of as many items, or of the struct."""
+    if isinstance(plan, tuple):
+        return (isinstance(value, tuple) and len(value) == len(plan)) or (not plan and value is None)
+    return plan is not None and same_class(type(value), plan.type)
+
+
+def _misfit(f: Target, args: Sequence[Any], named: dict[str, Any]) -> NoReturn:
+    function = function_of(f)
+    function.assigned(args, named)
+    raise function.misuse("is given what it does not take")
+
+
+# ---- the primitives --------------------------------------------------------------------------------------------------
+@cache
+def _primitives() -> tuple[Any, Any]:
+    """`call` and `push`, made when they are first needed."""
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad, batching, mlir
+
+    call_p, push_p = Primitive("dlang_call"), Primitive("dlang_push")
+    for p, run, describe in ((call_p, _run, _describe), (push_p, _run_push, _describe_push)):
+        p.multiple_results = True
+        p.def_impl(run)
+        p.def_abstract_eval(describe)
+        batching.primitive_batchers[p] = partial(_mapped, p)
+        mlir.register_lowering(p, mlir.lower_fun(partial(_lowered, p), multiple_results=True))
+    ad.primitive_jvps[call_p] = _derivative
+    ad.primitive_jvps[push_p] = _derivative_of_push
+    ad.primitive_transposes[push_p] = _transposed
+    return call_p, push_p
+
+
+def _run(*arrays: Any, what: Called) -> list[Any]:
+    """Calls the function with the memory of the arrays, and gives arrays of JAX."""
+    try:
+        return [JAX.of(x) for x in what.run([JAX.seen(a) for a in arrays])]
+    except Unseen as e:
+        raise unread(what.f.__name__, e) from e
+
+
+def _run_push(*arrays: Any, what: Pushed) -> list[Any]:
+    made = _run(*arrays, what=what.whole())
+    return [made[len(made) // 2 + k] for k in what.take]
+
+
+def _describe(*arrays: Any, what: Called) -> list[Any]:
+    from jax.core import ShapedArray
+
+    return [ShapedArray(d.shape, _own_dtype(d.dtype)) for d in what.describe(arrays)]
+
+
+def _describe_push(*arrays: Any, what: Pushed) -> list[Any]:
+    made = _describe(*arrays, what=what.whole())
+    return [made[len(made) // 2 + k] for k in what.take]
+
+
+def _lowered(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
+    """What a compiled program does: it calls Python, which calls the function."""
+    import jax
+
+    shapes = primitive.abstract_eval(*[jax.typeof(a) for a in arrays], what=what)[0]
+
+    def host(*given: Any) -> list[Any]:
+        if isinstance(what, Called):
+            return list(map(np.asarray, what.run(list(map(np.asarray, given)))))
+        made = what.whole().run(list(map(np.asarray, given)))
+        return [np.asarray(made[len(made) // 2 + k]) for k in what.take]
+
+    wanted = [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in shapes]
+    made: list[Any] = jax.pure_callback(host, wanted, *arrays, vmap_method="sequential")
+    return made
+
+
+def _mapped(primitive: Any, arrays: Sequence[Any], axes: Sequence[Any], what: Called | Pushed) -> tuple[Any, Any]:
+    """Over a further axis it is called once for each element."""
+    import jax
+
+    moved = [a if axis is None else jax.numpy.moveaxis(a, axis, 0) for a, axis in zip(arrays, axes)]
+    mapped = [a for a, axis in zip(moved, axes) if axis is not None]
+
+    def one(elements: Any) -> Any:
+        rest = iter(elements)
+        return primitive.bind(*[a if axis is None else next(rest) for a, axis in zip(moved, axes)], what=what)
+
+    made = jax.lax.map(one, mapped)
+    return made, [0] * len(made)
+
+
+# ---- derivatives -----------------------------------------------------------------------------------------------------
+def _derivative(primals: Sequence[Any], tangents: Sequence[Any], what: Called) -> tuple[Any, Any]:
+    call_p, _ = _primitives()
+    values = call_p.bind(*primals, what=what)
+    take = [k for k, v in enumerate(values) if _is_float(v.dtype)]
+    return values, _along(primals, tangents, what, values, take, take)
+
+
+def _derivative_of_push(primals: Sequence[Any], tangents: Sequence[Any], what: Pushed) -> tuple[Any, Any]:
+    _, push_p = _primitives()
+    values = push_p.bind(*primals, what=what)
+    inner = what.whole()
+    half = len(list(_result_leaves(inner.plans.result))) // 2
+    return values, _along(primals, tangents, inner, values, [half + k for k in what.take], range(len(values)))
+
+
+def _along(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    what: Called,
+    values: Sequence[Any],
+    take: Sequence[int],
+    places: Sequence[int],
+) -> list[Any]:
+    """The tangents of values. take: the leaves of the result that have some; places: which values they are."""
+    import jax
+    from jax.interpreters import ad
+
+    _, push_p = _primitives()
+    out = [ad.Zero(jax.typeof(v).to_tangent_aval()) for v in values]
+    wanted = [
+        k
+        for k, own in enumerate(what.places())
+        if not what.plans.fixed[k] and any(at is not None and type(tangents[at]) is not ad.Zero for at in own)
+    ]
+    if not wanted or not take:
+        return out
+    dots = []
+    for k in wanted:
+        for at in what.places()[k]:
+            if at is None:
+                continue
+            if _is_float(primals[at].dtype):
+                dots.append(ad.instantiate_zeros(tangents[at]))
+            else:
+                dots.append(jax.numpy.zeros(primals[at].shape, primals[at].dtype))
+    made = push_p.bind(*primals, *dots, what=Pushed(what, tuple(wanted), tuple(take)))
+    for place, dot in zip(places, made):
+        out[place] = dot
+    return out
+
+
+def _transposed(bars: Sequence[Any], *arrays: Any, what: Pushed) -> list[Any]:
+    """The cotangents of the tangents that were pushed: those of the parameters, pulled back."""
+    import jax
+    from jax.interpreters import ad
+
+    call_p, _ = _primitives()
+    count = what.base.letters.count(ARRAY)
+    primals, dots = arrays[:count], arrays[count:]
+    results = what.base.describe(primals)
+    full = [jax.numpy.zeros(d.shape, _own_dtype(d.dtype)) for d in results]
+    for k, bar in zip(what.take, bars):
+        if type(bar) is not ad.Zero:
+            full[k] = bar
+    made = call_p.bind(*primals, *full, what=what.back(len(full)))
+    letters = what.base.letters.split(NEXT)
+    found = [m for m, c in zip(made, "".join([letters[k] for k in what.wanted])) if c == ARRAY]
+    return [None] * count + [m if ad.is_undefined_primal(d) else None for m, d in zip(found, dots)]
+
+
+# ---- dtypes ----------------------------------------------------------------------------------------------------------
+def _dtype(dtype: Any) -> str:
+    return dtype_name(np.dtype(dtype)) or str(dtype)
+
+
+def _own_dtype(dtype: str) -> Any:
+    """A dtype for JAX. Raises `DlangError` where it does not have it."""
+    import jax
+
+    wanted = bfloat16() if dtype == "bf16" else NUMPY[dtype]
+    if jax.dtypes.canonicalize_dtype(wanted) != wanted:
+        help = ('let it have them: `jax.config.update("jax_enable_x64", True)`',)
+        raise error("E0966", f"a result is {dtype}, and JAX has numbers of 32 bits only", None, help=help)
+    return wanted
+
+
+def _is_float(dtype: Any) -> bool:
+    known: np.dtype[Any] = np.dtype(dtype)
+    return known.kind == "f" or known.name == BF16
+
+
+def _result_leaves(plan: Plan) -> list[None]:
+    if plan is None:
+        return [None]
+    items = plan if isinstance(plan, tuple) else plan.items
+    return [leaf for item in items for leaf in _result_leaves(item)]
