@@ -15,8 +15,9 @@ from dlang.tools.report import report
 
 def options(parser: Parser) -> None:
     add_json(parser)
-    parser.add_argument("--watch", action="store_true", help="check again whenever a file or an import changes")
-    parser.add_argument("--fix", action="store_true", help="make the edits that messages suggest and that are certain")
+    then = parser.add_mutually_exclusive_group()
+    then.add_argument("--watch", action="store_true", help="check again whenever a file or an import changes")
+    then.add_argument("--fix", action="store_true", help="make the edits that messages suggest and that are certain")
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with all that is in it")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from dlang.diagnostics import Diagnostic, DlangError, Fix, Source
 from dlang.driver import read_source
 from dlang.spelling import plural
-from dlang.tools.files import programs
+from dlang.tools.files import programs, replace_text
 from dlang.tools.report import report
 from dlang.typecheck.workspace import Workspace
 
@@ -30,13 +30,13 @@ def fix_files(paths: Sequence[str], as_json: bool) -> int:
         return 1
     for path in files:
         try:
-            source = read_source(path)
-            text, left, made = fixed(path, source.text)
+            read_source(path)  # says what is wrong with a file that is no text
+            text, left, made = fixed(path, Path(path).read_bytes().decode())
+            if made:
+                replace_text(Path(path), text)
         except DlangError as e:
             errors += report(e.diagnostics, as_json)
             continue
-        if made:
-            Path(path).write_text(text, encoding="utf-8", newline="")
         if not as_json:
             for fix in made:
                 print(f"{path}: {fix}")

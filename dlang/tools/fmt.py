@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +11,7 @@ from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import read_source
 from dlang.format.formatting import format_source
 from dlang.tools.arguments import Parser, add_json
-from dlang.tools.files import programs
+from dlang.tools.files import programs, replace_text
 from dlang.tools.report import report
 
 
@@ -62,7 +59,7 @@ def _format_file(path: str, check: bool) -> bool:
     if after == before:
         return False
     if not check:
-        _replace(Path(path), after)
+        replace_text(Path(path), after)
     print(path)
     return True
 
@@ -77,23 +74,3 @@ def _filter(check: bool) -> int:
         return 0 if after == before else 1
     sys.stdout.buffer.write(after.encode())
     return 0
-
-
-def _replace(path: Path, text: str) -> None:
-    """Writes a file as a whole or not at all; its mode stays. E0822 if it can't be written."""
-    path = path.resolve()  # a link stays one
-    try:
-        if not os.access(path, os.W_OK):
-            raise PermissionError(13, os.strerror(13))
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(text.encode())
-            os.chmod(temporary, path.stat().st_mode & 0o7777)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-    except OSError as e:
-        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None

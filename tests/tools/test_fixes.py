@@ -1,5 +1,7 @@
 """Edits that messages suggest: what they make of a program, and which of them `dlc check --fix` makes."""
 
+from pathlib import Path
+
 import pytest
 
 from dlang.diagnostics import Source
@@ -81,3 +83,13 @@ def test_check_fix_edits_the_file_and_says_what_is_left(dlc, write):
     assert "error[E0115]: `^` is no operator here" in err and err.rstrip().endswith("1 error")
     with open("program.dl") as file:
         assert file.readline() == "fn f(x: f64) -> bool = x > 0.0 and x < 1.0\n"
+
+
+def test_lines_end_as_they_did_and_a_file_that_cannot_be_written_is_told(dlc, write):
+    path = Path(write("fn f(x: f46) = x\n")).absolute()
+    path.write_bytes(b"fn f(x: f46) = x\r\nfn g() = 1\r\n")
+    assert dlc("check", "--fix", "program.dl")[0] == 0
+    assert path.read_bytes() == b"fn f(x: f64) = x\r\nfn g() = 1\r\n"
+    code, _, err = dlc("check", "--fix", "nothing.dl")
+    assert code == 1 and "E0951" in err
+    assert dlc("check", "--fix", "--watch", "program.dl")[0] == 2
