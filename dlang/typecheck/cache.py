@@ -9,14 +9,17 @@ mention the declaration as it is now.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic
 from dlang.grammar.parts import Parts
 from dlang.typecheck.headers import FnDecl
-from dlang.typecheck.observed import Observed
 from dlang.typecheck.scope import FnEntry, ModuleTable, TypeEntry
 from dlang.typecheck.stored import Modules
 from dlang.typecheck.types import DataDecl, Variant
+
+if TYPE_CHECKING:
+    from dlang.typecheck.observed import Observed
 
 Uses = dict[str, FnDecl]  # the declarations of other groups of the module that a tree mentions
 
