@@ -79,7 +79,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "print the value of an expression",
             examples=("'grad(|x: f64| x ** 3)(2.0)'", "'linalg.solve([[2.0, 1.0], [1.0, 3.0]], [1.0, 2.0])'"),
         ),
-        Command("repl", "repl", "a conversation: declarations, statements, expressions", examples=("",)),
+        Command("repl", "repl", "a conversation: declarations, statements, expressions", examples=("", "model.dl")),
         Command(
             "fmt",
             "fmt",

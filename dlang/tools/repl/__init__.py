@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 def options(parser: Parser) -> None:
     add_backend(parser)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="a file to begin with, as by `:load`")
 
 
 def main(args: argparse.Namespace) -> int:
     from dlang.tools.repl.conversation import repl
 
-    return repl(args.backend)
+    return repl(args.backend, args.files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from threading import Thread
@@ -32,18 +32,30 @@ _FIRST_NEEDED = (
 )
 
 
-def repl(backend: Backend, editor: Callable[[Conversation], PromptSession[str]] | None = None) -> int:
-    """Reads and answers until the end of the input, which is 0. editor: makes what reads inputs, unless the default."""
+def repl(
+    backend: Backend, files: Sequence[str] = (), editor: Callable[[Conversation], PromptSession[str]] | None = None
+) -> int:
+    """Reads and answers until the end of the input, which is 0. files: to be loaded first.
+
+    editor: makes what reads inputs, unless the default.
+    """
     conversation = Conversation(Session(backend))
     if editor is None and sys.stdin.isatty() and sys.stdout.isatty():
         from dlang.tools.repl.prompt import prompt_of
 
         editor = prompt_of
     if editor is None:
+        _begin(conversation, files)
         return _read_plainly(conversation)
     conversation.told = True
     print(f"dlang {__version__}; :help says what can be written")
+    _begin(conversation, files)
     return _read_edited(conversation, editor(conversation).prompt)
+
+
+def _begin(conversation: Conversation, files: Sequence[str]) -> None:
+    for path in files:
+        answered(conversation, f":load {path}")
 
 
 def _read_edited(conversation: Conversation, read: Callable[[], str]) -> int:

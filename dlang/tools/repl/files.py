@@ -28,17 +28,16 @@ def load(session: Session, path: str) -> tuple[Answer, str]:
     except BaseException:
         session.workspace.search_path = before
         raise
-    session.loaded = [p for p in session.loaded if p != path] + [path]
     left = f"; {plural(statements, 'statement')} of it not run" if statements else ""
     return answer, f"{path}: {plural(len(answer.declared), 'function')}{left}"
 
 
 def reload(session: Session) -> list[tuple[Answer, str]]:
     """Loads what has been loaded again, and reads imported files anew. Raises `DlangError`."""
-    if not session.loaded and not any(kind == "import" for kind, _ in session.state.declarations):
+    if not session.state.loaded and not any(kind == "import" for kind, _ in session.state.declarations):
         raise error("E0971", "no file has been loaded or imported", None, help=("`:load FILE` loads one",))
     session.renew()
-    return [load(session, path) for path in session.loaded]
+    return [load(session, path) for path in session.state.loaded]
 
 
 def save(session: Session, path: str) -> tuple[str, list[Diagnostic]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlang.diagnostics import DlangError
+from dlang.tools.repl.commands import COMMANDS
 from dlang.tools.repl.inputs import incomplete
 from dlang.tools.repl.looking import type_of
 from dlang.tools.repl.names import Signature, signature_of
@@ -15,7 +16,9 @@ Hint = list[tuple[str, bool]]
 
 def hint(session: Session, before: str, text: str) -> Hint:
     """Parts of a line, and which of them is the parameter at hand. before: the text up to the cursor."""
-    if len(text) > LONGEST or text.startswith(":"):
+    if text.startswith(":"):
+        return _of_command(text)
+    if len(text) > LONGEST:
         return []
     at = situation(before)
     call = call_at(at)
@@ -31,6 +34,12 @@ def hint(session: Session, before: str, text: str) -> Hint:
         return [(f": {type_of(session, text)}", False)]
     except DlangError:
         return []
+
+
+def _of_command(text: str) -> Hint:
+    name = text.split(maxsplit=1)[0]
+    found = next((c for c in COMMANDS if name in (c.name, c.short)), None)
+    return [] if found is None else [(f"{found.name} {found.takes}".rstrip(), True), (f"  {found.help}", False)]
 
 
 def _marked(shown: Signature, argument: int) -> Hint:

@@ -9,10 +9,11 @@ INDENT = 2
 
 
 def incomplete(text: str) -> bool:
-    """Whether an input goes on: a bracket is open, or the last line ends with an operator."""
+    """Whether an input goes on: a bracket is open, or the last line ends with an operator, unless it is a command."""
     tokens = tokenize(text)
     last = next((t.kind for t in reversed(tokens) if t.kind != "newline"), "")
-    return _depth(tokens) > 0 or (last in NEEDS_MORE and last not in ("|", "!"))
+    command = text.lstrip().startswith(":")
+    return _depth(tokens) > 0 or (last in NEEDS_MORE and last not in ("|", "!") and not command)
 
 
 def indentation(text: str) -> str:

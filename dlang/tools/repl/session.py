@@ -72,7 +72,7 @@ class Stopwatch:
 
 @dataclass(slots=True, repr=False)  # types refer to declarations, which no line can show
 class Session:
-    """One conversation. inputs: how many there were; past: the states to which `undo` goes back; loaded: files."""
+    """One conversation. inputs: how many there were; past: the states to which `undo` goes back."""
 
     backend: Backend = "cpu"
     folder: str = ""
@@ -80,7 +80,6 @@ class Session:
     state: State = field(default_factory=State)
     past: list[State] = field(default_factory=list)
     inputs: int = 0
-    loaded: list[str] = field(default_factory=list)
     _checked: tuple[str, Checked] | None = None
 
     # ---- inputs ------------------------------------------------------------------------------------------------------
@@ -107,7 +106,8 @@ class Session:
             raise DlangError(problems)
         items = [i for i in module.items if isinstance(i, Item) and not isinstance(i, s.Test | s.Bench)]
         statements = sum(1 for i in module.items if not isinstance(i, Item))
-        new = self.state.declared(items, source.path)
+        loaded = (*(p for p in self.state.loaded if p != source.path), source.path)
+        new = replace(self.state.declared(items, source.path), loaded=loaded)
         return self._taken(new, items), statements
 
     def undo(self) -> tuple[str, ...]:
@@ -176,8 +176,12 @@ class Session:
         return self._checked[1]
 
     def _check(self, text: str) -> Checked:
-        with uninterrupted():  # what the workspace keeps must not be half done
-            return self.workspace.check(Source(self.path, text))
+        try:
+            with uninterrupted():  # what the workspace keeps must not be half done
+                return self.workspace.check(Source(self.path, text))
+        except KeyboardInterrupt:
+            self.workspace = Workspace(self.workspace.search_path)
+            raise
 
     def renew(self) -> None:
         """Reads the files anew that are imported. Raises `DlangError`, and then those of before count."""

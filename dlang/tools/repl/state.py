@@ -85,12 +85,13 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """seed: of the next input that draws random numbers. written: the statements so far, for `:save`."""
+    """seed: of the next input that draws random numbers. written: the statements so far, for `:save`; loaded: files."""
 
     declarations: dict[Key, Declaration] = field(default_factory=dict)
     values: dict[str, Kept | Recipe] = field(default_factory=dict)
     seed: int = 0
     written: tuple[Written, ...] = ()
+    loaded: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

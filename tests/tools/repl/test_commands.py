@@ -129,6 +129,8 @@ def test_a_file_is_loaded_edited_and_loaded_again(say, tmp_path):
     assert say("g(1.0)") == "6.0"
     assert first(say("old(1.0)")).startswith("error[E0201]: unknown name `old`")
     assert say(":undo", ":undo", "g(1.0) + old(1.0)") == "4.0"
+    say(":undo", ":undo", ":undo", ":undo")  # the loading too
+    assert first(say(":reload")) == "error[E0971]: no file has been loaded or imported"
 
 
 def test_a_file_that_would_break_the_session_changes_nothing(say, tmp_path):

@@ -120,6 +120,8 @@ def test_candidates_show_their_types(session):
         ("let y = 1", "", []),
         ("1 +", "", []),
         ("", "", []),
+        (":undo", ":undo  takes the last input back: declarations and values", [":undo"]),
+        (":type norm(", ":type EXPR  the type of an expression, which is not computed", [":type EXPR"]),
     ],
 )
 def test_the_call_at_hand_or_the_type_is_said(session, text, said, marked):

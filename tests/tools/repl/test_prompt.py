@@ -75,7 +75,8 @@ def test_enter_ends_an_input_that_is_whole(text, cursor, whole):
 @pytest.mark.parametrize(
     ("text", "goes_on"),
     [("f(", True), ("1 +", True), ("{\n1", True), ("1", False), ("f(1))", False), ("|x| x", False), ("x |>", True),
-     ("let f = |x|", False), ("1 + # not yet", True), ('"(', False), ("1 # (", False)],
+     ("let f = |x|", False), ("1 + # not yet", True), ('"(', False), ("1 # (", False), (":load ../", False),
+     (":type (", True)],
 )  # fmt: skip
 def test_an_input_goes_on_while_something_is_open(text, goes_on):
     assert incomplete(text) == goes_on

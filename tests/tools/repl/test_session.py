@@ -1,6 +1,7 @@
 """`dlc repl`, through a pipe and through a terminal's input."""
 
 import io
+import signal
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from dlang.diagnostics import DlangError
 from dlang.tools.repl.commands import Conversation
 from dlang.tools.repl.conversation import repl
 from dlang.tools.repl.inputs import incomplete
+from dlang.tools.repl.interrupts import uninterrupted
 from dlang.tools.repl.looking import type_of
 from dlang.tools.repl.session import Session
 
@@ -183,7 +185,7 @@ def test_a_terminal_edits_lines_with_prompt_toolkit(monkeypatch, capsys):
     monkeypatch.setenv("DLANG_HISTORY", "")
     with create_pipe_input() as keys:
         keys.send_text("let x = 20\rx + 1\x7f2\r:quit\r")
-        assert repl("interp", lambda c: prompt_of(c, input=keys, output=DummyOutput())) == 0
+        assert repl("interp", editor=lambda c: prompt_of(c, input=keys, output=DummyOutput())) == 0
     assert capsys.readouterr().out.splitlines()[1:] == ["22 : i64"]
 
 
@@ -192,3 +194,23 @@ def test_input_without_a_terminal_needs_no_prompt_toolkit(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
     assert repl("interp") == 0
     assert capsys.readouterr().out == "2\n"
+
+
+def test_files_are_loaded_first(monkeypatch, capsys, write):
+    name = write("fn f(x: f64) -> f64 = 2.0 * x\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("f(2.0)\n"))
+    assert repl("interp", [name, "none.dl"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "program.dl: 1 function\n4.0\n" and "E0951" in err
+
+
+def test_ctrl_c_waits_for_the_checker_and_a_second_one_does_not():
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        done = True
+    assert done
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("not reached")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
