@@ -131,6 +131,11 @@ class Editor:
         part = lsp.TextDocumentContentChangePartial(where, text)
         self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(known, [part]))
 
+    def close(self, name):
+        del self.versions[self.uri(name)]
+        known = lsp.TextDocumentIdentifier(self.uri(name))
+        self.client.text_document_did_close(lsp.DidCloseTextDocumentParams(known))
+
     def diagnostics(self, name):
         """The messages about the present version of a file."""
         uri = self.uri(name)

@@ -155,6 +155,32 @@ def test_names_are_coloured_by_what_they_are(files):
     assert ("apply", "function") in found and ("b", "property") in found and ("layer", "variable") in found
 
 
+def test_the_colours_of_some_lines_are_a_part_of_all(files):
+    uri = lsp.TextDocumentIdentifier(files.uri("main.dl"))
+    lines = lsp.Range(lsp.Position(0, 0), lsp.Position(1, 0))
+    some = files.run(files.client.text_document_semantic_tokens_range_async(lsp.SemanticTokensRangeParams(uri, lines)))
+    whole = files.run(files.client.text_document_semantic_tokens_full_async(lsp.SemanticTokensParams(uri)))
+    assert 0 < len(some.data) < len(whole.data) and whole.data[: len(some.data)] == some.data
+
+
+def test_the_uses_of_a_name_in_a_file_are_marked_as_read_or_written(files):
+    files.show("main.dl", 'fn main() {\n  var x = 1\n  x += 2\n  print("{x}")\n}\n')
+    place = lsp.DocumentHighlightParams(*files.at("main.dl", "var x", 4))
+    found = files.run(files.client.text_document_document_highlight_async(place))
+    kinds = lsp.DocumentHighlightKind
+    assert [(h.range.start.line, h.kind) for h in found] == [(1, kinds.Write), (2, kinds.Write), (3, kinds.Read)]
+
+
+def test_a_file_that_is_closed_is_as_it_is_saved(files):
+    assert files.diagnostics("main.dl") == []
+    known = len(files.messages[files.uri("main.dl")])
+    files.show("model.dl", files.texts["model.dl"].replace("fn loss(", "fn cost("))
+    assert "E0206" in {d.code for d in files.next_diagnostics("main.dl", known)}
+    known = len(files.messages[files.uri("main.dl")])
+    files.close("model.dl")
+    assert files.next_diagnostics("main.dl", known) == []
+
+
 def test_lenses_run_what_they_stand_above_and_show_gradients(files):
     params = lsp.CodeLensParams(lsp.TextDocumentIdentifier(files.uri("model.dl")))
     found = files.run(files.client.text_document_code_lens_async(params))
