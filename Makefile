@@ -77,6 +77,7 @@ bench: venv
 format: venv
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	$(BIN)/dlc fmt stdlib examples benchmarks tests/programs tests/stdlib
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -18,13 +18,14 @@ def placed(p: Printer, sign: Doc, part: Part, *, below_first: bool) -> Doc:
     it takes several lines.
     """
     value = p.doc(part)
+    kind = part.kind if isinstance(part, Tree) else ""
     below = Concat([sign, Nest(Concat([HARD, value]))])
     here = concat(sign, " ", value)
-    if isinstance(part, Tree) and part.kind == "block":
+    if kind == "block":
         return here
     if p.broken(part) or forced(sign):
         return below
-    if isinstance(part, Tree) and part.kind == "if_":
+    if isinstance(part, Tree) and kind == "if_":
         forms = branches(p, part)
         if not forms.chain:
             return Either(here, below)
@@ -34,8 +35,11 @@ def placed(p: Printer, sign: Doc, part: Part, *, below_first: bool) -> Doc:
         return choice(*options, Either(Concat([sign, " ", forms.long]), below))
     if closed(p, part):
         hugged = Either(here, below)
-        return choice(here, below, hugged) if below_first and not forced(value) else hugged
-    if isinstance(part, Tree) and part.kind == "binary" and not below_first:
+        if forced(value) or not below_first or kind == "match_":
+            return hugged
+        whole = Concat([sign, Nest(Concat([HARD, flat(value)]))])
+        return choice(here, whole, hugged)
+    if kind == "binary" and not below_first:
         return Either(here, below)
     return choice(here, below)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dlang.format.brackets import bracketed, filled
 from dlang.format.concrete import Tree
-from dlang.format.document import INDENT, Doc, concat
+from dlang.format.document import INDENT, Break, Doc, Fill, Nest, concat, forced
 from dlang.format.printer import Printer, Rule
 
 
@@ -60,6 +60,14 @@ def _array(p: Printer, tree: Tree) -> Doc:
     return concat(p.doc(element), bracketed(p, opening, dims, comma, closing))
 
 
+def _size(p: Printer, tree: Tree) -> Doc:
+    """`n + 1`; a line ends with the operator, which is possible in all brackets."""
+    left, operator, right = tree.parts
+    size = p.doc(right)
+    gap = Break(" ", hard=p.commented(operator) or (forced(size) and p.broken(right)))
+    return Nest(Fill([Nest(concat(p.doc(left), " ", p.token(operator)), -INDENT), gap, size]))
+
+
 def _constructor(p: Printer, tree: Tree) -> Doc:
     name, *arguments = tree.parts
     return concat(p.token(name), angles(p, *arguments))
@@ -97,7 +105,7 @@ RULES: Mapping[str, Rule] = {
     "size_row": _alone,
     "size_hole": _alone,
     "size_any": _alone,
-    "size_operator": _spaced,
+    "size_operator": _size,
     "second": _alone,  # a size in parentheses
     "pattern_wildcard": _alone,
     "pattern_name": _alone,
