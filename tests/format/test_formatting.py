@@ -56,7 +56,7 @@ def test_a_random_program_is_formatted_once(seed):
 def test_scrambling_reaches_comments_within_expressions():
     made = [scrambled(random.Random(seed)) for seed in range(200)]
     good = [text for text, count in made if count and well_formed(text)]
-    assert len(good) > 25 and any(re.search(r"[(,]  *# behind", text) for text in good)
+    assert len(good) > 10 and any(re.search(r"[(,]  *# behind", text) for text in good)
 
 
 @pytest.mark.parametrize(
