@@ -40,7 +40,7 @@ test-gpu-emulated: venv
 # What of the language works beside PyTorch, JAX and others, which are installed for it. A minute on two cores.
 test-interop: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[interop]'
-	$(BIN)/python -m pytest -q -n 2 tests/interop
+	$(BIN)/python -m pytest -q -n 2 tests/interop tests/examples/test_from_python.py
 
 # What needs npm and the network: that the extension for VS Code can be packaged, and that its grammar sees the tokens.
 test-editors: venv
