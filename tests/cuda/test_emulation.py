@@ -136,6 +136,22 @@ def test_a_wrong_kernel_is_reported(name: str, order: int) -> None:
         run(name, order)
 
 
+def test_blocks_run_in_the_order_that_is_asked_for() -> None:
+    text = 'extern "C" __global__ void turns(DL_GLOBAL(i64) out) { out[blockIdx.x] = atomicAdd(DL_AT(out, 9), 1ll); }'
+    driver = EmulatedDriver()
+    (kernel,) = driver.load([Kernel("turns", "map", text)])
+    out, found = calls.uploaded(driver, np.zeros(10, np.int64)), []
+    for order in ORDERS:
+        driver.reorder(order)
+        calls.fill(driver, out, 0, 80)
+        calls.launch(driver, kernel, 9, 32, out)
+        found.append([int(turn) // 32 for turn in calls.downloaded(driver, out, (9,), "int64")])
+    assert found[0] == list(range(9)) and found[1] == found[0][::-1]
+    for shuffled in found[2:]:
+        assert sorted(shuffled) == found[0] and shuffled not in found[:2]
+    assert found[2] != found[3]
+
+
 def test_a_launch_after_a_report_starts_anew() -> None:
     with pytest.raises(Misbehaviour):
         run("different barriers", 0)

@@ -38,6 +38,8 @@ fn powers(x: f64[n]) -> i64[n] = [i * i * i * i * i * i * i - 7 * i for i < n]
 fn halves(x: f64[n]) -> f64[2 * n] = [x[i // 2] for i < 2 * n]
 fn rolled(x: f64[n, m]) -> f64[n * m] = [x[i // m, (i - 2 * n) % m] for i < n * m]
 fn hashed(x: f64[n]) -> f64[n] = [x[i * i * 2654435761 % n] for i < n]
+fn signless(x: f64[n]) -> f64[n] = [x[i64((u64(i) - u64(3)) % u64(n))] for i < n]
+fn shortened(x: f64[n]) -> f64[n] = [x[i64(i32(i) + i32(i8(i)) - i32(i8(i)))] for i < n]
 fn strides(x: f64[n]) -> i64[n] = [{ var total = 0
                                      for j in 0..5 { total += i * 1000000007 + j * 123456789012 }
                                      total } for i < n]
@@ -45,7 +47,8 @@ fn strides(x: f64[n]) -> i64[n] = [{ var total = 0
 SHAPES = {
     "scaled": (1000,), "outer": (100,), "cube": (20,), "totals": (1000,), "row_sums": (100,), "softmaxes": (30, 70),
     "column_sums": (60, 45), "transposed": (40, 33), "running": (9000,), "reversed": (500,), "triangles": (70,),
-    "powers": (900,), "strides": (900,), "halves": (77,), "rolled": (30, 41), "hashed": (900,),
+    "powers": (900,), "strides": (900,), "halves": (77,), "rolled": (30, 41), "hashed": (900,), "signless": (900,),
+    "shortened": (900,),
 }  # fmt: skip
 SLACK = BEYOND + 2 * THREADS  # of a device with two multiprocessors
 
@@ -187,6 +190,18 @@ def test_what_is_divided_is_an_index_unless_it_grows_faster_than_arrays() -> Non
     indices = found_in(Loop(i, (ZERO,), (poly(n),), stmts))
     assert set(indices.bounds) == {n, i, half, copy} and set(indices.reach) == {poly(3), poly(n)}
     assert indices.bounds[copy] == poly(n) - 1
+
+
+def test_what_is_of_another_dtype_is_no_index() -> None:
+    n, i, back = map(size, "nib")
+    x, word, rest = Buffer("x", "f64"), fresh("w", Scalar("u64")), fresh("r", Scalar("u64"))
+    stmts = (
+        Convert(word, i),
+        Compute(rest, "sub", (word, Lit(3, "u64"))),
+        Convert(back, rest),
+        Load(fresh("a", Scalar("f64")), x, poly(back)),
+    )
+    assert set(found_in(Loop(i, (ZERO,), (poly(n),), stmts)).bounds) == {n, i}
 
 
 def test_signs_do_not_make_a_bound_smaller() -> None:

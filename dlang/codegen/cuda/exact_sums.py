@@ -120,7 +120,7 @@ def _without_results(loop: Loop) -> Loop:
         for stmt in reversed(stmts):
             if isinstance(stmt, Loop):
                 kept = tuple([r for r in stmt.reductions if r.result in used or r.position in used])
-                within: set[object] = {v for r in kept for v in (r.value, r.rank)}
+                within: set[object] = {v for r in kept for v in (r.value, r.rank) if v is not None}
                 stmt = replace(stmt, stmts=statements(stmt.stmts, within), reductions=kept)
             used |= set(captures((stmt,), ()))
             out.append(stmt)

@@ -106,7 +106,7 @@ class _Search:
                     self.bounds[var] = bound
                     if size.atom is not None:
                         self.same[var] = self.same.get(size.atom, size.atom)
-            case Convert(var, arg) if var in self.places and self.is_index(arg):
+            case Convert(var, arg) if var in self.places and var.type == I64 and self.is_index(arg):
                 bound = self.size(poly(arg))
                 assert bound is not None
                 self.bounds[var] = bound
@@ -189,7 +189,7 @@ def _places(inside: Sequence[Stmt], bound: Set[Slot]) -> Set[Var]:
                     operands.update(size.atoms())
                 else:
                     operands.discard(var)
-            case Convert(var, Var() as arg) if var in found or var in operands:
+            case Convert(var, Var() as arg) if var.type == I64 and (var in found or var in operands):
                 (found if var in found else operands).add(arg)
             case Compute(var, name, args) if name in COMPUTED and (var in found or var in operands):
                 operands.update(arg for arg in args if isinstance(arg, Var))
