@@ -1,4 +1,4 @@
-"""SciPy finds how a chain hangs: the energy, its gradient and products with its Hessian are functions of the language."""
+"""SciPy finds how a chain hangs: its energy, the gradient and products with the Hessian are the language's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def hang(
 
 
 def sag_of_a_catenary(length: float, span: float) -> float:
-    """How deep a chain of no thickness hangs that does not stretch: y = a cosh(x / a), with 2 a sinh(span / 2a) = length."""
+    """How deep a chain hangs that has no thickness and does not stretch.
+
+    It is y = a cosh(x / a), where a is such that 2 a sinh(span / 2a) is the length.
+    """
     low, high = span / 20.0, span * 100.0
     for _ in range(200):
         a = 0.5 * (low + high)
