@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import sys
 
 from dlang.diagnostics import error
 from dlang.tools.arguments import Parser
@@ -28,5 +29,6 @@ def main(args: argparse.Namespace) -> int:
         return 1
     level = logging.DEBUG if os.environ.get("DLANG_DEBUG") else logging.WARNING
     logging.basicConfig(filename=args.log, level=level, format="%(asctime)s %(name)s: %(message)s")
-    make_server().start_io()
+    output, sys.stdout = sys.stdout.buffer, sys.stderr  # what anyone else prints is not part of the conversation
+    make_server().start_io(stdout=output)
     return 0

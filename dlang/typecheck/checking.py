@@ -147,12 +147,18 @@ def imported(program: Program, table: ModuleTable, item: s.Import) -> None:
     if item.names is None:
         table.entries[item.alias or item.path[-1]] = ModuleEntry(other, item.span)
         return
+    problems: list[Diagnostic] = []
     for n in item.names:
         if not isinstance(n, s.Name):  # a syntax error that has been reported
             continue
-        if n.name.startswith("_"):
-            raise error("E0205", f"`{n.name}` is private to the module `{name}`", n.span)
-        import_name(program, table, other, n)
+        try:
+            if n.name.startswith("_"):
+                raise error("E0205", f"`{n.name}` is private to the module `{name}`", n.span)
+            import_name(program, table, other, n)
+        except DlangError as problem:  # the other names are there
+            problems += problem.diagnostics
+    if problems:
+        raise DlangError(problems)
 
 
 def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.Name) -> None:

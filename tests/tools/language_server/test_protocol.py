@@ -175,7 +175,7 @@ def test_a_file_that_is_closed_is_as_it_is_saved(files):
     assert files.diagnostics("main.dl") == []
     known = len(files.messages[files.uri("main.dl")])
     files.show("model.dl", files.texts["model.dl"].replace("fn loss(", "fn cost("))
-    assert "E0206" in {d.code for d in files.next_diagnostics("main.dl", known)}
+    assert [d.code for d in files.next_diagnostics("main.dl", known)] == ["E0206"]
     known = len(files.messages[files.uri("main.dl")])
     files.close("model.dl")
     assert files.next_diagnostics("main.dl", known) == []
@@ -316,6 +316,12 @@ def test_a_keystroke_in_a_long_file_is_answered_soon(files):
         files.run(files.client.text_document_hover_async(lsp.HoverParams(*files.at("main.dl", "z[i]"))))
         took.append(time.monotonic() - start)
     assert min(took) < 0.3  # about 0.06 s where nothing else runs
+
+
+def test_the_server_ends_when_its_editor_does():
+    server = [sys.executable, "-m", "dlang.tools.dlc", "lsp"]
+    done = subprocess.run(server, input=b"", capture_output=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_without_pygls_the_command_says_what_to_install(monkeypatch, tmp_path):
