@@ -11,21 +11,37 @@ from dlang.codegen.llvm.processors import Processor
 from dlang.codegen.llvm.sites import Signature, Site
 from dlang.codegen.llvm.symbols import entry_symbol, text_symbol
 from dlang.codegen.sorting import KEYS
-from dlang.diagnostics import Span, error, excerpt
-from dlang.ir.terms import is_handle
+from dlang.diagnostics import DlangError, Span, error, excerpt
+from dlang.ir.terms import DTYPES, is_handle
 from dlang.runtime.platform.threads import MOST
 
 KINDS = {"check": "DL_CHECK", "memory": "DL_MEMORY", "stack": "DL_STACK", "interrupt": "DL_STOPPED", "call": "DL_CALL"}
 HOST = {
     "format": "DL_FORMAT", "order": "DL_ORDER", "print": "DL_PRINT", "library": "DL_LIBRARY",
     "io.read_clock": "DL_CLOCK", "io.read_text": "DL_READ_TEXT", "io.write_text": "DL_WRITE_TEXT",
+    "io.read_csv": "DL_READ_CSV", "io.write_csv": "DL_WRITE_CSV", "io.read_npy": "DL_READ_NPY",
+    "io.write_npy": "DL_WRITE_NPY", "io.progress": "DL_PROGRESS",
 }  # fmt: skip
 """What the runtime does of the host's work."""
+READ = ("io.read_csv", "io.read_npy")
+NUMBERS = frozenset(DTYPES) - {"bf16", "str"}
+"""What is read and written."""
 CHECKED = {
-    "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "bmi", "bmi2", "avx512f", "avx512vl",
-    "avx512bw", "avx512dq", "avx512cd", "avx512vbmi", "avx512vnni", "avx512bitalg", "gfni", "vpclmulqdq",
+    (1, "ecx"): {
+        "sse3": 0, "pclmul": 1, "ssse3": 9, "fma": 12, "cx16": 13, "sse4.1": 19, "sse4.2": 20, "movbe": 22,
+        "popcnt": 23, "aes": 25, "xsave": 26, "avx": 28, "f16c": 29,
+    },
+    (7, "ebx"): {
+        "bmi": 3, "avx2": 5, "bmi2": 8, "avx512f": 16, "avx512dq": 17, "avx512ifma": 21, "avx512cd": 28, "avx512bw": 30,
+        "avx512vl": 31,
+    },
+    (7, "ecx"): {
+        "avx512vbmi": 1, "avx512vbmi2": 6, "gfni": 8, "vaes": 9, "vpclmulqdq": 10, "avx512vnni": 11,
+        "avx512bitalg": 12, "avx512vpopcntdq": 14,
+    },
+    (0x80000001, "ecx"): {"sahf": 0, "lzcnt": 5, "sse4a": 6},
 }  # fmt: skip
-"""What C compilers can ask a processor for; no processor that has all that is needed of it lacks the rest."""
+"""Where the processor says what it has: the bits of words that its instruction `cpuid` gives, by leaf and register."""
 
 
 def layout(built: Built) -> str:
@@ -100,17 +116,28 @@ def definitions(built: Built) -> str:
 
 
 def _site(w: Writer, k: int, site: Site) -> str:
-    if site.kind == "runtime":
-        kind = HOST.get(site.name)
-        if kind is None or (site.name == "library" and site.parts[0] == "argsort" and site.args[0].dtype not in KEYS):
-            raise unsupported(site)
-    else:
-        kind = KINDS[site.kind]
+    if site.kind == "runtime" and not is_done(site):
+        raise unsupported(site)
+    kind = HOST[site.name] if site.kind == "runtime" else KINDS[site.kind]
     values, count = w.array("dl_signature", f"values_{k}", [signature(s) for s in _values(site)]).split(", ")
     parts = w.array("char *const", f"parts_{k}", [quoted(p) for p in site.parts]).split(", ")[0]
     label = site.name if site.kind == "call" else ""
     place, calls = w.place(label, site.span), w.calls(f"calls_{k}", site.span)
-    return f"{{{kind}, {quoted(site.name)}, {place}, {calls}, {parts}, {count}, {values}}}"
+    wanted = signature(Signature(site.parts[0], int(site.parts[1]))) if site.name in READ else "{0, 0}"
+    return f"{{{kind}, {quoted(site.name)}, {place}, {calls}, {parts}, {count}, {values}, {wanted}}}"
+
+
+def is_done(site: Site) -> bool:
+    """Whether the runtime does what a place of the program leaves to the host."""
+    match site.name:
+        case "library" if site.parts[0] == "argsort":
+            return site.args[0].dtype in KEYS
+        case "io.read_csv" | "io.read_npy":
+            return site.parts[0] in NUMBERS
+        case "io.write_csv" | "io.write_npy":
+            return site.args[-1].dtype in NUMBERS
+        case name:
+            return name in HOST
 
 
 def _values(site: Site) -> Iterable[Signature]:
@@ -123,18 +150,18 @@ def signature(s: Signature) -> str:
     return f"{{&dl_{dtype}, {s.rank}}}"
 
 
-def unsupported(site: Site) -> Exception:
+def unsupported(site: Site) -> DlangError:
     """The work that a place of the program leaves to Python."""
-    if site.name == "foreign":
-        what, help = (
-            f"`{site.parts[0]}` is a function of Python",
-            "build a wheel, or write the function in the language",
-        )
-    elif site.name == "library":
-        what, help = "these keys are sorted by NumPy", "build a wheel, or sort numbers"
-    else:
-        what = f"`{site.name}` reads and writes files of NumPy"
-        help = "build a wheel, or pass arrays as arguments; `io.read_text` and `io.write_text` are there"
+    match site.name:
+        case "foreign":
+            what, help = f"`{site.parts[0]}` is a function of Python", "write it in the language, or in C"
+        case "library":
+            what, help = "these keys are sorted by NumPy", "sort numbers of 32 or 64 bits"
+        case name if name in HOST:
+            what, help = "only numbers that C knows are read and written without it", "convert them to f32 or f64"
+        case _:
+            what = "this reads or writes a file by means of Python"
+            help = "`io.npy`, `io.csv` and `io.text` and what saves such files are there without it"
     return error(NOT_EXPORTED, f"there is no Python in what is built: {what}", site.span, help=(help,))
 
 
@@ -167,12 +194,13 @@ def _texts(texts: Sequence[str]) -> list[str]:
 
 
 def _processor(processor: Processor) -> str:
-    asked = "".join(
-        f"    if (!__builtin_cpu_supports({quoted(name)})) return {quoted(name)};\n"
-        for name in processor.needs
-        if name in CHECKED
-    )
-    return f"const char *dl_lacking(void) {{\n    __builtin_cpu_init();\n{asked}    return 0;\n}}"
+    rows = [
+        f"    {{{quoted(name)}, {leaf:#x}u, {register == 'ebx':d}, {bit}}},"
+        for (leaf, register), names in CHECKED.items()
+        for name, bit in names.items()
+        if name in processor.needs
+    ]
+    return "\n".join(["const dl_feature dl_features[] = {", *rows, "    {0, 0, 0, 0},", "};"])
 
 
 def _libraries(imports: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dlang.tools.dlc import main
@@ -137,6 +138,86 @@ def test_texts_in_files(tmp_path, capfd):
     )
 
 
+FILES = """
+import io
+fn main(dir: str) {
+  let x = [[f64(i) / 3.0 + f64(j) for j < 3] for i < 4]
+  io.save_npy("{dir}/a.npy", x)
+  io.save_npy("{dir}/b.npy", [f16(0.1), f16(2.5)])
+  io.save_npy("{dir}/c.npy", [1u8, 2u8])
+  io.save_npy("{dir}/d.npy", 2.5)
+  io.save_npy("{dir}/e.npy", [true, false])
+  let y: f64[?, ?] = io.npy("{dir}/a.npy")
+  let c: i32[?] = io.npy("{dir}/c.npy")
+  let b: f32[?] = io.npy("{dir}/b.npy")
+  let d: f64 = io.npy("{dir}/d.npy")
+  let e: f16[?] = io.npy("{dir}/e.npy")
+  print("{y} {c} {b} {d} {e}")
+  io.save_csv("{dir}/t.csv", "a,b,c", x)
+  io.save_csv("{dir}/u.csv", "", [1i32, -2i32])
+  io.save_csv("{dir}/v.csv", "", [1.0f32, 0.1f32, 1e10f32])
+  io.save_csv("{dir}/w.csv", "on", [true, false])
+  let t: f64[?, ?] = io.csv("{dir}/t.csv", true)
+  let u: i64[?] = io.csv("{dir}/u.csv", false)
+  let w: bool[?] = io.csv("{dir}/w.csv", true)
+  print("{t} {u} {w}")
+  let columns: i64[?, ?, ?] = io.npy("{dir}/columns.npy")
+  let swapped: f64[?] = io.npy("{dir}/swapped.npy")
+  let mixed: f64[?, ?] = io.csv("{dir}/mixed.csv", true)
+  print("{columns} {swapped} {mixed}")
+}
+"""
+WRONG = [
+    'let v: f32[?] = io.npy("{dir}/d64.npy")',
+    'let v: f64[?] = io.npy("{dir}/a.npy")',
+    'let v: f64[?] = io.npy("{dir}/none.npy")',
+    'let v: f64[?] = io.npy("{dir}/mixed.csv")',
+    'let v: f64[?] = io.npy("{dir}/archive.npz")',
+    'let v: f64[?, ?] = io.npy("{dir}/cut.npy")',
+    'let v: i64[?, ?] = io.csv("{dir}/mixed.csv", true)',
+    'let v: f64[?, ?] = io.csv("{dir}/mixed.csv", false)',
+    'let v: f64[?] = io.csv("{dir}/mixed.csv", true)',
+    'let v: f64[?, ?] = io.csv("{dir}/uneven.csv", false)',
+    'let v: f64[?, ?] = io.csv("{dir}/latin.csv", false)',
+    'let v: u8[?, ?] = io.csv("{dir}/large.csv", false)',
+    'io.save_npy("{dir}/none/v.npy", [1.0])\nlet v = [0.0]',
+]
+
+
+def test_tables_and_arrays_in_files(tmp_path, capfd):
+    folders = [tmp_path / "ours", tmp_path / "theirs"]
+    for folder in folders:
+        folder.mkdir()
+        np.save(folder / "columns.npy", np.asfortranarray(np.arange(24).reshape(2, 3, 4)))
+        np.save(folder / "swapped.npy", np.array([1.5, -2.0], ">f8"))
+        (folder / "mixed.csv").write_text('x, "y"\r\n1.5, "2"\r\n\r\n  ,-3e2\n')
+    path = tmp_path / "files.dl"
+    path.write_text(FILES)
+    ours = ran(built(path, tmp_path), "--dir", str(folders[0]))
+    assert ours == interpreted(capfd, path, "--dir", str(folders[1])) and ours[0] == 0
+    names = [{f.name: f.read_bytes() for f in folder.iterdir()} for folder in folders]
+    assert names[0] == names[1] and len(names[0]) == 12
+
+
+def test_files_that_are_not_as_expected(tmp_path, capfd):
+    np.save(tmp_path / "d64.npy", np.array([1.0]))
+    np.save(tmp_path / "a.npy", np.zeros((2, 3)))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-1])
+    np.savez(tmp_path / "archive.npz", x=[1.0])
+    (tmp_path / "mixed.csv").write_text("x,y\n1,2\n3,4.5\n")
+    (tmp_path / "uneven.csv").write_text("1,2\n\n3\n")
+    (tmp_path / "latin.csv").write_bytes(b"1,\xff\n")
+    (tmp_path / "large.csv").write_text("1,256\n")
+    arms = "\n".join(f'  if which == {k} {{ {w}\n print("{{v}}") }}' for k, w in enumerate(WRONG))
+    path = tmp_path / "wrong.dl"
+    path.write_text(f"import io\nfn main(dir: str, which: i64) {{\n{arms}\n}}\n")
+    program = built(path, tmp_path)
+    for k in range(len(WRONG)):
+        options = ["--dir", str(tmp_path), "--which", str(k)]
+        expected = interpreted(capfd, path, *options)
+        assert ran(program, *options) == expected and "error[E082" in expected[2], WRONG[k]
+
+
 def test_threads_change_no_bit(tmp_path):
     path = tmp_path / "large.dl"
     path.write_text('fn main(n: i64 = 300000) { print("{sum(sin(f64(i)) * exp(-f64(i) / 1e5) for i < n)}") }\n')
@@ -154,7 +235,11 @@ def test_threads_change_no_bit(tmp_path):
             "E0987",
             "is a function of Python",
         ),
-        ('import io\nfn main() { io.save_npy("x.npy", [1.0]) }\n', "E0987", "reads and writes files of NumPy"),
+        (
+            'import io\nfn main() { io.save("x.state", [1.0]) }\n',
+            "E0987",
+            "this reads or writes a file by means of Python",
+        ),
         ("fn main(n: i64, k: i64 = n + 1) = k\n", "E0987", "the default of `k` is computed"),
         ("fn main(x: f64[n]) = sum(x)\n", "E0954", "is no number, text or bool"),
         ("fn f() = 1\n", "E0953", "has no `main`"),

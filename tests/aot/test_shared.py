@@ -3,7 +3,9 @@
 import ctypes
 import shutil
 import subprocess
+import sys
 import threading
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.aot import program
+from dlang.codegen.llvm.processors import LEVELS
 from dlang.tools.dlc import main
 
 ROOT = Path(__file__).parent.parent.parent
@@ -202,6 +206,19 @@ def test_memory_that_runs_out_is_a_message(library):
         library.call("repeated", ONE(), size(2**55), double(1.0))
 
 
+def test_a_processor_that_lacks_something_is_told(tmp_path, monkeypatch):
+    level = replace(LEVELS["x86-64-v2"], needs=("sse3", "fantasy"))
+    monkeypatch.setitem(LEVELS, "x86-64-v2", level)
+    monkeypatch.setitem(program.CHECKED[1, "ecx"], "fantasy", 16)  # a bit that no processor has
+    arguments = ["--shared", str(ROOT / "examples/fit.dl"), "--fn", "loss", "-o", str(tmp_path)]
+    assert main(["build", *arguments, "--cpu", "x86-64-v2"]) == 0
+    fit = ctypes.CDLL(str(tmp_path / "libfit.so"))
+    fit.fit_message.restype = ctypes.c_char_p
+    assert fit.fit_loss(given([1.0]), given([[1.0]]), given([1.0]), ctypes.byref(ctypes.c_double())) == 1
+    expected = "error[E0989]: this was built for x86-64-v2, and this processor has no fantasy"
+    assert fit.fit_message().decode() == expected
+
+
 # ---- threads ---------------------------------------------------------------------------------------------------------
 def test_several_threads_call_at_once_and_each_has_its_message(library):
     x = np.random.default_rng(0).normal(size=300_000)
@@ -245,3 +262,32 @@ def test_the_example_fits_a_line(tmp_path):
     assert run.returncode == 0
     assert run.stdout.splitlines()[0].startswith("w = [2.000 3.000], loss = ")
     assert run.stdout.splitlines()[1] == "error[E0960]: argument `y` of `loss`: expected f64[n], n = 10, got f64[9]"
+
+
+def test_it_can_be_unloaded_and_survives_a_fork(tmp_path):
+    """With threads at work before, in a process of its own."""
+    (tmp_path / "large.dl").write_text("fn total(n: i64) -> f64 = sum(sin(f64(i)) for i < n)\n")
+    assert main(["build", "--shared", str(tmp_path / "large.dl"), "-o", str(tmp_path)]) == 0
+    text = f"""
+import _ctypes, ctypes, os, threading
+def total(dll):
+    result = ctypes.c_double()
+    assert dll.large_total(ctypes.c_int64(400000), ctypes.byref(result)) == 0
+    return result.value
+for _ in range(3):
+    dll = ctypes.CDLL({str(tmp_path / "liblarge.so")!r})
+    dll.large_set_threads(3)
+    expected = total(dll)
+    assert dll.large_set_threads(0) == 1
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if total(dll) == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    failing = threading.Thread(target=dll.large_set_threads, args=(0,))
+    failing.start()
+    failing.join()
+    _ctypes.dlclose(dll._handle)
+print("fine")
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "fine\n", done.stderr

@@ -1,6 +1,8 @@
 /* Reads a command line as `dlc run` does. */
 #include "options.h"
 
+#include "files.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -55,20 +57,8 @@ static bool cleaned(const char *text, char *out, size_t room) {
     return n && !*text;
 }
 
-static bool is_integer(const char *digits) {
-    digits += *digits == '+' || *digits == '-';
-    return *digits && strspn(digits, "0123456789") == strlen(digits);
-}
-
-static bool is_number(const char *text) { /* what strtod takes beside that is not meant */
-    text += *text == '+' || *text == '-';
-    if (*text != '.' && !isdigit((unsigned char)*text))
-        return !strcasecmp(text, "inf") || !strcasecmp(text, "infinity") || !strcasecmp(text, "nan");
-    return strspn(text, "0123456789.eE+-") == strlen(text);
-}
-
 static void take(dl_option *o, const char *text) {
-    char digits[400], *end = "";
+    char digits[400];
     o->given = true;
     errno = 0;
     switch (o->kind) {
@@ -81,13 +71,13 @@ static void take(dl_option *o, const char *text) {
         o->value.truth = *text == 't';
         return;
     case DL_FLOAT:
-        if (!cleaned(text, digits, sizeof digits) || !is_number(digits) ||
-            (o->value.number = strtod(digits, &end), *end))
+        if (!cleaned(text, digits, sizeof digits) || !dl_is_number(digits))
             refuse("%s: expected a number, found `%s`", o->names[0], text);
+        o->value.number = strtod(digits, NULL);
         return;
     case DL_INTEGER:
     case DL_UNSIGNED:
-        if (!cleaned(text, digits, sizeof digits) || !is_integer(digits))
+        if (!cleaned(text, digits, sizeof digits) || !dl_is_integer(digits))
             refuse("%s: expected %s, found `%s`", o->names[0], o->dtype, text);
         bool outside;
         if (o->kind == DL_INTEGER) {

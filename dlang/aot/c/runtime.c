@@ -1,7 +1,8 @@
 /* Contexts, stacks, arenas and threads for compiled functions, and what ends a run in words. */
 #define _GNU_SOURCE
-#include "runtime.h"
+#include "files.h"
 
+#include <cpuid.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -269,7 +270,11 @@ static void in_child(void) { /* which has none of the threads */
     in_parent();
 }
 
+static const char *lacks; /* of what the code needs of the processor */
+static const char *lacking(void);
+
 void dl_ready(void) {
+    lacks = lacking();
     const char *said = getenv("DLANG_THREADS");
     char *end = NULL;
     long threads = said && *said ? strtol(said, &end, 10) : 0;
@@ -309,16 +314,29 @@ __attribute__((destructor)) static void end_threads(void) {
     if (has_thread_end) pthread_key_delete(thread_end);
 }
 
+/* ---- the processor -------------------------------------------------------------------------------------------------- */
+/* What it lacks that the code needs; NULL if nothing. */
+static const char *lacking(void) {
+    unsigned eax, ebx, ecx, edx, low = 0, high = 0;
+    if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) && ecx >> 27 & 1) /* the system keeps registers wider than SSE's */
+        __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    for (const dl_feature *f = dl_features; f->name; f++) {
+        bool there = __get_cpuid_count(f->leaf, 0, &eax, &ebx, &ecx, &edx) && ((f->in_ebx ? ebx : ecx) >> f->bit & 1);
+        unsigned kept = !strncmp(f->name, "avx512", 6) ? 0xE6 : !strncmp(f->name, "avx", 3) ? 6 : 0;
+        if (!there || (low & kept) != kept) return f->name;
+    }
+    return NULL;
+}
+
 /* ---- runs ----------------------------------------------------------------------------------------------------------- */
 static bool no_memory(const dl_entry *entry);
 
 dl_context *dl_open(const dl_entry *entry) {
-    const char *lacks = dl_lacking();
+    pthread_once(&pool_made, dl_ready);
     if (lacks) {
         dl_fail("E0989", "this was built for " DL_PROCESSOR ", and this processor has no %s", lacks);
         return NULL;
     }
-    pthread_once(&pool_made, dl_ready);
     pthread_mutex_lock(&idle_lock);
     dl_context *c = idle;
     if (c) idle = c->next;
@@ -414,7 +432,7 @@ bool dl_text_in(dl_context *c, int64_t *word, const char *text) {
 }
 
 /* ---- work of the host ----------------------------------------------------------------------------------------------- */
-__attribute__((format(printf, 3, 4))) static bool refuse(dl_context *c, const char *code, const char *form, ...) {
+bool dl_refuse(dl_context *c, const char *code, const char *form, ...) {
     char *text = NULL;
     va_list list;
     va_start(list, form);
@@ -427,45 +445,14 @@ __attribute__((format(printf, 3, 4))) static bool refuse(dl_context *c, const ch
     return false;
 }
 
+int64_t *dl_words(dl_context *c) { return c->words; }
+
 static bool give_text(dl_context *c, dl_buffer *made, int64_t *out) {
     const dl_text *text = made->failed ? NULL : known(c, made->bytes ? made->bytes : "", made->length);
     dl_drop(made);
-    if (!text) return refuse(c, "E0806", "the memory is exhausted");
+    if (!text) return dl_refuse(c, "E0806", "the memory is exhausted");
     *out = (intptr_t)text - 1;
     return true;
-}
-
-static bool read_text(dl_context *c, const dl_text *path, int64_t *out) {
-    FILE *file = fopen(path->bytes, "rb");
-    dl_buffer text = {0};
-    char part[1 << 14];
-    size_t n;
-    if (file) {
-        while ((n = fread(part, 1, sizeof part, file))) dl_put(&text, part, n);
-    }
-    if (!file || ferror(file)) {
-        int problem = errno;
-        if (file) fclose(file);
-        dl_drop(&text);
-        return refuse(c, "E0821", "cannot read `%s`: %s", path->bytes, strerror(problem));
-    }
-    fclose(file);
-    return give_text(c, &text, out);
-}
-
-static bool write_text(dl_context *c, const dl_text *path, const dl_text *text) {
-    size_t room = (size_t)path->length + 6;
-    char *draft = malloc(room);
-    if (!draft) return refuse(c, "E0806", "the memory is exhausted");
-    snprintf(draft, room, "%s.part", path->bytes);
-    FILE *file = fopen(draft, "wb");
-    bool fine = file && fwrite(text->bytes, 1, (size_t)text->length, file) == (size_t)text->length;
-    int problem = errno;
-    if (file && fclose(file)) fine = false, problem = errno;
-    if (fine && rename(draft, path->bytes)) fine = false, problem = errno;
-    if (!fine && file) remove(draft);
-    free(draft);
-    return fine || refuse(c, "E0822", "cannot write `%s`: %s", path->bytes, strerror(problem));
 }
 
 static bool ordered(const char *how, const dl_text *a, const dl_text *b) {
@@ -477,6 +464,7 @@ static bool ordered(const char *how, const dl_text *a, const dl_text *b) {
 static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
     int64_t *out = slots;
     for (int k = 0; k < site->value_count; k++) out += 1 + site->values[k].rank;
+    const char *path = site->value_count && site->values[0].dtype == &dl_str ? text_of(slots[0])->bytes : "";
     switch (site->kind) {
     case DL_FORMAT: {
         dl_buffer text = {0};
@@ -493,7 +481,7 @@ static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
                     putc('\n', stdout) != EOF && !fflush(stdout);
         int problem = errno;
         funlockfile(stdout);
-        return fine || refuse(c, "E0822", "cannot write the output: %s", strerror(problem));
+        return fine || dl_refuse(c, "E0822", "cannot write the output: %s", strerror(problem));
     }
     case DL_CLOCK: {
         struct timespec now;
@@ -502,12 +490,25 @@ static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
         memcpy(out, &seconds, 8);
         return true;
     }
-    case DL_READ_TEXT:
-        return read_text(c, text_of(slots[0]), out);
+    case DL_READ_TEXT: {
+        dl_buffer text = {0};
+        return dl_read_text(c, path, &text) && give_text(c, &text, out);
+    }
     case DL_WRITE_TEXT:
-        return write_text(c, text_of(slots[0]), text_of(slots[1]));
+        return dl_write_file(c, path, text_of(slots[1])->bytes, (size_t)text_of(slots[1])->length, NULL, 0);
+    case DL_READ_CSV:
+        return dl_read_csv(c, path, slots[1] & 1, site->wanted, site->parts[0], out);
+    case DL_WRITE_CSV:
+        return dl_write_csv(c, path, text_of(slots[1])->bytes, site->values[2], slots + 2);
+    case DL_READ_NPY:
+        return dl_read_npy(c, path, site->wanted, site->parts[0], out);
+    case DL_WRITE_NPY:
+        return dl_write_npy(c, path, site->values[1], slots + 1);
+    case DL_PROGRESS: /* which is not shown: the loop need not say again how far it is */
+        *out = INT64_MAX;
+        return true;
     default: /* an operation of linear algebra on a matrix that LAPACK does not take */
-        return refuse(c, "E0806", "the memory is exhausted: `%s` of a matrix as large as this", site->parts[0]);
+        return dl_refuse(c, "E0806", "the memory is exhausted: `%s` of a matrix as large as this", site->parts[0]);
     }
 }
 

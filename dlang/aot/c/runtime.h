@@ -61,7 +61,7 @@ typedef struct {
 } dl_place;
 
 enum dl_kind { DL_CHECK, DL_MEMORY, DL_STACK, DL_STOPPED, DL_CALL, DL_FORMAT, DL_ORDER, DL_PRINT, DL_CLOCK,
-               DL_READ_TEXT, DL_WRITE_TEXT, DL_LIBRARY };
+               DL_READ_TEXT, DL_WRITE_TEXT, DL_READ_CSV, DL_WRITE_CSV, DL_READ_NPY, DL_WRITE_NPY, DL_PROGRESS, DL_LIBRARY };
 
 typedef struct {
     enum dl_kind kind;
@@ -72,6 +72,7 @@ typedef struct {
     const char *const *parts;
     int value_count;
     const dl_signature *values;
+    dl_signature wanted; /* of an array that is read */
 } dl_site;
 
 extern const dl_site dl_sites[];
@@ -136,8 +137,15 @@ const char *dl_error_code(void);
 bool dl_set_threads(int threads);
 void dl_give_back(void *memory);
 void dl_ready(void);
-/* What the processor lacks that the code needs; NULL if nothing. */
-const char *dl_lacking(void);
+/* What the code needs of the processor: a bit of what `cpuid` gives for a leaf, in ebx or in ecx. A NULL ends the list. */
+typedef struct {
+    const char *name;
+    unsigned leaf;
+    bool in_ebx;
+    int bit;
+} dl_feature;
+
+extern const dl_feature dl_features[];
 void dl_prepare_libraries(void);
 
 #endif

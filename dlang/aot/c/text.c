@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "runtime.h"
+#include "files.h"
 
 const dl_dtype dl_f64 = {'f', 8, 17, false}, dl_f32 = {'f', 4, 9, false}, dl_f16 = {'f', 2, 5, false},
                dl_bf16 = {'f', 2, 9, true}, dl_i64 = {'i', 8, 0, false}, dl_i32 = {'i', 4, 0, false},
@@ -149,6 +150,21 @@ static void put_float(dl_buffer *out, double x, int digits) {
         dl_put(out, d.digits + 1, (size_t)d.count - 1);
     }
     put_exponent(out, d.exponent, 2);
+}
+
+bool dl_is_integer(const char *text) {
+    text += *text == '+' || *text == '-';
+    return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+bool dl_is_number(const char *text) { /* what strtod takes beside that is not meant */
+    char *end;
+    const char *digits = text + (*text == '+' || *text == '-');
+    if (*digits != '.' && !('0' <= *digits && *digits <= '9'))
+        return !strcasecmp(digits, "inf") || !strcasecmp(digits, "infinity") || !strcasecmp(digits, "nan");
+    if (strspn(digits, "0123456789.eE+-") != strlen(digits)) return false;
+    strtod(text, &end);
+    return end != text && !*end;
 }
 
 /* ---- format specifications ------------------------------------------------------------------------------------------ */
@@ -372,7 +388,7 @@ static void put_scalar(dl_buffer *out, const dl_dtype *dtype, int64_t word, cons
 }
 
 /* An element in memory as a word. */
-static int64_t element(const dl_dtype *dtype, const char *at) {
+int64_t dl_element(const dl_dtype *dtype, const char *at) {
     uint16_t bits;
     float small;
     int64_t word = 0;
@@ -421,7 +437,7 @@ static void each_shown(const array_format *f, const char *at, int axis, void (*v
     for (int64_t i = 0; i < n; i++) {
         if (f->summary && n > 2 * EDGE && i == EDGE) i = n - EDGE;
         if (axis + 1 < f->rank) each_shown(f, at + i * stride, axis + 1, visit, closure);
-        else visit(closure, element(f->dtype, at + i * stride));
+        else visit(closure, dl_element(f->dtype, at + i * stride));
     }
 }
 
@@ -576,7 +592,7 @@ static void put_axis(dl_buffer *out, const array_format *f, const char *at, int 
                 i = n - EDGE;
             }
             dl_buffer word = {0};
-            put_element(&word, f, element(f->dtype, at + i * stride));
+            put_element(&word, f, dl_element(f->dtype, at + i * stride));
             extend(&made, &r, word.bytes ? word.bytes : "", word.length);
             if (i + 1 < n) dl_puts(&r.line, " ");
             out->failed |= word.failed;
