@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dlang.specialize.specialize import Entry
     from dlang.specialize.values import Value
 
-REMEMBERED = 100  # inputs that can be taken back
+REMEMBERED, REMEMBERED_BYTES = 100, 1 << 28  # inputs that can be taken back, and arrays that are kept for that
 LAST = "ϟ"  # what `_` stands for in an expression: a name of its length that nobody writes
 _OWN = f".{NAME}`"  # in the note on the call of an input, which nobody wrote
 
@@ -159,7 +159,16 @@ class Session:
         return answer
 
     def _remember(self, state: State) -> None:
+        """Keeps a state for `undo`, and forgets the oldest if there are many, or if they alone hold much memory."""
         self.past = [*self.past[1 - REMEMBERED :], state]
+        while len(self.past) > 1 and self._held() > REMEMBERED_BYTES:
+            del self.past[0]
+
+    def _held(self) -> int:
+        """The bytes of arrays that earlier states have and this one has not."""
+        mine = {id(leaf) for leaf in _leaves(self.state)}
+        arrays = {id(leaf): leaf for state in self.past for leaf in _leaves(state)}
+        return sum(getattr(leaf, "nbytes", 0) for k, leaf in arrays.items() if k not in mine)
 
     # ---- declarations ------------------------------------------------------------------------------------------------
     @property
@@ -367,6 +376,12 @@ class Session:
         except DlangError as e:
             e.diagnostics = [self.state.located(d, self.path) for d in e.diagnostics]
             raise
+
+
+def _leaves(state: State) -> Iterator[Any]:
+    for v in state.values.values():
+        if isinstance(v, Kept):
+            yield from v.leaves
 
 
 # ---- the last value --------------------------------------------------------------------------------------------------

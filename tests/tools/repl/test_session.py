@@ -196,6 +196,17 @@ def test_input_without_a_terminal_needs_no_prompt_toolkit(monkeypatch, capsys):
     assert capsys.readouterr().out == "2\n"
 
 
+def test_states_that_hold_much_memory_are_forgotten(monkeypatch):
+    monkeypatch.setattr("dlang.tools.repl.session.REMEMBERED_BYTES", 100_000)
+    session = Session("interp")
+    for k in range(6):
+        session.submit(f"let x = full({k}.0, 5000)")
+    assert len(session.past) == 3  # 40 kB each; the last is what there is
+    session.submit("let x = 1.0")
+    session.undo()
+    assert session.submit("x[0]").value.leaves == (5.0,)
+
+
 def test_files_are_loaded_first(monkeypatch, capsys, write):
     name = write("fn f(x: f64) -> f64 = 2.0 * x\n")
     monkeypatch.setattr(sys, "stdin", io.StringIO("f(2.0)\n"))
