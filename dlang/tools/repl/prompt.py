@@ -12,7 +12,8 @@ from prompt_toolkit.application import get_app
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
@@ -61,6 +62,11 @@ def prompt_of(
 # ---- keys ------------------------------------------------------------------------------------------------------------
 def _keys(session: Session) -> KeyBindings:
     keys = KeyBindings()
+    editing = has_focus(DEFAULT_BUFFER)  # not what is searched for in the history
+
+    @Condition
+    def offered() -> bool:
+        return get_app().current_buffer.complete_state is not None
 
     @Condition
     def chosen() -> bool:
@@ -75,11 +81,11 @@ def _keys(session: Session) -> KeyBindings:
     def continued() -> bool:
         return "\n" in get_app().current_buffer.text
 
-    @keys.add("enter", filter=chosen)
+    @keys.add("enter", filter=editing & chosen)
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.complete_state = None
 
-    @keys.add("enter", filter=~chosen)
+    @keys.add("enter", filter=editing & ~chosen)
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if ends(buffer.text, buffer.cursor_position):
@@ -87,15 +93,15 @@ def _keys(session: Session) -> KeyBindings:
         else:
             buffer.insert_text("\n" + indentation(buffer.document.text_before_cursor))
 
-    @keys.add("escape", "enter")
+    @keys.add("escape", "enter", filter=editing)
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.validate_and_handle()
 
-    @keys.add("tab", filter=at_margin & continued & ~chosen)
+    @keys.add("tab", filter=editing & at_margin & continued & ~offered)
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text(" " * INDENT)
 
-    @keys.add("tab", filter=~(at_margin & continued) & ~chosen)
+    @keys.add("tab", filter=editing & ~(at_margin & continued) & ~offered)
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         before = buffer.document.text_before_cursor
@@ -106,9 +112,13 @@ def _keys(session: Session) -> KeyBindings:
             case [_, *_]:
                 buffer.start_completion(insert_common_part=True)
 
+    @keys.add("tab", filter=editing & offered)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_next()
+
     for bracket in ")]}":
 
-        @keys.add(bracket, filter=at_margin & continued)
+        @keys.add(bracket, filter=editing & at_margin & continued)
         def _(event: KeyPressEvent) -> None:
             buffer, typed = event.current_buffer, event.data
             line = buffer.document.current_line_before_cursor

@@ -56,6 +56,13 @@ def test_an_input_of_several_lines_comes_back_whole():
     assert typed(UP + "\r", history) == "[1,\n  2]"
 
 
+def test_ctrl_r_finds_an_earlier_input():
+    history = InMemoryHistory()
+    for text in ["let apples = 1", "let pears = 2", "let plums = 3"]:
+        history.append_string(text)
+    assert typed("\x12pears\r\r", history) == "let pears = 2"
+
+
 @pytest.mark.parametrize(
     ("text", "cursor", "whole"),
     [

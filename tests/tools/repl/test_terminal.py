@@ -69,6 +69,15 @@ def test_tab_completes_and_shows_types(fresh):
     fresh.type(CTRL_C)
     fresh.until(fresh.waits)
     assert fresh.say("p.acr" + TAB) == ["1.0 : f64"]
+    fresh.type("p." + TAB)
+    fresh.sees("stop_gradient")
+    fresh.type(TAB + TAB)
+    fresh.sees("> p.up")
+    fresh.type(ENTER)  # takes what is chosen
+    fresh.until(lambda: not any("stop_gradient" in line for line in fresh.lines()[-6:]))
+    fresh.type(" + 10.0" + ENTER)
+    fresh.sees("12.0 : f64")
+    fresh.until(fresh.waits)
     assert fresh.say(":ty" + TAB + "p.up") == ["f64"]
 
 
