@@ -31,6 +31,7 @@ test: venv
 	$(BIN)/python -m pytest -q -n 2
 	$(BIN)/dlc fmt --check stdlib examples
 	$(BIN)/dlc test $(LANGUAGE_TESTS)
+	$(BIN)/dlc test --doc stdlib
 
 # Programs whose loops are kernels of an emulated GPU: all that `make test` leaves out because it takes minutes. Needs a
 # C++ compiler.

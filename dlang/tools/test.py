@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import DlangError
+from dlang.diagnostics import DlangError, Source
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
@@ -34,6 +34,7 @@ def options(parser: Parser) -> None:
     add_backend(parser)
     add_json(parser)
     parser.add_argument("--filter", metavar="TEXT", default="", help="only tests with this text in their name")
+    parser.add_argument("--doc", action="store_true", help="also the examples in `##` lines, between ```dlang and ```")
     parser.add_argument("--coverage", action="store_true", help="which lines and branches the tests reach, as a table")
     parser.add_argument("--coverage-out", metavar="FILE", help="write that in the format of LCOV")
     parser.add_argument("paths", nargs="+", metavar="PATH")
@@ -42,7 +43,7 @@ def options(parser: Parser) -> None:
 def main(args: argparse.Namespace) -> int:
     if args.coverage or args.coverage_out is not None:
         return _with_coverage(args)
-    return run_tests(args.paths, args.filter, args.backend, args.json)
+    return run_tests(args.paths, args.filter, args.backend, args.json, args.doc)
 
 
 def _with_coverage(args: argparse.Namespace) -> int:
@@ -50,7 +51,7 @@ def _with_coverage(args: argparse.Namespace) -> int:
     from dlang.tools.coverage_report import by_file, table, write_lcov
 
     coverage = Coverage()
-    code = run_tests(args.paths, args.filter, args.backend, args.json, coverage)
+    code = run_tests(args.paths, args.filter, args.backend, args.json, args.doc, coverage)
     files = by_file(coverage.reached())
     if args.coverage and files:
         print(table(files), file=sys.stderr if args.json else sys.stdout)
@@ -64,9 +65,15 @@ def _with_coverage(args: argparse.Namespace) -> int:
 
 
 def run_tests(
-    paths: Sequence[str], wanted: str, backend: Backend, as_json: bool, coverage: Coverage | None = None
+    paths: Sequence[str],
+    wanted: str,
+    backend: Backend,
+    as_json: bool,
+    doc: bool = False,
+    coverage: Coverage | None = None,
 ) -> int:
-    """0 if every test passed and every file checks; 1 otherwise. coverage: notes what the tests reach."""
+    """0 if every test passed and every file checks; 1 otherwise. doc: with the examples in `##` lines. coverage: notes
+    what the tests reach."""
     start = time.monotonic()
     totals = Totals()
     try:
@@ -75,7 +82,9 @@ def run_tests(
         report(e.diagnostics, as_json)
         return 1
     for path in files:
-        _test_file(path, wanted, backend, as_json, totals, coverage)
+        _test_file(path, None, wanted, backend, as_json, totals, coverage)
+        if doc and path not in totals.broken and (found := _examples(path)) is not None:
+            _test_file(found.path, found, wanted, backend, as_json, totals, coverage)
     if not as_json:
         parts = [f"{totals.passed} passed", *([f"{totals.failed} failed"] if totals.failed else [])]
         if totals.broken:
@@ -84,11 +93,23 @@ def run_tests(
     return 1 if totals.failed or totals.broken else 0
 
 
+def _examples(path: str) -> Source | None:
+    from dlang.tools.doc_examples import examples
+
+    return examples(read_source(path))
+
+
 def _test_file(
-    path: str, wanted: str, backend: Backend, as_json: bool, totals: Totals, coverage: Coverage | None
+    path: str,
+    source: Source | None,
+    wanted: str,
+    backend: Backend,
+    as_json: bool,
+    totals: Totals,
+    coverage: Coverage | None,
 ) -> None:
     try:
-        checked = check(read_source(path))
+        checked = check(source or read_source(path))
         tests = [t for t in checked.module.tests if wanted in t.name]
         found = checked.diagnostics
     except DlangError as e:
