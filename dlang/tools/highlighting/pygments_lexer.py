@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from pygments.lexer import RegexLexer, bygroups, include, words
+from pygments.lexer import RegexLexer, bygroups, default, include, words
 from pygments.token import (
     Comment,
     Error,
@@ -50,7 +50,7 @@ class DlangLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
             (r"#[^\n]*", Comment.Single),
             (rf"(fn)([ \t]+)({v.NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Function)),
             (rf"(struct|enum|type)([ \t]+)({v.NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Class)),
-            (rf"(import)([ \t]+)({v.NAME}(?:\.{v.NAME})*)", bygroups(Keyword.Namespace, Whitespace, Name.Namespace)),
+            (r"(?<![\w'.])(import)([ \t]+)", bygroups(Keyword.Namespace, Whitespace), "path"),
             (rf"(pullback|pushforward)([ \t]+)({v.NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Function)),
             *((rf"{word}{_END}(?={ahead})", Keyword.Declaration) for word, ahead in v.CONTEXTUAL.items()),
             (_word(v.DECLARATIONS), Keyword.Declaration),
@@ -71,6 +71,7 @@ class DlangLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
             (words(tuple(_SIGNS)), Operator),
             (rf"[{re.escape(_BRACKETS)}]", Punctuation),
         ],
+        "path": [(v.NAME, Name.Namespace), (r"\.", Punctuation), default("#pop")],
         "string": [
             (r'"', String, "#pop"),
             (r"\n", Error, "#pop"),

@@ -49,7 +49,12 @@ def _declared(keywords: str, keyword: str, name: str) -> Rule:
     return {"match": rf"(?<![\w'.])({keywords})[ \t]+({v.NAME})", "captures": scopes}
 
 
-_MODULE = rf"(?<![\w'.])(import)[ \t]+({v.NAME}(?:\.{v.NAME})*)"
+_MODULE: Rule = {
+    "begin": r"(?<![\w'.])(import)[ \t]+",
+    "end": r"(?![\w'.])",
+    "beginCaptures": {"1": {"name": "keyword.control.import.dlang"}},
+    "patterns": [_rule(v.NAME, "entity.name.namespace"), _rule(r"\.", "punctuation.accessor")],
+}
 _STRING: Rule = {
     "begin": '"',
     "end": '"|$',
@@ -78,8 +83,7 @@ _PARTS: dict[str, list[Rule]] = {
         _declared("struct|enum|type", "keyword.declaration.type", "entity.name.type"),
         _declared("pullback|pushforward", "keyword.declaration.rule", "entity.name.function"),
         _declared("const", "keyword.declaration.constant", "variable.other.constant"),
-        {"match": _MODULE, "captures": {"1": {"name": "keyword.control.import.dlang"},
-                                        "2": {"name": "entity.name.namespace.dlang"}}},
+        _MODULE,
     ],
     "keywords": [
         *(
