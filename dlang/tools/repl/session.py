@@ -259,26 +259,19 @@ class Session:
         final, given = self.composed(checked, source, body, kept, text)
         decide(final, dict(zip(kept, items_of(final.result or UNIT), strict=False)), body[-1].span)
         results, forms = self._called(final, given, watch, started)
-        made: dict[str, Kept | Recipe] = {}
         leaves = iter(results)
+        made: dict[str, Kept | Recipe] = {}
         for name, (form, count) in zip(kept, forms, strict=False):
             part = tuple([next(leaves) for _ in range(count)])
-            value = self._kept(body, name, types[name], form, part, given)
             known = written(types[name], iter(part)) if "?" in shown[name] else shown[name]
+            value = self._kept(body, name, types[name], form, part, given)
             made[LAST if name == RESULT else name] = replace(value, shown=known)
-        for name in generic:
-            shown[name] = generic[name]
-        functions = {*generic, *(n for n, t in recipes.items() if isinstance(t, TypeFn))}
-        for name in [*recipes, *generic]:
-            made[LAST if name == RESULT else name] = self._recipe(body, name, decl, shown[name], name in functions)
-        values = {**state.values, **made} if made else state.values
-        texts = [i.span.text for i in statements]
-        if last is not None and types.get(RESULT) != UNIT:
-            texts[-1] = f"let {LAST} = {texts[-1]}"
-        said = Written(tuple(texts), bool(decl.effects))
-        seed = state.seed + bool(decl.effects & {"random"})
-        new = replace(state, values=values, seed=seed, written=(*state.written, said))
-        if last is None or types.get(RESULT) == UNIT:
+        for name, type in [*((n, shown[n]) for n in recipes), *generic.items()]:
+            function = name in generic or isinstance(recipes[name], TypeFn)
+            made[LAST if name == RESULT else name] = self._recipe(body, name, decl, type, function)
+        valued = last is not None and types.get(RESULT) != UNIT
+        new = state.with_values(made, _said(statements, valued, decl), draws="random" in decl.effects)
+        if not valued:
             return None, new
         result = made[LAST]
         if isinstance(result, Kept):
@@ -325,8 +318,8 @@ class Session:
         try:
             results = call(runner, entry, leaves=self.leaves(given), seed=self.state.seed)
         except DlangError as e:
-            raise DlangError([replace(d, notes=tuple(n for n in d.notes if _OWN not in n.text)) for d in e.diagnostics]
-                             ) from None  # fmt: skip
+            theirs = [replace(d, notes=tuple(n for n in d.notes if _OWN not in n.text)) for d in e.diagnostics]
+            raise DlangError(theirs) from None
         if watch is not None:
             watch.compiling, watch.running = compiled - started, perf_counter() - compiled
         components = entry.result.items if isinstance(entry.result, TupleV) else ()
@@ -376,6 +369,14 @@ class Session:
         except DlangError as e:
             e.diagnostics = [self.state.located(d, self.path) for d in e.diagnostics]
             raise
+
+
+def _said(statements: Sequence[s.Item], valued: bool, decl: core.FnDecl) -> Written:
+    """Statements as they are written down. valued: whether the last is an expression with a value."""
+    texts = [i.span.text for i in statements]
+    if valued:
+        texts[-1] = f"let {LAST} = {texts[-1]}"
+    return Written(tuple(texts), bool(decl.effects))
 
 
 def _leaves(state: State) -> Iterator[Any]:

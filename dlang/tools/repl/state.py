@@ -110,6 +110,11 @@ class State:
         values = {n: v for n, v in self.values.items() if n not in taken}
         return replace(self, declarations=declarations, values=values)
 
+    def with_values(self, made: dict[str, Kept | Recipe], said: Written, *, draws: bool) -> State:
+        """After statements that were run. draws: whether they drew random numbers."""
+        values = {**self.values, **made} if made else self.values
+        return replace(self, values=values, seed=self.seed + draws, written=(*self.written, said))
+
     def changed_since(self, before: State) -> frozenset[str]:
         """The names that mean something else than before."""
         keys = self.declarations.keys() | before.declarations.keys()
