@@ -72,7 +72,7 @@ class Bound:
         known = None if seen is None else self._known.get(seen.key)
         if seen is not None and known is not None:
             ready = converted(seen.leaves, known.conversions)
-            early = None if ready is None else self._early_of(known.prepared, ready)
+            early = None if ready is None else self.early_of(known.prepared, ready)
             if ready is not None and early is not None:
                 result = known.prepared(ready, seed, early)
                 if not known.shortened:
@@ -93,7 +93,7 @@ class Bound:
         """A call unlike those before it. seen: what it looks like."""
         f = self.function
         prepared, leaves = f.matched(given, self._names)
-        early = self._early_of(prepared, leaves)
+        early = self.early_of(prepared, leaves)
         if early is None:
             prepared, leaves = f.matched(given)
             return prepared(leaves, seed)
@@ -137,7 +137,7 @@ class Bound:
         seed = f.seed_in(named)
         given = twin._assigned(args, named)
         prepared, leaves = f.matched(given, twin._names)
-        early = twin._early_of(prepared, leaves)
+        early = twin.early_of(prepared, leaves)
         if early is None:
             prepared, leaves = f.matched(given)
         with recorded(f.program.compiled) as profile:
@@ -182,7 +182,7 @@ class Bound:
                 raise f.misuse(f"is given `{name}` twice")
         return f.assigned((), {**by_name, **named}, complete)
 
-    def _early_of(self, prepared: Prepared, leaves: list[Any]) -> list[Any] | None:
+    def early_of(self, prepared: Prepared, leaves: list[Any]) -> list[Any] | None:
         """What the bound arguments give; None if that fails, as then the whole says what fails first."""
         if not prepared.instance.bound:
             return []

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dlang.diagnostics import error
+from dlang.python.jax_targets import Called, dtype_of, target_name
 from dlang.python.kinds import JAX, Unseen, unread
 from dlang.python.operators import (
     ARRAY,
@@ -27,57 +28,17 @@ from dlang.python.operators import (
     INTEGER,
     NEXT,
     TRUE,
-    Described,
     Plan,
     Plans,
     Target,
-    described,
     draws,
     function_of,
-    given,
-    leaves,
     pulled,
     pushed,
     whole,
 )
 from dlang.runtime.inward import same_class
-from dlang.runtime.values import BF16, NUMPY, bfloat16, dtype_name
-
-
-@dataclass(frozen=True)
-class Called:
-    """A function with what of its arguments is no array. Functions are compared by identity."""
-
-    f: Target
-    letters: str
-    floats: tuple[float, ...] = ()
-    integers: tuple[int, ...] = ()
-    seed: int | None = None
-
-    @property
-    def plans(self) -> Plans:
-        return Plans.of(self.f)
-
-    def arguments(self, arrays: Sequence[Any]) -> dict[str, Any]:
-        """The arguments by name, without the seed."""
-        return given(self.plans, self.letters, arrays, self.floats, self.integers)
-
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The leaves of the result."""
-        named = {} if self.seed is None else {"seed": self.seed}
-        return list(leaves(self.plans.result, self.f(**self.arguments(arrays), **named)))
-
-    def describe(self, arrays: Sequence[Any]) -> list[Described]:
-        """The dtypes and sizes of the leaves of the result."""
-        stand_ins = [Described(_dtype(a.dtype), a.shape).stand_in() for a in arrays]
-        return described(self.f, self.arguments(stand_ins), self.plans.result)
-
-    def places(self) -> list[list[int | None]]:
-        """For each parameter, for each of its leaves, which of the arrays it is."""
-        count = iter(range(len(self.letters)))
-        return [
-            [next(count) if c == ARRAY else None for c in own if own != DEFAULT] for own in self.letters.split(NEXT)
-        ]
+from dlang.runtime.values import BF16, NUMPY, bfloat16
 
 
 @dataclass(frozen=True)
@@ -196,6 +157,7 @@ def _primitives() -> tuple[Any, Any]:
         p.def_abstract_eval(describe)
         batching.primitive_batchers[p] = partial(_mapped, p)
         mlir.register_lowering(p, mlir.lower_fun(partial(_lowered, p), multiple_results=True))
+        mlir.register_lowering(p, mlir.lower_fun(partial(_compiled, p), multiple_results=True), platform="cpu")
     ad.primitive_jvps[call_p] = _derivative
     ad.primitive_jvps[push_p] = _derivative_of_push
     ad.primitive_transposes[push_p] = _transposed
@@ -227,7 +189,7 @@ def _describe_push(*arrays: Any, what: Pushed) -> list[Any]:
 
 
 def _lowered(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
-    """What a compiled program does: it calls Python, which calls the function."""
+    """What a compiled program does where XLA can't call the function itself: it calls Python, which calls it."""
     import jax
 
     shapes = primitive.abstract_eval(*[jax.typeof(a) for a in arrays], what=what)[0]
@@ -241,6 +203,19 @@ def _lowered(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
     wanted = [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in shapes]
     made: list[Any] = jax.pure_callback(host, wanted, *arrays, vmap_method="sequential")
     return made
+
+
+def _compiled(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
+    """What a compiled program does on the processor: XLA calls machine code."""
+    import jax
+
+    called, take = (what, None) if isinstance(what, Called) else (what.whole(), what.take)
+    name = target_name(called, take, [(a.shape, dtype_of(a)) for a in arrays])
+    if name is None:
+        return _lowered(primitive, *arrays, what=what)
+    shapes = primitive.abstract_eval(*[jax.typeof(a) for a in arrays], what=what)[0]
+    made = jax.ffi.ffi_call(name, [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in shapes])(*arrays)
+    return list(made)
 
 
 def _mapped(primitive: Any, arrays: Sequence[Any], axes: Sequence[Any], what: Called | Pushed) -> tuple[Any, Any]:
@@ -330,10 +305,6 @@ def _transposed(bars: Sequence[Any], *arrays: Any, what: Pushed) -> list[Any]:
 
 
 # ---- dtypes ----------------------------------------------------------------------------------------------------------
-def _dtype(dtype: Any) -> str:
-    return dtype_name(np.dtype(dtype)) or str(dtype)
-
-
 def _own_dtype(dtype: str) -> Any:
     """A dtype for JAX. Raises `DlangError` where it does not have it."""
     import jax

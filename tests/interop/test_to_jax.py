@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dlang
+from dlang.python import jax_targets
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -131,6 +133,102 @@ def test_integers_numbers_names_and_bound_arguments(m):
     assert np.array_equal(noisy(x, seed=1), jax.jit(lambda x: noisy(x, seed=1))(x))
 
 
+# ---- machine code that XLA calls -------------------------------------------------------------------------------------
+def targets(name):
+    """Whether XLA calls the machine code of functions of a name itself."""
+    return [made is not None for key, made in jax_targets._targets().items() if key.startswith(f"dlang_{name}_")]
+
+
+DTYPES = """
+fn of_f64(x: f64[n], k: f64) -> (f64[n], f64) = (x * k, k + k)
+fn of_f32(x: f32[n], k: f32) -> (f32[n], f32) = (x * k, k + k)
+fn of_f16(x: f16[n], k: f16) -> (f16[n], f16) = (x * k, k + k)
+fn of_bf16(x: bf16[n], k: bf16) -> (bf16[n], bf16) = (x * k, k + k)
+fn of_i64(x: i64[n], k: i64) -> (i64[n], i64) = (x * k, k + k)
+fn of_i32(x: i32[n], k: i32) -> (i32[n], i32) = (x * k, k + k)
+fn of_i8(x: i8[n], k: i8) -> (i8[n], i8) = (x * k, k + k)
+fn of_u8(x: u8[n], k: u8) -> (u8[n], u8) = (x * k, k + k)
+fn of_u32(x: u32[n], k: u32) -> (u32[n], u32) = (x * k, k + k)
+fn of_bool(x: bool[n], k: bool) -> (bool[n], bool) = ([not v for v in x], not k)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "u32", "bool"])
+def test_arrays_and_numbers_of_every_dtype_cross_without_python(dtype):
+    own = {"f": "float", "b": "bfloat", "i": "int", "u": "uint"}[dtype[0]] + dtype.lstrip("bfiu")
+    own = "bool" if dtype == "bool" else own
+    f = getattr(dlang.compile(DTYPES), f"of_{dtype}").to_jax()
+    x, k = jnp.array([1, 0, 3]).astype(own), jnp.array(1 if dtype == "bool" else 3).astype(own)
+    array, number = jax.jit(f)(x, k)
+    wanted = (~x, ~k) if dtype == "bool" else (x * k, k + k)
+    assert array.dtype == number.dtype == x.dtype
+    assert np.array_equal(array, wanted[0]) and np.array_equal(number, wanted[1])
+    assert targets(f"of_{dtype}") == [True]
+
+
+def test_results_of_all_sorts_arrive(m):
+    module = dlang.compile(
+        """
+        fn sorted(x: f64[n]) -> f64[n] = sort(x)
+        fn large(x: f64[n]) -> f64[n, n] = [x[i] * x[j] for i, j]
+        fn nothing(x: f64[n]) -> (f64[n], f64[0]) = (x, [])
+        fn looped(x: f64[n], k: i64) -> f64[n] {
+          var y = x
+          for i < k { y = concat(y[1..], [y[0]]) as f64[n] }
+          y
+        }
+        """
+    )
+    x = real(300)
+    assert np.array_equal(jax.jit(module.sorted.to_jax())(x), jnp.sort(x))
+    assert np.array_equal(jax.jit(module.large.to_jax())(x), jnp.outer(x, x))
+    assert jax.jit(module.nothing.to_jax())(x)[1].shape == (0,)
+    assert np.array_equal(jax.jit(module.looped.to_jax())(x, jnp.int64(7)), jnp.roll(x, -7))
+
+
+def test_a_failure_is_told_and_the_next_call_is_fine():
+    f = jax.jit(dlang.compile("fn at(x: f64[n], k: i64) -> f64 = x[k]").at.to_jax())
+    x = real(3)
+    for _ in range(3):
+        with pytest.raises(Exception, match=r"(?s)E0801.*index 9 is out of range"):
+            jax.block_until_ready(f(x, jnp.int64(9)))
+        assert f(x, jnp.int64(2)) == x[2]
+    assert targets("at") == [True]
+
+
+def test_calls_from_several_threads_wait_for_each_other(m):
+    f, x = jax.jit(m.cube.to_jax()), real(100_000)
+    wanted, wrong = np.asarray(x) ** 3, []
+
+    def work():
+        for _ in range(10):
+            if not np.allclose(f(x), wanted):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_what_needs_python_asks_it():
+    module = dlang.compile(
+        """
+        fn picked(x: f64[n], k: Idx<n>) -> f64 = x[k]
+        fn deep(n: i64, x: f64) -> f64 = if n == 0 { x } else { deep(n - 1, x * x) }
+        fn listed(x: f64) -> f64 = total(Cons(x, Cons(x, Nil)))
+        fn total(l: List<f64>) -> f64 = match l { Nil => 0.0, Cons(x, rest) => x + total(rest) }
+        """
+    )
+    assert jax.jit(module.picked.to_jax())(jnp.arange(3.0), jnp.int64(2)) == 2.0
+    assert jax.jit(lambda x: module.deep.to_jax()(2, x))(2.0) == 16.0
+    assert jax.jit(jax.grad(module.listed.to_jax()))(2.0) == 2.0
+    assert targets("picked") == [False]
+
+
+# ---- trees -----------------------------------------------------------------------------------------------------------
 def test_structs_are_trees_of_jax(m):
     net = m.Deep(m.Net(real(3, 3), real(3)), jnp.float64(2.0))
     twice = jax.tree.map(lambda a: 2 * a, net)

@@ -1,0 +1,157 @@
+"""Calls of functions as JAX has them, and the machine code that XLA calls for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from dlang.cache.store import digest
+from dlang.driver import failure
+from dlang.python.bound import Bound
+from dlang.python.operators import (
+    ARRAY,
+    DEFAULT,
+    NEXT,
+    Described,
+    Plans,
+    Target,
+    described,
+    function_of,
+    given,
+    leaves,
+)
+from dlang.runtime.crossing import leaf_count
+from dlang.runtime.engine import CompiledProgram
+from dlang.runtime.values import NUMPY, bfloat16, dtype_name
+
+
+@dataclass(frozen=True)
+class Called:
+    """A function with what of its arguments is no array. Functions are compared by identity."""
+
+    f: Target
+    letters: str
+    floats: tuple[float, ...] = ()
+    integers: tuple[int, ...] = ()
+    seed: int | None = None
+
+    @property
+    def plans(self) -> Plans:
+        return Plans.of(self.f)
+
+    def arguments(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        """The arguments by name, without the seed."""
+        return given(self.plans, self.letters, arrays, self.floats, self.integers)
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """The leaves of the result."""
+        named = {} if self.seed is None else {"seed": self.seed}
+        return list(leaves(self.plans.result, self.f(**self.arguments(arrays), **named)))
+
+    def describe(self, arrays: Sequence[Any]) -> list[Described]:
+        """The dtypes and sizes of the leaves of the result."""
+        stand_ins = [Described(dtype_of(a), a.shape).stand_in() for a in arrays]
+        return described(self.f, self.arguments(stand_ins), self.plans.result)
+
+    def places(self) -> list[list[int | None]]:
+        """For each parameter, for each of its leaves, which of the arrays it is."""
+        count = iter(range(len(self.letters)))
+        return [
+            [next(count) if c == ARRAY else None for c in own if own != DEFAULT] for own in self.letters.split(NEXT)
+        ]
+
+
+def dtype_of(array: Any) -> str:
+    """The language's name of the dtype of an array of JAX."""
+    return dtype_name(np.dtype(array.dtype)) or str(array.dtype)
+
+
+Shapes = Sequence[tuple[tuple[int, ...], str]]
+
+
+@cache
+def _targets() -> dict[str, Any]:
+    """What XLA may call, by name; None for what it can't. It stays, as compiled programs of JAX may."""
+    return {}
+
+
+def target_name(what: Called, take: tuple[int, ...] | None, arrays: Shapes) -> str | None:
+    """The name under which XLA calls a function at arrays of these sizes and dtypes; None if it has to ask Python.
+
+    take: the leaves of the second half of the result that are wanted; None for all of the whole.
+    """
+    seen = repr((what.letters, what.floats, what.integers, what.seed, take, list(arrays)))
+    name = f"dlang_{what.f.__name__}_{digest(what.f.key, seen)}"
+    targets = _targets()
+    if name not in targets:
+        targets[name] = _registered(name, what, take, arrays)
+    return name if targets[name] is not None else None
+
+
+def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: Shapes) -> Any:
+    import jax
+
+    from dlang.runtime.xla import target
+
+    f = function_of(what.f)
+    if f.asks_for_indices:  # which only Python looks at
+        return None
+    stand_ins = [np.zeros(shape, bfloat16() if dtype == "bf16" else NUMPY[dtype]) for shape, dtype in arrays]
+    values = f.assigned((), {**(what.f.named if isinstance(what.f, Bound) else {}), **what.arguments(stand_ins)})
+    early: list[Any] = []
+    if isinstance(what.f, Bound):
+        prepared, found = f.matched(values, frozenset(what.f.named))
+        kept = what.f.early_of(prepared, found)
+        if kept is None:
+            return None
+        early = kept
+    else:
+        prepared, found = f.matched(values)
+    runner = prepared.instance.runner
+    if not isinstance(runner, CompiledProgram):
+        return None
+    whole = [
+        Described(d.dtype, tuple(map(int, d.shape)))
+        for d in described(what.f, what.arguments(stand_ins), what.plans.result)
+    ]
+    half = len(whole) // 2
+    places = range(len(whole)) if take is None else [half + k for k in take]
+    numbers = {place: k for k, place in enumerate(places)}
+    made = target(
+        runner,
+        prepared.entry.name,
+        prepared.passed(found, what.seed or 0, early),
+        _buffers(what, list(values), prepared.entry),
+        [(d.dtype, d.shape, numbers.get(k)) for k, d in enumerate(whole)],
+        failure,
+    )
+    if made is not None:
+        capsule = jax.ffi.pycapsule(_pointer(made.address))
+        jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+    return made
+
+
+def _buffers(what: Called, params: Sequence[Any], entry: Any) -> dict[int, int]:
+    """Which of all arguments of an entry are arrays, and which ones. params: those that are given, in order."""
+    letters = dict(zip(what.plans.names, what.letters.split(NEXT)))
+    at, count = len(entry.sizes) + entry.seed, 0
+    out: dict[int, int] = {}
+    for p, part in zip(params, entry.border.params, strict=True):
+        own = letters.get(p.local.name, DEFAULT)
+        for k in range(leaf_count(part)):
+            if own[k : k + 1] == ARRAY:
+                out[at] = count
+                count += 1
+            at += 1
+    return out
+
+
+def _pointer(address: int) -> Any:
+    """A function of C for JAX to wrap."""
+    import ctypes
+
+    return ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)
