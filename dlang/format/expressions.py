@@ -23,7 +23,7 @@ from dlang.format.document import (
     width,
 )
 from dlang.format.placing import branches, placed
-from dlang.format.printer import Part, Printer, Rule
+from dlang.format.printer import Part, Printer, Rule, alone, spaced
 from dlang.format.types import parenthesised
 from dlang.grammar.lexer import Token
 
@@ -41,18 +41,9 @@ def _token(p: Printer, tree: Tree) -> Doc:
     return p.token(tree.parts[0])
 
 
-def _spaced(p: Printer, tree: Tree) -> Doc:
-    first, *rest = map(p.doc, tree.parts)
-    return concat(first, *(d for doc in rest for d in (" ", doc)))
-
-
 def _negated(p: Printer, tree: Tree) -> Doc:
     operator, operand = tree.parts
     return concat(p.token(operator), " " if operator.kind == "not" else "", p.doc(operand))
-
-
-def _alone(p: Printer, tree: Tree) -> Doc:
-    return concat(*(p.doc(part) for part in tree.parts if part is not None))
 
 
 def _lambda(p: Printer, tree: Tree) -> Doc:
@@ -187,16 +178,16 @@ RULES: Mapping[str, Rule] = {
     "comprehension": _comprehension,
     "call": _call,
     "call_comprehension": _call_comprehension,
-    "argument": _alone,
-    "named_argument": _spaced,
-    "spread_argument": _alone,
+    "argument": alone,
+    "named_argument": spaced,
+    "spread_argument": alone,
     "index": _call,
     "slice": _slice,
-    "member": _alone,
+    "member": alone,
     "tuple_member": _tuple_member,
     "unary": _negated,
     "binary": _binary,
-    "cast": _spaced,
+    "cast": spaced,
     "lambda_": _lambda,
     "lambda_typed": _lambda_typed,
     "if_": _if,

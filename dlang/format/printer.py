@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dlang.format.concrete import Tree
-from dlang.format.document import Break, Concat, Doc
+from dlang.format.document import Break, Concat, Doc, concat
 from dlang.format.trivia import Trivia
 from dlang.grammar.lexer import Token
 
@@ -100,3 +100,18 @@ def printer(rules: Mapping[str, Rule], tokens: list[Token], found: list[Trivia])
     starts = {token.start: here for token, here in zip(tokens, found, strict=False)}
     ends = {token.end: here for token, here in zip(tokens, found, strict=False)}
     return Printer(rules, starts, ends)
+
+
+# ---- rules that many kinds of trees have -----------------------------------------------------------------------------
+def alone(p: Printer, tree: Tree) -> Doc:
+    """Tokens with nothing between them."""
+    return concat(*(p.doc(part) for part in tree.parts if part is not None))
+
+
+def spaced(p: Printer, tree: Tree) -> Doc:
+    """Parts with spaces between them."""
+    docs: list[Doc] = []
+    for part in tree.parts:
+        if part is not None:
+            docs += [" ", p.doc(part)] if docs else [p.doc(part)]
+    return concat(*docs)

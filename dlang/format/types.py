@@ -8,21 +8,7 @@ from typing import Any
 from dlang.format.brackets import bracketed, filled
 from dlang.format.concrete import Tree
 from dlang.format.document import INDENT, Break, Doc, Fill, Nest, concat, forced
-from dlang.format.printer import Printer, Rule
-
-
-def _alone(p: Printer, tree: Tree) -> Doc:
-    """Tokens with nothing between them."""
-    return concat(*(p.doc(part) for part in tree.parts if part is not None))
-
-
-def _spaced(p: Printer, tree: Tree) -> Doc:
-    """Parts with spaces between them."""
-    docs: list[Doc] = []
-    for part in tree.parts:
-        if part is not None:
-            docs += [" ", p.doc(part)] if docs else [p.doc(part)]
-    return concat(*docs)
+from dlang.format.printer import Printer, Rule, alone, spaced
 
 
 def angles(p: Printer, opening: Any, items: Any, comma: Any, closing: Any) -> Doc:
@@ -49,7 +35,7 @@ def _effects(p: Printer, tree: Tree) -> Doc:
     type_, sign, effects = tree.parts
     names = effects.parts[0]
     if effects.kind == "nothing":
-        written = _alone(p, effects)
+        written = alone(p, effects)
     else:
         written = concat(*(f" {d} " if d == "+" else d for d in map(p.token, names)))
     return concat(p.doc(type_), " ", p.token(sign), " ", written)
@@ -92,31 +78,31 @@ def _pattern(p: Printer, tree: Tree) -> Doc:
 
 RULES: Mapping[str, Rule] = {
     "bound": _bound,
-    "tparam": _alone,
+    "tparam": alone,
     "type_effects": _effects,
-    "type_function": _spaced,
+    "type_function": spaced,
     "type_array": _array,
-    "type_name": _alone,
+    "type_name": alone,
     "type_constructor": _constructor,
     "type_of_module": _of_module,
     "type_parentheses": parenthesised,
-    "size_number": _alone,
-    "size_name": _alone,
-    "size_row": _alone,
-    "size_hole": _alone,
-    "size_any": _alone,
+    "size_number": alone,
+    "size_name": alone,
+    "size_row": alone,
+    "size_hole": alone,
+    "size_any": alone,
     "size_operator": _size,
-    "second": _alone,  # a size in parentheses
-    "pattern_wildcard": _alone,
-    "pattern_name": _alone,
-    "pattern_integer": _alone,
-    "pattern_float": _alone,
-    "pattern_string": _alone,
-    "pattern_true": _alone,
-    "pattern_false": _alone,
+    "second": alone,  # a size in parentheses
+    "pattern_wildcard": alone,
+    "pattern_name": alone,
+    "pattern_integer": alone,
+    "pattern_float": alone,
+    "pattern_string": alone,
+    "pattern_true": alone,
+    "pattern_false": alone,
     "pattern_constructor": _pattern,
     "pattern_of_module": _pattern,
     "pattern_parentheses": parenthesised,
-    "pattern_positional": _alone,
-    "pattern_named": _spaced,
+    "pattern_positional": alone,
+    "pattern_named": spaced,
 }
