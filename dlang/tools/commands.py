@@ -7,15 +7,13 @@ does what it says and gives the exit code.
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from dlang.tools.arguments import Parser, add_colour
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """help: a line in the list of commands. about: what its own help says beside that.
 
     examples: what follows `dlc NAME`; the first stands in the list of commands, all in the help of the command.
