@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,19 +36,35 @@ class Documentation:
         return f"{function_text(decl)}\n\n{decl.doc}".strip()
 
 
+def is_name(name: str) -> bool:
+    """Whether Python takes it for a name."""
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
+def parameter_names(decl: FnDecl) -> tuple[list[str], int]:
+    """The names of parameters as Python can write them, and up to which they cannot be given by name: `_`, a pattern,
+    `class` or `x'` have a number instead.
+    """
+    own = [p.local.name for p in decl.params]
+    named = [is_name(name) and name != "_" for name in own]
+    unnamed = max((k + 1 for k, fine in enumerate(named) if not fine), default=0)
+    return [name if fine else f"_{k}" for k, (name, fine) in enumerate(zip(own, named, strict=True))], unnamed
+
+
 def signature(decl: FnDecl, draws: bool) -> inspect.Signature:
     """The parameters with their types and defaults, a default that is no literal as `...`. draws: it takes a seed."""
     from dlang.typecheck import core
     from dlang.typecheck.program import signature_texts
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     types, result = signature_texts(decl)
+    names, unnamed = parameter_names(decl)
     parameters: list[inspect.Parameter] = []
-    for p, written in zip(decl.params, types, strict=True):
+    for k, (name, p, written) in enumerate(zip(names, decl.params, types, strict=True)):
+        kind = inspect.Parameter.POSITIONAL_ONLY if k < unnamed else inspect.Parameter.POSITIONAL_OR_KEYWORD
         default: Any = inspect.Parameter.empty
         if p.has_default:
             default = p.default.value if isinstance(p.default, core.Literal) else ...
-        parameters.append(inspect.Parameter(p.local.name, kind, default=default, annotation=Written(written)))
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=Written(written)))
     if draws:
         seed = inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=Written("i64"))
         parameters.append(seed)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import dataclass
+
 from dlang.specialize.structs import is_none
 from dlang.typecheck.types import (
     DataDecl,
@@ -25,53 +28,77 @@ SCALARS = {
 }  # fmt: skip
 
 
-def hint(t: Type, *, given: bool = False, strict: bool = False) -> str:
-    """What a value of the type is to Python. given: as an argument, for which more will do; strict: but where that
-    would not tell one type from another.
-    """
-    t = resolve(t)
-    match t:
-        case TypeCon(name):
-            return _scalar(name, given and not strict)
-        case TypeArray(element, shape):
-            return _array(resolve(element), resolve_shape(shape), given, strict)
-        case TypeTuple(items):
-            return f"tuple[{', '.join(hint(i, given=given, strict=strict) for i in items)}]" if items else "None"
-        case TypeFn(params, result):
-            inner = ", ".join(hint(p) for p in params)
-            return f"Callable[[{inner}], {hint(result, given=True)}]"
-        case TypeData(decl, _):
-            return name_of(decl)
-        case TypeVar():
-            return "Any"
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """taken: names of a module, which its own functions and types have, and so no word of Python's may."""
 
+    taken: Container[str] = ()
 
-def _scalar(dtype: str, given: bool) -> str:
-    if dtype == "str":
-        return "str"
-    numpy = f"np.{SCALARS[dtype]}" if dtype in SCALARS else "Any"  # bf16 is of a package that need not be there
-    plain = PLAIN.get(dtype)
-    if not given:
-        return plain or numpy
-    other = plain or ("float" if dtype.startswith(("f", "bf")) else "int")
-    return other if dtype == "f64" else f"{other} | {numpy}"
+    def word(self, name: str) -> str:
+        """A name that a stub imports or takes as given, under another name if need be, which no class has either."""
+        if name not in self.taken:
+            return name
+        other = f"py_{name}"
+        while other in self.taken:  # of which there is a class `_py_…`
+            other += "_"
+        return f"_{other}"
 
+    def imported(self, name: str) -> str:
+        """How an import gives it."""
+        return f"{name} as {self.word(name)}" if name in self.taken else name
 
-def _array(element: Type, shape: Shape, given: bool, strict: bool) -> str:
-    if isinstance(element, TypeCon) and element.name != "str":
-        dtype = f"np.{SCALARS[element.name]}" if element.name in SCALARS else "Any"
-        lists = f"list[{PLAIN[element.name]}]" if strict and element.name in PLAIN else "list[Any]"
-        if strict and element.name not in PLAIN:
-            return f"NDArray[{dtype}]"
-        return f"NDArray[{dtype}] | {lists}" if given else f"NDArray[{dtype}]"
-    if isinstance(element, TypeCon):
-        return "NDArray[np.object_] | list[Any]" if given else "NDArray[np.object_]"
-    if isinstance(element, TypeVar) or shape.row is not None:
-        return "Any"
-    inner = hint(element, given=given, strict=strict)
-    for _ in (*shape.pre, *shape.post):
-        inner = f"list[{inner}]"
-    return inner
+    def of(self, t: Type, *, given: bool = False, strict: bool = False) -> str:
+        """What a value of the type is to Python. given: as an argument, for which more will do; strict: but where that
+        would not tell one type from another.
+        """
+        t = resolve(t)
+        match t:
+            case TypeCon(name):
+                return self.scalar(name, given and not strict)
+            case TypeArray(element, shape):
+                return self.array(resolve(element), resolve_shape(shape), given, strict)
+            case TypeTuple(items):
+                inner = ", ".join([self.of(i, given=given, strict=strict) for i in items])
+                return f"{self.word('tuple')}[{inner}]" if items else "None"
+            case TypeFn(params, result):
+                inner = ", ".join(map(self.of, params))
+                return f"{self.word('Callable')}[[{inner}], {self.of(result, given=True)}]"
+            case TypeData(decl, _):
+                return name_of(decl)
+            case TypeVar():
+                return self.word("Any")
+
+    def scalar(self, dtype: str, given: bool) -> str:
+        plain, numpy = self.plain(dtype), self.numpy(dtype)
+        if not given or dtype == "str":
+            return plain or numpy
+        other = plain or self.word("float" if dtype.startswith(("f", "bf")) else "int")
+        return other if dtype == "f64" else f"{other} | {numpy}"
+
+    def array(self, element: Type, shape: Shape, given: bool, strict: bool) -> str:
+        match element:
+            case TypeCon(name):
+                own = "object_" if name == "str" else SCALARS.get(name)
+                dtype = self.word("Any") if own is None else f"{self.word('np')}.{own}"
+                array = f"{self.word('NDArray')}[{dtype}]"
+                items = self.plain(name) if strict and name != "str" else self.word("Any")
+                return f"{array} | {self.word('list')}[{items}]" if given and items else array
+            case TypeVar():
+                return self.word("Any")
+        if shape.row is not None:
+            return self.word("Any")
+        inner = self.of(element, given=given, strict=strict)
+        for _ in (*shape.pre, *shape.post):
+            inner = f"{self.word('list')}[{inner}]"
+        return inner
+
+    def plain(self, dtype: str) -> str | None:
+        """Python's own class for a dtype, if it has one."""
+        return self.word(PLAIN[dtype]) if dtype in PLAIN else None
+
+    def numpy(self, dtype: str) -> str:
+        """The scalars of NumPy; those of bf16 are of a package that need not be there."""
+        return f"{self.word('np')}.{SCALARS[dtype]}" if dtype in SCALARS else self.word("Any")
 
 
 def name_of(decl: DataDecl) -> str:

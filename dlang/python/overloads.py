@@ -9,7 +9,7 @@ from itertools import product
 from dlang.diagnostics import DlangError
 from dlang.ir.terms import Scalar, poly
 from dlang.polynomials import Poly
-from dlang.python.hints import hint
+from dlang.python.hints import Hints
 from dlang.python.settling import Settled
 from dlang.specialize.types import Mono, MonoArray
 from dlang.typecheck.headers import FnDecl
@@ -23,6 +23,7 @@ from dlang.typecheck.types import (
     Type,
     TypeArray,
     TypeCon,
+    TypeFn,
     TypeVar,
     Var,
     resolve,
@@ -43,25 +44,29 @@ class Signature:
     result: str
 
 
-def signatures(decl: FnDecl, settled: Settled) -> list[Signature]:
+def signatures(decl: FnDecl, settled: Settled, hints: Hints) -> list[Signature]:
     """One, or several of which the first that fits says what a call gives; the last takes what is left."""
     params = [resolve(p.local.type) for p in decl.params]
     assert decl.result is not None
     open = [v for v in variables(*params) if isinstance(v, TypeVar | RowVar)]
-    plain = Signature(tuple([hint(t, given=True) for t in params]), hint(decl.result))
-    if not open:
+    plain = Signature(tuple([hints.of(t, given=True) for t in params]), hints.of(decl.result))
+    if not open or any(isinstance(t, TypeFn) and variables(t).keys() & set(open) for t in params):
         return [plain]
     choices = list(_choices(open, params, bool(decl.constraints)))
-    found: dict[tuple[str, ...], Signature] = {}
+    results: dict[tuple[str, ...], set[str]] = {}
     for choice in choices[:MOST]:
         types = [substitute(t, choice) for t in params]
         result = _result(decl, types, choice, settled)
         if result is not None:
-            hints = tuple([hint(t, given=True, strict=True) for t in types])
-            found.setdefault(hints, Signature(hints, hint(result)))
+            written = tuple([hints.of(t, given=True, strict=True) for t in types])
+            results.setdefault(written, set()).add(hints.of(result))
+    anything = hints.word("Any")
+    found = {p: Signature(p, min(r) if len(r) == 1 else anything) for p, r in results.items()}
+    if len(found) == 1:  # nothing that Python sees tells them apart
+        return [Signature(plain.params, next(iter(found.values())).result)]
     dtypes = [v for v in open if isinstance(v, TypeVar)]
     complete = len(choices) <= MOST and len(dtypes) < 2 and all(v.classes for v in dtypes) and not decl.constraints
-    rest = [] if found and complete else [Signature(plain.params, "Any")]
+    rest = [] if found and complete else [Signature(plain.params, anything)]
     return [*found.values(), *(r for r in rest if r.params not in found)]
 
 

@@ -179,3 +179,33 @@ def test_a_module_lists_what_it_has(model):
     listed = dir(model)
     assert {"loss", "limit", "Line", "Circle", "draw"} <= set(listed) and "_private" not in listed
     assert listed == sorted(listed) and "limit" not in vars(model)
+
+
+def test_names_that_python_has_for_other_things_are_told_apart(write, dlc, tmp_path):
+    text = """
+        enum Pattern { Any(f64), Callable }
+        fn np(x: f64[n]) -> f64 = sum(x)
+        fn float(p: Pattern) -> f64 = match p { Any(x) => x, Callable => 0.0 }
+        fn swing(_: f64, (a, b): (f64, f64), c: f64) -> f64 = a + b + c
+        fn head<a>(xs: List<a>) -> Option<a> = match xs { Cons(x, _) => Some(x), Nil => None }
+        fn kept(p: a -> bool, x: a) -> a = if p(x) { x } else { x }
+        enum List<a> { Nil, Cons(a, List<a>) }
+    """
+    file = write(text.replace("fn head<a>", "fn head"), "named.dl")
+    assert dlc("stub", file)[0] == 0
+    stub = (tmp_path / "named.pyi").read_text()
+    assert "import numpy as _py_np" in stub and "from typing import Any as _py_Any, TypeAlias" in stub
+    assert "from builtins import float as _py_float" in stub and "_Pattern: TypeAlias = Any | Callable" in stub
+    assert "def __call__(self, x: NDArray[_py_np.float64] | list[_py_Any]) -> _py_float: ..." in stub
+    assert (
+        "def __call__(self, _0: _py_float, _1: tuple[_py_float, _py_float], /, c: _py_float) -> _py_float: ..." in stub
+    )
+    assert "def __call__(self, xs: _List) -> _Option: ..." in stub
+    assert "def __call__(self, p: _py_Callable[[_py_Any], bool | _py_np.bool_], x: _py_Any) -> _py_Any: ..." in stub
+    command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml"]
+    command += ["--cache-dir", ROOT / ".mypy_cache", "named.pyi"]
+    environment = {"PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT), "PATH": ""}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stdout
+    module = dlang.load(tmp_path / "named.dl")
+    assert str(inspect.signature(module.swing)) == "(_0: f64, _1: (f64, f64), /, c: f64) -> f64"
