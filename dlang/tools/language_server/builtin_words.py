@@ -125,9 +125,6 @@ _WORDS_OF_TYPES = {
     "Vector": "Types that add up and scale: floats, arrays, tuples and structs of them.",
     "Bits": "Integers and `bool`.",
     "Scalar": "Numbers and `bool`.",
-    "print": "The effect of writing text.",
-    "io": "The effect of reading and writing files.",
-    "random": "The effect of drawing random numbers.",
 }
 
 

@@ -11,7 +11,6 @@ from dlang.grammar.trees import walk
 from dlang.tools.language_server import builtin_words
 from dlang.tools.language_server.definitions import Definition
 from dlang.tools.language_server.documents import Document
-from dlang.tools.language_server.scopes import Local
 from dlang.typecheck.limits import room
 from dlang.typecheck.printing import Names, show
 from dlang.typecheck.refinements import written
@@ -224,7 +223,3 @@ def documentation(found: Definition) -> str:
             return doc
         case _:
             return ""
-
-
-def local_definition(document: Document, local: Local) -> Definition:
-    return Definition(local.name, local.kind, local.span, None, document)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lsprotocol import types as lsp
 
 from dlang.diagnostics import Diagnostic, Span
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, tokenize
-from dlang.tools.language_server.definitions import Definition, at, definition
+from dlang.tools.language_server.definitions import Definition, at, definition, imports
 from dlang.tools.language_server.documents import Document, Project
 from dlang.tools.language_server.positions import offset_at, range_of
 from dlang.tools.language_server.references import uses
+from dlang.tools.language_server.scopes import Occurrence
 from dlang.typecheck.types import DTYPES
 
 Edits = dict[str, list[tuple[int, int]]]
@@ -33,7 +35,9 @@ class Refused:
 def prepare(document: Document, position: lsp.Position) -> lsp.Range | None:
     """Where the name stands that would be changed; None if there is none that could be."""
     found = at(document, offset_at(document.analysis.source, position))
-    return None if found is None or isinstance(_changeable(document, found[1]), Refused) else range_of(found[0].span)
+    if found is None or isinstance(_changeable(document, *found), Refused):
+        return None
+    return range_of(found[0].span)
 
 
 def rename(document: Document, position: lsp.Position, name: str) -> lsp.WorkspaceEdit | Refused:
@@ -41,15 +45,16 @@ def rename(document: Document, position: lsp.Position, name: str) -> lsp.Workspa
     found = at(document, offset_at(document.analysis.source, position))
     if found is None:
         return _refused("there is no name here", None)
-    changeable = _changeable(document, found[1])
+    changeable = _changeable(document, *found)
     if isinstance(changeable, Refused):
         return changeable
-    if not is_name(name, found[1].name):
-        return _not_a_name(name, found[1], found[0].span)
-    if name == found[1].name:
+    before = found[0].span.text
+    if not is_name(name, before):
+        return _not_a_name(name, before, found[0].span)
+    if name == before:
         return lsp.WorkspaceEdit({})
     edits: Edits = {}
-    for other, o in uses(document, found[1]):
+    for other, o in _places(document, *found):
         edits.setdefault(other.path, []).append((o.span.first, o.span.last))
     problem = _consequences(document.project, edits, name, found[0].span)
     if problem is not None:
@@ -72,16 +77,26 @@ def _refused(message: str, span: Span | None, *help: str) -> Refused:
     return Refused(Diagnostic("E0978", message, span, help=help))
 
 
-def _not_a_name(name: str, found: Definition, span: Span) -> Refused:
-    sort = "a type or constructor, which begins with a capital" if found.name[:1].isupper() else "a value"
-    return _refused(f"`{name}` can't be the new name of `{found.name}`", span, f"it has to be the name of {sort}")
+def _places(document: Document, o: Occurrence, found: Definition) -> Iterator[tuple[Document, Occurrence]]:
+    """Where the name stands; another name of a module is known in its file alone."""
+    if found.kind == "module":
+        yield from ((document, use) for use in document.analysis.occurrences if use.target == o.target)
+    else:
+        yield from uses(document, found)
 
 
-def _changeable(document: Document, found: Definition) -> Refused | None:
+def _not_a_name(name: str, before: str, span: Span) -> Refused:
+    sort = "a type or constructor, which begins with a capital" if before[:1].isupper() else "a value"
+    return _refused(f"`{name}` can't be the new name of `{before}`", span, f"it has to be the name of {sort}")
+
+
+def _changeable(document: Document, o: Occurrence, found: Definition) -> Refused | None:
     if found.span is None:
         return _refused(f"`{found.name}` belongs to the language", None)
     if found.kind == "module":
-        return _refused(f"`{found.name}` is a file", found.span, "rename the file, and the imports of it")
+        if any(i.alias == o.span.text for i in imports(document)):
+            return None
+        return _refused(f"`{found.name}` is a file", found.span, f"`import {found.name} as …` gives it another name")
     if document.project.standard(found.span.source.path):
         return _refused(f"`{found.name}` belongs to the standard library", found.span)
     return None

@@ -127,6 +127,7 @@ def test_the_names_of_a_custom_derivative_and_of_wrt_are_those_of_the_function(o
         ("struct P { ‸w: f64 }\nfn f(p: P) = P(w = p.w)\n", "v", "struct P { v: f64 }\nfn f(p: P) = P(v = p.v)\n"),
         ("fn ‸f(x) = x\nfn g(x) = f(f(x))\n", "h", "fn h(x) = x\nfn g(x) = h(h(x))\n"),
         ("fn f(‸a = 1) = a\nfn g() = f(a = 2)\n", "b", "fn f(b = 1) = b\nfn g() = f(b = 2)\n"),
+        ("import math as m\nfn f() = ‸m.pi\n", "maths", "import math as maths\nfn f() = maths.pi\n"),
         ('fn f(‸x: f64) = "{x:.2f}"\n', "y", 'fn f(y: f64) = "{y:.2f}"\n'),
     ],
 )  # fmt: skip
