@@ -72,8 +72,7 @@ _TO_TORCH = "an operator that PyTorch differentiates is `f.to_torch()`"
 def _seen_by_torch(tensor: Any) -> Any:
     import torch
 
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise Unseen("it requires a gradient, which a plain call would lose", _TO_TORCH, "or pass `.detach()` of it")
+    _keep_gradient(tensor)
     if tensor.layout is not torch.strided:
         raise Unseen(f"its layout is {tensor.layout}", "pass `.to_dense()` of it")
     try:
@@ -102,7 +101,17 @@ def _torch_there(array: Any) -> Any:
 
 
 def _is_on_gpu(tensor: Any) -> bool:
+    if tensor.is_cuda:
+        _keep_gradient(tensor)
     return bool(tensor.is_cuda)
+
+
+def _keep_gradient(tensor: Any) -> None:
+    """Refuses a tensor that requires a gradient where PyTorch records what is done with it."""
+    import torch
+
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise Unseen("it requires a gradient, which a plain call would lose", _TO_TORCH, "or pass `.detach()` of it")
 
 
 TORCH = Kind("PyTorch", _seen_by_torch, _made_for_torch, _torch_there, _is_on_gpu)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,7 @@ class Plans:
     result: Plan
 
     @staticmethod
+    @lru_cache(1024)
     def of(f: Target) -> Plans:
         """Raises `DlangError` for a function that can't be an operator."""
         decl, given = function_of(f).decl, f.left if isinstance(f, Bound) else f.decl.params

@@ -189,7 +189,7 @@ def _run(tensors: list[Any], floats: list[float], integers: list[int], key: str,
     plans = Plans.of(f)
     with torch.no_grad():
         try:
-            seen = [t if t.is_cuda else TORCH.seen(t) for t in tensors]
+            seen = [t.detach() if t.is_cuda else TORCH.seen(t) for t in tensors]
             arguments = given(plans, letters, seen, floats, left := iter(integers))
             seed = next(left, None)  # what no leaf has taken
             result = f(**arguments) if seed is None else f(**arguments, seed=int(seed))
