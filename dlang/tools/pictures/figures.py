@@ -38,9 +38,14 @@ def shown(picture: Picture) -> None:
     from matplotlib import pyplot
 
     try:
-        _draw(pyplot.figure(layout="constrained"), picture)
+        figure = pyplot.figure(layout="constrained")
     except Exception as e:  # toolkits raise what they like
         raise error("E0981", f"no window can be opened: {e}", None) from None
+    if figure.canvas.required_interactive_framework is None:
+        pyplot.close(figure)
+        help = ("install a toolkit, such as PyQt6, or plot to a file: `:plot y > picture.png`",)
+        raise error("E0981", "matplotlib has found no toolkit that opens windows here", None, help=help)
+    _draw(figure, picture)
     pyplot.show(block=False)
     pyplot.pause(0.1)
 

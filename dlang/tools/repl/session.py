@@ -28,7 +28,8 @@ from dlang.tools.repl.state import Item, Kept, Key, Recipe, State, Written, key_
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
-from dlang.typecheck.types import UNIT, Type, TypeFn
+from dlang.typecheck.terms import variables
+from dlang.typecheck.types import UNIT, SizeVar, Type, TypeFn
 from dlang.typecheck.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -263,7 +264,8 @@ class Session:
         made: dict[str, Kept | Recipe] = {}
         for name, (form, count) in zip(kept, forms, strict=False):
             part = tuple([next(leaves) for _ in range(count)])
-            known = written(types[name], iter(part)) if "?" in shown[name] else shown[name]
+            sized = any(isinstance(v, SizeVar) for v in variables(types[name]))
+            known = written(types[name], iter(part)) if sized else shown[name]
             value = self._kept(body, name, types[name], form, part, given)
             made[LAST if name == RESULT else name] = replace(value, shown=known)
         for name, type in [*((n, shown[n]) for n in recipes), *generic.items()]:

@@ -270,6 +270,9 @@ def test_plots_in_a_file(say, tmp_path, monkeypatch):
     assert "<svg" in (tmp_path / "map.svg").read_text()
     assert say(":plot x > none/x.png").startswith("error[E0822]")
     assert say(":plot x > window").startswith("error[E0981]: there is no display")
+    monkeypatch.setenv("DISPLAY", ":none")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    assert say(":plot x > window").startswith("error[E0981]: matplotlib has found no toolkit")
 
 
 def test_without_matplotlib_it_is_said_what_to_install(say, monkeypatch):

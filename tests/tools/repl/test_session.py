@@ -141,6 +141,8 @@ def test_types_have_the_sizes_and_dtypes_of_their_values():
     assert session.submit("z").value.type == "f64[2]"
     assert session.submit("[v for v in [1.0, -1.0] if v > 0.0]").value.type == "f64[1]"
     assert session.submit("random.normal()").value.type == "f64"
+    session.submit("let k = 2; fn made(n: size) -> f64[n] = zeros(n)")
+    assert session.submit("(made(k), 1)").value.type == "(f64[2], i64)"
     assert session.submit("None").value.type == "Option<a>"
 
 
