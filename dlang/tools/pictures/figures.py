@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import error
@@ -11,6 +13,7 @@ from dlang.diagnostics import error
 if TYPE_CHECKING:
     from dlang.tools.pictures.picture import Picture
 
+_PAUSE = 0.02  # seconds between two looks at what happens to windows
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
@@ -48,6 +51,15 @@ def shown(picture: Picture) -> None:
     _draw(figure, picture)
     pyplot.show(block=False)
     pyplot.pause(0.1)
+
+
+def alive(waits: Callable[[], bool]) -> None:
+    """Has open windows answer as long as a condition holds, and returns at once if there are none."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    while pyplot is not None and pyplot.get_fignums() and waits():
+        for number in pyplot.get_fignums():
+            pyplot.figure(number).canvas.flush_events()
+        time.sleep(_PAUSE)
 
 
 def _needed() -> None:

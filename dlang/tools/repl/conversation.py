@@ -19,6 +19,7 @@ from dlang.tools.repl.session import Session
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.eventloop import InputHookContext
 
 _FIRST_NEEDED = (
     "numpy",
@@ -50,7 +51,19 @@ def repl(
     conversation.told = True
     print(f"dlang {__version__}; :help says what can be written")
     _begin(conversation, files)
-    return _read_edited(conversation, editor(conversation).prompt)
+    prompt = editor(conversation)
+    return _read_edited(conversation, lambda: prompt.prompt(inputhook=_windows_stay_alive if _plotted() else None))
+
+
+def _plotted() -> bool:
+    return "matplotlib.pyplot" in sys.modules
+
+
+def _windows_stay_alive(context: InputHookContext) -> None:
+    """Called while nothing is typed."""
+    from dlang.tools.pictures.figures import alive
+
+    alive(lambda: not context.input_is_ready())
 
 
 def _begin(conversation: Conversation, files: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """Keys, without a terminal; the splitting and the colours of what is typed."""
 
 import stat
+import sys
 
 import pytest
 from prompt_toolkit.history import FileHistory, InMemoryHistory
@@ -132,3 +133,18 @@ def test_a_history_that_can_not_be_written_is_said_and_left_out(monkeypatch, tmp
     monkeypatch.setenv("DLANG_HISTORY", str(tmp_path / "file/history"))
     assert isinstance(kept_history(), InMemoryHistory)
     assert capsys.readouterr().err.startswith("the history isn't kept: cannot write")
+
+
+def test_windows_answer_while_nothing_is_typed(monkeypatch):
+    from types import SimpleNamespace
+
+    from dlang.tools.pictures.figures import alive
+
+    calls = []
+    canvas = SimpleNamespace(flush_events=lambda: calls.append("flushed"))
+    pyplot = SimpleNamespace(get_fignums=lambda: [1], figure=lambda number: SimpleNamespace(canvas=canvas))
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
+    alive(lambda: len(calls) < 3)
+    assert calls == ["flushed"] * 3
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", SimpleNamespace(get_fignums=list))
+    alive(lambda: True)  # returns, since there are none
