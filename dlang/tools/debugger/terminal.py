@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -57,6 +58,8 @@ def interruptible(c: Conversation) -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         c.debugger.machine.interrupt()
+        if sys.stdout.isatty():
+            os.write(sys.stdout.fileno(), b"\n")  # behind the ^C that the terminal shows
 
     before = signal.signal(signal.SIGINT, stop)
     try:

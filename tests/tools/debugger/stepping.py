@@ -38,8 +38,8 @@ def snapshot(d):
 
 def forward(d, most=10_000):
     """Steps to the end; what is to be seen at each step, and why it ends."""
-    out = []
-    while (why := d.step()) is Why.STEP and len(out) < most:
+    out, why = [], Why.STEP
+    while len(out) < most and (why := d.step()) is Why.STEP:
         out.append(snapshot(d))
     return out, why
 

@@ -150,6 +150,12 @@ def test_a_loop_shows_its_trips():
     assert "trip 1" in talk("rcontinue")
 
 
+def test_the_condition_of_a_while_sees_what_the_trip_before_has_left():
+    talk = Talk('fn main() {\n  var k = 0\n  while k < 3 {\n    k += 1\n  }\n  print("{k}")\n}')
+    talk("break 3")
+    assert [talk("continue") and talk("print k") for _ in range(4)] == ["k = 0", "k = 1", "k = 2", "k = 3"]
+
+
 def test_an_element_of_a_comprehension_is_stepped_into_or_over():
     talk = Talk(DATA)
     talk("run to 22")

@@ -32,15 +32,27 @@ def cases_of(name):
     return [pytest.param(checked, source, t, id=f"{name}:{t.name}") for t in checked.module.tests]
 
 
-SOME = ("basics.dl", "enums.dl", "leaving.dl", "triangles.dl", "gradients/functions.dl", "gradients/structures.dl")
+SOME = ("basics.dl", "enums.dl", "leaving.dl", "gradients/functions.dl")
+OTHERS = tuple(sorted({str(p.relative_to(PROGRAMS)) for p in PROGRAMS.rglob("*.dl")} - {*SOME, "foreign.dl"}))
+
+
+def goes_back_as_it_came(checked, source, test, most):
+    d = debugger_of(checked, test, source, host=Host(io.StringIO()))
+    there, why = forward(d, most)
+    assert there and why in (Why.END, Why.STEP)
+    assert backward(d) == (there[::-1] if why is Why.END else there[-2::-1])
 
 
 @pytest.mark.parametrize("checked, source, test", [case for name in SOME for case in cases_of(name)])
 def test_back_from_the_end_everything_is_as_it_was(checked, source, test):
-    d = debugger_of(checked, test, source, host=Host(io.StringIO()))
-    there, why = forward(d, 400)
-    assert there and why in (Why.END, Why.STEP)
-    assert backward(d) == there[::-1][why is Why.STEP :] or why is Why.STEP
+    goes_back_as_it_came(checked, source, test, 120)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_back_from_the_end_of_every_program(name):
+    for checked, source, test in (case.values for case in cases_of(name)):
+        goes_back_as_it_came(checked, source, test, 60)
 
 
 def test_what_is_kept_of_the_past_makes_no_difference():

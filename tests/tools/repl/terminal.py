@@ -1,4 +1,4 @@
-"""`dlc repl` as a process on a terminal, whose screen is read."""
+"""A command that talks, such as `dlc repl`, as a process on a terminal whose screen is read."""
 
 import os
 import sys
@@ -16,15 +16,16 @@ PATIENCE = 30  # seconds
 class Terminal:
     """A session on a terminal of its own. Its history is nowhere unless the environment says where."""
 
-    def __init__(self, *args, **env):
+    def __init__(self, *args, command="repl", prompt=">", **env):
+        self.prompt = prompt
         self.screen = pyte.HistoryScreen(COLUMNS, ROWS, history=5000)
         self.screen.write_process_input = lambda answer: self.process.send(answer)
         self.stream = pyte.Stream(self.screen)
         settings = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "DISPLAY")}
         settings |= {"TERM": "xterm-256color", "DLANG_HISTORY": "", **env}
-        command = ["-m", "dlang.tools.dlc", "repl", *args]
+        words = ["-m", "dlang.tools.dlc", command, *args]
         size = (ROWS, COLUMNS)
-        self.process = pexpect.spawn(sys.executable, command, env=settings, encoding="utf-8", dimensions=size)
+        self.process = pexpect.spawn(sys.executable, words, env=settings, encoding="utf-8", dimensions=size)
         self.process.delaybeforesend = None
         self.until(lambda: self.waits())
 
@@ -55,7 +56,7 @@ class Terminal:
 
     def waits(self):
         """Whether the last line is an empty prompt."""
-        return self.lines()[-1:] == [">"]
+        return self.lines()[-1:] == [self.prompt]
 
     def type(self, keys):
         self.process.send(keys)
@@ -70,7 +71,8 @@ class Terminal:
         self.type(text + end)
         self.until(lambda: len(self.lines()) > before + 1 and self.waits())
         answer = self.lines()[before:-1]
-        return [line for line in answer if not line.startswith(("> ", "| ")) and line not in (">", "|")]
+        own = (f"{self.prompt} ", "| ")
+        return [line for line in answer if not line.startswith(own) and line not in (self.prompt, "|")]
 
     def interrupt(self):
         """Presses Ctrl-C when an input runs, which is when the terminal makes a signal of it, and waits."""
