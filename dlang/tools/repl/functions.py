@@ -48,6 +48,8 @@ def type_of_function(session: Session, source: Source, e: s.Expr) -> str | None:
             return value.shown if isinstance(value, Recipe) and value.function else None
         case s.Name(name=name):
             return type_of_name(name, checked)
+        case s.Field(base=s.Name(name=name)) if name not in values:
+            return type_of_name(e.span.text, checked)
         case s.Lambda():
             decl, given = function_of(session, source, e)
             return scheme_text(replace(decl, params=decl.params[given:]))

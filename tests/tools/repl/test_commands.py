@@ -57,7 +57,9 @@ def test_the_gradient_of_a_function_for_all_sizes_has_a_type_and_a_program(say):
     say("fn loss(w: f64[k], x: f64[n, k]) -> f64 = sum((x @ w) ** 2)")
     assert say(":grad loss") == "grad(loss): (f64[k], f64[n, k]) -> f64[k]"
     assert say(":type value_and_grad(loss)") == "(f64[k], f64[n, k]) -> (f64, f64[k])"
+    assert say(":grad loss, wrt = x") == "grad(loss, wrt = x): (f64[k], f64[n, k]) -> f64[n, k]"
     assert "contract" in say(":grad loss ir opt")
+    assert say("import nn", ":type nn.relu") == say("nn.relu") == "<a: Float> (a[..s]) -> a[..s]"
     assert say("grad(loss)") == "(f64[k], f64[n, k]) -> f64[k]"
     assert say("let g = grad(loss)", "g([1.0], [[2.0]])") == "[8.]"
 
