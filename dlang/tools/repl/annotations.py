@@ -31,12 +31,12 @@ def items_of(t: Type) -> tuple[Type, ...]:
 
 
 def leaves_a_run(t: Type) -> bool:
-    """Whether values of a type are numbers, texts and arrays when taken apart."""
+    """Whether values of a type are numbers, texts and arrays when taken apart, which then tell all its sizes."""
     seen: set[DataDecl] = set()
 
     def holds(u: Type, within: tuple[DataDecl, ...]) -> bool:
         for p in _parts(u):
-            if isinstance(p, TypeFn):
+            if isinstance(p, TypeFn) or (isinstance(p, TypeArray) and _is_empty(p.element)):
                 return False
             if isinstance(p, TypeData):
                 if p.decl in within:
@@ -49,6 +49,12 @@ def leaves_a_run(t: Type) -> bool:
         return True
 
     return holds(t, ())
+
+
+def _is_empty(t: Type) -> bool:
+    """Whether values of a type are made of nothing."""
+    r = resolve(t)
+    return isinstance(r, TypeTuple) and all(map(_is_empty, r.items))
 
 
 def datatypes_of(t: Type) -> tuple[DataDecl, ...]:

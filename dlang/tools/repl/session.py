@@ -355,7 +355,7 @@ class Session:
     def _recipe(self, body: Sequence[s.Statement], name: str, decl: core.FnDecl, shown: str, function: bool) -> Recipe:
         let = let_of(body, name)
         if let is None or decl.effects:
-            help = ("write it as a `let` without effects: it is made again where it is used",)
+            help = ("give it a `let` of its own, without effects: it is made again where it is used",)
             raise error("E0970", "a function, or a list or tree, can't be kept here", body[0].span, help=help)
         seen = {n: v for n, v in self.state.values.items() if n in mentions(let)}
         given = {n: v for n, v in seen.items() if isinstance(v, Kept)}
