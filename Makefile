@@ -5,7 +5,7 @@ TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
 
 .PHONY: venv demo examples test test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
-.PHONY: test-distributed test-debugger format clean
+.PHONY: docs test-distributed test-debugger format clean
 
 venv: .venv/.ready
 
@@ -55,6 +55,12 @@ vscode: venv
 # What `make test` leaves out of the tests of `dlc build`: it takes all memory, or long.
 test-build: venv
 	$(BIN)/python -m pytest -q -m slow tests/aot
+
+# The pages of docs/, and those of the examples, as a site in build/site that needs no network.
+docs: venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python -m mkdocs build --quiet --strict
+	$(BIN)/python -m pytest -q -m slow tests/test_site.py
 
 # Trains on clusters of two workers on this machine, and kills some: Ray, Dask and MPI. A minute.
 test-distributed: venv

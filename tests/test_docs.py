@@ -8,6 +8,7 @@ A block of code that begins with
     ```dlang unfinished E0690  checks, and should run, but ends with this code until the compiler has learned it
     ```debug                   what `dlc debug` says of the program before it
     ```ir                      is read back, is well formed, and prints as it stands there
+    ```python                  on the pages for beginners runs, after those before it; its libraries may be missing
     ```repl                    is a session: behind `> ` and `| ` inputs, then what they print, where `…` is anything
 
 On the page of a code, the code is that of the page.
@@ -42,6 +43,7 @@ from tests.library_page import PAGE, page
 ROOT = Path(__file__).parent.parent
 RUN_TIME = re.compile(r"E08\d\d")
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "dlang/explain").glob("*.md"))]
+BEGINNERS = sorted((ROOT / "docs/tutorials").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```(?:\n+```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 LANGUAGE = ROOT / "docs/language.md"
 
@@ -73,7 +75,8 @@ def code_of_run(checked):
 
 
 @pytest.mark.parametrize("document, info, text, output", blocks("dlang"))
-def test_a_program_in_a_document_does_what_it_says(document, info, text, output, tmp_path, capsys):
+def test_a_program_in_a_document_does_what_it_says(document, info, text, output, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     checked = check(Source(str(document), text))
     codes = [d.code for d in errors_of(checked)]
     explains = document.parent.name == "explain"
@@ -101,6 +104,18 @@ def test_a_program_in_a_document_does_what_it_says(document, info, text, output,
         capsys.readouterr()
         assert main(["run", str(file)]) == 0
         assert capsys.readouterr().out == output
+
+
+@pytest.mark.parametrize("document", [*BEGINNERS, ROOT / "docs/cookbook.md"], ids=lambda d: d.name)
+def test_the_python_of_a_page_for_beginners_runs(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for tag, info, text, _ in BLOCK.findall(document.read_text()):
+        if tag == "python" and not info:
+            for library in re.findall(r"^\s*(?:import|from) (torch|jax|scipy|optax|matplotlib)\b", text, re.MULTILINE):
+                pytest.importorskip(library)
+            exec(compile(text, str(document), "exec"), names)
+    assert names
 
 
 def test_every_code_that_the_compiler_can_give_has_a_page():
