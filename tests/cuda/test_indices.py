@@ -60,7 +60,8 @@ def found(name: str, sizes: Sequence[int], args: Sequence[Any], largest_index: i
     device = both.runner.device
     assert device is not None
     both.driver.limit(largest_index)
-    device.wide.clear()
+    for known in (device.wide, device.seen, device.repeats):  # what was done before is not done again as it was
+        known.clear()
     results = both.found(name, sizes, args)  # in which the emulation sees every index
     both.driver.limit(LARGEST_INDEX)
     return results, bool(device.wide)
