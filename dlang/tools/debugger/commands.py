@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from dlang.diagnostics import DlangError, error
+from dlang.diagnostics import DlangError, error, render
 from dlang.spelling import closest
 from dlang.tools.debugger import showing
 from dlang.tools.debugger.debugger import Debugger, Why
@@ -45,11 +45,7 @@ class Conversation:
             self.debugger.machine.resume()
             return ["interrupted"]
         except DlangError as e:
-            out = []
-            for d in e.diagnostics:
-                out.append(f"{d.severity}[{d.code}]: {d.message}")
-                out += [f"  = help: {h}" for h in d.help]
-            return out
+            return [line for d in e.diagnostics for line in render(d).splitlines()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +162,7 @@ def nan(c: Conversation, rest: str) -> Lines:
         error = d.root.timeline.failure
         return [
             "no NaN and no infinity is made" + (" from there on" if c.found else ""),
-            *([showing.failed(error)] if error is not None else []),
+            *(showing.failed(error) if error is not None else []),
         ]
     c.found = True
     origin, c.searched = found

@@ -40,12 +40,23 @@ NO_VALUE = "E0984"
 Compiled = tuple[Interpreter, Entry]
 
 
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Runs on the thread of the debugger what an expression calls: most are asked for again and again."""
+
+    interpreter: Interpreter
+
+    def run(self, name: str, leaves: Sequence[Any]) -> list[Any]:
+        return self.interpreter.run_here(name, leaves)
+
+
 @dataclass(slots=True)
 class Expressions:
     """Those of one program, compiled once for each types of what they mention."""
 
     checked: Checked
     kept: dict[object, Compiled] = field(default_factory=dict)
+    parsed: dict[str, tuple[s.Expr, frozenset[str]]] = field(default_factory=dict)
 
     def text(self, written: str, seen: Mapping[str, Seen], module: str) -> str:
         """The value of an expression as `print` shows it. Raises `DlangError`."""
@@ -60,8 +71,10 @@ class Expressions:
         parsed(written)
 
     def _value(self, written: str, seen: Mapping[str, Seen], module: str, text: bool) -> Any:
-        e = parsed(written)
-        mentioned = {n.name for n in walk(e) if isinstance(n, s.Name)}
+        if written not in self.parsed:
+            tree = parsed(written)
+            self.parsed[written] = tree, frozenset([n.name for n in walk(tree) if isinstance(n, s.Name)])
+        e, mentioned = self.parsed[written]
         given = {name: v for name, v in seen.items() if name in mentioned}
         for name, v in given.items():
             if contains_function(v.name.value):
@@ -73,7 +86,11 @@ class Expressions:
         if key not in self.kept:
             self.kept[key] = self._compiled(e, types, given, module, text)
         interpreter, entry = self.kept[key]
-        return call(interpreter, entry, leaves=[x for name in given for x in own[name]])[-1]
+        given_leaves = [x for name in given for x in own[name]]
+        try:
+            return call(Here(interpreter), entry, leaves=given_leaves)[-1]
+        except RecursionError:
+            return call(interpreter, entry, leaves=given_leaves)[-1]
 
     def _compiled(
         self, e: s.Expr, types: Mapping[str, str], given: Mapping[str, Seen], module: str, text: bool

@@ -57,6 +57,7 @@ class Places:
     comprehensions: set[tuple[int, int]] = field(default_factory=set)
     functions: dict[str, list[Place]] = field(default_factory=dict)
     starts: list[int] = field(default_factory=list)
+    seen: dict[int, Scope] = field(default_factory=dict)
 
     @staticmethod
     def of(source: Source) -> Places:
@@ -82,8 +83,11 @@ class Places:
 
     def scope(self, declared: int) -> Scope:
         """Where a name is seen that is declared at a position."""
-        around = [c for c in self.scopes if c.start <= declared < c.end]
-        return min(around, key=lambda c: c.end - c.start, default=Scope(0, 0, 0, len(self.source.text)))
+        if declared not in self.seen:
+            around = [c for c in self.scopes if c.start <= declared < c.end]
+            everywhere = Scope(0, 0, 0, len(self.source.text))
+            self.seen[declared] = min(around, key=lambda c: c.end - c.start, default=everywhere)
+        return self.seen[declared]
 
     # ---- the tree
     def _item(self, item: s.Item, end: int) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from dlang.diagnostics import Source
+from dlang.diagnostics import Source, render
 from dlang.driver import failure
 from dlang.ir import anf
 from dlang.ir.anf import Lit
 from dlang.ir.operations import value_of
 from dlang.ir.traverse import parts
+from dlang.runtime.errors import RunError
 from dlang.specialize.values import contains_function
 from dlang.tools.debugger.code import Spot
 from dlang.tools.debugger.debugger import Debugger, Level, View, Why
@@ -102,7 +103,7 @@ def stop(d: Debugger, why: Why) -> list[str]:
         out.append("interrupted")
     error = d.failure
     if error is not None:
-        out.append(failed(error))
+        out += failed(error)
     out += position(d)
     for w in d.points.watches:
         value = d.watched(w)
@@ -110,9 +111,10 @@ def stop(d: Debugger, why: Why) -> list[str]:
     return out
 
 
-def failed(error: Any) -> str:
-    diagnostic = failure(error).diagnostics[0]
-    return f"the program fails here: {diagnostic.code}: {diagnostic.message}"
+def failed(e: RunError) -> list[str]:
+    """Why the program fails. The place and the calls are shown as those of any stop."""
+    (diagnostic,) = failure(e).diagnostics
+    return ["the program fails here:", *render(replace(diagnostic, span=None, notes=())).splitlines()]
 
 
 def listing(d: Debugger, around: int | None = None) -> list[str]:

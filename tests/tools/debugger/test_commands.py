@@ -208,7 +208,7 @@ def test_a_watch_stops_where_a_value_changes_forward_and_backward():
 def test_a_failure_stops_with_everything_alive_and_one_can_go_back():
     talk = Talk(FAILS)
     said = talk("continue")
-    assert "the program fails here: E0801: index 3 is out of range for axis 0 of size 3" in said
+    assert "error[E0801]: index 3 is out of range for axis 0 of size 3" in said
     assert "p.dl:4 in main" in said and talk("print xs") == "xs: f64[3] = [1. 2. 3.]"
     said = talk("back")
     assert "element i = 2" in said
@@ -219,7 +219,7 @@ def test_a_failure_stops_with_everything_alive_and_one_can_go_back():
 def test_an_endless_recursion_is_a_failure(monkeypatch):
     monkeypatch.setattr("dlang.tools.debugger.machine.DEPTH", 500)
     talk = Talk('fn f(n: i64) -> i64 = f(n + 1) + 1\nfn main() { print("{f(0)}") }')
-    assert "the program fails here: E0805: the stack is exhausted" in talk("continue")
+    assert "error[E0805]: the stack is exhausted" in talk("continue")
     assert "calls" in talk("where") and len(talk("where").splitlines()) < 30
     assert "p.dl:1 in f" in talk("back")
 
