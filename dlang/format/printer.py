@@ -62,9 +62,10 @@ class Printer:
         return "" if token is None else self.token(token, "")
 
     def behind_first(self, token: Token) -> tuple[Doc, Doc]:
-        """The comment behind a token, for the line before it, and the token."""
+        """The comment behind a token, for the line before it, and the token. One with comments above it keeps its own
+        behind it, so that they stay in order."""
         here = self.starts[token.start]
-        return here.behind or "", Concat([*self._above(here), token.text]) if here.above else token.text
+        return ("", self.token(token)) if here.above else (here.behind or "", token.text)
 
     def closing(self, token: Token) -> tuple[list[Doc], Doc]:
         """The comments above a closing bracket, which belong to what it closes, and the bracket."""

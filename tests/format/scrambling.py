@@ -1,4 +1,4 @@
-"""Programs that mean the same and look otherwise: comments, line breaks and spaces between their tokens."""
+"""Programs that look otherwise: comments, line breaks and spaces between their tokens, and long names."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ def scrambled(rng: random.Random) -> tuple[str, int]:
     text = "".join(rng.choice(PARTS) for _ in range(2))
     kinds = rng.choice(["comment", "space", "line joined", "comment space line joined alone paragraph"]).split()
     share = rng.choice([0.002, 0.01, 0.05])
+    suffix = rng.choice(["", "_" + "long" * rng.randrange(1, 7)])
+    longer = rng.choice([0.1, 0.4, 1.0])
+    names: dict[str, str] = {}
     pieces: list[str] = []
     before = count = 0
     for token in tokenize(text):
@@ -48,7 +51,10 @@ def scrambled(rng: random.Random) -> tuple[str, int]:
                     gap += "\n     "
                 case _ if "#" not in gap:
                     gap = " "
-        pieces += [gap, token.text]
+        written = token.text
+        if token.kind in ("NAME", "UNAME"):
+            written = names.setdefault(token.text, token.text + (suffix if rng.random() < longer else ""))
+        pieces += [gap, written]
         before = token.end
     return "".join([*pieces, text[before:]]), count
 

@@ -209,6 +209,13 @@ def test_modules_are_found_as_their_names_say(site, write):
     assert page.count('href="more.shapes.html#Box"') == 2 and 'href="more.shapes.html#make"' in page
 
 
+def test_parts_of_a_module_have_their_titles(site):
+    f, g, h, k = (f"fn {name}(x: f64) -> f64 = x\n" for name in "fghk")
+    page = site(a=f"{f}# ---- one & two ------\n{g}{h}# --- three ---\n{k}")
+    titles = re.findall(r'<p class="part">(.*?)</p>|<section class="entry" id="(.)">', page("modules/a.html"))
+    assert ["".join(t) for t in titles] == ["f", "one &amp; two", "g", "h", "three", "k"]
+
+
 def test_a_long_signature_has_lines(site):
     parameters = ", ".join(f"parameter_{n}: f64[n, {n + 2}] = ones(n, {n + 2})" for n in range(4))
     page = site(a=f"fn f(n: size, {parameters}) -> f64 = 1.0\n")("modules/a.html")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlang.diagnostics import DlangError, Source, error
@@ -16,13 +17,15 @@ from dlang.typecheck.printing import show
 from dlang.typecheck.program import Checked
 from dlang.typecheck.scope import FnEntry
 
+_PART = re.compile(r"# ?-{2,} *(\S.*?) *-{2,}")
 _WIDEST = 96  # characters of a signature on one line
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """kind: function, struct, enum, type or constant. code: its signature or declaration. doc: Markdown. names: it, and
-    the constructors of an enum. line: where it begins, counted from 1."""
+    the constructors of an enum. line: where it begins, counted from 1. part: the last line above such as
+    `# ---- losses ----`."""
 
     name: str
     kind: str
@@ -30,6 +33,7 @@ class Entry:
     doc: str
     names: tuple[str, ...]
     line: int
+    part: str = ""
 
     @property
     def summary(self) -> str:
@@ -97,7 +101,9 @@ def _module(name: str, source: Source) -> Module:
     if errors := errors_of(checked):
         raise DlangError(errors)
     tree, _ = parse(source)
-    entries = [e for item in tree.items if (e := _entry(item, source, checked)) and not e.name.startswith("_")]
+    found = [e for item in tree.items if (e := _entry(item, source, checked)) and not e.name.startswith("_")]
+    parts = {number: m[1] for number, line in enumerate(source.text.split("\n"), 1) if (m := _PART.fullmatch(line))}
+    entries = [replace(e, part=parts.get(max((n for n in parts if n < e.line), default=0), "")) for e in found]
     taken = [item for item in tree.items if isinstance(item, s.Import)]
     imports = {n.name: ".".join(i.path) for i in taken for n in i.names or ()}
     aliases = {i.alias or i.path[-1]: ".".join(i.path) for i in taken if i.names is None}

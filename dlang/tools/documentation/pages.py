@@ -40,7 +40,13 @@ class Site:
         for title, kinds in _SECTIONS.items():
             entries = [e for e in m.entries if e.kind in kinds]
             if entries:
-                parts += [f'<h2 id="{title.lower()}-of-the-module">{title}</h2>', *(self._entry(e, m) for e in entries)]
+                parts.append(f'<h2 id="{title.lower()}-of-the-module">{title}</h2>')
+            part = ""
+            for e in entries:
+                if e.part != part:
+                    part = e.part
+                    parts.append(f'<p class="part">{escape(part)}</p>')
+                parts.append(self._entry(e, m))
         return self._page(f"{m.name} · {self.title}", "\n".join(parts), "../", m)
 
     def source(self, m: Module) -> str:
