@@ -50,15 +50,29 @@ class Place:
     leaf: Leaf
 
 
+OWN = ("message", "error_code", "free", "set_threads")
+"""Functions that every library has."""
+
+
 @dataclass(slots=True)
 class Types:
-    """The types of a header, by what they are. prefix: of all their names."""
+    """The types of a header, by what they are, and its functions. prefix: of all their names; taken: these."""
 
     prefix: str
     lines: list[str] = field(default_factory=list)
     arrays: dict[tuple[str, int], str] = field(default_factory=dict)
     structs: dict[tuple[tuple[str, str], ...], str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.taken.update(f"{self.prefix}_{name}" for name in OWN)
+
+    def function(self, name: str) -> str:
+        """What C calls a function."""
+        if name not in self.functions:
+            self.functions[name] = self._unused(f"{self.prefix}_{c_name(name)}")
+        return self.functions[name]
 
     def of(self, part: Part, export: Export, given: bool, axes: int = 0) -> str | None:
         """The type of a value, None for one of nothing. given: as an argument; axes: of arrays around it."""
@@ -88,7 +102,7 @@ class Types:
     def array(self, dtype: str, rank: int) -> str:
         key = dtype, rank
         if key not in self.arrays:
-            self.arrays[key] = f"{self.prefix}_{dtype}_{rank}d"
+            self.arrays[key] = self._unused(f"{self.prefix}_{dtype}_{rank}d")
             pointer = f"{ELEMENTS[dtype]} *data"
             bits = f" /* the bits of {dtype} */" if dtype in ("f16", "bf16") else ""
             self.lines.append(f"typedef struct {{ {pointer}; int64_t size[{rank}]; }} {self.arrays[key]};{bits}")

@@ -11,9 +11,6 @@ from dlang.aot.c_types import Types, c_name, declared
 from dlang.aot.exports import Built, Export
 from dlang.typecheck.program import scheme_text
 
-OWN = ("message", "error_code", "free", "set_threads")
-"""Functions that every library has."""
-
 
 @dataclass(frozen=True, slots=True)
 class Declared:
@@ -45,8 +42,7 @@ def declare(types: Types, e: Export) -> Declared:
         if t is not None:
             params.append((t, name))
     result = types.of(e.face.border.result, e, given=False)
-    own = c_name(e.name) + ("_" if e.name in OWN else "")
-    return Declared(e, f"{types.prefix}_{own}", tuple(params), result)
+    return Declared(e, types.function(e.name), tuple(params), result)
 
 
 def fits_c(e: Export) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dlang.cache.records import Elsewhere, Unkept, load
+from dlang.cache.records import HERE, Elsewhere, Unkept, load
 from dlang.cache.store import digest
 from dlang.codegen.llvm import objects
 from dlang.codegen.llvm.processors import Processor
@@ -120,7 +120,7 @@ def open_archive(data: bytes, name: str, module: str, version: str) -> dict[str,
     compiled = archive.compiled if lacks is None else _compiled_here(archive, classes, name, lacks)
     if lacks is None:
         if not loader.can_load() and not _has_compiler():
-            raise _refused(name, "this system can't load it", ("install `llvmlite`",))
+            raise _refused(name, "this system can't load it", ("it needs Linux on x86-64",))
         objects.provide(archive.objects)
     from dlang.runtime.engine import Engine
     from dlang.runtime.host import Host
@@ -179,20 +179,19 @@ def _class(c: ClassOf, module: str) -> type:
 
 
 def _has_compiler() -> bool:
+    """Whether LLVM and what uses it are there; a copy of the runtime in another package has not got the latter."""
     from importlib.util import find_spec
 
-    return find_spec("llvmlite") is not None
+    return HERE == "dlang" and find_spec("llvmlite") is not None
 
 
 def _compiled_here(archive: Archive, classes: Mapping[tuple[str, int], type], name: str, lacks: str) -> Compiled:
     """Machine code for this processor."""
-    try:
-        from dlang.runtime.build import build
-    except ImportError:
-        build = None  # type: ignore[assignment]
-    if build is None or not _has_compiler():
+    if not _has_compiler():
         why = f"it was built for {archive.processor.name}, and this processor has no {lacks}"
         raise _refused(name, why, ("build it for this one: `--cpu native`, or with a lower level",))
+    from dlang.runtime.build import build
+
     program, _ = load(archive.program, lambda place: _known(classes, place))
     return build(program, [f.face.name for f in archive.functions])
 

@@ -77,6 +77,7 @@ struct dl_context {
     char *arena, *stack;
     size_t arena_bytes, stack_bytes;
     char *stack_lowest, *stack_top;
+    bool has_texts;
     bool refused; /* by what the host did; the message is in what follows */
     char code[8];
     dl_buffer said;
@@ -354,12 +355,13 @@ dl_context *dl_open(const dl_entry *entry) {
 }
 
 void dl_close(dl_context *c) {
-    for (int k = 0; k < 64; k++)
+    for (int k = 0; c->has_texts && k < 64; k++)
         while (c->texts[k]) {
             known_text *text = c->texts[k];
             c->texts[k] = text->next;
             free(text);
         }
+    c->has_texts = false;
     pthread_mutex_lock(&idle_lock);
     c->next = idle;
     idle = c;
@@ -418,6 +420,7 @@ static const dl_text *known(dl_context *c, const char *bytes, size_t length) {
     made->text = (dl_text){(int64_t)length, own};
     made->next = *list;
     *list = made;
+    c->has_texts = true;
     return &made->text;
 }
 
