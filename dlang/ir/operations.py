@@ -65,7 +65,7 @@ class Run:
 
     counts: operations by the name of the op that they belong to. copies: how many `Copy` ran. passes: over arrays: how
     many comprehensions, products and the like ran, not counting those at the points of a comprehension. allocated:
-    bytes of the arrays that were made, whether they were alive at once or not. marks: checks whose messages begin so
+    bytes of the arrays that were made, whether they were alive at once or not. counted: checks whose messages begin so
     always hold; how many points have come to each.
     """
 
@@ -74,7 +74,7 @@ class Run:
         self.copies = 0
         self.passes = 0
         self.allocated = 0
-        self.marks: dict[str, int] = {}
+        self.counted: dict[str, int] = {}
         self._free_of: dict[int, tuple[Op | Block, list[Var]]] = {}
 
     @property
@@ -150,8 +150,8 @@ def stop(run: Run, op: anf.Stop, let: Let, frame: Frame) -> Any:
 
 
 def check(run: Run, op: anf.Check, let: Let, frame: Frame) -> list[Any]:
-    if op.parts[0] in run.marks:
-        run.marks[op.parts[0]] += frame.times
+    if op.parts[0] in run.counted:
+        run.counted[op.parts[0]] += frame.times
         return []
     condition = value_of(op.condition, frame.env)
     lane: int | None = None

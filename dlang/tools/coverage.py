@@ -1,9 +1,9 @@
 """Which lines and branches of the sources the tests reach.
 
-Before a program is specialised, each statement and each arm gets a *mark*: an assertion that fails, with a text of its
-own. No pass may take a check away, or move it to where it runs more often, so the marks stay at their places in
+Before a program is specialised, each statement and each arm gets a *spot*: an assertion that fails, with a text of its
+own. No pass may take a check away, or move it to where it runs more often, so the spots stay at their places in
 whatever the compiler makes of a function: copies of it, derivatives, loops that are fused. The interpreter runs the
-program; it takes marks for what they are, and counts them. A line is reached if a mark of it is, in any instance.
+program; it takes spots for what they are, and counts them. A line is reached if a spot of it is, in any instance.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Kind = Literal["function", "line", "arm"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Mark:
+class Spot:
     """A place that a run may come to. offset: of what it belongs to. arm: of a branch, which one; name: of a function.
 
-    A place has the same mark however often its file is read.
+    A place has the same spot however often its file is read.
     """
 
     path: str
@@ -41,18 +41,22 @@ class Mark:
 
 @dataclass(slots=True)
 class Coverage:
-    """All marks by their texts in programs, and how often execution has come to each."""
+    """All spots with their texts in programs, and how often execution has come to each of these."""
 
-    marks: dict[str, Mark] = field(default_factory=dict)
-    texts: dict[Mark, str] = field(default_factory=dict)
+    texts: dict[Spot, str] = field(default_factory=dict)
     hits: dict[str, int] = field(default_factory=dict)
 
     def instrument(self, checked: Checked) -> None:
-        """Puts marks into the functions of a program, but into those of the standard library."""
-        for module in {m.path: m for m in (checked.module, *checked.modules.values())}.values():
+        """Puts spots into the functions of a program, but into those of the standard library.
+
+        A constant that is a whole number has none: types know it, so nothing comes there to use it.
+        """
+        tables = {table.path: table for table in (checked.table, *checked.program.tables.values())}
+        for table in tables.values():
+            module = table.core
             if not _is_standard(checked, module):
                 for decl in (*module.functions.values(), *module.rules.values()):
-                    if decl.module == module.name:
+                    if decl.module == module.name and not (decl.kind == "const" and decl.name in table.integers):
                         self._function(decl)
 
     def run(self, test: core.FnDecl) -> None:
@@ -61,22 +65,22 @@ class Coverage:
 
         program, (entry,) = lower([Request(test)])
         interpreter = Interpreter(program, Host())
-        interpreter.marks = self.hits
+        interpreter.counted = self.hits
         call(interpreter, entry)
 
-    def reached(self) -> dict[Mark, bool]:
-        """Every mark in the order of places, and whether a run has come to it."""
-        return {mark: self.hits[text] > 0 for mark, text in sorted(self.texts.items())}
+    def reached(self) -> dict[Spot, bool]:
+        """Every spot in the order of places, and whether a run has come to it."""
+        return {spot: self.hits[text] > 0 for spot, text in sorted(self.texts.items())}
 
-    # ---- marks -------------------------------------------------------------------------------------------------------
-    def _mark(self, span: Span, kind: Kind, arm: int = 0, name: str = "") -> core.Statement:
+    # ---- spots -------------------------------------------------------------------------------------------------------
+    def _spot(self, span: Span, kind: Kind, arm: int = 0, name: str = "") -> core.Statement:
         source = span.source
-        mark = Mark(source.path, span.line, source.offset + span.start, kind, arm, name)
-        if mark not in self.texts:
-            own = f"mark {len(self.texts)}"
+        spot = Spot(source.path, span.line, source.offset + span.start, kind, arm, name)
+        if spot not in self.texts:
+            own = f"spot {len(self.texts)}"
             text = f"assertion failed: `{own}`"
-            self.texts[mark], self.marks[text], self.hits[text] = text, mark, 0
-        own = self.texts[mark].split("`")[1]
+            self.texts[spot], self.hits[text] = text, 0
+        own = self.texts[spot].split("`")[1]
         return core.Assert(core.Literal(TypeCon("bool"), span, False), None, own, span)
 
     def _function(self, decl: core.FnDecl) -> None:
@@ -84,14 +88,14 @@ class Coverage:
         if body is None or decl.kind == "extern":
             return
         body = rebuilt(body, self._changed)
-        decl.body = _after(self._mark(decl.span, "function", name=decl.name), self._line(body))
+        decl.body = _after(self._spot(decl.span, "function", name=decl.name), self._line(body))
 
     def _changed(self, old: Any, new: Any) -> Any:
         match new:
             case core.BlockExpr(statements=statements, result=result):
-                marked = tuple([part for s in statements for part in self._statement(s)])
+                spotted = tuple([part for s in statements for part in self._statement(s)])
                 unwritten = result.span == old.span  # what follows a `return`
-                return replace(new, statements=marked, result=result if unwritten else self._line(result))
+                return replace(new, statements=spotted, result=result if unwritten else self._line(result))
             case core.If():
                 then, otherwise = [self._arm(old.span, k, e) for k, e in enumerate((new.then, new.otherwise))]
                 return replace(new, then=then, otherwise=otherwise)
@@ -108,24 +112,24 @@ class Coverage:
         if isinstance(s, core.LocalFn):
             self._function(s.decl)
             return [s]
-        return [self._mark(s.value.span if isinstance(s, core.Discard) else s.span, "line"), s]
+        return [self._spot(s.value.span if isinstance(s, core.Discard) else s.span, "line"), s]
 
     def _arm(self, span: Span, number: int, e: core.Expr) -> core.Expr:
-        return _after(self._mark(span, "arm", number), self._line(e))
+        return _after(self._spot(span, "arm", number), self._line(e))
 
     def _line(self, e: core.Expr, around: Span | None = None) -> core.Expr:
-        """An expression with a mark before it, unless it begins on the line of `around`. A block has marks of its own,
+        """An expression with a spot before it, unless it begins on the line of `around`. A block has spots of its own,
         and `()` has none, which mostly nobody wrote.
         """
         if isinstance(e, core.BlockExpr) or (isinstance(e, core.TupleExpr) and not e.items):
             return e
         if around is not None and around.line == e.span.line:
             return e
-        return _after(self._mark(e.span, "line"), e)
+        return _after(self._spot(e.span, "line"), e)
 
 
-def _after(mark: core.Statement, e: core.Expr) -> core.Expr:
-    return core.BlockExpr(e.type, e.span, (mark,), e)
+def _after(spot: core.Statement, e: core.Expr) -> core.Expr:
+    return core.BlockExpr(e.type, e.span, (spot,), e)
 
 
 def _is_standard(checked: Checked, module: CoreModule) -> bool:

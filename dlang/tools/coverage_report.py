@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from dlang.diagnostics import error
-from dlang.tools.coverage import Mark
+from dlang.tools.coverage import Spot
 
 
 @dataclass(slots=True)
@@ -32,18 +32,18 @@ class FileCoverage:
         return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def by_file(reached: Mapping[Mark, bool]) -> list[FileCoverage]:
-    """Marks, which come in the order of their places, by files."""
+def by_file(reached: Mapping[Spot, bool]) -> list[FileCoverage]:
+    """Spots, which come in the order of their places, by files."""
     files: dict[str, FileCoverage] = {}
-    for mark, hit in reached.items():
-        file = files.setdefault(mark.path, FileCoverage(mark.path))
-        match mark.kind:
+    for spot, hit in reached.items():
+        file = files.setdefault(spot.path, FileCoverage(spot.path))
+        match spot.kind:
             case "line":
-                file.lines[mark.line] = file.lines.get(mark.line, False) or hit
+                file.lines[spot.line] = file.lines.get(spot.line, False) or hit
             case "arm":
-                file.arms[mark.line, mark.offset, mark.arm] = hit
+                file.arms[spot.line, spot.offset, spot.arm] = hit
             case "function":
-                file.functions[mark.line, mark.name] = hit
+                file.functions[spot.line, spot.name] = hit
     return list(files.values())
 
 

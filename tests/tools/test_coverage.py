@@ -152,6 +152,16 @@ def test_arms_of_a_match_functions_within_functions_and_constants():
     assert arms(text) == [False, True]
 
 
+def test_a_constant_that_types_know_does_not_count():
+    text = """
+        const size = 2 + 1
+        const scale = 2.0
+        fn f(x: f64[size]) -> f64 = scale * sum(x)
+        test "t" { assert f([1.0, 1.0, 1.0]) == 6.0 }
+    """
+    assert lines(text) == ([2, 3], [])
+
+
 def test_rules_and_recursive_functions():
     text = """
         fn clamp(x: f64) -> f64 = x
