@@ -41,7 +41,9 @@ def format_files(files: Sequence[str], check: bool, as_json: bool) -> int:
     changed = failed = 0
     for path in files:
         try:
-            changed += _format_file(path, check)
+            if _format_file(path, check):
+                changed += 1
+                _say(path, not check, as_json)
         except DlangError as e:
             failed += 1
             report(e.diagnostics, as_json)
@@ -52,7 +54,7 @@ def format_files(files: Sequence[str], check: bool, as_json: bool) -> int:
 
 
 def _format_file(path: str, check: bool) -> bool:
-    """Whether the file is written otherwise; then it is named, and written anew unless it is only checked."""
+    """Whether the file is written otherwise; then it is written anew, unless it is only checked."""
     read_source(path)  # says what is wrong with a file that is no text
     before = Path(path).read_bytes().decode()
     after = format_source(Source(path, before))

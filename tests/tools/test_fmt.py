@@ -36,6 +36,13 @@ def test_errors_as_json(write, dlc):
     assert code == 1 and out.startswith('{"file": "program.dl"') and err == ""
 
 
+def test_files_as_json(write, dlc):
+    ugly = write(UGLY)
+    assert dlc("fmt", "--json", "--check", ugly) == (1, '{"file": "program.dl", "written": false}\n', "")
+    assert dlc("fmt", "--json", ugly) == (0, '{"file": "program.dl", "written": true}\n', "")
+    assert dlc("fmt", "--json", ugly) == (0, "", "")
+
+
 @pytest.mark.parametrize(
     "argv, text, result",
     [
