@@ -62,8 +62,16 @@ def _format_file(path: str, check: bool) -> bool:
         return False
     if not check:
         replace_text(Path(path), after)
-    print(path)
     return True
+
+
+def _say(path: str, written: bool, as_json: bool) -> None:
+    if as_json:
+        import json
+
+        print(json.dumps({"file": path, "written": written}, ensure_ascii=False))
+    else:
+        print(path)
 
 
 def _filter(check: bool) -> int:
