@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from textwrap import wrap
 
 from dlang.diagnostics import Diagnostic, error, render
 from dlang.spelling import closest
@@ -188,17 +189,23 @@ def _help(c: Conversation, text: str) -> None:
         command = find(text if text.startswith(":") else f":{text}")
         print(f"{command.name} {command.takes}".rstrip() + f"\n  {command.help}")
         return
-    print(_INTRODUCTION)
-    width = max(len(f"{c.name} {c.takes}") for c in COMMANDS)
+    columns = min(c.settings.columns, _WIDEST_HELP)
+    print("\n".join([*wrap(_INTRODUCTION, columns), ""]))
     for command in COMMANDS:
-        print(f"  {f'{command.name} {command.takes}':<{width}}  {command.help}")
-    print(_KEPT)
+        usage = f"  {command.name} {command.takes}".rstrip()
+        lines = wrap(command.help, columns - _USAGE)
+        if len(usage) >= _USAGE:
+            lines.insert(0, "")
+        for k, line in enumerate(lines):
+            print(f"{usage if k == 0 else '':<{_USAGE}}{line}".rstrip())
+    print("\n".join(["", *wrap(_KEPT, columns)]))
 
 
 def _quit(c: Conversation, text: str) -> bool:
     return False
 
 
+_USAGE, _WIDEST_HELP = 26, 100  # columns
 _INTRODUCTION = """\
 An input is an expression, statements, or declarations; it goes on while a bracket is open, or behind an operator.
 `_` is the last value. On a terminal Alt-Enter ends an input, Tab completes, and Ctrl-C stops what runs."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
@@ -28,6 +29,7 @@ from dlang.tools.repl.hints import hint
 from dlang.tools.repl.inputs import INDENT, incomplete, indentation
 from dlang.tools.repl.session import Session
 
+T = TypeVar("T")
 PROMPT, MORE = "> ", "| "
 HISTORY = "DLANG_HISTORY"
 """The environment variable with the file of the history; empty for none that lasts."""
@@ -105,7 +107,7 @@ def _keys(session: Session) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         before = buffer.document.text_before_cursor
-        match candidates(session, before):
+        match _unless_defect(lambda: candidates(session, before)):
             case [only]:
                 buffer.delete_before_cursor(len(before) - only.start)
                 buffer.insert_text(only.text)
@@ -146,14 +148,27 @@ class _Completer(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         before = document.text_before_cursor
-        for c in candidates(self.session, before):
+        for c in _unless_defect(lambda: candidates(self.session, before)):
             yield Completion(c.text, c.start - len(before), display=c.shown, display_meta=c.meta)
 
 
 def _toolbar(session: Session) -> StyleAndTextTuples:
     buffer = get_app().current_buffer
-    found = hint(session, buffer.document.text_before_cursor, buffer.text)
+    found = _unless_defect(lambda: hint(session, buffer.document.text_before_cursor, buffer.text))
     return [("class:bottom-toolbar.argument" if marked else "", text) for text, marked in found]
+
+
+def _unless_defect(offer: Callable[[], list[T]]) -> list[T]:
+    """What is offered, or nothing where that fails: a mistake of the compiler must not end what is typed.
+
+    It is told when the input is done, or at once to who looks for it with `DLANG_DEBUG`.
+    """
+    try:
+        return offer()
+    except Exception:
+        if os.environ.get("DLANG_DEBUG"):
+            raise
+        return []
 
 
 # ---- history ---------------------------------------------------------------------------------------------------------

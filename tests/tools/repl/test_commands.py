@@ -17,7 +17,7 @@ def test_help_has_every_command_in_a_line(say):
     lines = say(":help").splitlines()
     for command in COMMANDS:
         assert any(line.startswith(f"  {command.name}") for line in lines)
-    assert max(map(len, lines)) <= 140
+    assert max(map(len, lines)) <= 80
     assert first(say(":help load")) == ":load FILE"
 
 

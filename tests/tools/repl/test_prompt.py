@@ -57,6 +57,13 @@ def test_an_input_of_several_lines_comes_back_whole():
     assert typed(UP + "\r", history) == "[1,\n  2]"
 
 
+def test_a_defect_of_completion_does_not_end_what_is_typed(monkeypatch):
+    monkeypatch.delenv("DLANG_DEBUG", raising=False)
+    for name in ("hint", "candidates"):
+        monkeypatch.setattr(f"dlang.tools.repl.prompt.{name}", lambda *_: 1 // 0)
+    assert typed("1 +\t 1\r") == "1 + 1"
+
+
 def test_ctrl_r_finds_an_earlier_input():
     history = InMemoryHistory()
     for text in ["let apples = 1", "let pears = 2", "let plums = 3"]:
