@@ -122,8 +122,9 @@ class Debugger:
                 spot = self.machine.library.spot(spot.via[0].span, False)
             if spot is not None:
                 yield View(frame, spot, frame.label)
-            spot = frame.caller.spot if frame.caller is not None else None
-            frame = frame.parent if frame.caller is not None else None
+            if frame.caller is None or (frame.parent is not None and frame.parent.caller is None):
+                return  # nobody wrote the outermost call
+            spot, frame = frame.caller.spot, frame.parent
 
     @property
     def view(self) -> View:
