@@ -22,6 +22,8 @@ MOST = 200
 """Samples of a round; one at least."""
 WARM_UP = 0.2
 """The part of the time of a round in which nothing is counted yet."""
+FIRST = 3
+"""Calls that are made one by one, since they may compile something."""
 NORMAL = 1.4826
 """Standard deviations of what is distributed normally, in a median deviation."""
 
@@ -98,14 +100,12 @@ def _loop(call: Callable[[], object]) -> Callable[[int], float]:
 
 def _warmed_up(loop: Callable[[int], float], seconds: float) -> float:
     """Calls until caches are warm, and all is compiled that only later calls need; gives the time of a call."""
-    spent, once, count = 0.0, 0.0, 1
-    for _ in range(3):
-        once = loop(1)
-        spent += once
+    spent, once, count, calls = 0.0, 0.0, 1, 0
     while spent < seconds:
         took = loop(count)
-        spent, once = spent + took, took / count
-        count = min(2 * count, max(1, round(SAMPLE / max(once, 1e-9))))
+        spent, once, calls = spent + took, took / count, calls + count
+        if calls >= FIRST:
+            count = min(2 * count, max(1, round(SAMPLE / max(once, 1e-9))))
     return once
 
 
