@@ -42,7 +42,7 @@ CASES = [
     ("dlc check --color a", ["auto", "always"]),
     ("dlc run pr", ["program.dl"]),
     ("dlc run --profile-out no", ["notes.txt"]),
-    ("dlc explain E082", [f"E082{k}" for k in range(1, 8)]),
+    ("dlc explain E082", [f"E082{k}" for k in range(1, 10)]),
     ("dlc cache cl", ["clear"]),
     ("dlc completion b", ["bash"]),
 ]
