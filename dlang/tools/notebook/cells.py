@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from dlang.diagnostics import DlangError, render
+from dlang.diagnostics import DlangError, error, render
+from dlang.tools.graph import graph_of
 from dlang.tools.repl.commands import Conversation, perform
 from dlang.tools.repl.looking import code_of
 from dlang.tools.repl.session import LAST, Session, Shown
@@ -72,10 +73,19 @@ class Notebook:
 
     def _command(self, line: str) -> None:
         name, _, rest = line.partition(" ")
-        if name in CODE and len(rest.split()) == 1:
+        if name == ":graph":
+            self._graph(rest.split())
+        elif name in CODE and len(rest.split()) == 1:
             self.show(Code(code_of(self.session, rest, CODE[name], name), name[1:]))
         else:
             perform(self.conversation, line)
+
+    def _graph(self, words: list[str]) -> None:
+        """`:graph f`, and `:graph grad f`."""
+        gradient = words[:1] == ["grad"]
+        if len(words) != 1 + gradient:
+            raise error("E0971", "`:graph` takes the name of a function, perhaps behind `grad`", None)
+        self.show(Graph(graph_of(self.session.checked, words[-1], gradient, "opt").text()))
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -62,7 +63,7 @@ CELLS = [
     TAKEN,
     "(y, best.slope, type(best) is Line)",
     "%dl loss(best, x) / 2.0",
-    "%%dl\n:type loss\n:ir at",
+    "%%dl\n:type loss\n:ir at\n:graph grad loss",
     "%%dl\nfn at(l: Line, x: f64[n]) -> f64[n] = l.slope * x - l.shift",
     "at(line, x), loss(line, x)",
 ]
@@ -78,7 +79,8 @@ def test_cells_of_a_notebook_of_python(kernels, tmp_path):
     assert html.startswith("<pre>14.0</pre>") and "f64" in html
     assert shown[5] == "(array([1., 4., 9.]), 9.0, True)\n" and shown[6] == f"{81.0 * 14.0 / 2.0}\n"
     assert "(l: Line, x: f64[n]) -> f64" in shown[7].replace("(Line, f64[n])", "(l: Line, x: f64[n])")
-    assert "comp " in shown[7] and "<span" in found[7][-1]["data"]["text/html"]
+    assert "comp " in shown[7] and "<span" in found[7][-2]["data"]["text/html"]
+    assert "digraph" in shown[7] and (shutil.which("dot") is None or "<svg" in found[7][-1]["data"]["image/svg+xml"])
     assert shown[9] == "(array([1., 3., 5.]), 35.0)\n"
 
 
