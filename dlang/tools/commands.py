@@ -61,7 +61,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "test",
             "test",
             "run the test blocks of files and folders",
-            examples=(".", "--filter gradient model.dl", "--coverage --coverage-out lcov.info ."),
+            examples=(".", "--filter gradient model.dl", "--coverage --coverage-out lcov.info .", "--jobs 4 ."),
         ),
         Command(
             "bench",

@@ -20,14 +20,37 @@ from dlang.tools.report import report, report_defect
 from dlang.typecheck import core
 
 if TYPE_CHECKING:
-    from dlang.tools.coverage import Coverage
+    from dlang.tools.coverage import Coverage, Spot
+
+MOST_JOBS = 256
 
 
 @dataclass
 class Totals:
+    """broken: files that do not check. reached: of places in the sources, whether a test came there."""
+
     passed: int = 0
     failed: int = 0
-    broken: list[str] = field(default_factory=list)  # files that do not check
+    broken: list[str] = field(default_factory=list)
+    reached: dict[Spot, bool] = field(default_factory=dict)
+
+    def add(self, other: Totals) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.broken += other.broken
+        for spot, hit in other.reached.items():
+            self.reached[spot] = self.reached.get(spot, False) or hit
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which tests, and how. filter: a text in their names. doc: with the examples in `##` lines."""
+
+    filter: str
+    backend: Backend
+    as_json: bool
+    doc: bool = False
+    coverage: bool = False
 
 
 def options(parser: Parser) -> None:
@@ -37,60 +60,78 @@ def options(parser: Parser) -> None:
     parser.add_argument("--doc", action="store_true", help="also the examples in `##` lines, between ```dlang and ```")
     parser.add_argument("--coverage", action="store_true", help="which lines and branches the tests reach, as a table")
     parser.add_argument("--coverage-out", metavar="FILE", help="write that in the format of LCOV")
+    parser.add_argument("--jobs", metavar="N", type=_jobs, default=1, help="test so many files at once")
     parser.add_argument("paths", nargs="+", metavar="PATH")
 
 
+def _jobs(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of processes from 1 to {MOST_JOBS}")
+    return int(text)
+
+
 def main(args: argparse.Namespace) -> int:
-    if args.coverage or args.coverage_out is not None:
-        return _with_coverage(args)
-    return run_tests(args.paths, args.filter, args.backend, args.json, args.doc)
-
-
-def _with_coverage(args: argparse.Namespace) -> int:
-    from dlang.tools.coverage import Coverage
-    from dlang.tools.coverage_report import by_file, table, write_lcov
-
-    coverage = Coverage()
-    code = run_tests(args.paths, args.filter, args.backend, args.json, args.doc, coverage)
-    files = by_file(coverage.reached())
-    if args.coverage and files:
-        print(table(files), file=sys.stderr if args.json else sys.stdout)
+    covers = args.coverage or args.coverage_out is not None
+    wanted = Wanted(args.filter, args.backend, args.json, args.doc, covers)
+    start = time.monotonic()
     try:
-        if args.coverage_out is not None:
-            write_lcov(files, args.coverage_out)
+        totals = run_tests(programs(args.paths), wanted, args.jobs)
+        _tell(totals, args.json, time.monotonic() - start)
+        if covers:
+            _tell_coverage(totals, args)
     except DlangError as e:
         report(e.diagnostics, args.json)
         return 1
-    return code
-
-
-def run_tests(
-    paths: Sequence[str],
-    wanted: str,
-    backend: Backend,
-    as_json: bool,
-    doc: bool = False,
-    coverage: Coverage | None = None,
-) -> int:
-    """0 if every test passed and every file checks; 1 otherwise. doc: with the examples in `##` lines. coverage: notes
-    what the tests reach."""
-    start = time.monotonic()
-    totals = Totals()
-    try:
-        files = programs(paths)
-    except DlangError as e:
-        report(e.diagnostics, as_json)
-        return 1
-    for path in files:
-        _test_file(path, None, wanted, backend, as_json, totals, coverage)
-        if doc and path not in totals.broken and (found := _examples(path)) is not None:
-            _test_file(found.path, found, wanted, backend, as_json, totals, coverage)
-    if not as_json:
-        parts = [f"{totals.passed} passed", *([f"{totals.failed} failed"] if totals.failed else [])]
-        if totals.broken:
-            parts.append(f"{len(totals.broken)} {'files' if len(totals.broken) > 1 else 'file'} with errors")
-        print(f"{', '.join(parts)} ({time.monotonic() - start:.2f} s)")
     return 1 if totals.failed or totals.broken else 0
+
+
+def run_tests(files: Sequence[str], wanted: Wanted, jobs: int = 1) -> Totals:
+    """What became of the tests of files, which are told as they end."""
+    totals = Totals()
+    if jobs == 1 or len(files) < 2:
+        for path in files:
+            totals.add(test_file(wanted, path))
+    else:
+        from dlang.tools.test_processes import in_processes
+
+        for part in in_processes(files, min(jobs, len(files)), partial(test_file, wanted)):
+            totals.add(part)
+    return totals
+
+
+def test_file(wanted: Wanted, path: str) -> Totals:
+    """Runs the tests of one file."""
+    totals = Totals()
+    coverage: Coverage | None = None
+    if wanted.coverage:
+        from dlang.tools.coverage import Coverage
+
+        coverage = Coverage()
+    _test_source(path, None, wanted, totals, coverage)
+    if wanted.doc and path not in totals.broken and (found := _examples(path)) is not None:
+        _test_source(found.path, found, wanted, totals, coverage)
+    if coverage is not None:
+        totals.reached = coverage.reached()
+    return totals
+
+
+def _tell(totals: Totals, as_json: bool, seconds: float) -> None:
+    if as_json:
+        return
+    parts = [f"{totals.passed} passed", *([f"{totals.failed} failed"] if totals.failed else [])]
+    if totals.broken:
+        parts.append(f"{len(totals.broken)} {'files' if len(totals.broken) > 1 else 'file'} with errors")
+    print(f"{', '.join(parts)} ({seconds:.2f} s)")
+
+
+def _tell_coverage(totals: Totals, args: argparse.Namespace) -> None:
+    from dlang.tools.coverage_report import by_file, table, write_lcov
+
+    files = by_file(dict(sorted(totals.reached.items())))
+    if args.coverage and files:
+        print(table(files), file=sys.stderr if args.json else sys.stdout)
+    if args.coverage_out is not None:
+        write_lcov(files, args.coverage_out)
 
 
 def _examples(path: str) -> Source | None:
@@ -99,18 +140,11 @@ def _examples(path: str) -> Source | None:
     return examples(read_source(path))
 
 
-def _test_file(
-    path: str,
-    source: Source | None,
-    wanted: str,
-    backend: Backend,
-    as_json: bool,
-    totals: Totals,
-    coverage: Coverage | None,
-) -> None:
+def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Totals, coverage: Coverage | None) -> None:
+    backend, as_json = wanted.backend, wanted.as_json
     try:
         checked = check(source or read_source(path))
-        tests = [t for t in checked.module.tests if wanted in t.name]
+        tests = [t for t in checked.module.tests if wanted.filter in t.name]
         found = checked.diagnostics
     except DlangError as e:
         tests, found = [], e.diagnostics

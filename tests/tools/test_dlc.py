@@ -84,6 +84,25 @@ def test_a_file_that_does_not_check_fails_and_the_others_run(write, dlc):
     assert code == 1 and "ok      fine" in out and "1 passed, 1 file with errors" in out and "bad.dl:1:" in err
 
 
+def test_files_are_tested_in_processes_and_told_in_order(write, dlc):
+    for k in range(3):
+        write(TESTS.replace("sums", f"sums {k}"), f"a/{k}.dl")
+    write("fn f(x: f64) -> f64 = y", "a/9.dl")
+    alone, apart = dlc("test", "a"), dlc("test", "--jobs", "2", "a")
+    assert alone[0] == apart[0] == 1 and alone[2] == apart[2]
+    assert alone[1].splitlines()[:-1] == apart[1].splitlines()[:-1]
+    assert "6 passed, 3 failed, 1 file with errors" in apart[1]
+    assert dlc("test", "--jobs", "0", "a")[0] == 2
+
+
+def test_what_tests_in_processes_reach_is_put_together(write, dlc):
+    write("fn half(x: f64) -> f64 = x / 2.0\nfn third(x: f64) -> f64 = x / 3.0\n", "part.dl")
+    for name in ("half", "third"):
+        write(f'import part\ntest "{name}" {{ assert part.{name}(6.0) > 1.0 }}\n', f"{name}.dl")
+    code, out, _ = dlc("test", "--jobs", "2", "--coverage", ".")
+    assert code == 0 and out.splitlines()[-1].split()[:4] == ["part.dl", "2", "2", "100.0"]
+
+
 # ---- eval ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "expression, printed",

@@ -1,0 +1,46 @@
+"""`dlc test --jobs`: files are tested in processes of their own, and told in their order."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from multiprocessing import get_context
+from typing import TypeVar
+
+from dlang.tools.terminal import coloured
+
+T = TypeVar("T")
+
+
+def in_processes(files: Sequence[str], jobs: int, test: Callable[[str], T]) -> Iterator[T]:
+    """What a function gives for each file; what it has printed is printed when the files before have been.
+
+    The function and what it gives must be such that `pickle` knows them. Processors are shared out among processes.
+    """
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    settings = {"DLANG_THREADS": os.environ.get("DLANG_THREADS", str(threads))}
+    if coloured(sys.stderr):
+        settings["FORCE_COLOR"] = "1"
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (settings,)) as pool:
+        for out, errors, result in pool.map(partial(_captured, test), files):
+            print(out, end="", flush=True)
+            print(errors, end="", file=sys.stderr, flush=True)
+            yield result
+
+
+def _begin(settings: dict[str, str]) -> None:
+    os.environ.update(settings)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the process that waits says that it was interrupted
+
+
+def _captured(test: Callable[[str], T], file: str) -> tuple[str, str, T]:
+    out, errors = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(errors):
+        result = test(file)
+    return out.getvalue(), errors.getvalue(), result
