@@ -31,7 +31,7 @@ class Conversation:
         if answer.value is not None:
             print(self.value(answer.value))
         if answer.stale:
-            names = ", ".join("`_`" if n == LAST else f"`{n}`" for n in answer.stale)
+            names = ", ".join(f"`{n}`" for n in answer.stale)
             earlier = ", ".join(f"`{n}`" for n in answer.replaced)
             were, keep = ("was", "keeps its value") if len(answer.stale) == 1 else ("were", "keep their values")
             self.note(f"{names} {were} computed with the earlier {earlier}, and {keep}")

@@ -211,7 +211,8 @@ class Session:
         functions = checked.module.functions
         names = [i.name for i in items if isinstance(i, s.Fn | s.Const | s.Extern)]
         declared = tuple((n, scheme_text(functions[n])) for n in dict.fromkeys(names))
-        return Answer(None, declared, tuple(stale), tuple(sorted(replaced)))
+        told = tuple(n for n in stale if n != LAST)  # the last value is not for long
+        return Answer(None, declared, told, tuple(sorted(replaced)))
 
     def _refused(self, new: State, items: Sequence[Item], wrong: Sequence[Diagnostic]) -> list[Diagnostic]:
         """What is wrong with declarations; first, if that is others which use them, that it is these."""

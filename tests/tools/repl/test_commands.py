@@ -247,6 +247,14 @@ def test_values_know_what_they_were_computed_with(say):
     assert say("let a = g(1.0)", "a") == "2.0"
     assert "a : f64 = 2.0\n" in say(":vars") + "\n"
     assert say("fn f(x: f64) -> f64 = 2.0 * x") == ""  # the same again
+    assert say("g(1.0)", "fn f(x: f64) -> f64 = 3.0 * x") == (
+        "note: `a` was computed with the earlier `f`, and keeps its value"
+    )
+    assert "_ : f64 = 2.0  (computed with an earlier f)" in say(":vars")
+    say("struct P { a: f64 }", "enum E { First, Second(f64) }", "const k = 2", "let p = P(1.0)", "let e = Second(1.0)")
+    assert say("let d = [0.0 for i < k]", "const k = 3").startswith("note: `d` was computed with the earlier `k`")
+    assert say("struct P { a: f64, b: f64 }").startswith("note: `p` was")
+    assert say("enum E { First, Second(f64), Third }").startswith("note: `e` was")
 
 
 # ---- plots -----------------------------------------------------------------------------------------------------------
