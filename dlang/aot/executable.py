@@ -14,7 +14,7 @@ from dlang.aot.interface import declare
 from dlang.aot.program import quoted
 from dlang.aot.toolchain import link, refuse_other_systems
 
-FILES = ("runtime.c", "text.c", "files.c", "options.c")
+FILES = ("runtime.c", "messages.c", "crossing.c", "text.c", "arrays.c", "files.c", "options.c")
 SEED, THREADS = "seed", "threads"
 
 

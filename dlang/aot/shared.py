@@ -9,7 +9,7 @@ from dlang.aot.exports import Built
 from dlang.aot.interface import header, prefix_of
 from dlang.aot.toolchain import link, refuse_other_systems
 
-FILES = ("runtime.c", "text.c", "files.c")
+FILES = ("runtime.c", "messages.c", "crossing.c", "text.c", "arrays.c", "files.c")
 PUBLIC = '#define PUBLIC __attribute__((visibility("default")))'
 
 

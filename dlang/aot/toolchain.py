@@ -22,7 +22,7 @@ from dlang.diagnostics import DlangError, Note, error
 
 NOT_LINKED = "E0988"
 RUNTIME = Path(__file__).parent / "c"
-HEADERS = ("runtime.h", "files.h", "options.h")
+HEADERS = ("runtime.h", "inside.h", "files.h", "text.h", "options.h")
 COMPILER = "CC"
 """The environment variable that names a C compiler, perhaps with options."""
 PATIENCE = 300.0  # seconds, for what takes one

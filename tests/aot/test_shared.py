@@ -14,6 +14,7 @@ import pytest
 
 import dlang
 from dlang.aot import program
+from dlang.aot.exports import Wanted, build, checked_file, chosen
 from dlang.codegen.llvm.processors import LEVELS
 from dlang.tools.dlc import main
 
@@ -244,6 +245,17 @@ def test_several_threads_call_at_once_and_each_has_its_message(library):
     assert library.dll.many_set_threads(0) == 1 and b"not a number of threads" in library.dll.many_message()
     bits = {library.number("total", given(x)) for threads in (1, 2) if not library.dll.many_set_threads(threads)}
     assert len(bits) == 1
+
+
+def test_the_runtime_compiles_without_a_warning(tmp_path):
+    checked = checked_file(str(ROOT / "examples/fit.dl"))
+    made = build(checked, chosen(checked, [Wanted("loss")]), LEVELS["x86-64-v3"], by_name=True)
+    (tmp_path / "layout.h").write_text(program.layout(made))
+    sources = sorted((ROOT / "dlang/aot/c").glob("*.c"))
+    assert len(sources) > 5
+    warnings = ["-Wall", "-Wextra", "-Wno-format-truncation", "-Werror", "-fsyntax-only", "-std=gnu11"]
+    done = subprocess.run(["cc", *warnings, f"-I{tmp_path}", *sources], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
 
 
 # ---- from C ----------------------------------------------------------------------------------------------------------

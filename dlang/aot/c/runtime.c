@@ -1,6 +1,7 @@
-/* Contexts, stacks, arenas and threads for compiled functions, and what ends a run in words. */
+/* Contexts, stacks, arenas and threads for compiled functions, and the work of the host. */
 #define _GNU_SOURCE
 #include "files.h"
+#include "inside.h"
 
 #include <cpuid.h>
 #include <errno.h>
@@ -15,74 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- what is compiled ----------------------------------------------------------------------------------------------- */
-extern int32_t dl_enter(void *code, void *context, void *words, void *top);
-extern void dl_detach(void *data);
-extern void dl_give(void *context, void *data);
-extern void dl_reclaim(void *context);
-extern void dl_release(void *context);
-extern void *dl_worker(void *self);
-extern void dl_wake(void *pool, void *word, int64_t many);
-
 enum { MARGIN = 256 << 10, FIRST = 64 << 20, LEAST_STEP = 16 << 20, PAGE = 4096, KEPT = 64 << 20,
        LARGE_PAGE = 2 << 20 };
 static const int64_t NEVER = (int64_t)1 << 62;
 
-/* ---- messages ------------------------------------------------------------------------------------------------------- */
-static _Thread_local dl_buffer last_message;
-static _Thread_local char last_code[8];
-static pthread_key_t thread_end;
-static pthread_once_t thread_end_made = PTHREAD_ONCE_INIT;
-static bool has_thread_end;
-
-static void drop_message(void *message) { dl_drop(message); }
-static void make_thread_end(void) { has_thread_end = !pthread_key_create(&thread_end, drop_message); }
-
-const char *dl_message(void) {
-    if (last_message.failed) return "the memory is exhausted";
-    return last_message.bytes ? last_message.bytes : "";
-}
-
-const char *dl_error_code(void) { return last_code; }
-
-static void begin_message(const char *code) {
-    pthread_once(&thread_end_made, make_thread_end);
-    if (has_thread_end) pthread_setspecific(thread_end, &last_message);
-    dl_drop(&last_message);
-    snprintf(last_code, sizeof last_code, "%s", code);
-    dl_printf(&last_message, "error[%s]: ", code);
-}
-
-bool dl_fail(const char *code, const char *form, ...) {
-    begin_message(code);
-    va_list list;
-    va_start(list, form);
-    char *text = NULL;
-    if (vasprintf(&text, form, list) < 0) last_message.failed = true;
-    else dl_puts(&last_message, text), free(text);
-    va_end(list);
-    return true;
-}
-
 /* ---- contexts ------------------------------------------------------------------------------------------------------- */
-typedef struct known_text {
-    struct known_text *next;
-    dl_text text;
-} known_text;
-
-struct dl_context {
-    int64_t words[DL_SLOTS + DL_ROOM + 8]; /* what compiled code knows; the rest is for this file */
-    dl_context *next;
-    known_text *texts[64]; /* made in this run, by their digests */
-    char *arena, *stack;
-    size_t arena_bytes, stack_bytes;
-    char *stack_lowest, *stack_top;
-    bool has_texts;
-    bool refused; /* by what the host did; the message is in what follows */
-    char code[8];
-    dl_buffer said;
-};
-
 static dl_context *idle;
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local dl_context *current;
@@ -311,8 +249,7 @@ __attribute__((destructor)) static void end_threads(void) {
         if (c->stack) munmap(c->stack, c->stack_bytes);
         free(c);
     }
-    dl_drop(&last_message);
-    if (has_thread_end) pthread_key_delete(thread_end);
+    dl_end_messages();
 }
 
 /* ---- the processor -------------------------------------------------------------------------------------------------- */
@@ -330,8 +267,6 @@ static const char *lacking(void) {
 }
 
 /* ---- runs ----------------------------------------------------------------------------------------------------------- */
-static bool no_memory(const dl_entry *entry);
-
 dl_context *dl_open(const dl_entry *entry) {
     pthread_once(&pool_made, dl_ready);
     if (lacks) {
@@ -350,7 +285,7 @@ dl_context *dl_open(const dl_entry *entry) {
             c->words[DL_CALLBACK] = (intptr_t)service;
         }
     }
-    if (!c) no_memory(entry);
+    if (!c) dl_no_memory(entry);
     return c;
 }
 
@@ -368,21 +303,19 @@ void dl_close(dl_context *c) {
     pthread_mutex_unlock(&idle_lock);
 }
 
-static void report(dl_context *c, const dl_entry *entry);
-
 bool dl_run(dl_context *c, const dl_entry *entry, int64_t *words) {
     dl_context *outer = current;
     c->words[DL_CALLS] = 0;
     c->words[DL_DEADLINE] = 0;
     c->words[DL_INTERVAL] = NEVER;
     c->refused = false;
-    if ((entry->makes_nodes && !open_arena(c)) || (entry->recursive && !open_stack(c))) return no_memory(entry);
+    if ((entry->makes_nodes && !open_arena(c)) || (entry->recursive && !open_stack(c))) return dl_no_memory(entry);
     current = c;
     int32_t failed = entry->recursive ? dl_enter((void *)entry->code, c->words, words, c->stack_top)
                                       : entry->code(c->words, words);
     current = outer;
     if (failed) {
-        report(c, entry);
+        dl_report(c, entry);
         dl_reclaim(c->words);
     }
     if (entry->makes_nodes) close_arena(c);
@@ -426,7 +359,7 @@ static const dl_text *known(dl_context *c, const char *bytes, size_t length) {
 
 static const dl_text empty = {0, ""};
 
-static const dl_text *text_of(int64_t word) { return word ? (const dl_text *)(intptr_t)(word + 1) : &empty; }
+const dl_text *dl_text_of(int64_t word) { return word ? (const dl_text *)(intptr_t)(word + 1) : &empty; }
 
 bool dl_text_in(dl_context *c, int64_t *word, const char *text) {
     const dl_text *found = known(c, text ? text : "", text ? strlen(text) : 0);
@@ -467,7 +400,7 @@ static bool ordered(const char *how, const dl_text *a, const dl_text *b) {
 static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
     int64_t *out = slots;
     for (int k = 0; k < site->value_count; k++) out += 1 + site->values[k].rank;
-    const char *path = site->value_count && site->values[0].dtype == &dl_str ? text_of(slots[0])->bytes : "";
+    const char *path = site->value_count && site->values[0].dtype == &dl_str ? dl_text_of(slots[0])->bytes : "";
     switch (site->kind) {
     case DL_FORMAT: {
         dl_buffer text = {0};
@@ -475,10 +408,10 @@ static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
         return give_text(c, &text, out);
     }
     case DL_ORDER:
-        *out = ordered(site->parts[0], text_of(slots[0]), text_of(slots[1]));
+        *out = ordered(site->parts[0], dl_text_of(slots[0]), dl_text_of(slots[1]));
         return true;
     case DL_PRINT: {
-        const dl_text *text = text_of(slots[0]);
+        const dl_text *text = dl_text_of(slots[0]);
         flockfile(stdout);
         bool fine = fwrite(text->bytes, 1, (size_t)text->length, stdout) == (size_t)text->length &&
                     putc('\n', stdout) != EOF && !fflush(stdout);
@@ -498,11 +431,11 @@ static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
         return dl_read_text(c, path, &text) && give_text(c, &text, out);
     }
     case DL_WRITE_TEXT:
-        return dl_write_file(c, path, text_of(slots[1])->bytes, (size_t)text_of(slots[1])->length, NULL, 0);
+        return dl_write_file(c, path, dl_text_of(slots[1])->bytes, (size_t)dl_text_of(slots[1])->length, NULL, 0);
     case DL_READ_CSV:
         return dl_read_csv(c, path, slots[1] & 1, site->wanted, site->parts[0], out);
     case DL_WRITE_CSV:
-        return dl_write_csv(c, path, text_of(slots[1])->bytes, site->values[2], slots + 2);
+        return dl_write_csv(c, path, dl_text_of(slots[1])->bytes, site->values[2], slots + 2);
     case DL_READ_NPY:
         return dl_read_npy(c, path, site->wanted, site->parts[0], out);
     case DL_WRITE_NPY:
@@ -530,201 +463,3 @@ static int32_t service(void *slots, void *unused) {
         return serve(c, &dl_sites[c->words[DL_SITE]], slots) ? DL_FINE : 0;
     }
 }
-
-/* ---- what has ended a run ------------------------------------------------------------------------------------------- */
-enum { SHOWN = 8 };
-
-typedef struct {
-    const dl_place *place;
-    int times;
-} noted;
-
-/* mark: what stands under the text that is meant; such lines have no number. */
-static void put_excerpt(dl_buffer *out, const dl_place *place, int gutter, char mark) {
-    for (const char *line = place->excerpt; *line;) {
-        const char *end = strchr(line, '\n');
-        size_t length = end ? (size_t)(end - line) : strlen(line);
-        if (length != 3 || memcmp(line, "...", 3))
-            for (int k = place->width; k < gutter; k++) dl_puts(out, " ");
-        bool numbered = line[place->width - 1] != ' ';
-        for (size_t k = 0; k < length; k++) dl_put(out, line[k] == '^' && !numbered ? &mark : &line[k], 1);
-        line += length + (end != NULL);
-        if (*line) dl_puts(out, "\n");
-    }
-}
-
-static bool same(const dl_place *a, const dl_place *b) {
-    if (strcmp(a->label, b->label) || !a->excerpt != !b->excerpt) return false;
-    return !a->excerpt || !strcmp(a->excerpt, b->excerpt);
-}
-
-static int put_call(noted *calls, int count, const dl_place *place) {
-    if (count && same(calls[count - 1].place, place)) {
-        calls[count - 1].times++;
-        return count;
-    }
-    calls[count] = (noted){place, 1};
-    return count + 1;
-}
-
-static void put_note(dl_buffer *out, const noted *call, int gutter) {
-    const dl_place *place = call->place;
-    dl_puts(out, "\n");
-    if (!place->excerpt) dl_printf(out, "%*s = ", gutter, "");
-    dl_printf(out, "note: in `%s`%s", place->label, place->excerpt ? ", called here" : "");
-    if (call->times > 1) dl_printf(out, " %d times over", call->times);
-    if (place->excerpt) {
-        dl_puts(out, "\n");
-        put_excerpt(out, place, gutter, '-');
-    }
-}
-
-/* place: where it happened; the calls under way are the rest of the site's own, and those of the trace from `first` on. */
-static void finish(dl_context *c, const dl_place *place, const dl_site *site, int first) {
-    int64_t traced = c->words[DL_CALLS] < DL_TRACE_LENGTH ? c->words[DL_CALLS] : DL_TRACE_LENGTH;
-    int most = site ? site->call_count : 0, count = 0;
-    for (int64_t k = first; k < traced; k++) most += 1 + dl_sites[c->words[DL_TRACE + k]].call_count;
-    noted *calls = calloc((size_t)most + 1, sizeof *calls);
-    if (!calls) return;
-    for (int k = 0; site && k < site->call_count; k++) count = put_call(calls, count, &site->calls[k]);
-    for (int64_t k = first; k < traced; k++) {
-        const dl_site *call = &dl_sites[c->words[DL_TRACE + k]];
-        count = put_call(calls, count, &call->place);
-        for (int j = 0; j < call->call_count; j++) count = put_call(calls, count, &call->calls[j]);
-    }
-    int gutter = place->excerpt ? place->width : 1, left_out = count > SHOWN ? count - SHOWN : 0;
-    for (int k = 0; k < count; k++) {
-        if (left_out && k >= SHOWN / 2 && k < count - SHOWN / 2) continue;
-        if (calls[k].place->excerpt && calls[k].place->width > gutter) gutter = calls[k].place->width;
-    }
-    if (place->excerpt) {
-        dl_puts(&last_message, "\n");
-        put_excerpt(&last_message, place, gutter, '^');
-    }
-    for (int k = 0; k < count; k++) {
-        if (left_out && k == SHOWN / 2) {
-            dl_printf(&last_message, "\n%*s = note: … and %d calls between", gutter, "", left_out);
-            k = count - SHOWN / 2;
-        }
-        put_note(&last_message, &calls[k], gutter);
-    }
-    free(calls);
-}
-
-static void report(dl_context *c, const dl_entry *entry) {
-    const dl_site *site = &dl_sites[c->words[DL_SITE]];
-    switch (site->kind) {
-    case DL_CHECK:
-        begin_message(site->code);
-        dl_format_parts(&last_message, site->parts, site->value_count, site->values, c->words + DL_SLOTS);
-        finish(c, &site->place, site, 0);
-        return;
-    case DL_MEMORY:
-        begin_message("E0806");
-        dl_puts(&last_message, "the memory is exhausted");
-        finish(c, &site->place, site, 0);
-        return;
-    case DL_STACK: {
-        const dl_site *deepest = c->words[DL_CALLS] ? &dl_sites[c->words[DL_TRACE]] : NULL;
-        const dl_place *place = deepest ? &deepest->place : &entry->place;
-        begin_message("E0805");
-        dl_printf(&last_message, "the stack is exhausted: `%s` is %lld calls deep", deepest ? place->label : entry->label,
-                  (long long)c->words[DL_CALLS]);
-        finish(c, place, deepest, 1);
-        return;
-    }
-    default:
-        begin_message(c->refused ? c->code : "E0806");
-        dl_puts(&last_message, c->refused && c->said.bytes ? c->said.bytes : "the memory is exhausted");
-        dl_drop(&c->said);
-        finish(c, &site->place, site, 0);
-    }
-}
-
-static bool no_memory(const dl_entry *entry) {
-    dl_fail("E0806", "the memory is exhausted");
-    if (entry->place.excerpt) {
-        dl_puts(&last_message, "\n");
-        put_excerpt(&last_message, &entry->place, entry->place.width, '^');
-    }
-    return true;
-}
-
-/* ---- what crosses --------------------------------------------------------------------------------------------------- */
-int64_t dl_count(const int64_t *sizes, int rank) {
-    int64_t count = 1;
-    for (int k = 0; k < rank; k++) {
-        if (sizes[k] < 0) return -1;
-        if (__builtin_mul_overflow(count, sizes[k], &count)) return -1;
-    }
-    return count;
-}
-
-static void put_sizes(dl_buffer *out, const int64_t *sizes, int rank) {
-    for (int k = 0; k < rank; k++) dl_printf(out, "%s%lld", k ? ", " : "", (long long)sizes[k]);
-}
-
-bool dl_wrong_shape(const char *function, const char *argument, const char *expected, const char *dtype, dl_array given,
-                    const char *known, ...) {
-    dl_fail("E0960", "argument `%s` of `%s`: expected %s, ", argument, function, expected);
-    if (*known) {
-        char *text = NULL;
-        va_list list;
-        va_start(list, known);
-        if (vasprintf(&text, known, list) >= 0) dl_printf(&last_message, "%s, ", text), free(text);
-        va_end(list);
-    }
-    dl_puts(&last_message, "got ");
-    if (!given.data && dl_count(given.sizes, given.rank)) dl_puts(&last_message, "no memory for ");
-    dl_printf(&last_message, "%s[", dtype);
-    put_sizes(&last_message, given.sizes, given.rank);
-    dl_puts(&last_message, "]");
-    return true;
-}
-
-bool dl_make(dl_out *out, const char *function, void *memory, const int64_t *given_sizes, const int64_t *sizes, int rank,
-             size_t bytes) {
-    int64_t count = dl_count(sizes, rank);
-    out->given = memory;
-    if (memory) {
-        if (!memcmp(given_sizes, sizes, sizeof *sizes * (size_t)rank)) {
-            out->made = memory;
-            return false;
-        }
-        dl_fail("E0960", "the memory for the result of `%s` has the sizes [", function);
-        put_sizes(&last_message, given_sizes, rank);
-        dl_puts(&last_message, "], the result has [");
-        put_sizes(&last_message, sizes, rank);
-        dl_puts(&last_message, "]");
-        return true;
-    }
-    int64_t total;
-    bool fits = count >= 0 && !__builtin_mul_overflow(count, bytes, &total) && total < (int64_t)1 << 62;
-    out->made = fits ? aligned_alloc(64, (size_t)(total + 64) / 64 * 64) : NULL;
-    return !out->made && dl_fail("E0806", "the memory is exhausted: the result of `%s` is too large", function);
-}
-
-bool dl_hand_over(dl_context *c, dl_out *out, int64_t word, const char *function, void *given,
-                  const int64_t *given_sizes, const int64_t *sizes, int rank, size_t bytes) {
-    void *data = (void *)(intptr_t)word;
-    if (dl_make(out, function, given, given_sizes, sizes, rank, bytes)) return true;
-    memcpy(out->made, data, (size_t)dl_count(sizes, rank) * bytes);
-    dl_detach(data);
-    dl_give(c->words, data);
-    return false;
-}
-
-bool dl_text_out(dl_out *out, int64_t word) {
-    out->made = strdup(text_of(word)->bytes);
-    return !out->made && dl_fail("E0806", "the memory is exhausted");
-}
-
-int dl_abandon(dl_context *c, dl_out *outs, int count) {
-    for (int k = 0; k < count; k++)
-        if (outs[k].made != outs[k].given) free(outs[k].made);
-    dl_reclaim(c->words);
-    dl_close(c);
-    return 1;
-}
-
-void dl_give_back(void *memory) { free(memory); }

@@ -1,0 +1,50 @@
+/* What the files of the runtime know of each other. */
+#ifndef DL_INSIDE_H
+#define DL_INSIDE_H
+
+#include "runtime.h"
+
+/* ---- what is compiled ----------------------------------------------------------------------------------------------- */
+extern int32_t dl_enter(void *code, void *context, void *words, void *top);
+extern void dl_detach(void *data);
+extern void dl_give(void *context, void *data);
+extern void dl_reclaim(void *context);
+extern void dl_release(void *context);
+extern void *dl_worker(void *self);
+extern void dl_wake(void *pool, void *word, int64_t many);
+
+
+/* ---- contexts ------------------------------------------------------------------------------------------------------- */
+typedef struct known_text {
+    struct known_text *next;
+    dl_text text;
+} known_text;
+
+struct dl_context {
+    int64_t words[DL_SLOTS + DL_ROOM + 8]; /* what compiled code knows; the rest is for this file */
+    dl_context *next;
+    known_text *texts[64]; /* made in this run, by their digests */
+    char *arena, *stack;
+    size_t arena_bytes, stack_bytes;
+    char *stack_lowest, *stack_top;
+    bool has_texts;
+    bool refused; /* by what the host did; the message is in what follows */
+    char code[8];
+    dl_buffer said;
+};
+
+/* The text that a word stands for. */
+const dl_text *dl_text_of(int64_t word);
+
+/* ---- messages.c ----------------------------------------------------------------------------------------------------- */
+/* The message of this thread. */
+dl_buffer *dl_said(void);
+void dl_begin_message(const char *code);
+/* Says what has ended a run. */
+void dl_report(dl_context *context, const dl_entry *entry);
+/* Says that there is no memory for a run; gives true. */
+bool dl_no_memory(const dl_entry *entry);
+/* When the library is unloaded. */
+void dl_end_messages(void);
+
+#endif
