@@ -1,6 +1,8 @@
 """The debugger: steps through a program, forward and backward, and through the backward passes of its derivatives.
 
-`places.py` knows the statements of a source, `code.py` which of them an operation belongs to; `machine.py` runs a
-program one operation at a time; `timeline.py` remembers where it has been and can go back; `debugger.py` is what a
-person can do with that, without a terminal; `commands.py` reads a person's commands and `terminal.py` talks to them.
+`places.py` knows the statements of a source, and `code.py` to which of them an operation belongs. `machine.py` runs a
+program one operation at a time, with a state (`state.py`) that can be copied; `timeline.py` remembers where it has been
+and can go back. `debugger.py` is what a person can do with that, without a terminal; `expressions.py` evaluates what
+they ask for, and `origins.py` finds NaNs. `commands.py` reads commands, `showing.py` writes the answers, and
+`terminal.py` talks to whoever is there.
 """

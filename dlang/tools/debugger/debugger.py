@@ -18,8 +18,9 @@ from dlang.runtime.errors import RunError
 from dlang.tools.debugger.breakpoints import Breakpoint, Points, Watch
 from dlang.tools.debugger.code import Instruction, Spot
 from dlang.tools.debugger.expressions import Expressions
-from dlang.tools.debugger.machine import Frame, Machine, Seen, State, Stop
+from dlang.tools.debugger.machine import Machine, Stop
 from dlang.tools.debugger.places import ELEMENT
+from dlang.tools.debugger.state import Frame, Seen, State
 from dlang.tools.debugger.timeline import MEMORY, Timeline
 from dlang.tools.debugger.values import Trees, shown
 

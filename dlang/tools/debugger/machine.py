@@ -7,21 +7,20 @@ before it goes on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
-from dlang.diagnostics import CallSite
-from dlang.ir import anf, operations
-from dlang.ir.anf import Let, Token, Var
+from dlang.ir import anf
+from dlang.ir.anf import Token, Var
 from dlang.ir.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter
 from dlang.ir.marks import BACKWARD, TANGENT
 from dlang.ir.operations import value_of
 from dlang.ir.points import points_of
-from dlang.ir.values import Version, accept, size_of
+from dlang.ir.values import accept, size_of
 from dlang.runtime.errors import RunError
 from dlang.runtime.platform.memory import spare_memory
 from dlang.specialize.names import Name
@@ -38,9 +37,9 @@ from dlang.tools.debugger.code import (
     Code,
     Instruction,
     Library,
-    Spot,
 )
 from dlang.tools.debugger.finite import Finder, Searching
+from dlang.tools.debugger.state import Cell, Entered, Frame, Seen, State
 
 DEPTH = 2_000_000  # calls
 _CALLS_BETWEEN = 10_000  # two looks at how much memory is left
@@ -60,127 +59,6 @@ class Stop(Enum):
     INTERRUPTED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What goes on when a block has run. `around` is the next cell."""
-
-    instruction: Instruction
-    kind: int
-    code: Code
-    at: int
-    around: Cell | None
-    number: int = 0
-    high: int = 0
-    testing: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A variable of the source with its value, or its cotangent: which of the subjects it has, and what they are.
-
-    backward, trips, via: where that was found.
-    """
-
-    name: Name
-    values: tuple[Any, ...]
-    order: int = 0
-    subjects: tuple[int, ...] = ()
-    backward: bool = False
-    trips: tuple[int, ...] = ()
-    via: tuple[CallSite, ...] = ()
-
-    def holds(self, frame: Frame, via: tuple[CallSite, ...]) -> bool:
-        """Whether it still does: in the same trips of the loops, and in the same calls in whose place code stands."""
-        if via[len(via) - len(self.via) :] != self.via:
-            return False
-        if self.backward != frame.backward:
-            return not self.trips
-        return frame.trips[: len(self.trips)] == self.trips
-
-
-class Frame:
-    """A call under way. names, cotangents: by the local; fresh: the cotangents that the statement begins with.
-
-    trips: of the loops around, counted from 0. depth: how many calls are around. base: whether the machine ends with
-    it. shared: whether a copy of the state has it too.
-    """
-
-    __slots__ = (
-        "backward", "base", "caller", "cell", "code", "cotangents", "depth", "fresh", "label", "names", "parent", "pc",
-        "shared", "spot", "trips", "view",
-    )  # fmt: skip
-
-    def __init__(self, label: str, code: Code, env: dict[Var, Any], depth: int, parent: Frame | None) -> None:
-        self.label, self.code, self.depth, self.parent = label, code, depth, parent
-        self.view = operations.Frame(env, None)
-        self.pc = 0
-        self.cell: Cell | None = None
-        self.spot: Spot | None = None
-        self.trips: tuple[int, ...] = ()
-        self.names: dict[object, Seen] = {}
-        self.cotangents: dict[object, Seen] = {}
-        self.fresh: tuple[Seen, ...] = ()
-        self.backward = self.base = self.shared = False
-        self.caller: Instruction | None = None
-
-    @property
-    def env(self) -> dict[Var, Any]:
-        return self.view.env
-
-    def copy(self) -> Frame:
-        new = Frame(self.label, self.code, dict(self.env), self.depth, self.parent)
-        new.pc, new.cell, new.spot, new.trips = self.pc, self.cell, self.spot, self.trips
-        new.names, new.cotangents = dict(self.names), dict(self.cotangents)
-        new.backward, new.base, new.caller, new.fresh = self.backward, self.base, self.caller, self.fresh
-        return new
-
-    @property
-    def depth_here(self) -> int:
-        """How many calls are around, with those in whose place the code stands."""
-        return self.depth + (len(self.spot.via) if self.spot is not None else 0)
-
-
-@dataclass(slots=True)
-class State:
-    """Where a run is. steps: how many operations ran; effects: how many of them the world has seen.
-
-    returned: the depth of the function that has returned last, and what it gave. begun: whether a statement of a
-    backward pass begins here, whose cotangents are known.
-    """
-
-    frame: Frame
-    steps: int = 0
-    effects: int = 0
-    returned: tuple[int, Seen] | None = None
-    results: list[Any] = field(default_factory=list)
-    begun: bool = False
-
-    def copy(self) -> State:
-        p = self.frame.parent
-        while p is not None and not p.shared:
-            p.shared = True
-            p = p.parent
-        return State(self.frame.copy(), self.steps, self.effects, self.returned, self.results)
-
-    def detach(self, known: Set[int]) -> int:
-        """Arrays no longer share memory with what they become by updates.
-
-        About how many bytes the state has, without the objects that are known.
-        """
-        size = 0
-        env = self.frame.env
-        for var, value in env.items():
-            if type(value) is Version:
-                value = env[var] = value.read().copy()
-            size += 100 + (value.nbytes if type(value) is np.ndarray and id(value) not in known else 0)
-        for seen in (self.frame.names, self.frame.cotangents):
-            for local, s in seen.items():
-                if any(type(v) is Version for v in s.values):
-                    values = tuple([v.read().copy() if type(v) is Version else v for v in s.values])
-                    seen[local] = replace(s, values=values)
-        return size
-
-
 @dataclass(slots=True)
 class Machine:
     """What runs states of one program. log: the results of effects, so that they happen once.
@@ -194,7 +72,7 @@ class Machine:
     log: list[list[Any]] = field(default_factory=list)
     interrupted: bool = False
     finite: bool = False
-    entered: list[tuple[int, Instruction]] | None = None
+    entered: Entered | None = None
     finder: Finder = field(init=False)
 
     def __post_init__(self) -> None:
@@ -320,8 +198,8 @@ class Machine:
                 elif kind == COMP:
                     if self.interrupted:
                         return Stop.INTERRUPTED
-                    if entered is not None and i.enters and (not entered or entered[-1][0] < s.steps):
-                        entered.append((s.steps, i))
+                    if entered is not None and i.enters:
+                        entered.note(s.steps, i)
                     values = i.function(interpreter, let.op, let, view)  # type: ignore[misc]
                     for var, value in zip(let.vars, values, strict=True):
                         env[var] = value
@@ -487,13 +365,3 @@ class Machine:
         for var, value in zip(let.vars, self.log[s.effects], strict=True):
             env[var] = value
         s.effects += 1
-
-
-def calls(frame: Frame) -> list[tuple[str, Let | None]]:
-    """The calls under way, innermost first: of which function, and where."""
-    out: list[tuple[str, Let | None]] = []
-    f: Frame | None = frame
-    while f is not None:
-        out.append((f.label, f.caller.let if f.caller is not None else None))
-        f = f.parent
-    return out

@@ -8,7 +8,7 @@ from typing import Any
 from dlang.tools.debugger.code import COMP, MARK, Instruction
 from dlang.tools.debugger.debugger import Debugger, Level
 from dlang.tools.debugger.finite import is_finite, is_float
-from dlang.tools.debugger.machine import Seen, State
+from dlang.tools.debugger.state import Seen, State
 from dlang.tools.debugger.timeline import Timeline
 
 AHEAD = 20_000  # operations in which the variable is looked for whose cotangent it is

@@ -19,9 +19,9 @@ from dlang.runtime.errors import RunError
 from dlang.specialize.values import contains_function
 from dlang.tools.debugger.code import Spot
 from dlang.tools.debugger.debugger import Debugger, Level, View, Why
-from dlang.tools.debugger.machine import Seen
 from dlang.tools.debugger.origins import Origin
 from dlang.tools.debugger.places import Place
+from dlang.tools.debugger.state import Seen
 from dlang.tools.debugger.values import cotangent, leaf, leaves_of, shown, type_text
 
 MOST = 10  # calls that `where` shows at each end

@@ -10,12 +10,13 @@ States are kept at about equal distances. When they take more memory than they m
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from dlang.runtime.errors import RunError
 from dlang.tools.debugger.code import Instruction, Spot
-from dlang.tools.debugger.machine import Machine, State, Stop
+from dlang.tools.debugger.machine import Machine, Stop
+from dlang.tools.debugger.state import Entered, State
 
 BETWEEN = 2000  # operations from one state that is kept to the next, at first
 MEMORY = 512 << 20  # bytes that the states may take
@@ -30,7 +31,7 @@ class Log:
     depths: array[int] = field(default_factory=lambda: array("i"))
     backward: array[int] = field(default_factory=lambda: array("b"))
     begun: array[int] = field(default_factory=lambda: array("b"))
-    entered: list[tuple[int, Instruction]] = field(default_factory=list)
+    entered: Entered = field(default_factory=Entered)
 
 
 @dataclass(slots=True)
@@ -152,8 +153,7 @@ class Timeline:
         """
         low = self.log.steps[k] if k >= 0 else -1
         high = self.log.steps[k + 1] if k + 1 < len(self) else self.front.steps + 1
-        first, last = [bisect_left(self.log.entered, at, key=lambda e: e[0]) for at in (low, high)]
-        return self.log.entered[first:last]
+        return self.log.entered.between(low, high)
 
     # ---- what is not finite
     def not_finite(self, steps: int) -> int | None:

@@ -1,0 +1,164 @@
+"""Where a run is: a state that can be copied, made of the calls under way."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dlang.diagnostics import CallSite
+from dlang.ir import operations
+from dlang.ir.anf import Var
+from dlang.ir.values import Version
+from dlang.specialize.names import Name
+from dlang.tools.debugger.code import Code, Instruction, Spot
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What goes on when a block has run. `around` is the next cell."""
+
+    instruction: Instruction
+    kind: int
+    code: Code
+    at: int
+    around: Cell | None
+    number: int = 0
+    high: int = 0
+    testing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A variable of the source with its value, or its cotangent: which of the subjects it has, and what they are.
+
+    backward, trips, via: where that was found.
+    """
+
+    name: Name
+    values: tuple[Any, ...]
+    order: int = 0
+    subjects: tuple[int, ...] = ()
+    backward: bool = False
+    trips: tuple[int, ...] = ()
+    via: tuple[CallSite, ...] = ()
+
+    def holds(self, frame: Frame, via: tuple[CallSite, ...]) -> bool:
+        """Whether it still does: in the same trips of the loops, and in the same calls in whose place code stands."""
+        if via[len(via) - len(self.via) :] != self.via:
+            return False
+        if self.backward != frame.backward:
+            return not self.trips
+        return frame.trips[: len(self.trips)] == self.trips
+
+
+class Frame:
+    """A call under way. names, cotangents: by the local; fresh: the cotangents that the statement begins with.
+
+    trips: of the loops around, counted from 0. depth: how many calls are around. base: whether the machine ends with
+    it. shared: whether a copy of the state has it too.
+    """
+
+    __slots__ = (
+        "backward", "base", "caller", "cell", "code", "cotangents", "depth", "fresh", "label", "names", "parent", "pc",
+        "shared", "spot", "trips", "view",
+    )  # fmt: skip
+
+    def __init__(self, label: str, code: Code, env: dict[Var, Any], depth: int, parent: Frame | None) -> None:
+        self.label, self.code, self.depth, self.parent = label, code, depth, parent
+        self.view = operations.Frame(env, None)
+        self.pc = 0
+        self.cell: Cell | None = None
+        self.spot: Spot | None = None
+        self.trips: tuple[int, ...] = ()
+        self.names: dict[object, Seen] = {}
+        self.cotangents: dict[object, Seen] = {}
+        self.fresh: tuple[Seen, ...] = ()
+        self.backward = self.base = self.shared = False
+        self.caller: Instruction | None = None
+
+    @property
+    def env(self) -> dict[Var, Any]:
+        return self.view.env
+
+    def copy(self) -> Frame:
+        new = Frame(self.label, self.code, dict(self.env), self.depth, self.parent)
+        new.pc, new.cell, new.spot, new.trips = self.pc, self.cell, self.spot, self.trips
+        new.names, new.cotangents = dict(self.names), dict(self.cotangents)
+        new.backward, new.base, new.caller, new.fresh = self.backward, self.base, self.caller, self.fresh
+        return new
+
+    @property
+    def depth_here(self) -> int:
+        """How many calls are around, with those in whose place the code stands."""
+        return self.depth + (len(self.spot.via) if self.spot is not None else 0)
+
+
+@dataclass(slots=True)
+class State:
+    """Where a run is. steps: how many operations ran; effects: how many of them the world has seen.
+
+    returned: the depth of the function that has returned last, and what it gave. begun: whether a statement of a
+    backward pass begins here, whose cotangents are known.
+    """
+
+    frame: Frame
+    steps: int = 0
+    effects: int = 0
+    returned: tuple[int, Seen] | None = None
+    results: list[Any] = field(default_factory=list)
+    begun: bool = False
+
+    def copy(self) -> State:
+        p = self.frame.parent
+        while p is not None and not p.shared:
+            p.shared = True
+            p = p.parent
+        return State(self.frame.copy(), self.steps, self.effects, self.returned, self.results)
+
+    def detach(self, known: Set[int]) -> int:
+        """Arrays no longer share memory with what they become by updates.
+
+        About how many bytes the state has, without the objects that are known.
+        """
+        size = 0
+        env = self.frame.env
+        for var, value in env.items():
+            if type(value) is Version:
+                value = env[var] = value.read().copy()
+            size += 100 + (value.nbytes if type(value) is np.ndarray and id(value) not in known else 0)
+        for seen in (self.frame.names, self.frame.cotangents):
+            for local, s in seen.items():
+                if any(type(v) is Version for v in s.values):
+                    values = tuple([v.read().copy() if type(v) is Version else v for v in s.values])
+                    seen[local] = replace(s, values=values)
+        return size
+
+
+@dataclass(slots=True)
+class Entered:
+    """The comprehensions of a run that can be entered, in order, each with how many operations ran before it."""
+
+    steps: array[int] = field(default_factory=lambda: array("q"))
+    which: array[int] = field(default_factory=lambda: array("i"))
+    known: list[Instruction] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)
+
+    def note(self, steps: int, i: Instruction) -> None:
+        """Once, however often a run that was interrupted comes by."""
+        if self.steps and self.steps[-1] >= steps:
+            return
+        if id(i) not in self.numbers:
+            self.numbers[id(i)] = len(self.known)
+            self.known.append(i)
+        self.steps.append(steps)
+        self.which.append(self.numbers[id(i)])
+
+    def between(self, low: int, high: int) -> list[tuple[int, Instruction]]:
+        """Those before which at least `low` operations ran, and less than `high`."""
+        first, last = bisect_left(self.steps, low), bisect_left(self.steps, high)
+        return [(self.steps[k], self.known[self.which[k]]) for k in range(first, last)]
