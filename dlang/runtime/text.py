@@ -31,9 +31,14 @@ def format_value(value: Any, spec: str = "") -> str:
     return format(item, spec) if spec else str(value) if hasattr(value, "dtype") else str(item)
 
 
+_NOTHING = "\0"
+"""What an empty text is for NumPy, which has no place for one in an array."""
+
+
 def _array(array: Any, spec: str) -> str:
     import numpy as np
 
     if spec or array.dtype == object:
-        return np.array2string(array, separator=" ", formatter={"all": lambda v: format_value(v, spec)})
+        found = np.array2string(array, separator=" ", formatter={"all": lambda v: format_value(v, spec) or _NOTHING})
+        return found.replace(_NOTHING, "")
     return np.array2string(array)

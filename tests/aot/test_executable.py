@@ -46,7 +46,8 @@ def texts(tmp_path_factory):
 
 # ---- options and text ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "options", ["", "--n -5 --scale -1e-3", "--on false --name x", "--small=1e10 --on", "--n 1_000 --scale inf"]
+    "options",
+    ["", "--n -5 --scale -1e-3", "--on false --name x", "--small=1e10 --on --name=", "--n 1_000 --scale inf"],
 )
 def test_values_are_written_as_dlc_run_writes_them(texts, options, capfd):
     expected = interpreted(capfd, TEXTS, *options.split())

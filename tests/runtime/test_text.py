@@ -57,3 +57,8 @@ def test_a_refusal_becomes_a_diagnostic_with_its_calls_and_leaves_out_the_middle
     error.stack *= 100
     notes = error.diagnostic().notes
     assert len(notes) == 13 and notes[6].text == "88 more calls"
+
+
+def test_arrays_hold_empty_texts():
+    assert format_value(np.array(["", "b"], object)) == "[ b]"
+    assert format_value(np.array(["", "b"], object), ">2") == "[    b]"
