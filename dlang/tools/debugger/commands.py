@@ -10,7 +10,8 @@ from itertools import islice
 from dlang.diagnostics import DlangError, error, render
 from dlang.spelling import closest
 from dlang.tools.debugger import showing
-from dlang.tools.debugger.debugger import Debugger, Why
+from dlang.tools.debugger.debugger import Debugger
+from dlang.tools.debugger.levels import Why
 from dlang.tools.debugger.origins import first_not_finite
 from dlang.tools.debugger.values import cotangent as cotangent_text, shown
 
@@ -134,7 +135,7 @@ def element(c: Conversation, rest: str) -> Lines:
     numbers = re.findall(r"\d+", rest)
     if not numbers or re.sub(r"[\d,\s\[\]]", "", rest):
         raise wrong("element", "the index of a point, as in `element 3` or `element 1, 2`")
-    if d.top.entered is None and not d.enter_next():
+    if d.top.entered is None and not d.walk.enter_next():
         raise error(
             UNKNOWN, "no comprehension of this statement can be entered", None, help=("`next` to one that can",)
         )
@@ -142,7 +143,7 @@ def element(c: Conversation, rest: str) -> Lines:
     for k, index in enumerate(d.top.indices):
         if [int(x) for x in index.values()] == wanted:
             d.selected, d.met = 0, []
-            d.to_point(k)
+            d.walk.to_point(k)
             return showing.stop(d, Why.STEP)
     last = [int(x) for x in d.top.indices[-1].values()]
     raise error(UNKNOWN, f"there is no element {wanted}", None, help=(f"the last one is {last}",))

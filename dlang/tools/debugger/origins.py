@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlang.tools.debugger.code import COMP, MARK, Instruction
-from dlang.tools.debugger.debugger import Debugger, Level
+from dlang.tools.debugger.debugger import Debugger
 from dlang.tools.debugger.finite import is_finite, is_float
+from dlang.tools.debugger.levels import Level
 from dlang.tools.debugger.state import Seen, State
 from dlang.tools.debugger.timeline import Timeline
 

@@ -18,7 +18,8 @@ from dlang.ir.traverse import parts
 from dlang.runtime.errors import RunError
 from dlang.specialize.values import contains_function
 from dlang.tools.debugger.code import Spot
-from dlang.tools.debugger.debugger import Debugger, Level, View, Why
+from dlang.tools.debugger.debugger import Debugger, View
+from dlang.tools.debugger.levels import Level, Why
 from dlang.tools.debugger.origins import Origin
 from dlang.tools.debugger.places import Place
 from dlang.tools.debugger.state import Seen

@@ -7,7 +7,7 @@ from dlang.driver import check, errors_of
 from dlang.runtime.host import Host
 from dlang.tools.debugger import showing
 from dlang.tools.debugger.commands import Conversation
-from dlang.tools.debugger.debugger import Why
+from dlang.tools.debugger.levels import Why
 from dlang.tools.debugger.start import debugger_of
 from dlang.tools.debugger.values import cotangent, shown
 

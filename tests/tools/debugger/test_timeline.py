@@ -8,7 +8,7 @@ import pytest
 from dlang.diagnostics import Source
 from dlang.driver import Request, call, check, load, lower
 from dlang.runtime.host import Host
-from dlang.tools.debugger.debugger import Why
+from dlang.tools.debugger.levels import Why
 from dlang.tools.debugger.start import debugger_of
 from tests.tools.debugger.stepping import Talk, backward, forward, snapshot
 
