@@ -127,6 +127,7 @@ def test_ctrl_c_drops_what_is_written_and_stops_the_interpreter(fresh):
 def test_ctrl_c_stops_compiled_code_and_values_stay():
     with Terminal("--backend", "cpu", NO_COLOR="1") as t:
         t.say("let kept = [1.0, 2.0]")
+        assert t.cell("let kept").fg == "default"
         t.say("fn spin(x: f64) -> f64 {\rvar s = x\rwhile s > 0.0 { s = s + 1.0 }\rs\r}")
         t.type("spin(1.0)" + ENTER)
         t.interrupt()
