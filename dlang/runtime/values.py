@@ -88,6 +88,8 @@ def as_array(value: Any, dtype: str | None, device: bool = False) -> Any:
     """
     if device and (there := placed(value)) is not None:
         return there
+    if getattr(type(value), "__dlang_lazy__", False):
+        return None  # its value would be no part of what is recorded
     value = _exported(value)
     if _is_masked(value):
         return None

@@ -23,9 +23,12 @@ def has_lazy(values: Iterable[Any]) -> bool:
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
+    """Of a tuple or a struct; a tree has none, since there is nothing lazy in one that a call would take."""
     if isinstance(value, tuple):
         return value
-    return tuple([getattr(value, f) for f in value.__dataclass_fields__]) if declaration(value) is not None else ()
+    decl = declaration(value)
+    struct = decl is not None and decl.is_struct
+    return tuple([getattr(value, f) for f in value.__dataclass_fields__]) if struct else ()
 
 
 def recorded(f: Function, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -81,8 +84,6 @@ def _made(value: Any, f: Function) -> Node:
     if decl is None:
         items = ", ".join(f"{{{k}}}" for k in range(len(operands)))
         return Apply(None, None, expression=f"({items},)" if len(operands) == 1 else f"({items})", operands=operands)
-    if not decl.is_struct:
-        raise unknown("a variant of an enum with something lazy in it")
     names = [name for name, _ in decl.variants[0].fields]
     fields = ", ".join(f"{{{k}}}" if name is None else f"{name} = {{{k}}}" for k, name in enumerate(names))
     checked = f.program.checked
