@@ -7,14 +7,12 @@ from typing import Any, overload
 
 from dlang.diagnostics import DlangError, error
 from dlang.python.bound import Bound
-from dlang.python.floors import freed
 from dlang.python.function import Function
 from dlang.typecheck import core
 from dlang.typecheck.calling import at_its_own_types, calling, reference
 from dlang.typecheck.terms import of_var, substitute
 from dlang.typecheck.types import (
     FLOATS,
-    Floor,
     SizeVar,
     Type,
     TypeArray,
@@ -232,16 +230,14 @@ def _pushed(f: Function, left: Sequence[core.Param]) -> Function:
 def _pulled(f: Function, left: Container[str]) -> Function:
     """`vjp` as a function of the arguments and a cotangent. left: the names of the parameters that get one.
 
-    A size that is known only when it runs is another one in the cotangent, and compared with that of the value; so is
-    a quotient that is rounded down.
+    A size that is known only when it runs is another one in the cotangent, and compared with that of the value.
     """
     decl, wrt, result = f.decl, _differentiable("vjp", f, left), f.decl.result
     assert result is not None
     names = [p.local.name for p in decl.params]
     (own,) = _unused(["cotangent"], names)
     given = {v: SizeVar(0, v.name, rigid=True) for v in decl.opened}
-    quotients: dict[Floor, SizeVar] = {}
-    in_place = freed(substitute(result, {v: of_var(g) for v, g in given.items()}), quotients)
+    in_place = substitute(result, {v: of_var(g) for v, g in given.items()})
     cotangent = core.Param(core.Local(own, in_place, span=decl.span))
     slopes = [decl.params[k].local.type for k in wrt]
     value = slopes[0] if len(wrt) == 1 else TypeTuple(tuple(slopes))
@@ -253,7 +249,7 @@ def _pulled(f: Function, left: Container[str]) -> Function:
     second = core.Local("pull", pull)
     let = core.Let(core.TuplePattern((core.Wildcard(), core.Bind(second))), call, (), decl.span)
     bar: core.Expr = reference(cotangent, decl.span)
-    if given or quotients:
+    if given:
         bar = core.As(result, decl.span, bar)
     derived = calling(
         decl, f"vjp({decl.name})", (*decl.params, cotangent), core.Ref(pull, decl.span, second), (bar,), value
@@ -263,7 +259,6 @@ def _pulled(f: Function, left: Container[str]) -> Function:
     if given:
         derived.variables = (*[v for v in decl.variables if v not in given], *given.values())
         derived.opened = ()
-    derived.variables = (*derived.variables, *quotients.values())
     taken = [n for n in names if n in left]
     expression = f"(|{', '.join([*names, own])}| vjp({_of(f, taken)}, {', '.join(taken)}).1({own}))"
     return Function(f.program, derived, expression, f.settle)

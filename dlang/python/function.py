@@ -262,11 +262,11 @@ class Function:
         bindings = {v: bound for v, bound in matcher.bindings().items() if v not in decl.opened}
         early = tuple([k for k, p in enumerate(decl.params) if p.local.name in bound])
         prepared = self.program.prepare(decl, bindings, early)
-        leaves = prepared.leaves(list(given.values()))
-        if leaves is None:
+        ready = prepared.given(list(given.values()))
+        if ready is None:
             self._matcher(matcher.decl, thorough=True).match(given)
             raise self.misuse("is given a value that holds itself")
-        return prepared, leaves
+        return ready
 
     def _with_functions(self, given: Mapping[Param, Any], seed: int) -> Any:
         """The value of a call with functions among the arguments."""

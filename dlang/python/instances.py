@@ -97,13 +97,20 @@ class Prepared:
     def entry(self) -> Face:
         return self.instance.entry
 
-    def leaves(self, values: Sequence[Any]) -> list[Any] | None:
-        """The leaves of arguments that have been matched; None if one holds itself."""
+    def given(self, values: Sequence[Any]) -> tuple[Prepared, list[Any]] | None:
+        """This with the sizes that only arguments say, and the leaves of arguments that have been matched; None if one
+        holds itself.
+        """
         border = self.entry.border
-        known = dict(zip(self.entry.sizes, self.sizes, strict=True))
+        known = dict(zip(self.entry.sizes, self.sizes, strict=False))
         sizes = [int(s.evaluate(known.__getitem__)) if set(s.atoms()) <= known.keys() else None for s in border.sizes]
         device = self.instance.device
-        return flattened(list(zip(border.params, values, strict=True)), sizes, border.trees, device)
+        leaves = flattened(list(zip(border.params, values, strict=True)), sizes, border.trees, device)
+        further = self.entry.sizes[len(self.sizes) :]
+        if leaves is None or not further:
+            return None if leaves is None else (self, leaves)
+        found = {s.atom: n or 0 for s, n in zip(border.sizes, sizes, strict=True)}
+        return Prepared(self.instance, (*self.sizes, *[found[v] for v in further])), leaves
 
     def __call__(self, leaves: Sequence[Any], seed: int = 0, early: Sequence[Any] = ()) -> Any:
         """early: of a split function, what it gives early."""
@@ -221,7 +228,7 @@ class Program:
 
 
 def terms_of(decl: FnDecl, bindings: Bindings, entry: Face, bound: tuple[int, ...]) -> Terms | None:
-    """What a caller has to know of a function; None where it asks for indices in structures."""
+    """What a caller has to know of a function; None where Python has to look at arguments."""
     from dlang.ir.terms import poly
 
     found: dict[object, Var] = {}
@@ -230,6 +237,8 @@ def terms_of(decl: FnDecl, bindings: Bindings, entry: Face, bound: tuple[int, ..
         own = [next(sizes) for _ in sizes_of_binding(b)]
         if isinstance(v, SizeVar):
             (found[v],) = own
+    if next(sizes, None) is not None:  # one that only arguments say, which Python compares
+        return None
     asked = indices_asked(decl)
     if asked is None or not all(found.keys() >= set(below.atoms()) for _, below in asked):
         return None

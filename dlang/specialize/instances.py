@@ -26,7 +26,7 @@ from dlang.specialize.names import RESULT, Names
 from dlang.specialize.randomness import draws_by, passed_key
 from dlang.specialize.rules import add_rules
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode, map_bound, sizes_of_binding
+from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode, map_bound, map_mono, sizes_of_binding
 from dlang.specialize.values import (
     ClosureV,
     TupleV,
@@ -55,7 +55,8 @@ U64 = anf.Scalar("u64")
 class Instance:
     """A function of the IR and how its leaves are arranged.
 
-    sizes: formal size parameters, first. token: whether a token follows them, and comes first in the results. key:
+    sizes: formal size parameters, first; behind those that the call says, `own` ones of the arguments. token: whether a
+    token follows them, and comes first in the results. key:
     whether a u64 comes next, from which random numbers are drawn. args: the formal arguments. extra: results that are
     sizes known only inside; they come before the leaves of `result`, whose structure is over formals and the formal
     results.
@@ -63,6 +64,7 @@ class Instance:
 
     name: str
     sizes: tuple[Var, ...] = ()
+    own: tuple[Var, ...] = ()
     token: bool = False
     key: bool = False
     captured: tuple[Value, ...] = ()
@@ -70,6 +72,12 @@ class Instance:
     results: tuple[Var, ...] = ()
     extra: tuple[Var, ...] = ()
     result: Value | None = None
+
+    def further(self, args: Sequence[Value]) -> list[Size]:
+        """The sizes that only the arguments say."""
+        pairs = [p for formal, a in zip(self.args, args, strict=True) for p in zip(array_sizes(formal), array_sizes(a))]
+        found = {formal.atom: actual for formal, actual in reversed(pairs)}
+        return [found[v] for v in self.own]
 
     def arg_positions(self, k: int) -> range:
         """Where the leaves of argument k stand among the parameters."""
@@ -152,6 +160,7 @@ class Instances:
             if key not in self.table:
                 self.build(key, closure, args, polys, erased, f, checkpoint)
         instance = self.table[key]
+        polys += instance.further(args)
         actual_sizes = tuple([e.atom(s) for s in polys])
         mapping = dict(zip(instance.sizes, polys, strict=True))
         flat: list[Atom] = [*actual_sizes]
@@ -231,11 +240,21 @@ class Instances:
             frame.env[local] = captured[-1]
         instance.captured = tuple(captured)
         formals_args = []
+
+        def apart(s: Size) -> Size:
+            """A size that is computed inside is one of its own outside, with which it is compared."""
+            if not s.mentions(e.floors.values()):
+                return s
+            instance.own = (*instance.own, fresh("n", I64))
+            e.facts.size(instance.own[-1])
+            return poly(instance.own[-1])
+
         for local, a in zip(closure.params, args, strict=True):
             declared = None if contains_function(a) else frame.mono(local.type)
-            own = formal(a, translate) if declared is None else template(declared, named_leaf(local.name))
+            free = None if declared is None else map_mono(declared, apart)
+            own = formal(a, translate) if free is None else template(free, named_leaf(local.name))
             formals_args.append(own)
-            frame.env[local] = own
+            frame.env[local] = own if declared is None or free == declared else frame.fit(own, declared)
             if local.size is not None:
                 (atom,) = leaves(own)
                 bound = frame.bindings.get(local.size)
@@ -246,6 +265,7 @@ class Instances:
             if isinstance(local.refinement, Below):  # who calls has proven or checked it
                 learn_index(frame, own, local.refinement.size)
         instance.args = tuple(formals_args)
+        instance.sizes += instance.own
         if decl is not None and decl.local:
             here = ClosureV(
                 closure.params,

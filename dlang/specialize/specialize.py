@@ -20,7 +20,7 @@ from dlang.specialize.instances import Instances, named_leaf
 from dlang.specialize.names import Names
 from dlang.specialize.randomness import seeded
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.types import Bindings, map_bindings
+from dlang.specialize.types import Bindings, map_bindings, map_mono
 from dlang.specialize.values import ClosureV, DerivativeV, Value, formal, leaves, mono_of, sizes_of, template
 from dlang.typecheck import core
 
@@ -29,11 +29,11 @@ from dlang.typecheck import core
 class Entry:
     """A function of the IR that the outside calls.
 
-    Arguments: one i64 for each of `sizes` (the sizes of the bindings given: `types.entry_sizes`), then the leaves of
-    `params`. Results: `extra` sizes, then the leaves of `result`. The sizes in `params` and `result` are over the
-    formal variables of the function; `border` says how leaves are made of Python's values. With `token` the function
-    has one too, which back ends supply and drop. With `seed` it takes an i64 before the leaves: the function draws
-    random numbers.
+    Arguments: one i64 for each of `sizes` (the sizes of the bindings given: `types.entry_sizes`, and behind them those
+    that only arguments say), then the leaves of `params`. Results: `extra` sizes, then the leaves of `result`. The
+    sizes in `params` and `result` are over the formal variables of the function; `border` says how leaves are made of
+    Python's values. With `token` the function has one too, which back ends supply and drop. With `seed` it takes an i64
+    before the leaves: the function draws random numbers.
     """
 
     name: str
@@ -108,13 +108,21 @@ class Specializer:
         seed = fresh("seed", anf.Scalar("i64"))
         if with_seed:
             world.level = seeded(frame, seed)
-        params = tuple([template(frame.mono(p.local.type), named_leaf(p.local.name)) for p in decl.params])
+        declared = [frame.mono(p.local.type) for p in decl.params]
+
+        def apart(s: Size) -> Size:
+            """A size that is computed inside is one of its own outside, with which it is compared."""
+            return own_size(s) if s.mentions(e.floors.values()) else s
+
+        free = [map_mono(d, apart) for d in declared]
+        params = tuple([template(t, named_leaf(p.local.name)) for t, p in zip(free, decl.params, strict=True)])
         for p, v in zip(decl.params, params, strict=True):
             bound = own.get(p.local.size) if p.local.size is not None else None
             (*_, atom) = leaves(v) if isinstance(bound, Poly) else (None,)
             if isinstance(bound, Poly) and isinstance(atom, Var):
                 e.definitions[atom] = bound
-        value = apply(frame, function, list(params))
+        args = [v if t == d else frame.fit(v, d) for v, t, d in zip(params, free, declared, strict=True)]
+        value = apply(frame, function, args)
         known = set(sizes)
         inside: dict[Size, Var] = {}
         for s in sizes_of(value):
