@@ -8,12 +8,15 @@ A block of code that begins with
     ```dlang unfinished E0690  checks, and should run, but ends with this code until the compiler has learned it
     ```debug                   what `dlc debug` says of the program before it
     ```ir                      is read back, is well formed, and prints as it stands there
-    ```python                  on the pages for beginners runs, after those before it; its libraries may be missing
+    ```python                  on the pages of docs/ runs, after those before it; its libraries may be missing
+    ```python shown            is part of a program that is not on the page
+    ```pycon                   prints what it shows
     ```repl                    is a session: behind `> ` and `| ` inputs, then what they print, where `…` is anything
 
 On the page of a code, the code is that of the page.
 """
 
+import doctest
 import re
 import shlex
 from collections import Counter
@@ -43,7 +46,7 @@ from tests.library_page import PAGE, page
 ROOT = Path(__file__).parent.parent
 RUN_TIME = re.compile(r"E08\d\d")
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "dlang/explain").glob("*.md"))]
-BEGINNERS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+OF_PYTHON = [p for p in sorted((ROOT / "docs").rglob("*.md")) if re.search(r"^```py\w+$", p.read_text(), re.MULTILINE)]
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```(?:\n+```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 LANGUAGE = ROOT / "docs/language.md"
 
@@ -106,15 +109,18 @@ def test_a_program_in_a_document_does_what_it_says(document, info, text, output,
         assert capsys.readouterr().out == output
 
 
-@pytest.mark.parametrize("document", [*BEGINNERS, ROOT / "docs/cookbook.md"], ids=lambda d: d.name)
-def test_the_python_of_a_page_for_beginners_runs(document, tmp_path, monkeypatch):
+@pytest.mark.parametrize("document", OF_PYTHON, ids=lambda d: d.name)
+def test_the_python_of_a_page_runs(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     for tag, info, text, _ in BLOCK.findall(document.read_text()):
         if tag == "python" and not info:
-            for library in re.findall(r"^\s*(?:import|from) (torch|jax|scipy|optax|matplotlib)\b", text, re.MULTILINE):
+            for library in re.findall(r"^\s*(?:import|from) (torch|jax|scipy)\b", text, re.MULTILINE):
                 pytest.importorskip(library)
             exec(compile(text, str(document), "exec"), names)
+        elif tag == "pycon":
+            found = doctest.DocTestParser().get_doctest(text, names, document.name, str(document), 0)
+            assert not doctest.DocTestRunner().run(found, clear_globs=False).failed
     assert names
 
 

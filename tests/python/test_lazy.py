@@ -1,7 +1,5 @@
 """`dlang.lazy`: what is recorded is what NumPy computes, and its derivatives are those of differences."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -305,9 +303,3 @@ def test_mistakes_are_told_when_they_are_made(act, kind, words):
     with pytest.raises(kind) as caught:
         act()
     assert words in str(caught.value)
-
-
-def test_the_page_about_python_shows_what_happens():
-    page = (Path(__file__).parents[2] / "docs/python.md").read_text()
-    text = page[page.index("## Operations that are recorded") :]
-    exec(text.partition("```python\n")[2].partition("```")[0], {})
