@@ -188,9 +188,11 @@ def test_pytorch_compiles_what_calls_it(m, backend):
 
 
 def test_one_graph_serves_all_sizes(m):
+    from torch._dynamo.testing import CompileCounterWithBackend
+
     torch._dynamo.reset()
     f, g = m.every_other.to_torch(), m.joined.to_torch()
-    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    counter = CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(lambda x: g(f(x) + 1.0, x), backend=counter, fullgraph=True, dynamic=True)
     for n in (5, 6, 9, 14):
         x = real(n)
