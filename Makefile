@@ -5,7 +5,7 @@ TOUR := ../shared/tour
 LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
 
 .PHONY: venv demo examples test test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
-.PHONY: docs test-distributed test-debugger format clean
+.PHONY: docs test-slow test-distributed test-debugger format clean
 
 venv: .venv/.ready
 
@@ -28,10 +28,14 @@ test: venv
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 3
 	$(BIN)/dlc fmt --check stdlib examples
 	$(BIN)/dlc test $(LANGUAGE_TESTS)
 	$(BIN)/dlc test --doc stdlib
+
+# What `make test` leaves out because it takes long, and that needs nothing else. Minutes.
+test-slow: venv
+	$(BIN)/python -m pytest -q -n 2 -m slow tests/ad tests/codegen tests/fuzz tests/python tests/runtime tests/stdlib
 
 # Programs whose loops are kernels of an emulated GPU: all that `make test` leaves out because it takes minutes. Needs a
 # C++ compiler.

@@ -144,6 +144,9 @@ def operations(module: Any, name: str, args: Sequence[Any]) -> int:
     matcher = Matcher(function.decl)
     matcher.match(dict(zip(function.decl.params, args, strict=True)))
     prepared = function.program.prepare(function.decl, matcher.bindings())
+    found = prepared.given(args)
+    assert found is not None, "arguments that hold themselves"
+    prepared, leaves = found
     before = prepared.instance.runner.operations
-    prepared(prepared.leaves(args))
+    prepared(leaves)
     return int(prepared.instance.runner.operations - before)

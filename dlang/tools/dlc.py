@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command. 0: fine; 1: the program is wrong or failed; 2: the command line is wrong; 130: Ctrl-C."""
     if sys.stdout is None:  # closed by whoever started this
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
-    if sys.stdout.encoding.lower() not in ("utf-8", "utf8") and isinstance(sys.stdout, io.TextIOWrapper):
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _dispatch(argv)

@@ -35,14 +35,14 @@ over:
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that LLVM has been given."""
     given: list[str] = []
-    prepared = objects.prepared
+    prepared = objects._prepared
 
-    def counted(text: str, level: int = 2, optimize: int = 0) -> object:
+    def counted(text: str, made_for: object, optimize: int = 0, context: object = None) -> object:
         given.append(text)
-        return prepared(text, level, optimize)
+        return prepared(text, made_for, optimize, context)
 
     monkeypatch.setenv("DLANG_CACHE", str(tmp_path))
-    monkeypatch.setattr(objects, "prepared", counted)
+    monkeypatch.setattr(objects, "_prepared", counted)
     return given
 
 

@@ -194,7 +194,7 @@ def test_numbers_of_16_bits(m: ModuleType, put: Any) -> None:
 
 
 def test_what_functions_say_of_themselves(m: ModuleType) -> None:
-    assert str(inspect.signature(m.scaled)) == "(x, k)"
+    assert str(inspect.signature(m.scaled)) == "(x: f64[n], k: f64) -> f64[n]"
     assert "__global__ void" in m.doubled.ir("cuda")
 
 

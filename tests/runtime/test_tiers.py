@@ -164,21 +164,21 @@ def test_many_threads_may_call_while_the_code_is_replaced(m: Any) -> None:
 
 
 def test_threads_that_come_first_compile_once(monkeypatch: pytest.MonkeyPatch, m: Any) -> None:
-    made: list[int] = []
-    emit = objects.prepared
+    made: list[Any] = []
+    emit = objects._prepared
 
-    def prepared(text: str, level: int = 2, optimize: int = 0) -> Any:
+    def prepared(text: str, made_for: Any, optimize: int = 0, context: Any = None) -> Any:
         if "@dl_begin" not in text:  # what Python calls is compiled once too, always quickly
-            made.append(level)
-        return emit(text, level, optimize)
+            made.append(made_for)
+        return emit(text, made_for, optimize, context)
 
-    monkeypatch.setattr(objects, "prepared", prepared)
+    monkeypatch.setattr(objects, "_prepared", prepared)
     threads = [threading.Thread(target=m.total, args=(X,)) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert made == [Tiers().quick]
+    assert made == [objects.machine(Tiers().quick)]
 
 
 def test_why_the_best_code_could_not_be_made_is_said_by_the_next_call(m: Any, monkeypatch: pytest.MonkeyPatch) -> None:

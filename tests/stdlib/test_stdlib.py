@@ -12,8 +12,16 @@ HERE = Path(__file__).parent
 LIBRARY = HERE.parents[1] / "stdlib"
 
 
-@pytest.mark.parametrize("backend", ["interp", "cpu"])
-@pytest.mark.parametrize("file", sorted(HERE.glob("*.dl")), ids=lambda f: f.stem)
+FILES = sorted(HERE.glob("*.dl"))
+LONG = {("test_random", "interp")}  # many draws
+RUNS = [
+    pytest.param(f, b, marks=[pytest.mark.slow] * ((f.stem, b) in LONG), id=f"{f.stem}-{b}")
+    for f in FILES
+    for b in ("interp", "cpu")
+]
+
+
+@pytest.mark.parametrize("file, backend", RUNS)
 def test_the_tests_of_a_module_pass(file, backend, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # for the files that they write
     assert main(["test", "--backend", backend, str(file.resolve())]) == 0, "".join(capsys.readouterr())

@@ -16,7 +16,7 @@ MAIN = "fn main(epochs: i64 = 3, rate: f64 = 0.1) { print(rate) }\n"
     [
         (["rnu", "m.dl"], "there is no command `rnu`; did you mean `run`?"),
         (["sing", "m.dl"], "there is no command `sing`; `dlc --help` lists them"),
-        (["ir", "m.dl", "--stage", "optt"], "llvm, cuda; did you mean `opt`?"),
+        (["ir", "m.dl", "--stage", "optt"], "llvm, asm, cuda; did you mean `opt`?"),
         (["check", "m.dl", "--jsn"], "there is no option `--jsn`; did you mean `--json`?"),
         (["run", "m.dl", "--epoch", "5"], "there is no option `--epoch`; did you mean `--epochs`?"),
         (["run", "m.dl", "--rate", "x"], "--rate: expected a number, found `x`"),

@@ -166,7 +166,7 @@ def load_caller(code: bytes, entry: str, word: int) -> Loaded:
 
 
 RUNTIME_LIBRARY = (
-    "memcpy", "memset", "memmove", "fmod", "fmodf", "sin", "cos", "sinf", "cosf", "floor", "ceil", "roundeven",
-    "floorf", "ceilf", "roundevenf", "fma", "fmaf", "sincos", "sincosf",
+    "memcpy", "memset", "memmove", "fmod", "fmodf", "sin", "cos", "tan", "sinf", "cosf", "tanf", "floor", "ceil",
+    "roundeven", "floorf", "ceilf", "roundevenf", "fma", "fmaf", "sincos", "sincosf",
 )  # fmt: skip
-"""What LLVM calls on its own account."""
+"""What LLVM calls on its own account, and our mathematics for huge angles."""
