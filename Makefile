@@ -33,9 +33,9 @@ test: venv
 	$(BIN)/dlc test $(LANGUAGE_TESTS)
 	$(BIN)/dlc test --doc stdlib
 
-# What `make test` leaves out because it takes long, and that needs nothing else. Minutes.
+# What `make test` leaves out because it takes long, and that needs nothing else.
 test-slow: venv
-	$(BIN)/python -m pytest -q -n 2 -m slow tests/ad tests/codegen tests/fuzz tests/python tests/runtime tests/stdlib
+	$(BIN)/python -m pytest -q -m slow tests/stdlib
 
 # Programs whose loops are kernels of an emulated GPU: all that `make test` leaves out because it takes minutes. Needs a
 # C++ compiler.
