@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import cache
 from itertools import product
 
 import mpmath
@@ -32,11 +33,17 @@ PRECISION = 140
 LARGEST_ERROR = 3.0  # units in the last place
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["portable", "avx512"])
+@pytest.fixture(params=[False, True], ids=["portable", "avx512"])
 def kernels(request: pytest.FixtureRequest) -> Kernels:
     if request.param and not has_avx512():
         pytest.skip("a processor without AVX-512")
-    return compiled(((name, dtype, width) for name, dtype in CASES for width in WIDTHS[dtype]), request.param)
+    return _kernels(request.param)
+
+
+@cache
+def _kernels(avx512: bool) -> Kernels:
+    """Those of all functions, compiled once in a process, in whatever order tests ask for them."""
+    return compiled(((name, dtype, width) for name, dtype in CASES for width in WIDTHS[dtype]), avx512)
 
 
 # ---- the exact values ------------------------------------------------------------------------------------------------
