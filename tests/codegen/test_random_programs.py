@@ -16,7 +16,7 @@ from tests.ir.programs import programs
 ENGINE = Engine(Host())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(programs())
 def test_compiled_code_agrees_with_the_interpreter(program: Program) -> None:
     versions = [ENGINE.compile(p, ["f"]) for p in (program, optimise(program, ["f"]))]
