@@ -158,6 +158,7 @@ def test_functions_that_launch_nothing_take_and_give_them(m: ModuleType, put: An
         np.testing.assert_array_equal(host(m.named(np.array([7.0, 8.0]), "x")), [8.0, 7.0])
 
 
+@pytest.mark.slow
 def test_derivatives_and_bound_arguments(m: ModuleType, put: Any) -> None:
     rng = np.random.default_rng(1)
     w, x, y = rng.standard_normal(3), rng.standard_normal((40, 3)), rng.standard_normal(40)

@@ -85,6 +85,7 @@ def test_products_of_half_precision_take_what_there_is(dtype: str) -> None:
     assert text.count("launch kernel") == 1 and text.count("allocate f32") == 1 and " · " in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_they_are_added_up_in_f32(dtype: str) -> None:
     text = f"""fn f(a: f32[n, m], c: f32[m, k]) -> f32[n, k] = f32({dtype}(a) @ {dtype}(c))
