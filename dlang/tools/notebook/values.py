@@ -45,7 +45,7 @@ def _put(session: Session, name: str, t: Type, mono: anf.Scalar | MonoArray, lea
     from dataclasses import replace
 
     form = template(mono, lambda u: fresh("x", u))
-    kept = Kept(annotation(t, iter((leaf,))), form, (leaf,), t, Names(scheme=True)(t))
+    kept = Kept(annotation(t, form, iter((leaf,))), form, (leaf,), t, Names(scheme=True)(t))
     session.state = replace(session.state, values={**session.state.values, name: kept})
 
 

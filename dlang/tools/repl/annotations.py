@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import Source
 from dlang.grammar import syntax as s
@@ -18,10 +18,14 @@ from dlang.typecheck.types import (
     TypeData,
     TypeFn,
     TypeTuple,
+    TypeVar,
     children,
     resolve,
     resolve_size,
 )
+
+if TYPE_CHECKING:
+    from dlang.specialize.values import Value
 
 
 def items_of(t: Type) -> tuple[Type, ...]:
@@ -52,9 +56,9 @@ def leaves_a_run(t: Type) -> bool:
 
 
 def _is_empty(t: Type) -> bool:
-    """Whether values of a type are made of nothing."""
+    """Whether values of a type are made of nothing, or nothing says of what."""
     r = resolve(t)
-    return isinstance(r, TypeTuple) and all(map(_is_empty, r.items))
+    return isinstance(r, TypeVar) or (isinstance(r, TypeTuple) and all(map(_is_empty, r.items)))
 
 
 def datatypes_of(t: Type) -> tuple[DataDecl, ...]:
@@ -69,9 +73,9 @@ def datatypes_of(t: Type) -> tuple[DataDecl, ...]:
     return tuple(found)
 
 
-def annotation(t: Type, leaves: Iterator[Any]) -> s.TypeExpr:
+def annotation(t: Type, form: Value, leaves: Iterator[Any]) -> s.TypeExpr:
     """A type as an annotation, with the sizes that a value of it has."""
-    module, problems = parse(Source("<type>", f"type T = {written(t, leaves)}"))
+    module, problems = parse(Source("<type>", f"type T = {written(t, form, leaves)}"))
     assert not problems and isinstance(module.items[0], s.Alias)
     return module.items[0].type
 
@@ -91,28 +95,37 @@ def _parts(t: Type) -> Iterator[Type]:
             stack.extend(children(p))
 
 
-def written(t: Type, leaves: Iterator[Any]) -> str:
-    """A type as it is written, with the sizes of a value, whose leaves are taken."""
+def written(t: Type, form: Value, leaves: Iterator[Any], axes: int = 0) -> str:
+    """A type as it is written, with the sizes of a value, whose leaves are taken.
+
+    axes: how many axes of the leaves in front are not those of the value, but of arrays that it is an element of.
+    """
+    from dlang.specialize.values import Many, TupleV, leaves as atoms_of
+
     t = resolve(t)
-    match t:
-        case TypeTuple(items):
-            return f"({', '.join(written(i, leaves) for i in items)})"
-        case TypeArray(element, shape):
-            first = next(leaves)
-            rank = len(shape.pre)
-            sizes = [str(n) for n in getattr(first, "shape", ())[:rank]]
-            inner = written(element, iter((first,))) if not isinstance(resolve(element), TypeData | TypeTuple) else ""
-            return f"{inner or Names(scheme=True)(element)}[{', '.join(sizes)}]"
-        case TypeData(decl, args) if args:
-            arguments = []
-            for a in args:
-                if isinstance(a, Size):
-                    value = resolve_size(a).poly.constant
-                    arguments.append("_" if value is None else str(int(value)))
-                elif isinstance(a, Shape):
-                    arguments.append("_")
-                else:
-                    arguments.append(Names(scheme=True)(a))
-            return f"{decl.name}<{', '.join(arguments)}>"
+    match t, form:
+        case TypeTuple(items), TupleV(forms):
+            return f"({', '.join(written(i, f, leaves, axes) for i, f in zip(items, forms, strict=True))})"
+        case TypeArray(element, shape), _:
+            own = [next(leaves) for _ in atoms_of(form)]
+            inside = axes + len(shape.pre)
+            sizes = ", ".join(map(str, own[0].shape[axes:inside]))
+            of = form.element if isinstance(form, Many) else form
+            return f"{written(element, of, iter(own), inside)}[{sizes}]"
+    for _ in atoms_of(form):
+        next(leaves)
+    if isinstance(t, TypeData) and t.args:
+        return f"{t.decl.name}<{', '.join(map(_argument, t.args))}>"
+    return Names(scheme=True)(t)
+
+
+def _argument(a: Type | Size | Shape) -> str:
+    """An argument of a datatype, with the sizes that its type says."""
+    match a:
+        case Size():
+            value = resolve_size(a).poly.constant
+            return "_" if value is None else str(int(value))
+        case Shape():
+            return "_"
         case _:
-            return Names(scheme=True)(t)
+            return Names(scheme=True)(a)

@@ -112,7 +112,8 @@ def _time(c: Conversation, text: str) -> None:
         raise error("E0971", "`:time` takes an input", None, help=("for example `:time sum(x)`",))
     watch = Stopwatch()
     c.answer(c.session.submit(text, watch))
-    print(f"{seconds(watch.compiling)} to compile, {seconds(watch.running)} to run")
+    run = f", {seconds(watch.running)} to run" if watch.running else ""  # declarations are compiled where they are used
+    print(f"{seconds(watch.compiling)} to compile{run}")
 
 
 def _bench(c: Conversation, text: str) -> None:

@@ -34,7 +34,7 @@ def load(session: Session, path: str) -> tuple[Answer, str]:
 
 def reload(session: Session) -> list[tuple[Answer, str]]:
     """Loads what has been loaded again, and reads imported files anew. Raises `DlangError`."""
-    if not session.state.loaded and not any(kind == "import" for kind, _ in session.state.declarations):
+    if not session.state.loaded and not any(d.imports for d in session.state.declarations.values()):
         raise error("E0971", "no file has been loaded or imported", None, help=("`:load FILE` loads one",))
     session.renew()
     return [load(session, path) for path in session.state.loaded]
@@ -60,8 +60,8 @@ def save(session: Session, path: str) -> tuple[str, list[Diagnostic]]:
 def program_of(state: State) -> str:
     """The declarations as they are now, then the statements in order. Of values that were only looked at those stay
     that a later input uses, or that came with an effect."""
-    imports = [d.text for key, d in state.declarations.items() if key[0] == "import"]
-    others = [d.text for key, d in state.declarations.items() if key[0] != "import"]
+    imports = [d.text for d in state.declarations.values() if d.imports]
+    others = [d.text for d in state.declarations.values() if not d.imports]
     statements: list[str] = []
     later = False  # whether what follows mentions the last value
     for written in reversed(state.written):

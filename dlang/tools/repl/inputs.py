@@ -9,11 +9,13 @@ INDENT = 2
 
 
 def incomplete(text: str) -> bool:
-    """Whether an input goes on: a bracket is open, or the last line ends with an operator, unless it is a command."""
+    """Whether an input goes on: a bracket is open, the last line ends with an operator, or it is the documentation of
+    what follows; a command doesn't go on behind an operator."""
     tokens = tokenize(text)
     last = next((t.kind for t in reversed(tokens) if t.kind != "newline"), "")
     command = text.lstrip().startswith(":")
-    return _depth(tokens) > 0 or (last in NEEDS_MORE and last not in ("|", "!") and not command)
+    documented = text.rstrip().rpartition("\n")[2].lstrip().startswith("##")
+    return documented or _depth(tokens) > 0 or (last in NEEDS_MORE and last not in ("|", "!") and not command)
 
 
 def indentation(text: str) -> str:

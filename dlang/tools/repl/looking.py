@@ -163,12 +163,12 @@ def variables_of(session: Session, settings: Settings) -> str:
         rows.append((name, value.shown, text + stale))
     functions = session.checked.module.functions
     for (kind, name), d in session.state.declarations.items():
-        if kind == "value" and name in functions:
+        if d.imports:
+            rows.append((name, d.text, ""))
+        elif kind == "value" and name in functions:
             rows.append((name, scheme_text(functions[name]), ""))
         elif kind == "type":
             rows.append((name, " ".join(d.text[d.lead :].split()), ""))
-        elif kind == "import":
-            rows.append((d.name, d.text, ""))
     if not rows:
         return "nothing is declared or kept"
     first = max(len(r[0]) for r in rows)

@@ -24,7 +24,7 @@ from dlang.tools.repl.annotations import annotation, datatypes_of, has_unknown, 
 from dlang.tools.repl.compose import NAME, RESULT, assignable, bound, composed, decide, decide_numbers, let_of
 from dlang.tools.repl.functions import functions_among
 from dlang.tools.repl.interrupts import uninterrupted
-from dlang.tools.repl.state import Item, Kept, Key, Recipe, State, Written, key_of, mentions
+from dlang.tools.repl.state import Item, Kept, Key, Recipe, State, Written, key_of, mentions, separate
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
@@ -105,7 +105,7 @@ class Session:
         module, problems = parse(source)
         if problems:
             raise DlangError(problems)
-        items = [i for i in module.items if isinstance(i, Item) and not isinstance(i, s.Test | s.Bench)]
+        items = separate(i for i in module.items if isinstance(i, Item) and not isinstance(i, s.Test | s.Bench))
         statements = sum(1 for i in module.items if not isinstance(i, Item))
         loaded = (*(p for p in self.state.loaded if p != source.path), source.path)
         new = replace(self.state.declared(items, source.path), loaded=loaded)
@@ -140,10 +140,13 @@ class Session:
         return module.source, module.items[0]
 
     def _do(self, module: s.Module, watch: Stopwatch | None) -> Answer:
-        declared = [i for i in module.items if isinstance(i, Item)]
+        started = perf_counter()
+        declared = separate(i for i in module.items if isinstance(i, Item))
         statements = [i for i in module.items if not isinstance(i, Item)]
         before = self.state
         answer = self._taken(self.state.declared(declared), declared) if declared else Answer()
+        if watch is not None:
+            watch.compiling = perf_counter() - started
         if statements:
             try:
                 with self._told():
@@ -266,7 +269,7 @@ class Session:
         for name, (form, count) in zip(kept, forms, strict=False):
             part = tuple([next(leaves) for _ in range(count)])
             sized = any(isinstance(v, SizeVar) for v in variables(types[name]))
-            known = written(types[name], iter(part)) if sized else shown[name]
+            known = written(types[name], form, iter(part)) if sized else shown[name]
             value = self._kept(body, name, types[name], form, part, given)
             made[LAST if name == RESULT else name] = replace(value, shown=known)
         for name, type in [*((n, shown[n]) for n in recipes), *generic.items()]:
@@ -324,7 +327,8 @@ class Session:
             theirs = [replace(d, notes=tuple(n for n in d.notes if _OWN not in n.text)) for d in e.diagnostics]
             raise DlangError(theirs) from None
         if watch is not None:
-            watch.compiling, watch.running = compiled - started, perf_counter() - compiled
+            watch.compiling += compiled - started
+            watch.running += perf_counter() - compiled
         components = entry.result.items if isinstance(entry.result, TupleV) else ()
         return results, [(c, len(list(leaves(c)))) for c in components]
 
@@ -351,7 +355,8 @@ class Session:
         texts = tuple((k, state.declarations[k].text) for k in keys if k in state.declarations)
         uses = state.reached({*mentions(*body), *(d.name for d in decls)}).union(*(v.uses for v in given))
         stale = frozenset[str]().union(*(v.stale for v in given))
-        return Kept(annotation(t, iter(leaves)), form, leaves, t, "", mutable, declared, decls, texts, uses, stale)
+        type = annotation(t, form, iter(leaves))
+        return Kept(type, form, leaves, t, "", mutable, declared, decls, texts, uses, stale)
 
     def _recipe(self, body: Sequence[s.Statement], name: str, decl: core.FnDecl, shown: str, function: bool) -> Recipe:
         let = let_of(body, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -48,7 +49,7 @@ class Setting:
 
 
 def _whole(text: str, least: int, most: int, what: str) -> int:
-    if not text.lstrip("-").isdigit() or not text.isascii() or not least <= int(text) <= most:
+    if not re.fullmatch("-?[0-9]{1,19}", text) or not least <= int(text) <= most:
         _refuse(what, text, f"a number from {least} to {most}")
     return int(text)
 

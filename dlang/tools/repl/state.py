@@ -23,7 +23,7 @@ class Declaration:
     """A declaration as it was written. text: with its documentation; lead: how much of it that is.
 
     name: what it declares, for people; names: all that it gives a meaning; uses: what it mentions. file: the file that
-    it was loaded from.
+    it was loaded from. imports: whether it is an import.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Declaration:
     span: Span
     uses: frozenset[str]
     file: str = ""
+    imports: bool = False
 
     def place(self, start: int, end: int) -> Span:
         """Where a part of its text was written."""
@@ -106,8 +107,8 @@ class State:
             declarations = {k: d for k, d in declarations.items() if d.file != file or k in kept}
         for item in items:
             declarations[key_of(item)] = _declaration(item, file)
-        taken = {item.name for item in items if isinstance(item, s.Fn | s.Const | s.Extern)}
-        values = {n: v for n, v in self.values.items() if n not in taken}
+        taken = {key_of(item) for item in items}
+        values = {n: v for n, v in self.values.items() if ("value", n) not in taken}
         return replace(self, declarations=declarations, values=values)
 
     def with_values(self, made: dict[str, Kept | Recipe], said: Written, *, draws: bool) -> State:
@@ -157,8 +158,11 @@ class State:
         def there(span: Span | None) -> Span | None:
             return span if span is None or span.source.path != module else self._origin(span) or span
 
-        notes = tuple(Note(n.text.replace("`<session>.", "`"), there(n.span)) for n in d.notes)
-        return replace(d, span=there(d.span), notes=notes)
+        def named(text: str) -> str:
+            return text.replace("`<session>.", "`")
+
+        notes = tuple(Note(named(n.text), there(n.span)) for n in d.notes)
+        return replace(d, message=named(d.message), span=there(d.span), notes=notes)
 
     def declaration_at(self, offset: int) -> tuple[Declaration, int] | None:
         """The declaration at a place of the module of the session, and where it begins there."""
@@ -174,8 +178,19 @@ class State:
         return None if found is None else found[0].place(span.first - found[1], span.last - found[1])
 
 
+def separate(items: Iterable[Item]) -> list[Item]:
+    """Declarations, with an import of its own for each name that is imported."""
+    found: list[Item] = []
+    for item in items:
+        if isinstance(item, s.Import) and item.names is not None:
+            found += [replace(item, span=n.span, names=(n,)) for n in item.names]
+        else:
+            found.append(item)
+    return found
+
+
 def key_of(item: Item) -> Key:
-    """What a declaration takes the place of."""
+    """What a declaration takes the place of. An import is one of those that are separate."""
     match item:
         case s.Fn() | s.Const() | s.Extern():
             return "value", item.name
@@ -187,8 +202,9 @@ def key_of(item: Item) -> Key:
             return "test", item.name
         case s.Bench():
             return "bench", item.name
-        case s.Import():
-            return "import", ".".join(item.path) + f" {item.alias or ''} {bool(item.names)}"
+        case s.Import(path=path, alias=alias, names=names):
+            name = alias or path[-1] if names is None else names[0].name
+            return "type" if name[0].isupper() else "value", name
 
 
 def mentions(*nodes: s.Node) -> set[str]:
@@ -201,12 +217,23 @@ def mentions(*nodes: s.Node) -> set[str]:
 
 
 def _declaration(item: Item, file: str) -> Declaration:
-    doc = "" if isinstance(item, s.Import | s.Alias | s.Rule | s.Test | s.Bench) else item.doc
-    lead = "".join(f"## {line}\n" for line in doc.splitlines())
-    name = ".".join(item.path) if isinstance(item, s.Import) else item.name
     source = item.span.source
     own = Span(source if source.whole is None else source.whole, item.span.first, item.span.last)
-    return Declaration(name, _names(item), lead + item.span.text, len(lead), own, frozenset(mentions(item)), file)
+    uses = frozenset(mentions(item))
+    if isinstance(item, s.Import):
+        text, lead = _import(item)
+        return Declaration(key_of(item)[1], _names(item), text, lead, own, uses, file, imports=True)
+    doc = "" if isinstance(item, s.Alias | s.Rule | s.Test | s.Bench) else item.doc
+    written = "".join(f"## {line}\n" for line in doc.splitlines())
+    return Declaration(item.name, _names(item), written + item.span.text, len(written), own, uses, file)
+
+
+def _import(item: s.Import) -> tuple[str, int]:
+    """The text of an import, and how much of it comes before that which was written at its place."""
+    if item.names is None:
+        return item.span.text, 0
+    begun = f"import {'.'.join(item.path)} {{ "
+    return f"{begun}{item.names[0].name} }}", len(begun)
 
 
 def _names(item: Item) -> frozenset[str]:

@@ -39,6 +39,7 @@ def test_help_has_every_command_in_a_line(say):
         (":set colour on", "error[E0980]: there is no setting `colour`"),
         (":set width 3", "error[E0980]: `width` is a number from 20 to 10000, not `3`"),
         (":set seed one", "error[E0980]: `seed` is a number from"),
+        (":set seed --5", "error[E0980]: `seed` is a number from"),
         (":set backend gpu", "error[E0980]: `backend` is one of interp, cpu, cuda, cuda-emulated, not `gpu`"),
         (":plot", "error[E0971]: `:plot` takes expressions, separated by commas"),
         (":plot [1.0] as map", "error[E0981]: a map is of one array with two axes"),
@@ -107,6 +108,7 @@ def test_time_runs_once_and_keeps_what_it_computes(say):
     shown = say(':time let y = { print("once"); 2.0 }').splitlines()
     assert shown[0] == "once" and re.fullmatch(r"\S+ \S+ to compile, \S+ \S+ to run", shown[1])
     assert say("y") == "2.0"
+    assert re.fullmatch(r"\S+ \S+ to compile", say(":time fn f(x: f64) -> f64 = x")) and say("f(1.0)") == "1.0"
 
 
 def test_bench_runs_many_times_and_keeps_nothing(say, monkeypatch):

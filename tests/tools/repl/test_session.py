@@ -120,9 +120,29 @@ def test_values_of_every_kind_are_kept():
     assert said(*lines) == ["[1. 2.]", "Round(2.0)", "(2.5, true)", "2", '"a1"', "(1, [1.])"]
 
 
+def test_what_has_parts_of_different_kinds_is_kept_with_all_sizes():
+    lines = [
+        "struct P { a: f64, b: f64[n] }".replace("P {", "P<n> {"),
+        'let t = (1, [true, false], "x", [1.0], [(2, [3.0, 4.0])])',
+        "let u = (P(1.0, [2.0]), [5])",
+        "let v = (Some(2.0), [7])",
+        "t",
+        "(u.0.b, u.1)",
+        "v",
+    ]
+    texts = ['(1, [true false], "x", [1.], [(2, [3. 4.])])', "([2.], [5])", "(Some(2.0), [7])"]
+    session = Session("cpu")
+    assert said(*lines, session=session) == [t.replace("[true ", "[ true ") for t in texts]
+    assert session.state.values["t"].shown == "(i64, bool[2], str, f64[1], (i64, f64[2])[1])"
+    session.submit(
+        "let some = [x for x in [1.0, -1.0] if x > 0.0]; let w = (1, [(k, some) for k < 2], [3.0 for k < 2])"
+    )
+    assert session.submit("w").value.type == "(i64, (i64, f64[1])[2], f64[2])"
+
+
 def test_a_value_without_a_known_type_is_shown_but_has_no_name():
     session = Session("interp")
-    assert said("None", session=session) == ["None"]
+    assert said("None", "[]", "_", "[[], []]", session=session) == ["None", "[]", "[]", "[[], []]"]
     assert refused(session, "let x = None").code == "E0970"
 
 
@@ -157,6 +177,22 @@ def test_what_has_no_value_or_can_not_be_assigned_is_told():
 def test_modules_are_imported_and_draws_differ():
     first, second = said("import random", "let a = random.normal()", "a", "random.normal()")
     assert first != second
+
+
+def test_imports_are_added_to_those_before_and_take_the_place_of_what_has_their_name():
+    session = Session("interp")
+    said("import nn {relu}", "import nn {gelu, sigmoid}", "import nn {relu}", "let a = relu([-1.0])", session=session)
+    assert said("relu([1.0]) + gelu([0.0])", session=session) == ["[1.]"]
+    said("fn relu(x: f64[n]) -> f64[n] = 2.0 * x", "let math = 1", session=session)
+    assert said("relu([-1.0])", "import nn {relu}", "relu([-1.0])", session=session) == ["[-2.]", "[0.]"]
+    assert said("import math", "math.pi > 3.0", session=session) == ["true"]
+    d = refused(session, "import nn {elu, nothing}")
+    assert d.code == "E0206" and d.span.text == "nothing"
+
+
+def test_documentation_goes_on_to_what_it_is_of():
+    assert talk("## Twice.", "##", "## Or more.", "fn f(x: f64) -> f64 = 2.0 * x", ":doc f", "# a remark", "1")[0] == [
+        "fn f(x: f64) -> f64", "", "Twice.", "", "Or more.", "1"]  # fmt: skip
 
 
 def test_a_function_that_mentions_a_value_is_told_what_to_do():
