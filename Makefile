@@ -1,8 +1,8 @@
 # Everything happens in .venv, made from nothing but a Python of at least 3.11: make PYTHON=python3.12 test
 PYTHON ?= python3
 BIN := .venv/bin
-TOUR := ../shared/tour
-LANGUAGE_TESTS := tests/programs tests/stdlib examples $(wildcard $(TOUR)/0*.dl)
+# The tests of the examples, and of a tour of the language where one lies beside this folder; pytest runs all others.
+LANGUAGE_TESTS := examples $(wildcard ../shared/tour/0*.dl)
 
 .PHONY: venv demo examples test test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
 .PHONY: docs test-slow test-distributed test-debugger format clean
@@ -31,7 +31,6 @@ test: venv
 	$(BIN)/python -m pytest -q -n 3
 	$(BIN)/dlc fmt --check stdlib examples
 	$(BIN)/dlc test $(LANGUAGE_TESTS)
-	$(BIN)/dlc test --doc stdlib
 
 # What `make test` leaves out because it takes long, and that needs nothing else.
 test-slow: venv
