@@ -12,12 +12,16 @@ from dlang.runtime.crossing import Branch, Choice, Fields, Items, Leaf, Part, Ro
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A leaf. axes: their number or, in a node, which of its sizes each is. variants: of an enum whose tag this is."""
+    """A leaf. axes: their number or, in a node, which of its sizes each is. variants: of an enum whose tag this is.
+
+    under: the tags that have to be such numbers for it to count, by the names of their members, the outermost first.
+    """
 
     name: str
     dtype: str
     axes: tuple[int, ...] = ()
     variants: tuple[str, ...] = ()
+    under: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +66,36 @@ def decoded(text: str) -> Form:
 
 
 def _decoded(members: Sequence[Mapping[str, Any]]) -> tuple[Member, ...]:
-    return tuple([Member(m["name"], m["dtype"], tuple(m["axes"]), tuple(m["variants"])) for m in members])
+    return tuple([_member(**m) for m in members])
 
 
-def _members(part: Part, prefix: str, front: tuple[int, ...] = ()) -> Iterator[Member]:
+def _member(name: str, dtype: str, axes: list[int], variants: list[str], under: list[tuple[str, int]]) -> Member:
+    return Member(name, dtype, tuple(axes), tuple(variants), tuple([(tag, number) for tag, number in under]))
+
+
+def _members(
+    part: Part, prefix: str, front: tuple[int, ...] = (), under: tuple[tuple[str, int], ...] = ()
+) -> Iterator[Member]:
     match part:
         case Leaf(dtype, shape):
-            yield Member(prefix or "value", dtype, front + shape)
+            yield Member(prefix or "value", dtype, front + shape, under=under)
         case Tree(dtype):
-            yield Member(prefix or "value", dtype, front)
+            yield Member(prefix or "value", dtype, front, under=under)
         case Rows(shape, element):
-            yield from _members(element, prefix, front + shape)
+            yield from _members(element, prefix, front + shape, under)
         case Items(items):
             for k, item in enumerate(items):
-                yield from _members(item, _dotted(prefix, str(k)), front)
+                yield from _members(item, _dotted(prefix, str(k)), front, under)
         case Fields(type, items):
             for name, item in zip(_names(type), items, strict=True):
-                yield from _members(item, _dotted(prefix, name), front)
+                yield from _members(item, _dotted(prefix, name), front, under)
         case Choice(types, variants):
             names = tuple([_name(t) for t in types])
-            yield Member(_dotted(prefix, "tag"), "i64", front, names)
-            for variant, name, items in zip(types, names, variants, strict=True):
+            tag = _dotted(prefix, "tag")
+            yield Member(tag, "i64", front, names, under)
+            for k, (variant, name, items) in enumerate(zip(types, names, variants, strict=True)):
                 for field, item in zip(_names(variant), items, strict=True):
-                    yield from _members(item, _dotted(_dotted(prefix, name), field), front)
+                    yield from _members(item, _dotted(_dotted(prefix, name), field), front, (*under, (tag, k)))
         case _:
             raise AssertionError("a function has no form in a file")
 

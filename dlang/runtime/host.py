@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from dlang.runtime import saved, table
+from dlang.runtime import saved, stored, table
 from dlang.runtime.contents import Form, decoded
 from dlang.runtime.errors import RunError
 from dlang.runtime.progress import Progress
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-CANNOT_READ, CANNOT_WRITE, NO_MEMBER, WRONG_RANK, WRONG_DTYPE = "E0821", "E0822", "E0823", "E0824", "E0825"
+CANNOT_READ, CANNOT_WRITE, NO_MEMBER = "E0821", "E0822", "E0823"
 
 
 class Host:
@@ -141,44 +141,22 @@ def _array(path: str) -> Array:
 
 def _decoded(read: Callable[[], Any], path: str) -> Array:
     import zipfile
+    import zlib
 
     import numpy as np
 
     try:
         return np.asarray(read())
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile):
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error):
         raise RunError(CANNOT_READ, f"cannot read `{path}`: the file is damaged, or holds Python objects") from None
+    except RuntimeError:  # the archive is encrypted, or compressed in a way that this Python was built without
+        raise RunError(CANNOT_READ, f"cannot read `{path}`: NumPy does not write such archives") from None
 
 
 def _converted(array: Array, what: str, dtype: str, rank: str) -> list[Any]:
-    """The sizes and the array with the dtype that the program wants, where NumPy calls the conversion safe."""
-    import numpy as np
-
-    if array.ndim != int(rank):
-        shape = ", ".join(map(str, array.shape))
-        raise RunError(
-            WRONG_RANK,
-            f"`{what}` has {saved.axes(array.ndim)} ([{shape}]), the program asks for {saved.axes(int(rank))}",
-        )
-    wanted = np.dtype(_NUMPY[dtype])
-    if not np.can_cast(array.dtype, wanted, "safe"):
-        raise RunError(
-            WRONG_DTYPE,
-            f"`{what}` holds {_NAMES.get(array.dtype.name, array.dtype.name)}, which {dtype} cannot hold without loss; "
-            "read it as what it is and convert it",
-        )
-    if array.ndim == 0:
-        return [array.astype(wanted)[()].item()]
-    return [*array.shape, np.ascontiguousarray(array, dtype=wanted)]
-
-
-_NUMPY = {
-    "f64": "float64", "f32": "float32", "f16": "float16",
-    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
-    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
-    "bool": "bool",
-}  # fmt: skip
-_NAMES = {numpy: ours for ours, numpy in _NUMPY.items()}
+    """The sizes and the array with the dtype that the program wants."""
+    found = stored.taken(stored.ranked(array, int(rank), what), dtype, what)
+    return [*found.shape, found] if found.ndim else [found[()]]
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -199,4 +177,4 @@ def _write(path: str, save: Callable[[IO[bytes]], object]) -> None:
 def _save_array(out: IO[bytes], value: Any) -> None:
     import numpy as np
 
-    np.lib.format.write_array(out, np.asanyarray(value), allow_pickle=False)
+    np.lib.format.write_array(out, stored.written(value), allow_pickle=False)

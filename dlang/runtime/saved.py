@@ -15,22 +15,22 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
 from dlang.ir.node import Node
 from dlang.runtime.contents import Case, Form, Member, page, titles
 from dlang.runtime.errors import RunError
-from dlang.runtime.half import bf16_of_bits, bits_of_bf16
-from dlang.runtime.values import NUMPY
+from dlang.runtime.stored import CANNOT_READ, CANNOT_WRITE, numpy_dtype, ranked, taken, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+    Nodes = Mapping[str, Mapping[int, Node]]
 
 VERSION = 1
 LONGEST = 65_535  # bytes of the comment of an archive
-CANNOT_READ, CANNOT_WRITE, NO_MEMBER, WRONG_RANK, WRONG_DTYPE = "E0821", "E0822", "E0823", "E0824", "E0825"
 WRONG_FORM = "E0828"
 
 
@@ -43,7 +43,7 @@ def write(out: IO[bytes], form: Form, leaves: Sequence[Any]) -> None:
     nodes = _Nodes(form)
     arrays: dict[str, Array] = {}
     for m, leaf in zip(form.members, leaves, strict=True):
-        arrays[m.name] = nodes.numbers(leaf, m.dtype) if m.dtype in form.types else _stored(leaf, m.dtype)
+        arrays[m.name] = nodes.numbers(leaf, m.dtype) if m.dtype in form.types else written(leaf, numpy_dtype(m.dtype))
     for dtype, cases in form.types.items():
         title = named[dtype]
         mine = [(k, n) for k, (n, d) in enumerate(nodes.made) if d == dtype]
@@ -73,7 +73,7 @@ class _Nodes:
     def __init__(self, form: Form) -> None:
         self.form = form
         self.made: list[tuple[Node, str]] = []
-        self._number: dict[int, int] = {}
+        self._number: dict[tuple[int, str], int] = {}  # nodes without fields are one in all types
 
     def numbers(self, leaf: Any, dtype: str) -> Array:
         """The numbers of nodes; -1 for null."""
@@ -84,17 +84,17 @@ class _Nodes:
         array = leaf if isinstance(leaf, np.ndarray) else given
         for node in array.reshape(-1):
             self._visit(node, dtype)
-        found = [-1 if n is None else self._number[id(n)] for n in array.reshape(-1)]
+        found = [-1 if n is None else self._number[id(n), dtype] for n in array.reshape(-1)]
         return np.array(found, np.int64).reshape(array.shape)
 
     def _visit(self, root: Node | None, dtype: str) -> None:
         work: list[tuple[Node, str, bool]] = [] if root is None else [(root, dtype, False)]
         while work:
             node, name, ready = work.pop()
-            if id(node) in self._number:
+            if (id(node), name) in self._number:
                 continue
             if ready:
-                self._number[id(node)] = len(self.made)
+                self._number[id(node), name] = len(self.made)
                 self.made.append((node, name))
                 continue
             work.append((node, name, True))
@@ -109,31 +109,12 @@ def _column(name: str, m: Member, values: list[Any], numbered: bool) -> dict[str
     """What the nodes of a variant hold in a field."""
     import numpy as np
 
+    kind = np.dtype(np.int64) if numbered else numpy_dtype(m.dtype)
     if not m.axes:
-        return {name: np.array(values, np.int64) if numbered else _stored(np.array(values, _held(m.dtype)), m.dtype)}
+        return {name: written(np.array(values, kind))}
     axes = np.array([np.shape(v) for v in values], np.int64).reshape(len(values), len(m.axes))
-    kind = np.int64 if numbered else _held(m.dtype)
     flat = np.concatenate([np.zeros(0, kind), *[np.asarray(v, kind).reshape(-1) for v in values]])
-    return {name: flat if numbered else _stored(flat, m.dtype), f"{name}.axes": axes}
-
-
-def _held(dtype: str) -> Any:
-    """The dtype of NumPy in which the leaves of a run are: bf16 in float32, texts as objects."""
-    import numpy as np
-
-    return object if dtype == "str" else np.float32 if dtype == "bf16" else NUMPY[dtype]
-
-
-def _stored(value: Any, dtype: str) -> Array:
-    """A leaf as it is written."""
-    import numpy as np
-
-    if dtype != "str":
-        return np.asarray(value, _held(dtype))
-    texts = np.asarray(value, object)
-    if any(str(t).endswith("\0") for t in texts.reshape(-1)):
-        raise RunError(CANNOT_WRITE, "a text that ends in NUL cannot be saved: NumPy would leave that out")
-    return texts.astype(str)
+    return {name: written(flat), f"{name}.axes": axes}
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -149,18 +130,11 @@ def read(form: Form, arrays: Arrays, said: Mapping[str, Any] | None) -> list[Any
     _compare(form, said)
     nodes = _read_nodes(form, arrays) if form.types else {}
     out: list[Any] = []
+    tags: dict[str, Array] = {}
     for m in form.members:
-        held = arrays(m.name)
-        if held.ndim != len(m.axes):
-            message = f"`{m.name}` has {axes(held.ndim)}, the program asks for {axes(len(m.axes))}"
-            raise RunError(WRONG_RANK, message)
-        value = _values(m.name, m, held, nodes)
+        value = _values(m.name, m, ranked(arrays(m.name), len(m.axes), m.name), nodes, tags)
         out += [*value.shape, value] if m.axes else [value.reshape(1)[0]]
     return out
-
-
-def axes(rank: int) -> str:
-    return "1 axis" if rank == 1 else f"{rank} axes"
 
 
 def said(comment: bytes) -> dict[str, Any] | None:
@@ -168,15 +142,15 @@ def said(comment: bytes) -> dict[str, Any] | None:
     if not comment.startswith(b'{"dlang":'):
         return None
     try:
-        page = json.loads(comment)
-        if page["dlang"] != VERSION:
-            return dict(page)
-        held = [*page["variants"].values(), *[list(m) for cases in page["types"].values() for m in cases.values()]]
-        if all(isinstance(names, list) for names in held):
-            return dict(page)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
-    raise RunError(CANNOT_READ, "the file is damaged: what it says of itself makes no sense")
+        page = dict(json.loads(comment))
+        if page["dlang"] == VERSION:
+            variants = [list(names) for names in page["variants"].values()]
+            members = [m.items() for cases in page["types"].values() for m in cases.values()]
+            if not all(isinstance(x, str) for x in chain(*variants, *chain(*members))):
+                raise TypeError
+        return page
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise RunError(CANNOT_READ, "the file is damaged: what it says of itself makes no sense") from None
 
 
 def _compare(form: Form, said: Mapping[str, Any] | None) -> None:
@@ -208,32 +182,31 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{n}`" for n in names) or "none"
 
 
-def _values(name: str, m: Member, held: Array, nodes: Mapping[str, Mapping[int, Node]]) -> Array:
-    """What was stored, as the leaves of a run are."""
+def _values(name: str, m: Member, found: Array, nodes: Nodes, tags: dict[str, Array]) -> Array:
+    """What was stored, as the leaves of a run are. tags: of the members before it in the value or the node."""
     import numpy as np
 
     if m.dtype in nodes:
-        out = np.empty(held.shape, object)
-        numbers = held.reshape(-1).tolist()
+        out = np.empty(found.shape, object)
+        numbers = found.reshape(-1).tolist()
         if not all(k == -1 or k in nodes[m.dtype] for k in numbers):
             raise RunError(CANNOT_READ, f"the file is damaged: `{name}` names a node that is not there")
         out.reshape(-1)[:] = [None if k == -1 else nodes[m.dtype][k] for k in numbers]
+        missing = np.reshape([k == -1 for k in numbers], found.shape)
+        for tag, number in m.under:
+            chosen = tags[tag] == number
+            if chosen.shape != missing.shape[: chosen.ndim]:
+                raise RunError(CANNOT_READ, f"the file is damaged: `{name}` does not have its size")
+            missing = missing & chosen.reshape(*chosen.shape, *[1] * (missing.ndim - chosen.ndim))
+        if missing.any():
+            raise RunError(CANNOT_READ, f"the file is damaged: `{name}` lacks a node")
         return out
-    if m.dtype == "str" and held.dtype.kind == "U":
-        return held.astype(object)
-    wanted = np.dtype(_held(m.dtype))
-    if not np.can_cast(held.dtype, wanted, "safe") or (m.dtype == "bf16" and not _is_bf16(held.astype(wanted))):
-        raise RunError(WRONG_DTYPE, f"`{name}` holds {held.dtype.name}, which {m.dtype} cannot hold without loss")
-    if m.variants and not np.isin(held, np.arange(len(m.variants))).all():
-        raise RunError(CANNOT_READ, f"the file is damaged: `{name}` is the number of no variant")
-    return np.ascontiguousarray(held, wanted).reshape(held.shape)
-
-
-def _is_bf16(array: Array) -> bool:
-    import numpy as np
-
-    flat = array.reshape(-1)
-    return bool(np.array_equal(bf16_of_bits(bits_of_bf16(flat)), flat, equal_nan=True))
+    array = taken(found, m.dtype, name)
+    if m.variants:
+        if not np.isin(array, np.arange(len(m.variants))).all():
+            raise RunError(CANNOT_READ, f"the file is damaged: `{name}` is the number of no variant")
+        tags[m.name] = array
+    return array
 
 
 def _read_nodes(form: Form, arrays: Arrays) -> dict[str, dict[int, Node]]:
@@ -269,13 +242,14 @@ class _Columns:
         self.sizes = [_row(f"{name}.{m.name}.axes", arrays, "iu", 2) if m.axes else None for m in case.members]
         self.starts = [0 for _ in case.members]
 
-    def row(self, nodes: Mapping[str, Mapping[int, Node]]) -> tuple[Any, ...]:
+    def row(self, nodes: Nodes) -> tuple[Any, ...]:
         """The fields of the next node: its own sizes, then its members."""
         import numpy as np
 
         case = self.case
         sizes: list[int | None] = [*[None] * case.own, *case.literals]
         values: list[Any] = []
+        tags: dict[str, Array] = {}
         for j, m in enumerate(case.members):
             column, of_all = self.columns[j], self.sizes[j]
             start = self.taken if of_all is None else self.starts[j]
@@ -288,7 +262,7 @@ class _Columns:
                 fits = fits and sizes[k] == n
             if not fits:
                 raise RunError(CANNOT_READ, f"the file is damaged: `{self.name}.{m.name}` does not have its size")
-            part = _values(f"{self.name}.{m.name}", m, column[start : start + count].reshape(shape), nodes)
+            part = _values(f"{self.name}.{m.name}", m, column[start : start + count].reshape(shape), nodes, tags)
             values.append(part if m.axes else part.reshape(1)[0])
             self.starts[j] = start + count
         self.taken += 1

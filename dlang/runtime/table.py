@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from dlang.runtime.errors import RunError
+from dlang.runtime.half import bf16_of_bits, bits_of_bf16
+from dlang.runtime.stored import numpy_dtype
 
 CANNOT_READ, CANNOT_WRITE, WRONG_RANK, WRONG_CELL, WRONG_LENGTH = "E0821", "E0822", "E0824", "E0826", "E0827"
 OTHER_COLUMNS = "E0829"
+
+Cell = int | float | bool | str
 
 
 def text(path: str) -> str:
@@ -29,14 +33,15 @@ def read(path: str, header: bool, dtype: str, rank: str) -> list[Any]:
     A table has two axes, or one if it has one column. An empty cell is NaN where floats are wanted.
     """
     import csv
+    import io
 
     import numpy as np
 
     if int(rank) not in (1, 2):
         raise RunError(WRONG_RANK, f"`{path}` is a table and has 2 axes (1 if it is a column), not {rank}")
     cell = _cell_of(dtype)
-    reader = csv.reader(text(path).splitlines(keepends=True), skipinitialspace=True)
-    rows: list[list[int | float | bool]] = []
+    reader = csv.reader(io.StringIO(text(path), newline=""), skipinitialspace=True)
+    rows: list[list[Cell]] = []
     width = first = -1
     try:
         for fields in reader:
@@ -55,7 +60,9 @@ def read(path: str, header: bool, dtype: str, rank: str) -> list[Any]:
             rows.append([_value(cell, c, k, path, line, dtype) for k, c in enumerate(fields)])
     except csv.Error as e:
         raise RunError(CANNOT_READ, f"cannot read `{path}`: line {reader.line_num}: {e}") from None
-    array = np.array(rows, dtype=_NUMPY[dtype]).reshape(len(rows), max(width, 0))
+    array = np.array(rows, dtype=numpy_dtype(dtype)).reshape(len(rows), max(width, 0))
+    if dtype == "bf16":
+        array = bf16_of_bits(bits_of_bf16(array))
     if rank == "2":
         return [*array.shape, array]
     if width > 1:
@@ -67,19 +74,19 @@ def _cells(count: int) -> str:
     return "1 cell" if count == 1 else f"{count} cells"
 
 
-def _value(
-    cell: Callable[[str], int | float | bool], written: str, column: int, path: str, line: int, dtype: str
-) -> int | float | bool:
+def _value(cell: Callable[[str], Cell], written: str, column: int, path: str, line: int, dtype: str) -> Cell:
     try:
-        return cell(written.strip())
+        return cell(written if dtype == "str" else written.strip())
     except (ValueError, KeyError):
         raise RunError(
             WRONG_CELL, f"line {line} of `{path}`, column {column + 1}: `{written.strip()}` is not a number of {dtype}"
         ) from None
 
 
-def _cell_of(dtype: str) -> Callable[[str], int | float | bool]:
+def _cell_of(dtype: str) -> Callable[[str], Cell]:
     """What a cell means as a dtype; it raises ValueError or KeyError where it means nothing."""
+    if dtype == "str":
+        return str
     if dtype == "bool":
         return lambda c: {"true": True, "false": False, "1": True, "0": False}[c.lower()]
     if dtype.startswith(("f", "bf")):
@@ -96,28 +103,28 @@ def _cell_of(dtype: str) -> Callable[[str], int | float | bool]:
     return whole
 
 
-_NUMPY = {
-    "f64": "float64", "f32": "float32", "f16": "float16",
-    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
-    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
-    "bool": "bool",
-}  # fmt: skip
-
-
 def written(header: str, value: Any) -> str:
     """An array as a table of the shortest numbers that read back as they were, under a header that isn't empty."""
     import numpy as np
 
     array = np.asarray(value)
     rows = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
-    lines = [header] if header else []
-    lines += [",".join([_number(v) for v in row]) for row in rows]
-    return "".join(line + "\n" for line in lines)
+    return (header + "\n" if header else "") + _lines(rows)
 
 
-def _number(v: Any) -> str:
-    written = str(v)
-    return written.lower() if written in ("True", "False") else written
+def _lines(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows of cells, in quotes where a text needs them."""
+    import csv
+    import io
+
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows([[_cell(v) for v in row] for row in rows])
+    return out.getvalue()
+
+
+def _cell(v: Any) -> str:
+    text = str(v)
+    return text.lower() if text in ("True", "False") and not isinstance(v, str) else text
 
 
 def append(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
@@ -131,10 +138,7 @@ def append(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
             if head is not None and head != list(names):
                 message = f"`{path}` has the columns {_listed(head)}, and the row has {_listed(names)}"
                 raise RunError(OTHER_COLUMNS, message)
-            rows = csv.writer(file, lineterminator="\n")
-            if head is None:
-                rows.writerow(names)
-            rows.writerow([_number(v) for v in values])
+            file.write(_lines([names, values] if head is None else [values]))
     except OSError as e:
         raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {e.strerror or e}") from None
     except (UnicodeDecodeError, csv.Error):

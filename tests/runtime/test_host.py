@@ -1,4 +1,5 @@
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,6 +67,36 @@ def test_a_refusal_says_which_file_and_why(host, name, static, args, code, words
         host.effect(name, static, args)
     assert caught.value.code == code
     assert all(word in caught.value.message for word in words)
+
+
+def test_texts_and_bf16_are_written_and_read(host):
+    texts, halves = np.array(["a", "ü,b", ""], object), np.array([0.5, 3.0], np.float32)
+    host.effect("write_npy", (), ["t.npy", texts])
+    host.effect("write_npy", (), ["h.npy", halves])
+    host.effect("write_csv", (), ["t.csv", "", texts])
+    host.effect("write_csv", (), ["h.csv", "", halves])
+    for name, static in (("t", ("str", "1")), ("h", ("bf16", "1"))):
+        for kind, more in (("npy", []), ("csv", [False])):
+            _, back = host.effect(f"read_{kind}", static, [f"{name}.{kind}", *more])
+            assert back.tolist() == (texts if name == "t" else halves).tolist()
+    with pytest.raises(RunError, match=r"`h.npy` holds f32, and the program asks for texts"):
+        host.effect("read_npy", ("str", "1"), ["h.npy"])
+    np.save("h.npy", np.array([1.001], np.float32))
+    with pytest.raises(RunError, match=r"E0825.*holds f32, which bf16 cannot hold"):
+        host.effect("read_npy", ("bf16", "1"), ["h.npy"])
+    np.save("t.npy", np.array([0x110000, 0xD800], np.uint32).view("U1"))
+    with pytest.raises(RunError, match=r"E0821.*holds what is no text"):
+        host.effect("read_npy", ("str", "1"), ["t.npy"])
+
+
+def test_an_archive_that_is_encrypted_is_refused(host):
+    np.savez("a.npz", x=np.zeros(3))
+    data = bytearray(Path("a.npz").read_bytes())
+    data[6] |= 1
+    data[data.find(b"PK\1\2") + 8] |= 1
+    Path("a.npz").write_bytes(data)
+    with pytest.raises(RunError, match=r"E0821.*NumPy does not write such archives"):
+        host.effect("read_npz", ("f64", "1"), ["a.npz", "x"])
 
 
 def test_a_damaged_archive_is_refused(host):

@@ -115,10 +115,14 @@ def test_shared_nodes_are_saved_once_and_deep_trees_without_recursion(write, dlc
         ({"Tree.Leaf.value": np.ones(1)}, "E0821", "does not have its size"),
         ({"Tree.Leaf.value.axes": np.array([[1], [2]])}, "E0821", "does not have its size"),
         ({"Tree.node": np.array([0])}, "E0821", "damaged"),
+        ({"t": np.int64(-1)}, "E0821", "`t` lacks a node"),
+        ({"Tree.Node.right": np.array([-1])}, "E0821", "`Tree.Node.right` lacks a node"),
         ({"Tree.node": np.array([[0], [1]])}, "E0821", "`Tree.node`"),
         ({"Tree.Node.left": np.array([0.5])}, "E0821", "`Tree.Node.left`"),
         ({"page": b""}, "E0828", "io.save"),
         ({"page": b'{"dlang":1,]'}, "E0821", "damaged"),
+        ({"page": b'{"dlang":1,"variants":{},"types":{"Tree":{"Leaf":[],"Node":[]}}}'}, "E0821", "makes no sense"),
+        ({"page": b'{"dlang":1,"variants":{"kind.tag":[1]},"types":{}}'}, "E0821", "makes no sense"),
     ],
 )
 def test_what_does_not_fit_is_refused(file, dlc, members, code, words):
@@ -150,6 +154,25 @@ def test_a_later_version_is_refused(file, dlc):
     changed(page=json.dumps(said() | {"dlang": 99}, separators=(",", ":")).encode())
     ended, _, err = dlc("run", file)
     assert ended == 1 and "error[E0828]" in err and "version 99" in err
+
+
+def test_types_that_contain_each_other_come_back(write, dlc):
+    """Nodes without fields are one in memory, whatever their types."""
+    text = """
+        import io
+        enum A { NoA, OneA(B, A) }
+        enum B { NoB, OneB(A) }
+        enum Maybe { Nothing, Just(a: A) }
+        fn size(a: A) -> i64 = match a { NoA => 1, OneA(b, a) => size_of_b(b) + size(a) }
+        fn size_of_b(b: B) -> i64 = match b { NoB => 100, OneB(a) => size(a) }
+        fn main() {
+          io.save("a.npz", (OneA(NoB, NoA), [Nothing, Just(OneA(OneB(NoA), NoA))]))
+          let both: (A, Maybe[n]) = io.load("a.npz")
+          let (a, m) = both
+          print("{size(a)} {[match x { Nothing => 0, Just(a) => size(a) } for x in m]}")
+        }
+    """
+    assert dlc("run", write(text)) == (0, "101 [0 2]\n", "")
 
 
 def test_the_sizes_of_trees_are_checked_when_they_are_looked_at(write, dlc):
@@ -188,22 +211,22 @@ def test_an_interrupted_run_leaves_the_file_as_it_was(file, dlc, monkeypatch):
     def broken(*_):
         raise RunError("E0822", "no")
 
-    monkeypatch.setattr(saved, "_stored", broken)
+    monkeypatch.setattr(saved, "written", broken)
     assert dlc("run", "save.dl")[0] == 1
     assert Path("s.npz").read_bytes() == before
 
 
 def test_a_form_reads_back_as_it_was_written():
     form = decoded(
-        '{"members":[{"name":"t","dtype":"T.0","axes":[],"variants":[]}],"types":{"T.0":[{"name":"A","own":1,'
-        '"literals":[2],"members":[{"name":"w","dtype":"f64","axes":[0,1],"variants":[]}]}]}}'
+        '{"members":[{"name":"t","dtype":"T.0","axes":[],"variants":[],"under":[]}],"types":{"T.0":[{"name":"A","own":1,'
+        '"literals":[2],"members":[{"name":"w","dtype":"f64","axes":[0,1],"variants":[],"under":[]}]}]}}'
     )
     assert decoded(encoded(form)) == form and form.types["T.0"][0].members[0].axes == (0, 1)
 
 
 def test_a_text_that_numpy_would_shorten_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    form = '{"members":[{"name":"value","dtype":"str","axes":[],"variants":[]}],"types":{}}'
+    form = '{"members":[{"name":"value","dtype":"str","axes":[],"variants":[],"under":[]}],"types":{}}'
     with pytest.raises(RunError, match="NUL"):
         Host().effect("write_value", (form,), ["a.npz", "a\0"])
     assert not list(tmp_path.iterdir())
@@ -219,6 +242,14 @@ def test_a_log_goes_on_where_an_earlier_run_left_it(write, dlc, backend):
     for _ in range(2):
         assert dlc("run", "--backend", backend, program) == (0, "", "")
     assert Path("run.csv").read_text() == "epoch,loss\n1,2.5\n1,2.5\n"
+
+
+def test_texts_in_a_log_are_what_they_were(write, dlc):
+    program = write(
+        'import io\nfn main() { for t in ["True", "a,b", "c\\"d"] { io.log("run.csv", (t, true)) } }\n', "log.dl"
+    )
+    assert dlc("run", program) == (0, "", "")
+    assert Path("run.csv").read_text() == '0,1\nTrue,true\n"a,b",true\n"c""d",true\n'
 
 
 @pytest.mark.parametrize(
