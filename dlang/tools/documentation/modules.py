@@ -11,8 +11,8 @@ from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import check, errors_of, read_source
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
+from dlang.tools.assistance.signatures import as_written, flat, inferred
 from dlang.tools.files import programs
-from dlang.tools.language_server.describe import as_written, flat, inferred
 from dlang.typecheck.printing import show
 from dlang.typecheck.program import Checked
 from dlang.typecheck.scope import FnEntry
@@ -136,7 +136,7 @@ def _known(name: str, checked: Checked) -> FnEntry | None:
 def _signature(item: s.Fn | s.Extern, checked: Checked) -> str:
     entry = _known(item.name, checked)
     signature = inferred(item.name, entry, item) if entry is not None else as_written(item.name, item)
-    line = f"fn {signature.text}"
+    line = f"fn {signature}"
     if len(line) <= _WIDEST or not signature.parameters:
         return line
     head, end = f"fn {signature.name}{signature.bounds}(", f"){signature.result and f' -> {signature.result}'}"

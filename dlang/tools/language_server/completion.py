@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from lsprotocol import types as lsp
@@ -12,7 +13,10 @@ from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS
 from dlang.grammar.trees import walk
-from dlang.tools.language_server.calls import called, enclosing_call, tokens_before
+from dlang.tools.assistance.fitting import takes
+from dlang.tools.assistance.signatures import flat
+from dlang.tools.assistance.situation import Situation, call_at, expected
+from dlang.tools.language_server.calls import called, situation_at
 from dlang.tools.language_server.definitions import (
     Definition,
     declarations,
@@ -22,13 +26,15 @@ from dlang.tools.language_server.definitions import (
     module_named,
     struct_of,
 )
-from dlang.tools.language_server.describe import documentation, entry_of, flat, headline, shown_type, signature_of
+from dlang.tools.language_server.describe import documentation, entry_of, headline, shown_type, signature_of
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.importable import importable
 from dlang.tools.language_server.positions import offset_at, range_between
 from dlang.tools.language_server.scopes import Global, Local
 from dlang.typecheck import builtins
-from dlang.typecheck.types import DTYPES, Type, TypeArray, TypeCon, TypeData, TypeTuple, resolve
+from dlang.typecheck.annotations import EFFECTS
+from dlang.typecheck.terms import I64
+from dlang.typecheck.types import DTYPES, Type, TypeArray, TypeTuple
 
 Kind = lsp.CompletionItemKind
 _KINDS = {
@@ -46,80 +52,52 @@ _KINDS = {
     "shape": Kind.TypeParameter,
     "type variable": Kind.TypeParameter,
 }
-_IMPORT_NAMES = re.compile(r"^import\s+([\w.']+)\s*\{[^}]*\Z", re.MULTILINE)
-_IMPORT_PATH = re.compile(r"import\s+[\w.']*\Z")
 _LET = re.compile(r"\b(?:let|var)\b([^=]*)=(?!=)[^;{}]*\Z")
-_WORD = re.compile(r"[\w']*$")
 _PLACEHOLDER = "completion_"
 _OF_ARRAYS = ("len", "sum", "mean", "max", "min", "transpose", "shape", "sort", "reverse", "cumsum")
 
 
 def completion(document: Document, position: lsp.Position) -> list[lsp.CompletionItem]:
     """What fits at a position; the editor chooses among it by what is written already."""
-    source = document.analysis.source
-    offset = offset_at(source, position)
-    before = source.text[:offset]
-    line_start = before.rfind("\n") + 1
-    if _in_comment_or_string(before[line_start:]):
+    offset = offset_at(document.analysis.source, position)
+    at = situation_at(document, offset)
+    if at.quiet:
         return []
-    names = _IMPORT_NAMES.search(before, max(0, offset - 2_000))
-    if names is not None:
-        return list(_names_of_module(document, tuple(names[1].split("."))))
-    if _IMPORT_PATH.match(before, line_start):
-        return [_item(name, Kind.Module) for name in document.project.finder.known(Path(document.path))]
-    word = _WORD.search(before)
-    stem = before[: word.start()] if word is not None else before
-    if stem.endswith(".") and not stem.endswith(".."):
-        return list(_members(document, offset, len(stem) - 1))
-    tokens = tokens_before(stem, len(stem))
-    previous = tokens[-1].kind if tokens else ""
-    if previous in (":", "->", "as") or (previous in ("<", "!") and _in_type(stem)):
-        return [*_types(document, offset)]
-    if previous in ("fn", "let", "var", "struct", "enum", "const"):
-        return []  # a new name
-    found = list(_arguments(document, source.text, offset))
-    found += _in_scope(document, offset)
+    match expected(at):
+        case "new":
+            return []
+        case "path":
+            return [_item(name, Kind.Module) for name in document.project.finder.known(Path(document.path))]
+        case "member":
+            return list(_names_of_module(document, at))
+        case _ if at.previous == ".":
+            return list(_members(document, offset, at.before[-1].start))
+        case "type":
+            return list(_types(document, offset))
+        case "size":
+            return list(_sizes(document, offset))
+        case "effect":
+            return [_item(name, Kind.Keyword) for name in sorted(EFFECTS)]
+        case _:
+            return list(_anywhere(document, at))
+
+
+def _anywhere(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
+    offset = len(at.text)
+    found = [*_arguments(document, at), *_in_scope(document, offset)]
     known = {item.label for item in found}
-    more = (item for item in importable(document, before[len(stem) :]) if item.label not in known)
-    return [*found, *more, *_keywords()]
-
-
-def _in_type(stem: str) -> bool:
-    return re.search(r"[:>][^=\n]*<\s*$", stem) is not None
-
-
-def _in_comment_or_string(line: str) -> bool:
-    """Whether the end of a line is in a comment, or in text outside of braces."""
-    quoted = depth = 0
-    i = 0
-    while i < len(line):
-        c = line[i]
-        if quoted and not depth:
-            if c == "\\":
-                i += 1
-            elif c == '"':
-                quoted = 0
-            elif c == "{":
-                if line[i + 1 : i + 2] == "{":
-                    i += 1
-                else:
-                    depth = 1
-        elif quoted:
-            depth += (c == "{") - (c == "}")
-        elif c == '"':
-            quoted = 1
-        elif c == "#":
-            return True
-        i += 1
-    return bool(quoted and not depth)
+    yield from found
+    yield from (item for item in importable(document, at.prefix) if item.label not in known)
+    for word in sorted({*KEYWORDS, *CONTEXTUAL}):
+        yield _item(word, Kind.Keyword, sort="4" + word)
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
 def _in_scope(document: Document, offset: int) -> Iterator[lsp.CompletionItem]:
     seen: set[str] = set()
-    for local in _locals(document, offset):
+    for local, item in _of_locals(document, offset):
         seen.add(local.name)
-        yield of_definition(document, Definition(local.name, local.kind, local.span, None, document), "0")
+        yield item
     for found in _global_names(document, ("value", "constructor", "module")):
         if found.name not in seen:
             seen.add(found.name)
@@ -167,14 +145,22 @@ def _types(document: Document, offset: int) -> Iterator[lsp.CompletionItem]:
         yield of_definition(document, Definition(name, "builtin"), "2", Kind.Keyword)
     for found in _global_names(document, ("type", "module")):
         yield of_definition(document, found, "1")
+    yield from (item for local, item in _of_locals(document, offset) if local.kind == "type variable")
+
+
+def _sizes(document: Document, offset: int) -> Iterator[lsp.CompletionItem]:
+    """What a size is made of: variables, constants and whole numbers that are known where the type stands."""
+    for local, item in _of_locals(document, offset):
+        if local.kind in ("size", "shape") or document.analysis.type_at(local.span) == I64:
+            yield item
+    for found in _global_names(document, ("value",)):
+        if found.kind == "constant":
+            yield of_definition(document, found, "1")
+
+
+def _of_locals(document: Document, offset: int) -> Iterator[tuple[Local, lsp.CompletionItem]]:
     for local in _locals(document, offset):
-        if local.kind in ("size", "type variable"):
-            yield of_definition(document, Definition(local.name, local.kind, local.span, None, document), "0")
-
-
-def _keywords() -> Iterator[lsp.CompletionItem]:
-    for word in sorted({*KEYWORDS, *CONTEXTUAL}):
-        yield _item(word, Kind.Keyword, sort="4" + word)
+        yield local, of_definition(document, Definition(local.name, local.kind, local.span, None, document), "0")
 
 
 def of_definition(
@@ -215,23 +201,26 @@ def _item(
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
-def _arguments(document: Document, text: str, offset: int) -> Iterator[lsp.CompletionItem]:
+def _arguments(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
     """`name = ` of the parameters that have no argument yet."""
-    call = enclosing_call(text, offset)
+    call = call_at(at) if at.previous in ("(", ",") else None
     found = called(document, call) if call is not None else None
     signature = signature_of(document, found) if found is not None else None
-    if call is None or signature is None or call.name is not None:
+    if call is None or signature is None:
         return
     for i, (name, words) in enumerate(zip(signature.names, signature.parameters, strict=True)):
-        if name and name.isidentifier() and name not in call.given and i >= call.argument:
+        if name and name.isidentifier() and name not in call.named and i >= call.argument:
             item = _item(f"{name} =", Kind.Field, words, f"00{i:02}")
             item.insert_text, item.filter_text = f"{name} = ", name
             yield item
 
 
 # ---- behind a point --------------------------------------------------------------------------------------------------
-def _names_of_module(document: Document, path: tuple[str, ...]) -> Iterator[lsp.CompletionItem]:
-    other = document.project.imported(path, document)
+def _names_of_module(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
+    """What the module has whose names an import lists."""
+    first = next(k for k in range(len(at.before) - 1, -1, -1) if at.before[k].kind == "import")
+    path = [t.text for t in takewhile(lambda t: t.kind != "{", at.before[first + 1 :]) if t.kind != "."]
+    other = document.project.imported(tuple(path), document)
     if other is not None:
         yield from _public(document, other, ("value", "type", "constructor"))
 
@@ -297,7 +286,8 @@ def _functions_of(document: Document, base: Span, t: Type, offset: int) -> Itera
     file = document.analysis.source
     place = range_between(file, base.first, offset)
     names = [d for d in _global_names(document, ("value",)) if d.kind == "function"]
-    fitting = [d.name for d in names if _takes(document, d, t)]
+    known = {d.name: entry_of(document, d) for d in names}
+    fitting = [name for name, e in known.items() if e and e.scheme.params and takes(e.scheme.params[0], t)]
     if isinstance(t, TypeArray):
         fitting += _OF_ARRAYS
     for name in dict.fromkeys(fitting):
@@ -305,20 +295,3 @@ def _functions_of(document: Document, base: Span, t: Type, offset: int) -> Itera
         item.filter_text = f"{text}.{name}"
         item.text_edit = lsp.TextEdit(place, f"{name}({text})")
         yield item
-
-
-def _takes(document: Document, found: Definition, t: Type) -> bool:
-    entry = entry_of(document, found)
-    if entry is None or not entry.scheme.params:
-        return False
-    first = resolve(entry.scheme.params[0])
-    match first, t:
-        case TypeData(decl=a), TypeData(decl=b):
-            return a is b
-        case TypeArray(element=a, shape=x), TypeArray(element=b, shape=y):
-            same = not isinstance(a := resolve(a), TypeCon) or a == resolve(b)
-            return same and (x.row is not None or y.row is not None or len(x.pre) == len(y.pre))
-        case TypeCon(), TypeCon():
-            return first == t
-        case _:
-            return False

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import walk
-from dlang.tools.language_server import builtin_words
+from dlang.tools.assistance import builtin_words
+from dlang.tools.assistance.signatures import Signature, as_written, flat, inferred, of_builtin, pattern_text
 from dlang.tools.language_server.definitions import Definition
 from dlang.tools.language_server.documents import Document
 from dlang.typecheck.limits import room
 from dlang.typecheck.printing import Names, show
-from dlang.typecheck.refinements import written
-from dlang.typecheck.schemes import scheme_names
 from dlang.typecheck.scope import FnEntry
-from dlang.typecheck.terms import variables
-from dlang.typecheck.types import MISTAKE, Type, TypeFn, TypeVar
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """A function in a line. parameters: what each is, `x: f64[n] = …`, in order; names: None for a pattern."""
-
-    name: str
-    parameters: tuple[str, ...]
-    names: tuple[str | None, ...]
-    result: str
-    bounds: str = ""
-
-    @property
-    def text(self) -> str:
-        return f"{self.name}{self.bounds}({', '.join(self.parameters)}){self.result and f' -> {self.result}'}"
+from dlang.typecheck.types import MISTAKE, Type, TypeFn
 
 
 def entry_of(document: Document, found: Definition) -> FnEntry | None:
@@ -53,7 +35,7 @@ def signature_of(document: Document, found: Definition) -> Signature | None:
     """The signature of a function, a constructor or a builtin: as it is inferred, else as it is written."""
     match found:
         case Definition(kind="builtin"):
-            return signature_from_text(found.name, builtin_words.signature(found.name) or "(x)")
+            return of_builtin(found.name)
         case Definition(kind="function", item=s.Fn() | s.Extern() as item):
             entry = entry_of(document, found)
             return inferred(found.name, entry, item) if entry is not None else as_written(found.name, item)
@@ -89,70 +71,6 @@ def local_parameters(document: Document, name: Span) -> tuple[s.Parameter, ...]:
     return ()
 
 
-def inferred(name: str, entry: FnEntry, item: s.Fn | s.Extern) -> Signature:
-    """The signature that the checker found."""
-    scheme, decl = entry.scheme, entry.decl
-    names = scheme_names(scheme)
-    parameters: list[str] = []
-    for i, (t, p) in enumerate(zip(scheme.params, item.parameters, strict=True)):
-        size = scheme.size_of(i)
-        asked = decl.params[i].local.refinement if i < len(decl.params) else None
-        text = f"{pattern_text(p.pattern)}: {'size' if size is not None else written(t, asked, names)}"
-        text = "nodiff " + text if p.nodiff else text
-        parameters.append(text + (f" = {flat(p.default.span.text)}" if p.default is not None else ""))
-    result = written(scheme.result, decl.refinement, names)
-    if decl.effects:
-        result += f" ! {' + '.join(sorted(decl.effects))}"
-    bounds = [
-        f"{names(v)}: {' + '.join(sorted(v.classes))}"
-        for v in scheme.variables
-        if isinstance(v, TypeVar) and v.classes and v in variables(*scheme.params, scheme.result)
-    ]  # fmt: skip
-    return Signature(name, tuple(parameters), entry.names, result, f"<{', '.join(bounds)}>" if bounds else "")
-
-
-def as_written(name: str, item: s.Fn | s.Extern) -> Signature:
-    names = tuple(p.pattern.name if isinstance(p.pattern, s.PatternName) else None for p in item.parameters)
-    result = flat(item.result.span.text) if item.result is not None else ""
-    bounds = ", ".join(flat(b.span.text) for b in item.bounds)
-    return Signature(name, tuple(flat(p.span.text) for p in item.parameters), names, result, bounds and f"<{bounds}>")
-
-
-def signature_from_text(name: str, text: str) -> Signature:
-    """Of `<a: Num>(x: a[..s]) -> a`."""
-    match = re.fullmatch(r"(<[^>]*>)?\((.*?)\)(?: -> (.*))?", text)
-    if match is None:
-        return Signature(name, (), (), text)
-    bounds, inside, result = match[1] or "", match[2], match[3] or ""
-    while inside.count("(") > inside.count(")"):  # a parameter that is a function
-        more, _, result = result.partition(") -> ")
-        inside = f"{inside}) -> {more}"
-    parameters = split_at_commas(inside)
-    names = tuple(p.partition(":")[0].partition("=")[0].strip() or None for p in parameters)
-    return Signature(name, parameters, names, result, bounds)
-
-
-def split_at_commas(text: str) -> tuple[str, ...]:
-    """The parts between commas that are in no bracket."""
-    out, depth = [""], 0
-    for c in text:
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and depth == 0:
-            out.append("")
-        else:
-            out[-1] += c
-    return tuple(p.strip() for p in out if p.strip())
-
-
-def pattern_text(p: s.Pattern) -> str:
-    return p.name if isinstance(p, s.PatternName) else flat(p.span.text)
-
-
-def flat(text: str) -> str:
-    """Code of several lines in one."""
-    return re.sub(r"\s+", " ", re.sub(r"#[^\n]*", "", text)).strip()
-
-
 def made_type(found: Definition) -> str:
     """The type of what a constructor makes."""
     if found.document is None:
@@ -177,7 +95,7 @@ def headline(document: Document, found: Definition, here: Type | None = None) ->
             return f"fn {found.name}{text}" if text and not found.name[0].isupper() else found.name
         case Definition(kind="function"):
             signature = signature_of(document, found)
-            return f"fn {signature.text}" if signature is not None else f"fn {found.name}"
+            return f"fn {signature!s}" if signature is not None else f"fn {found.name}"
         case Definition(kind="constant", item=s.Const() as item):
             entry = entry_of(document, found)
             t = entry.decl.result if entry is not None else None
@@ -189,7 +107,7 @@ def headline(document: Document, found: Definition, here: Type | None = None) ->
         case Definition(kind="constructor"):
             signature = signature_of(document, found)
             return (
-                signature.text
+                str(signature)
                 if signature is not None and signature.parameters
                 else f"{found.name} -> {made_type(found)}"
             )

@@ -10,8 +10,9 @@ from lsprotocol import types as lsp
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import walk
+from dlang.tools.assistance.signatures import inferred
 from dlang.tools.language_server.definitions import own
-from dlang.tools.language_server.describe import entry_of, inferred, shown_type
+from dlang.tools.language_server.describe import entry_of, shown_type
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.positions import offset_at, position_at
 from dlang.typecheck.types import TypeFn

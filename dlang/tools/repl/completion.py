@@ -10,13 +10,15 @@ from pathlib import Path
 from dlang.grammar.lexer import KEYWORDS
 from dlang.grammar.newlines import CLOSERS
 from dlang.listings import STAGES
+from dlang.tools.assistance.fitting import takes
+from dlang.tools.assistance.signatures import Signature
+from dlang.tools.assistance.situation import Situation, call_at, situation
 from dlang.tools.repl.commands import COMMANDS, Command
-from dlang.tools.repl.fitting import takes
-from dlang.tools.repl.names import Signature, meaning, signature, signature_of
+from dlang.tools.repl.names import meaning, signature, signature_of
 from dlang.tools.repl.session import LAST, Session
 from dlang.tools.repl.settings import SETTINGS
-from dlang.tools.repl.situation import Situation, call_at, local_names, receiver, situation, type_at
 from dlang.tools.repl.state import Kept
+from dlang.tools.repl.surroundings import local_names, receiver, type_at
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleTable

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dlang.diagnostics import DlangError
+from dlang.tools.assistance.signatures import Signature
+from dlang.tools.assistance.situation import call_at, situation
 from dlang.tools.repl.commands import COMMANDS
 from dlang.tools.repl.inputs import incomplete
 from dlang.tools.repl.looking import type_of
-from dlang.tools.repl.names import Signature, signature_of
+from dlang.tools.repl.names import signature_of
 from dlang.tools.repl.session import Session
-from dlang.tools.repl.situation import call_at, situation
 
 LONGEST = 2000  # characters of an input that is checked at every key
 Hint = list[tuple[str, bool]]
@@ -27,7 +28,7 @@ def hint(session: Session, before: str, text: str) -> Hint:
             return [(f"{call.path}: {session.state.values[call.path].shown}", False)]
         shown = signature_of(call.path, session.checked)
         if shown is not None:
-            return _marked(shown, call.argument)
+            return _marked(shown, call.parameter(shown.names))
     if not text.strip() or incomplete(text):
         return []
     try:

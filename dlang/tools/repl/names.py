@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Source
-from dlang.tools.language_server import builtin_words
-from dlang.tools.repl.inputs import split
+from dlang.tools.assistance import builtin_words
+from dlang.tools.assistance.signatures import Signature, inferred, of_builtin
 from dlang.typecheck.builtins import SIGNATURES
-from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
-from dlang.typecheck.state import Scheme
-from dlang.typecheck.types import DataDecl, RowVar, TypeVar, Variant
+from dlang.typecheck.types import DataDecl, RowVar, Variant
 
 if TYPE_CHECKING:
     from dlang.tools.repl.session import Session
 
 Meaning = FnEntry | BuiltinEntry | ModuleTable | DataDecl
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """A function as a person reads it. parameters: as texts, `w: f64[k]`; names: of those that can be given by name."""
-
-    name: str
-    parameters: tuple[str, ...]
-    names: tuple[str | None, ...]
-    result: str = ""
-    bounds: str = ""
-
-    def __str__(self) -> str:
-        result = f" -> {self.result}" if self.result else ""
-        return f"{self.name}{self.bounds}({', '.join(self.parameters)}){result}"
 
 
 def meaning(checked: Checked, path: str) -> Meaning | None:
@@ -79,21 +61,8 @@ def library_module(session: Session, name: str) -> Checked | None:
 def signature(name: str, entry: FnEntry | BuiltinEntry, checked: Checked) -> Signature:
     """The signature of a function; of one whose type no signature can say, what comes near."""
     if isinstance(entry, FnEntry):
-        return _signature(name, entry.scheme, entry.names, entry.decl.effects, entry.decl)
-    return _taken_apart(name, builtin_words.signature(entry.name) or "(x)")
-
-
-def _taken_apart(name: str, written: str) -> Signature:
-    """A signature that is a text: `<a: Num>(x: a[n]) -> a`."""
-    opening = written.index("(")
-    depth, closing = 0, opening
-    for closing, letter in enumerate(written):
-        depth += (letter == "(") - (letter == ")")
-        if closing > opening and depth == 0:
-            break
-    parameters = tuple(p.strip() for p in split(written[opening + 1 : closing], ","))
-    names = tuple(n if (n := re.split(r"[: ]", p)[0]).isidentifier() else None for p in parameters)
-    return Signature(name, parameters, names, written[closing + 1 :].removeprefix(" -> "), written[:opening])
+        return inferred(name, entry)
+    return replace(of_builtin(entry.name), name=name)
 
 
 def signature_of(path: str, checked: Checked) -> Signature | None:
@@ -123,33 +92,6 @@ def type_of_name(name: str, checked: Checked) -> str | None:
     if isinstance(found, BuiltinEntry) and found.name in SIGNATURES:
         return str(signature("", found, checked))
     return None
-
-
-def _signature(
-    name: str, scheme: Scheme, names: tuple[str | None, ...], effects: frozenset[str], decl: FnDecl | None
-) -> Signature:
-    from dlang.typecheck.refinements import written
-    from dlang.typecheck.schemes import scheme_names
-    from dlang.typecheck.terms import variables
-
-    words = scheme_names(scheme)
-    parameters = []
-    for k, p in enumerate(scheme.params):
-        size = scheme.size_of(k)
-        asked = scheme.asked[k] if k < len(scheme.asked) else None
-        called = names[k] if k < len(names) and names[k] else "_"
-        shown = f"{called}: {'size' if size is not None else written(p, asked, words)}"
-        if decl is not None and k < len(decl.params) and decl.params[k].has_default:
-            shown += " = …"
-        parameters.append(shown)
-    inside = variables(*scheme.params, scheme.result)
-    bounds = [
-        f"{words(v)}: {' + '.join(sorted(v.classes))}"
-        for v in scheme.variables
-        if isinstance(v, TypeVar) and v.classes and v in inside
-    ]
-    result = written(scheme.result, scheme.promised, words) + (f" ! {' + '.join(sorted(effects))}" if effects else "")
-    return Signature(name, tuple(parameters), names, result, f"<{', '.join(bounds)}>" if bounds else "")
 
 
 # ---- documentation ---------------------------------------------------------------------------------------------------

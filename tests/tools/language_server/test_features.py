@@ -8,9 +8,9 @@ lsp = pytest.importorskip("lsprotocol.types")
 
 # ruff: noqa: E402
 from dlang.diagnostics import Source
-from dlang.tools.language_server import builtin_words
+from dlang.tools.assistance import builtin_words
 from dlang.tools.language_server.actions import code_actions
-from dlang.tools.language_server.calls import enclosing_call, signature_help
+from dlang.tools.language_server.calls import signature_help
 from dlang.tools.language_server.completion import completion
 from dlang.tools.language_server.documents import Project
 from dlang.tools.language_server.hover import hover
@@ -182,6 +182,13 @@ def test_a_name_is_not_changed_where_the_program_would_mean_something_else(opene
         ("fn f() = 1 # a ‸", set(), {"f"}),
         ('fn f(xs: f64) = "a ‸"', set(), {"xs"}),
         ('fn f(xs: f64) = "a {‸}"', {"xs"}, set()),
+        ('struct P { w: f64 }\nfn f(p: P) = "a {p.‸}"', {"w"}, {"p"}),
+        ('fn f(xs: f64) = "a {xs:‸}"', set(), {"xs"}),
+        ("struct P { w: f64 }\nenum E { A(‸) }", {"f64", "P"}, {"exp", "let"}),
+        ("const k = 2\nfn f(x: f64[n]) {\n  let y: f64[‸] = x\n  y\n}", {"n", "k"}, {"exp", "x"}),
+        ("fn f() = [‸ for i < 3]", {"exp"}, set()),
+        ("fn f() {\n  for ‸\n}", set(), {"exp"}),
+        ("fn f() -> f64 ! ‸", {"print", "random"}, {"exp"}),
         ("let ‸", set(), {"exp"}),
         ("enum E { Aaa, Bbb }\nfn f() -> E = A‸", {"Aaa", "Bbb"}, set()),
         ("fn f(x: f64[n]) = [xi for xi in x if x‸]", {"xi", "x"}, set()),
@@ -211,30 +218,6 @@ def test_what_was_looked_at_for_a_completion_leaves_no_trace(opened):
     before = [(d.message, d.span.first) for d in document.analysis.diagnostics]
     completion(document, place)
     assert [(d.message, d.span.first) for d in document.analysis.diagnostics] == before
-
-
-@pytest.mark.parametrize(
-    "text, function, argument, name",
-    [
-        ("f(‸", ("f",), 0, None),
-        ("f(a, g(b), ‸", ("f",), 2, None),
-        ("f(a, g(b, ‸", ("g",), 1, None),
-        ("nn.dense(x, [1, 2], w = ‸", ("nn", "dense"), 2, "w"),
-        ("f([a, ‸", ("f",), 0, None),
-        ("f(|x| { let y = ‸", None, 0, None),
-        ("fn f(‸", None, 0, None),
-        ("(a, ‸", None, 0, None),
-        ("f(a)‸", None, 0, None),
-    ],
-)
-def test_the_call_around_a_place(text, function, argument, name):
-    offset = text.index("‸")
-    found = enclosing_call(text.replace("‸", ""), offset)
-    assert (
-        (function, argument, name) == (None, 0, None)
-        if found is None
-        else ((found.function, found.argument, found.name) == (function, argument, name))
-    )
 
 
 def test_a_named_argument_is_the_active_one(opened):

@@ -1,105 +1,17 @@
-"""Where the cursor stands in an input that is not finished: in which call, behind what, with which names around it."""
+"""What an input that is not finished has around the cursor: the value in front of it, the names that it binds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlang.diagnostics import DlangError, Source
 from dlang.grammar import syntax as s
-from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, Token, tokenize
+from dlang.grammar.lexer import Token, tokenize
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
+from dlang.tools.assistance.situation import Situation
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT
 from dlang.tools.repl.session import Session
 from dlang.typecheck.program import check_function
 from dlang.typecheck.types import Type
-
-_WORDS = ("NAME", "UNAME", "_", *KEYWORDS, *CONTEXTUAL)
-
-
-@dataclass(frozen=True, slots=True)
-class CallAt:
-    """A call that is not closed. argument: the position of the one at hand; named: the names of those before."""
-
-    path: str
-    argument: int
-    named: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """text: what stands before the cursor. prefix: the word that has begun; start: where. before: the tokens in front.
-
-    quiet: in a text or a comment, where nothing is completed.
-    """
-
-    text: str
-    prefix: str
-    start: int
-    before: tuple[Token, ...]
-    quiet: bool
-
-    @property
-    def previous(self) -> str:
-        """The kind of the token in front of the word."""
-        return self.before[-1].kind if self.before else ""
-
-
-def situation(text: str) -> Situation:
-    """That at the end of a text."""
-    tokens = [t for t in tokenize(text) if t.kind != "newline"]
-    last = tokens[-1] if tokens else None
-    tail = text[text.rfind("\n") + 1 :]
-    rest = text[last.end :] if last is not None else text
-    quiet = (
-        "#" in rest.rpartition("\n")[2] or (last is not None and last.kind == "unclosed") or tail.count('"') % 2 == 1
-    )
-    if last is not None and last.kind in _WORDS and last.end == len(text):
-        return Situation(text, last.text, last.start, tuple(tokens[:-1]), quiet)
-    return Situation(text, "", len(text), tuple(tokens), quiet)
-
-
-# ---- what is open ----------------------------------------------------------------------------------------------------
-def call_at(at: Situation) -> CallAt | None:
-    """The innermost call around the cursor."""
-    opened: list[int] = []
-    for k, token in enumerate(at.before):
-        if token.kind in OPENERS:
-            opened.append(k)
-        elif token.kind in CLOSERS and opened:
-            opened.pop()
-    while opened:
-        k = opened.pop()
-        if at.before[k].kind == "{":
-            return None
-        path = _path_before(at.before, k) if at.before[k].kind == "(" else ""
-        if path and (k < 2 or at.before[k - 2].kind != "fn"):
-            return _call(path, at.before[k + 1 :])
-    return None
-
-
-def _call(path: str, tokens: tuple[Token, ...]) -> CallAt:
-    depth = argument = 0
-    named: list[str] = []
-    for k, token in enumerate(tokens):
-        depth += (token.kind in OPENERS) - (token.kind in CLOSERS)
-        if depth == 0 and token.kind == ",":
-            argument += 1
-        if depth == 0 and token.kind == "=" and k and tokens[k - 1].kind == "NAME":
-            named.append(tokens[k - 1].text)
-    return CallAt(path, argument, tuple(named))
-
-
-def _path_before(tokens: tuple[Token, ...], end: int) -> str:
-    """The name, perhaps with modules, directly in front of a token."""
-    parts: list[str] = []
-    k = end - 1
-    while k >= 0 and tokens[k].kind in ("NAME", "UNAME") and tokens[k].end == tokens[k + 1].start:
-        parts.insert(0, tokens[k].text)
-        if k < 2 or tokens[k - 1].kind != ".":
-            break
-        k -= 2
-    return ".".join(parts)
 
 
 def receiver(at: Situation, end: int) -> str:

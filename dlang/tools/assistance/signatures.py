@@ -1,0 +1,104 @@
+"""A function in a line, as a person reads it: as it is inferred, as it is written, or of what the compiler knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dlang.grammar import syntax as s
+from dlang.tools.assistance import builtin_words
+from dlang.typecheck.refinements import written
+from dlang.typecheck.schemes import scheme_names
+from dlang.typecheck.scope import FnEntry
+from dlang.typecheck.terms import variables
+from dlang.typecheck.types import TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """parameters: what each is, `x: f64[n] = …`, in order; names: of those that can be given by name."""
+
+    name: str
+    parameters: tuple[str, ...]
+    names: tuple[str | None, ...]
+    result: str = ""
+    bounds: str = ""
+
+    def __str__(self) -> str:
+        result = f" -> {self.result}" if self.result else ""
+        return f"{self.name}{self.bounds}({', '.join(self.parameters)}){result}"
+
+
+def inferred(name: str, entry: FnEntry, item: s.Fn | s.Extern | None = None) -> Signature:
+    """The signature that the checker found. item: the declaration, for patterns and defaults as they are written."""
+    scheme, decl = entry.scheme, entry.decl
+    names = scheme_names(scheme)
+    parameters: list[str] = []
+    for k, t in enumerate(scheme.params):
+        asked = scheme.asked[k] if k < len(scheme.asked) else None
+        pattern = pattern_text(item.parameters[k].pattern) if item else _at(entry.names, k) or "_"
+        text = f"{pattern}: {'size' if scheme.size_of(k) is not None else written(t, asked, names)}"
+        if k < len(decl.params):
+            text = f"nodiff {text}" if decl.params[k].nodiff else text
+            default = item.parameters[k].default if item else None
+            text += f" = {flat(default.span.text) if default else '…'}" if decl.params[k].has_default else ""
+        parameters.append(text)
+    result = written(scheme.result, scheme.promised, names)
+    if decl.effects:
+        result += f" ! {' + '.join(sorted(decl.effects))}"
+    inside = variables(*scheme.params, scheme.result)
+    bounds = [
+        f"{names(v)}: {' + '.join(sorted(v.classes))}"
+        for v in scheme.variables
+        if isinstance(v, TypeVar) and v.classes and v in inside
+    ]
+    return Signature(name, tuple(parameters), entry.names, result, f"<{', '.join(bounds)}>" if bounds else "")
+
+
+def _at(names: tuple[str | None, ...], k: int) -> str | None:
+    return names[k] if k < len(names) else None
+
+
+def as_written(name: str, item: s.Fn | s.Extern) -> Signature:
+    names = tuple(p.pattern.name if isinstance(p.pattern, s.PatternName) else None for p in item.parameters)
+    result = flat(item.result.span.text) if item.result is not None else ""
+    bounds = ", ".join(flat(b.span.text) for b in item.bounds)
+    return Signature(name, tuple(flat(p.span.text) for p in item.parameters), names, result, bounds and f"<{bounds}>")
+
+
+def of_builtin(name: str) -> Signature:
+    """Of a function that the compiler knows; if no signature can say its type, what comes near."""
+    return from_text(name, builtin_words.signature(name) or "(x)")
+
+
+def from_text(name: str, text: str) -> Signature:
+    """Of `<a: Num>(x: a[..s]) -> a`."""
+    opening = text.index("(")
+    *parameters, rest = _parts(text[opening + 1 :])
+    names = tuple(n if (n := re.split(r"[: ]", p)[0]).isidentifier() else None for p in parameters)
+    return Signature(name, tuple(parameters), names, rest.removeprefix(" -> "), text[:opening])
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What stands between commas up to the `)` that closes, and what is behind that."""
+    depth, start = 0, 0
+    for k, letter in enumerate(text):
+        closes = letter == ")" and depth == 0
+        if closes or (letter == "," and depth == 0):
+            if part := text[start:k].strip():
+                yield part
+            start = k + 1
+        if closes:
+            break
+        depth += (letter in "([{") - (letter in ")]}")
+    yield text[start:]
+
+
+def pattern_text(p: s.Pattern) -> str:
+    return p.name if isinstance(p, s.PatternName) else flat(p.span.text)
+
+
+def flat(text: str) -> str:
+    """Code of several lines in one."""
+    return re.sub(r"\s+", " ", re.sub(r"#[^\n]*", "", text)).strip()

@@ -1,0 +1,206 @@
+"""Where a place is in a text that may be half written: behind what, in text or code, in which call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, Token, tokenize
+from dlang.grammar.newlines import CLOSERS, OPENERS
+
+INTERPOLATION = "interpolation"  # the kind of a token: a string up to the `{` of the interpolation that the place is in
+_WORDS = ("NAME", "UNAME", "_", *KEYWORDS, *CONTEXTUAL)
+_STATEMENTS = "let var while fn struct enum const import extern".split()  # these stand in no bracket but `{`
+_UNCLOSED = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|(["#])')
+_TEXT = re.compile(r"(?:[^{\\]|\\.|\{\{|\\$)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """text: what stands before the place. prefix: the word that has begun; start: where. before: the tokens in front.
+
+    quiet: in a comment, or in a string but in none of its interpolations: nothing is completed there.
+    """
+
+    text: str
+    prefix: str
+    start: int
+    before: tuple[Token, ...]
+    quiet: bool
+
+    @property
+    def previous(self) -> str:
+        """The kind of the token in front of the word."""
+        return self.before[-1].kind if self.before else ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallAt:
+    """A call that is not closed. path: what is called, `nn.dense`; start: where that begins. argument: the position of
+    the one at hand; name: its name, if it is given one; named: the names of all so far."""
+
+    path: str
+    start: int
+    argument: int
+    name: str | None
+    named: tuple[str, ...]
+
+    def parameter(self, names: Sequence[str | None]) -> int:
+        """The position of the parameter at hand, of those with these names."""
+        return names.index(self.name) if self.name is not None and self.name in names else self.argument
+
+
+def situation(text: str, since: int = 0) -> Situation:
+    """That at the end of a text, of which what stands before `since`, the start of a line, is not looked at."""
+    tokens, quiet = _tokens(text, since)
+    last = tokens[-1] if tokens else None
+    if last is not None and not quiet and last.kind in _WORDS and last.end == len(text):
+        return Situation(text, last.text, last.start, tuple(tokens[:-1]), quiet)
+    return Situation(text, "", len(text), tuple(tokens), quiet)
+
+
+def _tokens(text: str, since: int) -> tuple[list[Token], bool]:
+    """The tokens of a text, those of an interpolation that is open included; whether its end is in a comment or in
+    the text of a string."""
+    line = max(text.rfind("\n") + 1, since)
+    begun = next((m.start() for m in _UNCLOSED.finditer(text, line) if m[1]), None)
+    tokens = [t for t in tokenize(text, since, begun) if t.kind != "newline"]
+    if begun is None or text[begun] == "#":
+        return tokens, begun is not None
+    code = _interpolation(text, begun + 1)
+    if code is None:
+        return [*tokens, Token("unclosed", text[begun:], begun, len(text))], True
+    return [*tokens, Token(INTERPOLATION, text[begun:code], begun, code), *tokenize(text, code)], False
+
+
+def _interpolation(text: str, at: int) -> int | None:
+    """Where the code begins in which a string ends that is not closed; None if it ends in text, or in a format."""
+    while (match := _TEXT.match(text, at)) is not None and match.end() < len(text):
+        code = at = match.end() + 1
+        depth = 0
+        while at < len(text) and not (depth == 0 and text[at] in ":}"):
+            depth = max(0, depth + (text[at] in OPENERS) - (text[at] in CLOSERS))
+            at += 1
+        if at == len(text):
+            return code
+        at = text.find("}", at) + 1
+        if not at:
+            return None
+    return None
+
+
+# ---- what may stand here ---------------------------------------------------------------------------------------------
+def expected(at: Situation) -> str:
+    """What sort of word the place is for: `path` or `member` of an import, `new` (a name that nothing has yet), `type`,
+    `size` (in the brackets of an array type), `effect`, or `value`."""
+    tokens = at.before
+    if (part := _of_import(at)) is not None:
+        return part
+    if at.previous in ("fn", "let", "var", "struct", "enum", "const", "for"):
+        return "new"
+    return "effect" if at.previous == "!" else _of_type(tokens, len(tokens)) or "value"
+
+
+def _of_import(at: Situation) -> str | None:
+    k = next((k for k in range(len(at.before) - 1, -1, -1) if at.before[k].kind == "import"), None)
+    if k is None:
+        return None
+    kinds = [t.kind for t in at.before[k + 1 :]]
+    if "{" in kinds:
+        return "member" if set(kinds) <= {"{", ",", ".", "NAME", "UNAME"} else None
+    if "\n" in at.text[at.before[k].start :]:
+        return None
+    return "new" if kinds[-1:] == ["as"] else "path" if set(kinds) <= {".", "NAME"} else None
+
+
+def _of_type(tokens: Sequence[Token], end: int) -> str | None:
+    """What of a type stands behind a token, if it does."""
+    if end == 0:
+        return None
+    previous = tokens[end - 1].kind
+    if previous in (":", "->", "as") or (previous == "<" and end > 1 and tokens[end - 2].kind == "UNAME"):
+        return "type"
+    opening = _opening(tokens, end)
+    if opening < 1 or tokens[opening].kind not in ("(", "["):
+        return None
+    if tokens[opening].kind == "(":
+        return "type" if _of_type(tokens, opening) or (previous in "(," and _of_variant(tokens, opening)) else None
+    head = opening - 1 if tokens[opening - 1].kind in ("NAME", "UNAME") else opening
+    return "size" if head < opening and _of_type(tokens, head) == "type" else None
+
+
+def _opening(tokens: Sequence[Token], end: int) -> int:
+    """The bracket that is open in front of a token; -1 if there is none."""
+    depth = 0
+    for k in range(end - 1, -1, -1):
+        if tokens[k].kind in OPENERS or tokens[k].kind == INTERPOLATION:
+            if depth == 0:
+                return k
+            depth -= 1
+        depth += tokens[k].kind in CLOSERS
+    return -1
+
+
+def _of_variant(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether a bracket has the fields of a variant."""
+    brace = _opening(tokens, opening)
+    k = brace - 1
+    while k > 0 and tokens[k].kind in ("NAME", "UNAME", "<", ">", ",", ".."):
+        k -= 1
+    return brace > 0 and tokens[brace].kind == "{" and tokens[k].kind == "enum"
+
+
+# ---- what is open ----------------------------------------------------------------------------------------------------
+def call_at(at: Situation) -> CallAt | None:
+    """The innermost call around the place."""
+    opened: list[int] = []
+    for k, token in enumerate(at.before):
+        if token.kind in OPENERS or token.kind == INTERPOLATION:
+            opened.append(k)
+        elif token.kind in CLOSERS and opened:
+            opened.pop()
+        elif token.kind in _STATEMENTS:  # what is open in front of it was forgotten
+            while opened and at.before[opened[-1]].kind != "{":
+                opened.pop()
+    for k in reversed(opened):
+        if at.before[k].kind == "{":
+            return None
+        first = _called(at.before, k) if at.before[k].kind == "(" else k
+        if first < k:
+            return _call(at.before, first, k)
+    return None
+
+
+def _called(tokens: Sequence[Token], end: int) -> int:
+    """Where the name begins, perhaps with modules, that touches a token; the token itself if no name is called."""
+    k = first = end
+    while k > 0 and tokens[k - 1].kind in ("NAME", "UNAME") and tokens[k - 1].end == tokens[k].start:
+        first = k - 1
+        if first < 2 or tokens[first - 1].kind != ".":
+            break
+        k = first - 1
+    before = tokens[first - 1].kind if first > 0 else ""
+    return end if before in ("fn", "pullback", "pushforward", ".") else first
+
+
+def _call(tokens: Sequence[Token], first: int, opening: int) -> CallAt:
+    depth = 0
+    argument = 1 if first > 0 and tokens[first - 1].kind == "|>" else 0
+    name: str | None = None
+    named: list[str] = []
+    binds = False  # between the bars of a function
+    for k in range(opening + 1, len(tokens)):
+        kind = tokens[k].kind
+        depth += (kind in OPENERS or kind == INTERPOLATION) - (kind in CLOSERS)
+        if depth == 0 and kind == "for":  # of a comprehension, which is the only argument
+            break
+        if depth == 0 and kind == "|":
+            binds = not binds
+        elif depth == 0 and kind == "," and not binds:
+            argument, name = argument + 1, None
+        elif depth == 0 and kind == "=" and not binds and tokens[k - 1].kind == "NAME":
+            name = tokens[k - 1].text
+            named.append(name)
+    path = "".join(t.text for t in tokens[first:opening])
+    return CallAt(path, tokens[first].start, argument, name, tuple(named))
