@@ -290,12 +290,15 @@ class _Blocks:
 def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], list[_Member]]:
     """Members of the shared axis alone that can stand before or after the others, where several are done at once."""
     needs: list[set[int]] = []
+    continued: list[set[int]] = [set() for _ in members]
     home: dict[Var, int] = {}
     users: dict[Var, set[int]] = {}
     for k, m in enumerate(members):
         found = {home[v] for v in mentioned(m.op) if v in home}
         for d in m.op.destinations:
             found |= users.get(d.into, set()) if d.into is not None else set()
+            if d.into in home:
+                continued[home[d.into]].add(k)
         needs.append(found.union(*(needs[j] for j in found)))
         home.update(dict.fromkeys(m.let.vars, k))
         for v in mentioned(m.op):
@@ -304,6 +307,8 @@ def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], l
     if _narrow(members):
         return [], list(members), []
     before = {k for k in range(len(members)) if k not in wide and not needs[k] & wide}
+    while inside := {k for k in before if needs[k] - before or continued[k] - before}:
+        before -= inside  # rows that are continued have to be there
     needed = wide.union(*(needs[k] for k in wide))
     made = {v for k in wide for v in members[k].let.vars}
     needed |= {k for k, m in enumerate(members) if any(d.into in made for d in m.op.destinations)}

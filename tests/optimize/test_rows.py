@@ -228,3 +228,36 @@ fn f(n.0: i64, m.1: i64, x.2: f64[n.0, m.1]) -> (r.3: f64[n.0, m.1]) {
     args = [3, 2, np.arange(6.0).reshape(3, 2)]
     assert_same(run(before, args), run(after, args))
     assert Interpreter(after).run("f", args)[0].shape == (3, 2)
+
+
+def test_rows_that_are_continued_stay_with_what_continues_them() -> None:
+    text = """
+fn f(n.0: i64, m.1: i64, x.2: f64[n.0, m.1], k.3: i64[n.0]) -> (r.4: f64[m.1]) {
+  a.5: f64[n.0, m.1], s.6: f64[n.0] = comp i.7 in 0..n.0 {
+    k.8: i64 = read k.3[i.7]
+    yield -1.0, 2.0
+  } to keep [n.0, m.1] [i.7, k.8] sum, keep [n.0] [i.7] set
+  b.9: f64[n.0, m.1] = comp i.10 in 0..n.0, j.11 in 0..m.1 {
+    t.12: f64 = read x.2[i.10, j.11]
+    u.13: f64 = read s.6[i.10]
+    v.14: f64 = mul(t.12, u.13)
+    yield v.14
+  } to keep [n.0, m.1] [i.10, j.11] sum into a.5
+  c.15: f64[n.0, m.1] = comp i.16 in 0..n.0 {
+    k.17: i64 = read k.3[i.16]
+    yield 0.5
+  } to keep [n.0, m.1] [i.16, k.17] sum into b.9
+  r.18: f64[m.1] = comp i.19 in 0..n.0, j.20 in 0..m.1 {
+    t.21: f64 = read c.15[i.19, j.20]
+    yield t.21
+  } to keep [m.1] [j.20] sum
+  yield r.18
+}
+"""
+    before = program(text)
+    after = rows(before)
+    verify(after)
+    assert "to keep [m.1] [] sum" in print_ir(after)
+    args = [2, 3, np.arange(6.0).reshape(2, 3), np.array([2, 0])]
+    assert_same(run(before, args), run(after, args))
+    assert_same(ENGINE.compile(ownership(after), ["f"]).run("f", args), run(before, args))
