@@ -13,8 +13,9 @@ none, are read in the same way.
 from __future__ import annotations
 
 import json
+import math
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
@@ -52,9 +53,9 @@ def write(out: IO[bytes], form: Form, leaves: Sequence[Any]) -> None:
         for tag, case in enumerate(cases):
             held = [n.fields for _, n in mine if n.tag == tag]
             for j, m in enumerate(case.members):
-                column = [fields[case.own + j] for fields in held]
+                column: Any = [fields[case.own + j] for fields in held]
                 if m.dtype in form.types:
-                    column = [nodes.numbers(x, m.dtype) for x in column]
+                    column = [nodes.numbers(x, m.dtype) for x in column] if m.axes else nodes.all(column, m.dtype)
                 name = f"{title}.{case.name}.{m.name}"
                 arrays |= _column(name, m, column, m.dtype in form.types)
     text = json.dumps({"dlang": VERSION, **page(form)}, separators=(",", ":")).encode()
@@ -67,6 +68,13 @@ def write(out: IO[bytes], form: Form, leaves: Sequence[Any]) -> None:
         archive.comment = text
 
 
+def write_array(out: IO[bytes], value: Any) -> None:
+    """Writes a file of one array, without a name."""
+    import numpy as np
+
+    np.lib.format.write_array(out, written(value), allow_pickle=False)
+
+
 class _Nodes:
     """made: the nodes of a value with their dtypes, those that a node holds before it."""
 
@@ -76,16 +84,20 @@ class _Nodes:
         self._number: dict[tuple[int, str], int] = {}  # nodes without fields are one in all types
 
     def numbers(self, leaf: Any, dtype: str) -> Array:
-        """The numbers of nodes; -1 for null."""
+        """The numbers of the nodes of a leaf."""
         import numpy as np
 
-        given = np.empty((), object)
-        given[()] = leaf
-        array = leaf if isinstance(leaf, np.ndarray) else given
-        for node in array.reshape(-1):
+        if not isinstance(leaf, np.ndarray):
+            return self.all([leaf], dtype).reshape(())
+        return self.all(leaf.reshape(-1), dtype).reshape(leaf.shape)
+
+    def all(self, nodes: Iterable[Node | None], dtype: str) -> Array:
+        """Their numbers; -1 for null."""
+        import numpy as np
+
+        for node in nodes:
             self._visit(node, dtype)
-        found = [-1 if n is None else self._number[id(n), dtype] for n in array.reshape(-1)]
-        return np.array(found, np.int64).reshape(array.shape)
+        return np.array([-1 if n is None else self._number[id(n), dtype] for n in nodes], np.int64)
 
     def _visit(self, root: Node | None, dtype: str) -> None:
         work: list[tuple[Node, str, bool]] = [] if root is None else [(root, dtype, False)]
@@ -105,7 +117,7 @@ class _Nodes:
                     work += [(h, m.dtype, False) for h in held if h is not None]
 
 
-def _column(name: str, m: Member, values: list[Any], numbered: bool) -> dict[str, Array]:
+def _column(name: str, m: Member, values: Sequence[Any], numbered: bool) -> dict[str, Array]:
     """What the nodes of a variant hold in a field."""
     import numpy as np
 
@@ -150,7 +162,7 @@ def said(comment: bytes) -> dict[str, Any] | None:
                 raise TypeError
         return page
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise RunError(CANNOT_READ, "the file is damaged: what it says of itself makes no sense") from None
+        raise RunError(CANNOT_READ, "it is damaged: what it says of itself makes no sense") from None
 
 
 def _compare(form: Form, said: Mapping[str, Any] | None) -> None:
@@ -161,7 +173,7 @@ def _compare(form: Form, said: Mapping[str, Any] | None) -> None:
         return
     if said.get("dlang") != VERSION:
         found = said.get("dlang")
-        raise RunError(WRONG_FORM, f"the file is of the version {found} of its kind; this reads version {VERSION}")
+        raise RunError(WRONG_FORM, f"it is of the version {found} of its kind, and this dlang reads version {VERSION}")
     wanted = page(form)
     for name, variants in wanted["variants"].items():
         _same(f"`{name}`", variants, said["variants"].get(name, variants))
@@ -190,22 +202,30 @@ def _values(name: str, m: Member, found: Array, nodes: Nodes, tags: dict[str, Ar
         out = np.empty(found.shape, object)
         numbers = found.reshape(-1).tolist()
         if not all(k == -1 or k in nodes[m.dtype] for k in numbers):
-            raise RunError(CANNOT_READ, f"the file is damaged: `{name}` names a node that is not there")
+            raise RunError(CANNOT_READ, f"it is damaged: `{name}` names a node that is not there")
         out.reshape(-1)[:] = [None if k == -1 else nodes[m.dtype][k] for k in numbers]
         missing = np.reshape([k == -1 for k in numbers], found.shape)
         for tag, number in m.under:
             chosen = tags[tag] == number
             if chosen.shape != missing.shape[: chosen.ndim]:
-                raise RunError(CANNOT_READ, f"the file is damaged: `{name}` does not have its size")
+                raise RunError(CANNOT_READ, f"it is damaged: `{name}` does not have its size")
             missing = missing & chosen.reshape(*chosen.shape, *[1] * (missing.ndim - chosen.ndim))
         if missing.any():
-            raise RunError(CANNOT_READ, f"the file is damaged: `{name}` lacks a node")
+            raise RunError(CANNOT_READ, f"it is damaged: `{name}` lacks a node")
         return out
-    array = taken(found, m.dtype, name)
+    array = _plain(name, m, found)
     if m.variants:
-        if not np.isin(array, np.arange(len(m.variants))).all():
-            raise RunError(CANNOT_READ, f"the file is damaged: `{name}` is the number of no variant")
         tags[m.name] = array
+    return array
+
+
+def _plain(name: str, m: Member, found: Array) -> Array:
+    """What is no node."""
+    import numpy as np
+
+    array = taken(found, m.dtype, name)
+    if m.variants and not np.isin(array, np.arange(len(m.variants))).all():
+        raise RunError(CANNOT_READ, f"it is damaged: `{name}` is the number of no variant")
     return array
 
 
@@ -213,12 +233,15 @@ def _read_nodes(form: Form, arrays: Arrays) -> dict[str, dict[int, Node]]:
     """The nodes of each type by their numbers: one after another, so that none can hold itself."""
     named = titles(form)
     nodes: dict[str, dict[int, Node]] = {dtype: {} for dtype in form.types}
-    columns = {d: [_Columns(f"{named[d]}.{c.name}", c, arrays) for c in cases] for d, cases in form.types.items()}
+    columns = {
+        dtype: [_Columns(f"{named[dtype]}.{c.name}", c, arrays, form.types) for c in cases]
+        for dtype, cases in form.types.items()
+    }
     order: list[tuple[int, str, int]] = []
     for dtype in form.types:
         numbers, tags = (_row(f"{named[dtype]}.{what}", arrays, "iu").tolist() for what in ("node", "tag"))
         if len(numbers) != len(tags) or not all(0 <= t < len(columns[dtype]) for t in tags):
-            raise RunError(CANNOT_READ, f"the file is damaged: `{named[dtype]}.tag` is the number of no variant")
+            raise RunError(CANNOT_READ, f"it is damaged: `{named[dtype]}.tag` is the number of no variant")
         order += [(k, dtype, tag) for k, tag in zip(numbers, tags, strict=True)]
     for k, dtype, tag in sorted(order):
         nodes[dtype][k] = Node(tag, columns[dtype][tag].row(nodes))
@@ -229,17 +252,24 @@ def _row(name: str, arrays: Arrays, kinds: str = "", rank: int = 1) -> Array:
     """A member with so many axes. kinds: of the dtypes that it may have, unless any will do."""
     found = arrays(name)
     if found.ndim != rank or (kinds and found.dtype.kind not in kinds):
-        raise RunError(CANNOT_READ, f"the file is damaged: `{name}` is no array of its kind")
+        raise RunError(CANNOT_READ, f"it is damaged: `{name}` is no array of its kind")
     return found
 
 
 class _Columns:
-    """What the nodes of a variant hold; rows are taken in order."""
+    """What the nodes of a variant hold; rows are taken in order. All that is no node is read at once."""
 
-    def __init__(self, name: str, case: Case, arrays: Arrays) -> None:
-        self.name, self.case, self.taken = name, case, 0
-        self.columns = [_row(f"{name}.{m.name}", arrays) for m in case.members]
-        self.sizes = [_row(f"{name}.{m.name}.axes", arrays, "iu", 2) if m.axes else None for m in case.members]
+    def __init__(self, name: str, case: Case, arrays: Arrays, types: Container[str]) -> None:
+        self.case, self.taken = case, 0
+        self.names = [f"{name}.{m.name}" for m in case.members]
+        self.columns = [
+            _row(name, arrays) if m.dtype in types else _plain(name, m, _row(name, arrays))
+            for name, m in zip(self.names, case.members, strict=True)
+        ]
+        self.sizes = [
+            _row(f"{name}.axes", arrays, "iu", 2).tolist() if m.axes else None
+            for name, m in zip(self.names, case.members, strict=True)
+        ]
         self.starts = [0 for _ in case.members]
 
     def row(self, nodes: Nodes) -> tuple[Any, ...]:
@@ -251,19 +281,23 @@ class _Columns:
         values: list[Any] = []
         tags: dict[str, Array] = {}
         for j, m in enumerate(case.members):
-            column, of_all = self.columns[j], self.sizes[j]
+            name, column, of_all = self.names[j], self.columns[j], self.sizes[j]
             start = self.taken if of_all is None else self.starts[j]
-            shape = [] if of_all is None else [int(n) for n in of_all[self.taken : self.taken + 1].reshape(-1)]
-            count = int(np.prod(shape, dtype=np.int64))
-            fits = len(shape) == len(m.axes) and min(shape, default=0) >= 0 and start + count <= len(column)
+            shape = of_all[self.taken] if of_all is not None and self.taken < len(of_all) else []
+            end = start + math.prod(shape)
+            fits = len(shape) == len(m.axes) and min(shape, default=0) >= 0 and end <= len(column)
             for k, n in zip(m.axes, shape, strict=False):
                 if sizes[k] is None:
                     sizes[k] = n
                 fits = fits and sizes[k] == n
             if not fits:
-                raise RunError(CANNOT_READ, f"the file is damaged: `{self.name}.{m.name}` does not have its size")
-            part = _values(f"{self.name}.{m.name}", m, column[start : start + count].reshape(shape), nodes, tags)
-            values.append(part if m.axes else part.reshape(1)[0])
-            self.starts[j] = start + count
+                raise RunError(CANNOT_READ, f"it is damaged: `{name}` does not have its size")
+            part = column[start:end].reshape(shape) if m.axes else column[start]
+            if m.dtype in nodes:
+                part = _values(name, m, np.asarray(part), nodes, tags)
+            elif m.variants:
+                tags[m.name] = np.asarray(part)
+            values.append(part if m.axes or m.dtype not in nodes else part.reshape(1)[0])
+            self.starts[j] = end
         self.taken += 1
         return (*[np.int64(n or 0) for n in sizes[: case.own]], *values)

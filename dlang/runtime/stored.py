@@ -59,7 +59,7 @@ def taken(array: Array, dtype: str, what: str) -> Array:
 
     from dlang.runtime.values import dtype_name
 
-    name = dtype_name(array.dtype) or array.dtype.name
+    name = dtype_name(array.dtype) or {"U": "texts", "S": "bytes"}.get(array.dtype.kind, array.dtype.name)
     if dtype == "str":
         if array.dtype.kind != "U":
             raise RunError(WRONG_DTYPE, f"`{what}` holds {name}, and the program asks for texts")
@@ -78,7 +78,7 @@ def _texts(array: Array, what: str) -> Array:
     if array.size and array.dtype.itemsize:
         codes = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(-1).view(np.uint32)
         if (codes >= 0x110000).any() or (codes >> 11 == 0xD800 >> 11).any():
-            raise RunError(CANNOT_READ, f"the file is damaged: `{what}` holds what is no text")
+            raise RunError(CANNOT_READ, f"it is damaged: `{what}` holds what is no text")
     return array.astype(object)
 
 

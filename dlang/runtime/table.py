@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,14 +35,13 @@ def read(path: str, header: bool, dtype: str, rank: str) -> list[Any]:
     A table has two axes, or one if it has one column. An empty cell is NaN where floats are wanted.
     """
     import csv
-    import io
 
     import numpy as np
 
     if int(rank) not in (1, 2):
         raise RunError(WRONG_RANK, f"`{path}` is a table and has 2 axes (1 if it is a column), not {rank}")
     cell = _cell_of(dtype)
-    reader = csv.reader(io.StringIO(text(path), newline=""), skipinitialspace=True)
+    reader = csv.reader(io.StringIO(text(path).removeprefix("\ufeff"), newline=""), skipinitialspace=True)
     rows: list[list[Cell]] = []
     width = first = -1
     try:
@@ -115,7 +116,6 @@ def written(header: str, value: Any) -> str:
 def _lines(rows: Iterable[Iterable[Any]]) -> str:
     """Rows of cells, in quotes where a text needs them."""
     import csv
-    import io
 
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator="\n").writerows([[_cell(v) for v in row] for row in rows])
@@ -128,22 +128,33 @@ def _cell(v: Any) -> str:
 
 
 def append(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
-    """A row at the end of a table, which begins with these names: of a new one they are written too."""
+    """A row at the end of a table, which begins with these names: of a new one they are written too.
+
+    A last line without an end, as an editor may leave it or a full disk, is ended first.
+    """
+    try:
+        with open(path, "a+b") as file:
+            file.seek(0)
+            first = file.readline()
+            if first:
+                _check_columns(path, first, names)
+                file.seek(-1, os.SEEK_END)
+                file.write(b"" if file.read() == b"\n" else b"\n")
+            file.write(_lines([values] if first else [names, values]).encode())
+    except OSError as e:
+        raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {e.strerror or e}") from None
+
+
+def _check_columns(path: str, first: bytes, names: Sequence[str]) -> None:
     import csv
 
     try:
-        with open(path, "a+", encoding="utf-8", newline="") as file:
-            file.seek(0)
-            head = next(csv.reader(file), None)
-            if head is not None and head != list(names):
-                message = f"`{path}` has the columns {_listed(head)}, and the row has {_listed(names)}"
-                raise RunError(OTHER_COLUMNS, message)
-            file.write(_lines([names, values] if head is None else [values]))
-    except OSError as e:
-        raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {e.strerror or e}") from None
+        head = next(csv.reader([first.decode("utf-8-sig")]))
     except (UnicodeDecodeError, csv.Error):
         raise RunError(OTHER_COLUMNS, f"`{path}` is no table, so no row can be added to it") from None
+    if head != list(names):
+        raise RunError(OTHER_COLUMNS, f"`{path}` has the columns {_listed(head)}, and the row has {_listed(names)}")
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"`{n}`" for n in names)
+    return ", ".join(f"`{n}`" for n in names) or "none"

@@ -137,6 +137,14 @@ def test_texts_in_files(tmp_path, capfd):
     assert ran(program, "--out", "none/x", cwd=tmp_path)[2].startswith(
         "error[E0822]: cannot write `none/x`: No such file"
     )
+    (tmp_path / "link").symlink_to(out)
+    assert ran(program, "--out", "link", "--from", out, cwd=tmp_path)[0] == 0 and (tmp_path / "link").is_symlink()
+
+
+def test_what_is_no_file_is_written_to(tmp_path):
+    path = tmp_path / "out.dl"
+    path.write_text('import io\nfn main(out: str) { io.save_text(out, "here") }\n')
+    assert ran(built(path, tmp_path), "--out", "/proc/self/fd/1", cwd=tmp_path) == (0, "here", "")
 
 
 FILES = """

@@ -1,4 +1,5 @@
 import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,10 @@ def test_an_array_in_columns_is_read_in_rows(host):
     assert x.flags.c_contiguous and x.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
+def header(text):
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
 @pytest.mark.parametrize(
     "name, static, args, code, words",
     [
@@ -55,14 +60,28 @@ def test_an_array_in_columns_is_read_in_rows(host):
         ("read_npz", ("f64", "2"), ["a.npz", "x"], "E0824", ["1 axis ([3])", "2 axes"]),
         ("read_npz", ("f32", "1"), ["a.npz", "wide"], "E0825", ["f64", "f32"]),
         ("read_npz", ("i64", "1"), ["a.npz", "wide"], "E0825", ["f64", "i64"]),
+        ("read_npz", ("f64", "1"), ["packed.npz", "x"], "E0821", ["packed.npz", "`x` is damaged"]),
+        ("read_npz", ("f64", "1"), ["packed.npz", "other"], "E0821", ["`other` is no array"]),
+        ("read_npy", ("f64", "1"), ["head.npy"], "E0821", ["head.npy", "not a file of NumPy arrays"]),
+        ("read_npy", ("f64", "1"), ["large.npy"], "E0821", ["large.npy", "memory"]),
+        ("read_text", (), [""], "E0821", ["no name of a file"]),
+        ("read_npy", ("f64", "1"), ["a\0b"], "E0821", ["no name of a file"]),
         ("write_npy", (), ["no/such/folder.npy", np.ones(1)], "E0822", ["no/such/folder.npy"]),
+        ("write_text", (), ["", "x"], "E0822", ["no name of a file"]),
+        ("write_text", (), ["/", "x"], "E0822", ["Is a directory"]),
+        ("write_text", (), ["x" * 300, "x"], "E0822", ["too long"]),
     ],
 )
 def test_a_refusal_says_which_file_and_why(host, name, static, args, code, words):
     np.savez("a.npz", x=np.zeros(3, np.uint8), wide=np.zeros(2))
     np.save("one.npy", np.zeros(3))
-    with open("text.npz", "w") as out:
-        out.write("hello")
+    Path("text.npz").write_text("hello")
+    with zipfile.ZipFile("packed.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x01\x00v\x00{'descr'")
+        archive.writestr("other.npy", b"no array")
+    head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }"
+    Path("head.npy").write_bytes(header(head[:20]))
+    Path("large.npy").write_bytes(header(head % 10**15))
     with pytest.raises(RunError) as caught:
         host.effect(name, static, args)
     assert caught.value.code == code
@@ -95,7 +114,7 @@ def test_an_archive_that_is_encrypted_is_refused(host):
     data[6] |= 1
     data[data.find(b"PK\1\2") + 8] |= 1
     Path("a.npz").write_bytes(data)
-    with pytest.raises(RunError, match=r"E0821.*NumPy does not write such archives"):
+    with pytest.raises(RunError, match=r"E0821.*`x` is damaged"):
         host.effect("read_npz", ("f64", "1"), ["a.npz", "x"])
 
 
@@ -106,3 +125,15 @@ def test_a_damaged_archive_is_refused(host):
         out.write(b"\xff" * 64)
     with pytest.raises(RunError, match="damaged"):
         host.effect("read_npz", ("f64", "1"), ["a.npz", "x"])
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_archive_with_another_byte_anywhere_is_read_or_refused(host, save):
+    save("a.npz", x=np.arange(40.0) % 7)
+    whole = Path("a.npz").read_bytes()
+    for k in range(0, len(whole), 3):
+        Path("b.npz").write_bytes(whole[:k] + bytes([whole[k] ^ 0x55]) + whole[k + 1 :])
+        try:
+            host.effect("read_npz", ("f64", "1"), ["b.npz", "x"])
+        except RunError as e:
+            assert e.code in ("E0821", "E0823")

@@ -16,13 +16,14 @@ from dlang.runtime.host import Host
 TREE = """
 import io
 enum Tree { Leaf(value: f64[2]), Node(left: Tree, right: Tree) }
-struct State { t: Tree, kind: Kind, w: f64[n], half: bf16 }
+struct State { t: Tree, kind: Kind, w: f64[n], half: bf16, name: str }
 enum Kind { Small, Large(count: i64) }
 """
 SAVE = """
 fn main() {
   let w = [0.5, 1.0]
-  io.save("s.npz", State(t = Node(Leaf(w), Leaf(w)), kind = Large(2), w = [1.0, 2.0, 3.0], half = bf16(2.0)))
+  let t = Node(Leaf(w), Leaf(w))
+  io.save("s.npz", State(t = t, kind = Large(2), w = [1.0, 2.0, 3.0], half = bf16(2.0), name = "x"))
 }
 """
 LOAD = """
@@ -107,7 +108,9 @@ def test_shared_nodes_are_saved_once_and_deep_trees_without_recursion(write, dlc
         ({"w": None}, "E0823", "`w`"),
         ({"w": np.ones((1, 2))}, "E0824", "`w` has 2 axes"),
         ({"w": np.ones(2, complex)}, "E0825", "`w` holds complex128"),
-        ({"half": np.float32(1.001)}, "E0825", "`half`"),
+        ({"half": np.float32(1.001)}, "E0825", "`half` holds f32"),
+        ({"name": np.int64(3)}, "E0825", "`name` holds i64, and the program asks for texts"),
+        ({"name": np.bytes_(b"x")}, "E0825", "`name` holds bytes"),
         ({"kind.tag": np.int64(2)}, "E0821", "`kind.tag`"),
         ({"Tree.tag": np.array([0, 5])}, "E0821", "`Tree.tag`"),
         ({"t": np.int64(7)}, "E0821", "`t` names a node"),
@@ -128,7 +131,7 @@ def test_shared_nodes_are_saved_once_and_deep_trees_without_recursion(write, dlc
 def test_what_does_not_fit_is_refused(file, dlc, members, code, words):
     changed(**members)
     ended, _, err = dlc("run", file)
-    assert ended == 1 and f"error[{code}]" in err and words in err and "load.dl:8:" in err
+    assert ended == 1 and f"error[{code}]: cannot read `s.npz`: " in err and words in err and "load.dl:8:" in err
 
 
 @pytest.mark.parametrize(
@@ -254,13 +257,34 @@ def test_texts_in_a_log_are_what_they_were(write, dlc):
 
 @pytest.mark.parametrize(
     "before, words",
-    [(b"epoch,cost\n", "has the columns `epoch`, `cost`, and the row has `epoch`, `loss`"), (b"\xff", "no table")],
+    [
+        (b"epoch,cost\n", "has the columns `epoch`, `cost`, and the row has `epoch`, `loss`"),
+        (b"\n", "has the columns none, and"),
+        (b"\xff", "no table"),
+        (b"x" * 200_000, "no table"),
+    ],
 )
 def test_a_log_with_other_columns_is_left_alone(write, dlc, before, words):
     Path(write("", "run.csv")).write_bytes(before)
     code, _, err = dlc("run", write(LOG.format(fields="epoch: i64, loss: f64")))
     assert code == 1 and "error[E0829]" in err and words in err
     assert Path("run.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "before, kept",
+    [
+        (b"epoch,loss", b"epoch,loss\n"),
+        (b"epoch,loss\n0,3.", b"epoch,loss\n0,3.\n"),
+        (b"\xef\xbb\xbfepoch,loss\r\n0,3\r\n", b"\xef\xbb\xbfepoch,loss\r\n0,3\r\n"),
+        (b'"epoch",loss\n', b'"epoch",loss\n'),
+    ],
+    ids=["columns alone", "cut short", "of a spreadsheet", "quoted"],
+)
+def test_a_row_is_a_line_of_its_own_whatever_wrote_the_table(write, dlc, before, kept):
+    Path(write("", "run.csv")).write_bytes(before)
+    assert dlc("run", write(LOG.format(fields="epoch: i64, loss: f64"))) == (0, "", "")
+    assert Path("run.csv").read_bytes() == kept + b"1,2.5\n"
 
 
 def test_a_log_that_cannot_be_written_is_a_message(write, dlc):

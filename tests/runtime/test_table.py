@@ -34,6 +34,11 @@ def test_quotes_blanks_empty_lines_and_other_line_ends(file):
     assert x.tolist() == [[1, 2], [3, 4]]
 
 
+def test_what_a_spreadsheet_puts_before_a_table_and_into_a_header_is_no_cell(file):
+    assert table.read(file("\ufeff1,2\n"), False, "i64", "2")[2].tolist() == [[1, 2]]
+    assert table.read(file("a\u2028b,c\n1,2\n"), True, "i64", "2")[2].tolist() == [[1, 2]]
+
+
 def test_one_column_may_be_a_vector(file):
     size, x = table.read(file("true\nFalse\n1\n"), False, "bool", "1")
     assert size == 3 and x.tolist() == [True, False, True]

@@ -1,4 +1,5 @@
-/* Files: text, tables of comma-separated values, and arrays of NumPy, as runtime/host.py and runtime/table.py have them. */
+/* Files: text, tables of comma-separated values, and arrays of NumPy, as runtime/numpy_files.py, drafts.py and table.py
+   have them. */
 #include "files.h"
 
 #include <ctype.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 extern void *dl_alloc(void *context, int64_t bytes);
 
@@ -57,20 +59,25 @@ bool dl_read_text(dl_context *c, const char *path, dl_buffer *out) {
     return cannot_read(c, path, "it is not text in UTF-8");
 }
 
-/* Writes beside the file and then replaces it, so that a run that is interrupted leaves no half of one. */
+/* Writes beside the file and then replaces it, so that a run that is interrupted leaves no half of one. A link stays one,
+   to a new file; what is no file, such as a device, is written to. */
 bool dl_write_file(dl_context *c, const char *path, const char *head, size_t head_length, const void *data, size_t length) {
-    size_t room = strlen(path) + 6;
-    char *draft = malloc(room);
-    if (!draft) return no_memory(c);
-    snprintf(draft, room, "%s.part", path);
+    struct stat found;
+    bool there = !stat(path, &found), in_place = there && !S_ISREG(found.st_mode);
+    char *target = there && !in_place ? realpath(path, NULL) : strdup(path);
+    size_t room = target ? strlen(target) + 6 : 0;
+    char *draft = target ? malloc(room) : NULL;
+    if (!draft) return free(target), no_memory(c);
+    snprintf(draft, room, "%s%s", target, in_place ? "" : ".part");
     FILE *file = fopen(draft, "wb");
     bool fine = file && fwrite(head, 1, head_length, file) == head_length &&
                 (!length || fwrite(data, 1, length, file) == length);
     int problem = errno;
     if (file && fclose(file) && fine) fine = false, problem = errno;
-    if (fine && rename(draft, path)) fine = false, problem = errno;
-    if (!fine && file) remove(draft);
+    if (fine && !in_place && rename(draft, target)) fine = false, problem = errno;
+    if (!fine && file && !in_place) remove(draft);
     free(draft);
+    free(target);
     return fine || dl_refuse(c, "E0822", "cannot write `%s`: %s", path, strerror(problem));
 }
 

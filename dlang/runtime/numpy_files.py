@@ -1,0 +1,100 @@
+"""Files of NumPy arrays as they are read: each refusal names the file and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dlang.runtime import saved
+from dlang.runtime.contents import Form
+from dlang.runtime.errors import RunError
+from dlang.runtime.stored import CANNOT_READ, ranked, taken
+
+if TYPE_CHECKING:
+    from numpy.lib.npyio import NpzFile
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+NO_MEMBER = "E0823"
+
+
+def member(path: str, name: str, dtype: str, rank: str) -> list[Any]:
+    """The sizes and the array of a member of an archive."""
+    with _named(path), _archive(path) as archive:
+        return _converted(_held(archive, name), name, dtype, int(rank))
+
+
+def array(path: str, dtype: str, rank: str) -> list[Any]:
+    """The sizes and the array of a file that has one."""
+    import numpy as np
+
+    with _named(path):
+        loaded = _load(path)
+        if not isinstance(loaded, np.ndarray):
+            loaded.close()
+            raise RunError(CANNOT_READ, "it holds several arrays; use `io.npz`")
+    return _converted(loaded, path, dtype, int(rank))
+
+
+def value(path: str, form: Form) -> list[Any]:
+    """The sizes and the leaves of a value in an archive."""
+    with _named(path), _archive(path) as archive:
+        said = saved.said(archive.zip.comment if archive.zip is not None else b"")
+        return saved.read(form, lambda name: _held(archive, name), said)
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Has a refusal name the file."""
+    try:
+        yield
+    except RunError as e:
+        raise RunError(e.code, f"cannot read `{path}`: {e.message}") from None
+
+
+# ---- what NumPy reads ------------------------------------------------------------------------------------------------
+def _archive(path: str) -> NpzFile:
+    from numpy.lib.npyio import NpzFile
+
+    archive = _load(path)
+    if not isinstance(archive, NpzFile):
+        raise RunError(CANNOT_READ, "it holds one array without a name; use `io.npy`")
+    return archive
+
+
+def _load(path: str) -> Any:
+    import numpy as np
+
+    return _read(lambda: np.load(Path(path), allow_pickle=False), "it is not a file of NumPy arrays, or was cut short")
+
+
+def _held(archive: NpzFile, name: str) -> Array:
+    import numpy as np
+
+    if name not in archive.files:
+        held = ", ".join(f"`{n}`" for n in archive.files) or "nothing"
+        raise RunError(NO_MEMBER, f"it has no array `{name}`; it holds {held}")
+    found = _read(lambda: archive[name], f"its `{name}` is damaged, or holds Python objects")
+    if not isinstance(found, np.ndarray):
+        raise RunError(CANNOT_READ, f"its `{name}` is no array of NumPy")
+    return found
+
+
+def _read(read: Callable[[], Any], otherwise: str) -> Any:
+    """What is read. otherwise: why it cannot be, where it isn't the system that says so."""
+    try:
+        return read()
+    except MemoryError:
+        raise RunError(CANNOT_READ, "it does not fit into memory") from None
+    except Exception as e:  # NumPy and its readers of archives and headers have a dozen exceptions for damage
+        why = e.strerror if isinstance(e, OSError) else None
+        raise RunError(CANNOT_READ, why or otherwise) from None
+
+
+def _converted(array: Array, what: str, dtype: str, rank: int) -> list[Any]:
+    """The sizes and the array with the dtype that the program wants."""
+    found = taken(ranked(array, rank, what), dtype, what)
+    return [*found.shape, found] if found.ndim else [found[()]]
