@@ -216,7 +216,7 @@ def test_files_that_are_not_as_expected(tmp_path, capfd):
     (tmp_path / "mixed.csv").write_text("x,y\n1,2\n3,4.5\n")
     (tmp_path / "uneven.csv").write_text("1,2\n\n3\n")
     (tmp_path / "latin.csv").write_bytes(b"1,\xff\n")
-    (tmp_path / "large.csv").write_text("1,256\n")
+    (tmp_path / "large.csv").write_text("\ufeff1,256\n")
     arms = "\n".join(f'  if which == {k} {{ {w}\n print("{{v}}") }}' for k, w in enumerate(WRONG))
     path = tmp_path / "wrong.dl"
     path.write_text(f"import io\nfn main(dir: str, which: i64) {{\n{arms}\n}}\n")

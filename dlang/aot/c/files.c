@@ -234,7 +234,8 @@ bool dl_read_csv(dl_context *c, const char *path, bool header, dl_signature want
     if (!dl_read_text(c, path, &text)) return false;
     table t = {.path = path, .dtype = wanted.dtype, .name = dtype, .width = -1};
     bool fine = true;
-    for (const char *at = text.bytes; fine && *at;) {
+    bool marked = text.length >= 3 && !memcmp(text.bytes, "\xEF\xBB\xBF", 3); /* as spreadsheets begin a table */
+    for (const char *at = text.bytes + (marked ? 3 : 0); fine && *at;) {
         size_t length = strcspn(at, "\r\n");
         t.line++;
         if (length) fine = read_line(c, &t, at, header, &cell);
@@ -356,7 +357,8 @@ bool dl_read_npy(dl_context *c, const char *path, dl_signature wanted, const cha
             (uint64_t)bytes <= file.length - before - length;
     bool fine = known;
     if (!known)
-        cannot_read(c, path, zip ? "it holds several arrays; use `io.npz`" : "not a file of NumPy arrays");
+        cannot_read(c, path, zip ? "it holds several arrays; use `io.npz`"
+                                 : "it is not a file of NumPy arrays, or was cut short");
     if (fine && l.rank != wanted.rank) {
         dl_buffer shape = {0};
         for (int k = 0; k < l.rank; k++) dl_printf(&shape, "%s%lld", k ? ", " : "", (long long)l.sizes[k]);
