@@ -37,6 +37,7 @@ fn total(n: i64) -> f64 = sum(f64(i) * 0.5 for i < n)
 fn table(n: i64) -> f64 = sum(sin(f64(i) * f64(j)) for i < n, j < n)
 fn gather(t: i64[n], k: i64) -> i64 = sum(t[(i * 7) % 1000] for i < k)
 fn fib(n: i64) -> i64 = if n < 2 { n } else { fib(n - 1) + fib(n - 2) }
+fn product(a: f64[n, n]) -> f64[n, n] = a @ a
 fn kept(n: i64, m: i64) -> f64 {
   let x = [f64(i) for i < n]
   x[0] + steps(m) + x[n - 1]
@@ -49,6 +50,7 @@ CALLS = {
     "table": (10**6,),
     "gather": (np.arange(1000), 10**11),
     "fib": (70,),
+    "product": (np.ones((4000, 4000)),),
     "kept": (100_000, 10**11),
 }
 
@@ -78,7 +80,8 @@ def module() -> object:
 
 def stop(function: object, args: tuple[object, ...]) -> float:
     """Seconds from the signal to the exception."""
-    function(*[5 if isinstance(a, int) else a for a in args])  # compiled before
+    few = [5 if isinstance(a, int) else a if np.ndim(a) == 1 else np.ones((5, 5)) for a in args]
+    function(*few)  # compiled before
     with interrupted_after(0.1) as at:
         with pytest.raises(KeyboardInterrupt):
             function(*args)

@@ -1,7 +1,8 @@
 """Where long runs look up: whether somebody has pressed Ctrl-C.
 
-A loop looks once in a chunk of trips, so what it costs can't be measured; a loop of few trips, which is over soon, does
-not look at all. The clock decides when the host is asked, which lets Python run its handlers of signals.
+A loop looks once in a chunk of trips, so what it costs can't be measured, and in every trip that is long; a loop of few
+trips, which is over soon, does not look at all. The clock decides when the host is asked, which lets Python run its
+handlers of signals.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import (
     At,
     Branch,
+    CallC,
     Compute,
     Convert,
     Count,
@@ -21,6 +23,8 @@ from dlang.codegen.loops import (
     Guard,
     Load,
     Loop,
+    Panels,
+    Product,
     Slice,
     Stmt,
     Store,
@@ -29,13 +33,28 @@ from dlang.codegen.vectorize import known_trips
 
 SHORT = 1 << 14  # trips of straight code between two looks
 LONG = 1 << 6  # trips with loops, calls or work of the host in them
+LONG_PRODUCT = 1 << 19  # multiplications
 _STRAIGHT = (At, Compute, Convert, Count, Evaluate, Load, Store, Slice, Free, Guard)
 
 
 def chunk(stmts: Sequence[Stmt]) -> int:
     """How many trips of a loop with this body may go by without a look; a power of two."""
+    if any(map(_is_long, stmts)):
+        return 1
     weight = _weight(stmts)
     return LONG if weight is None else max(SHORT >> weight.bit_length() - 1, LONG)
+
+
+def _is_long(s: Stmt) -> bool:
+    """Whether this is a block of a large product, or a routine of a library for matrices."""
+    match s:
+        case Product(b=b, rows=rows, columns=columns, inner=inner, room=room):
+            count = (rows * columns * inner).constant
+            return (room is not None or isinstance(b, Panels)) and (count is None or count >= LONG_PRODUCT)
+        case CallC(target):
+            return target.startswith("scipy_")
+        case _:
+            return False
 
 
 def _weight(stmts: Sequence[Stmt]) -> int | None:
@@ -63,7 +82,8 @@ def _weight(stmts: Sequence[Stmt]) -> int | None:
 def look_every(w: Writer, index: str, trips: int, step: int = 1) -> None:
     """Looks in one of so many trips, a power of two, as is the step of the index from one time to the next."""
     low = w.emit(f"and i64 {index}, {trips - 1}")
-    look_if(w, w.emit(f"icmp uge i64 {low}, {trips - step}"), support.FUEL_OF_TRIPS)
+    fuel = support.FUEL_OF_TRIPS if trips > 1 else support.FULL + 1
+    look_if(w, w.emit(f"icmp uge i64 {low}, {max(trips - step, 0)}"), fuel)
 
 
 def look_if(w: Writer, due: str, fuel: int) -> None:
