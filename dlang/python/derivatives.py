@@ -129,14 +129,15 @@ def _form(kind: str, f: Function, positions: tuple[int, ...], single: bool) -> F
 
 # ---- products --------------------------------------------------------------------------------------------------------
 def jvp(f: Any, arguments: Any, tangents: Any, *, seed: int | None = None) -> Any:
-    """The value of a function and its tangent. Several parameters: `jvp(f, (x, y), (dx, dy))`.
+    """The value of a function and its tangent. Several parameters: `jvp(f, (x, y), (dx, dy))`; one may be bare.
 
     seed: of a function that draws random numbers.
     """
     function = _of_language("jvp", f.function if isinstance(f, Bound) else f)
     left = f.left if isinstance(f, Bound) else function.decl.params
     n = len(left)
-    given = [(arguments,), (tangents,)] if n == 1 else [arguments, tangents]
+    # The language has no tuple of one, so it is never the argument itself.
+    given = [(v,) if n == 1 and not (isinstance(v, tuple) and len(v) == 1) else v for v in (arguments, tangents)]
     for values in given:
         if not isinstance(values, tuple | list) or len(values) != n:
             has = f"has {n} parameters{' left' if isinstance(f, Bound) else ''}"

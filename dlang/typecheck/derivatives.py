@@ -70,6 +70,8 @@ def parameter_names(function: core.Expr) -> list[str] | None:
     match function:
         case core.FnRef(decl=decl):
             return [p.local.name for p in decl.params]
+        case core.Lambda(body=core.Call(function=core.FnRef() as named) as call) if call.span == function.span:
+            return parameter_names(named)  # a function with `size` parameters as a value
         case core.Lambda(params=params):
             return [p.name for p in params]
         case core.Derivative(function=inner):
@@ -84,6 +86,8 @@ def nodiff(function: core.Expr) -> set[int]:
     match function:
         case core.FnRef(decl=decl):
             return {i for i, p in enumerate(decl.params) if p.nodiff}
+        case core.Lambda(body=core.Call(function=core.FnRef() as named) as call) if call.span == function.span:
+            return nodiff(named)
         case core.Derivative(function=inner):
             return nodiff(inner)
         case _:

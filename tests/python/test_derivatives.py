@@ -119,6 +119,8 @@ def test_vjp_in_several_parameters_and_structs(p):
 def test_jvp_gives_the_value_and_the_tangent(p):
     y, dy = dlang.jvp(p.three, np.array([2.0, 3.0]), np.array([1.0, 0.0]))
     assert np.allclose(y, [6.0, np.sin(2.0), 9.0]) and np.allclose(dy, [3.0, np.cos(2.0), 0.0])
+    _, dy = dlang.jvp(p.three, (np.array([2.0, 3.0]),), (np.array([1.0, 0.0]),))
+    assert np.allclose(dy, [3.0, np.cos(2.0), 0.0])
     assert dlang.jvp(p.area, (2.0, 3.0), (1.0, 10.0)) == (6.0, 23.0)
     assert dlang.jvp(p.power, (3.0, 2.0), (1.0, 1.0)) == (9.0, 6.0)
 
