@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import os
 import shutil
 import sys
@@ -75,27 +76,59 @@ class Wanted:
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 def columns(path: str) -> dict[str, Any]:
-    """The columns of numbers in a table; an empty cell, and one that is cut off, is NaN. Raises `DlangError`."""
+    """The columns of numbers in a table by their names, which are numbers too where the first line has none.
+
+    An empty cell is NaN, and so is one that is cut off. Columns that begin with something else are left out. Raises
+    `DlangError`.
+    """
     import numpy as np
 
+    rows = _rows(path)
+    if rows and all(_number(cell) is not None for cell in rows[0][1]):
+        names = [str(k + 1) for k in range(len(rows[0][1]))]
+    else:
+        names = rows.pop(0)[1] if rows else []
+    if not rows:
+        raise error("E0997", f"`{path}` has no rows yet", None)
+    found = {}
+    for k, name in enumerate(names):
+        cells = [(line, row[k] if k < len(row) else "") for line, row in rows]
+        if _number(next((c for _, c in cells if c), "")) is not None:
+            found[name] = np.array([_certain(path, line, name, cell) for line, cell in cells])
+    return found
+
+
+def _rows(path: str) -> list[tuple[int, list[str]]]:
+    """The rows with the numbers of their lines; the last is left out if it is not all there yet."""
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = [r for r in csv.reader(file) if r]
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            text = file.read()
+        first = text.partition("\n")[0]
+        delimiter = next((d for d in ",;\t" if d in first), ",")
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        rows = [(reader.line_num, row) for row in reader if row]
     except OSError as e:
         raise error("E0951", f"cannot read `{path}`: {e.strerror or e}", None) from None
     except (UnicodeDecodeError, csv.Error):
         raise error("E0997", f"`{path}` is no table of comma-separated values", None) from None
-    names = rows[0] if rows else []
-    found = {name: _numbers([r[k] if k < len(r) else "" for r in rows[1:]]) for k, name in enumerate(names)}
-    return {name: np.array(values) for name, values in found.items() if values is not None}
+    if rows and not text.endswith("\n") and any(_number(c) is None for c in rows[-1][1]) and len(rows) > 1:
+        rows.pop()
+    return rows
 
 
-def _numbers(cells: Sequence[str]) -> list[float] | None:
-    """None if there is something else among them, or nothing."""
+def _number(cell: str) -> float | None:
+    """What a cell stands for, if it is a number; an empty one is NaN."""
     try:
-        return [_TRUTH[c] if c in _TRUTH else float(c) if c else float("nan") for c in cells] or None
+        return _TRUTH[cell] if cell in _TRUTH else float(cell) if cell else float("nan")
     except ValueError:
         return None
+
+
+def _certain(path: str, line: int, name: str, cell: str) -> float:
+    found = _number(cell)
+    if found is None:
+        raise error("E0997", f"line {line} of `{path}`, column `{name}`: `{cell}` is not a number", None)
+    return found
 
 
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -110,15 +143,17 @@ def picture_of(wanted: Wanted) -> Picture:
 
     curves: list[tuple[Any, Any]] = []
     names: list[str] = []
+    across: set[str] = set()
     for path in wanted.files:
         held = columns(path)
         if not held:
-            help = ("the first line names the columns, as `io.log` writes it",)
+            help = ("the first line names the columns, and numbers follow, as `io.log` writes them",)
             raise error("E0997", f"`{path}` has no column of numbers", None, help=help)
         x = wanted.x if wanted.x is not None else next(iter(held)) if len(held) > 1 else None
         for name in (*([x] if x is not None else []), *wanted.y):
             if name not in held:
                 raise _no_column(path, name, list(held))
+        across.add(x or "row")
         for name in wanted.y or [n for n in held if n != x]:
             y = held[name]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -126,7 +161,9 @@ def picture_of(wanted: Wanted) -> Picture:
             curves.append((np.arange(len(y)) if x is None else held[x], shown))
             label = f"log10({name})" if wanted.log else name
             names.append(label if len(wanted.files) == 1 else f"{label} in {os.path.basename(path)}")
-    return Picture("points" if wanted.points else "lines", tuple(curves), None, tuple(names))
+    return Picture(
+        "points" if wanted.points else "lines", tuple(curves), None, tuple(names), " or ".join(sorted(across))
+    )
 
 
 def _no_column(path: str, name: str, held: list[str]) -> DlangError:

@@ -15,7 +15,7 @@ def test_all_columns_of_numbers_are_drawn_against_the_first(write, dlc):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].startswith("100 ┤") and lines[-1].split() == ["loss", "done"]
-    assert lines[-2].split() == ["0", "2"]
+    assert lines[-2].split() == ["0", "epoch", "2"]
 
 
 def test_one_column_is_named_above_and_may_be_drawn_as_logarithms(write, dlc):
@@ -25,7 +25,7 @@ def test_one_column_is_named_above_and_may_be_drawn_as_logarithms(write, dlc):
 
 def test_a_table_of_one_column_is_drawn_against_the_number_of_the_row(write, dlc):
     lines = dlc("plot", write("x\n5\n\n7\n", "x.csv"))[1].splitlines()
-    assert lines[0] == "x" and lines[-1].split() == ["0", "1"]
+    assert lines[0] == "x" and lines[-1].split() == ["0", "row", "1"]
 
 
 def test_files_are_compared(write, dlc):
@@ -35,8 +35,24 @@ def test_files_are_compared(write, dlc):
     assert out.splitlines()[-1].strip() == "loss in a.csv   loss in b.csv"
 
 
-def test_a_row_that_is_being_written_does_not_disturb(write, dlc):
-    assert dlc("plot", write("epoch,loss\n0,1.0\n1,0.5\n2", "run.csv"))[0] == 0
+@pytest.mark.parametrize("cut", ["2", "2,", "2,1e", "2,-"])
+def test_a_row_that_is_being_written_does_not_disturb(write, dlc, cut):
+    code, out, _ = dlc("plot", write(f"epoch,loss\n0,1.0\n1,0.5\n{cut}", "run.csv"))
+    assert code == 0 and out.startswith("loss\n")
+
+
+@pytest.mark.parametrize("text", ["0,1\n2,3\n", "a;b\n0;1\n2;3\n", "a\tb\r\n0\t1\r\n2\t3\r\n", "\ufeffa,b\n0,1\n2,3"])
+def test_tables_of_others(write, dlc, text):
+    code, out, _ = dlc("plot", write(text, "run.csv"))
+    lines = out.splitlines()
+    assert code == 0 and lines[0] in "b2" and lines[1].startswith("3 ┤") and lines[-1].split()[::2] == ["0", "2"]
+
+
+@pytest.mark.parametrize(
+    "values", ["1e308\n-1e308", "1e20\n1e20", "5e-324\n0", "-inf\n2", "nan\nnan", "1e-320\n2e-320"]
+)
+def test_numbers_of_every_size_are_drawn(write, dlc, values):
+    assert dlc("plot", write(f"loss\n{values}\n", "run.csv"))[::2] == (0, "")
 
 
 def test_a_picture_in_a_file(write, dlc, tmp_path):
@@ -51,7 +67,9 @@ def test_a_picture_in_a_file(write, dlc, tmp_path):
         (RUN, ["-y", "los"], "error[E0997]: `run.csv` has no column of numbers `los`\n  = help: did you mean `loss`?"),
         (RUN, ["-x", "note"], "error[E0997]: `run.csv` has no column of numbers `note`"),
         ("a,b\nx,y\n", [], "error[E0997]: `run.csv` has no column of numbers"),
-        ("", [], "error[E0997]: `run.csv` has no column of numbers"),
+        ("", [], "error[E0997]: `run.csv` has no rows yet"),
+        ("epoch,loss\n", [], "error[E0997]: `run.csv` has no rows yet"),
+        ("a,b\n1,2\n2,x\n3,4\n", [], "error[E0997]: line 3 of `run.csv`, column `b`: `x` is not a number"),
         ("a\n1\n", ["-o", "run.xyz"], "error[E0981]: "),
         ("a\n1\n", ["none.csv"], "error[E0951]: cannot read `none.csv`: No such file or directory"),
     ],

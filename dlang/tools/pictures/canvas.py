@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,11 +54,19 @@ def painted(text: str, series: int) -> str:
 
 
 def graph(
-    curves: Sequence[tuple[Any, Any]], names: Sequence[str], width: int, height: int, *, points: bool, colour: bool
+    curves: Sequence[tuple[Any, Any]],
+    names: Sequence[str],
+    width: int,
+    height: int,
+    *,
+    points: bool,
+    colour: bool,
+    across: str = "",
 ) -> str:
     """Curves of `x` and `y` in one frame with the ends of its axes. Points that aren't finite are left out.
 
-    width: columns in all. names: of the curves, which are shown if there are several.
+    width: columns in all. names: of the curves, which are shown if there are several. across: the name of what is
+    below, which is shown if there is room.
     """
     import numpy as np
 
@@ -70,14 +79,14 @@ def graph(
     labels = [f"{high:.4g}", f"{low:.4g}"]
     margin = max(map(len, labels))
     canvas = Canvas(max(width - margin - 2, 10), height)
-    across, down = 2 * canvas.width - 1, 4 * canvas.height - 1
+    dots = 2 * canvas.width - 1, 4 * canvas.height - 1
     for number, (x, y) in enumerate(curves):
         before: tuple[int, int] | None = None
         for a, b in zip(np.asarray(x, float).tolist(), np.asarray(y, float).tolist()):
             if not (np.isfinite(a) and np.isfinite(b)):
                 before = None
                 continue
-            at = round((a - left) / (right - left) * across), round((high - b) / (high - low) * down)
+            at = round(_share(a, left, right) * dots[0]), round(_share(b, high, low) * dots[1])
             if before is None or points:
                 canvas.dot(*at, number)
             else:
@@ -89,7 +98,8 @@ def graph(
         lines.append(f"{label:>{margin}} ┤{row}" if label else f"{'':>{margin}} │{row}")
     ends = f"{left:.4g}", f"{right:.4g}"
     lines.append(" " * margin + " └" + "─" * canvas.width)
-    lines.append(" " * (margin + 2) + ends[0] + ends[1].rjust(canvas.width - len(ends[0])))
+    room = canvas.width - sum(map(len, ends))
+    lines.append(" " * (margin + 2) + ends[0] + (across if len(across) < room - 1 else "").center(room) + ends[1])
     if len(names) > 1:
         shown = [painted(n, k) if colour else n for k, n in enumerate(names)]
         lines.append(" " * (margin + 2) + "   ".join(shown))
@@ -98,7 +108,15 @@ def graph(
 
 def _range(values: Any) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    apart = max(0.5, 1e-3 * abs(low)) if high == low else 0.0
+    return low - apart, high + apart
+
+
+def _share(value: Any, start: float, end: float) -> Any:
+    """How far it is from one to the other, between 0 and 1."""
+    if math.isinf(end - start):
+        return _share(value / 2, start / 2, end / 2)
+    return (value - start) / (end - start)
 
 
 def heat_map(values: Any, width: int, height: int, *, colour: bool) -> str:
@@ -115,7 +133,7 @@ def heat_map(values: Any, width: int, height: int, *, colour: bool) -> str:
     low, high = _range(finite)
     rows = 2 * height if colour else height
     small = _shrunk(values, rows, width if colour else width // 2)
-    level = np.where(np.isfinite(small), np.clip((small - low) / (high - low), 0.0, 1.0), 0.0)
+    level = np.where(np.isfinite(small), np.clip(_share(small, low, high), 0.0, 1.0), 0.0)
     lines = _coloured(level) if colour else _shaded(level)
     shape = " × ".join(map(str, values.shape))
     lines.append(f"{shape}, from {finite.min():.4g} to {finite.max():.4g}")

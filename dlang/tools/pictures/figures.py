@@ -86,4 +86,5 @@ def _draw(figure: Any, picture: Picture) -> None:
         axes.legend()
     else:
         axes.set_ylabel(picture.names[0])
+    axes.set_xlabel(picture.across)
     axes.grid(alpha=0.3)
