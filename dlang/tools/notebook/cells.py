@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import DlangError, error, render
 from dlang.tools.graph import graph_of
 from dlang.tools.repl.commands import Conversation, perform
+from dlang.tools.repl.inputs import pieces
 from dlang.tools.repl.looking import code_of
 from dlang.tools.repl.session import LAST, Session, Shown
 
@@ -55,8 +56,8 @@ class Notebook:
         """Does what a cell says; the names of the functions that it declared. Raises `DlangError`."""
         declared: list[str] = []
         for piece in pieces(text):
-            if piece.startswith(":"):
-                self._command(piece)
+            if piece.lstrip().startswith(":"):
+                self._command(piece.strip())
                 continue
             answer = self.session.submit(piece)
             declared += [name for name, _ in answer.declared]
@@ -86,21 +87,6 @@ class Notebook:
         if len(words) != 1 + gradient:
             raise error("E0971", "`:graph` takes the name of a function, perhaps behind `grad`", None)
         self.show(Graph(graph_of(self.session.checked, words[-1], gradient, "opt").text()))
-
-
-def pieces(text: str) -> Iterator[str]:
-    """The commands of a cell, and what stands between them as one input each."""
-    lines: list[str] = []
-    for line in text.splitlines():
-        if line.startswith(":"):
-            if any(x.strip() for x in lines):
-                yield "\n".join(lines)
-            lines = []
-            yield line.strip()
-        else:
-            lines.append(line)
-    if any(x.strip() for x in lines):
-        yield "\n".join(lines)
 
 
 def message(e: DlangError, *, colour: bool) -> str:

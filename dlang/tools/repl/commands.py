@@ -192,13 +192,14 @@ def _help(c: Conversation, text: str) -> None:
         return
     columns = min(c.settings.columns, _WIDEST_HELP)
     print("\n".join([*wrap(_INTRODUCTION, columns), ""]))
+    margin = _USAGE if columns > 2 * _USAGE else 4
     for command in COMMANDS:
         usage = f"  {command.name} {command.takes}".rstrip()
-        lines = wrap(command.help, columns - _USAGE)
-        if len(usage) >= _USAGE:
+        lines = wrap(command.help, columns - margin)
+        if len(usage) >= margin:
             lines.insert(0, "")
         for k, line in enumerate(lines):
-            print(f"{usage if k == 0 else '':<{_USAGE}}{line}".rstrip())
+            print(f"{usage if k == 0 else '':<{margin}}{line}".rstrip())
     print("\n".join(["", *wrap(_KEPT, columns)]))
 
 

@@ -14,7 +14,7 @@ from dlang import __version__
 from dlang.diagnostics import DlangError
 from dlang.driver import Backend
 from dlang.tools.repl.commands import Conversation, perform
-from dlang.tools.repl.inputs import incomplete
+from dlang.tools.repl.inputs import incomplete, pieces
 from dlang.tools.repl.session import Session
 
 if TYPE_CHECKING:
@@ -109,11 +109,14 @@ def _interrupted() -> None:
 
 
 def answered(conversation: Conversation, text: str) -> bool:
-    """Does what one input says; False if it ends the conversation."""
+    """Does what an input says, or several in a text that was pasted, up to one with a mistake; False if it ends the
+    conversation."""
     try:
-        if text.lstrip().startswith(":"):
-            return perform(conversation, text)
-        conversation.answer(conversation.session.submit(text))
+        for piece in pieces(text):
+            if not piece.lstrip().startswith(":"):
+                conversation.answer(conversation.session.submit(piece))
+            elif not perform(conversation, piece):
+                return False
     except DlangError as e:
         conversation.problems(e.diagnostics)
     except (KeyboardInterrupt, BrokenPipeError):

@@ -37,6 +37,18 @@ def hint(session: Session, before: str, text: str) -> Hint:
         return []
 
 
+def fitted(parts: Hint, columns: int) -> Hint:
+    """As much of a line as there is room for; what is in front of the parameter at hand is left out first."""
+    text = "".join(part for part, _ in parts)
+    marks = [marked for part, marked in parts for _ in part]
+    over = len(text) - columns
+    first = marks.index(True) if True in marks else 0
+    if over <= 0 or first == 0:
+        return parts
+    cut = min(over + 1, first)
+    return [("…", False), *((text[k], marks[k]) for k in range(cut, len(text)))]
+
+
 def _of_command(text: str) -> Hint:
     name = text.split(maxsplit=1)[0]
     found = next((c for c in COMMANDS if name in (c.name, c.short)), None)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dlang.grammar.lexer import Token, tokenize
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
 
 INDENT = 2
+PROMPT, MORE = "> ", "| "
+"""In front of an input, and of its further lines."""
 
 
 def incomplete(text: str) -> bool:
@@ -35,6 +39,37 @@ def indentation(text: str) -> str:
         last = token.kind
     steps = len(set(opened)) + (not opened and last in NEEDS_MORE and last not in ("|", "!"))
     return " " * (INDENT * steps)
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The inputs in a text of several lines, as they are pasted or stand in a cell: each command, which is a line that
+    begins with a colon, and what stands between. Of lines that were copied with their prompts, those that have one."""
+    for part in _without_prompts(text):
+        lines: list[str] = []
+        for line in part.splitlines():
+            ends = line.lstrip().startswith(":") or (bool(lines) and lines[0].lstrip().startswith(":"))
+            if ends and not incomplete("\n".join(lines)):
+                yield from _written(lines)
+                lines = []
+            lines.append(line)
+        yield from _written(lines)
+
+
+def _written(lines: list[str]) -> Iterator[str]:
+    if any(line.strip() for line in lines):
+        yield "\n".join(lines)
+
+
+def _without_prompts(text: str) -> list[str]:
+    if not text.startswith(PROMPT):
+        return [text]
+    inputs: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(PROMPT):
+            inputs.append(line.removeprefix(PROMPT))
+        elif line.startswith(MORE):
+            inputs[-1] += f"\n{line.removeprefix(MORE)}"
+    return inputs
 
 
 def split(text: str, separator: str) -> list[str]:

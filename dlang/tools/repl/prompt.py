@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,12 +26,11 @@ from prompt_toolkit.output import Output
 from dlang.tools.repl.commands import Conversation
 from dlang.tools.repl.completion import candidates
 from dlang.tools.repl.highlight import STYLE, Highlighter
-from dlang.tools.repl.hints import hint
-from dlang.tools.repl.inputs import INDENT, incomplete, indentation
+from dlang.tools.repl.hints import fitted, hint
+from dlang.tools.repl.inputs import INDENT, MORE, PROMPT, incomplete, indentation
 from dlang.tools.repl.session import Session
 
 T = TypeVar("T")
-PROMPT, MORE = "> ", "| "
 HISTORY = "DLANG_HISTORY"
 """The environment variable with the file of the history; empty for none that lasts."""
 
@@ -46,7 +46,7 @@ def prompt_of(
     return PromptSession(
         PROMPT,
         multiline=True,
-        prompt_continuation=MORE,
+        prompt_continuation=lambda width, line, wrapped: " " * width if wrapped else MORE,
         lexer=Highlighter(),
         style=STYLE,
         completer=_Completer(conversation.session),
@@ -154,7 +154,8 @@ class _Completer(Completer):
 
 def _toolbar(session: Session) -> StyleAndTextTuples:
     buffer = get_app().current_buffer
-    found = _unless_defect(lambda: hint(session, buffer.document.text_before_cursor, buffer.text))
+    columns = get_app().output.get_size().columns
+    found = _unless_defect(lambda: fitted(hint(session, buffer.document.text_before_cursor, buffer.text), columns))
     return [("class:bottom-toolbar.argument" if marked else "", text) for text, marked in found]
 
 
@@ -193,4 +194,18 @@ def kept_history() -> History:
     except OSError as e:
         print(f"the history isn't kept: cannot write `{path}`: {e.strerror}", file=sys.stderr)
         return InMemoryHistory()
-    return FileHistory(str(path))
+    return _KeptHistory(str(path))
+
+
+class _KeptHistory(FileHistory):
+    """Goes on without its file, once that can't be read or written."""
+
+    def load_history_strings(self) -> Iterable[str]:
+        try:
+            return list(super().load_history_strings())
+        except OSError:
+            return []
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):
+            super().store_string(string)

@@ -14,10 +14,12 @@ def first(text):
 
 
 def test_help_has_every_command_in_a_line(say):
-    lines = say(":help").splitlines()
-    for command in COMMANDS:
-        assert any(line.startswith(f"  {command.name}") for line in lines)
-    assert max(map(len, lines)) <= 80
+    for width in (80, 20):
+        say(f":set width {width}")
+        lines = say(":help").splitlines()
+        for command in COMMANDS:
+            assert any(line.startswith(f"  {command.name}") for line in lines)
+        assert width < 80 or max(map(len, lines)) <= width
     assert first(say(":help load")) == ":load FILE"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dlang.tools.repl.completion import candidates
-from dlang.tools.repl.hints import hint
+from dlang.tools.repl.hints import fitted, hint
 from dlang.tools.repl.session import Session
 
 
@@ -104,6 +104,15 @@ def test_candidates_show_their_types(session):
     assert [(c.shown, c.meta) for c in candidates(session, "xs")] == [("xs", "f64[2]")]
     (only,) = candidates(session, "nor")
     assert only.meta == "(p: Point, scale: f64 = …) -> f64"
+
+
+def test_the_parameter_at_hand_is_shown_where_the_line_is_too_long(session):
+    parts = hint(session, "norm(p, ", "")
+    for columns, shown in ((100, "norm(p: Point, scale: f64 = …) -> f64"), (30, "…Point, scale: f64 = …) -> f64"),
+                           (10, "…scale: f64 = …) -> f64")):  # fmt: skip
+        found = fitted(parts, columns)
+        assert "".join(text for text, _ in found) == shown
+        assert "".join(text for text, marked in found if marked) == "scale: f64 = …"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from prompt_toolkit.output import DummyOutput
 
 from dlang.tools.repl.commands import Conversation
 from dlang.tools.repl.highlight import coloured
-from dlang.tools.repl.inputs import incomplete, indentation, split
+from dlang.tools.repl.inputs import incomplete, indentation, pieces, split
 from dlang.tools.repl.prompt import ends, history_file, kept_history, prompt_of
 from dlang.tools.repl.session import Session
 
@@ -90,6 +90,7 @@ def test_enter_ends_an_input_that_is_whole(text, cursor, whole):
 @pytest.mark.parametrize(
     ("text", "goes_on"),
     [("f(", True), ("1 +", True), ("{\n1", True), ("1", False), ("f(1))", False), ("|x| x", False), ("x |>", True),
+     ("## Of what follows", True), ("## A\n", True), ("# a remark", False), ("1 ## a remark", False),
      ("let f = |x|", False), ("1 + # not yet", True), ('"(', False), ("1 # (", False), (":load ../", False),
      (":type (", True)],
 )  # fmt: skip
@@ -103,6 +104,21 @@ def test_an_input_goes_on_while_something_is_open(text, goes_on):
 )
 def test_a_line_is_indented_by_the_lines_that_are_open(text, columns):
     assert indentation(text) == " " * columns
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    [
+        ("1\n2", ["1\n2"]),
+        ("let a = 1\n:type a\na\nb\n\n:vars\n", ["let a = 1", ":type a", "a\nb\n", ":vars"]),
+        (":type [\n  1\n]\n:vars", [":type [\n  1\n]", ":vars"]),
+        ("f(\n:vars\n)", ["f(\n:vars\n)"]),
+        ("> let a = [\n|   1]\n> a\n[1] : i64[1]\n> :vars", ["let a = [\n  1]", "a", ":vars"]),
+        (" \n", []),
+    ],
+)
+def test_a_text_that_is_pasted_may_be_several_inputs(text, inputs):
+    assert list(pieces(text)) == inputs
 
 
 def test_a_text_is_split_outside_of_brackets():
@@ -140,6 +156,18 @@ def test_a_history_that_can_not_be_written_is_said_and_left_out(monkeypatch, tmp
     monkeypatch.setenv("DLANG_HISTORY", str(tmp_path / "file/history"))
     assert isinstance(kept_history(), InMemoryHistory)
     assert capsys.readouterr().err.startswith("the history isn't kept: cannot write")
+
+
+def test_a_history_whose_file_is_lost_goes_on_without_it(monkeypatch, tmp_path):
+    file = tmp_path / "state/history"
+    monkeypatch.setenv("DLANG_HISTORY", str(file))
+    history = kept_history()
+    file.unlink()
+    file.parent.rmdir()
+    assert typed("1\r", history) == "1" and typed(UP + "\r", history) == "1"
+    file.parent.mkdir()
+    file.write_bytes(b"\n# then\n+let \xff = 1\n")
+    assert "let" in typed(UP + "\r", kept_history())  # whatever stands in it
 
 
 def test_windows_answer_while_nothing_is_typed(monkeypatch):

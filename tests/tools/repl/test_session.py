@@ -10,7 +10,6 @@ import pytest
 from dlang.diagnostics import DlangError
 from dlang.tools.repl.commands import Conversation
 from dlang.tools.repl.conversation import repl
-from dlang.tools.repl.inputs import incomplete
 from dlang.tools.repl.interrupts import uninterrupted
 from dlang.tools.repl.looking import type_of
 from dlang.tools.repl.session import Session
@@ -199,13 +198,6 @@ def test_a_function_that_mentions_a_value_is_told_what_to_do():
     session = Session("interp")
     said("let x = 1", session=session)
     assert "parameter" in refused(session, "fn f() = x").help[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "goes_on"), [("f(", True), ("1 +", True), ("{\n1", True), ("1", False), ("f(1))", False), ("|x| x", False)]
-)
-def test_an_input_goes_on_while_something_is_open(text, goes_on):
-    assert incomplete(text) == goes_on
 
 
 def test_commands():
