@@ -20,6 +20,7 @@ from dlang.runtime.platform.objects import callable_class
 from dlang.typecheck import core
 
 if TYPE_CHECKING:
+    from dlang.python.operators import Operator
     from dlang.runtime.direct import Record
     from dlang.runtime.profile import Profile
 
@@ -144,14 +145,20 @@ class Bound:
             profile.result = prepared(leaves, seed, early or ())
         return profile
 
-    def to_torch(self) -> Callable[..., Any]:
+    def to_torch(self) -> Operator:
         """This function as an operator of PyTorch, as `Function.to_torch` gives it, of the arguments that are left."""
+        from dlang.python.operators import needed
+
+        needed("torch", "PyTorch")
         from dlang.python.torch_operators import to_torch
 
         return to_torch(self)
 
-    def to_jax(self) -> Callable[..., Any]:
+    def to_jax(self) -> Operator:
         """This function as a primitive of JAX, as `Function.to_jax` gives it, of the arguments that are left."""
+        from dlang.python.operators import needed
+
+        needed("jax", "JAX")
         from dlang.python.jax_operators import to_jax
 
         return to_jax(self)

@@ -26,6 +26,7 @@ from dlang.typecheck.types import TypeFn, TypeVar, resolve
 
 if TYPE_CHECKING:
     from dlang.python.bound import Bound
+    from dlang.python.operators import Operator
     from dlang.runtime.direct import Record
     from dlang.runtime.profile import Profile
 
@@ -183,22 +184,28 @@ class Function:
                 profile.result = prepared(leaves, seed)
         return profile
 
-    def to_torch(self) -> Callable[..., Any]:
+    def to_torch(self) -> Operator:
         """This function as an operator of PyTorch: it takes and gives tensors, and PyTorch differentiates and compiles
         what calls it. Tuples and structs hold tensors; numbers may be Python's.
 
         Raises `DlangError` for a function with effects, and for values that are no arrays.
         """
+        from dlang.python.operators import needed
+
+        needed("torch", "PyTorch")
         from dlang.python.torch_operators import to_torch
 
         return to_torch(self)
 
-    def to_jax(self) -> Callable[..., Any]:
+    def to_jax(self) -> Operator:
         """This function as a primitive of JAX: `jit`, `vmap`, and derivatives in both modes and of any order go through
         it. Tuples and structs hold arrays; Python's numbers are constants.
 
         Raises `DlangError` for a function with effects, and for values that are no arrays.
         """
+        from dlang.python.operators import needed
+
+        needed("jax", "JAX")
         from dlang.python.jax_operators import to_jax
 
         return to_jax(self)

@@ -10,7 +10,7 @@ and reverse mode, of any order and in any mixture. Arguments are the arrays amon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NoReturn
@@ -28,14 +28,17 @@ from dlang.python.operators import (
     INTEGER,
     NEXT,
     TRUE,
+    Operator,
     Plan,
     Plans,
     Target,
     draws,
     function_of,
+    places,
     pulled,
     pushed,
     whole,
+    with_tangents,
 )
 from dlang.runtime.inward import same_class
 from dlang.runtime.values import BF16, NUMPY, bfloat16
@@ -55,12 +58,9 @@ class Pushed:
 
     def whole(self) -> Called:
         """The function that gives the result and its tangent. Numbers that are no arrays have the tangent 0."""
-        own = self.base.letters.split(NEXT)
-        dots = [own[k].replace(TRUE, FALSE) for k in self.wanted]
-        floats = (*self.base.floats, *[0.0] * sum(d.count(FLOAT) for d in dots))
-        integers = (*self.base.integers, *[0] * sum(d.count(INTEGER) for d in dots))
+        letters, floats, integers = with_tangents(self.base.letters, self.wanted)
         f = pushed(self.base.f, self.names)
-        return Called(f, NEXT.join([*own, *dots]), floats, integers, self.base.seed)
+        return Called(f, letters, (*self.base.floats, *floats), (*self.base.integers, *integers), self.base.seed)
 
     def back(self, results: int) -> Called:
         """The function that pulls a cotangent of the result back. results: how many leaves that has."""
@@ -70,12 +70,10 @@ class Pushed:
 
 
 # ---- the function that JAX sees --------------------------------------------------------------------------------------
-def to_jax(f: Target) -> Callable[..., Any]:
-    """A function of JAX. Raises `DlangError` for one that can't be an operator, and where JAX is missing."""
-    try:
-        import jax
-    except ImportError as e:
-        raise error("E0969", "JAX is not installed", None, help=("pip install jax",)) from e
+def to_jax(f: Target) -> Operator:
+    """A function of JAX. Raises `DlangError` for one that can't be an operator."""
+    import jax
+
     plans, function = Plans.of(f), function_of(f)
     call_p, _ = _primitives()
 
@@ -125,9 +123,7 @@ def to_jax(f: Target) -> Callable[..., Any]:
         called = Called(f, NEXT.join(letters), tuple(floats), tuple(integers), seed)
         return whole(plans.result, iter(call_p.bind(*arrays, what=called)))
 
-    call.__name__ = call.__qualname__ = f.__name__
-    call.__doc__ = f.__doc__
-    return call
+    return Operator(f, call, to_jax)
 
 
 def _is(plan: Plan, value: Any) -> bool:
@@ -255,24 +251,25 @@ def _along(
     what: Called,
     values: Sequence[Any],
     take: Sequence[int],
-    places: Sequence[int],
+    where: Sequence[int],
 ) -> list[Any]:
-    """The tangents of values. take: the leaves of the result that have some; places: which values they are."""
+    """The tangents of values. take: the leaves of the result that have some; where: which values they are."""
     import jax
     from jax.interpreters import ad
 
     _, push_p = _primitives()
     out = [ad.Zero(jax.typeof(v).to_tangent_aval()) for v in values]
+    own = places(what.letters)
     wanted = [
         k
-        for k, own in enumerate(what.places())
-        if not what.plans.fixed[k] and any(at is not None and type(tangents[at]) is not ad.Zero for at in own)
+        for k, leaves in enumerate(own)
+        if not what.plans.fixed[k] and any(at is not None and type(tangents[at]) is not ad.Zero for at in leaves)
     ]
     if not wanted or not take:
         return out
     dots = []
     for k in wanted:
-        for at in what.places()[k]:
+        for at in own[k]:
             if at is None:
                 continue
             if _is_float(primals[at].dtype):
@@ -280,7 +277,7 @@ def _along(
             else:
                 dots.append(jax.numpy.zeros(primals[at].shape, primals[at].dtype))
     made = push_p.bind(*primals, *dots, what=Pushed(what, tuple(wanted), tuple(take)))
-    for place, dot in zip(places, made):
+    for place, dot in zip(where, made):
         out[place] = dot
     return out
 

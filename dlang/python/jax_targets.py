@@ -57,13 +57,6 @@ class Called:
         stand_ins = [Described(dtype_of(a), a.shape).stand_in() for a in arrays]
         return described(self.f, self.arguments(stand_ins), self.plans.result)
 
-    def places(self) -> list[list[int | None]]:
-        """For each parameter, for each of its leaves, which of the arrays it is."""
-        count = iter(range(len(self.letters)))
-        return [
-            [next(count) if c == ARRAY else None for c in own if own != DEFAULT] for own in self.letters.split(NEXT)
-        ]
-
 
 def dtype_of(array: Any) -> str:
     """The language's name of the dtype of an array of JAX."""

@@ -10,9 +10,11 @@ sizes that only a run knows are refused (`E0967`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -116,6 +118,23 @@ def given(
     return made
 
 
+def places(letters: str) -> list[list[int | None]]:
+    """For each parameter, for each of its leaves, which of the arrays it is."""
+    count = iter(range(len(letters)))
+    return [[next(count) if c == ARRAY else None for c in own if own != DEFAULT] for own in letters.split(NEXT)]
+
+
+def with_tangents(letters: str, wanted: Iterable[int]) -> tuple[str, list[float], list[int]]:
+    """The letters of a function that is pushed (`pushed`), and the tangents of the numbers among the arguments: 0.
+
+    letters: of the function itself; wanted: the parameters that have tangents.
+    """
+    own = letters.split(NEXT)
+    dots = [own[k].replace(TRUE, FALSE) for k in wanted]
+    zeros = "".join(dots)
+    return NEXT.join([*own, *dots]), [0.0] * zeros.count(FLOAT), [0] * zeros.count(INTEGER)
+
+
 def _plan(t: Type, what: str, decl: FnDecl, classes: StructClasses) -> Plan:
     t = ty.resolve(t)
     match t:
@@ -135,6 +154,42 @@ def _plan(t: Type, what: str, decl: FnDecl, classes: StructClasses) -> Plan:
         case _:
             kinds = {ty.TypeCon: "a text", ty.TypeFn: "a function", ty.TypeData: "an enum"}
             raise refused(decl, f"{what} is or holds {kinds.get(type(t), 'an array of those')}, which is no array")
+
+
+class Operator:
+    """A function as another library calls it. It is pickled as the function is, and made again from it.
+
+    call: of the library; make: what makes this of the function.
+    """
+
+    def __init__(self, f: Target, call: Callable[..., Any], make: Callable[[Target], Operator]) -> None:
+        self.function = f
+        self.call = call
+        self.make = make
+        self.__name__ = self.__qualname__ = f.__name__
+        self.__module__ = f.__module__
+        self.__doc__ = f.__doc__
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.call(*args, **named)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.make, (self.function,)
+
+    def __repr__(self) -> str:
+        return f"<{self.make.__name__} of {self.function!r}>"
+
+
+def needed(module: str, name: str) -> None:
+    """Raises `DlangError` where a library is missing."""
+    try:
+        import_module(module)
+    except ImportError as e:
+        raise error("E0969", f"{name} is not installed", None, help=(f"pip install {module}",)) from e
 
 
 def function_of(f: Target) -> Function:

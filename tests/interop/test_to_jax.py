@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 import subprocess
 import sys
 import threading
@@ -17,23 +19,7 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 from jax.test_util import check_grads  # noqa: E402
 
-TEXT = """
-import random { uniform }
-struct Net<n, m> { w: f64[n, m], b: f64[m] }
-struct Deep<n> { first: Net<n, n>, scale: f64 }
-fn loss(p: Net<n, m>, x: f64[k, n], y: f64[k, m]) -> f64 = mean((tanh(x @ p.w + p.b) - y) ** 2)
-fn deep(d: Deep<n>, x: f64[n]) -> (Deep<n>, f64) =
-  (Deep(first = Net(w = d.first.w * d.scale, b = exp(d.first.b)), scale = sum(d.first.b * x)), d.scale ** 3)
-fn grown(x: f64[n], s: f64 = 2.0) -> f64[n] = exp(s * x) + 1.0
-fn cube(x) = x * x * x
-fn every_other(x: f64[n]) -> f64[n // 2] = [x[2 * i] ** 3 for i < n // 2]
-fn gathered(x: f64[n], k: Idx<n>[m]) -> f64[m] = [x[j] ** 2 for j in k]
-fn repeated(x: f64, n: size) -> f64[n] = full(x * x, n)
-fn noisy(x: f64[n]) -> f64[n] ! random = [v * uniform() for v in x]
-fn ranks(x: f64[n]) -> (i64, f64[n]) = (argmax(x), x * x)
-fn held(x: f64[n], nodiff s: f64) -> f64[n] = x * x * s
-fn positive(x: f64[n]) -> f64[?] = [v for v in x if v > 0.0]
-"""
+from tests.interop.functions import CASES, TEXT, of_arrays  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -52,34 +38,7 @@ def real(*shape):
 
 
 def plain(m, name):
-    f = getattr(m, name).to_jax()
-    match name:
-        case "loss":
-            return lambda w, b, x, y: f(m.Net(w, b), x, y)
-        case "deep":
-            return lambda w, b, s, x: jax.tree.leaves(f(m.Deep(m.Net(w, b), s), x))
-        case "gathered":
-            return lambda x: f(x, jnp.array([0, 0, 2]))
-        case "repeated":
-            return lambda x: f(x, n=3)
-        case "noisy":
-            return lambda x: f(x, seed=7)
-        case "held":
-            return lambda x: f(x, 2.0)
-    return f
-
-
-CASES = {
-    "loss": [(3, 2), (2,), (4, 3), (4, 2)],
-    "deep": [(3, 3), (3,), (), (3,)],
-    "grown": [(3,)],
-    "cube": [(2, 3)],
-    "every_other": [(5,)],
-    "gathered": [(4,)],
-    "repeated": [()],
-    "noisy": [(3,)],
-    "held": [(3,)],
-}
+    return of_arrays(m, name, lambda f: f.to_jax(), jnp.array)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -131,6 +90,13 @@ def test_integers_numbers_names_and_bound_arguments(m):
     assert m.cube.to_jax()(jnp.float32(2.0)).dtype == jnp.float32
     noisy = m.noisy.to_jax()
     assert np.array_equal(noisy(x, seed=1), jax.jit(lambda x: noisy(x, seed=1))(x))
+
+
+def test_a_primitive_is_pickled_and_looks_like_its_function(m):
+    f, x = m.grown.to_jax(), real(3)
+    assert np.array_equal(pickle.loads(pickle.dumps(f))(x), f(x))
+    assert inspect.signature(f) == inspect.signature(m.grown) and repr(f) == f"<to_jax of {m.grown!r}>"
+    assert np.array_equal(jax.jit(f, static_argnames="s")(x, s=3.0), f(x, 3.0))
 
 
 # ---- machine code that XLA calls -------------------------------------------------------------------------------------
@@ -198,19 +164,18 @@ def test_a_failure_is_told_and_the_next_call_is_fine():
 
 def test_calls_from_several_threads_wait_for_each_other(m):
     f, x = jax.jit(m.cube.to_jax()), real(100_000)
-    wanted, wrong = np.asarray(x) ** 3, []
+    wanted, right = np.asarray(x) ** 3, []
 
     def work():
-        for _ in range(10):
-            if not np.allclose(f(x), wanted):
-                wrong.append(1)
+        with jax.enable_x64(True):
+            right.append(all(np.allclose(f(x), wanted) for _ in range(10)))
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert not wrong
+    assert right == [True] * 3
 
 
 def test_what_needs_python_asks_it():
