@@ -82,7 +82,9 @@ class Adjoints:
             self.functions[name] = Function(name, (*params, *more), (*results, *bars), Block((), ()))
             self._fused[key] = Fused(name, cotangents)
             w = self._walk(key)
-            later = backward(w.backward.lets) if has_marks(source.body) else w.backward.lets
+            later = w.backward.lets
+            if has_marks(source.body):
+                later = backward(later, source.span)
             block = Block((*w.forward, *later), (*w.values, *w.backward.results))
             # The derivative of a checkpointed function is one, too.
             again = Rules(checkpoint=True) if source.rules is not None and source.rules.checkpoint else None
@@ -197,6 +199,7 @@ class Adjoints:
         known = Knowledge()
         known.saw(p.type for p in params)
         scope = Scope(b, active_vars(body, wrt, seeded, nodes.held), known, pull_block, nodes, self)
+        scope.followed = has_marks(source.body)
         scope.segments = source.rules is not None and source.rules.checkpoint and not key.border
         scope.active.update(w for w in wrt if nodes.carries(w.type))
         with b.scope() as adjoint:

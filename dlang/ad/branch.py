@@ -101,7 +101,7 @@ def _save(
         sizes.append(positions)
         returned = {r: let.vars[k] for r, k in positions.items()}
         bound = inside - returned.keys()
-        block = recomputed(block, a.forward, bound, scope.again, let.span, in_memory=in_memory)
+        block = recomputed(block, a.forward, bound, scope.again, let.span, in_memory=in_memory, followed=scope.followed)
         renaming = Renaming(returned, fresh=True)
         mine, block = given(block, bound)
         for v in mine:

@@ -133,7 +133,8 @@ class _Split:
         sizes = defined_sizes(lets)
         given = {p for p in self.w.params if p.type != I64}
         wanting = bound | (given - passed)
-        block = recomputed(block, lets, wanting, self.w.again, self.source.span, in_memory=not self.local)
+        span, followed = self.source.span, has_marks(self.source.body)
+        block = recomputed(block, lets, wanting, self.w.again, span, in_memory=not self.local, followed=followed)
         again = [Let((v,), SizeOf(sizes[v])) for v in free_vars(block) if v in sizes]
         block = Block((*again, *block.lets), block.results)
         outside = (bound | set(self.w.params)) - passed
@@ -168,7 +169,7 @@ class _Split:
         with b.scope() as lets:
             tag = b.one(Tag(node)) if len(self.arms) > 1 else None
             results = self.choice(b, tag, self.arms, node, r, params)
-        body = Block(backward(lets) if has_marks(source.body) else tuple(lets), results)
+        body = Block(backward(lets, source.span) if has_marks(source.body) else tuple(lets), results)
         return Function(halves.backward, (node, *params, *more), bars, body, source.label, source.span)
 
     def choice(

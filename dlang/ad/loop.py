@@ -32,6 +32,7 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
+from dlang.ir.marks import against
 from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import bound_vars, free_vars, walk
@@ -91,6 +92,8 @@ def _pull(let: Let, op: For, scope: Scope, segments_of: For | None = None) -> li
         results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
     body = pruned_block(Block(tuple(lets), tuple(results)))
     replacement, body, index = save(let, op, forward, body, scope)
+    if scope.followed:
+        body = against(body, op.body)
     loop = For(index, op.low, op.high, (*state_bars, *outer_bars), (*state_in, *outer_in), body)
     vars = tuple(fresh(v.name, v.type) for v in (*state_bars, *outer_bars))
     b.emit_as(vars, loop)

@@ -15,7 +15,7 @@ It is the same primitive of the same operands, so the value is the same to the b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.ad.cut import Value, minimum_cut
 from dlang.diagnostics import Span
@@ -83,14 +83,15 @@ def recomputed(
     span: Span | None,
     alike: Mapping[Var, Var] | None = None,
     in_memory: bool = True,
+    followed: bool = False,
 ) -> Block:
     """The block with those of `lets` in front that are better computed again than saved.
 
     bound: what has to be saved to be there. seen: gets what is computed again. alike: states of a loop, each with its
     value after a trip: saving both is saving one. in_memory: whether what is saved goes through memory, or stays in a
-    register.
+    register. followed: of a program that someone follows step by step, for whom doing something again is no step.
     """
-    return _Chooser(lets, bound, alike or {}, in_memory).chosen(block, seen, span)
+    return _Chooser(lets, bound, alike or {}, in_memory, followed).chosen(block, seen, span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,10 @@ class _Way:
 class _Chooser:
     """Finds what to compute again of some lets."""
 
-    def __init__(self, lets: Sequence[Let], bound: set[Var], alike: Mapping[Var, Var], in_memory: bool) -> None:
-        self.lets, self.bound, self.alike, self.in_memory = lets, bound, alike, in_memory
+    def __init__(
+        self, lets: Sequence[Let], bound: set[Var], alike: Mapping[Var, Var], in_memory: bool, followed: bool
+    ) -> None:
+        self.lets, self.bound, self.alike, self.in_memory, self.followed = lets, bound, alike, in_memory, followed
         self.defined = {v: let for let in lets for v in let.vars if v in bound}
         self.free: dict[Var, bool] = {}
         self.ways: dict[Var, _Way | None] = {}
@@ -133,7 +136,10 @@ class _Chooser:
         if spared.terms:
             operations = [_elements(v.type) * way.operations for v in again if (way := self.ways[v]) is not None]
             seen.append(Again(spared, sum_of(operations), span))
-        return Block((*pruned(made, [*free, *again]), *block.lets), block.results)
+        first = pruned(made, [*free, *again])
+        if self.followed:
+            first = [replace(let, span=None) for let in first]
+        return Block((*first, *block.lets), block.results)
 
     def is_free(self, v: Var) -> bool:
         """Whether it is integer arithmetic, a view or an element of what is there, of operands that are the same."""

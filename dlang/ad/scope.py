@@ -78,6 +78,7 @@ class Scope:
     sink: Sink | None = None
     segments: bool = False  # of a checkpointed function: its loops are taken apart
     parts: frozenset[Var] = frozenset()  # the indices of loops that are parts already
+    followed: bool = False  # the function has marks
     loop: frozenset[Var] | None = None  # the arrays that change in place in the loop around, None outside of loops
 
     def inner(self, sink: Sink | None) -> Scope:

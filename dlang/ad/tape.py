@@ -59,7 +59,7 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
     b = scope.b
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
     alone = scope.loop is None or op.index in scope.parts  # the tape of a loop in a loop is part of another
-    body = recomputed(body, forward, bound, scope.again, let.span, _alike(op) if alone else {})
+    body = recomputed(body, forward, bound, scope.again, let.span, _alike(op) if alone else {}, followed=scope.followed)
     needed, body = given(body, bound)
     at = poly(op.index) - op.low
     state: list[Var] = list(op.params)

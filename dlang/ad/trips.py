@@ -35,6 +35,7 @@ from dlang.ir.anf import (
     While,
     fresh,
 )
+from dlang.ir.marks import against
 from dlang.ir.pruning import pruned_block
 from dlang.ir.sizes import defined_sizes
 from dlang.ir.substitution import Renaming
@@ -85,6 +86,8 @@ def pull_listed(let: Let, op: For | While, scope: Scope, changed: frozenset[Var]
         results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
     body = pruned_block(Block(tuple(lets), (*[op.params[k] for k in sizes], *results)))
     replacement, body, made, node = _save(let, op, forward, body, scope)
+    if scope.followed:
+        body = against(body, op.body)
     params = (node, *now, *bars, *outer_bars)
     with b.scope() as test:
         more = b.prim("ne", b.one(Tag(node)), Lit(END, "i64"))
@@ -111,7 +114,7 @@ def _save(
     if isinstance(op, For):
         bound.add(op.index)
     defined = defined_sizes(forward)
-    body = recomputed(body, forward, bound, scope.again, let.span)
+    body = recomputed(body, forward, bound, scope.again, let.span, followed=scope.followed)
     again = [Let((v,), SizeOf(defined[v])) for v in free_vars(body) if v in defined]
     body = Block((*again, *body.lets), body.results)
     opened = Renaming(dict(defined))

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Block, Check, Let, Lit
 
 MARK = "mark"  # in the place of a code
-BACKWARD = "backward"  # the key of the mark between the two passes of a derivative
+BACKWARD, FORWARD = "backward", "forward"  # the keys of the marks around a backward pass
+REVERSED = "reversed"  # that of the mark in the body of a loop that goes through the trips of another backward
 TANGENT = "tangent"  # that of marks of tangents
 
 
@@ -58,6 +60,20 @@ def has_marks(block: Block) -> bool:
     return any(is_mark(let.op) for let in block.lets)
 
 
-def backward(lets: Iterable[Let]) -> tuple[Let, ...]:
-    """The lets of a backward pass, behind the mark that says so."""
-    return (Let((), Mark(BACKWARD).check()), *lets)
+def backward(lets: Iterable[Let], span: Span | None) -> tuple[Let, ...]:
+    """The lets of a backward pass, between the marks that say so. span: of the function."""
+    return (_plain(BACKWARD, span), *lets, _plain(FORWARD, span))
+
+
+def against(body: Block, forward: Block) -> Block:
+    """The body of a loop that is the adjoint of another: one that runs backward does so no more."""
+    return body if is_reversed(forward) else Block((_plain(REVERSED, None), *body.lets), body.results)
+
+
+def is_reversed(body: Block) -> bool:
+    return any((mark := mark_of(let.op)) is not None and mark.key == REVERSED for let in body.lets)
+
+
+def _plain(key: str, span: Span | None) -> Let:
+    """A mark of no value."""
+    return Let((), Mark(key).check(), span)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from dlang.diagnostics import CallSite, Span
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Var
 from dlang.ir.interpreter import evaluation
-from dlang.ir.marks import Mark, mark_of
+from dlang.ir.marks import BACKWARD, Mark, is_reversed, mark_of
 from dlang.ir.traverse import op_blocks
 from dlang.specialize.names import Name
 from dlang.tools.debugger.places import LOOP, Place, Sources
@@ -42,22 +43,43 @@ class Spot:
             p = p.parent
         return False
 
+    def around(self) -> Iterator[int]:
+        """The numbers of the spots around this one, and its own."""
+        p: Spot | None = self
+        while p is not None:
+            yield p.number
+            p = p.parent
+
+    def beginning(self, before: Spot | None, loop: Spot | None) -> list[Spot]:
+        """The spot and the calls that begin with it, innermost first, where code stands in the place of calls.
+
+        before: the spot before this one; loop: the innermost loop under way. What is around one of them has begun.
+        """
+        found, p = [self], self.parent
+        while p is not None and p is not loop and p is not before and not (before is not None and before.inside(p)):
+            if len(p.via) < len(found[-1].via):
+                found.append(p)
+            p = p.parent
+        return found
+
 
 @dataclass(slots=True, eq=False)
 class Instruction:
-    """kind: how the machine runs it. function: what evaluates it, for those that hold no code.
+    """kind: how the machine runs it. function: what evaluates it, if that holds no code.
 
     spot: None if it belongs to no statement that a person has written. starts: whether a person stops there. enters:
-    of a comprehension, whether there is something to see at its points.
+    of a comprehension, whether there is something to see at its points. reversed: of a loop, whether it goes through
+    the trips of another, the last first.
     """
 
     kind: int
     let: Let
     spot: Spot | None
-    function: Callable[..., Any] | None = None
+    function: Callable[..., Any]
     mark: Mark | None = None
     starts: bool = True
     enters: bool = False
+    reversed: bool = False
     blocks: tuple[Code, ...] = ()
 
 
@@ -71,7 +93,7 @@ class Code:
     block: Block
 
 
-@dataclass(slots=True)
+@dataclass
 class Library:
     """The code of a program, made as it is needed. names: those of its marks."""
 
@@ -83,6 +105,7 @@ class Library:
     _functions: dict[str, Code] = field(default_factory=dict)
     _bodies: dict[int, Code] = field(default_factory=dict)
     _reached: dict[int, frozenset[int]] = field(default_factory=dict)
+    _remembers: dict[str, bool] = field(default_factory=dict)
 
     def function(self, name: str) -> Code:
         if name not in self._functions:
@@ -95,8 +118,7 @@ class Library:
         assert isinstance(op, anf.Comp)
         if id(i) not in self._bodies:
             code = self._bodies[id(i)] = self._code(op.body, function, True)
-            for inner in code.instructions:  # what binds the names of a point is no statement of it
-                inner.starts &= not (i.spot is not None and (inner.spot is i.spot or i.spot.inside(inner.spot)))
+            _belongs(code, i.spot)
         return self._bodies[id(i)]
 
     def _code(self, block: Block, function: str, element: bool) -> Code:
@@ -105,20 +127,43 @@ class Library:
     def _instruction(self, let: Let, function: str, element: bool) -> Instruction:
         op = let.op
         spot = self.spot(let.span, element)
+        several, evaluate = evaluation(op)
         mark = mark_of(op)
         if mark is not None:
-            starts = spot is not None and spot.place.kind != LOOP and not self._declares(mark, let)
-            return Instruction(MARK, let, spot, None, mark, starts)
+            starts = (
+                spot is not None
+                and mark.key in self.names
+                and spot.place.kind != LOOP
+                and not self._declares(mark, let)
+            )
+            return Instruction(MARK, let, spot, evaluate, mark, starts)
         kind = _KINDS.get(type(op))
         if kind is None:
-            several, evaluate = evaluation(op)
             return Instruction(MANY if several else ONE, let, spot, evaluate)
         if kind == COMP:
-            return Instruction(kind, let, spot, evaluation(op)[1], enters=self._enters(let))
+            return Instruction(kind, let, spot, evaluate, enters=self._enters(let))
         inner = () if kind in (CALL, EFFECT) else tuple(
             [self._code(b, function, element) for b in op_blocks(op)]
         )  # fmt: skip
-        return Instruction(kind, let, spot, evaluation(op)[1], blocks=inner)
+        back = isinstance(op, anf.For | anf.While) and is_reversed(op.body)
+        if back:
+            for code in inner:
+                _belongs(code, spot)
+        return Instruction(kind, let, spot, evaluate, reversed=back, blocks=inner)
+
+    @cached_property
+    def tapes(self) -> frozenset[str]:
+        """The datatypes of what calls leave for their backward passes."""
+        given = [f.params[0].type for f in self.program.functions.values() if f.params and _begins_backward(f.body)]
+        return frozenset([t.dtype for t in given if isinstance(t, anf.Scalar)])
+
+    def remembers(self, function: anf.Function) -> bool:
+        """Whether there is a backward pass in which somebody may ask for the variables of a call."""
+        if function.name not in self._remembers:
+            last = function.results[-1].type if function.results else None
+            saves = isinstance(last, anf.Scalar) and last.dtype in self.tapes
+            self._remembers[function.name] = saves or any(_is_backward(let) for let in function.body.lets)
+        return self._remembers[function.name]
 
     def _declares(self, mark: Mark, let: Let) -> bool:
         """Whether a mark stands where its variable is declared: as a parameter, which is no statement."""
@@ -191,6 +236,22 @@ class Library:
                 yield from self._spots_in(self.element(i, code.function), seen)
             for inner in i.blocks:
                 yield from self._spots_in(inner, seen)
+
+
+def _belongs(code: Code, spot: Spot | None) -> None:
+    """What stands in a block for the statement around, such as what binds its names, is no statement of the block."""
+    if spot is not None:
+        for inner in code.instructions:
+            inner.starts &= not (inner.spot is spot or spot.inside(inner.spot))
+
+
+def _begins_backward(block: Block) -> bool:
+    return bool(block.lets) and _is_backward(block.lets[0])
+
+
+def _is_backward(let: Let) -> bool:
+    mark = mark_of(let.op)
+    return mark is not None and mark.key == BACKWARD
 
 
 def _site(c: CallSite) -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 from dlang.diagnostics import DlangError
 from dlang.runtime.errors import RunError
@@ -13,10 +12,11 @@ from dlang.tools.debugger.breakpoints import Breakpoint, Points, Watch
 from dlang.tools.debugger.code import Instruction, Spot
 from dlang.tools.debugger.expressions import Expressions
 from dlang.tools.debugger.levels import Level, Walk, Why
-from dlang.tools.debugger.machine import Machine, Stop
+from dlang.tools.debugger.machine import MEMORY, Machine, Stop
 from dlang.tools.debugger.places import ELEMENT
-from dlang.tools.debugger.state import Frame, Seen, State
-from dlang.tools.debugger.timeline import MEMORY, Timeline
+from dlang.tools.debugger.seen import Seen
+from dlang.tools.debugger.state import Frame, State
+from dlang.tools.debugger.timeline import Timeline
 from dlang.tools.debugger.values import Trees, shown
 
 
@@ -92,22 +92,20 @@ class Debugger:
     def seen(self, view: View | None = None) -> dict[str, Seen]:
         """The variables in scope, in the order in which they got their values."""
         v = view or self.view
-        return {s.name.text: s for s in self._in_scope(v, v.frame.names.values()) if not s.name.is_result}
+        return {s.name.text: s for s in self._in_scope(v) if not s.name.is_result}
 
     def cotangents(self, view: View | None = None) -> dict[str, Seen]:
         """The cotangents that a backward pass has found so far, also of variables that are out of scope by then."""
         v = view or self.view
         via = v.spot.via if v.spot is not None else ()
-        return {s.name.text: s for s in v.frame.cotangents.values() if s.holds(v.frame, via)}
+        return {s.name.text: s for s in v.frame.cotangents.values() if s.holds(v.frame.trips, via)}
 
-    def _in_scope(self, v: View, given: Any) -> Iterator[Seen]:
+    def _in_scope(self, v: View) -> Iterator[Seen]:
         sources = self.machine.library.sources
         if v.spot is None:
             return
         place = v.spot.place
-        for s in list(given):
-            if not s.holds(v.frame, v.spot.via):
-                continue
+        for s in v.frame.variables(v.spot):
             span = s.name.span
             if span is None:  # what a function gives
                 yield s

@@ -7,7 +7,7 @@ the guard's result is finite where the cotangent is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -70,11 +70,11 @@ class Finder:
 
     interpreter: Searching
 
-    def made(self, let: Let, block: Block, env: Env, values: Sequence[Any]) -> bool:
+    def made(self, let: Let, block: Block, env: Env) -> bool:
         """Whether an operation of a block that has just run made what is not finite of what was."""
         if not isinstance(let.op, _MAKERS):
             return False
-        if all(is_finite(v) for var, v in zip(let.vars, values, strict=True) if is_float(var)):
+        if all(is_finite(env[v]) for v in let.vars if is_float(v)):
             return False
         excused = self.interpreter.excused(block)
         if let.vars[0] in excused:

@@ -8,29 +8,29 @@ before it goes on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dlang.ir import anf
-from dlang.ir.anf import Token, Var
+from dlang.ir.anf import Scalar, Token, Var
 from dlang.ir.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter
-from dlang.ir.marks import BACKWARD, TANGENT
+from dlang.ir.marks import BACKWARD, FORWARD, REVERSED, TANGENT
+from dlang.ir.node import Node
 from dlang.ir.operations import value_of
 from dlang.ir.points import points_of
 from dlang.ir.values import accept, size_of
 from dlang.runtime.errors import RunError
 from dlang.runtime.platform.memory import spare_memory
-from dlang.specialize.names import Name
 from dlang.tools.debugger.code import (
     CALL,
     COMP,
     EFFECT,
     FOR,
     IF,
-    MANY,
     MARK,
     ONE,
     WHILE,
@@ -39,9 +39,12 @@ from dlang.tools.debugger.code import (
     Library,
 )
 from dlang.tools.debugger.finite import Finder, Searching
-from dlang.tools.debugger.state import Cell, Entered, Frame, Seen, State
+from dlang.tools.debugger.past import Past
+from dlang.tools.debugger.seen import Seen
+from dlang.tools.debugger.state import Cell, Entered, Frame, State
 
 DEPTH = 2_000_000  # calls
+MEMORY = 512 << 20  # bytes
 _CALLS_BETWEEN = 10_000  # two looks at how much memory is left
 
 
@@ -63,16 +66,19 @@ class Stop(Enum):
 class Machine:
     """What runs states of one program. log: the results of effects, so that they happen once.
 
-    finite: whether to stop where a NaN or an infinity is made. entered: where to note comprehensions that can be
-    entered, with the number of operations before them.
+    memory: bytes that what is remembered for one backward pass may take. finite: whether to stop where a NaN or an
+    infinity is made. entered: where to note comprehensions that can be entered, with the number of operations before
+    them. pasts: of calls that have returned, by their tapes.
     """
 
     library: Library
     interpreter: Interpreter
+    memory: int = MEMORY
     log: list[list[Any]] = field(default_factory=list)
     interrupted: bool = False
     finite: bool = False
     entered: Entered | None = None
+    pasts: WeakKeyDictionary[Node, Past] = field(default_factory=WeakKeyDictionary)
     finder: Finder = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,8 +125,10 @@ class Machine:
             around.label, self.library.element(i, around.code.function), around.env, around.depth, around.parent
         )
         frame.env.update(index)
-        frame.names, frame.cotangents = around.names, around.cotangents
-        frame.backward, frame.caller, frame.base, frame.trips = around.backward, around.caller, True, around.trips
+        known = around.names.values() if around.spot is None else around.variables(around.spot)
+        frame.names = {s.name.local: replace(s, backward=around.backward) for s in known}
+        frame.cotangents, frame.passes, frame.trips = around.cotangents, around.passes, around.trips
+        frame.caller, frame.base, frame.spot = around.caller, True, i.spot
         return State(frame, 0, s.effects)
 
     # ---- running
@@ -146,8 +154,7 @@ class Machine:
     def _run(self, s: State, until: int | None, statements: bool, early: bool) -> Stop:
         frame = s.frame
         instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
-        names, finite, entered = self.library.names, self.finite, self.entered
-        interpreter = self.interpreter
+        finite, entered, interpreter = self.finite, self.entered, self.interpreter
         begun = s.begun = False
         try:
             while True:
@@ -173,37 +180,30 @@ class Machine:
                     before = frame.spot
                     frame.spot, frame.fresh = spot, ()
                     if before is None or not before.inside(spot):
-                        if kind == MARK and i.mark is not None and i.mark.order:
+                        if spot.via and statements:  # a call begins before what stands in its place
+                            frame.spot = spot.beginning(before, frame.loop)[-1]
+                        if frame.past is not None and not frame.passes:
+                            for each in spot.beginning(before, frame.loop):
+                                frame.past.statement(s.steps, each)
+                        if frame.spot is spot and kind == MARK and i.mark is not None and i.mark.order:
                             begun = s.begun = statements
                         elif statements:
                             return Stop.STATEMENT
                 let = i.let
-                if kind == ONE:
-                    value = i.function(interpreter, let.op, let, view)  # type: ignore[misc]
-                    env[let.vars[0]] = value
-                    if finite and self.finder.made(let, frame.code.block, env, (value,)):
-                        pc += 1
-                        s.steps += 1
-                        return Stop.NOT_FINITE
-                elif kind == MARK:
-                    self._mark(frame, i, names)
-                elif kind == MANY:
-                    values = i.function(interpreter, let.op, let, view)  # type: ignore[misc]
-                    for var, value in zip(let.vars, values, strict=True):
-                        env[var] = value
-                    if finite and self.finder.made(let, frame.code.block, env, values):
-                        pc += 1
-                        s.steps += 1
-                        return Stop.NOT_FINITE
-                elif kind == COMP:
-                    if self.interrupted:
-                        return Stop.INTERRUPTED
-                    if entered is not None and i.enters:
-                        entered.note(s.steps, i)
-                    values = i.function(interpreter, let.op, let, view)  # type: ignore[misc]
-                    for var, value in zip(let.vars, values, strict=True):
-                        env[var] = value
-                    if finite and self.finder.made(let, frame.code.block, env, values):
+                if kind == MARK:
+                    self._mark(s, i)
+                elif kind <= COMP:
+                    if kind == COMP:
+                        if self.interrupted:
+                            return Stop.INTERRUPTED
+                        if entered is not None and i.enters:
+                            entered.note(s.steps, i)
+                    value = i.function(interpreter, let.op, let, view)
+                    if kind == ONE:
+                        env[let.vars[0]] = value
+                    else:
+                        env.update(zip(let.vars, value, strict=True))
+                    if finite and self.finder.made(let, frame.code.block, env):
                         pc += 1
                         s.steps += 1
                         return Stop.NOT_FINITE
@@ -221,7 +221,7 @@ class Machine:
                         taken = i.blocks[0] if value_of(op.condition, env) else i.blocks[1]
                         self._enter(frame, Cell(i, IF, frame.code, pc, frame.cell), taken)
                     else:
-                        self._loop(frame, i)
+                        self._loop(s, i)
                     s.steps += 1
                     frame = s.frame
                     instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
@@ -237,16 +237,16 @@ class Machine:
         finally:
             frame.pc = pc
 
-    def _mark(self, frame: Frame, i: Instruction, names: dict[str, Name]) -> None:
+    def _mark(self, s: State, i: Instruction) -> None:
+        frame = s.frame
         op, mark, env = i.let.op, i.mark, frame.env
         assert isinstance(op, anf.Check) and mark is not None
         values = [value_of(a, env) for a in op.subjects]
         for var, value in zip(i.let.vars, values, strict=True):
             env[var] = value
-        name = names.get(mark.key)
+        name = self.library.names.get(mark.key)
         if name is not None:
-            via = i.spot.via if i.spot is not None else ()
-            found = (frame.backward, frame.trips, via)
+            found = (frame.backward, frame.trips, i.spot)
             others = [value_of(a, env) for a in op.values]
             if mark.order:
                 seen = frame.cotangents[name.local] = Seen(name, tuple(values), mark.order, mark.subjects, *found)
@@ -255,45 +255,62 @@ class Machine:
                 others = [*values[: len(name.passed)], *others]
             if others or not mark.order:
                 frame.names.pop(name.local, None)
-                frame.names[name.local] = Seen(name, tuple(others), 0, (), *found)
+                seen = frame.names[name.local] = Seen(name, tuple(others), 0, (), *found)
+                if frame.past is not None and not frame.passes:
+                    frame.past.variable(s.steps, seen)
         elif mark.key == BACKWARD:
-            frame.backward, frame.spot = True, None
+            frame.passes, frame.spot = frame.passes + 1, i.spot
+        elif mark.key == FORWARD:
+            frame.passes -= 1
         else:
-            assert mark.key == TANGENT
+            assert mark.key in (REVERSED, TANGENT)
 
     # ---- control
     def _enter(self, frame: Frame, cell: Cell, code: Code) -> None:
         frame.cell, frame.code, frame.pc = cell, code, 0
 
-    def _loop(self, frame: Frame, i: Instruction) -> None:
-        op, env = i.let.op, frame.env
+    def _loop(self, s: State, i: Instruction) -> None:
+        frame, op = s.frame, i.let.op
         assert isinstance(op, anf.For | anf.While)
+        env = frame.env
         state = [value_of(a, env) for a in op.init]
-        frame.trips = (*frame.trips, -1)
+        frame.trips = (*frame.trips, self._trips(frame, i) if i.reversed else -1)
         if isinstance(op, anf.While):
-            self._trip(frame, Cell(i, WHILE, frame.code, frame.pc, frame.cell), state)
+            self._trip(s, Cell(i, WHILE, frame.code, frame.pc, frame.cell), state, first=True)
             return
         low, high = np.int64(size_of(op.low, env)), np.int64(size_of(op.high, env))  # beyond an i64: refused, not run
-        self._trip(frame, Cell(i, FOR, frame.code, frame.pc, frame.cell, int(low), int(high)), state)
+        self._trip(s, Cell(i, FOR, frame.code, frame.pc, frame.cell, int(low), int(high)), state)
 
-    def _trip(self, frame: Frame, cell: Cell, state: Sequence[Any]) -> None:
+    def _trips(self, frame: Frame, loop: Instruction) -> int:
+        """How many trips the loop had that another one goes through backward; 0 if nobody knows."""
+        return 0 if frame.past is None or loop.spot is None else frame.past.count(loop.spot, frame.trips)
+
+    def _trip(self, s: State, cell: Cell, state: Sequence[Any], first: bool = False) -> None:
         """Begins the next trip of a loop, or ends it."""
+        frame = s.frame
         i, op, env = cell.instruction, cell.instruction.let.op, frame.env
         assert isinstance(op, anf.For | anf.While)
         if isinstance(op, anf.For) and cell.number >= cell.high:
             self._end(frame, cell, state)
             return
-        frame.trips = (*frame.trips[:-1], frame.trips[-1] + 1)
-        if isinstance(op, anf.For) or frame.trips[-1]:  # a `while` that begins looks at its condition, and stops once
+        frame.trips = (*frame.trips[:-1], frame.trips[-1] + (-1 if i.reversed else 1))
+        if isinstance(op, anf.For) or not first:  # a `while` that begins looks at its condition, and stops once
             frame.spot = None
         for param, value in zip(op.params, state, strict=True):
             env[param] = value
         if isinstance(op, anf.For):
             env[op.index] = np.int64(cell.number)
+            self._begun(s, i)
             next = Cell(i, FOR, cell.code, cell.at, cell.around, cell.number + 1, cell.high)
             self._enter(frame, next, i.blocks[0])
         else:
             self._enter(frame, Cell(i, WHILE, cell.code, cell.at, cell.around, testing=True), i.blocks[0])
+
+    def _begun(self, s: State, loop: Instruction) -> None:
+        """Notes the trip of a loop that begins."""
+        frame = s.frame
+        if frame.past is not None and not frame.passes and loop.spot is not None:
+            frame.past.trip(s.steps, loop.spot, frame.trips)
 
     def _end(self, frame: Frame, cell: Cell, results: Sequence[Any]) -> None:
         """After a branch or a loop."""
@@ -319,6 +336,7 @@ class Machine:
                 if results[0]:
                     here = Cell(cell.instruction, WHILE, cell.code, cell.at, cell.around)
                     self._enter(frame, here, cell.instruction.blocks[1])
+                    self._begun(s, cell.instruction)
                 else:
                     self._end(frame, cell, [env[p] for p in op.params])
             else:
@@ -326,7 +344,7 @@ class Machine:
                 if op.early and not results.pop(0):
                     self._end(frame, cell, results)
                 else:
-                    self._trip(frame, cell, results)
+                    self._trip(s, cell, results)
             return False
         if frame.base or frame.parent is None:
             s.results = results
@@ -339,6 +357,13 @@ class Machine:
         assert frame.caller is not None
         for var, value in zip(frame.caller.let.vars, results, strict=True):
             parent.env[var] = value
+            if (
+                frame.past is not None
+                and type(value) is Node
+                and isinstance(var.type, Scalar)
+                and var.type.dtype in self.library.tapes
+            ):
+                self.pasts[value] = frame.past
         parent.pc += 1
         s.frame = parent
         return False
@@ -354,6 +379,11 @@ class Machine:
         env = {p: value_of(a, frame.env) for p, a in zip(function.params, op.args, strict=True)}
         inner = Frame(label, self.library.function(op.function), env, depth, frame)
         inner.caller = i
+        tape = next(iter(env.values()), None)
+        if type(tape) is Node and tape in self.pasts:
+            inner.past = self.pasts[tape]
+        elif self.library.remembers(function):
+            inner.past = Past(self.memory)
         s.frame = inner
 
     def _effect(self, s: State, i: Instruction) -> None:

@@ -9,7 +9,8 @@ from dlang.tools.debugger.code import COMP, MARK, Instruction
 from dlang.tools.debugger.debugger import Debugger
 from dlang.tools.debugger.finite import is_finite, is_float
 from dlang.tools.debugger.levels import Level
-from dlang.tools.debugger.state import Seen, State
+from dlang.tools.debugger.seen import Seen
+from dlang.tools.debugger.state import State
 from dlang.tools.debugger.timeline import Timeline
 
 AHEAD = 20_000  # operations in which the variable is looked for whose cotangent it is

@@ -22,7 +22,7 @@ from dlang.tools.debugger.debugger import Debugger, View
 from dlang.tools.debugger.levels import Level, Why
 from dlang.tools.debugger.origins import Origin
 from dlang.tools.debugger.places import Place
-from dlang.tools.debugger.state import Seen
+from dlang.tools.debugger.seen import Seen
 from dlang.tools.debugger.values import cotangent, leaf, leaves_of, shown, type_text
 
 MOST = 10  # calls that `where` shows at each end
@@ -50,7 +50,7 @@ def position(d: Debugger) -> list[str]:
     if spot is None:
         return [f"{number(d)}  before the first statement"]
     trips = view.frame.trips if d.selected == 0 else ()
-    more = [f"trip {', '.join(map(str, trips))}"] if trips and trips[-1] >= 0 else []
+    more = [f"trip {', '.join([trip(t) for t in trips])}"] if trips else []
     if len(d.levels) > 1 and d.selected == 0:
         more += ["element " + ", ".join(elements(d))]
     if view.frame.backward:
@@ -60,6 +60,11 @@ def position(d: Debugger) -> list[str]:
     if d.selected == 0 and not d.top.over:
         out += [f"     {cotangent_of(s)} = {cotangent(s, d.trees)}" for s in view.frame.fresh]
     return out
+
+
+def trip(number: int) -> str:
+    """The number of a trip. Of a loop that runs backward one may only know where it ends."""
+    return str(number) if number >= 0 else "last" if number == -1 else f"{-number - 1} before the last"
 
 
 def elements(d: Debugger) -> Iterator[str]:
@@ -143,7 +148,10 @@ def variable(name: str, s: Seen, d: Debugger) -> str:
 
 def variables(d: Debugger) -> list[str]:
     """The variables in scope."""
-    return [variable(name, s, d) for name, s in d.seen().items()] or ["no variable has a value here"]
+    found = [variable(name, s, d) for name, s in d.seen().items()]
+    if d.view.spot is not None and d.view.frame.forgot(d.view.spot):
+        found.append("there was no room to remember the variables here: `dlc debug --memory N` gives more")
+    return found or ["no variable has a value here"]
 
 
 def cotangents(d: Debugger) -> list[str]:

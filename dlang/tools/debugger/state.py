@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from dlang.diagnostics import CallSite
 from dlang.ir import operations
 from dlang.ir.anf import Var
 from dlang.ir.values import Version
-from dlang.specialize.names import Name
-from dlang.tools.debugger.code import Code, Instruction, Spot
+from dlang.tools.debugger.code import IF, Code, Instruction, Spot
+from dlang.tools.debugger.past import Past
+from dlang.tools.debugger.seen import Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,40 +32,18 @@ class Cell:
     testing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A variable of the source with its value, or its cotangent: which of the subjects it has, and what they are.
-
-    backward, trips, via: where that was found.
-    """
-
-    name: Name
-    values: tuple[Any, ...]
-    order: int = 0
-    subjects: tuple[int, ...] = ()
-    backward: bool = False
-    trips: tuple[int, ...] = ()
-    via: tuple[CallSite, ...] = ()
-
-    def holds(self, frame: Frame, via: tuple[CallSite, ...]) -> bool:
-        """Whether it still does: in the same trips of the loops, and in the same calls in whose place code stands."""
-        if via[len(via) - len(self.via) :] != self.via:
-            return False
-        if self.backward != frame.backward:
-            return not self.trips
-        return frame.trips[: len(self.trips)] == self.trips
-
-
 class Frame:
     """A call under way. names, cotangents: by the local; fresh: the cotangents that the statement begins with.
 
-    trips: of the loops around, counted from 0. depth: how many calls are around. base: whether the machine ends with
-    it. shared: whether a copy of the state has it too.
+    trips: of the loops around, counted from 0; of one that runs backward and of which nobody knows how many it has,
+    counted from the end, from -1. passes: how many backward passes are under way. past: what is remembered for one.
+    depth: how many calls are around. base: whether the machine ends with it. shared: whether a copy of the state has it
+    too.
     """
 
     __slots__ = (
-        "backward", "base", "caller", "cell", "code", "cotangents", "depth", "fresh", "label", "names", "parent", "pc",
-        "shared", "spot", "trips", "view",
+        "base", "caller", "cell", "code", "cotangents", "depth", "fresh", "label", "names", "parent", "passes", "past",
+        "pc", "shared", "spot", "trips", "view",
     )  # fmt: skip
 
     def __init__(self, label: str, code: Code, env: dict[Var, Any], depth: int, parent: Frame | None) -> None:
@@ -78,7 +56,9 @@ class Frame:
         self.names: dict[object, Seen] = {}
         self.cotangents: dict[object, Seen] = {}
         self.fresh: tuple[Seen, ...] = ()
-        self.backward = self.base = self.shared = False
+        self.passes = 0
+        self.past: Past | None = None
+        self.base = self.shared = False
         self.caller: Instruction | None = None
 
     @property
@@ -89,8 +69,46 @@ class Frame:
         new = Frame(self.label, self.code, dict(self.env), self.depth, self.parent)
         new.pc, new.cell, new.spot, new.trips = self.pc, self.cell, self.spot, self.trips
         new.names, new.cotangents = dict(self.names), dict(self.cotangents)
-        new.backward, new.base, new.caller, new.fresh = self.backward, self.base, self.caller, self.fresh
+        new.passes, new.past, new.base = self.passes, self.past, self.base
+        new.caller, new.fresh = self.caller, self.fresh
         return new
+
+    @property
+    def backward(self) -> bool:
+        return self.passes > 0
+
+    def variables(self, spot: Spot) -> list[Seen]:
+        """Those that have a value at a statement of this call."""
+        known = [s for s in self.names.values() if s.backward == self.backward and s.holds(self.trips, spot.via)]
+        if not self.backward or self.past is None:
+            return known
+        past = self.past.at(spot, *self._around(spot)) or {}
+        return [*past.values(), *(s for s in known if s.name.local not in past)]
+
+    def forgot(self, spot: Spot) -> bool:
+        """Whether there was no room to remember the variables at a statement of a backward pass."""
+        past = self.past if self.backward else None
+        return past is not None and past.full and past.at(spot, *self._around(spot)) is None
+
+    @property
+    def loop(self) -> Spot | None:
+        """The innermost loop under way."""
+        cell = self.cell
+        while cell is not None and cell.kind == IF:
+            cell = cell.around
+        return None if cell is None else cell.instruction.spot
+
+    def _around(self, spot: Spot) -> tuple[Spot | None, tuple[int, ...]]:
+        """The innermost of the loops around a statement that are under way, and their trips."""
+        cell, trips = self.cell, self.trips
+        while cell is not None:
+            if cell.kind != IF:
+                loop = cell.instruction.spot
+                if loop is not None and spot.inside(loop):
+                    return loop, trips
+                trips = trips[:-1]
+            cell = cell.around
+        return None, trips
 
     @property
     def depth_here(self) -> int:

@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 
 from dlang.runtime.errors import RunError
 from dlang.tools.debugger.code import Instruction, Spot
-from dlang.tools.debugger.machine import Machine, Stop
+from dlang.tools.debugger.machine import MEMORY, Machine, Stop
 from dlang.tools.debugger.state import Entered, State
 
 BETWEEN = 2000  # operations from one state that is kept to the next, at first
-MEMORY = 512 << 20  # bytes that the states may take
 
 
 @dataclass(slots=True)

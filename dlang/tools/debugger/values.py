@@ -27,7 +27,7 @@ from dlang.specialize.values import (
     contains_function,
     leaves,
 )
-from dlang.tools.debugger.state import Seen
+from dlang.tools.debugger.seen import Seen
 from dlang.typecheck.types import DataDecl
 
 SHOWN = 6  # elements of an array of structures, and fields inside of one another

@@ -266,7 +266,7 @@ def test_the_first_nan_of_a_backward_pass_has_its_variable_and_its_line():
         "     a cotangent of -2.0 times the derivative inf gives -inf",
         "     it goes into the cotangent of `q` (line 3): let q = sum(p ** 2)",
         "     q = 0.0",
-        "#24  p.dl:4 in length  (trip 2; backward pass)",
+        "#21  p.dl:4 in length  (trip 0; backward pass)",
     ]
 
 

@@ -1,0 +1,121 @@
+"""What a pass forward leaves for the one backward: the values that variables had, and when statements began.
+
+When a backward pass comes to a statement, the variables of the function have got other values since, or the call has
+returned. So whoever looks is shown what was remembered of that statement in that trip of its loops. A call that saves
+a tape leaves its past with the tape.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dlang.diagnostics import CallSite
+from dlang.tools.debugger.code import Spot
+from dlang.tools.debugger.seen import Seen, reached
+
+Trips = tuple[int, ...]
+OBJECT = 250  # bytes of a variable with a number, about
+
+
+@dataclass(slots=True)
+class Track:
+    """The values of a variable, each with how many operations ran before it."""
+
+    steps: array[int] = field(default_factory=lambda: array("q"))
+    seen: list[Seen] = field(default_factory=list)
+
+    def of(self, spot: Spot, trips: Trips, begin: int, end: int) -> Seen | None:
+        """The value when a statement has run that began after some operations, before it begins again.
+
+        That is what it gave itself, or else what was there before it.
+        """
+        before = bisect_left(self.steps, begin)
+        for k in range(bisect_left(self.steps, end) - 1, before - 1, -1):
+            if self.seen[k].spot is spot and self.seen[k].trips == trips:
+                return self.seen[k]
+        found = self.seen[before - 1] if before else None
+        return found if found is not None and found.holds(trips, spot.via) else None
+
+
+@dataclass(slots=True)
+class Past:
+    """The past of one call, which all copies of its frame have in common: a run that comes by again adds nothing.
+
+    room: bytes that are left; without any, nothing more is remembered. begun: when statements did, by the number of the
+    spot. trips: when trips of loops began. counts: how many trips a loop had. cut: the statement that was under way,
+    with those around it, when the room ended.
+    """
+
+    room: int
+    variables: dict[tuple[object, tuple[CallSite, ...]], Track] = field(default_factory=dict)
+    begun: dict[int, array[int]] = field(default_factory=dict)
+    trips: dict[tuple[int, Trips], int] = field(default_factory=dict)
+    counts: dict[tuple[int, Trips], int] = field(default_factory=dict)
+    cut: frozenset[int] = frozenset()
+
+    @property
+    def full(self) -> bool:
+        return bool(self.cut)
+
+    # ---- remembering
+    def statement(self, steps: int, spot: Spot) -> None:
+        if self.full:
+            return
+        if self.room <= 0:
+            self.cut = frozenset(spot.around())
+            return
+        begun = self.begun.get(spot.number)
+        if begun is None:
+            begun = self.begun[spot.number] = array("q")
+        if not (begun and begun[-1] >= steps):
+            begun.append(steps)
+            self.room -= 8
+
+    def variable(self, steps: int, seen: Seen) -> None:
+        if self.full:
+            return
+        key = (seen.name.local, seen.via)
+        track = self.variables.get(key)
+        if track is None:
+            track = self.variables[key] = Track()
+        if not (track.steps and track.steps[-1] >= steps):
+            track.steps.append(steps)
+            track.seen.append(seen)
+            self.room -= OBJECT + sum([v.nbytes for v in seen.values if isinstance(v, np.ndarray)])
+
+    def trip(self, steps: int, loop: Spot, trips: Trips) -> None:
+        key = (loop.number, trips[:-1])
+        self.counts[key] = max(self.counts.get(key, 0), trips[-1] + 1)
+        if not self.full and self.trips.get((loop.number, trips), -1) < steps:
+            self.trips[loop.number, trips] = steps
+            self.room -= OBJECT
+
+    # ---- what was
+    def count(self, loop: Spot, trips: Trips) -> int:
+        """How many trips a loop had, in trips of those around; 0 if that is not known."""
+        return self.counts.get((loop.number, trips), 0)
+
+    def at(self, spot: Spot, loop: Spot | None, trips: Trips) -> dict[object, Seen] | None:
+        """The variables when a statement has run, by the local; None if that is not remembered.
+
+        loop: the innermost one around the statement; trips: of all around.
+        """
+        first = -1 if loop is None else self.trips.get((loop.number, trips))
+        begun = self.begun.get(spot.number)
+        if first is None or begun is None or first > begun[-1]:
+            return None
+        k = bisect_left(begun, first) if loop is not None else len(begun) - 1
+        if k == len(begun) - 1 and spot.number in self.cut:
+            return None
+        begin, end = begun[k], begun[k + 1] if k + 1 < len(begun) else 1 << 62
+        found: dict[object, Seen] = {}
+        for (local, via), track in self.variables.items():
+            if reached(spot.via, via):
+                seen = track.of(spot, trips, begin, end)
+                if seen is not None:
+                    found[local] = seen
+        return found

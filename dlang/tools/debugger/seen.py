@@ -1,0 +1,39 @@
+"""What the machine has of a variable of the source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dlang.diagnostics import CallSite
+from dlang.specialize.names import Name
+from dlang.tools.debugger.code import Spot
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A variable with its value, or its cotangent: which of the subjects it has, and what they are.
+
+    backward, trips, spot: where that was found.
+    """
+
+    name: Name
+    values: tuple[Any, ...]
+    order: int = 0
+    subjects: tuple[int, ...] = ()
+    backward: bool = False
+    trips: tuple[int, ...] = ()
+    spot: Spot | None = None
+
+    @property
+    def via(self) -> tuple[CallSite, ...]:
+        return self.spot.via if self.spot is not None else ()
+
+    def holds(self, trips: tuple[int, ...], via: tuple[CallSite, ...]) -> bool:
+        """Whether it still does: in the same trips of the loops, and in the same calls in whose place code stands."""
+        return trips[: len(self.trips)] == self.trips and reached(via, self.via)
+
+
+def reached(via: tuple[CallSite, ...], inner: tuple[CallSite, ...]) -> bool:
+    """Whether code that is reached by some calls sees what is known in others of them: those around."""
+    return via[len(via) - len(inner) :] == inner

@@ -1,0 +1,172 @@
+"""What a person sees in backward passes: variables by the names of the source, with the values of that moment."""
+
+import re
+
+import pytest
+
+from dlang.tools.debugger.levels import Why
+from dlang.tools.debugger.values import shown
+from tests.tools.debugger.stepping import Talk
+
+TREE = """
+enum Tree { Leaf(f64), Node(f64, Tree, Tree) }
+fn total(t: Tree, w: f64) -> f64 = match t {
+  Leaf(x) => {
+    let y = x * w
+    y ** 2
+  }
+  Node(v, l, r) => {
+    let a = total(l, w)
+    let b = total(r, w * 0.5)
+    let s = a + v * b
+    sin(s) + a * b
+  }
+}
+fn loss(w: f64) -> f64 {
+  let t = Node(0.5, Node(2.0, Leaf(1.0), Leaf(3.0)), Leaf(4.0))
+  total(t, w) * 2.0
+}
+fn main() { print("{grad(loss)(0.7)}") }
+"""
+LSTM = """
+fn cell(h: f64[k], x: f64, w: f64[k, k]) -> f64[k] {
+  let a = w @ h + x
+  tanh(a)
+}
+fn unroll(h: f64[k], xs: f64[n], w: f64[k, k], t: i64) -> f64[k] {
+  if t >= n { return h }
+  let x = xs[t]
+  let next = cell(h, x, w)
+  unroll(next, xs, w, t + 1)
+}
+fn loss(w: f64[k, k]) -> f64 = sum(unroll(zeros(k), [1.0, 2.0, -1.0], w, 0))
+fn main() { print("{grad(loss)([[0.1, 0.2], [0.3, -0.1]])}") }
+"""
+LOOPS = """
+fn cell(h: f64[k], x: f64) -> f64[k] {
+  let z = tanh(h + x)
+  z * 0.9
+}
+fn loss(x0: f64[k], limit: f64) -> f64 {
+  var h = x0
+  var c = 0.0
+  for t in 0..2 {
+    for j in 0..3 {
+      let x = f64(t) - f64(j)
+      h = cell(h, x)
+    }
+    let m = sum(h)
+    c += m * m
+  }
+  while c < limit {
+    let twice = 2.0 * c
+    c = twice + 1.0
+  }
+  c
+}
+fn main() { print("{grad(loss)([0.1, 0.2], 50.0)}") }
+"""
+TWICE = """
+fn f(x: f64) -> f64 {
+  let a = x * x
+  a * sin(a)
+}
+fn slope(x: f64) -> f64 {
+  let d = grad(f)(x)
+  d * d
+}
+fn total(x: f64) -> f64 {
+  var s = 0.0
+  for i in 0..2 {
+    let y = slope(x + f64(i))
+    s += y
+  }
+  s
+}
+fn main() { print("{grad(total)(0.7)}") }
+"""
+PULLED = """
+fn f(w: f64) -> f64 {
+  var p = 1.0
+  for j in 0..3 {
+    let q = p + f64(j)
+    p = q * w
+  }
+  p
+}
+fn main() {
+  let (y, pull) = vjp(f, 0.3)
+  print("{y}")
+  print("{pull(1.0)}")
+}
+"""
+TREES = TREE.replace("  total(t, w) * 2.0", "  let ts = [t, Leaf(w)]\n  sum([total(t, w) for t in ts])")
+
+
+def statements(talk):
+    """Each statement that begins: whether in a backward pass, the line with the trips around, and the variables."""
+    d, out = talk.debugger, []
+    while d.step() is Why.STEP:
+        variables = {name: shown(s, d.trees) for name, s in d.seen().items()}
+        out.append((d.view.frame.backward, (talk("list").split("▸")[1].splitlines()[0], d.view.frame.trips), variables))
+    return out
+
+
+@pytest.mark.parametrize(
+    "text", [TREE, LSTM, LOOPS, TWICE, PULLED, TREES], ids=["tree", "lstm", "loops", "twice", "pulled", "trees"]
+)
+def test_variables_have_the_values_that_they_had_when_the_statement_ran(text):
+    """Those that the statement found, and the one that it gave."""
+    seen = statements(Talk(text))
+    compared = 0
+    for _, (line, trips), variables in [s for s in seen if s[0] and not re.match(r" +(for|while) ", s[1][0])]:
+        found = [v for backward, place, v in seen if not backward and place == (line, trips)]
+        given = re.match(r" +(?:let |var )?(\w+) [-+]?= ", line)
+        own = {given[1]} if given else set()
+        if found:
+            assert any(
+                f.keys() | own == variables.keys() and all(variables[n] == f[n] for n in f.keys() - own) for f in found
+            ), (line, trips, variables)
+            assert all(variables[n] in [v.get(n) for backward, _, v in seen if not backward] for n in own)
+            compared += 1
+    assert compared > 0.85 * sum(backward for backward, _, _ in seen)
+
+
+def test_passes_and_trips_of_a_gradient_of_a_gradient():
+    """The inner pass is over before the function goes on, and trips have the numbers that they had forward."""
+    talk = Talk(TWICE)
+    headings = [talk("step").splitlines()[0] for _ in range(35)]
+    assert headings[2:10] == [
+        "#3  p.dl:13 in total  (trip 0)",
+        "#4  p.dl:7 in slope  (trip 0)",
+        "#5  p.dl:3 in f  (trip 0)",
+        "#6  p.dl:4 in f  (trip 0)",
+        "#7  p.dl:4 in f  (trip 0; backward pass)",
+        "#8  p.dl:3 in f  (trip 0; backward pass)",
+        "#9  p.dl:8 in slope  (trip 0)",
+        "#10  p.dl:14 in total  (trip 0)",
+    ]
+    assert [h.split("(")[1] for h in headings[21:35]] == ["trip 1; backward pass)"] * 7 + ["trip 0; backward pass)"] * 7
+
+
+def test_the_line_of_a_call_is_a_statement_in_a_gradient_too():
+    """The code of the called function stands there in its place."""
+    talk = Talk(LOOPS)
+    talk("break 12")
+    assert talk("continue").splitlines()[1] == "#6  p.dl:12 in loss  (trip 0, 0)"
+    assert talk("step").splitlines()[0] == "#7  p.dl:3 in cell  (trip 0, 0)"
+    assert talk("continue").splitlines()[:2] == ["breakpoint 1", "#10  p.dl:12 in loss  (trip 0, 1)"]
+    assert talk("rcontinue").splitlines()[1] == "#6  p.dl:12 in loss  (trip 0, 0)"
+
+
+def test_what_a_backward_pass_remembers_has_bounds():
+    talk = Talk(LOOPS, memory=4000)
+    talk("break 3")
+    talk("continue")
+    talk("delete")
+    while "backward pass" not in talk("step"):
+        pass
+    assert "no room to remember the variables" in talk("locals")
+    while "trip 0, 0; backward pass" not in talk("step"):
+        pass
+    assert "no room" not in talk("locals") and talk("print x") == "x = 0.0"
