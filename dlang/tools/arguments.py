@@ -11,7 +11,10 @@ from dlang.spelling import closest
 
 _CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<found>[^']*)' \(choose from (?P<known>.*)\)")
 _VALUE = re.compile(r"argument (?P<what>\S+): invalid (?P<type>\S+) value: '(?P<found>.*)'", re.DOTALL)
+_MISSING = re.compile(r"the following arguments are required: (?P<what>.*)", re.DOTALL)
+_OTHER = re.compile(r"argument (?P<what>\S+): (?P<said>.*)", re.DOTALL)
 _UNKNOWN = re.compile(r"unrecognized arguments: (?P<found>\S+)")
+_SAID = {"expected one argument": "expected a value"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -48,6 +51,12 @@ class Parser(argparse.ArgumentParser):
             options = [o for action in self._actions for o in action.option_strings]
             found = match["found"].partition("=")[0]
             return f"there is no option `{found}`{_asked(found, options)}" if found.startswith("-") else message
+        if match := _MISSING.fullmatch(message):
+            rest = [str(action.metavar) for action in self._actions if action.nargs == argparse.REMAINDER]
+            return "expected " + " and ".join(what for what in match["what"].split(", ") if what not in rest)
+        if match := _OTHER.fullmatch(message):
+            said = _SAID.get(match["said"], match["said"]).replace("not allowed with argument", "not together with")
+            return f"{match['what'].split('/')[0]}: {said}"
         return message
 
 
@@ -57,6 +66,15 @@ def _asked(found: str, known: list[str]) -> str:
 
 
 # ---- what many commands take -----------------------------------------------------------------------------------------
+HERE = (".",)
+
+
+def add_paths(parser: argparse.ArgumentParser) -> None:
+    """The files and folders that a command looks at."""
+    help = "a file, or a folder with all that is in it; the folder that one is in if there is none"
+    parser.add_argument("paths", nargs="*", default=HERE, metavar="PATH", help=help)
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="messages as JSON on the standard output, one a line")
 

@@ -17,7 +17,7 @@ from dlang.driver import Backend, check, errors_of, read_source
 from dlang.python.function import Function
 from dlang.python.instances import Program
 from dlang.runtime.host import Host
-from dlang.tools.arguments import Parser, add_backend, add_json
+from dlang.tools.arguments import Parser, add_backend, add_json, add_paths
 from dlang.tools.files import programs
 from dlang.tools.report import report
 from dlang.tools.results import Key, Saved, differences, read_saved, save, verdict
@@ -47,7 +47,7 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--threshold", metavar="PERCENT", type=_positive, default=10.0, help="changes that count, 10 unless given"
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with all that is in it")
+    add_paths(parser)
 
 
 def main(args: argparse.Namespace) -> int:

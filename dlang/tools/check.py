@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from dlang.diagnostics import Diagnostic, DlangError
 from dlang.driver import check, read_source
-from dlang.tools.arguments import Parser, add_json
+from dlang.tools.arguments import Parser, add_json, add_paths
 from dlang.tools.files import programs
 from dlang.tools.report import report
 
@@ -18,7 +18,7 @@ def options(parser: Parser) -> None:
     then = parser.add_mutually_exclusive_group()
     then.add_argument("--watch", action="store_true", help="check again whenever a file or an import changes")
     then.add_argument("--fix", action="store_true", help="make the edits that messages suggest and that are certain")
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with all that is in it")
+    add_paths(parser)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -14,17 +14,17 @@ from dlang.tools.arguments import Parser, add_colour, use_colour, use_threads
 from dlang.tools.commands import COMMANDS, implementation, overview, parser_of
 
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
-FINE, USER_ERROR, INTERNAL, INTERRUPTED = 0, 1, 70, 130
+FINE, USER_ERROR, MISUSED, INTERNAL, INTERRUPTED = 0, 1, 2, 70, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command. 0: fine; 1: the program is wrong or failed; 2: the command line is wrong; 130: Ctrl-C."""
-    if sys.stdout is None:  # closed by whoever started this
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _open_all()
     try:
-        code = _dispatch(argv)
+        try:
+            code = _dispatch(argv)
+        except SystemExit as e:  # help, a version, or a wrong command line
+            code = int(e.code or 0)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt as e:
@@ -45,6 +45,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERNAL
 
 
+def _open_all() -> None:
+    """Gives what whoever started this has closed an end, and what can't show all letters a way to show them."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def parser_of_all() -> Parser:
     """What reads the words before the name of a command, and that."""
     form = argparse.RawDescriptionHelpFormatter
@@ -63,7 +72,11 @@ def parser_of_all() -> Parser:
 
 
 def _dispatch(argv: Sequence[str] | None) -> int:
-    asked = parser_of_all().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words:
+        parser_of_all().print_help(sys.stderr)
+        return MISUSED
+    asked = parser_of_all().parse_args(words)
     command = COMMANDS[asked.command]
     use_colour(asked.color)
     args = parser_of(command).parse_args(asked.rest)

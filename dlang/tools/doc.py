@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dlang.diagnostics import DlangError
-from dlang.tools.arguments import Parser, add_json
+from dlang.tools.arguments import Parser, add_json, add_paths
 from dlang.tools.report import report
 
 
@@ -15,7 +15,7 @@ def options(parser: Parser) -> None:
     add_json(parser)
     parser.add_argument("-o", "--output", metavar="DIR", default="doc", help="where the pages go; doc if not given")
     parser.add_argument("--title", metavar="TEXT", help="of the first page; the name of the folder if not given")
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with all that is in it")
+    add_paths(parser)
 
 
 def main(args: argparse.Namespace) -> int:

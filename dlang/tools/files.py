@@ -4,24 +4,47 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dlang.diagnostics import error
+from dlang.typecheck.modules import unreadable
+
+INSTALLED = ("site-packages", "node_modules")
 
 
 def programs(paths: Sequence[str]) -> list[str]:
-    """Files, and the `.dl` files in folders, each once. E0951 for a path where nothing is."""
-    found: dict[str, None] = {}
-    for path in map(Path, paths):
-        if path.is_dir():
-            found.update(dict.fromkeys(str(p) for p in sorted(path.rglob("*.dl")) if p.is_file()))
-        elif path.exists():
-            found[str(path)] = None
-        else:
-            raise error("E0951", f"cannot read `{path}`: no such file or folder", None)
-    return list(found)
+    """Files, and the `.dl` files in folders, each once. E0951 for a path where nothing is, E0973 if there are none."""
+    found: dict[str, str] = {}
+    for path in paths:
+        for file in programs_of(path):
+            found.setdefault(os.path.realpath(file), file)
+    if not found:
+        what = ", ".join(f"`{path}`" for path in paths)
+        help = ("a program is a file whose name ends in .dl; hidden folders are passed over",)
+        raise error("E0973", f"there is no program in {what}", None, help=help)
+    return list(found.values())
+
+
+def programs_of(path: str) -> list[str]:
+    """A file, or the programs of a folder in the order of their names. E0951 if nothing is there."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError) as e:
+        raise unreadable(path, e) from None
+    return list(map(str, sorted(programs_in(Path(path))))) if stat.S_ISDIR(mode) else [str(Path(path))]
+
+
+def programs_in(folder: Path) -> Iterator[Path]:
+    """The `.dl` files in a folder and those below, but the ones that are hidden or hold what others have written:
+    environments of Python, caches."""
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name not in INSTALLED)
+        for name in sorted(files):
+            if name.endswith(".dl") and os.path.isfile(file := os.path.join(here, name)):
+                yield Path(file)
 
 
 def replace_text(path: Path, text: str) -> None:

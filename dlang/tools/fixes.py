@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dlang.diagnostics import Diagnostic, DlangError, Fix, Source
-from dlang.driver import read_source
 from dlang.spelling import plural
 from dlang.tools.files import programs, replace_text
 from dlang.tools.report import report
+from dlang.typecheck.modules import read_exactly
 from dlang.typecheck.workspace import Workspace
 
 MOST = 1_000  # edits of a file
@@ -30,8 +30,7 @@ def fix_files(paths: Sequence[str], as_json: bool) -> int:
         return 1
     for path in files:
         try:
-            read_source(path)  # says what is wrong with a file that is no text
-            text, left, made = fixed(path, Path(path).read_bytes().decode())
+            text, left, made = fixed(path, read_exactly(path))
             if made:
                 replace_text(Path(path), text)
         except DlangError as e:

@@ -7,29 +7,29 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dlang.diagnostics import DlangError, Source, error
-from dlang.driver import read_source
+from dlang.diagnostics import DlangError, Source
 from dlang.format.formatting import format_source
-from dlang.tools.arguments import Parser, add_json
+from dlang.tools.arguments import HERE, Parser, add_json, add_paths
 from dlang.tools.files import programs, replace_text
 from dlang.tools.report import report
+from dlang.typecheck.modules import decoded, read_exactly
 
 
 def options(parser: Parser) -> None:
     add_json(parser)
     parser.add_argument("--check", action="store_true", help="only say which files are written otherwise")
     parser.add_argument("--stdin", action="store_true", help="from the standard input to the standard output")
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="a file, or a folder with all that is in it")
-    parser.set_defaults(refuse=parser.error)
+    add_paths(parser)
+    parser.set_defaults(paths=None, refuse=parser.error)
 
 
 def main(args: argparse.Namespace) -> int:
-    if args.stdin == bool(args.paths):
-        args.refuse("--stdin takes no PATH" if args.stdin else "expected a PATH, or --stdin")
+    if args.stdin and args.paths:
+        args.refuse("--stdin takes no PATH")
     try:
         if args.stdin:
             return _filter(args.check)
-        files = programs(args.paths)
+        files = programs(args.paths or HERE)
     except DlangError as e:
         report(e.diagnostics, args.json)
         return 1
@@ -55,8 +55,7 @@ def format_files(files: Sequence[str], check: bool, as_json: bool) -> int:
 
 def _format_file(path: str, check: bool) -> bool:
     """Whether the file is written otherwise; then it is written anew, unless it is only checked."""
-    read_source(path)  # says what is wrong with a file that is no text
-    before = Path(path).read_bytes().decode()
+    before = read_exactly(path)
     after = format_source(Source(path, before))
     if after == before:
         return False
@@ -75,10 +74,7 @@ def _say(path: str, written: bool, as_json: bool) -> None:
 
 
 def _filter(check: bool) -> int:
-    try:
-        before = sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as e:
-        raise error("E0952", f"`<stdin>` is not UTF-8 text: byte {e.start} cannot be decoded", None) from None
+    before = decoded(sys.stdin.buffer.read(), "<stdin>")
     after = format_source(Source("<stdin>", before))
     if check:
         return 0 if after == before else 1

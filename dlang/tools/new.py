@@ -33,11 +33,11 @@ def main(args: argparse.Namespace) -> int:
 
 def new_project(folder: Path, library: bool) -> list[str]:
     """Makes the folder with its files, and gives their names. E0990 if it is there already, or its name is no name."""
-    name = folder.resolve().name
-    module = name.replace("-", "_").lower()
-    _refuse_name(name, module, library)
-    texts = _texts(TEMPLATES / ("library" if library else "program"), {"PROJECT": name, "MODULE": module})
     try:
+        name = folder.resolve().name
+        module = name.replace("-", "_").lower()
+        _refuse_name(name, module, library)
+        texts = _texts(TEMPLATES / ("library" if library else "program"), {"PROJECT": name, "MODULE": module})
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             help = ("choose another name, or remove what is there",)
             raise error("E0990", f"`{folder}` is there already, and is not an empty folder", None, help=help)

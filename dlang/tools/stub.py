@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, read_source
-from dlang.tools.arguments import Parser, add_json
-from dlang.tools.files import programs
+from dlang.tools.arguments import Parser, add_json, add_paths
+from dlang.tools.files import programs, programs_of
 from dlang.tools.report import report
 
 
@@ -16,36 +16,50 @@ def options(parser: Parser) -> None:
     add_json(parser)
     parser.add_argument("-o", "--output", metavar="DIR", help="the folder for them; beside the files unless given")
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a stub is not what it should be")
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with all that is in it")
+    add_paths(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    code = 0
+    failed = False
     try:
-        for path in programs(args.paths):
-            code |= _stub(Path(path), Path(args.output) if args.output else None, args.check, args.json)
+        programs(args.paths)
+        targets = {file: _target(Path(file), path, args.output) for path in args.paths for file in programs_of(path)}
     except DlangError as e:
         report(e.diagnostics, args.json)
         return 1
-    return code
+    for file, target in targets.items():
+        try:
+            _stub(file, target, args.check)
+            if not (args.check or args.json):
+                print(target)
+        except DlangError as e:
+            failed = True
+            report(e.diagnostics, args.json)
+    return 1 if failed else 0
 
 
-def _stub(path: Path, folder: Path | None, only_check: bool, as_json: bool) -> int:
+def _target(file: Path, given: str, folder: str | None) -> Path:
+    """The stub of a file: beside it, or in a folder where it is as in the one that was given."""
+    stub = file.with_suffix(".pyi")
+    if folder is None:
+        return stub
+    return Path(folder) / (stub.relative_to(given) if Path(given).is_dir() else stub.name)
+
+
+def _stub(file: str, target: Path, only_check: bool) -> None:
+    """Writes a stub. E0994 if it is only to be checked, and is another."""
     from dlang.python.stubs import stub
 
-    checked = check(read_source(str(path)))
+    checked = check(read_source(file))
     if errors_of(checked):
-        report(checked.diagnostics, as_json)
-        return 1
-    target = (folder or path.parent) / f"{path.stem}.pyi"
-    text = stub(checked)
-    if only_check:
-        if target.is_file() and target.read_text(encoding="utf-8") == text:
-            return 0
-        raise error("E0994", f"`{target}` is not the stub of `{path}`", None, help=(f"write it by `dlc stub {path}`",))
+        raise DlangError(checked.diagnostics)
+    text = stub(checked).encode()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        if not only_check:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text)
+        elif not target.is_file() or target.read_bytes() != text:
+            help = (f"write it by `dlc stub {file}`",)
+            raise error("E0994", f"`{target}` is not the stub of `{file}`", None, help=help)
     except OSError as e:
         raise error("E0822", f"cannot write `{target}`: {e.strerror}", None) from None
-    return 0

@@ -14,7 +14,7 @@ from dlang.diagnostics import DlangError, Source
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
-from dlang.tools.arguments import Parser, add_backend, add_json
+from dlang.tools.arguments import Parser, add_backend, add_json, add_paths
 from dlang.tools.files import programs
 from dlang.tools.report import report, report_defect
 from dlang.typecheck import core
@@ -61,7 +61,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("--coverage", action="store_true", help="which lines and branches the tests reach, as a table")
     parser.add_argument("--coverage-out", metavar="FILE", help="write that in the format of LCOV")
     parser.add_argument("--jobs", metavar="N", type=_jobs, default=1, help="test so many files at once")
-    parser.add_argument("paths", nargs="+", metavar="PATH")
+    add_paths(parser)
 
 
 def _jobs(text: str) -> int:

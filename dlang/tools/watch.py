@@ -18,7 +18,7 @@ from dlang.diagnostics import Diagnostic, DlangError
 from dlang.driver import read_source
 from dlang.spelling import plural
 from dlang.tools.check import report_all
-from dlang.tools.files import programs
+from dlang.tools.files import programs, programs_in
 from dlang.tools.report import report
 from dlang.tools.terminal import CLEARED, coloured, painted
 from dlang.typecheck.workspace import Workspace
@@ -65,8 +65,8 @@ class Watcher:
         files = {*self.imports, *(path for found in self.imports.values() for path in found)}
         beside = {os.path.dirname(file) or "." for file in files}
         state: State = {file: _stamp(file) for file in (*self.paths, *files)}
-        state |= {f"{folder}/*": _programs(folder, "*.dl") for folder in beside}
-        return state | {f"{path}/**": _programs(path, "**/*.dl") for path in self.paths if os.path.isdir(path)}
+        state |= {f"{folder}/*": tuple(sorted(map(str, Path(folder).glob("*.dl")))) for folder in beside}
+        return state | {f"{path}/**": tuple(map(str, programs_in(Path(path)))) for path in self.paths}
 
 
 def _stamp(file: str) -> tuple[object, ...]:
@@ -76,10 +76,6 @@ def _stamp(file: str) -> tuple[object, ...]:
     except OSError:
         return ()
     return () if stat.S_ISDIR(found.st_mode) else (found.st_mtime_ns, found.st_size, found.st_ino)
-
-
-def _programs(folder: str, pattern: str) -> tuple[str, ...]:
-    return tuple(sorted(map(str, Path(folder).glob(pattern))))
 
 
 def watch(paths: Sequence[str], as_json: bool, until: Callable[[], bool] = lambda: False) -> int:

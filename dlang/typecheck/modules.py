@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import dlang
-from dlang.diagnostics import Span, error
+from dlang.diagnostics import DlangError, Span, error
+from dlang.spelling import closest
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,42 @@ class Finder:
 
 def read(path: str | Path, at: Span | None = None) -> str:
     """The text of a file. One that can't be read is a `DlangError`, at the import that asks for it."""
+    return read_exactly(path, at).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_exactly(path: str | Path, at: Span | None = None) -> str:
+    """The text of a file, its line ends as they are."""
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as e:
-        raise error("E0952", f"`{path}` is not UTF-8 text: byte {e.start} cannot be decoded", at) from None
+        return decoded(Path(path).read_bytes(), str(path), at)
     except (OSError, ValueError) as e:  # a name that the system can't have is a ValueError
-        raise error("E0951", f"cannot read `{path}`: {getattr(e, 'strerror', None) or e}", at) from None
+        raise unreadable(path, e, at) from None
+
+
+def decoded(content: bytes, path: str, at: Span | None = None) -> str:
+    """The text that a file holds. E0952 if it is none."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as e:
+        line = content.count(b"\n", 0, e.start) + 1
+        message = f"`{path}` is not UTF-8 text: byte 0x{content[e.start]:02x} in line {line} cannot be decoded"
+        raise error("E0952", message, at, help=("a program is text; save it as UTF-8",)) from None
+
+
+def unreadable(path: str | Path, why: Exception, at: Span | None = None) -> DlangError:
+    """E0951, which knows what the name of a file may have meant."""
+    path, help = Path(path), ""
+    with suppress(OSError, ValueError):
+        if path.is_dir():
+            help = f"it is a folder; name a file in it{_example(path)}"
+        elif not path.exists() and (close := closest(path.name, sorted(os.listdir(path.parent)))):
+            help = f"did you mean `{path.with_name(close)}`?"
+    reason = getattr(why, "strerror", None) or why
+    return error("E0951", f"cannot read `{path}`: {reason}", at, help=(help,) if help else ())
+
+
+def _example(folder: Path) -> str:
+    first = min(folder.glob("*.dl"), default=None)
+    return "" if first is None else f", such as `{first}`"
 
 
 def is_file(path: Path) -> bool:

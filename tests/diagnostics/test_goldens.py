@@ -157,7 +157,10 @@ def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> No
 def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dlc(capsys, "run", "none.dl") == "error[E0951]: cannot read `none.dl`: No such file or directory"
     (folder / "a.dl").write_bytes(struct.pack("3B", 0x61, 0xFF, 0x62))
-    assert dlc(capsys, "run", "a.dl") == "error[E0952]: `a.dl` is not UTF-8 text: byte 1 cannot be decoded"
+    assert dlc(capsys, "run", "a.dl") == (
+        "error[E0952]: `a.dl` is not UTF-8 text: byte 0xff in line 1 cannot be decoded\n"
+        "  = help: a program is text; save it as UTF-8"
+    )
     (folder / "b.dl").write_text("fn f() = 1\n")
     assert dlc(capsys, "run", "b.dl") == (
         "error[E0953]: `b.dl` has no `main` and no statements to run\n"

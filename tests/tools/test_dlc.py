@@ -42,10 +42,50 @@ def test_a_missing_file_is_a_message(dlc, command):
     assert code == 1 and "E0951" in err and "no/such.dl" in err
 
 
+def test_a_name_that_is_not_quite_that_of_a_file_is_told_what_it_may_have_meant(write, dlc):
+    write("fn f(x: f64) -> f64 = x", "a/model.dl")
+    for command in ("check", "run"):
+        assert "help: did you mean `a/model.dl`?" in dlc(command, "a/modle.dl")[2]
+    assert "help: it is a folder; name a file in it, such as `a/model.dl`" in dlc("run", "a")[2]
+
+
 def test_a_file_that_is_no_text_is_a_message(dlc, tmp_path):
-    (tmp_path / "x.dl").write_bytes(b"fn f\xff")
+    (tmp_path / "x.dl").write_bytes(b"# x\r\nfn f\xff")
     code, _, err = dlc("check", tmp_path / "x.dl")
-    assert code == 1 and "E0952" in err
+    assert code == 1 and "x.dl` is not UTF-8 text: byte 0xff in line 2 cannot be decoded" in err
+
+
+# ---- paths -----------------------------------------------------------------------------------------------------------
+PATHS = ["check", "test", "bench", "fmt", "doc", "stub"]
+
+
+@pytest.mark.parametrize("command", PATHS)
+def test_a_folder_without_programs_is_a_message(write, dlc, command):
+    write("no program", "empty/notes.txt")
+    code, _, err = dlc(command, "empty")
+    assert code == 1 and "E0973" in err and "`empty`" in err
+
+
+@pytest.mark.parametrize("command", ["check", "fmt", "stub"])
+def test_without_a_path_it_is_the_folder_one_is_in(write, dlc, command):
+    write("fn f( = 1", "bad.dl")
+    code, _, err = dlc(command)
+    assert code == 1 and "bad.dl:1:" in err
+
+
+def test_what_is_hidden_or_installed_is_not_part_of_a_folder(write, dlc, tmp_path):
+    places = [".venv/lib/x.dl", "env/lib/site-packages/x.dl", ".x/x.dl", "__pycache__/x.dl"]
+    for place in places:
+        write("fn  f() = 1\n", place)
+    write("fn  f() = 1\n", "a/x.dl")
+    assert dlc("fmt", ".")[:2] == (0, "a/x.dl\n1 of 1 file formatted\n")
+    assert all((tmp_path / place).read_text() == "fn  f() = 1\n" for place in places)
+    assert dlc("fmt", "--check", ".venv")[0] == 1  # which is named
+
+
+def test_a_file_that_is_named_twice_is_read_once(write, dlc, tmp_path):
+    write('test "one" { assert true }', "a.dl")
+    assert "1 passed" in dlc("test", "a.dl", "./a.dl", tmp_path / "a.dl", "../" + tmp_path.name, ".")[1]
 
 
 # ---- test ------------------------------------------------------------------------------------------------------------
@@ -167,9 +207,22 @@ def test_explain_of_an_unknown_code_is_a_usage_error(dlc):
 
 
 # ---- the command itself ----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("argv", [[], ["fly"], ["check"], ["ir", "x.dl"], ["run", "--backend", "gpu", "x.dl"]])
+@pytest.mark.parametrize("argv", [[], ["fly"], ["ir", "x.dl"], ["run", "--backend", "gpu", "x.dl"]])
 def test_a_wrong_command_line_ends_with_2(dlc, argv):
     assert dlc(*argv)[0] == 2
+
+
+def test_without_a_command_it_says_what_there_is(dlc):
+    code, out, err = dlc()
+    assert code == 2 and out == "" and err == dlc("--help")[1]
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
+def test_a_stream_may_be_closed(dlc, monkeypatch, tmp_path, stream):
+    (tmp_path / "bad.dl").write_text("fn f( = 1")
+    monkeypatch.setattr(f"sys.{stream}", None)
+    assert main(["check", "bad.dl"]) == 1
+    assert main(["fmt", "--stdin"] if stream == "stdin" else ["explain", "E0801"]) == 0
 
 
 def python(code, **environment):

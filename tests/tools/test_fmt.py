@@ -69,12 +69,6 @@ def test_an_input_that_is_wrong_is_a_message(dlc, monkeypatch):
     assert code == 1 and out == "" and "E0952" in err
 
 
-@pytest.mark.parametrize("argv", [[], ["--stdin", "a.dl"]])
-def test_a_command_line_that_is_wrong(dlc, argv):
-    code, _, err = dlc("fmt", *argv)
-    assert code == 2 and "--stdin" in err
-
-
 def test_the_mode_of_a_file_its_line_ends_and_links_stay(dlc, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.dl").write_bytes(b"fn f(x)=x\r\n")

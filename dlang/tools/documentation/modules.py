@@ -12,7 +12,7 @@ from dlang.driver import check, errors_of, read_source
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.tools.assistance.signatures import as_written, flat, inferred
-from dlang.tools.files import programs
+from dlang.tools.files import programs, programs_of
 from dlang.typecheck.printing import show
 from dlang.typecheck.program import Checked
 from dlang.typecheck.scope import FnEntry
@@ -65,8 +65,9 @@ def documented(paths: Sequence[str]) -> list[Module]:
     """
     found: dict[str, Module] = {}
     problems: DlangError = DlangError([])
+    programs(paths)
     for path in paths:
-        for file in programs([path]):
+        for file in programs_of(path):
             name = _name(Path(file), Path(path))
             if name in found and Path(found[name].source.path).resolve() != Path(file).resolve():
                 both = f"`{found[name].source.path}` and `{file}`"
@@ -78,11 +79,6 @@ def documented(paths: Sequence[str]) -> list[Module]:
                 problems.diagnostics += e.diagnostics
     if problems.diagnostics:
         raise problems
-    if not found:
-        what = ", ".join(f"`{path}`" for path in paths)
-        raise error(
-            "E0973", f"there is no program in {what}", None, help=("a program is a file whose name ends in .dl",)
-        )
     return [found[name] for name in sorted(found)]
 
 

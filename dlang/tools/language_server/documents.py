@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
+from dlang.tools.files import programs_in
 from dlang.tools.language_server.names import names_of
 from dlang.tools.language_server.scopes import Known, Names, Occurrence, Scope
 from dlang.typecheck.limits import room
@@ -257,7 +259,7 @@ class Project:
                 yield found
 
     def _paths(self) -> Iterable[str]:
-        return (str(p) for folder in self.folders for p in _programs(folder))
+        return (str(p) for folder in self.folders for p in islice(programs_in(folder), _MOST_FILES))
 
     @staticmethod
     def standard(path: str) -> bool:
@@ -266,21 +268,3 @@ class Project:
 
 
 _MOST_FILES = 2_000
-
-
-def _programs(folder: Path) -> Iterator[Path]:
-    """The programs in a folder, without those in hidden ones and in environments of Python."""
-    found, folders = 0, [folder]
-    while folders and found < _MOST_FILES:
-        here = folders.pop()
-        try:
-            entries = sorted(here.iterdir())
-        except OSError:
-            continue
-        for entry in entries:
-            if entry.suffix == ".dl" and entry.is_file():
-                found += 1
-                yield entry
-            elif entry.is_dir() and not entry.is_symlink() and not entry.name.startswith((".", "__")):
-                if entry.name not in ("node_modules", "site-packages"):
-                    folders.append(entry)
