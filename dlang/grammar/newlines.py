@@ -3,7 +3,7 @@
 A newline ends a statement where the innermost open bracket is `{` or there is none, unless it follows what needs
 more, or the next line begins with what continues; `;` ends one too. A line that begins with `-`, `(`, `[` or `|`
 starts a statement; indented deeper than the statement before it, it is refused, for it would be read by a person as
-the continuation that it is not.
+the continuation that it is not. No statement begins with another operator, so one that does is refused too.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, field
 
-from dlang.diagnostics import Diagnostic, Note, Source, Span
+from dlang.diagnostics import Diagnostic, Note, Source, Span, replacement
 from dlang.grammar.lexer import Token
 
 NEEDS_MORE = frozenset("+ - * / // % @ ** == != < <= > >= and or not as |> += -= *= /= = , -> => { | .. !".split())
 CONTINUES = frozenset([".", "TUPLE_INDEX", "|>", "->", "=", "else"])
 STARTS_STATEMENT = frozenset(["-", "(", "[", "|"])
+ONLY_BETWEEN = frozenset("+ * / // % @ ** == != < <= > >= and or".split())
 OPENERS = {"(": ")", "[": "]", "{": "}"}
 CLOSERS = {")": "(", "]": "[", "}": "{"}
 
@@ -54,7 +55,9 @@ def layout(tokens: list[Token], source: Source, ignored: Set[int] = frozenset())
             continue
         if pending is not None:
             hard = pending.kind == ";"
-            if kind != "}" and (hard or kind not in CONTINUES):
+            if kind in ONLY_BETWEEN and not hard and item:
+                result.diagnostics.append(_leading(token, item[-1], source))
+            elif kind != "}" and (hard or kind not in CONTINUES):
                 column = token.start - line_start
                 deeper = not hard and kind in STARTS_STATEMENT and column > columns[-1]
                 if deeper:
@@ -111,4 +114,19 @@ def _hanging(token: Token, before: int, source: Source) -> Diagnostic:
         label="end the line above with the operator",
         notes=(Note("the statement before it", Span(source, before, line_end)),),
         help=(help, "to start a statement, indent it as the one before"),
+    )
+
+
+def _leading(token: Token, before: Token, source: Source) -> Diagnostic:
+    """The operator stands on the wrong line; the repair moves it, if there is no comment between."""
+    between = source.text[before.end : token.start]
+    after = token.end + len(source.text[token.end :]) - len(source.text[token.end :].lstrip(" "))
+    moved = replacement(Span(source, before.end, after), f" {token.text}{between}")
+    return Diagnostic(
+        "E0105",
+        f"a line can't begin with `{token.text}`",
+        Span(source, token.start, token.end),
+        label="end the line above with the operator",
+        help=("or put the whole expression into parentheses, in which newlines mean nothing",),
+        fixes=() if between.strip() else (moved._replace(title=f"Move `{token.text}` to the line above"),),
     )

@@ -270,15 +270,19 @@ def report_unsolved(st: Inference, owned: list[Constraint], members: list[Member
     for c in owned:
         open_ = [v for v in variables(*c.terms()) if not v.rigid]
         if c.kind in ("size", "equal-shape") and open_ and not seen & set(open_):
-            names = Names()
-            left, right = (names(t) for t in c.terms())
-            listed = " and ".join(f"`{names.of(v)}`" for v in open_)
-            message = f"nothing determines {listed}: all that is known is that {left} is {right}"
-            via = (c.reason.via,) if c.reason.via is not None else ()
-            help = ("pass an array that has the size, or declare a parameter of type `size`",)
-            st.report(Diagnostic("E0405", message, c.reason.span, "", via, help))
+            report_equation(st, c)
             return True
     return False
+
+
+def report_equation(st: Inference, c: Constraint) -> None:
+    names = Names()
+    left, right = (names(t) for t in c.terms())
+    listed = " and ".join(f"`{names.of(v)}`" for v in variables(*c.terms()) if not v.rigid)
+    message = f"nothing determines {listed}: all that is known is that {left} is {right}"
+    via = (c.reason.via,) if c.reason.via is not None else ()
+    help = ("pass an array that has the size, or declare a parameter of type `size`",)
+    st.report(Diagnostic("E0405", message, c.reason.span, "", via, help))
 
 
 def report_opened(st: Inference, owned: list[Constraint]) -> bool:
@@ -300,6 +304,9 @@ def report_opened(st: Inference, owned: list[Constraint]) -> bool:
 
 def report_unsettled(st: Inference, owned: list[Constraint]) -> None:
     c = owned[0]
+    if c.kind == "size":
+        report_equation(st, c)
+        return
     names = Names()
     operands = " and ".join(names(t) for t in (c.reason.operands or c.terms()))
     what = f"`{c.reason.operator}` on {operands}" if c.reason.operator else f"a condition on {operands}"

@@ -71,7 +71,7 @@ def unify_size(st: Inference, a: Size, b: Size) -> None:
     a, b = resolve_size(a), resolve_size(b)
     if a.poly == b.poly:
         return
-    difference = a.poly - b.poly
+    difference = _without_common_factors(a.poly - b.poly)
     if difference.constant is not None:
         raise Mismatch(a, b)
     linear: list[SizeVar] = []
@@ -102,6 +102,21 @@ def unify_size(st: Inference, a: Size, b: Size) -> None:
         st.defer(Constraint("size", current_reason(st), sizes=(a, b)))
         return
     raise Mismatch(a, b)
+
+
+def _without_common_factors(p: Poly[SizeAtom]) -> Poly[SizeAtom]:
+    """Divided by what is known of a factor of all terms: s * h = s * n where h = n, or where s is 0 and h will do."""
+    first, *rest = p.terms
+    for atom in first:
+        if all(v.rigid for v in size_variables(Size(Poly.of(atom)))) and all(atom in m for m in rest):
+            shorter = {_once_less(m, atom): c for m, c in p.terms.items()}
+            return _without_common_factors(Poly(shorter))
+    return p
+
+
+def _once_less(m: tuple[SizeAtom, ...], atom: SizeAtom) -> tuple[SizeAtom, ...]:
+    k = m.index(atom)
+    return (*m[:k], *m[k + 1 :])
 
 
 def current_reason(st: Inference) -> Reason:

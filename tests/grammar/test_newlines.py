@@ -40,7 +40,7 @@ def test_a_newline_before_what_continues_ends_nothing(begin: str) -> None:
     assert len(statements(f"a\n  # remark\n\n{begin}")) == 1
 
 
-@pytest.mark.parametrize("begin", ["==", "+", "*", "and", "=>", "+=", "..", "{", "as", "by", "in"])
+@pytest.mark.parametrize("begin", ["=>", "+=", "..", "{", "as", "by", "in"])
 def test_no_other_beginning_continues(begin: str) -> None:
     assert len(statements(f"a\n{begin} f" + (" }" if begin == "{" else ""))) == 2
 
@@ -80,6 +80,16 @@ def test_indented_as_a_continuation_it_is_refused(begin: str) -> None:
     assert found.label == "end the line above with the operator"
     assert found.span is not None and found.span.start == 8
     assert found.notes[0].span is not None and found.notes[0].span.start == 0
+
+
+@pytest.mark.parametrize("begin", ["+", "*", "//", "@", "**", "==", "<=", "and", "or"])
+def test_a_line_never_begins_with_another_operator_and_the_repair_moves_it(begin: str) -> None:
+    text = f"x = a\n  {begin} b\ny"
+    (found,) = refused(text)
+    assert found.code == "E0105" and found.span is not None and found.span.text == begin
+    (fix,) = found.fixes
+    assert text[: fix.span.start] + fix.text + text[fix.span.end :] == f"x = a {begin}\n  b\ny"
+    assert not refused(f"x = a  # why\n  {begin} b")[0].fixes
 
 
 def test_the_indentation_is_that_of_the_statement_in_the_same_braces() -> None:
