@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,18 +68,12 @@ class Finder:
             return (f"to import a name of a module, write `import {'.'.join(above)} {{ {last} }}`",)
         return did_you_mean(name, self.known(importing))
 
-    def known(self, importing: Path) -> list[str]:
-        """Modules that could have been meant."""
-        folders = (importing.parent, *self.search_path, *library_folders())
-        return sorted(
-            {
-                f.stem
-                for d in folders
-                if d.is_dir()
-                for f in d.glob("*.dl")
-                if f.stem != "prelude" and not f.stem.startswith("_")
-            }
-        )
+    def known(self, importing: Path, above: Sequence[str] = ()) -> list[str]:
+        """Modules that could have been meant. above: the folders in front of the name, as an import has them."""
+        folders = [Path(d, *above) for d in (importing.parent, *self.search_path, *library_folders())]
+        files = [f for d in folders if d.is_dir() for f in d.glob("*.dl")]
+        files += [f for path in self.unsaved if (f := Path(path)).parent in folders and f.suffix == ".dl"]
+        return sorted({f.stem for f in files if f != importing and f.stem != "prelude" and not f.stem.startswith("_")})
 
 
 def read(path: str | Path, at: Span | None = None) -> str:

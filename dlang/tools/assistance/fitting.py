@@ -1,9 +1,15 @@
-"""Whether a parameter may take a value, judged by their types alone: quick, and wrong only by taking too much."""
+"""Functions that may take a value, judged by types alone: quick, and wrong only by taking too much."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from dlang.typecheck import builtins
+from dlang.typecheck.program import Checked
+from dlang.typecheck.scope import BuiltinEntry, FnEntry
 from dlang.typecheck.types import (
     CLASSES,
+    DTYPES,
     Type,
     TypeArray,
     TypeCon,
@@ -13,6 +19,28 @@ from dlang.typecheck.types import (
     TypeVar,
     resolve,
 )
+
+
+def functions(checked: Checked) -> Iterator[tuple[str, FnEntry | BuiltinEntry]]:
+    """All functions in scope, those of the module first; of what the compiler knows those with a signature."""
+    from dlang.typecheck.declarations import checker
+
+    for name in dict.fromkeys(checked.program.value_names(checked.table)):
+        if name.startswith("_") or name in DTYPES:
+            continue
+        entry = checked.program.value(checked.table, name)
+        if isinstance(entry, BuiltinEntry) and name in builtins.SIGNATURES:
+            entry = builtins.builtin_entry(checker(checked.program, checked.table), name)
+        if isinstance(entry, FnEntry | BuiltinEntry):
+            yield name, entry
+
+
+def taking(checked: Checked, t: Type | None) -> Iterator[tuple[str, FnEntry]]:
+    """The functions whose first parameter may be of a type; all that have one, if it is not known."""
+    for name, entry in functions(checked):
+        if isinstance(entry, FnEntry) and entry.scheme.params and entry.decl.kind != "const":
+            if t is None or takes(entry.scheme.params[0], t):
+                yield name, entry
 
 
 def takes(parameter: Type, value: Type) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.grammar import syntax as s
 from dlang.tools.assistance import builtin_words
@@ -24,6 +24,10 @@ class Signature:
     names: tuple[str | None, ...]
     result: str = ""
     bounds: str = ""
+
+    def inside(self, form: str) -> Signature:
+        """That of `grad(f)`, or of the function itself; what a form gives depends on its other arguments."""
+        return replace(self, name=f"{form}({self.name})", result="") if form else self
 
     def __str__(self) -> str:
         result = f" -> {self.result}" if self.result else ""

@@ -1,4 +1,4 @@
-"""Where a place is in a text that may be half written: behind what, in text or code, in which call."""
+"""Where a place is in a text that may be half written: in text or code, behind what, and what may stand there."""
 
 from __future__ import annotations
 
@@ -33,22 +33,6 @@ class Situation:
     def previous(self) -> str:
         """The kind of the token in front of the word."""
         return self.before[-1].kind if self.before else ""
-
-
-@dataclass(frozen=True, slots=True)
-class CallAt:
-    """A call that is not closed. path: what is called, `nn.dense`; start: where that begins. argument: the position of
-    the one at hand; name: its name, if it is given one; named: the names of all so far."""
-
-    path: str
-    start: int
-    argument: int
-    name: str | None
-    named: tuple[str, ...]
-
-    def parameter(self, names: Sequence[str | None]) -> int:
-        """The position of the parameter at hand, of those with these names."""
-        return names.index(self.name) if self.name is not None and self.name in names else self.argument
 
 
 def situation(text: str, since: int = 0) -> Situation:
@@ -134,11 +118,9 @@ def _opening(tokens: Sequence[Token], end: int) -> int:
     """The bracket that is open in front of a token; -1 if there is none."""
     depth = 0
     for k in range(end - 1, -1, -1):
-        if tokens[k].kind in OPENERS or tokens[k].kind == INTERPOLATION:
-            if depth == 0:
-                return k
-            depth -= 1
-        depth += tokens[k].kind in CLOSERS
+        depth += (tokens[k].kind in CLOSERS) - (tokens[k].kind in OPENERS or tokens[k].kind == INTERPOLATION)
+        if depth < 0:
+            return k
     return -1
 
 
@@ -151,56 +133,54 @@ def _of_variant(tokens: Sequence[Token], opening: int) -> bool:
     return brace > 0 and tokens[brace].kind == "{" and tokens[k].kind == "enum"
 
 
-# ---- what is open ----------------------------------------------------------------------------------------------------
-def call_at(at: Situation) -> CallAt | None:
-    """The innermost call around the place."""
-    opened: list[int] = []
-    for k, token in enumerate(at.before):
+# ---- brackets ------------------------------------------------------------------------------------------------------
+def open_brackets(tokens: Sequence[Token]) -> list[Token]:
+    """The brackets that are open behind tokens, and the interpolation; the outer ones first."""
+    opened: list[Token] = []
+    for token in tokens:
         if token.kind in OPENERS or token.kind == INTERPOLATION:
-            opened.append(k)
+            opened.append(token)
         elif token.kind in CLOSERS and opened:
             opened.pop()
         elif token.kind in _STATEMENTS:  # what is open in front of it was forgotten
-            while opened and at.before[opened[-1]].kind != "{":
+            while opened and opened[-1].kind != "{":
                 opened.pop()
-    for k in reversed(opened):
-        if at.before[k].kind == "{":
-            return None
-        first = _called(at.before, k) if at.before[k].kind == "(" else k
-        if first < k:
-            return _call(at.before, first, k)
-    return None
+    return opened
 
 
-def _called(tokens: Sequence[Token], end: int) -> int:
-    """Where the name begins, perhaps with modules, that touches a token; the token itself if no name is called."""
-    k = first = end
-    while k > 0 and tokens[k - 1].kind in ("NAME", "UNAME") and tokens[k - 1].end == tokens[k].start:
-        first = k - 1
-        if first < 2 or tokens[first - 1].kind != ".":
-            break
-        k = first - 1
-    before = tokens[first - 1].kind if first > 0 else ""
-    return end if before in ("fn", "pullback", "pushforward", ".") else first
-
-
-def _call(tokens: Sequence[Token], first: int, opening: int) -> CallAt:
-    depth = 0
-    argument = 1 if first > 0 and tokens[first - 1].kind == "|>" else 0
-    name: str | None = None
-    named: list[str] = []
-    binds = False  # between the bars of a function
-    for k in range(opening + 1, len(tokens)):
+def receiver(at: Situation, end: int) -> tuple[int, int] | None:
+    """Where the expression stands that ends in front of a token, as far as names, calls, indices and fields go."""
+    tokens = at.before
+    k = end - 1
+    start = None
+    while k >= 0:
         kind = tokens[k].kind
-        depth += (kind in OPENERS or kind == INTERPOLATION) - (kind in CLOSERS)
-        if depth == 0 and kind == "for":  # of a comprehension, which is the only argument
+        if kind in (")", "]"):
+            k = partner(tokens, k)
+            if k < 0:
+                return None
+            start = k
+            touching = k > 0 and tokens[k - 1].end == tokens[k].start
+            if not (touching and tokens[k - 1].kind in ("NAME", "UNAME", ")", "]", "TUPLE_INDEX")):
+                break
+            k -= 1
+        elif kind in ("NAME", "UNAME", "_", "STRING", "INT", "FLOAT"):
+            start = k
+            if k < 2 or tokens[k - 1].kind != ".":
+                break
+            k -= 2
+        elif kind == "TUPLE_INDEX":
+            k -= 1
+        else:
             break
-        if depth == 0 and kind == "|":
-            binds = not binds
-        elif depth == 0 and kind == "," and not binds:
-            argument, name = argument + 1, None
-        elif depth == 0 and kind == "=" and not binds and tokens[k - 1].kind == "NAME":
-            name = tokens[k - 1].text
-            named.append(name)
-    path = "".join(t.text for t in tokens[first:opening])
-    return CallAt(path, tokens[first].start, argument, name, tuple(named))
+    return (tokens[start].start, tokens[end - 1].end) if start is not None else None
+
+
+def partner(tokens: Sequence[Token], closing: int) -> int:
+    """The bracket that another one closes; -1 if there is none."""
+    depth = 0
+    for k in range(closing, -1, -1):
+        depth += (tokens[k].kind in CLOSERS) - (tokens[k].kind in OPENERS)
+        if depth == 0:
+            return k
+    return -1

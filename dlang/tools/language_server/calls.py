@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from lsprotocol import types as lsp
 
+from dlang.tools.assistance.calls import CallAt, call_at
 from dlang.tools.assistance.signatures import Signature
-from dlang.tools.assistance.situation import CallAt, Situation, call_at, situation
+from dlang.tools.assistance.situation import Situation, situation
 from dlang.tools.language_server.definitions import Definition, definition
 from dlang.tools.language_server.describe import documentation, signature_of
 from dlang.tools.language_server.documents import Document
@@ -35,9 +36,10 @@ def signature_help(document: Document, position: lsp.Position) -> lsp.SignatureH
     """The signature of the function whose arguments are being written, and which of them."""
     call = call_at(situation_at(document, offset_at(document.analysis.source, position)))
     found = called(document, call) if call is not None else None
-    signature = signature_of(document, found) if found is not None else None
-    if call is None or found is None or signature is None:
+    known = signature_of(document, found) if found is not None else None
+    if call is None or found is None or known is None:
         return None
+    signature = known.inside(call.form)
     words = documentation(found)
     information = lsp.SignatureInformation(
         str(signature),

@@ -4,116 +4,174 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
 from lsprotocol import types as lsp
 
-from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS
-from dlang.grammar.trees import walk
-from dlang.tools.assistance.fitting import takes
-from dlang.tools.assistance.signatures import flat
-from dlang.tools.assistance.situation import Situation, call_at, expected
+from dlang.tools.assistance.calls import CallAt, call_at
+from dlang.tools.assistance.fitting import takes, taking
+from dlang.tools.assistance.situation import Situation, expected
 from dlang.tools.language_server.calls import called, situation_at
 from dlang.tools.language_server.definitions import (
     Definition,
     declarations,
-    fields_of,
     global_definition,
     imports,
-    module_named,
-    struct_of,
 )
-from dlang.tools.language_server.describe import documentation, entry_of, headline, shown_type, signature_of
+from dlang.tools.language_server.describe import entry_of, signature_of
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.importable import importable
-from dlang.tools.language_server.positions import offset_at, range_between
+from dlang.tools.language_server.items import (
+    ARGUMENT,
+    BUILTIN,
+    FITTING,
+    FOREIGN,
+    KEYWORD,
+    LOCAL,
+    OWN,
+    Kind,
+    item_of,
+    plain_item,
+)
+from dlang.tools.language_server.members import members, public, type_before
+from dlang.tools.language_server.positions import offset_at
 from dlang.tools.language_server.scopes import Global, Local
 from dlang.typecheck import builtins
 from dlang.typecheck.annotations import EFFECTS
 from dlang.typecheck.terms import I64
-from dlang.typecheck.types import DTYPES, Type, TypeArray, TypeTuple
+from dlang.typecheck.types import DTYPES, Type
 
-Kind = lsp.CompletionItemKind
-_KINDS = {
-    "function": Kind.Function,
-    "builtin": Kind.Function,
-    "constant": Kind.Constant,
-    "struct": Kind.Struct,
-    "enum": Kind.Enum,
-    "alias": Kind.Interface,
-    "constructor": Kind.EnumMember,
-    "field": Kind.Field,
-    "module": Kind.Module,
-    "parameter": Kind.Variable,
-    "size": Kind.TypeParameter,
-    "shape": Kind.TypeParameter,
-    "type variable": Kind.TypeParameter,
-}
 _LET = re.compile(r"\b(?:let|var)\b([^=]*)=(?!=)[^;{}]*\Z")
-_PLACEHOLDER = "completion_"
-_OF_ARRAYS = ("len", "sum", "mean", "max", "min", "transpose", "shape", "sort", "reverse", "cumsum")
 
 
 def completion(document: Document, position: lsp.Position) -> list[lsp.CompletionItem]:
     """What fits at a position; the editor chooses among it by what is written already."""
-    offset = offset_at(document.analysis.source, position)
-    at = situation_at(document, offset)
+    at = situation_at(document, offset_at(document.analysis.source, position))
     if at.quiet:
         return []
     match expected(at):
         case "new":
             return []
         case "path":
-            return [_item(name, Kind.Module) for name in document.project.finder.known(Path(document.path))]
+            return list(_modules(document, at))
         case "member":
-            return list(_names_of_module(document, at))
+            other = document.project.imported(tuple(_path_of_import(at)), document)
+            return list(public(document, other)) if other is not None else []
         case _ if at.previous == ".":
-            return list(_members(document, offset, at.before[-1].start))
+            return members(document, at)
         case "type":
-            return list(_types(document, offset))
+            return list(_types(document, at))
         case "size":
-            return list(_sizes(document, offset))
+            return list(_sizes(document, at))
         case "effect":
-            return [_item(name, Kind.Keyword) for name in sorted(EFFECTS)]
+            return [plain_item(name, Kind.Keyword) for name in sorted(EFFECTS)]
         case _:
-            return list(_anywhere(document, at))
+            return list(_values(document, at))
 
 
-def _anywhere(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
-    offset = len(at.text)
-    found = [*_arguments(document, at), *_in_scope(document, offset)]
+# ---- imports ---------------------------------------------------------------------------------------------------------
+def _path_of_import(at: Situation) -> list[str]:
+    """The words behind the last `import`, up to its braces."""
+    first = next(k for k in range(len(at.before) - 1, -1, -1) if at.before[k].kind == "import")
+    return [t.text for t in takewhile(lambda t: t.kind != "{", at.before[first + 1 :]) if t.kind != "."]
+
+
+def _modules(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
+    """Modules, and folders that have some."""
+    above = _path_of_import(at)
+    here = Path(document.path)
+    for name in document.project.finder.known(here, above):
+        yield plain_item(name, Kind.Module)
+    folder = Path(here.parent, *above)
+    for inner in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if inner.name.isidentifier() and next(inner.glob("*.dl"), None) is not None:
+            yield plain_item(inner.name, Kind.Folder, FOREIGN)
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+def _values(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
+    """Names; first arguments by their names, and what fits by its type."""
+    call = call_at(at) if at.previous in ("(", ",", "=") else None
+    found = [*_arguments(document, call), *_in_scope(document, at, call)]
     known = {item.label for item in found}
     yield from found
     yield from (item for item in importable(document, at.prefix) if item.label not in known)
     for word in sorted({*KEYWORDS, *CONTEXTUAL}):
-        yield _item(word, Kind.Keyword, sort="4" + word)
+        yield plain_item(word, Kind.Keyword, KEYWORD)
 
 
-# ---- names -----------------------------------------------------------------------------------------------------------
-def _in_scope(document: Document, offset: int) -> Iterator[lsp.CompletionItem]:
+def _arguments(document: Document, call: CallAt | None) -> Iterator[lsp.CompletionItem]:
+    """`name = ` of the parameters that have no argument yet; behind `wrt =`, the parameters that it can name."""
+    if call is None:
+        return
+    if call.name is not None:
+        function = called(document, replace(call, path=call.first)) if call.name == "wrt" and call.first else None
+        signature = signature_of(document, function) if function is not None else None
+        for name, words in zip(signature.names, signature.parameters, strict=True) if signature is not None else ():
+            if name:
+                yield plain_item(name, Kind.Variable, ARGUMENT, words)
+        return
+    found = called(document, call)
+    signature = signature_of(document, found) if found is not None else None
+    for i, (name, words) in enumerate(zip(signature.names, signature.parameters, strict=True)) if signature else ():
+        if name and name.isidentifier() and name not in call.named and i >= call.argument:
+            item = plain_item(f"{name} =", Kind.Field, f"{ARGUMENT}{i:02}", words)
+            item.insert_text, item.filter_text = f"{name} = ", name
+            yield item
+
+
+def _wanted(document: Document, call: CallAt | None) -> Type | None:
+    """The type of the parameter that an argument is for."""
+    found = called(document, call) if call is not None else None
+    entry = entry_of(document, found) if found is not None else None
+    if call is None or entry is None:
+        return None
+    position = call.parameter(entry.names)
+    return entry.scheme.params[position] if position < len(entry.scheme.params) else None
+
+
+def _in_scope(document: Document, at: Situation, call: CallAt | None) -> Iterator[lsp.CompletionItem]:
+    wanted = _wanted(document, call)
+    fitting = _functions_behind(document, at)
     seen: set[str] = set()
-    for local, item in _of_locals(document, offset):
+    for local in _locals(document, at):
+        t = document.analysis.type_at(local.span) if wanted is not None else None
+        fits = wanted is not None and t is not None and takes(wanted, t)
         seen.add(local.name)
-        yield item
+        yield item_of(document, _of_local(document, local), FITTING if fits else LOCAL)
     for found in _global_names(document, ("value", "constructor", "module")):
         if found.name not in seen:
             seen.add(found.name)
-            yield of_definition(document, found, "1" if found.document is document else "2")
+            order = OWN if found.document is document else FOREIGN
+            yield item_of(document, found, FITTING if found.name in fitting else order)
     for name in builtins.names():
         if name not in seen:
-            yield of_definition(document, Definition(name, "builtin"), "3")
+            yield item_of(document, Definition(name, "builtin"), FITTING if name in fitting else BUILTIN)
 
 
-def _locals(document: Document, offset: int) -> Iterable[Local]:
-    """The locals that can be named at an offset: those bound before it, but for a `let` that it is in the value of."""
-    text = document.analysis.source.text
-    here = _LET.search(text, text.rfind("\n", 0, offset) + 1, offset)
+def _functions_behind(document: Document, at: Situation) -> set[str]:
+    """Behind `|>`, the functions that take what is in front of it."""
+    if at.previous != "|>":
+        return set()
+    t = type_before(document, at)
+    checked = document.analysis.checked
+    return {name for name, _ in taking(checked, t)} if checked is not None and t is not None else set()
+
+
+def _of_local(document: Document, local: Local) -> Definition:
+    return Definition(local.name, local.kind, local.span, None, document)
+
+
+def _locals(document: Document, at: Situation) -> Iterable[Local]:
+    """The locals that can be named at a place, but for a `let` that it is in the value of."""
+    offset = len(at.text)
+    here = _LET.search(at.text, at.text.rfind("\n") + 1)
     bound = range(here.start(1), here.end(1)) if here is not None else range(0)
-    visible = document.analysis.scope(offset).visible().values()
-    return (x for x in visible if x.span.last <= offset and x.span.first not in bound)
+    return (x for x in document.analysis.scope(offset).visible(offset) if x.span.first not in bound)
 
 
 def _global_names(document: Document, spaces: tuple[str, ...]) -> Iterator[Definition]:
@@ -140,158 +198,22 @@ def _global_names(document: Document, spaces: tuple[str, ...]) -> Iterator[Defin
                 yield found
 
 
-def _types(document: Document, offset: int) -> Iterator[lsp.CompletionItem]:
+# ---- types -----------------------------------------------------------------------------------------------------------
+def _types(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
     for name in (*sorted(DTYPES), "size", "Idx"):
-        yield of_definition(document, Definition(name, "builtin"), "2", Kind.Keyword)
+        yield item_of(document, Definition(name, "builtin"), OWN, Kind.Keyword)
     for found in _global_names(document, ("type", "module")):
-        yield of_definition(document, found, "1")
-    yield from (item for local, item in _of_locals(document, offset) if local.kind == "type variable")
+        yield item_of(document, found, OWN if found.document is document else FOREIGN)
+    for local in _locals(document, at):
+        if local.kind == "type variable":
+            yield item_of(document, _of_local(document, local), LOCAL)
 
 
-def _sizes(document: Document, offset: int) -> Iterator[lsp.CompletionItem]:
+def _sizes(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
     """What a size is made of: variables, constants and whole numbers that are known where the type stands."""
-    for local, item in _of_locals(document, offset):
+    for local in _locals(document, at):
         if local.kind in ("size", "shape") or document.analysis.type_at(local.span) == I64:
-            yield item
+            yield item_of(document, _of_local(document, local), LOCAL)
     for found in _global_names(document, ("value",)):
         if found.kind == "constant":
-            yield of_definition(document, found, "1")
-
-
-def _of_locals(document: Document, offset: int) -> Iterator[tuple[Local, lsp.CompletionItem]]:
-    for local in _locals(document, offset):
-        yield local, of_definition(document, Definition(local.name, local.kind, local.span, None, document), "0")
-
-
-def of_definition(
-    document: Document, found: Definition, order: str, kind: lsp.CompletionItemKind | None = None
-) -> lsp.CompletionItem:
-    """An item; what takes time to say is said when it is looked at."""
-    item = _item(found.name, kind or _KINDS.get(found.kind, Kind.Variable), sort=order + found.name)
-    where = found.span
-    item.data = {"path": document.path, "name": found.name, "kind": found.kind}
-    if where is not None and found.document is not None:
-        item.data |= {"in": found.document.path, "at": where.first}
-    if found.kind in ("let", "var", "parameter", "index") and where is not None:
-        t = document.analysis.type_at(where)
-        if t is not None:
-            item.label_details = lsp.CompletionItemLabelDetails(detail=f": {shown_type(t)}")
-    return item
-
-
-def resolve_item(document: Document, item: lsp.CompletionItem) -> lsp.CompletionItem:
-    """An item with its signature and its documentation."""
-    data = item.data if isinstance(item.data, dict) else {}
-    found = Definition(str(data.get("name", "")), str(data.get("kind", "")))
-    if "in" in data:
-        other = document.project.document(str(data["in"]))
-        known = declarations(other).values() if other is not None else ()
-        found = next((d for d in known if d.span is not None and d.span.first == data["at"]), found)
-    if found.kind == "builtin" or found.item is not None:
-        item.detail = flat(headline(document, found))
-        if words := documentation(found):
-            item.documentation = lsp.MarkupContent(lsp.MarkupKind.Markdown, words)
-    return item
-
-
-def _item(
-    name: str, kind: lsp.CompletionItemKind, detail: str | None = None, sort: str | None = None
-) -> lsp.CompletionItem:
-    return lsp.CompletionItem(name, kind=kind, detail=detail, sort_text=sort)
-
-
-# ---- arguments -------------------------------------------------------------------------------------------------------
-def _arguments(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
-    """`name = ` of the parameters that have no argument yet."""
-    call = call_at(at) if at.previous in ("(", ",") else None
-    found = called(document, call) if call is not None else None
-    signature = signature_of(document, found) if found is not None else None
-    if call is None or signature is None:
-        return
-    for i, (name, words) in enumerate(zip(signature.names, signature.parameters, strict=True)):
-        if name and name.isidentifier() and name not in call.named and i >= call.argument:
-            item = _item(f"{name} =", Kind.Field, words, f"00{i:02}")
-            item.insert_text, item.filter_text = f"{name} = ", name
-            yield item
-
-
-# ---- behind a point --------------------------------------------------------------------------------------------------
-def _names_of_module(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
-    """What the module has whose names an import lists."""
-    first = next(k for k in range(len(at.before) - 1, -1, -1) if at.before[k].kind == "import")
-    path = [t.text for t in takewhile(lambda t: t.kind != "{", at.before[first + 1 :]) if t.kind != "."]
-    other = document.project.imported(tuple(path), document)
-    if other is not None:
-        yield from _public(document, other, ("value", "type", "constructor"))
-
-
-def _public(document: Document, other: Document, spaces: tuple[str, ...]) -> Iterator[lsp.CompletionItem]:
-    seen: set[str] = set()
-    for (space, name), found in declarations(other).items():
-        if space in spaces and not name.startswith("_") and name not in seen:
-            seen.add(name)
-            yield of_definition(document, found, "1")
-
-
-def _members(document: Document, offset: int, point: int) -> Iterator[lsp.CompletionItem]:
-    """What can stand behind the `.` at an offset."""
-    text = document.analysis.source.text
-    name = re.search(r"(?<![\w'.\])])[a-z_][\w']*$", text[:point])
-    if name is not None and document.analysis.scope(point).value(name[0]) is None:
-        other = module_named(document, name[0])
-        if other is not None:
-            yield from _public(document, other, ("value", "type", "constructor"))
-            return
-    base = _base_in_tree(document, point)
-    if base is not None:
-        yield from _of_value(document, base, offset)
-        return
-    text = document.text  # the half-written rest hides it: look again with a name behind the point
-    with document.rewritten(text[: point + 1] + _PLACEHOLDER + text[offset:]):
-        base = _base_in_tree(document, point)
-        found = list(_of_value(document, base, offset)) if base is not None else []
-    yield from found
-
-
-def _of_value(document: Document, base: Span, offset: int) -> Iterator[lsp.CompletionItem]:
-    """What can stand behind a value: the items of a tuple, the fields of a struct, functions that take it."""
-    t = document.analysis.type_at(base)
-    if isinstance(t, TypeTuple):
-        for i, part in enumerate(t.items):
-            yield _item(str(i), Kind.Field, shown_type(part))
-    for f in fields_of(struct_of(document, document.analysis, base)):
-        detail = flat(f.item.type.span.text) if isinstance(f.item, s.FieldDecl) else None
-        yield _item(f.name, Kind.Field, detail, "0" + f.name)
-    if t is not None:
-        yield from _functions_of(document, base, t, offset)
-
-
-def _base_in_tree(document: Document, point: int) -> Span | None:
-    """The expression in front of a `.`, as far as the checker knows its type."""
-    best: Span | None = None
-    for item in document.analysis.module.items:
-        if item.span.first <= point <= item.span.last + 1:
-            for node in walk(item):
-                if node.span.last == point and document.analysis.type_at(node.span) is not None:
-                    if best is None or node.span.first < best.first:
-                        best = node.span
-    return best
-
-
-def _functions_of(document: Document, base: Span, t: Type, offset: int) -> Iterator[lsp.CompletionItem]:
-    """Functions whose first parameter takes the value: there are no methods, so `x.f` becomes `f(x)`."""
-    text = base.text
-    if "\n" in text:
-        return
-    file = document.analysis.source
-    place = range_between(file, base.first, offset)
-    names = [d for d in _global_names(document, ("value",)) if d.kind == "function"]
-    known = {d.name: entry_of(document, d) for d in names}
-    fitting = [name for name, e in known.items() if e and e.scheme.params and takes(e.scheme.params[0], t)]
-    if isinstance(t, TypeArray):
-        fitting += _OF_ARRAYS
-    for name in dict.fromkeys(fitting):
-        item = _item(name, Kind.Method, f"{name}({text})", "5" + name)
-        item.filter_text = f"{text}.{name}"
-        item.text_edit = lsp.TextEdit(place, f"{name}({text})")
-        yield item
+            yield item_of(document, found, OWN)

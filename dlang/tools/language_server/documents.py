@@ -107,12 +107,20 @@ class Analysis:
 
     def scope(self, offset: int) -> Scope:
         """The innermost scope around an offset."""
+        offset = self._inside(offset)
         best: tuple[int, Scope] | None = None
         for names in self.names:
             for span, scope in names.scopes:
                 if span.first <= offset <= span.last and (best is None or span.last - span.first <= best[0]):
                     best = (span.last - span.first, scope)
         return best[1] if best is not None else Scope()
+
+    def _inside(self, offset: int) -> int:
+        """An offset; behind an item, where what is written next belongs to it, the end of the item."""
+        last = next((i.span.last for i in reversed(self.module.items) if i.span.first <= offset), offset)
+        line = self.source.text[last:offset].rpartition("\n")
+        goes_on = last < offset and (not line[1] or line[2][:1].isspace())
+        return last if goes_on else offset
 
     def type_at(self, span: Span) -> Type | None:
         return self.observed.at(span)

@@ -11,6 +11,7 @@ from lsprotocol import types as lsp
 from dlang.diagnostics import Span
 from dlang.tools.language_server.definitions import imports
 from dlang.tools.language_server.documents import Document
+from dlang.tools.language_server.items import IMPORTABLE, plain_item
 from dlang.tools.language_server.positions import range_of
 from dlang.typecheck.messages import imported
 from dlang.typecheck.modules import library_folders
@@ -45,6 +46,6 @@ def _modules(document: Document) -> Iterator[tuple[str, str]]:
 
 def _item(document: Document, name: str, kind: lsp.CompletionItemKind, line: str) -> lsp.CompletionItem:
     fix = imported(Span(document.analysis.source, 0, 0), line)
-    item = lsp.CompletionItem(name, kind=kind, detail=line, sort_text="6" + name)
+    item = plain_item(name, kind, IMPORTABLE, line)
     item.additional_text_edits = [lsp.TextEdit(range_of(fix.span), fix.text)]
     return item

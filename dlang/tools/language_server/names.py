@@ -348,7 +348,7 @@ class _Resolver:
         return bound
 
     def comprehension(self, e: s.Comprehension, outer: Scope) -> None:
-        scope = self.region(e.span, Scope(outer))
+        scope = self.region(e.span, Scope(outer, whole=True))
         for b in e.binders:
             self.binder(b, scope)
         self.visit_all([e.condition, e.element], scope)

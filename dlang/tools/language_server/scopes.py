@@ -86,11 +86,13 @@ class Occurrence:
 
 @dataclass(slots=True)
 class Scope:
-    """values: names of values and of sizes; types: type, size and row variables (`..s`)."""
+    """values: names of values and of sizes; types: type, size and row variables (`..s`). whole: the names hold before
+    they are bound, too, as in a comprehension."""
 
     parent: Scope | None = None
     values: dict[str, Local] = field(default_factory=dict)
     types: dict[str, Local] = field(default_factory=dict)
+    whole: bool = False
 
     def value(self, name: str) -> Local | None:
         scope: Scope | None = self
@@ -108,14 +110,16 @@ class Scope:
             scope = scope.parent
         return None
 
-    def visible(self) -> dict[str, Local]:
-        """All locals, the nearest of each name."""
+    def visible(self, offset: int) -> list[Local]:
+        """The locals that can be named at an offset, the nearest of each name."""
         out: dict[str, Local] = {}
         scope: Scope | None = self
         while scope is not None:
-            out = {**scope.types, **scope.values, **out}
+            for name, local in (*scope.values.items(), *scope.types.items()):
+                if scope.whole or local.span.last <= offset:
+                    out.setdefault(name, local)
             scope = scope.parent
-        return {name: local for name, local in out.items() if not name.startswith((".", "?"))}
+        return [local for name, local in out.items() if not name.startswith((".", "?"))]
 
 
 @dataclass(slots=True)

@@ -24,11 +24,12 @@ from dlang.tools.explain import PAGES
 from dlang.tools.language_server import messages
 from dlang.tools.language_server.actions import EXPLAIN, QUICK, REWRITE, code_actions
 from dlang.tools.language_server.calls import signature_help
-from dlang.tools.language_server.completion import completion, resolve_item
+from dlang.tools.language_server.completion import completion
 from dlang.tools.language_server.documents import Document, Project
 from dlang.tools.language_server.formatting import formatting
 from dlang.tools.language_server.hover import hover
 from dlang.tools.language_server.inlay import inlay_hints
+from dlang.tools.language_server.items import resolve_item
 from dlang.tools.language_server.lenses import code_lenses
 from dlang.tools.language_server.references import go_to_definition, highlights, references
 from dlang.tools.language_server.rename import Refused, prepare, rename

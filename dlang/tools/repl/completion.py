@@ -10,15 +10,16 @@ from pathlib import Path
 from dlang.grammar.lexer import KEYWORDS
 from dlang.grammar.newlines import CLOSERS
 from dlang.listings import STAGES
-from dlang.tools.assistance.fitting import takes
+from dlang.tools.assistance.calls import call_at
+from dlang.tools.assistance.fitting import functions, takes, taking
 from dlang.tools.assistance.signatures import Signature
-from dlang.tools.assistance.situation import Situation, call_at, situation
+from dlang.tools.assistance.situation import Situation, situation
 from dlang.tools.repl.commands import COMMANDS, Command
 from dlang.tools.repl.names import meaning, signature, signature_of
 from dlang.tools.repl.session import LAST, Session
 from dlang.tools.repl.settings import SETTINGS
 from dlang.tools.repl.state import Kept
-from dlang.tools.repl.surroundings import local_names, receiver, type_at
+from dlang.tools.repl.surroundings import local_names, type_at, value_before
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleTable
@@ -127,7 +128,7 @@ def _of_input(session: Session, at: Situation) -> Iterator[Candidate]:
         case "import":
             yield from _modules(checked, at)
         case "|>":
-            t = type_at(session, at, receiver(at, len(at.before) - 1))
+            t = type_at(session, at, value_before(at, len(at.before) - 1))
             yield from _functions(checked, at, t)
         case ":" | "->":
             yield from _types(checked, at)
@@ -145,7 +146,7 @@ def _matching(at: Situation, named: Iterable[tuple[str, str]]) -> Iterator[Candi
 
 def _behind_point(session: Session, checked: Checked, at: Situation) -> Iterator[Candidate]:
     """What a module has, or fields of a value; then the functions that take it, which are called by `|>`."""
-    expression = receiver(at, len(at.before) - 1)
+    expression = value_before(at, len(at.before) - 1)
     if not expression:
         return
     found = meaning(checked, expression) if expression not in session.state.values else None
@@ -181,25 +182,9 @@ def _fields(t: Type) -> Iterator[tuple[str, str]]:
 
 def _functions(checked: Checked, at: Situation, t: Type | None) -> Iterator[Candidate]:
     """The functions whose first parameter may be of a type."""
-    for name, entry in _entries(checked):
-        if name.startswith(at.prefix) and isinstance(entry, FnEntry) and entry.scheme.params:
-            if entry.decl.kind != "const" and (t is None or takes(entry.scheme.params[0], t)):
-                yield Candidate(name, at.start, name, _meta(name, entry, checked))
-
-
-def _entries(checked: Checked) -> Iterator[tuple[str, FnEntry | BuiltinEntry]]:
-    """All functions in scope, those of the session first; of what the compiler knows those with a signature."""
-    from dlang.typecheck import builtins
-    from dlang.typecheck.declarations import checker
-
-    for name in dict.fromkeys(checked.program.value_names(checked.table)):
-        if name.startswith("_") or name in DTYPES:
-            continue
-        entry = checked.program.value(checked.table, name)
-        if isinstance(entry, BuiltinEntry) and name in builtins.SIGNATURES:
-            entry = builtins.builtin_entry(checker(checked.program, checked.table), name)
-        if isinstance(entry, FnEntry | BuiltinEntry):
-            yield name, entry
+    for name, entry in taking(checked, t):
+        if name.startswith(at.prefix):
+            yield Candidate(name, at.start, name, _meta(name, entry, checked))
 
 
 def _meta(name: str, entry: FnEntry | BuiltinEntry, checked: Checked) -> str:
@@ -229,7 +214,7 @@ def _anywhere(session: Session, checked: Checked, at: Situation) -> Iterator[Can
             wanted = found.scheme.params[call.argument]
     yield from _fitting(session, at, wanted)
     yield from _matching(at, ((name, "") for name in local_names(at) if name != at.prefix))
-    for name, entry in _entries(checked):
+    for name, entry in functions(checked):
         if name.startswith(at.prefix):
             yield Candidate(name, at.start, name, _meta(name, entry, checked))
     yield from _matching(at, ((name, "") for name in _types_and_constructors(checked)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, Source
 from dlang.grammar import syntax as s
+from dlang.tools.assistance.calls import GIVE_FUNCTIONS
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT, bound
 from dlang.tools.repl.names import signature, type_of_name
@@ -18,8 +19,6 @@ from dlang.typecheck.scope import FnEntry
 
 if TYPE_CHECKING:
     from dlang.tools.repl.session import Session
-
-_FORMS = frozenset({"grad", "value_and_grad", "jacobian", "hessian", "checkpoint"})
 
 
 def functions_among(session: Session, source: Source, body: Sequence[s.Statement]) -> dict[str, str]:
@@ -75,7 +74,7 @@ def derived(e: s.Expr, checked: Checked, hidden: Container[str]) -> FnEntry | No
     """
     match e:
         case s.Call(function=s.Name(name=form), arguments=(s.Argument(value=s.Name(name=name)), *_)):
-            if form in _FORMS and name not in hidden and form not in hidden and name in checked.table.functions:
+            if form in GIVE_FUNCTIONS and name not in hidden and form not in hidden and name in checked.table.functions:
                 found = checked.program.value(checked.table, name)
                 return found if isinstance(found, FnEntry) and found.decl.variables else None
     return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dlang.diagnostics import DlangError
+from dlang.tools.assistance.calls import call_at
 from dlang.tools.assistance.signatures import Signature
-from dlang.tools.assistance.situation import call_at, situation
+from dlang.tools.assistance.situation import situation
 from dlang.tools.repl.commands import COMMANDS
 from dlang.tools.repl.inputs import incomplete
 from dlang.tools.repl.looking import type_of
@@ -28,7 +29,7 @@ def hint(session: Session, before: str, text: str) -> Hint:
             return [(f"{call.path}: {session.state.values[call.path].shown}", False)]
         shown = signature_of(call.path, session.checked)
         if shown is not None:
-            return _marked(shown, call.parameter(shown.names))
+            return _marked(shown.inside(call.form), call.parameter(shown.names))
     if not text.strip() or incomplete(text):
         return []
     try:

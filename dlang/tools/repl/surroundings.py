@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dlang.diagnostics import DlangError, Source
 from dlang.grammar import syntax as s
-from dlang.grammar.lexer import Token, tokenize
+from dlang.grammar.lexer import tokenize
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
-from dlang.tools.assistance.situation import Situation
+from dlang.tools.assistance.situation import Situation, receiver
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT
 from dlang.tools.repl.session import Session
@@ -14,41 +14,10 @@ from dlang.typecheck.program import check_function
 from dlang.typecheck.types import Type
 
 
-def receiver(at: Situation, end: int) -> str:
-    """The expression that ends in front of a token, as far as names, calls, indices and fields go; or ""."""
-    tokens = at.before
-    k = end - 1
-    start = None
-    while k >= 0:
-        kind = tokens[k].kind
-        if kind in (")", "]"):
-            k = _opener(tokens, k)
-            if k < 0:
-                return ""
-            start = k
-            touching = k > 0 and tokens[k - 1].end == tokens[k].start
-            if not (touching and tokens[k - 1].kind in ("NAME", "UNAME", ")", "]", "TUPLE_INDEX")):
-                break
-            k -= 1
-        elif kind in ("NAME", "UNAME", "_", "STRING", "INT", "FLOAT"):
-            start = k
-            if k < 2 or tokens[k - 1].kind != ".":
-                break
-            k -= 2
-        elif kind == "TUPLE_INDEX":
-            k -= 1
-        else:
-            break
-    return at.text[tokens[start].start : tokens[end - 1].end] if start is not None else ""
-
-
-def _opener(tokens: tuple[Token, ...], closing: int) -> int:
-    depth = 0
-    for k in range(closing, -1, -1):
-        depth += (tokens[k].kind in CLOSERS) - (tokens[k].kind in OPENERS)
-        if depth == 0:
-            return k
-    return -1
+def value_before(at: Situation, end: int) -> str:
+    """The expression that ends in front of a token; or ""."""
+    found = receiver(at, end)
+    return at.text[slice(*found)] if found is not None else ""
 
 
 def local_names(at: Situation) -> list[str]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dlang.tools.assistance.situation import call_at, expected, situation
+from dlang.tools.assistance.calls import call_at
+from dlang.tools.assistance.situation import expected, situation
 
 
 def at(text):

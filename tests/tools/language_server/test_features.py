@@ -171,6 +171,18 @@ def test_a_name_is_not_changed_where_the_program_would_mean_something_else(opene
         ("struct P { w: f64, v: f64 }\nfn f(p: P) = p.‸", {"w", "v"}, {"exp", "let"}),
         ("struct P { w: f64 }\nfn f(ps: P[n]) {\n  let q = ps[0].‸\n  q\n}", {"w"}, {"let"}),
         ("struct P { w: f64 }\nfn norm2(p: P) = p.w\nfn f(p: P) = p.‸", {"w", "norm2"}, {"f64"}),
+        ("fn f(xs: f64[n]) = xs + ‸", {"xs", "n"}, set()),
+        ("fn f(xs: f64[n]) = sum(xs, ‸\n\nfn g(y) = y", {"xs", "n"}, {"y"}),
+        ("fn f(xs: f64[n]) =\n  ‸\n\nfn g(y) = y", {"xs", "n"}, {"y"}),
+        ("fn f(xs: f64[n]) = xs\n‸", {"f"}, {"xs"}),
+        ("fn f(xs: f64[n]) = [x‸ for xi in xs]", {"xs", "xi"}, set()),
+        ("struct P { w: f64 }\nfn f(p: P) = (p).‸", {"w"}, {"let"}),
+        ('struct P { w: f64 }\nfn f(p: P) = print("a {sqrt(p.‸', {"w"}, {"let"}),
+        ('struct P { w: f64 }\nfn f(p: P) = print("a {sqrt(p.‸")\n\nfn g(x) = x', {"w"}, {"let"}),
+        ("struct P { w: f64, v: f64 }\nfn f(p: P) = P(..p, ‸)", {"w =", "v ="}, set()),
+        ("fn f(t: f64) = t.‸", {"exp"}, {"len", "let"}),
+        ("fn g(a, b) = a * b\nfn f(x: f64) = grad(g, wrt = ‸)(x, x)", {"a", "b"}, {"a ="}),
+        ("fn g(a, b) = a * b\nfn f(x: f64) = grad(g)(x, ‸)", {"b ="}, {"a ="}),
         ("fn f(t: (f64, i64)) = t.‸", {"0", "1"}, {"let"}),
         ("fn f(x: f64[n]) = x.‸", {"sum", "mean"}, {"w"}),
         ("import math\nfn f() = math.‸\n", {"pi"}, {"let", "f"}),
@@ -201,6 +213,29 @@ def test_completion_offers_what_can_stand_there(opened, text, fits_here, not_her
     assert not not_here & labels
 
 
+@pytest.mark.parametrize(
+    "text, first, later",
+    [
+        ("fn f(a: i64, b: f64) = g(‸\n\nfn g(x: f64) = x\n", "b", "a"),
+        ("fn f(a: i64, b: f64) = g(0.0, y = ‸\n\nfn g(x: f64, y: i64) = x\n", "a", "b"),
+        ("fn f(a: f64[n]) = a |> ‸\n\nfn g(x: i64) = x\n", "sum", "g"),
+    ],
+)
+def test_what_fits_by_its_type_comes_first(opened, text, first, later):
+    order = {item.label: item.sort_text for item in completion(*opened(text))}
+    assert order[first] < order[later]
+
+
+def test_modules_are_offered_that_are_not_saved_or_in_folders(opened, tmp_path):
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/wing.dl").write_text("fn f() = 1\n")
+    document, place = opened("import ‸")
+    document.project.put(str(tmp_path / "new.dl"), (tmp_path / "new.dl").as_uri(), "fn f() = 1\n", 1)
+    labels = {item.label for item in completion(document, place)}
+    assert {"new", "parts", "linalg"} <= labels and "a" not in labels
+    assert [item.label for item in completion(*opened("import parts.‸"))] == ["wing"]
+
+
 def test_a_name_that_is_not_imported_brings_its_import(opened):
     document, place = opened("import nn\n\nfn f(x: f64[n]) = chol‸")
     (item,) = [i for i in completion(document, place) if i.label == "cholesky"]
@@ -218,6 +253,19 @@ def test_what_was_looked_at_for_a_completion_leaves_no_trace(opened):
     before = [(d.message, d.span.first) for d in document.analysis.diagnostics]
     completion(document, place)
     assert [(d.message, d.span.first) for d in document.analysis.diagnostics] == before
+
+
+@pytest.mark.parametrize(
+    "text, label, active",
+    [
+        ('fn f(a: f64, b: f64) -> f64 = a + b\nfn g() = "x {f(1.0, ‸)}"', "f(a: f64, b: f64) -> f64", 1),
+        ("fn f(a: f64, b: f64) -> f64 = a + b\nfn g() = grad(f, wrt = b)(1.0, ‸", "grad(f)(a: f64, b: f64)", 1),
+        ("fn f(a: f64, b: f64) -> f64 = a + b\nfn g() = 1.0 |> f(‸", "f(a: f64, b: f64) -> f64", 1),
+    ],
+)
+def test_signatures_are_shown_wherever_a_call_is_written(opened, text, label, active):
+    found = signature_help(*opened(text))
+    assert (found.signatures[0].label, found.active_parameter) == (label, active)
 
 
 def test_a_named_argument_is_the_active_one(opened):
