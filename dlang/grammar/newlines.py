@@ -55,7 +55,7 @@ def layout(tokens: list[Token], source: Source, ignored: Set[int] = frozenset())
             continue
         if pending is not None:
             hard = pending.kind == ";"
-            if kind in ONLY_BETWEEN and not hard and item:
+            if kind in ONLY_BETWEEN and not hard and item and not _is_comment(token, source):
                 result.diagnostics.append(_leading(token, item[-1], source))
             elif kind != "}" and (hard or kind not in CONTINUES):
                 column = token.start - line_start
@@ -130,3 +130,8 @@ def _leading(token: Token, before: Token, source: Source) -> Diagnostic:
         help=("or put the whole expression into parentheses, in which newlines mean nothing",),
         fixes=() if between.strip() else (moved._replace(title=f"Move `{token.text}` to the line above"),),
     )
+
+
+def _is_comment(token: Token, source: Source) -> bool:
+    """Whether a line begins with a comment as other languages have it."""
+    return source.text.startswith(("//", "/*"), token.start)
