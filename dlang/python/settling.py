@@ -62,7 +62,7 @@ class Settled:
         key = (text, *[entry.decl for entry in values.values()])
         if key not in self._made:
             source = Source("<call from Python>", text)
-            made, found = check_function(self.checked, source, tuple(structs.values()), values, trusted=True)
+            made, found = check_function(self.checked, source, structs, values, trusted=True)
             if made is None or made.constraints or made.body is None:
                 raise _refused(decl, args, [d.message for d in found])
             from dlang.typecheck.calling import unwritten

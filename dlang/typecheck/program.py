@@ -267,13 +267,13 @@ def check_expression(checked: Checked, source: Source) -> tuple[FnDecl | None, l
 
 
 def check_function(
-    checked: Checked, source: Source, types: Sequence[DataDecl] = (), values: Mapping[str, FnEntry] | None = None,
-    *, trusted: bool = False,
+    checked: Checked, source: Source, types: Mapping[str, DataDecl] | None = None,
+    values: Mapping[str, FnEntry] | None = None, *, trusted: bool = False,
 ) -> tuple[FnDecl | None, list[Diagnostic]]:  # fmt: skip
     """A function in the scope of a checked module, which does not get it.
 
-    types, values: more structs and functions that it may name. trusted: its arguments have been found to be the
-    indices that functions of the module ask for.
+    types, values: more structs and functions, by the names that it has for them. trusted: its arguments have been
+    found to be the indices that functions of the module ask for.
     """
     from dlang.grammar.parser import parse
     from dlang.grammar.syntax import Fn
@@ -285,8 +285,8 @@ def check_function(
 
 
 def check_item(
-    checked: Checked, item: s.Fn, types: Sequence[DataDecl] = (), values: Mapping[str, FnEntry] | None = None,
-    *, trusted: bool = False,
+    checked: Checked, item: s.Fn, types: Mapping[str, DataDecl] | None = None,
+    values: Mapping[str, FnEntry] | None = None, *, trusted: bool = False,
 ) -> tuple[FnDecl | None, list[Diagnostic]]:  # fmt: skip
     """As `check_function`, of a function that is parsed already."""
     from dlang.typecheck.declarations import check_functions
@@ -297,7 +297,7 @@ def check_item(
         core=CoreModule(table.name, table.path),
         functions=table.functions | {item.name: item},
         entries={**table.entries, **(values or {})},
-        types=table.types | {t.name: t for t in types},
+        types={**table.types, **(types or {})},
     )
     with room():
         found = check_functions(checked.program, scratch, [item.name], trusted=trusted)

@@ -101,7 +101,7 @@ class Expressions:
         result = None if text else s.TypeName(at, "bool")
         item = s.Fn(at, " expression", at, (), parameters, result, body)
         decls = {d.name: d for v in given.values() for d in decls_of(v.name.value)}
-        decl, found = check_item(self._module(module), item, tuple(decls.values()))
+        decl, found = check_item(self._module(module), item, decls)
         if decl is None or any(d.severity == "error" for d in found):
             raise DlangError(found)
         program, entry = expanded(Request(decl))

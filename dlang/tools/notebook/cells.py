@@ -10,7 +10,8 @@ from dlang.tools.graph import graph_of
 from dlang.tools.repl.commands import Conversation, perform
 from dlang.tools.repl.inputs import pieces
 from dlang.tools.repl.looking import code_of
-from dlang.tools.repl.session import LAST, Session, Shown
+from dlang.tools.repl.session import Session, Shown
+from dlang.tools.repl.state import LAST
 
 CODE = {":ir": "opt", ":llvm": "llvm", ":asm": "asm", ":cuda": "cuda"}
 

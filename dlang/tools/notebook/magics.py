@@ -20,7 +20,7 @@ from dlang.python.module import define
 from dlang.tools.notebook.cells import Display, Notebook, message
 from dlang.tools.notebook.html import bundle
 from dlang.tools.notebook.values import give, take
-from dlang.tools.repl.session import LAST
+from dlang.tools.repl.state import LAST
 
 
 class CellError(Exception):

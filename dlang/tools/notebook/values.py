@@ -12,7 +12,6 @@ from dlang.runtime.values import as_array, dtype_name
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import MonoArray
 from dlang.specialize.values import ArrayV, DataV, EnumV, ScalarV, TupleV, Value, leaves, template
-from dlang.tools.repl.annotations import annotation
 from dlang.tools.repl.session import Session
 from dlang.tools.repl.state import Kept
 from dlang.tools.repl.values import on_host
@@ -45,7 +44,7 @@ def _put(session: Session, name: str, t: Type, mono: anf.Scalar | MonoArray, lea
     from dataclasses import replace
 
     form = template(mono, lambda u: fresh("x", u))
-    kept = Kept(annotation(t, form, iter((leaf,))), form, (leaf,), t, Names(scheme=True)(t))
+    kept = Kept(form, (leaf,), t, Names(scheme=True)(t))
     session.state = replace(session.state, values={**session.state.values, name: kept})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import Source
@@ -26,6 +26,8 @@ from dlang.typecheck.types import (
 
 if TYPE_CHECKING:
     from dlang.specialize.values import Value
+
+VALUE = "<value>"  # where the types of values are written, which nobody sees
 
 
 def items_of(t: Type) -> tuple[Type, ...]:
@@ -73,9 +75,9 @@ def datatypes_of(t: Type) -> tuple[DataDecl, ...]:
     return tuple(found)
 
 
-def annotation(t: Type, form: Value, leaves: Iterator[Any]) -> s.TypeExpr:
-    """A type as an annotation, with the sizes that a value of it has."""
-    module, problems = parse(Source("<type>", f"type T = {written(t, form, leaves)}"))
+def annotation(t: Type, form: Value, leaves: Iterator[Any], names: Mapping[DataDecl, str]) -> s.TypeExpr:
+    """A type as an annotation, with the sizes that a value of it has. names: of some datatypes, unless their own."""
+    module, problems = parse(Source(VALUE, f"type T = {written(t, form, leaves, names)}"))
     assert not problems and isinstance(module.items[0], s.Alias)
     return module.items[0].type
 
@@ -95,8 +97,10 @@ def _parts(t: Type) -> Iterator[Type]:
             stack.extend(children(p))
 
 
-def written(t: Type, form: Value, leaves: Iterator[Any], axes: int = 0) -> str:
-    """A type as it is written, with the sizes of a value, whose leaves are taken.
+def written(
+    t: Type, form: Value, leaves: Iterator[Any], names: Mapping[DataDecl, str] | None = None, axes: int = 0
+) -> str:
+    """A type as it is written, with the sizes of a value, whose leaves are taken. names: as in `annotation`.
 
     axes: how many axes of the leaves in front are not those of the value, but of arrays that it is an element of.
     """
@@ -105,27 +109,30 @@ def written(t: Type, form: Value, leaves: Iterator[Any], axes: int = 0) -> str:
     t = resolve(t)
     match t, form:
         case TypeTuple(items), TupleV(forms):
-            return f"({', '.join(written(i, f, leaves, axes) for i, f in zip(items, forms, strict=True))})"
+            return f"({', '.join(written(i, f, leaves, names, axes) for i, f in zip(items, forms, strict=True))})"
         case TypeArray(element, shape), _:
             own = [next(leaves) for _ in atoms_of(form)]
             inside = axes + len(shape.pre)
             sizes = ", ".join(map(str, own[0].shape[axes:inside]))
             of = form.element if isinstance(form, Many) else form
-            return f"{written(element, of, iter(own), inside)}[{sizes}]"
+            return f"{written(element, of, iter(own), names, inside)}[{sizes}]"
     for _ in atoms_of(form):
         next(leaves)
-    if isinstance(t, TypeData) and t.args:
-        return f"{t.decl.name}<{', '.join(map(_argument, t.args))}>"
-    return Names(scheme=True)(t)
+    return _named(t, names or {})
 
 
-def _argument(a: Type | Size | Shape) -> str:
-    """An argument of a datatype, with the sizes that its type says."""
-    match a:
-        case Size():
-            value = resolve_size(a).poly.constant
+def _named(t: Type | Size | Shape, names: Mapping[DataDecl, str]) -> str:
+    """A type, or an argument of a datatype, with the sizes that it says by itself."""
+    match t if isinstance(t, Size | Shape) else resolve(t):
+        case Size() as size:
+            value = resolve_size(size).poly.constant
             return "_" if value is None else str(int(value))
         case Shape():
             return "_"
-        case _:
-            return Names(scheme=True)(a)
+        case TypeData(decl, args):
+            arguments = f"<{', '.join(_named(a, names) for a in args)}>" if args else ""
+            return names.get(decl, decl.name) + arguments
+        case TypeTuple(items):
+            return f"({', '.join(_named(i, names) for i in items)})"
+        case other:
+            return Names(scheme=True)(other)

@@ -9,8 +9,9 @@ from textwrap import wrap
 
 from dlang.diagnostics import Diagnostic, error, render
 from dlang.spelling import closest
-from dlang.tools.repl.session import LAST, Answer, Session, Shown, Stopwatch
+from dlang.tools.repl.session import Answer, Session, Shown, Stopwatch
 from dlang.tools.repl.settings import SETTINGS, Settings, setting
+from dlang.tools.repl.state import LAST
 from dlang.tools.terminal import coloured, painted
 
 

@@ -16,9 +16,9 @@ from dlang.tools.assistance.signatures import Signature
 from dlang.tools.assistance.situation import Situation, situation
 from dlang.tools.repl.commands import COMMANDS, Command
 from dlang.tools.repl.names import meaning, signature, signature_of
-from dlang.tools.repl.session import LAST, Session
+from dlang.tools.repl.session import Session
 from dlang.tools.repl.settings import SETTINGS
-from dlang.tools.repl.state import Kept
+from dlang.tools.repl.state import LAST, Kept
 from dlang.tools.repl.surroundings import local_names, type_at, value_before
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text

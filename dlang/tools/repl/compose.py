@@ -6,14 +6,16 @@ So everything runs as it does in a file, and each effect happens once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.grammar import syntax as s
-from dlang.grammar.trees import walk
-from dlang.tools.repl.state import Kept, Recipe, State, mentions
+from dlang.grammar.trees import children, walk
+from dlang.tools.repl.annotations import VALUE, annotation
+from dlang.tools.repl.state import LAST, Kept, Recipe, State, mentions
 from dlang.typecheck import core
 from dlang.typecheck.groups import names_in
 from dlang.typecheck.printing import Names
@@ -41,14 +43,19 @@ def composed(
 
     text: whether its last result is the text of the value. more: parameters behind those for values.
     """
-    at = Span(source, 0, len(source.text))
+    for e in _leaving(body):
+        raise error("E0209", "`return` outside of a function", e.span, help=("an input ends with its last expression",))
+    at, inside = Span(source, 0, len(source.text)), Span(Source(VALUE, ""), 0, 0)
     mentioned = mentions(*body)
     parameters: list[s.Parameter] = []
     given: list[Kept] = []
+    types: dict[DataDecl, str] = {}
     front: list[s.Statement] = []
 
     def parameter(name: str, value: Kept) -> None:
-        parameters.append(s.Parameter(at, s.PatternName(at, name), value.type))
+        types.update(_foreign(value, state, types))
+        type = annotation(value.inferred, value.form, iter(value.leaves), types)
+        parameters.append(s.Parameter(inside, s.PatternName(inside, name), type))
         given.append(value)
 
     def made(recipe: Recipe, prefix: str) -> None:
@@ -56,7 +63,7 @@ def composed(
             made(r, f"{prefix}{n} ")
         for n, v in recipe.given.items():  # last, because what it uses may have seen other values of these names
             parameter(f"{prefix}{n}", v)
-            front.append(s.Let(at, s.PatternName(at, n), None, s.Name(at, f"{prefix}{n}")))
+            front.append(s.Let(inside, s.PatternName(inside, n), None, s.Name(inside, f"{prefix}{n}")))
         front.append(recipe.let)
 
     recipes = {n: v for n, v in state.values.items() if n in mentioned and isinstance(v, Recipe)}
@@ -68,33 +75,41 @@ def composed(
             parameter(own, v)
             if recipes or v.mutable:
                 kind = s.Var if v.mutable else s.Let
-                front.append(kind(at, s.PatternName(at, n), v.annotation, s.Name(at, own)))
+                front.append(kind(inside, s.PatternName(inside, n), v.annotation, s.Name(inside, own)))
     parts: list[s.Expr] = [s.Name(at, n) for n in results]
     if text:
         parts.append(s.String(at, (s.Interpolation(at, s.Name(at, RESULT), ""),)))
     value = s.Tuple(at, tuple(parts))
     item = s.Fn(at, NAME, at, (), (*parameters, *more), None, s.Block(at, (*front, *body, value)))
-    earlier = _earlier(state, given)
-    decl, found = check_item(checked, item, tuple(earlier.values()))
+    decl, found = check_item(checked, item, {name: d for d, name in types.items()})
     if decl is None:
-        own_types = {n for n in earlier if ("type", n) in state.declarations}
-        raise DlangError([_of_values(_with_earlier(d, own_types), state) for d in found])
+        earlier = {d.name for d in types if ("type", d.name) in state.declarations}
+        raise DlangError([_of_values(_with_earlier(d, earlier), state) for d in found])
     return decl, given
 
 
-def _earlier(state: State, given: Sequence[Kept]) -> dict[str, DataDecl]:
-    """The datatypes of values that aren't those of the session by now, by name: imported, or declared anew since."""
-    found: dict[str, DataDecl] = {}
-    for value in given:
-        now = [(key, d.text) for key, _ in value.texts if (d := state.declarations.get(key)) is not None]
-        ours = {key[1] for key, _ in value.texts} if list(value.texts) == now else set()
-        found |= {d.name: d for d in value.decls if d.name not in ours}
-    return found
+def _leaving(body: Sequence[s.Node]) -> Iterator[s.Return]:
+    """Where statements return, outside of functions of their own."""
+    work = list(body)
+    while work:
+        node = work.pop()
+        if isinstance(node, s.Return):
+            yield node
+        elif not isinstance(node, s.Lambda | s.Fn):
+            work += children(node)
+
+
+def _foreign(value: Kept, state: State, known: Mapping[DataDecl, str]) -> dict[DataDecl, str]:
+    """The datatypes of a value that aren't those of the session by now, but imported, or declared anew since, with
+    names that nobody writes."""
+    changed = any(text not in ("", state.text_of_type(d.name)) for d, text in value.decls.items())
+    found = [d for d, text in value.decls.items() if d not in known and (changed or not text)]
+    return {d: f"{d.name}{LAST}{len(known) + k}" for k, d in enumerate(found)}
 
 
 def _with_earlier(d: Diagnostic, names: set[str]) -> Diagnostic:
     """A message about values whose types have been declared anew says so."""
-    told = sorted(n for n in names if f"`{n}`" in d.message or n in d.message.split() or n in d.label.split())
+    told = sorted(n for n in names if re.search(rf"\b{n}\b", f"{d.message} {d.label}"))
     help = tuple(f"a value was made with an earlier `{n}`: make it again" for n in told)
     return replace(d, help=(*d.help, *help))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from dlang.diagnostics import Diagnostic, error
 from dlang.driver import read_source
 from dlang.spelling import plural
-from dlang.tools.repl.session import LAST, Answer, Session
-from dlang.tools.repl.state import State
+from dlang.tools.repl.session import Answer, Session
+from dlang.tools.repl.state import LAST, State
 
 
 def load(session: Session, path: str) -> tuple[Answer, str]:

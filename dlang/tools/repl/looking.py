@@ -12,9 +12,9 @@ from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT, decide
 from dlang.tools.repl.functions import applied, derived, function_of, type_of_function
 from dlang.tools.repl.names import documentation, library_module, meaning
-from dlang.tools.repl.session import LAST, Session
+from dlang.tools.repl.session import Session
 from dlang.tools.repl.settings import Settings
-from dlang.tools.repl.state import Kept, mentions
+from dlang.tools.repl.state import LAST, Kept, mentions
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import check_item, scheme_text
@@ -41,6 +41,8 @@ def _inferred(session: Session, source: Source, e: s.Expr) -> Type:
 # ---- derivatives and code --------------------------------------------------------------------------------------------
 def gradient_of(session: Session, text: str) -> str:
     """The type of the gradient of a function; with the word `ir` and perhaps a stage behind it, its program."""
+    if not text:
+        raise error("E0971", "`:grad` takes a function", None, help=("for example `:grad |x: f64| x ** 2`",))
     text, stage = _with_stage(text, ":grad")
     derivative = f"grad({text})"
     if stage is None:
@@ -87,7 +89,7 @@ def code_of(session: Session, text: str, stage: str, what: str) -> str:
     """The program of an expression, or of a function, after a stage. Raises `DlangError`."""
     from dlang.listings import listing
 
-    return listing([_program_of(session, text, what)], stage)
+    return session.state.with_places(listing([_program_of(session, text, what)], stage), session.path)
 
 
 def _program_of(session: Session, text: str, what: str) -> core.FnDecl:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Source
@@ -18,6 +19,7 @@ from dlang.typecheck.types import DataDecl, RowVar, Variant
 if TYPE_CHECKING:
     from dlang.tools.repl.session import Session
 
+_COLUMNS = 78  # of lines that are not as in the source
 Meaning = FnEntry | BuiltinEntry | ModuleTable | DataDecl
 
 
@@ -109,7 +111,7 @@ def documentation(path: str, found: Meaning, checked: Checked) -> str:
             return _page(_datatype(found), found.doc)
         case ModuleTable():
             names = sorted(n for n in {*found.functions, *found.entries, *found.types} if not n.startswith("_"))
-            return _page(f"module {name}", _module_doc(found), ", ".join(names))
+            return _page(f"module {name}", _module_doc(found), fill(", ".join(names), _COLUMNS))
 
 
 def _datatype(decl: DataDecl) -> str:

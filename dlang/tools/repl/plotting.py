@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from dlang.diagnostics import error
+from dlang.spelling import closest
 from dlang.tools.pictures.picture import Picture
 from dlang.tools.repl.inputs import split
 from dlang.tools.repl.session import Session, Shown
@@ -41,9 +42,13 @@ def plot(session: Session, settings: Settings, text: str, colour: bool) -> str:
 
 def _picture(session: Session, text: str) -> Picture:
     kind = _KIND.search(text)
-    if kind is not None and kind["kind"] in KINDS:
+    wanted = kind["kind"] if kind is not None else None
+    if kind is not None:
         text = text[: kind.start()]
-    wanted = kind["kind"] if kind is not None and kind["kind"] in KINDS else None
+        if wanted not in KINDS:
+            close = closest(kind["kind"], KINDS)
+            help = f"did you mean `{close}`?" if close is not None else f"there are {', '.join(KINDS)}"
+            raise error("E0971", f"`:plot`: there is no kind `{wanted}`", None, help=(help,))
     what, *against = _AGAINST.split(text, maxsplit=1)
     names = [n.strip() for n in split(what, ",")]
     if not all(names):

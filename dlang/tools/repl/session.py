@@ -20,11 +20,11 @@ from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.grammar.trees import walk
 from dlang.runtime.drivers import DEVICES
-from dlang.tools.repl.annotations import annotation, datatypes_of, has_unknown, items_of, leaves_a_run, written
+from dlang.tools.repl.annotations import datatypes_of, has_unknown, items_of, leaves_a_run, written
 from dlang.tools.repl.compose import NAME, RESULT, assignable, bound, composed, decide, decide_numbers, let_of
 from dlang.tools.repl.functions import functions_among
 from dlang.tools.repl.interrupts import uninterrupted
-from dlang.tools.repl.state import Item, Kept, Key, Recipe, State, Written, key_of, mentions, separate
+from dlang.tools.repl.state import LAST, Item, Kept, Recipe, State, Written, key_of, mentions, separate
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from dlang.specialize.values import Value
 
 REMEMBERED, REMEMBERED_BYTES = 100, 1 << 28  # inputs that can be taken back, and arrays that are kept for that
-LAST = "ϟ"  # what `_` stands for in an expression: a name of its length that nobody writes
 _OWN = f".{NAME}`"  # in the note on the call of an input, which nobody wrote
 
 
@@ -134,6 +133,8 @@ class Session:
 
     def expression(self, text: str, what: str) -> tuple[Source, s.Expr]:
         """An expression, that a command takes. Raises `DlangError`."""
+        if not text.strip():
+            raise error("E0971", f"`{what}` takes an expression", None, help=(f"for example `{what} sum([1.0, 2.0])`",))
         module = self.parsed(Source("<expression>", text))
         if len(module.items) != 1 or not isinstance(module.items[0], s.Expr):
             raise error("E0971", f"`{what}` takes one expression", Span(module.source, 0, len(text)))
@@ -350,13 +351,11 @@ class Session:
             if isinstance(statement, s.Let | s.Var) and name in bound(statement.pattern):
                 mutable = isinstance(statement, s.Var)
                 declared = statement.type if mutable and has_unknown(statement.type) else None
-        decls = datatypes_of(t)
-        keys: list[Key] = [("type", d.name) for d in decls]
-        texts = tuple((k, state.declarations[k].text) for k in keys if k in state.declarations)
+        earlier = {d: text for v in given for d, text in v.decls.items()}
+        decls = {d: earlier[d] if d in earlier else state.text_of_type(d.name) for d in datatypes_of(t)}
         uses = state.reached({*mentions(*body), *(d.name for d in decls)}).union(*(v.uses for v in given))
         stale = frozenset[str]().union(*(v.stale for v in given))
-        type = annotation(t, form, iter(leaves))
-        return Kept(type, form, leaves, t, "", mutable, declared, decls, texts, uses, stale)
+        return Kept(form, leaves, t, "", mutable, declared, decls, uses, stale)
 
     def _recipe(self, body: Sequence[s.Statement], name: str, decl: core.FnDecl, shown: str, function: bool) -> Recipe:
         let = let_of(body, name)

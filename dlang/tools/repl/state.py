@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from dlang.diagnostics import Diagnostic, Note, Span
+from dlang.diagnostics import Diagnostic, Note, Source, Span
 from dlang.grammar import syntax as s
+from dlang.tools.repl.annotations import VALUE
 from dlang.typecheck.groups import names_in, types_in
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 Item = s.Fn | s.Const | s.Extern | s.Struct | s.Enum | s.Alias | s.Import | s.Rule | s.Test | s.Bench
 Key = tuple[str, str]
+LAST = "ϟ"  # what `_` stands for in an expression: a name of its length that nobody writes
+_OF_A_VALUE = re.compile("(?P<what>.*) is from the parameter `(?P<name>[^` ]*) ?` of .*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +47,19 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A value: its type as an annotation, its structure and its leaves, its type, and that for people.
+    """A value: its structure and its leaves, its type, and that for people.
 
-    annotation: of a `var`, what was written. decls: the datatypes in it, and texts: how these were declared. uses: the
-    names that it was computed from, directly or not; stale: those that have been declared anew since.
+    annotation: of a `var`, what was written. decls: the datatypes in it, and how these were declared; "" if imported.
+    uses: the names that it was computed from, directly or not; stale: those that have been declared anew since.
     """
 
-    type: s.TypeExpr
     form: Value
     leaves: tuple[Any, ...]
     inferred: Type
     shown: str
     mutable: bool = False
     annotation: s.TypeExpr | None = None
-    decls: tuple[DataDecl, ...] = ()
-    texts: tuple[tuple[Key, str], ...] = ()
+    decls: Mapping[DataDecl, str] = field(default_factory=dict)
     uses: frozenset[str] = frozenset()
     stale: frozenset[str] = frozenset()
 
@@ -98,6 +100,11 @@ class State:
     def text(self) -> str:
         """All declarations, as a module."""
         return "".join(f"{d.text}\n" for d in self.declarations.values())
+
+    def text_of_type(self, name: str) -> str:
+        """How a datatype is declared; "" if it is not."""
+        found = self.declarations.get(("type", name))
+        return "" if found is None or found.imports else found.text
 
     def declared(self, items: Sequence[Item], file: str = "") -> State:
         """With declarations in the place of those of their name. Values whose names they take are gone."""
@@ -161,8 +168,22 @@ class State:
         def named(text: str) -> str:
             return text.replace("`<session>.", "`")
 
-        notes = tuple(Note(named(n.text), there(n.span)) for n in d.notes)
+        notes = tuple(Note(named(n.text), there(n.span)) for n in _of_values(d.notes))
         return replace(d, message=named(d.message), span=there(d.span), notes=notes)
+
+    def with_places(self, listing: str, module: str) -> str:
+        """The text of a program, whose comments say where its parts were written, of the module of the session too."""
+        source = Source(module, self.text)
+
+        def written(found: re.Match[str]) -> str:
+            offset = source.line_starts[int(found[1]) - 1] + int(found[2]) - 1
+            place = self._origin(Span(source, offset, offset))
+            if place is None:
+                return found[0]
+            line, column = place.source.position(place.start)
+            return f"{place.source.path}:{line}:{column}"
+
+        return re.sub(rf"{re.escape(module)}:(\d+):(\d+)", written, listing)
 
     def declaration_at(self, offset: int) -> tuple[Declaration, int] | None:
         """The declaration at a place of the module of the session, and where it begins there."""
@@ -176,6 +197,15 @@ class State:
     def _origin(self, span: Span) -> Span | None:
         found = self.declaration_at(span.first)
         return None if found is None else found[0].place(span.first - found[1], span.last - found[1])
+
+
+def _of_values(notes: Iterable[Note]) -> Iterator[Note]:
+    """Notes without the places where the types of values are written."""
+    for n in notes:
+        if n.span is None or n.span.source.path != VALUE:
+            yield n
+        elif found := _OF_A_VALUE.fullmatch(n.text):
+            yield Note(f"{found['what']} is a size of `{found['name']}`")
 
 
 def separate(items: Iterable[Item]) -> list[Item]:

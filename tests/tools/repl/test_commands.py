@@ -28,7 +28,9 @@ def test_help_has_every_command_in_a_line(say):
     [
         (":typ 1", "error[E0971]: there is no command `:typ`"),
         (":vars x", "error[E0971]: `:vars` takes nothing"),
-        (":type", "error[E0971]: `:type` takes one expression"),
+        (":type", "error[E0971]: `:type` takes an expression"),
+        (":type 1; 2", "error[E0971]: `:type` takes one expression"),
+        (":grad", "error[E0971]: `:grad` takes a function"),
         (":load", "error[E0971]: `:load` takes a file"),
         (":load none.dl", "error[E0951]: cannot read `none.dl`: No such file or directory"),
         (":save", "error[E0971]: `:save` takes a file"),
@@ -44,6 +46,7 @@ def test_help_has_every_command_in_a_line(say):
         (":set seed --5", "error[E0980]: `seed` is a number from"),
         (":set backend gpu", "error[E0980]: `backend` is one of interp, cpu, cuda, cuda-emulated, not `gpu`"),
         (":plot", "error[E0971]: `:plot` takes expressions, separated by commas"),
+        (":plot [1.0] as point", "error[E0971]: `:plot`: there is no kind `point`"),
         (":plot [1.0] as map", "error[E0981]: a map is of one array with two axes"),
         (":plot [1.0, 2.0] against [1.0]", "error[E0981]: `[1.0, 2.0]` has the shape [2]"),
         (":plot [1.0, 2.0] > window", "error[E0981]: "),
@@ -72,6 +75,7 @@ def test_code_is_shown_at_every_stage(say):
     for stage in ("mono", "normal", "ad", "opt", "loops", "llvm", "asm", "cuda"):
         assert "f" in say(f":ir f {stage}")
     assert "comp" in say(":ir f(x)")
+    assert " # <input 1>:1:30\n" in say(":ir f") and "<session>" not in say(":grad f ir")
     assert re.search(r"\bret", say(":asm |a: f64| 2.0 * a"))
     assert "__global__" in say(":cuda f") and "__global__" not in say(":cuda 2.0 * x")  # three trips are the host's
     assert "x.0: f64[2], t.1: f64" in say(":ir |t: f64| t + x[0]")

@@ -139,6 +139,33 @@ def test_what_has_parts_of_different_kinds_is_kept_with_all_sizes():
     assert session.submit("w").value.type == "(i64, (i64, f64[1])[2], f64[2])"
 
 
+def test_values_of_an_earlier_and_of_the_present_type_of_a_name_are_used_together():
+    lines = ["struct P { a: f64 }", "let p = P(1.0)", "struct P { b: f64 }", "let q = P(2.0)", "let t = (p, q)"]
+    session = Session("interp")
+    assert said(*lines, "t", "_.0 + p", "t.1 + q", session=session) == [
+        "(P(a = 1.0), P(b = 2.0))",
+        "P(a = 2.0)",
+        "P(b = 4.0)",
+    ]
+    said("import nn", "struct Dense { z: f64 }", "let ours = Dense(1.0)", session=session)
+    assert said("(nn.Dense([[1.0]], [2.0]), ours)", "_.1.z + _.0.b[0]", session=session)[1:] == ["3.0"]
+    said("fn g(p: P) -> f64 = p.b", session=session)
+    assert refused(session, "g(p)").help == ("a value was made with an earlier `P`: make it again",)
+
+
+def test_messages_do_not_show_how_values_are_given_to_an_input():
+    session = Session("interp")
+    said("var z = [1.0, 2.0]", "let f = |t: f64| z[0] * t", session=session)
+    for line in ("z = [1.0]", "z[5] = 1.0", "let w: f64[3] = z; f(1.0)"):
+        d = refused(session, line)
+        assert "`2` is a size of `z`" in [n.text for n in d.notes], line
+        assert all(n.span is None or n.span.source.path.startswith("<input") for n in d.notes)
+    for line in ("return z", "if true { return }"):
+        assert refused(session, line).message == "`return` outside of a function"
+    said("fn f(x: f64) -> f64 = f(x + 1.0) + 1.0", session=session)
+    assert refused(session, "f(0.0)").message.startswith("the stack is exhausted: `f` is")
+
+
 def test_a_value_without_a_known_type_is_shown_but_has_no_name():
     session = Session("interp")
     assert said("None", "[]", "_", "[[], []]", session=session) == ["None", "[]", "[]", "[[], []]"]
