@@ -3,12 +3,13 @@
 python examples/digits/parallel.py --engine ray --workers 2
 mpirun -n 2 python examples/digits/parallel.py --engine mpi
 
-A run that was killed goes on from its last checkpoint with --resume, and ends with the same loss.
+A run that was killed goes on from its last checkpoint, if there is one yet, with --resume, and ends with the same loss.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ def main() -> None:
     parser.add_argument("--checkpoint", default="digits.state.npz", help="where the state is after every epoch")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     args = parser.parse_args()
+    if not 1 <= args.shards <= args.batch <= SPLIT or args.workers < 1:
+        parser.error(f"a batch has at most {SPLIT} images, a shard at least one; there is a worker at least")
     images, labels = digits(args.seed)
     data = images[:SPLIT], labels[:SPLIT]
     match args.engine:
@@ -72,10 +75,16 @@ def train(
     """The state after the last epoch. after_step: told the number of each step, and its loss.
 
     What an epoch does depends on the state, the seed and its number, so a run that goes on from a checkpoint takes the
-    steps that it would have taken.
+    steps that it would have taken. Raises SystemExit if the checkpoint is of another run.
     """
     program = engines.program()
-    state = program.load(checkpoint) if resume and checkpoint else program.start(seed=seed)
+    settings = program.Settings(seed, batch, shards)
+    if resume and checkpoint and Path(checkpoint).exists():
+        state = program.load(checkpoint)
+        if dataclasses.astuple(state.settings) != dataclasses.astuple(settings):
+            raise SystemExit(f"{checkpoint} is of a run with {state.settings}, and this has {settings}")
+    else:
+        state = program.start(settings)
     steps = SPLIT // batch
     for epoch in range(state.steps // steps, epochs):
         rows = np.random.default_rng([seed, epoch]).permutation(SPLIT)

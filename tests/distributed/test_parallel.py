@@ -41,7 +41,7 @@ def expected():
 
 def test_parts_are_those_of_whole_batches(expected):
     program = engines.program()
-    state = program.start(seed=0)
+    state = program.start(program.Settings(0, BATCH, SHARDS))
     rows = np.random.default_rng([0, 0]).permutation(parallel.SPLIT)[:BATCH]
     whole = program.part(state.params, DATA[0][rows], DATA[1][rows])
     assert expected[0] == pytest.approx(whole.loss / whole.rows, rel=1e-12) and expected[-1] < 0.8 * expected[0]
@@ -59,10 +59,25 @@ def test_a_run_that_was_cut_short_goes_on_where_it_was(expected, tmp_path):
     with pytest.raises(Stop):
         losses(engines.Alone(DATA), stop, checkpoint=file)
     assert losses(engines.Alone(DATA), checkpoint=file, resume=True) == expected[5:]
+    with pytest.raises(SystemExit, match=r"Settings\(seed=0, .* and this has Settings\(seed=1, "):
+        losses(engines.Alone(DATA), checkpoint=file, resume=True, seed=1)
+
+
+def test_a_run_that_is_cut_short_before_its_first_checkpoint_begins_again(expected, tmp_path):
+    assert losses(engines.Alone(DATA), checkpoint=str(tmp_path / "none.npz"), resume=True) == expected
+
+
+@pytest.mark.parametrize("options", ["--shards 0", "--shards 301", "--batch 1501", "--workers 0"])
+def test_what_cannot_be_shared_is_refused(options, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["parallel.py", *options.split()])
+    with pytest.raises(SystemExit):
+        parallel.main()
+    assert "a batch has at most 1500 images" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_worker_of_ray_that_is_killed_changes_nothing(expected):
+def test_workers_of_ray_that_are_killed_change_nothing(expected):
+    """One, then all of them."""
     ray = pytest.importorskip("ray")
     engine = engines.OnRay(DATA, 2)
     killed = []
@@ -73,15 +88,17 @@ def test_a_worker_of_ray_that_is_killed_changes_nothing(expected):
         return os.getpid()
 
     def kill(step):
-        if step == 4:
-            killed.extend(set(ray.get([process.remote() for _ in range(2)])))
-            os.kill(killed[0], signal.SIGKILL)
+        if step in (1, 6):
+            found = sorted(set(ray.get([process.remote() for _ in range(2)])))
+            for pid in found[: 1 if step == 1 else None]:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
 
     try:
         found = losses(engine, kill)
     finally:
         engine.close()
-    assert killed and not alive(killed[0]) and found == expected
+    assert len(killed) >= 2 and not any(map(alive, killed)) and found == expected
 
 
 @pytest.mark.slow
@@ -110,20 +127,24 @@ def test_a_worker_of_ray_that_is_killed_while_it_computes_changes_nothing(expect
 
 
 @pytest.mark.slow
-def test_a_worker_of_dask_that_is_killed_changes_nothing(expected):
+def test_workers_of_dask_that_are_killed_change_nothing(expected):
+    """One, then all of them, with the data."""
     pytest.importorskip("distributed")
     engine = engines.OnDask(DATA, 2)
-    pids = list(engine.client.run(os.getpid).values())
+    killed = []
 
     def kill(step):
-        if step == 4:
-            os.kill(pids[0], signal.SIGKILL)
+        if step in (1, 6):
+            pids = list(engine.client.run(os.getpid).values())
+            for pid in pids[: 1 if step == 1 else None]:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
 
     try:
         found = losses(engine, kill)
     finally:
         engine.close()
-    assert not alive(pids[0]) and found == expected
+    assert len(killed) >= 2 and not any(map(alive, killed)) and found == expected
 
 
 @pytest.mark.slow
