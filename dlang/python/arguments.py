@@ -14,11 +14,13 @@ from dlang.diagnostics import DlangError, error
 from dlang.ir import terms
 from dlang.ir.terms import Scalar, poly
 from dlang.polynomials import Poly
+from dlang.python.advice import advice, range_of
 from dlang.python.extents import Extent
 from dlang.python.given import first, is_weak, turn, type_of, weight
 from dlang.python.indices import check_indices
+from dlang.python.kinds import Kind
 from dlang.runtime.placed import placed
-from dlang.runtime.values import NUMPY, as_array, describe, dtype_name, number, texts
+from dlang.runtime.values import as_array, describe, dtype_name, number, texts
 from dlang.specialize.structs import field_names, is_a, variant_of
 from dlang.specialize.types import STATIC, Bindings, Bound, Mono, MonoArray, MonoName, MonoTuple
 from dlang.typecheck import types as ty
@@ -52,14 +54,16 @@ class Matcher:
     """Matches the arguments of one call.
 
     device: whether arrays may be on one. thorough: looks at every part of a tree, also where that says no more of its
-    type. known: whether arguments do not stand for others of the same dtypes and sizes. structures: what stands for a
-    variable where that is a tuple, a struct, an enum, or a list of them.
+    type. known: whether arguments do not stand for others of the same dtypes and sizes. kinds: for messages, the
+    libraries of arguments that are not NumPy's, by the parameters' names. structures: what stands for a variable where
+    that is a tuple, a struct, an enum, or a list of them.
     """
 
     decl: FnDecl
     device: bool = False
     thorough: bool = False
     known: bool = True
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
     types: dict[TypeVar, Fixed] = field(default_factory=dict)
     structures: dict[TypeVar, Type] = field(default_factory=dict)
     sizes: dict[SizeVar, Fixed] = field(default_factory=dict)
@@ -169,7 +173,7 @@ class Matcher:
         if isinstance(element, TypeVar):
             self._bind_type(element, Scalar(found))
         elif found != dtype:
-            raise self._wrong("" if isinstance(value, list) else _conversion(dtype))
+            raise self._wrong(dtype=dtype)
         self._shape(shape, array.shape)
 
     def _list(self, value: Any, element: Type, shape: Shape) -> None:
@@ -365,7 +369,8 @@ class Matcher:
         there = placed(value) is not None and not self.device
         return self._wrong("the functions of this module run where there is no GPU: copy it" if there else "")
 
-    def _wrong(self, why: str = "") -> DlangError:
+    def _wrong(self, why: str = "", dtype: str | None = None) -> DlangError:
+        """dtype: what an array should have."""
         assert self._current is not None
         local = self._current.local
         names = Names()
@@ -375,10 +380,13 @@ class Matcher:
             fixed = self.sizes[local.size]
             known.append(f"{local.name} = {fixed.value} from `{fixed.by}`")
         part, t = self._part
+        help = "" if why else advice(part, t, dtype, self.kinds.get(local.name))
+        if not why:
+            why = range_of(part, t.name) if isinstance(t, ty.TypeCon) else ""
         if not why and part is not self._whole:
             why = f"in it {describe(part)}, expected {names.type(t)}"
         message = ", ".join([f"argument `{local.name}`: expected {wanted}", *known, f"got {describe(self._whole)}"])
-        return error("E0960", message + (f" ({why})" if why else ""), local.span)
+        return error("E0960", message + (f" ({why})" if why else ""), local.span, help=(help,) if help else ())
 
     def _reasons(self, t: Type, names: Names) -> Iterator[tuple[str, str]]:
         """What the variables of a type stand for, and which argument said so."""
@@ -455,12 +463,6 @@ def _axes(t: Type) -> int:
 # ---- Python's values -------------------------------------------------------------------------------------------------
 def _element(mono: Mono) -> Mono:
     return mono.element if isinstance(mono, MonoArray) else mono
-
-
-def _conversion(wanted: str | None) -> str:
-    if wanted == "bf16":
-        return "convert it: `.astype(ml_dtypes.bfloat16)`, a dtype of the package `ml_dtypes`"
-    return f"convert it: `.astype(numpy.{NUMPY[wanted].name})`" if wanted in NUMPY else ""
 
 
 def mono_text(mono: Mono) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlang.diagnostics import DlangError
 from dlang.python.function import REMEMBERED, Function, Known
 from dlang.python.instances import Instance, Prepared
 from dlang.python.kinds import borrowed
@@ -59,9 +60,15 @@ class Bound:
         theirs = borrowed(self.left, args, named)
         if theirs is None:
             return self._called(args, named)
-        if theirs.on_device:
-            return theirs.given(self._called(theirs.args, theirs.named))
-        return theirs.given(self(*theirs.args, **theirs.named))
+        call = self._called if theirs.on_device else self._quickly
+        try:
+            result = call(theirs.args, dict(theirs.named))
+        except DlangError as e:
+            raise self.function.retold(e, theirs, self._assigned) from e.__cause__
+        return theirs.given(result)
+
+    def _quickly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return self(*args, **named)
 
     def _called(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         f = self.function

@@ -17,7 +17,7 @@ from dlang.python.callables import Passed, of_language, of_python
 from dlang.python.documentation import Documentation, signature
 from dlang.python.indices import asks_for_indices
 from dlang.python.instances import Prepared, Program
-from dlang.python.kinds import borrowed
+from dlang.python.kinds import Borrowed, Kind, borrowed
 from dlang.python.repeats import Conversion, Seen, conversions, converted, seen_before
 from dlang.runtime.platform.objects import callable_class
 from dlang.runtime.values import describe, number
@@ -91,9 +91,31 @@ class Function:
         theirs = borrowed(self.decl.params, args, named)
         if theirs is None:
             return self._called(args, named)
-        if theirs.on_device:
-            return theirs.given(self._called(theirs.args, theirs.named))
-        return theirs.given(self(*theirs.args, **theirs.named))
+        call = self._called if theirs.on_device else self._quickly
+        try:
+            result = call(theirs.args, dict(theirs.named))
+        except DlangError as e:
+            raise self.retold(e, theirs, self.assigned) from e.__cause__
+        return theirs.given(result)
+
+    def _quickly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return self(*args, **named)
+
+    def retold(
+        self, failure: DlangError, theirs: Borrowed, assigned: Callable[[Any, Any], Mapping[Param, Any]]
+    ) -> DlangError:
+        """What a call has failed with, in the words of the library whose arrays it was given.
+
+        assigned: gives the value of each parameter.
+        """
+        if failure.diagnostics[0].code == "E0960":
+            named = dict(theirs.named)
+            self.seed_in(named, theirs.args)
+            try:
+                self._matcher(self.decl, kinds=theirs.of).match(assigned(theirs.args, named))
+            except DlangError as e:
+                return e
+        return failure
 
     def _called(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         seed = self.seed_in(named, args)
@@ -260,8 +282,8 @@ class Function:
         decl = self.decl if len(given) == len(self.decl.params) else self._without_defaults(tuple(given))
         return self._prepared_with(decl, matcher, given, bound)
 
-    def _matcher(self, decl: FnDecl, thorough: bool = False) -> Matcher:
-        return Matcher(decl, self.program.on_device, thorough)
+    def _matcher(self, decl: FnDecl, thorough: bool = False, kinds: Mapping[str, Kind] | None = None) -> Matcher:
+        return Matcher(decl, self.program.on_device, thorough, kinds=kinds or {})
 
     def _prepared_with(
         self, decl: FnDecl, matcher: Matcher, given: Mapping[Param, Any], bound: frozenset[str]

@@ -19,7 +19,7 @@ import numpy as np
 
 from dlang.diagnostics import error
 from dlang.python.jax_targets import Called, dtype_of, target_name
-from dlang.python.kinds import JAX, Unseen, unread
+from dlang.python.kinds import JAX, X64
 from dlang.python.operators import (
     ARRAY,
     DEFAULT,
@@ -41,7 +41,7 @@ from dlang.python.operators import (
     with_tangents,
 )
 from dlang.runtime.inward import same_class
-from dlang.runtime.values import BF16, NUMPY, bfloat16
+from dlang.runtime.values import BF16, NUMPY, bfloat16, describe
 
 
 @dataclass(frozen=True)
@@ -89,21 +89,20 @@ def to_jax(f: Target) -> Operator:
         floats: list[float] = []
         integers: list[int] = []
 
-        def unfit(name: str) -> NoReturn:
-            raise function.misuse(f"takes arrays, numbers, tuples and structs, and `{name}` is given something else")
+        def unfit(name: str, value: Any) -> NoReturn:
+            what = f"takes arrays, numbers, tuples and structs, and `{name}` is given {describe(value)}"
+            raise function.misuse(what)
 
         def take(plan: Plan, value: Any, name: str) -> str:
             if plan is not None and not _is(plan, value):
-                raise function.misuse(
-                    f"takes arrays, numbers, tuples and structs, and `{name}` is given something else"
-                )
+                unfit(name, value)
             if isinstance(plan, tuple):
                 return "".join([take(p, v, name) for p, v in zip(plan, value or ())])
             if plan is not None:
                 return "".join([take(p, getattr(value, n), name) for p, n in zip(plan.items, plan.names)])
             match value:
                 case jax.Array() | np.ndarray() | np.generic():
-                    arrays.append(jax.numpy.asarray(value))
+                    arrays.append(jax.numpy.asarray(_native(value)))
                     return ARRAY
                 case bool():
                     return TRUE if value else FALSE
@@ -113,7 +112,7 @@ def to_jax(f: Target) -> Operator:
                 case int():
                     integers.append(value)
                     return INTEGER
-            unfit(name)
+            unfit(name, value)
 
         letters = []
         for name, plan, default in zip(plans.names, plans.params, plans.defaults):
@@ -124,6 +123,12 @@ def to_jax(f: Target) -> Operator:
         return whole(plans.result, iter(call_p.bind(*arrays, what=called)))
 
     return Operator(f, call, to_jax)
+
+
+def _native(value: Any) -> Any:
+    """An array of NumPy in the order of bytes of this machine, which is the only one that JAX knows."""
+    swapped = isinstance(value, np.ndarray) and not value.dtype.isnative
+    return value.astype(value.dtype.newbyteorder("=")) if swapped else value
 
 
 def _is(plan: Plan, value: Any) -> bool:
@@ -147,10 +152,10 @@ def _primitives() -> tuple[Any, Any]:
     from jax.interpreters import ad, batching, mlir
 
     call_p, push_p = Primitive("dlang_call"), Primitive("dlang_push")
-    for p, run, describe in ((call_p, _run, _describe), (push_p, _run_push, _describe_push)):
+    for p, run, abstract in ((call_p, _run, _describe), (push_p, _run_push, _describe_push)):
         p.multiple_results = True
         p.def_impl(run)
-        p.def_abstract_eval(describe)
+        p.def_abstract_eval(abstract)
         batching.primitive_batchers[p] = partial(_mapped, p)
         mlir.register_lowering(p, mlir.lower_fun(partial(_lowered, p), multiple_results=True))
         mlir.register_lowering(p, mlir.lower_fun(partial(_compiled, p), multiple_results=True), platform="cpu")
@@ -162,10 +167,8 @@ def _primitives() -> tuple[Any, Any]:
 
 def _run(*arrays: Any, what: Called) -> list[Any]:
     """Calls the function with the memory of the arrays, and gives arrays of JAX."""
-    try:
-        return [JAX.of(x) for x in what.run([JAX.seen(a) for a in arrays])]
-    except Unseen as e:
-        raise unread(what.f.__name__, e) from e
+    made = what.run(arrays)
+    return made if arrays else list(map(JAX.of, made))
 
 
 def _run_push(*arrays: Any, what: Pushed) -> list[Any]:
@@ -308,8 +311,7 @@ def _own_dtype(dtype: str) -> Any:
 
     wanted = bfloat16() if dtype == "bf16" else NUMPY[dtype]
     if jax.dtypes.canonicalize_dtype(wanted) != wanted:
-        help = ('let it have them: `jax.config.update("jax_enable_x64", True)`',)
-        raise error("E0966", f"a result is {dtype}, and JAX has numbers of 32 bits only", None, help=help)
+        raise error("E0966", f"a result is {dtype}, and JAX has numbers of 32 bits only", None, help=(X64,))
     return wanted
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from dlang.cache.store import digest
 from dlang.driver import failure
 from dlang.python.bound import Bound
+from dlang.python.kinds import JAX
 from dlang.python.operators import (
     ARRAY,
     DEFAULT,
@@ -23,6 +24,7 @@ from dlang.python.operators import (
     function_of,
     given,
     leaves,
+    refused,
 )
 from dlang.runtime.crossing import leaf_count
 from dlang.runtime.engine import CompiledProgram
@@ -54,8 +56,11 @@ class Called:
 
     def describe(self, arrays: Sequence[Any]) -> list[Described]:
         """The dtypes and sizes of the leaves of the result."""
+        if unknown := sorted({str(n) for a in arrays for n in a.shape if not isinstance(n, int)}):
+            why = f"JAX traces it at sizes that are no numbers, {', '.join(unknown)}, and a program of XLA has all"
+            raise refused(function_of(self.f).decl, why, "trace it once for each size")
         stand_ins = [Described(dtype_of(a), a.shape).stand_in() for a in arrays]
-        return described(self.f, self.arguments(stand_ins), self.plans.result)
+        return described(self.f, self.arguments(stand_ins), self.plans.result, JAX)
 
 
 def dtype_of(array: Any) -> str:

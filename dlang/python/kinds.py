@@ -19,7 +19,7 @@ import numpy as np
 
 from dlang.diagnostics import DlangError, error
 from dlang.runtime.placed import is_own, placed
-from dlang.runtime.values import BF16, bfloat16
+from dlang.runtime.values import BF16, NUMPY, bfloat16
 from dlang.typecheck.headers import Param
 
 _NUMBERS = (bool, int, float, np.generic)
@@ -29,14 +29,15 @@ _PLAIN = frozenset((np.ndarray, bool, int, float, str, type(None), np.float64, n
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A library. seen: an array of it in the memory of the host as one of NumPy over the same memory, or why that can't
-    be, with what helps; made: an array of NumPy as one of it; there: the same of an array on a device. on_device:
-    whether an array is in the memory of one.
+    be, with what helps; made: an array of NumPy as one of it; there: the same of an array on a device. conversion: what
+    to do with an array that should have another dtype. on_device: whether an array is in the memory of one.
     """
 
     name: str
     seen: Callable[[Any], Any]
     made: Callable[[Any], Any]
     there: Callable[[Any], Any]
+    conversion: Callable[[str], str]
     on_device: Callable[[Any], bool] = lambda array: placed(array) is not None
 
     def of(self, value: Any) -> Any:
@@ -114,25 +115,34 @@ def _keep_gradient(tensor: Any) -> None:
         raise Unseen("it requires a gradient, which a plain call would lose", _TO_TORCH, "or pass `.detach()` of it")
 
 
-TORCH = Kind("PyTorch", _seen_by_torch, _made_for_torch, _torch_there, _is_on_gpu)
+def _converted_by_torch(dtype: str) -> str:
+    return f"convert it: `.to(torch.{_numpy_name(dtype)})`"
+
+
+TORCH = Kind("PyTorch", _seen_by_torch, _made_for_torch, _torch_there, _converted_by_torch, _is_on_gpu)
 
 
 # ---- JAX -------------------------------------------------------------------------------------------------------------
+X64 = 'have JAX keep 64 bits: `jax.config.update("jax_enable_x64", True)`'
+
+
 def _seen_by_jax(array: Any) -> Any:
     import jax
 
     if isinstance(array, jax.core.Tracer):
         help = ("a function that JAX can trace and differentiate is `f.to_jax()`",)
         raise Unseen("JAX is tracing it, so that it has no numbers yet", *help)
-    return np.asarray(array)
+    try:
+        return np.asarray(array)
+    except TypeError as e:  # keys of random numbers, which have no numbers of their own
+        raise Unseen(f"JAX does not hand it over: {e}") from e
 
 
 def _made_for_jax(array: Any) -> Any:
     import jax
 
     if array.dtype.itemsize == 8 and array.dtype.kind in "iuf" and not jax.config.jax_enable_x64:
-        help = ('let it have them: `jax.config.update("jax_enable_x64", True)`',)
-        raise Unseen(f"a result is {array.dtype}, and JAX has numbers of 32 bits only", *help)
+        raise Unseen(f"a result is {array.dtype}, and JAX has numbers of 32 bits only", X64)
     if array.dtype.name == BF16 or not array.flags.writeable:  # what NumPy does not export by DLPack
         return jax.numpy.asarray(array)
     return jax.numpy.from_dlpack(array)
@@ -144,7 +154,15 @@ def _jax_there(array: Any) -> Any:
     return jax.numpy.from_dlpack(array)
 
 
-JAX = Kind("JAX", _seen_by_jax, _made_for_jax, _jax_there)
+def _converted_by_jax(dtype: str) -> str:
+    import jax
+
+    if dtype in ("f64", "i64", "u64") and not jax.config.jax_enable_x64:
+        return X64
+    return f"convert it: `.astype(jax.numpy.{_numpy_name(dtype)})`"
+
+
+JAX = Kind("JAX", _seen_by_jax, _made_for_jax, _jax_there, _converted_by_jax)
 
 
 # ---- the array API standard ------------------------------------------------------------------------------------------
@@ -163,7 +181,12 @@ def _standard(namespace: Any) -> Kind:
         except (AttributeError, BufferError, TypeError, ValueError):
             return namespace.asarray(array)
 
-    return Kind(str(getattr(namespace, "__name__", namespace)), seen, made, made)
+    name = str(getattr(namespace, "__name__", namespace))
+    return Kind(name, seen, made, made, lambda dtype: f"convert it: `{name}.astype(…, {name}.{_numpy_name(dtype)})`")
+
+
+def _numpy_name(dtype: str) -> str:
+    return BF16 if dtype == "bf16" else NUMPY[dtype].name
 
 
 def _bf16() -> Any:
@@ -189,11 +212,14 @@ def kind_of(value: Any) -> Kind | None:
 # ---- arguments -------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Borrowed:
-    """Arguments with arrays of NumPy in place of others, but for those on a device. kind: of what is to be given."""
+    """Arguments with arrays of NumPy in place of others, but for those on a device. kinds: the libraries of these, by
+    their names; of: by the argument where the first of one was found.
+    """
 
     args: tuple[Any, ...] = ()
     named: dict[str, Any] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(default_factory=dict)
+    of: dict[str, Kind] = field(default_factory=dict)
     on_device: bool = False
 
     def given(self, result: Any) -> Any:
@@ -206,20 +232,20 @@ class Borrowed:
         except Unseen as e:
             raise error("E0966", f"the result can't be handed to {kind.name}: {e}", None, help=e.help) from e
 
-    def _take(self, value: Any) -> Any:
+    def _take(self, value: Any, name: str) -> Any:
         kind = type(value)
         if kind in _PLAIN:
             return value
         if kind is tuple:
-            items = [self._take(v) for v in value]
+            items = [self._take(v, name) for v in value]
             return value if all(a is b for a, b in zip(items, value)) else tuple(items)
         if kind is list:
             if not value or type(value[0]) in _PLAIN or type(value[0]) is list:
                 return value
-            return [self._take(v) for v in value]
+            return [self._take(v, name) for v in value]
         if hasattr(kind, "__dlang__"):
-            before = [getattr(value, name) for name in kind.__dataclass_fields__]
-            after = [self._take(v) for v in before]
+            before = [getattr(value, n) for n in kind.__dataclass_fields__]
+            after = [self._take(v, name) for v in before]
             return value if all(a is b for a, b in zip(before, after)) else kind(*after)
         if getattr(kind, "__dlang_lazy__", False):
             raise Unseen("it is lazy, and only calls of whole functions are recorded", "pass its value: `x.value()`")
@@ -227,6 +253,7 @@ class Borrowed:
         if library is None:
             return value
         self.kinds[library.name] = library
+        self.of.setdefault(name, library)
         if library.on_device(value):
             self.on_device = True
             return value
@@ -246,9 +273,9 @@ def borrowed(params: Sequence[Param], args: tuple[Any, ...], named: Mapping[str,
     try:
         for k, a in enumerate(args):
             name = params[k].local.name if k < len(params) else str(k)
-            taken.append(out._take(a))
+            taken.append(out._take(a, name))
         for name, a in named.items():
-            out.named[name] = out._take(a)
+            out.named[name] = out._take(a, name)
     except Unseen as e:
         raise unread(name, e) from e
     out.args = tuple(taken)

@@ -156,7 +156,7 @@ def _constants(module: ModuleType, program: Program, core: CoreModule) -> Any:
     def attribute(name: str) -> Any:
         decl = core.functions.get(name)
         if decl is None or decl.kind != "const" or name.startswith("_"):
-            raise AttributeError(f"module '{module.__name__}' has no attribute '{name}'")
+            raise AttributeError(f"module '{module.__name__}' has no attribute '{name}'", name=name, obj=module)
         value = program.prepare(decl, {})(())
         module.__dict__[name] = value
         return value

@@ -26,6 +26,7 @@ from dlang.python.bound import Bound
 from dlang.python.derivatives import pull_of, push_of
 from dlang.python.extents import symbol_of
 from dlang.python.function import Function
+from dlang.python.kinds import Kind
 from dlang.runtime.placed import Placed
 from dlang.runtime.values import NUMPY, bfloat16
 from dlang.specialize.frame import substituted
@@ -221,15 +222,17 @@ class Described:
         return Placed(None, self.shape, "bfloat16" if self.dtype == "bf16" else NUMPY[self.dtype].name)
 
 
-def described(f: Target, arguments: Mapping[str, Any], plan: Plan) -> list[Described]:
-    """The leaves of a result. arguments: by name, with stand-ins where only dtypes and sizes are known.
+def described(f: Target, arguments: Mapping[str, Any], plan: Plan, kind: Kind | None = None) -> list[Described]:
+    """The leaves of a result. arguments: by name, with stand-ins where only dtypes and sizes are known. kind: for
+    messages, the library whose arrays these are.
 
     Raises `DlangError` where arguments do not fit, and where a size is known only when the function runs.
     """
     function = function_of(f)
     bound = f.named if isinstance(f, Bound) else {}
     values = function.assigned((), {**bound, **arguments})
-    matcher = Matcher(function.decl, device=True, known=False)
+    kinds = dict.fromkeys(arguments, kind) if kind is not None else {}
+    matcher = Matcher(function.decl, device=True, known=False, kinds=kinds)
     matcher.match(values)
     decl = function.decl
     if function.settle:

@@ -67,7 +67,7 @@ class Settled:
                 raise _refused(decl, args, [d.message for d in found])
             from dlang.typecheck.calling import unwritten
 
-            made.kind, made.body = "call", unwritten(made.body)
+            made.kind, made.body = "call", unwritten(made.body, decl.span)
             self._made[key] = made
         return self._made[key]
 

@@ -104,7 +104,7 @@ class Call:
         device = next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
         return [
             torch.empty(symbols(d.shape), dtype=_torch_dtype(d.dtype), device=device)
-            for d in described(target(self.key), arguments, self.plans.result)
+            for d in described(target(self.key), arguments, self.plans.result, TORCH)
         ]
 
 

@@ -21,7 +21,9 @@ _OWN = frozenset((("cupy", "ndarray"), ("dlang.runtime.emulation.arrays", "Emula
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An array on a device. value: the object of its library; dtype: what NumPy calls it, or `bfloat16`."""
+    """An array on a device. value: the object of its library, None of one that only stands for an array; dtype: what
+    NumPy calls it, or `bfloat16`.
+    """
 
     value: Any
     shape: tuple[int, ...]

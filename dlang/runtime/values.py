@@ -91,7 +91,7 @@ def as_array(value: Any, dtype: str | None, device: bool = False) -> Any:
     if getattr(type(value), "__dlang_lazy__", False):
         return None  # its value would be no part of what is recorded
     value = _exported(value)
-    if _is_masked(value):
+    if is_masked(value):
         return None
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
@@ -107,14 +107,25 @@ def as_array(value: Any, dtype: str | None, device: bool = False) -> Any:
         return None
     if dtype is None or array.size == 0:
         return array if dtype is None else _converted(array, dtype)
-    fits = {"b": dtype == "bool", "i": dtype in (*FLOATS, *INTEGERS), "f": dtype in FLOATS}
+    whole = dtype in (*FLOATS, *INTEGERS)
+    fits = {"b": dtype == "bool", "i": whole, "u": whole, "f": dtype in FLOATS}
     if not fits.get(array.dtype.kind):
-        return array
+        exact = _large(value, dtype) if whole and array.dtype.kind in "fO" else None
+        return array if exact is None else exact
     converted = _converted(array, dtype)
     return converted if dtype in FLOATS or np.array_equal(converted, array) else array
 
 
-def _is_masked(value: Any) -> bool:
+def _large(value: Any, dtype: str) -> Any:
+    """A list of whole numbers for which NumPy has no common dtype; None if they do not fit, or are no such numbers."""
+    array = np.array(value, object)
+    if not all(type(x) is int or (type(x) is float and dtype in FLOATS) for x in array.reshape(-1)):
+        return None
+    found: list[Any] = [number(x, dtype) for x in array.reshape(-1)]
+    return None if any(x is None for x in found) else np.array(found, found[0].dtype).reshape(array.shape)
+
+
+def is_masked(value: Any) -> bool:
     """Whether an array has a mask. That NumPy has such arrays it only loads for those that may be one."""
     return type(value) is not np.ndarray and isinstance(value, np.ndarray) and isinstance(value, np.ma.MaskedArray)
 
@@ -166,9 +177,9 @@ def bfloat16() -> Any:
 def describe(value: Any) -> str:
     """What a Python value is, in the words of the language."""
     if (there := placed(value)) is not None:
-        return f"{_described(there)} on a GPU"
+        return _described(there) + (" on a GPU" if there.value is not None else "")
     exported = _exported(value)
-    if _is_masked(value):
+    if is_masked(value):
         return f"a masked array of {value.dtype}"
     if exported is not value:
         return f"an object of class {type(value).__name__} that is {describe(exported)}"
@@ -183,14 +194,27 @@ def describe(value: Any) -> str:
             return f"a list that begins with {describe(value[0])}"
         except ValueError:
             return "a list whose rows have several lengths"
-        return f"a list that is {describe(array)}" if array.dtype in OURS else "a list"
+        return f"a list that is {describe(array)}" if array.dtype in OURS else f"a list that holds {_odd(value)}"
     if isinstance(value, str):
         return "a str"
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an int of {value.bit_length()} bits"
     if isinstance(value, bool | int | float):
         return f"the {type(value).__name__} {value}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     return "None" if value is None else f"an object of class {type(value).__name__}"
+
+
+def _odd(items: list[Any]) -> str:
+    """What in a list is no number that NumPy has."""
+    for x in items:
+        if isinstance(x, list):
+            if found := _odd(x):
+                return found
+        elif np.asarray(x).dtype not in OURS:
+            return describe(x)
+    return ""
 
 
 def _described(array: Any) -> str:

@@ -82,8 +82,13 @@ def variant_of(value: object, decl: DataDecl) -> Variant | None:
 
 def declaration(value: object) -> DataDecl | None:
     """The struct or the enum that a Python value is one of."""
-    found = getattr(type(value), "__dlang__", None)
-    variant = getattr(type(value), "__dlang_variant__", None)
+    return declaration_of(type(value))
+
+
+def declaration_of(kind: type) -> DataDecl | None:
+    """The struct or the enum that a class is, or is a variant of."""
+    found = getattr(kind, "__dlang__", None)
+    variant = getattr(kind, "__dlang_variant__", None)
     if isinstance(variant, tuple):
         found = variant[0]
     return found if isinstance(found, DataDecl) else None

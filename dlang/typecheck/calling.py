@@ -42,14 +42,18 @@ def reference(param: core.Param, span: Span) -> core.Ref:
     return core.Ref(param.local.type, span, param.local)
 
 
-def unwritten(e: core.Expr) -> core.Expr:
-    """A call with lambdas around foreign code, which nobody wrote: their place is that of the parameter.
+def unwritten(e: core.Expr, span: Span) -> core.Expr:
+    """A call that nobody wrote, perhaps with lambdas around foreign code: its place is that of what is called, theirs
+    that of the parameter.
 
     Inside they have none, so what fails there is where the lambda is called.
     """
     if not isinstance(e, core.Call):
         return e
-    return replace(e, args=tuple([_placed(a) if isinstance(a, core.Lambda) else a for a in e.args]))
+    function = replace(e.function, span=span)
+    return replace(
+        e, span=span, function=function, args=tuple([_placed(a) if isinstance(a, core.Lambda) else a for a in e.args])
+    )
 
 
 def _placed(e: core.Lambda) -> core.Lambda:

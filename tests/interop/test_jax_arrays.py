@@ -52,9 +52,15 @@ def test_numbers_of_64_bits_need_an_option_of_jax(m, wide):
         x = jnp.arange(3.0)
         assert isinstance(m.grown(x), jax.Array) and np.array_equal(m.grown(x), [1.0, 3.0, 5.0])
         assert m.largest(jnp.ones(3, jnp.float32)).dtype == jnp.int64
+        for call in (m.grown, m.grown.to_jax(), jax.jit(m.grown.to_jax())):
+            with pytest.raises(dlang.DlangError, match=r"got f32\[3\]\n(?s:.*)`.astype\(jax.numpy.float64\)`"):
+                call(jnp.ones(3, jnp.float32))
     else:
-        with pytest.raises(dlang.DlangError, match=r"E0960.*expected f64\[n\], got f32\[3\]"):
-            m.grown(jnp.arange(3.0))
+        for call in (m.grown, m.grown.to_jax(), jax.jit(m.grown.to_jax())):
+            with pytest.raises(
+                dlang.DlangError, match=r"E0960.*expected f64\[n\], got f32\[3\]\n(?s:.*)jax_enable_x64"
+            ):
+                call(jnp.arange(3.0))
         with pytest.raises(dlang.DlangError, match=r"(?s)E0966.*int64.*jax_enable_x64"):
             m.largest(jnp.ones(3, jnp.float32))
 
@@ -62,3 +68,11 @@ def test_numbers_of_64_bits_need_an_option_of_jax(m, wide):
 def test_what_jax_traces_is_told(m):
     with pytest.raises(dlang.DlangError, match=r"(?s)E0966.*tracing.*to_jax"):
         jax.jit(m.total)(jnp.ones(3, jnp.float32))
+    with pytest.raises(dlang.DlangError, match=r"E0966.*argument `x` can't be read.*random.key_data"):
+        m.total(jax.random.key(0))
+
+
+def test_sizes_that_are_not_numbers_are_told(m):
+    (n,) = jax.export.symbolic_shape("n")
+    with pytest.raises(dlang.DlangError, match=r"E0967.*`total` can't be an operator: .*n"):
+        jax.export.export(jax.jit(m.total.to_jax()))(jax.ShapeDtypeStruct((n,), jnp.float32))

@@ -85,6 +85,7 @@ def test_integers_numbers_names_and_bound_arguments(m):
     assert where.dtype == jnp.int64 and where == jnp.argmax(x)
     np.testing.assert_allclose(jax.jit(jax.grad(lambda x: m.ranks.to_jax()(x)[1].sum()))(x), 2 * x)
     f = m.grown.to_jax()
+    assert np.array_equal(f(np.asarray(x).astype(">f8")), f(x))
     assert np.array_equal(f(x), f(s=2.0, x=x)) and np.array_equal(f(x, 2.0), f(x, jnp.float64(2.0)))
     assert np.array_equal(m.grown.bind(s=2.0).to_jax()(x), f(x))
     assert m.cube.to_jax()(jnp.float32(2.0)).dtype == jnp.float32

@@ -76,3 +76,11 @@ def test_what_has_no_numbers_in_rows_is_told(m):
         m.grown(torch.ones(3, dtype=torch.float64, device="meta"))
     with pytest.raises(dlang.DlangError, match=r"(?s)E0966.*to_dense"):
         m.grown(X.to_sparse())
+
+
+def test_what_helps_is_said_in_the_words_of_pytorch(m):
+    for call in (m.grown, m.grown.bind(), m.grown.to_torch(), torch.compile(m.grown.to_torch(), backend="eager")):
+        with pytest.raises(Exception, match=r"got f32\[3\]\n(?s:.*)convert it: `.to\(torch.float64\)`"):
+            call(torch.ones(3))
+    with pytest.raises(dlang.DlangError, match=r"(?s)argument `x` can't be read.*to_dense"):
+        m.grown.to_torch()(X.to_sparse())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -30,6 +31,11 @@ fn xs(points: Point[n]) -> f64[n] = [p.x for p in points]
 fn table(points: Point[n, m]) -> f64[n, m] = [points[i, j].y for i, j]
 fn maybe(o: Option<f64>, x) = x
 fn cut(x: f64) -> i8 = i8(x)
+fn truth(x: bool) -> bool = x
+fn text(x: str) -> str = x
+fn pair(p: (f64, f64)) -> f64 = p.0
+fn norm(p: Point) -> f64 = p.x + p.y
+fn naturals(x: u64[n]) -> u64[n] = x
 """
 
 
@@ -106,7 +112,9 @@ def test_arrays_anywhere_in_memory_are_read_right(m):
         ("whole([True])", "got a list that is bool[1]"),
         ("whole([1.0])", "got a list that is f64[1]"),
         ("whole([2**63])", "got a list that is u64[1]"),
-        ("whole(np.array([1], np.uint64))", "convert it: `.astype(numpy.int64)`"),
+        ("whole([2**70])", "got a list that holds the int 1180591620717411303424"),
+        ("total([[1.0], ['a']])", "got a list that holds a str"),
+        ("total([1.0, None])", "got a list that holds None"),
         ("number(True)", "got the bool True"),
         ("number(10**400)", "got an int of 1329 bits"),
         ("number(10**5000)", "got an int of 16610 bits"),
@@ -114,8 +122,8 @@ def test_arrays_anywhere_in_memory_are_read_right(m):
         ("next(2**63)", "got the int 9223372036854775808"),
         ("next(True)", "got the bool True"),
         ("next(1.0)", "got the float 1.0"),
-        ("small(128)", "got the int 128"),
-        ("natural(-1)", "got the int -1"),
+        ("small(128)", "got the int 128 (i8 is from -128 to 127)"),
+        ("natural(-1)", "got the int -1 (u64 is from 0 to 18446744073709551615)"),
         ("sized(2, np.ones(3))", "argument `n`: expected size, n = 3 from `x`, got the int 2"),
         ("sized(-1, np.ones(3))", "a size is not negative"),
         ("unit(1)", "expected (), got the int 1"),
@@ -131,6 +139,46 @@ def test_arrays_anywhere_in_memory_are_read_right(m):
 def test_what_is_almost_right_is_refused(m, call, words):
     found = refusal(lambda: eval("m." + call.replace("Point(", "m.Point("), {"m": m, "np": np}))
     assert found.startswith("error[E0960]: argument") and words in found
+
+
+@pytest.mark.parametrize(
+    "call, help",
+    [
+        ("whole(np.array([1], np.uint64))", "convert it: `.astype(numpy.int64)`"),
+        ("total(b'ab')", "convert it: `numpy.asarray(…).astype(numpy.float64)`"),
+        ("total((1.0, 2.0))", "make it an array: `numpy.asarray(…)`"),
+        ("whole(range(3))", "make it an array: `numpy.asarray(…)`"),
+        ("whole({1, 2})", "make it a list: `list(…)`"),
+        ("whole(iter([1]))", "make it a list: `list(…)`"),
+        ("total(np.ma.masked_array([1.0], [True]))", "give a value for what is masked: `.filled(…)`"),
+        ("number(np.float32(1))", "convert it: `numpy.float64(…)`"),
+        ("number(True)", "convert it: `float(…)`"),
+        ("number(Decimal(1))", "convert it: `float(…)`"),
+        ("next(1.0)", "convert it: `int(…)`"),
+        ("truth(1)", "convert it: `bool(…)`"),
+        ("text(b'ab')", "decode it: `.decode()`"),
+        ("pair([1.0, 2.0])", "give a tuple: `tuple(…)`"),
+        ("norm({'x': 1.0, 'y': 2.0})", "make it one: `Point(**…)`"),
+        ("norm(m.Point)", "that is the class: `Point(…)` is a value"),
+        ("norm(m.Point(True, 1.0))", "convert it: `float(…)`"),
+        ("maybe(1.5, 2)", "make it one: `Some(…)`"),
+        ("number(10**400)", None),
+        ("number(1j)", None),
+        ("total(np.ones((2, 2)))", None),
+        ("total(np.array(1.0))", None),
+    ],
+)
+def test_it_is_told_what_helps(m, call, help):
+    with pytest.raises(dlang.DlangError) as caught:
+        eval(f"m.{call}", {"m": m, "np": np, "Decimal": Decimal})
+    assert caught.value.diagnostics[0].help == ((help,) if help else ())
+
+
+def test_whole_numbers_of_any_size_are_what_they_are_in_lists(m):
+    assert m.naturals([2**63, 1]).tolist() == [2**63, 1] and m.naturals([2**64 - 1]).tolist() == [2**64 - 1]
+    assert m.total([2**63]) == 2.0**63 and m.total([2**70, 0.5]) == 2.0**70 + 0.5
+    with pytest.raises(dlang.DlangError, match="E0960"):
+        m.naturals([2**63, -1])
 
 
 def test_what_no_memory_holds_is_refused(m):

@@ -143,6 +143,12 @@ def test_a_library_that_does_not_hand_over_an_array_is_told(m):
         m.both(X, Closed())
 
 
+def test_what_helps_is_said_in_the_words_of_the_library(m):
+    for call in (m.grown, m.grown.bind()):
+        with pytest.raises(dlang.DlangError, match=r"convert it: `.*\.astype\(…, .*\.float64\)`"):
+            call(xp.ones(3, dtype=xp.float32))
+
+
 def test_half_precision_is_that_of_ml_dtypes(m):
     x = np.ones(3, ml_dtypes.bfloat16)
     assert m.doubled(x).dtype == ml_dtypes.bfloat16
