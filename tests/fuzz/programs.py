@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.fuzz import linear_algebra, networks
 from tests.fuzz.expressions import expression
 from tests.fuzz.forms import total
-from tests.fuzz.linear_algebra import imports
 from tests.fuzz.statements import Place, statements
 from tests.fuzz.types import (
     BOOL,
@@ -31,7 +31,7 @@ from tests.fuzz.writer import EACH, Function, Program, Writer
 
 SIZED = (vector(N), vector(K))  # the first two parameters of every function: they say what n and k are
 MAIN: tuple[Type, ...] = (*SIZED, Arr(F64, (N, K)), F64, I64)  # the parameters of `main`
-FEATURES = frozenset({"recursion", "functions", "derivatives"})
+FEATURES = frozenset({"recursion", "functions", "derivatives", "networks"})
 
 
 def program(random: Random, features: frozenset[str] = FEATURES) -> str:
@@ -77,7 +77,7 @@ class _Program:
         if not self.random.randrange(6):
             self.ruled("ruled")
         self.main(scalar)
-        return imports("\n".join(self.lines) + "\n")
+        return networks.imports(linear_algebra.imports("\n".join(self.lines) + "\n"))
 
     def writer(self, *params: tuple[str, Type], budget: int = 10) -> Writer:
         w = Writer(self.random, self.declared, expression, budget=self.scale * budget)

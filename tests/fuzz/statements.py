@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.fuzz.forms import derivative
+from tests.fuzz.networks import network
 from tests.fuzz.types import BOOL, F64, I64, Arr, Enum, Size, Struct, Tup, Type, holds, vector
 from tests.fuzz.writer import EACH, Writer
 
@@ -294,6 +295,13 @@ def layered(w: Writer, place: Place) -> list[str]:
     return lines
 
 
+def trained(w: Writer, place: Place) -> list[str]:
+    """A network and its loss."""
+    if not w.has("networks") or place.loops or not w.affords(EACH**2):
+        return variable(w, place)
+    return network(w, place.pad)
+
+
 def branched(w: Writer, place: Place) -> list[str]:
     lines = [f"{place.pad}if {w.expr(BOOL, 2)} {{"]
     with w.inner():
@@ -327,6 +335,7 @@ KINDS: list[tuple[int, Kind]] = [
     (8, maybe_assigned),
     (7, looped),
     (2, layered),
+    (2, trained),
     (4, branched),
     (2, left),
 ]
