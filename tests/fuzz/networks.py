@@ -27,15 +27,15 @@ def network(w: Writer, pad: str) -> list[str]:
     w.bind(h, Arr(F64, (rows, width)), True)
     if w.chance(30):
         made, value = layers(w, pad, h, rows, width)
-        found, number = loss(w, pad, value, rows, width)
+        found, number = loss(w, pad, h, rows, width)
         lines += [*made, f"{pad}{h} = {value}", *found, f"{pad}let {total} = {number}"]
     else:
         i, outer = w.fresh("i"), pad + "  "
-        out, classes = (weights(w, pad, (width, width)), width) if w.chance(50) else (None, width)
+        out = weights(w, pad, (width, width)) if w.chance(50) else None
         made, value = layers(w, pad, h, rows, width)
         with w.inner(trips=EACH):
             w.scope.indices.append((i, Size(one=1)))
-            found, number = loss(w, outer, h if out is None else f"{h} @ {out[0]}", rows, classes, f"{i} + ")
+            found, number = loss(w, outer, h if out is None else f"{h} @ {out[0]}", rows, width, f"{i} + ")
         lines += [*(out[1] if out else []), *made, f"{pad}var {total} = 0.0", f"{pad}for {i} < {w.size()} {{"]
         lines += [f"{outer}{h} = {value}", *found, f"{outer}{total} += {number}", f"{pad}}}"]
     w.bind(total, F64)
@@ -113,9 +113,7 @@ def labels(w: Writer, rows: Size, classes: Size, start: str = "") -> str:
     return f"[({start}{w.random.randrange(1, 4)} * {r} + {w.random.randrange(3)}) % ({classes}) for {r} < {rows}]"
 
 
-def loss(
-    w: Writer, pad: str, value: str, rows: Size, classes: Size, start: str = ""
-) -> tuple[list[str], str]:  # fmt: skip
+def loss(w: Writer, pad: str, value: str, rows: Size, classes: Size, start: str = "") -> tuple[list[str], str]:
     """Statements, and a number. start: what the labels begin with."""
     y, t, r = w.fresh("a"), w.fresh("a"), w.fresh("i")
     wanted = [
