@@ -64,7 +64,7 @@ def layers(w: Writer, pad: str, value: str, rows: Size, width: Size) -> tuple[li
             lines.extend(made)
             return name
 
-        match w.random.randrange(12):
+        match w.random.randrange(15):
             case 0:
                 value = f"nn.dense(nn.Dense({weight(width, width)}, {weight(width)}), {value})"
             case 1:
@@ -99,6 +99,16 @@ def layers(w: Writer, pad: str, value: str, rows: Size, width: Size) -> tuple[li
                 x = w.fresh("x")
                 norm = f"({x} - mean({x}, axis = 0)) / sqrt(0.1 + mean({x} ** 2, axis = 0))"
                 value = f"{{ let {x} = {value}; {norm} }}"
+            case 11:
+                value = f"nn.conv1d_same({weight(3, width, width)}, reshape({value}, 1, {rows}, {width}))[0]"
+            case 12:
+                image = f"reshape({value}, 1, {rows}, {width}, 1)"
+                kernel, channel = weight(w.random.choice([1, 3]), 3, 1, 2), w.random.randrange(2)
+                value = f"nn.conv2d_same({kernel}, {image})[0, .., .., {channel}]"
+            case 13:
+                x, r, c = w.fresh("x"), w.fresh("i"), w.fresh("i")
+                around = f"{x}[({r} + 1) % ({rows}), {c}] - 2.0 * {x}[{r}, {c}] + {x}[maximum({r} - 1, 0), {c}]"
+                value = f"{{ let {x} = {value}; {x} + 0.2 * [{around} for {r} < {rows}, {c} < {width}] }}"
             case _:
                 x, r = w.fresh("x"), w.fresh("i")
                 chosen = f"[{x}[(2 * {r} + {w.random.randrange(3)}) % ({rows})] for {r} < {rows}]"

@@ -48,6 +48,7 @@ SOMETIMES = {
     "a network": r"nn\.dense",
     "a recurrent network": r"\n *for [^\n]*\n *h\d+ = .*nn\.(gru|lstm)_cell",
     "an attention": r"nn\.attention",
+    "a convolution": r"nn\.conv2d",
     "a cross entropy in a loop": r"\n    let a\d+ = .*\n.*\n *a\d+ \+= nn\.cross_entropy",
     "a system of equations": r"\bsolve\(",
     "a factorisation": r"cholesky\(",
