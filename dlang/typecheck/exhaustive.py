@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.diagnostics import Diagnostic, Note, Span
+from dlang.diagnostics import Diagnostic, Fix, Note, Span
 from dlang.grammar import syntax as s
 from dlang.typecheck import core
 from dlang.typecheck.context import Checker
@@ -10,6 +10,7 @@ from dlang.typecheck.types import Type, TypeData, resolve
 
 Row = tuple[core.Pattern, ...]
 _ANY = core.Wildcard()
+_MOST_ARMS = 20  # that an edit adds
 
 
 def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
@@ -48,7 +49,27 @@ def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
         if name == "_":
             what, help = "other values are missing", "add an arm `_ => …` for all the rest"
         matched = Span(e.span.source, e.span.start, e.value.span.end)
-        cx.report(Diagnostic("E0501", f"this `match` does not cover all values: {what}", matched, "", notes, (help,)))
+        fixes = _arms(e, rows)
+        message = f"this `match` does not cover all values: {what}"
+        cx.report(Diagnostic("E0501", message, matched, "", notes, (help,), fixes=fixes))
+
+
+def _arms(e: s.Match, rows: list[Row]) -> tuple[Fix, ...]:
+    """The edit that adds the arms that are missing, each of which fails until it is written."""
+    rows = list(rows)
+    names: list[str] = []
+    while (missing := useful(rows, (_ANY,))) is not None and len(names) < _MOST_ARMS:
+        rows.append(missing)
+        names.append(shown(missing[0]))
+    last = e.arms[-1].span if e.arms else None
+    if missing is not None or last is None or last.source is not e.span.source or not e.span.text.endswith("}"):
+        return ()
+    tail = Span(last.source, last.end, e.span.end).text
+    line = last.source.text[last.source.text.rfind("\n", 0, last.start) + 1 : last.start]
+    between = "\n" + line[: len(line) - len(line.lstrip())] if "\n" in tail else ", "
+    text = "".join(f'{between}{name} => fail("not written yet")' for name in names)
+    title = f"Add the arm `{names[0]}`" if len(names) == 1 else f"Add the {len(names)} arms that are missing"
+    return (Fix(title, Span(last.source, last.end, last.end), text, certain=False),)
 
 
 def flat(p: core.Pattern) -> tuple[core.Pattern, ...]:

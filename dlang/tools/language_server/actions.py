@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from lsprotocol import types as lsp
@@ -10,11 +11,13 @@ from dlang.diagnostics import Diagnostic, Fix, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import walk
 from dlang.tools.language_server import messages
+from dlang.tools.language_server.describe import shown_type
 from dlang.tools.language_server.documents import Document
-from dlang.tools.language_server.inlay import of_local, of_pattern, of_signature
+from dlang.tools.language_server.inlay import of_const, of_local, of_pattern, of_signature
 from dlang.tools.language_server.positions import offset_at, range_between, range_of
 
 EXPLAIN = "dlc.explain"
+_MOMENT = 0.3  # seconds
 QUICK, REWRITE = lsp.CodeActionKind.QuickFix, lsp.CodeActionKind.RefactorRewrite
 
 
@@ -51,21 +54,25 @@ def _about(document: Document, d: Diagnostic, first: int, last: int) -> bool:
 
 
 def _fixes(document: Document, first: int, last: int) -> Iterator[lsp.CodeAction]:
+    """The edits of the messages at a place, as many as can be tried in a moment if the place is large."""
+    until = time.monotonic() + _MOMENT
     for d in document.analysis.diagnostics:
         for fix in d.fixes if _about(document, d, first, last) else ():
             if helps(document, d, fix):
                 yield _fix(document, d, fix)
+            if time.monotonic() > until:
+                return
 
 
 def helps(document: Document, d: Diagnostic, fix: Fix) -> bool:
     """Whether an edit of the file makes the message go away, and no other come for it."""
     if fix.span.source.path != document.path:
         return False
-    before = len(document.analysis.diagnostics)
+    before = [o.message for o in document.analysis.diagnostics]
     text = document.text[: fix.span.first] + fix.text + document.text[fix.span.last :]
     with document.rewritten(text) as analysis:
-        left = analysis.diagnostics
-    return len(left) < before or (len(left) == before and all(o.message != d.message for o in left))
+        left = [o.message for o in analysis.diagnostics]
+    return len(left) < len(before) or (len(left) == len(before) and left.count(d.message) < before.count(d.message))
 
 
 def _fix(document: Document, d: Diagnostic, fix: Fix) -> lsp.CodeAction:
@@ -90,6 +97,12 @@ def _annotations(document: Document, first: int, last: int) -> Iterator[lsp.Code
                     if _touches(node.span.head(0).to(p.span), first, last):
                         edits = list(of_pattern(document, p))
                         yield from _insertion(document, f"Write the type of `{p.name}`", edits)
+                case s.Let(pattern=s.PatternTuple() as p, type=None, value=value) if _touches(p.span, first, last):
+                    t = document.analysis.type_at(value.span)
+                    edits = [(p.span.last, f": {shown_type(t)}")] if t is not None else []
+                    yield from _insertion(document, "Write the type of the pattern", edits)
+                case s.Const(type=None) if _touches(node.span.head(0).to(node.name_span), first, last):
+                    yield from _insertion(document, f"Write the type of `{node.name}`", list(of_const(document, node)))
                 case s.Fn() if _touches(node.span.head(0).to(node.name_span), first, last):
                     edits = list(of_signature(document, node) if node is item else of_local(document, node))
                     yield from _insertion(document, f"Write the types of `{node.name}`", edits)

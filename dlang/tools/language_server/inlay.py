@@ -38,10 +38,7 @@ def _of_item(document: Document, item: s.Item) -> Iterator[tuple[int, str]]:
     if isinstance(item, s.Fn):
         yield from of_signature(document, item)
     if isinstance(item, s.Const) and item.type is None:
-        found = own(document, item.name, "value")
-        entry = entry_of(document, found) if found is not None else None
-        if entry is not None and entry.decl.result is not None:
-            yield item.name_span.last, f": {shown_type(entry.decl.result)}"
+        yield from of_const(document, item)
     for node in walk(item):
         match node:
             case s.Let(pattern=pattern, type=None, value=value) | s.Var(pattern=pattern, type=None, value=value):
@@ -66,6 +63,14 @@ def of_pattern(document: Document, pattern: s.Pattern) -> Iterator[tuple[int, st
             t = document.analysis.type_at(node.span)
             if t is not None and len(text := shown_type(t)) <= _LONGEST:
                 yield node.span.last, f": {text}"
+
+
+def of_const(document: Document, item: s.Const) -> Iterator[tuple[int, str]]:
+    """The type of a constant."""
+    found = own(document, item.name, "value")
+    entry = entry_of(document, found) if found is not None else None
+    if entry is not None and entry.decl.result is not None:
+        yield item.name_span.last, f": {shown_type(entry.decl.result)}"
 
 
 def of_signature(document: Document, f: s.Fn) -> Iterator[tuple[int, str]]:

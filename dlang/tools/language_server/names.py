@@ -16,6 +16,7 @@ from typing import Any
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import children
+from dlang.tools.assistance.calls import GIVE_FUNCTIONS
 from dlang.tools.language_server.names_of_types import names_of_type
 from dlang.tools.language_server.scopes import (
     Basic,
@@ -31,8 +32,8 @@ from dlang.tools.language_server.scopes import (
     Scope,
     Target,
 )
+from dlang.typecheck.derivatives import FORMS
 
-DERIVATIVES = frozenset({"grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian"})
 _ARGUMENT = re.compile(r"([\w']+)\s*=\s*$")
 
 
@@ -290,13 +291,17 @@ class _Resolver:
                 return self.value_named(name, scope)
             case s.Field(_, s.Name(_, base), str(name)) if self.is_module(base, scope):
                 return Global(name, "constructor" if name[:1].isupper() else "value", base)
+            case s.Call(_, s.Name(_, form), (s.Argument(name=None, value=function), *_)) if (
+                form in GIVE_FUNCTIONS and scope.value(form) is None
+            ):  # `grad(f)` takes what `f` takes
+                return self.function_of(function, scope)
             case _:
                 return None
 
     def call(self, e: s.Call, scope: Scope) -> None:
         self.visit(e.function, scope)
         called = self.function_of(e.function, scope)
-        derivative = isinstance(called, Global) and called.module is None and called.name in DERIVATIVES
+        derivative = isinstance(called, Global) and called.module is None and called.name in FORMS
         for a in e.arguments:
             if a.name is not None and called is not None:
                 self.add_parameter(a.span.head(len(a.name)), a.name, called)

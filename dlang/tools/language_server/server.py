@@ -65,13 +65,26 @@ class Server(LanguageServer):
         self.turn = asyncio.Lock()
 
     # ---- files -------------------------------------------------------------------------------------------------------
+    def path(self, uri: str) -> str:
+        """The path of a file; of a text that is no file, such as one that was never saved, one in the folder."""
+        if uri.startswith("file:"):
+            return to_fs_path(uri) or uri
+        folder = next(iter(self.project.folders), Path.cwd())
+        return str(folder / (uri.rpartition("/")[2].rpartition(":")[2] or "untitled"))
+
     def find(self, uri: str) -> Document | None:
-        return self.project.document(path_of(uri))
+        return self.project.document(self.path(uri))
 
     def update(self, uri: str, version: int | None) -> None:
         """The file is now as the workspace of the protocol has it."""
         text = self.workspace.get_text_document(uri).source
-        self.project.put(path_of(uri), uri, text, version if version is not None else 0)
+        self.project.put(self.path(uri), uri, text, version if version is not None else 0)
+
+    def find_folders(self) -> None:
+        """The folders are those that the editor has open now."""
+        root = self.workspace.root_path
+        folders = [self.path(f.uri) for f in self.workspace.folders.values()]
+        self.project.folders = [Path(p) for p in folders or ([root] if root else [])]
 
     def watches(self) -> bool:
         """Whether the client can be asked to tell of files that are written outside of it."""
@@ -123,13 +136,6 @@ def _without_copies(found: list[lsp.Diagnostic]) -> list[lsp.Diagnostic]:
     return [d for i, d in enumerate(found) if d not in found[:i]]
 
 
-def path_of(uri: str) -> str:
-    """The path of a URI; of one that is no file, such as a text that was never saved, a name in the folder."""
-    if uri.startswith("file:"):
-        return to_fs_path(uri) or uri
-    return str(Path.cwd() / (uri.rpartition("/")[2].rpartition(":")[2] or "untitled"))
-
-
 def make_server() -> Server:
     """A server with all features."""
     server = Server()
@@ -165,9 +171,7 @@ def _answered(document: Document, ask: Callable[[Document], T], otherwise: T) ->
 def _bind_files(server: Server) -> None:
     @server.feature(lsp.INITIALIZED)
     def initialized(params: lsp.InitializedParams) -> None:
-        folders = [path_of(f.uri) for f in server.workspace.folders.values()]
-        root = server.workspace.root_path
-        server.project.folders = [Path(p) for p in folders or ([root] if root else [])]
+        server.find_folders()
         if server.watches():
             watched = lsp.DidChangeWatchedFilesRegistrationOptions([lsp.FileSystemWatcher("**/*.dl")])
             wanted = lsp.Registration("programs", lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, watched)
@@ -185,11 +189,13 @@ def _bind_files(server: Server) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: lsp.DidSaveTextDocumentParams) -> None:
+        if not server.watches():
+            server.project.changed_outside()  # perhaps, and nobody tells
         server.check_soon(0)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     async def closed(params: lsp.DidCloseTextDocumentParams) -> None:
-        path = path_of(params.text_document.uri)
+        path = server.path(params.text_document.uri)
         server.project.close(path)
         server.tell(path, {})
         server.told.pop(path, None)
@@ -200,6 +206,10 @@ def _bind_files(server: Server) -> None:
     async def written(params: lsp.DidChangeWatchedFilesParams) -> None:
         server.project.changed_outside()
         server.check_soon()
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    def folders_changed(params: lsp.DidChangeWorkspaceFoldersParams) -> None:
+        server.find_folders()
 
 
 def _bind_names(server: Server) -> None:

@@ -138,7 +138,9 @@ class Editor:
 
     def diagnostics(self, name):
         """The messages about the present version of a file."""
-        uri = self.uri(name)
+        return self.diagnostics_of(self.uri(name))
+
+    def diagnostics_of(self, uri):
 
         async def wait():
             while not any(p.version == self.versions[uri] for p in self.messages.get(uri, [])):

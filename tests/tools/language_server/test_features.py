@@ -1,6 +1,7 @@
 """Features as functions of a document and a place: `‸` in a text is the place."""
 
 import textwrap
+import time
 
 import pytest
 
@@ -127,6 +128,8 @@ def test_the_names_of_a_custom_derivative_and_of_wrt_are_those_of_the_function(o
         ("struct P { ‸w: f64 }\nfn f(p: P) = P(w = p.w)\n", "v", "struct P { v: f64 }\nfn f(p: P) = P(v = p.v)\n"),
         ("fn ‸f(x) = x\nfn g(x) = f(f(x))\n", "h", "fn h(x) = x\nfn g(x) = h(h(x))\n"),
         ("fn f(‸a = 1) = a\nfn g() = f(a = 2)\n", "b", "fn f(b = 1) = b\nfn g() = f(b = 2)\n"),
+        ("fn f(x, ‸y) = x * y\nfn g() = grad(f, wrt = (x, y))(1.0, y = 2.0)\n", "k",
+         "fn f(x, k) = x * k\nfn g() = grad(f, wrt = (x, k))(1.0, k = 2.0)\n"),
         ("import math as m\nfn f() = ‸m.pi\n", "maths", "import math as maths\nfn f() = maths.pi\n"),
         ('fn f(‸x: f64) = "{x:.2f}"\n', "y", 'fn f(y: f64) = "{y:.2f}"\n'),
     ],
@@ -306,6 +309,35 @@ def test_the_types_of_a_function_can_be_written_out_where_they_check(opened):
     document, place = opened("fn ‸f(x, k) = x * k\n")  # what `*` gives is decided by a call
     assert not code_actions(document, lsp.Range(place, place), ("refactor",))
     assert not code_actions(document, lsp.Range(place, place), ("source",))
+
+
+@pytest.mark.parametrize(
+    "text, title, changed",
+    [
+        ("const ‸k = 3\n", "Write the type of `k`", "const k: i64 = 3\n"),
+        ("fn f(x: f64[n]) {\n  let (‸a, b) = (x, 1)\n  a\n}\n", "Write the type of the pattern",
+         "fn f(x: f64[n]) {\n  let (a, b): (f64[n], i64) = (x, 1)\n  a\n}\n"),
+        ("enum E { A, B(x: f64) }\nfn f(e: E) = ‸match e { A => 1 }\n", "Add the arm `B(_)`",
+         'enum E { A, B(x: f64) }\nfn f(e: E) = match e { A => 1, B(_) => fail("not written yet") }\n'),
+        ("fn f(e: (bool, bool)) = ‸match e {\n  (true, true) => 1\n}\n", "Add the 2 arms that are missing",
+         ('fn f(e: (bool, bool)) = match e {\n  (true, true) => 1\n'
+          '  (false, _) => fail("not written yet")\n  (true, false) => fail("not written yet")\n}\n')),
+    ],
+)  # fmt: skip
+def test_what_an_action_writes(opened, text, title, changed):
+    document, place = opened(text)
+    found = {a.title: a for a in code_actions(document, lsp.Range(place, place))}
+    assert edited(document, found[title].edit) == changed
+
+
+def test_a_file_of_mistakes_has_actions_soon(opened):
+    document, place = opened("".join(f"fn f{i}(xs: f64[n]) = sun(xs) + mean(ys{i})\n" for i in range(20)))
+    start = time.monotonic()
+    everywhere = code_actions(document, lsp.Range(place, lsp.Position(99, 0)), ("quickfix",))
+    assert time.monotonic() - start < 3.0  # all of them of 50 took half a minute
+    (first,) = code_actions(document, lsp.Range(place, lsp.Position(0, 26)), ("quickfix",))
+    assert edited(document, first.edit).startswith("fn f0(xs: f64[n]) = sin(xs) + mean(ys0)\nfn f1(xs: f64[n]) = sun")
+    assert everywhere and everywhere[0].edit == first.edit
 
 
 def test_letters_in_order_find_a_name():

@@ -303,6 +303,43 @@ def test_a_file_that_is_written_outside_of_the_editor_is_seen(files):
     assert [d.code for d in files.next_diagnostics("main.dl", known)] == ["E0301"]
 
 
+def test_folders_that_are_opened_later_are_searched(files, tmp_path):
+    def found():
+        return [s.name for s in files.run(files.client.workspace_symbol_async(lsp.WorkspaceSymbolParams("far_away")))]
+
+    def change(added, removed):
+        event = lsp.WorkspaceFoldersChangeEvent(added, removed)
+        files.client.workspace_did_change_workspace_folders(lsp.DidChangeWorkspaceFoldersParams(event))
+
+    (tmp_path / "far.dl").write_text("fn far_away() = 1.0\n")
+    folder = lsp.WorkspaceFolder(tmp_path.as_uri(), "far")
+    change([folder], [])
+    assert found() == ["far_away"]
+    change([], [folder])
+    assert found() == []
+
+
+def test_a_text_that_was_never_saved_has_the_modules_of_the_folder(files):
+    item = lsp.TextDocumentItem("untitled:Untitled-1", "dlang", 1, "import model\nfn f() = model.loss([1.0], 2)\n")
+    files.client.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
+    files.versions[item.uri] = 1
+    assert [d.code for d in files.diagnostics_of(item.uri)] == ["E0301"]
+    params = lsp.HoverParams(lsp.TextDocumentIdentifier(item.uri), lsp.Position(1, 16))
+    assert "fn loss" in files.run(files.client.text_document_hover_async(params)).contents.value
+
+
+def test_a_module_that_is_removed_is_missed(files):
+    other = files.folder / "gone.dl"
+    other.write_text("fn one() = 1.0\n")
+    files.show("main.dl", "import gone\n\nfn f() = gone.one()\n")
+    assert files.diagnostics("main.dl") == []
+    known = len(files.messages[files.uri("main.dl")])
+    other.unlink()
+    removed = [lsp.FileEvent(other.as_uri(), lsp.FileChangeType.Deleted)]
+    files.client.workspace_did_change_watched_files(lsp.DidChangeWatchedFilesParams(removed))
+    assert [d.code for d in files.next_diagnostics("main.dl", known)] == ["E0203"]
+
+
 def test_a_keystroke_in_a_long_file_is_answered_soon(files):
     function = (
         "fn f{0}(x: f64[n], y: f64[n]) -> f64 {{\n  let z = x + y\n  let w = [z[i] * y[i] for i]\n\n  sum(w)\n}}\n\n"
