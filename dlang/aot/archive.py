@@ -16,6 +16,7 @@ from dlang.python.module import BUILT
 from dlang.reuse import name_of_class
 from dlang.runtime.archive import Archive, BuiltFunction, ClassOf, Direct, Kept, Parameter, written
 from dlang.runtime.build import reachable
+from dlang.runtime.classes import fields_of
 from dlang.runtime.crossing import Choice, Fields, Items, Part, Rows
 from dlang.runtime.direct import Code
 from dlang.runtime.foreign import forgotten
@@ -107,7 +108,7 @@ def _classes(e: Export) -> Iterator[tuple[ClassOf, type]]:
 def _class(type: type) -> ClassOf:
     key = name_of_class(type)
     assert key is not None
-    return ClassOf((key.record, key.number), type.__name__, tuple(type.__dataclass_fields__), type.__doc__ or "")  # type: ignore[attr-defined]
+    return ClassOf((key.record, key.number), type.__name__, fields_of(type), type.__doc__ or "")
 
 
 def _types(parts: tuple[Part, ...]) -> Iterator[type]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dlang.aot.exports import Export, not_exported
+from dlang.runtime.classes import enum_name, fields_of
 from dlang.runtime.crossing import Choice, Code, Fields, Items, Leaf, Part, Rows, Tree, leaves_of
 
 SCALARS = {
@@ -127,7 +128,7 @@ class Types:
     ) -> str:
         """A struct with a number, for which there are names, and a part for each variant that holds something."""
         names = ["None" if t is None else t.__name__ for t in types]
-        whole = next((t.__dlang_variant__[0].name for t in types if t is not None), "Enum")  # type: ignore[attr-defined]
+        whole = next((name for t in types if (name := enum_name(t)) is not None), "Enum")
         fields = [("int64_t", "tag")]
         for t, name, items in zip(types, names, variants, strict=True):
             if items and t is not None:
@@ -155,7 +156,7 @@ def declared(type: str, name: str) -> str:
 
 
 def field_names(type: type) -> list[str]:
-    return [c_name(n) for n in getattr(type, "__dataclass_fields__", {})]
+    return [c_name(n) for n in fields_of(type)]
 
 
 def places(part: Part, access: str, axes: tuple[int, ...] = ()) -> Iterator[Place]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dlang.aot.exports import Built, Export
+from dlang.runtime.classes import fields_of
 from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, Rows, Tree
 from dlang.typecheck import core
 from dlang.typecheck.program import scheme_text
@@ -67,8 +68,7 @@ class _Types:
     def _class(self, type: type, items: Sequence[Part]) -> str:
         if type.__name__ not in self.known:
             self.known.add(type.__name__)
-            names = list(getattr(type, "__dataclass_fields__", {}))
-            fields = [f"    {n}: {self._field(p)}" for n, p in zip(names, items, strict=True)] or ["    ..."]
+            fields = [f"    {n}: {self._field(p)}" for n, p in zip(fields_of(type), items, strict=True)] or ["    ..."]
             self.lines += ["@dataclass(frozen=True, eq=False)", f"class {type.__name__}:", *fields, ""]
         return type.__name__
 

@@ -15,6 +15,7 @@ from dlang.python.function import REMEMBERED, Function, Known
 from dlang.python.instances import Instance, Prepared
 from dlang.python.kinds import borrowed
 from dlang.python.repeats import Seen, conversions, converted
+from dlang.runtime.classes import fields_of
 from dlang.runtime.errors import RunError
 from dlang.runtime.placed import copied, placed
 from dlang.runtime.platform.objects import callable_class
@@ -265,5 +266,5 @@ def _own(value: Any) -> Any:
     if isinstance(value, list):
         return list(map(_own, value))
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
-        return type(value)(*[_own(getattr(value, name)) for name in value.__dataclass_fields__])
+        return type(value)(*[_own(getattr(value, name)) for name in fields_of(type(value))])
     return value

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlang.polynomials import Poly
+from dlang.runtime.classes import fields_of
 from dlang.specialize.structs import declaration
 from dlang.typecheck import types as ty
 from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeData, TypeVar
@@ -62,5 +63,5 @@ def weight(weak: tuple[Any, TypeVar]) -> int:
 def turn(value: Any) -> int:
     """When an argument is matched: the later, the less it says of what variables stand for."""
     if value is None or hasattr(type(value), "__dlang_variant__"):
-        return 1 if getattr(value, "__dataclass_fields__", None) else 3
+        return 1 if fields_of(type(value)) else 3
     return 2 if is_weak(value) else 0

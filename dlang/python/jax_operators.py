@@ -40,7 +40,7 @@ from dlang.python.operators import (
     whole,
     with_tangents,
 )
-from dlang.runtime.inward import same_class
+from dlang.runtime.classes import same_class
 from dlang.runtime.values import BF16, NUMPY, bfloat16, describe
 
 

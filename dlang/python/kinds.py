@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.runtime.classes import fields_of
 from dlang.runtime.placed import is_own, placed
 from dlang.runtime.values import BF16, NUMPY, bfloat16
 from dlang.typecheck.headers import Param
@@ -54,7 +55,7 @@ class Kind:
         if is_own(kind):
             return self.there(value)
         if hasattr(kind, "__dlang__"):
-            return kind(*[self.of(getattr(value, name)) for name in kind.__dataclass_fields__])
+            return kind(*[self.of(getattr(value, name)) for name in fields_of(kind)])
         return value
 
 
@@ -244,7 +245,7 @@ class Borrowed:
                 return value
             return [self._take(v, name) for v in value]
         if hasattr(kind, "__dlang__"):
-            before = [getattr(value, n) for n in kind.__dataclass_fields__]
+            before = [getattr(value, n) for n in fields_of(kind)]
             after = [self._take(v, name) for v in before]
             return value if all(a is b for a, b in zip(before, after)) else kind(*after)
         if getattr(kind, "__dlang_lazy__", False):

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import Backend, read_source
+from dlang.runtime.classes import fields_of
 
 if TYPE_CHECKING:
     from dlang.python.function import Function
@@ -104,7 +105,7 @@ def reducing(origin: Origin) -> Mapping[str, Callable[[Any], Any]]:
     def reduce(value: Any) -> tuple[Any, ...]:
         kind = type(value)
         decl, variant = getattr(kind, "__dlang_variant__", None) or (kind.__dlang__, None)
-        values = tuple([getattr(value, n) for n in kind.__dataclass_fields__])
+        values = tuple([getattr(value, n) for n in fields_of(kind)])
         return value_of, (origin, decl.module, decl.name, None if variant is None else variant.name, values)
 
     return {"__reduce__": reduce}

@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from dlang.runtime.classes import fields_of
+
 _DONE = "__dlang_trees__"
 
 
@@ -26,7 +28,7 @@ def _for_jax(kind: Any) -> None:
     if register is None:  # it is being loaded
         return
     setattr(kind, _DONE, (*getattr(kind, _DONE), "jax"))
-    register(kind, data_fields=list(kind.__dataclass_fields__), meta_fields=[])
+    register(kind, data_fields=list(fields_of(kind)), meta_fields=[])
 
 
 def _for_torch(kind: Any) -> None:
@@ -34,7 +36,7 @@ def _for_torch(kind: Any) -> None:
     if register is None:
         return
     setattr(kind, _DONE, (*getattr(kind, _DONE), "torch"))
-    names = list(kind.__dataclass_fields__)
+    names = list(fields_of(kind))
     name = f"{kind.__module__}.{kind.__qualname__}"
 
     def taken_apart(value: Any) -> tuple[list[Any], None]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dlang.runtime.classes import fields_of
 from dlang.runtime.placed import is_own, placed
 
 _SCALARS = frozenset({float, int, bool, str, np.float64, np.float32, np.int64})
@@ -57,7 +58,7 @@ def _walk(value: Any, key: list[object], leaves: list[Any]) -> bool:
         return bool(value.shape)
     elif hasattr(kind, "__dataclass_fields__") and not hasattr(kind, "__dlang_variant__"):
         key.append(kind)
-        return all(_walk(getattr(value, name), key, leaves) for name in kind.__dataclass_fields__)
+        return all(_walk(getattr(value, name), key, leaves) for name in fields_of(kind))
     elif (there := placed(value)) is not None and there.shape:
         key.append(there.dtype)
         key.append(there.shape)

@@ -35,7 +35,7 @@ from dlang.python.operators import (
 )
 from dlang.python.torch_derivatives import invoke, slopes
 from dlang.python.torch_targets import Call, key_of
-from dlang.runtime.inward import same_class
+from dlang.runtime.classes import same_class
 from dlang.runtime.values import describe
 
 INTEGERS = (int, torch.SymInt)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from dlang.runtime.classes import fields_of, written_fields
 from dlang.runtime.crossing import Branch, Choice, Fields, Items, Leaf, Part, Rows, Tree, Trees
+
+Names = Callable[[type | None], Sequence[str]]
+"""What the fields of a class are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +41,30 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The leaves of a value in order, and the types of the nodes among them by their dtypes."""
+    """The leaves of a value in order, and the types of the nodes among them by their dtypes.
+
+    former: the same under the names that fields have in Python, where these are others: so earlier versions wrote it.
+    """
 
     members: tuple[Member, ...]
     types: dict[str, tuple[Case, ...]]
+    former: Form | None = None
 
 
 def form_of(part: Part, trees: Trees) -> Form:
     """What is known of a value when the program is compiled."""
-    return Form(
-        tuple(_members(part, "")),
-        {dtype: tuple(map(_case, branches)) for dtype, branches in trees.items()},
-    )
+    form = _form(part, trees, written_fields, lambda branch: written_fields(branch.type))
+    former = _form(part, trees, _former_fields, lambda branch: branch.names)
+    return form if form == former else replace(form, former=former)
+
+
+def _form(part: Part, trees: Trees, names: Names, of_node: Callable[[Branch], Sequence[str]]) -> Form:
+    types = {dtype: tuple([_case(b, of_node(b), names) for b in branches]) for dtype, branches in trees.items()}
+    return Form(tuple(_members(part, "", names)), types)
+
+
+def _former_fields(kind: type | None) -> tuple[str, ...]:
+    return tuple([name[1:] if name == f"_{k}" else name for k, name in enumerate(fields_of(kind))])
 
 
 def encoded(form: Form) -> str:
@@ -57,12 +73,16 @@ def encoded(form: Form) -> str:
 
 def decoded(text: str) -> Form:
     """The inverse of `encoded`."""
-    given = json.loads(text)
+    return _decoded_form(json.loads(text))
+
+
+def _decoded_form(given: Mapping[str, Any]) -> Form:
     types = {
         dtype: tuple([Case(c["name"], c["own"], tuple(c["literals"]), _decoded(c["members"])) for c in cases])
         for dtype, cases in given["types"].items()
     }
-    return Form(_decoded(given["members"]), types)
+    former = given.get("former")
+    return Form(_decoded(given["members"]), types, None if former is None else _decoded_form(former))
 
 
 def _decoded(members: Sequence[Mapping[str, Any]]) -> tuple[Member, ...]:
@@ -74,7 +94,7 @@ def _member(name: str, dtype: str, axes: list[int], variants: list[str], under: 
 
 
 def _members(
-    part: Part, prefix: str, front: tuple[int, ...] = (), under: tuple[tuple[str, int], ...] = ()
+    part: Part, prefix: str, names: Names, front: tuple[int, ...] = (), under: tuple[tuple[str, int], ...] = ()
 ) -> Iterator[Member]:
     match part:
         case Leaf(dtype, shape):
@@ -82,33 +102,26 @@ def _members(
         case Tree(dtype):
             yield Member(prefix or "value", dtype, front, under=under)
         case Rows(shape, element):
-            yield from _members(element, prefix, front + shape, under)
+            yield from _members(element, prefix, names, front + shape, under)
         case Items(items):
             for k, item in enumerate(items):
-                yield from _members(item, _dotted(prefix, str(k)), front, under)
+                yield from _members(item, _dotted(prefix, str(k)), names, front, under)
         case Fields(type, items):
-            for name, item in zip(_names(type), items, strict=True):
-                yield from _members(item, _dotted(prefix, name), front, under)
+            for name, item in zip(names(type), items, strict=True):
+                yield from _members(item, _dotted(prefix, name), names, front, under)
         case Choice(types, variants):
-            names = tuple([_name(t) for t in types])
-            tag = _dotted(prefix, "tag")
-            yield Member(tag, "i64", front, names, under)
-            for k, (variant, name, items) in enumerate(zip(types, names, variants, strict=True)):
-                for field, item in zip(_names(variant), items, strict=True):
-                    yield from _members(item, _dotted(_dotted(prefix, name), field), front, (*under, (tag, k)))
+            tag, all_names = _dotted(prefix, "tag"), tuple([_name(t) for t in types])
+            yield Member(tag, "i64", front, all_names, under)
+            for k, (variant, name, items) in enumerate(zip(types, all_names, variants, strict=True)):
+                for field, item in zip(names(variant), items, strict=True):
+                    yield from _members(item, _dotted(_dotted(prefix, name), field), names, front, (*under, (tag, k)))
         case _:
             raise AssertionError("a function has no form in a file")
 
 
-def _case(branch: Branch) -> Case:
-    members = [m for name, item in zip(branch.names, branch.items, strict=True) for m in _members(item, name)]
+def _case(branch: Branch, fields: Sequence[str], names: Names) -> Case:
+    members = [m for name, item in zip(fields, branch.items, strict=True) for m in _members(item, name, names)]
     return Case(_name(branch.type) if branch.type else "None", branch.own, branch.literals, tuple(members))
-
-
-def _names(type: type | None) -> list[str]:
-    """The names of the fields, `0`, `1`… for those without."""
-    fields = [] if type is None else list(type.__dataclass_fields__)  # type: ignore[attr-defined]
-    return [f[1:] if f == f"_{k}" else f for k, f in enumerate(fields)]
 
 
 def _name(type: type | None) -> str:

@@ -24,13 +24,14 @@ import numpy as np
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
 from dlang.codegen.llvm.call_needs import Class, Dtype, Given, Need, Number, Texts
 from dlang.ir.terms import Array
+from dlang.runtime.classes import fields_of, same_class
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, Tree
 from dlang.runtime.engine import CompiledProgram, Run, is_on_device
 from dlang.runtime.entries import Entry
 from dlang.runtime.errors import RunError
 from dlang.runtime.faces import Face, Terms
-from dlang.runtime.inward import same_class, tag_of
+from dlang.runtime.inward import tag_of
 from dlang.runtime.memory import INTERVAL, KEPT, NEVER, Context
 from dlang.runtime.platform import objects as python
 from dlang.runtime.platform.stack import can_switch
@@ -208,7 +209,7 @@ class _Kinds:
         if not same_class(kind, struct) or python.slots_of(kind) != python.slots_of(struct):
             return False
         self.classes.append(kind)
-        return all(map(self.walk, items, [getattr(value, name) for name in value.__dataclass_fields__]))
+        return all(map(self.walk, items, [getattr(value, name) for name in fields_of(type(value))]))
 
     def _other(self, variant: type | None, items: Sequence[Part]) -> None:
         """The kinds of a value of another variant: in it there would be Python's own numbers."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlang.ir.node import Node
+from dlang.runtime.classes import fields_of, same_class
 from dlang.runtime.crossing import (
     NONE,
     Branch,
@@ -263,9 +264,9 @@ def _agree(sizes: list[int | None], position: int, actual: int) -> bool:
     return sizes[position] == actual
 
 
-def _fields(value: Any, wanted: Any) -> list[Any]:
+def _fields(value: Any, wanted: type | None) -> list[Any]:
     """What an object of a class of ours holds; nothing if it is None."""
-    return [] if wanted is None else [getattr(value, name) for name in wanted.__dataclass_fields__]
+    return [getattr(value, name) for name in fields_of(wanted)]
 
 
 def tag_of(value: Any, types: Sequence[type | None]) -> int | None:
@@ -274,12 +275,3 @@ def tag_of(value: Any, types: Sequence[type | None]) -> int | None:
         if value is None if t is None else same_class(type(value), t):
             return k
     return None
-
-
-def same_class(given: type, wanted: type) -> bool:
-    """Whether a class is that of a struct or a variant, perhaps as another program made it."""
-    if given is wanted:
-        return True
-    fields = getattr(given, "__dataclass_fields__", None)
-    same = given.__module__ == wanted.__module__ and given.__qualname__ == wanted.__qualname__
-    return same and fields is not None and list(fields) == list(getattr(wanted, "__dataclass_fields__", ()))

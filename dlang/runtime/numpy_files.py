@@ -43,7 +43,7 @@ def value(path: str, form: Form) -> list[Any]:
     """The sizes and the leaves of a value in an archive."""
     with _named(path), _archive(path) as archive:
         said = saved.said(archive.zip.comment if archive.zip is not None else b"")
-        return saved.read(form, lambda name: _held(archive, name), said)
+        return saved.read(saved.as_stored(form, archive.files), lambda name: _held(archive, name), said)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
@@ -147,6 +147,22 @@ def read(form: Form, arrays: Arrays, said: Mapping[str, Any] | None) -> list[Any
         value = _values(m.name, m, ranked(arrays(m.name), len(m.axes), m.name), nodes, tags)
         out += [*value.shape, value] if m.axes else [value.reshape(1)[0]]
     return out
+
+
+def as_stored(form: Form, held: Container[str]) -> Form:
+    """The form whose names an archive has. held: its members."""
+    former = form.former
+    return form if former is None or not all(name in held for name in _stored_names(former)) else former
+
+
+def _stored_names(form: Form) -> Iterator[str]:
+    """The members of an archive."""
+    for m in form.members:
+        yield m.name
+    for dtype, title in titles(form).items():
+        for case in form.types[dtype]:
+            for m in case.members:
+                yield f"{title}.{case.name}.{m.name}"
 
 
 def said(comment: bytes) -> dict[str, Any] | None:

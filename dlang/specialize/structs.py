@@ -10,6 +10,7 @@ import keyword
 from collections.abc import Mapping
 from typing import Any
 
+from dlang.runtime.classes import WRITTEN
 from dlang.typecheck.types import DataDecl, Variant
 
 
@@ -26,7 +27,12 @@ class StructClasses:
         if decl not in self._classes:
             fields = [(name, Any) for name in field_names(decl.variants[0])]
             # eq=False: fields are arrays, whose `==` is not one truth value
-            members = {**self._members, "__dlang__": decl, "__doc__": decl.doc or f"The struct `{decl.name}`."}
+            members = {
+                **self._members,
+                "__dlang__": decl,
+                WRITTEN: written_names(decl.variants[0]),
+                "__doc__": decl.doc or f"The struct `{decl.name}`.",
+            }
             made = dataclasses.make_dataclass(decl.name, fields, namespace=members, frozen=True, eq=False, slots=True)
             made.__module__ = decl.module
             self._classes[decl] = made
@@ -39,6 +45,7 @@ class StructClasses:
             members = {
                 **self._members,
                 "__dlang_variant__": (decl, variant),
+                WRITTEN: written_names(variant),
                 "__doc__": f"The variant `{variant.name}` of the enum `{decl.name}`.",
             }
             made = dataclasses.make_dataclass(
@@ -59,6 +66,11 @@ def field_names(variant: Variant) -> list[str]:
             here += "_"
         names.append(here)
     return names
+
+
+def written_names(variant: Variant) -> tuple[str, ...]:
+    """The names of the fields of a variant in the language; `0`, `1`… for those without."""
+    return tuple([str(k) if name is None else name for k, (name, _) in enumerate(variant.fields)])
 
 
 def is_none(variant: Variant) -> bool:

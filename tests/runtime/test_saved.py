@@ -290,3 +290,38 @@ def test_a_row_is_a_line_of_its_own_whatever_wrote_the_table(write, dlc, before,
 def test_a_log_that_cannot_be_written_is_a_message(write, dlc):
     code, _, err = dlc("run", write(LOG.format(fields="a: i64, b: f64").replace("run.csv", "no/such.csv")))
     assert code == 1 and "error[E0822]" in err and "no/such.csv" in err
+
+
+KEYWORDS = """
+import io
+struct Edge { from: i64, lambda': f64 }
+enum Path { End(f64), Step(from: Path, del: Edge) }
+struct State { edge: Edge, path: Path }
+fn length(p: Path) -> f64 = match p { End(x) => x, Step(rest, e) => e.lambda' + length(rest) }
+"""
+
+
+def test_fields_have_their_names_of_the_language_and_files_with_those_of_python_are_read(write, dlc):
+    """A field `from` is `from_` in Python, and was so in the files of earlier versions."""
+    made = "State(edge = Edge(1, 0.5), path = Step(Step(End(1.0), Edge(2, 0.25)), Edge(3, 0.125)))"
+    assert dlc("run", write(f'{KEYWORDS}fn main() {{ io.save("s.npz", {made}) }}\n', "save.dl")) == (0, "", "")
+    with np.load("s.npz") as archive:
+        members = {name: archive[name] for name in archive.files}
+    assert {"edge.from", "edge.lambda'", "Path.Step.from", "Path.Step.del.from", "Path.End.0"} <= members.keys()
+    body = 'let s: State = io.load("s.npz"); print("{s.edge} {length(s.path)}")'
+    load = write(f"{KEYWORDS}fn main() {{ {body} }}\n", "load.dl")
+    wanted = (0, "Edge(from = 1, lambda' = 0.5) 1.375\n", "")
+    assert dlc("run", load) == wanted
+    former = {"from": "from_", "lambda'": "lambda_", "del": "del_"}
+
+    def renamed(name):
+        return ".".join(former.get(part, part) for part in name.split(".")).replace("End.0", "End._0")
+
+    page = json.dumps(said())
+    for a, b in (("from", "from_"), ("lambda'", "lambda_"), ("del", "del_")):
+        page = page.replace(f'"{a}', f'"{b}').replace(f".{a}", f".{b}")
+    changed(page.replace('"0"', '"_0"').encode(), **{name: None for name in members if renamed(name) != name})
+    changed(**{renamed(name): array for name, array in members.items() if renamed(name) != name})
+    with np.load("s.npz") as archive:
+        assert set(archive.files) == set(map(renamed, members))
+    assert dlc("run", load) == wanted

@@ -10,6 +10,7 @@ import numpy as np
 from dlang.python.lazy.arrays import Lazy, unknown
 from dlang.python.lazy.nodes import Apply, Node
 from dlang.python.operators import Described, Plan, Plans, described, whole
+from dlang.runtime.classes import fields_of
 from dlang.runtime.values import dtype_name
 from dlang.specialize.structs import declaration
 
@@ -28,7 +29,7 @@ def _parts(value: Any) -> tuple[Any, ...]:
         return value
     decl = declaration(value)
     struct = decl is not None and decl.is_struct
-    return tuple([getattr(value, f) for f in value.__dataclass_fields__]) if struct else ()
+    return tuple([getattr(value, f) for f in fields_of(type(value))]) if struct else ()
 
 
 def recorded(f: Function, args: Sequence[Any], named: Mapping[str, Any]) -> Any:

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from dlang.runtime.classes import fields_of
 from dlang.runtime.platform import portable
 
 TYPE = 8  # bytes to the type of an object, and to what its first field may be
@@ -114,7 +115,7 @@ def slots_of(kind: type) -> tuple[int, ...] | None:
     """Where the fields of a dataclass with slots lie in its objects, in order; None if they do not."""
     if not portable() and _is_cpython() and not kind.__dictoffset__ and kind.__itemsize__ == 0:
         found: Any = object.__new__(kind)
-        names = list(getattr(kind, "__dataclass_fields__", ()))
+        names = fields_of(kind)
         values = [object() for _ in names]
         for name, value in zip(names, values, strict=True):
             object.__setattr__(found, name, value)
