@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
@@ -120,7 +121,22 @@ def headline(document: Document, found: Definition, here: Type | None = None) ->
         case _:
             t = here or (document.analysis.type_at(found.span) if found.span is not None else None)
             prefix = {"let": "let ", "var": "var "}.get(found.kind, "")
-            return f"{prefix}{found.name}" + (f": {shown_type(t)}" if t is not None else "")
+            shown = index_type(document, found.span) or (shown_type(t) if t is not None else "")
+            return f"{prefix}{found.name}" + (f": {shown}" if shown else "")
+
+
+def index_type(document: Document, name: Span | None) -> str:
+    """What is written behind a name that is bound with an `Idx` in its type, which is `i64` for all else."""
+    for item in document.analysis.module.items:
+        for node in walk(item) if name is not None and item.span.source is name.source else ():
+            match node:
+                case s.Parameter(pattern=p, type=t) | s.Let(pattern=p, type=t) | s.Var(pattern=p, type=t) if (
+                    t is not None and p.span == name and re.search(r"\bIdx\b", t.span.text)
+                ):
+                    return flat(t.span.text)
+                case _:
+                    pass
+    return ""
 
 
 def shown_type(t: Type) -> str:
@@ -139,5 +155,18 @@ def documentation(found: Definition) -> str:
             item=s.Fn(doc=doc) | s.Extern(doc=doc) | s.Const(doc=doc) | s.Struct(doc=doc) | s.Enum(doc=doc)
         ):
             return doc
+        case Definition(item=s.Alias(span) | s.Constructor(span) | s.FieldDecl(span)):
+            return comment_at(span)
         case _:
             return ""
+
+
+def comment_at(span: Span) -> str:
+    """The `##` lines above a declaration that begins its line, or what stands behind it and `##`."""
+    above, _, line = span.source.text[: span.start].rpartition("\n")
+    before = (x.strip() for x in reversed(above.split("\n")))
+    lines = [] if line.strip() else list(takewhile(lambda x: x.startswith("##"), before))
+    behind = re.match(r"[^\n#]*##([^\n]*)", span.source.text[span.end :])
+    if not lines and behind is not None:
+        return behind[1].strip()
+    return "\n".join(x[2:].removeprefix(" ") for x in reversed(lines))

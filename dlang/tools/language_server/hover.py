@@ -5,11 +5,13 @@ from __future__ import annotations
 from lsprotocol import types as lsp
 
 from dlang.diagnostics import Span
+from dlang.grammar import syntax as s
+from dlang.grammar.trees import walk
 from dlang.tools.language_server.definitions import Definition, definition
 from dlang.tools.language_server.describe import documentation, headline, shown_type
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.positions import offset_at, range_of
-from dlang.tools.language_server.scopes import FieldOf, Local, Occurrence
+from dlang.tools.language_server.scopes import FieldOf, Global, Local, Occurrence
 from dlang.typecheck.types import Type
 
 
@@ -21,6 +23,9 @@ def hover(document: Document, position: lsp.Position) -> lsp.Hover | None:
         found = definition(document, occurrence.target)
         if found is not None:
             code = headline(document, found, type_here(document, occurrence, found))
+            given = given_here(document, occurrence)
+            if given is not None and not code.endswith(f"-> {(shown := shown_type(given))}"):
+                code += f"\n# gives {shown} here"
             return _shown(code, documentation(found), occurrence.span)
     return _of_expression(document, offset)
 
@@ -35,6 +40,25 @@ def type_here(document: Document, occurrence: Occurrence, found: Definition) -> 
             return document.analysis.type_at(span) or document.analysis.type_at(bound)
         case _:
             return None
+
+
+def given_here(document: Document, occurrence: Occurrence) -> Type | None:
+    """The type of what a function gives where it is called."""
+    if not isinstance(occurrence.target, Global) or occurrence.role != "use":
+        return None
+    for item in document.analysis.module.items:
+        if item.span.first <= occurrence.span.first <= item.span.last:
+            for node in walk(item):
+                match node:
+                    case s.Call(function=s.Name(span) | s.Field(span)) if span.last == occurrence.span.last:
+                        return document.analysis.type_at(node.span)
+                    case s.Binary(operator="|>", right=s.Name(span) | s.Field(span)) if (
+                        span.last == occurrence.span.last
+                    ):
+                        return document.analysis.type_at(node.span)
+                    case _:
+                        pass
+    return None
 
 
 def _of_expression(document: Document, offset: int) -> lsp.Hover | None:
