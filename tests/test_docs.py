@@ -3,7 +3,7 @@
 A block of code that begins with
 
     ```dlang                   checks; on the pages of docs/ its tests pass, and its `main` prints the ```text after it
-    ```dlang refused E0301     is refused by the checker, with this code
+    ```dlang refused E0301     is refused by the checker, with this code, and the message in the ```text after it
     ```dlang stops E0801       checks, and a run of its tests or its `main` ends with this code
     ```dlang unfinished E0690  checks, and should run, but ends with this code until the compiler has learned it
     ```debug                   what `dlc debug` says of the program before it
@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 
-from dlang.diagnostics import DlangError, Source
+from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, errors_of, load, lower
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
@@ -60,6 +60,12 @@ def blocks(language):
     ]
 
 
+def agrees(shown, expected):
+    """Whether a document shows what was printed; `…` stands for anything."""
+    pattern = ".*".join(map(re.escape, expected.strip("\n").split("…")))
+    return re.fullmatch(pattern, "\n".join(map(str.rstrip, shown.strip("\n").splitlines())), re.DOTALL)
+
+
 def section(title):
     """The text of a section of the reference."""
     return LANGUAGE.read_text().split(f"\n## {title}\n")[1].split("\n## ")[0]
@@ -80,12 +86,14 @@ def code_of_run(checked):
 @pytest.mark.parametrize("document, info, text, output", blocks("dlang"))
 def test_a_program_in_a_document_does_what_it_says(document, info, text, output, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    checked = check(Source(str(document), text))
+    checked = check(Source("example.dl", text))
     codes = [d.code for d in errors_of(checked)]
     explains = document.parent.name == "explain"
     kind, code = (info[0] if info else ""), (info[1] if len(info) > 1 else document.stem if explains else None)
     if kind == "refused":
         assert set(codes) == {code} if explains else codes and code in [None, *codes]
+        if output:
+            assert agrees("\n".join(map(render, errors_of(checked))), output)
         return
     assert not codes
     if explains and kind == "stops":
@@ -181,9 +189,7 @@ def test_a_session_in_a_document_goes_as_it_says(document, info, text, output, t
     for said, expected in turns:
         answered(conversation, re.sub(r"^\| ?", "", said, flags=re.MULTILINE))
         out, err = capsys.readouterr()
-        pattern = ".*".join(map(re.escape, expected.strip("\n").split("…")))
-        shown = "\n".join(line.rstrip() for line in (out + err).strip("\n").splitlines())
-        assert re.fullmatch(pattern, shown, re.DOTALL), f"> {said}{out}{err}"
+        assert agrees(out + err, expected), f"> {said}{out}{err}"
 
 
 def debugged():

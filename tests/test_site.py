@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -19,13 +21,20 @@ def test_every_page_of_the_documents_is_in_the_navigation():
     assert pages <= named and named - pages == {"errors.md", "changelog.md", "examples/index.md"}
 
 
-@pytest.mark.slow
-def test_the_site_is_built_and_its_links_lead_somewhere(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
     pytest.importorskip("material", reason="install '.[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    if not entry_points(group="pygments.lexers", name="dlang"):
+        pytest.skip("dlang is not installed")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, env=os.environ, check=False)
     assert done.returncode == 0, done.stderr
-    site = tmp_path / "site"
+    return folder
+
+
+@pytest.mark.slow
+def test_the_links_of_the_site_lead_somewhere(site):
     pages = {p: p.read_text(encoding="utf-8") for p in site.rglob("*.html") if p.name != "404.html"}
     assert len(pages) > 50
     broken = []
@@ -38,4 +47,26 @@ def test_the_site_is_built_and_its_links_lead_somewhere(tmp_path):
             if not file.exists() or (anchor and file in pages and f'id="{unquote(anchor)}"' not in pages[file]):
                 broken.append(f"{page.relative_to(site)}: {target}#{anchor}")
     assert not broken
-    assert "E0301" in pages[site / "errors.html"] and 'class="highlight"' in pages[site / "language.html"]
+    assert "E0301" in pages[site / "errors.html"]
+
+
+@pytest.mark.slow
+def test_programs_on_the_site_have_colours_and_what_is_refused_says_so(site):
+    text = (site / "index.html").read_text()
+    assert re.search(r'<span class="kd?">fn</span>', text)
+    refused = (site / "language.html").read_text()
+    assert re.search(r'<p class="refused">[^<]*<a href="errors.html#e0\d+">', refused)
+
+
+@pytest.mark.slow
+def test_the_site_needs_no_network(site):
+    loaded = re.compile(r'<(?:script|link|img)[^>]*\b(?:src|href)="(https?:)?//[^"]*"')
+    assert not [p for p in site.rglob("*.html") if any("canonical" not in m[0] for m in loaded.finditer(p.read_text()))]
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("there is no browser to search with")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={site / 'browser'}"]
+    wanted = f"file://{site}/index.html?q=progress"
+    command = [browser, *options, "--virtual-time-budget=15000", "--dump-dom", wanted]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert re.search(r'class="md-search-result__item"><a href="[^"]*long_runs.html', found)

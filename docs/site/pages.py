@@ -13,13 +13,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import ConfigurationError
 from mkdocs.structure.files import File, Files
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
 
 ROOT = Path(__file__).parents[2]
 EXPLANATIONS = ROOT / "dlang/explain"
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^( *```\w+)[^\n`]*$", re.MULTILINE)
+_REFUSED = re.compile(r"^```dlang (refused|stops)(?: (E\d{4}))?\n.*?^```\n(?!\n*```text)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
+
+
+def on_config(config: Any) -> Any:
+    """Refuses to make a site without colours."""
+    try:
+        get_lexer_by_name("dlang")
+    except ClassNotFound:
+        raise ConfigurationError("programs have no colours unless dlang is installed: pip install -e .") from None
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -40,7 +53,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """A page as Python-Markdown wants it."""
     uri = page.file.src_uri
     source = next((s for s, p in outside().items() if p == uri), ROOT / "docs" / uri)
-    return plain(_LINK.sub(lambda m: relinked(m, source, uri), markdown))
+    errors = posixpath.relpath("errors.md", posixpath.dirname(uri) or ".")
+    return plain(noted(_LINK.sub(lambda m: relinked(m, source, uri), markdown), errors))
 
 
 # ---- pages -----------------------------------------------------------------------------------------------------------
@@ -95,6 +109,21 @@ def relinked(link: re.Match[str], source: Path, page: str) -> str:
 
 
 # ---- Markdown --------------------------------------------------------------------------------------------------------
+def noted(markdown: str, errors: str) -> str:
+    """Behind a program that is refused, or that stops, a line that says so, if its message does not follow.
+
+    errors: the page of all codes.
+    """
+
+    def with_note(block: re.Match[str]) -> str:
+        kind, code = block[1], block[2]
+        what = {"refused": "This is refused", "stops": "This stops"}[kind]
+        note = f"{what}: [{code}]({errors}#{code.lower()})" if code else f"{what}."
+        return f"{block[0]}\n{note}\n{{ .refused }}\n"
+
+    return _REFUSED.sub(with_note, markdown)
+
+
 def plain(markdown: str) -> str:
     """Fences without what tests read behind the language, and tables whose code needs no escapes."""
     lines = []
