@@ -53,7 +53,8 @@ class Parser(argparse.ArgumentParser):
             return f"there is no option `{found}`{_asked(found, options)}" if found.startswith("-") else message
         if match := _MISSING.fullmatch(message):
             rest = [str(action.metavar) for action in self._actions if action.nargs == argparse.REMAINDER]
-            return "expected " + " and ".join(what for what in match["what"].split(", ") if what not in rest)
+            names = [what.split("/")[0] for what in match["what"].split(", ") if what not in rest]
+            return f"expected {' and '.join(names)}"
         if match := _OTHER.fullmatch(message):
             said = _SAID.get(match["said"], match["said"]).replace("not allowed with argument", "not together with")
             return f"{match['what'].split('/')[0]}: {said}"
@@ -67,12 +68,20 @@ def _asked(found: str, known: list[str]) -> str:
 
 # ---- what many commands take -----------------------------------------------------------------------------------------
 HERE = (".",)
+OPTIONS = "--option value"
+"""What stands behind a program on a command line."""
 
 
 def add_paths(parser: argparse.ArgumentParser) -> None:
     """The files and folders that a command looks at."""
     help = "a file, or a folder with all that is in it; the folder that one is in if there is none"
     parser.add_argument("paths", nargs="*", default=HERE, metavar="PATH", help=help)
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """The program that a command runs, and the options of that."""
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("options", nargs=argparse.REMAINDER, metavar=OPTIONS, help="the parameters of `main`")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

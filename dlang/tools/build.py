@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dlang.codegen.llvm.processors import LEVELS, NATIVE
 from dlang.diagnostics import DlangError, error
-from dlang.tools.arguments import Parser
+from dlang.tools.arguments import Parser, add_json
 from dlang.tools.report import report
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def options(parser: Parser) -> None:
         "--value-and-grad", action="append", default=[], metavar="NAME[=PARAMETERS]", help="its value with its gradient"
     )
     parser.add_argument("--cpu", choices=(NATIVE, *LEVELS), help="the processor; x86-64-v3 if not given")
-    parser.add_argument("--json", action="store_true", help="messages as JSON on the standard output, one a line")
+    add_json(parser)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -7,19 +7,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from dlang.tools.arguments import Parser
+from dlang.tools.arguments import OPTIONS, Parser
 
 SHELLS = ("bash", "zsh", "fish")
+NAMES = "names"
+"""In the place of a shell: what the scripts ask."""
 
 Files = Literal["none", "programs", "any", "folders"]
+Kind = Literal["fn", "test", "bench", "option"]
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What may stand in a place: some words, and files. taken: whether anything stands there at all."""
+    """What may stand in a place: some words, files, and names of a kind in the programs that stand on the line.
+
+    taken: whether anything stands there at all.
+    """
 
     choices: tuple[str, ...] = ()
     files: Files = "none"
+    names: Kind | None = None
     taken: bool = True
 
 
@@ -32,19 +39,31 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A command: its options, and what its other words may be."""
+    """A command: its options, and what its other words may be. programs: whether options of `main` stand behind."""
 
     name: str
     help: str
     options: tuple[Option, ...]
     operands: Words
+    programs: bool = False
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("shell", choices=SHELLS)
+    parser.add_argument("shell", choices=(*SHELLS, NAMES), help="or, as the scripts ask, names: of a KIND in programs")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="KIND …", help=argparse.SUPPRESS)
+    parser.set_defaults(refuse=parser.error)
 
 
 def main(args: argparse.Namespace) -> int:
+    if args.shell == NAMES:
+        from dlang.tools.names_of_programs import KINDS, names
+
+        if not args.words or args.words[0] not in KINDS:
+            args.refuse(f"expected a KIND of names, one of {', '.join(KINDS)}")
+        print("".join(f"{name}\n" for name in names(args.words[0], args.words[1:])), end="")
+        return 0
+    if args.words:
+        args.refuse(f"expected nothing behind `{args.shell}`")
     from dlang.tools import shells
 
     write = {"bash": shells.bash, "zsh": shells.zsh, "fish": shells.fish}[args.shell]
@@ -58,33 +77,43 @@ def completed_commands() -> list[Completed]:
     from dlang.tools.dlc import parser_of_all
 
     names = Words(tuple(COMMANDS))
-    first = Completed("", "", tuple(_options(parser_of_all())), names)
+    first = Completed("", "", tuple(_options("", parser_of_all())), names)
     return [first, *(_completed(c.name, c.help, parser_of(c)) for c in COMMANDS.values())]
 
 
 def _completed(name: str, help: str, parser: Parser) -> Completed:
     operands = [a for a in parser._actions if not a.option_strings and a.nargs != argparse.REMAINDER]
-    words = [_words(a, programs=True) for a in operands]
+    rest = {a.metavar for a in parser._actions if a.nargs == argparse.REMAINDER}
+    words = [_words(name, a) for a in operands]
     choices = tuple(c for w in words for c in w.choices)
     files: Files = next((w.files for w in words if w.files != "none"), "none")
-    return Completed(name, help, tuple(_options(parser)), Words(choices, files))
+    return Completed(name, help, tuple(_options(name, parser)), Words(choices, files), programs=OPTIONS in rest)
 
 
-def _options(parser: argparse.ArgumentParser) -> Iterator[Option]:
+def _options(command: str, parser: argparse.ArgumentParser) -> Iterator[Option]:
     for action in parser._actions:
         if action.option_strings:
-            yield Option(tuple(action.option_strings), _sentence(action.help or ""), _words(action, programs=False))
+            yield Option(tuple(action.option_strings), _sentence(action.help or ""), _words(command, action))
 
 
-def _words(action: argparse.Action, programs: bool) -> Words:
-    """What the value of an argument may be: its choices, or what the name of its value says."""
+def _words(command: str, action: argparse.Action) -> Words:
+    """What the value of an argument may be: its choices, or what its name or the name of its value says."""
     if action.nargs == 0:
         return Words(taken=False)
     if action.choices is not None:
-        return Words(tuple(map(str, action.choices)))
+        return Words(tuple(c for c in map(str, action.choices) if c != NAMES))
+    match action.dest:
+        case "fn" | "grad" | "value_and_grad":
+            return Words(names="fn")
+        case "test":
+            return Words(names="test")
+        case "filter":
+            return Words(names="bench" if command == "bench" else "test")
     match action.metavar:
         case "FILE" | "PATH":
-            return Words(files="programs" if programs else "any")
+            return Words(files="any" if action.option_strings else "programs")
+        case "FILE.csv":
+            return Words(files="any")
         case "DIR":
             return Words(files="folders")
         case "CODE":

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, read_source
 from dlang.spelling import closest
-from dlang.tools.arguments import Parser
+from dlang.tools.arguments import Parser, add_program
 from dlang.tools.report import report
 from dlang.tools.run import own_options, printed, start_of
 from dlang.typecheck.headers import FnDecl
@@ -18,8 +18,7 @@ from dlang.typecheck.program import Checked
 
 def options(parser: Parser) -> None:
     _add_own(parser)
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument("options", nargs=argparse.REMAINDER, metavar="--option value", help="the parameters of `main`")
+    add_program(parser)
 
 
 def _add_own(parser: argparse.ArgumentParser, taken: frozenset[str] = frozenset()) -> None:

@@ -28,7 +28,7 @@ INTERVAL = 0.5  # seconds
 
 def options(parser: Parser) -> None:
     parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="tables of comma-separated values, the first line names"
+        "files", nargs="+", metavar="FILE.csv", help="tables of comma-separated values, the first line names"
     )
     parser.add_argument(
         "-x", metavar="COLUMN", help="what is on the horizontal axis; the first column of numbers if not given"

@@ -11,7 +11,7 @@ from dlang.diagnostics import DlangError, error
 from dlang.driver import Backend, errors_of, lower, read_source
 from dlang.laps import Lap, measured
 from dlang.listings import open_variable, request
-from dlang.tools.arguments import Parser, add_backend, add_json
+from dlang.tools.arguments import Parser, add_backend, add_json, add_program
 from dlang.tools.ir import chosen
 from dlang.tools.measuring import Measures, not_measured
 from dlang.tools.report import report
@@ -25,8 +25,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("--compile", action="store_true", help="where the compiler's time goes; runs nothing")
     parser.add_argument("--fn", metavar="NAME", help="with --compile: this function, and what it calls")
     parser.add_argument("--trace", metavar="FILE", help="write it for chrome://tracing or ui.perfetto.dev")
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument("options", nargs=argparse.REMAINDER, metavar="--option value", help="the parameters of `main`")
+    add_program(parser)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from dlang.driver import (
     ready,
 )
 from dlang.polynomials import Poly
-from dlang.tools.arguments import Parser, add_backend, add_json, add_measures, add_threads, use_threads
+from dlang.tools.arguments import Parser, add_backend, add_json, add_measures, add_program, add_threads, use_threads
 from dlang.tools.measuring import Measures, measures, not_measured, show_memory, show_profile
 from dlang.tools.parameters import default_dtype, dtype_of, integer, parser_of_main
 from dlang.tools.report import report
@@ -43,8 +43,7 @@ def options(parser: Parser) -> None:
     add_json(parser)
     add_measures(parser)
     parser.add_argument("--debug-info", action="store_true", help="compile with lines of the source, for gdb and perf")
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument("options", nargs=argparse.REMAINDER, metavar="--option value", help="the parameters of `main`")
+    add_program(parser)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -24,6 +24,15 @@ _dlc_programs() {
   compopt -o filenames 2>/dev/null
   COMPREPLY=($(compgen -d -- "$current"; compgen -f -X '!*.dl' -- "$current"))
 }
+_dlc_names() {  # names of a kind in the programs on the line, whatever letters are in them
+  local name quoted
+  while IFS= read -r name; do
+    case $current in
+      "'"* | '"'*) [[ $name == "${current:1}"* ]] && COMPREPLY+=("$name") ;;
+      *) printf -v quoted %q "$name"; [[ $quoted == "$current"* ]] && COMPREPLY+=("$quoted") ;;
+    esac
+  done < <("${COMP_WORDS[0]}" completion names "$1" "${COMP_WORDS[@]:1}" 2>/dev/null)
+}
 _dlc() {
   local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= i
   [[ $current == "=" ]] && current=
@@ -62,13 +71,16 @@ def bash(commands: Sequence[Completed]) -> str:
                 names = "|".join(f"{shlex.quote(f'{c.name} {name}')}" for name in o.names)
                 values.append(f"    {names}) {_bash_action(o.value)}; return ;;")
         names = " ".join(name for o in c.options for name in o.names)
-        options.append(f"      {label}) _dlc_words {shlex.quote(names)} ;;")
+        of_main = "; _dlc_names option" if c.programs else ""
+        options.append(f"      {label}) _dlc_words {shlex.quote(names)}{of_main} ;;")
         operands.append(f"      {label}) {_bash_action(c.operands)} ;;")
     parts = {"VALUES": values, "OPTIONS": options, "OPERANDS": operands}
     return _filled(_BASH, parts)
 
 
 def _bash_action(words: Words) -> str:
+    if words.names is not None:
+        return f"_dlc_names {words.names}"
     match words.files:
         case "programs":
             return "_dlc_programs"
@@ -83,8 +95,12 @@ def _bash_action(words: Words) -> str:
 _ZSH = """\
 #compdef dlc
 # Completes `dlc` in zsh: put this as `_dlc` into a folder of $fpath, or: source <(dlc completion zsh)
+_dlc_names() {
+  local -a names=(${(f)"$($program completion names $1 ${(Q)words} 2>/dev/null)"})
+  compadd -a names
+}
 _dlc() {
-  local state line
+  local state line program=$words[1]
   local -A opt_args
   _arguments -C FIRST '1:command:->command' '*::argument:->argument'
   case $state in
@@ -106,9 +122,13 @@ if [[ ${funcstack[1]} == _dlc ]]; then _dlc "$@"; else compdef _dlc dlc; fi
 def zsh(commands: Sequence[Completed]) -> str:
     first, *rest = commands
     described = [f"        {shlex.quote(c.name.replace(':', chr(92) + ':') + ':' + c.help)}" for c in rest]
-    arguments = [f"        {c.name}) _arguments {' '.join(_zsh_arguments(c))} ;;" for c in rest]
+    arguments = [f"        {c.name}) {_zsh_of_main(c)}_arguments {' '.join(_zsh_arguments(c))} ;;" for c in rest]
     parts = {"COMMANDS": described, "ARGUMENTS": arguments}
     return _filled(_ZSH, parts).replace("FIRST", " ".join(_zsh_options(first.options)))
+
+
+def _zsh_of_main(command: Completed) -> str:
+    return "[[ $words[CURRENT] == -* ]] && _dlc_names option; " if command.programs else ""
 
 
 def _zsh_arguments(command: Completed) -> Iterator[str]:
@@ -126,6 +146,8 @@ def _zsh_options(options: Sequence[Option]) -> Iterator[str]:
 
 
 def _zsh_action(words: Words) -> str:
+    if words.names is not None:
+        return f" _dlc_names {words.names}"  # behind a space it gets no words but these
     match words.files:
         case "programs":
             return '_files -g "*.dl(-.)"'
@@ -155,6 +177,10 @@ function __dlc_command
     end
     return 1
 end
+function __dlc_names
+    set -l words (commandline -opc)
+    $words[1] completion names $argv $words[2..-1] 2>/dev/null
+end
 complete -c dlc -f
 """
 
@@ -169,16 +195,20 @@ def fish(commands: Sequence[Completed]) -> str:
         lines += [f"{begin} {_fish_option(o)}" for o in c.options]
         if operands := _fish_words(c.operands):
             lines.append(f"{begin} {operands}")
+        if c.programs:
+            lines.append(f"{begin} -a '(__dlc_names option)'")
     return _FISH + "\n".join(lines) + "\n"
 
 
 def _fish_option(o: Option) -> str:
     names = [f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in o.names]
-    value = f"-r {_fish_words(o.value)}" if o.value.taken else ""
+    value = f"{'-r' if o.value.files == 'any' else '-x'} {_fish_words(o.value)}" if o.value.taken else ""
     return " ".join([*names, *([value.strip()] if value else []), f"-d {_fish_quoted(o.help)}"])
 
 
 def _fish_words(words: Words) -> str:
+    if words.names is not None:
+        return f"-a '(__dlc_names {words.names})'"
     match words.files:
         case "programs":
             return "-k -a '(__fish_complete_suffix .dl)'"

@@ -72,7 +72,7 @@ def test_help_and_names_of_options(tmp_path):
     code, out, _ = ran(program, "--help")
     assert code == 0 and "Prints 10 % more." in out and "--batch-size i64" in out and "f64, 0.5 unless given" in out
     assert ran(program, "--batch_size", "3", "--θ=2")[1] == ran(program, "--batch-size=3", "--θ", "2")[1] == "3 2.0\n"
-    assert "arguments are required: --batch-size/--batch_size" in ran(program)[2]
+    assert "error: expected --batch-size" in ran(program)[2]
 
 
 # ---- what ends a run -------------------------------------------------------------------------------------------------

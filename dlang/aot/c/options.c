@@ -34,12 +34,6 @@ static dl_option *named(const char *word, size_t length, dl_option *options, int
     return NULL;
 }
 
-static const char *both_names(const dl_option *o) {
-    static char text[512];
-    snprintf(text, sizeof text, "%s%s%s", o->names[0], o->names[1] ? "/" : "", o->names[1] ? o->names[1] : "");
-    return text;
-}
-
 /* A number without the underscores between its digits, and without blanks around it; whether it is one. */
 static bool cleaned(const char *text, char *out, size_t room) {
     size_t n = 0;
@@ -67,7 +61,7 @@ static void take(dl_option *o, const char *text) {
         return;
     case DL_TRUTH:
         if (strcmp(text, "true") && strcmp(text, "false"))
-            refuse("argument %s: `%s` is neither true nor false", both_names(o), text);
+            refuse("%s: `%s` is neither true nor false", o->names[0], text);
         o->value.truth = *text == 't';
         return;
     case DL_FLOAT:
@@ -88,7 +82,7 @@ static void take(dl_option *o, const char *text) {
             outside = (*digits == '-' && value) || value > UINT64_MAX >> (64 - o->bits);
         }
         if (outside || errno == ERANGE)
-            refuse("argument %s: %s is out of the range of %s", both_names(o), digits + (*digits == '+'), o->dtype);
+            refuse("%s: %s is out of the range of %s", o->names[0], digits + (*digits == '+'), o->dtype);
     }
 }
 
@@ -115,7 +109,7 @@ void dl_read_options(int count, char **words, dl_option *options, int known, con
             o->given = true;
             o->value.truth = true;
         } else if (!next)
-            refuse("argument %s: expected one argument", both_names(o));
+            refuse("%s: expected a value", o->names[0]);
         else {
             take(o, next);
             k++;
@@ -125,7 +119,7 @@ void dl_read_options(int count, char **words, dl_option *options, int known, con
     for (int k = 0; k < known; k++)
         if (options[k].required && !options[k].given) {
             size_t n = strlen(missing);
-            snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", both_names(&options[k]));
+            snprintf(missing + n, sizeof missing - n, "%s%s", n ? " and " : "", options[k].names[0]);
         }
-    if (*missing) refuse("the following arguments are required: %s", missing);
+    if (*missing) refuse("expected %s", missing);
 }
