@@ -21,7 +21,7 @@ from dlang.typecheck.groups import names_in
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, check_item
 from dlang.typecheck.terms import variables
-from dlang.typecheck.types import UNIT, DataDecl, Type, TypeCon, TypeVar
+from dlang.typecheck.types import UNIT, DataDecl, Type, TypeCon, TypeVar, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,24 +39,30 @@ def composed(
     text: bool = False,
     more: Sequence[s.Parameter] = (),
 ) -> tuple[core.FnDecl, list[Kept]]:
-    """The checked function of an input, and the values that it is called with. Raises `DlangError`.
+    """The checked function of an input, and the values that it sees, which it is called with unless it knows them.
+
+    Raises `DlangError`.
 
     text: whether its last result is the text of the value. more: parameters behind those for values.
     """
     for e in _leaving(body):
         raise error("E0209", "`return` outside of a function", e.span, help=("an input ends with its last expression",))
     at, inside = Span(source, 0, len(source.text)), Span(Source(VALUE, ""), 0, 0)
-    mentioned = mentions(*body)
+    mentioned = mentions(*body) - _sizes_anew(body, state.values)
     parameters: list[s.Parameter] = []
     given: list[Kept] = []
     types: dict[DataDecl, str] = {}
     front: list[s.Statement] = []
 
     def parameter(name: str, value: Kept) -> None:
+        given.append(value)
+        if (size := known_size(value)) is not None:
+            number = s.Number(Span(Source(VALUE, name.split()[-1]), 0, 1), size, "i64")
+            front.append(s.Let(inside, s.PatternName(inside, name), None, number))
+            return
         types.update(_foreign(value, state, types))
         type = annotation(value.inferred, value.form, iter(value.leaves), types)
         parameters.append(s.Parameter(inside, s.PatternName(inside, name), type))
-        given.append(value)
 
     def made(recipe: Recipe, prefix: str) -> None:
         for n, r in recipe.uses.items():
@@ -76,7 +82,7 @@ def composed(
             if recipes or v.mutable:
                 kind = s.Var if v.mutable else s.Let
                 front.append(kind(inside, s.PatternName(inside, n), v.annotation, s.Name(inside, own)))
-    parts: list[s.Expr] = [s.Name(at, n) for n in results]
+    parts: list[s.Expr] = [s.Name(inside, n) for n in results]
     if text:
         parts.append(s.String(at, (s.Interpolation(at, s.Name(at, RESULT), ""),)))
     value = s.Tuple(at, tuple(parts))
@@ -84,7 +90,8 @@ def composed(
     decl, found = check_item(checked, item, {name: d for d, name in types.items()})
     if decl is None:
         earlier = {d.name for d in types if ("type", d.name) in state.declarations}
-        raise DlangError([_of_values(_with_earlier(d, earlier), state) for d in found])
+        theirs = [d for d in found if d.span is None or d.span.source.path != VALUE] or found
+        raise DlangError([_of_let(_with_earlier(d, earlier), state) for d in theirs])
     return decl, given
 
 
@@ -114,9 +121,9 @@ def _with_earlier(d: Diagnostic, names: set[str]) -> Diagnostic:
     return replace(d, help=(*d.help, *help))
 
 
-def _of_values(d: Diagnostic, state: State) -> Diagnostic:
+def _of_let(d: Diagnostic, state: State) -> Diagnostic:
     """A value of the session is no parameter to who assigns to it."""
-    name = d.message.split("`")[1] if d.code == "E0208" and "is a parameter" in d.message else ""
+    name = d.message.split("`")[1] if d.code == "E0208" else ""
     if name not in state.values:
         return d
     message = f"`{name}` was named by `let` and can't be assigned: only a `var` can"
@@ -126,23 +133,49 @@ def _of_values(d: Diagnostic, state: State) -> Diagnostic:
 # ---- what is to be kept ----------------------------------------------------------------------------------------------
 def assignable(body: Sequence[s.Statement], values: Mapping[str, Kept | Recipe]) -> Iterator[str]:
     """What has a value after the statements that it may not have had before."""
-    targets = {n.name for a in walk(*body) if isinstance(a, s.Assign) for n in walk(a.target) if isinstance(n, s.Name)}
+    targets = assigned(body)
     for n, v in values.items():
         if isinstance(v, Kept) and v.mutable and n in targets:
             yield n
+    anew = _sizes_anew(body, values)
     for statement in body:
         if isinstance(statement, s.Let | s.Var):
             yield from bound(statement.pattern)
-            sizes: set[str] = set()
-            if statement.type is not None:
-                names_in([statement.type], sizes)
-            if isinstance(statement.type, s.TypeArray):
-                yield from (n for n in sorted(sizes) if _names_size(statement.type, n, values))
+            yield from (n for _, n in sizes_bound(statement) if n not in values or n in anew)
 
 
-def _names_size(t: s.TypeArray, name: str, values: Mapping[str, Kept | Recipe]) -> bool:
-    """Whether an annotation binds a size of this name: `let y: f64[k] = …`."""
-    return name not in values and any(isinstance(d, s.SizeName) and d.name == name for d in t.dims)
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+def known_size(value: Kept) -> int | None:
+    """The number that a value is, if it may be a size: then the types of an input know it, as in a function."""
+    if value.mutable or resolve(value.inferred) != TypeCon("i64") or value.leaves[0] < 0:
+        return None
+    return int(value.leaves[0])
+
+
+def sizes_bound(statement: s.Statement) -> Iterator[tuple[str, str]]:
+    """The names of sizes that a statement binds, unless they are known, each behind that of the array:
+    `let y: f64[k] = …`."""
+    match statement:
+        case (
+            s.Let(pattern=s.PatternName(name=array), type=s.TypeArray(dims=dims))
+            | s.Var(pattern=s.PatternName(name=array), type=s.TypeArray(dims=dims))
+        ):
+            yield from ((array, d.name) for d in dims if isinstance(d, s.SizeName))
+
+
+def _sizes_anew(body: Sequence[s.Statement], values: Mapping[str, Kept | Recipe]) -> set[str]:
+    """The sizes that are bound again, because the array that they came with is named anew."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    for statement in body:
+        if isinstance(statement, s.Let | s.Var):
+            names_in([statement.value], seen)
+        for array, size in sizes_bound(statement):
+            value = values.get(size)
+            if isinstance(value, Kept) and value.of == array and size not in seen:
+                found.add(size)
+        names_in([statement], seen)
+    return found
 
 
 def bound(pattern: s.Pattern) -> Iterator[str]:
@@ -150,13 +183,9 @@ def bound(pattern: s.Pattern) -> Iterator[str]:
     return (p.name for p in walk(pattern) if isinstance(p, s.PatternName))
 
 
-def let_of(body: Sequence[s.Statement], name: str) -> s.Let | None:
-    """The last `let` of a name."""
-    for statement in reversed(body):
-        if isinstance(statement, s.Let) and isinstance(statement.pattern, s.PatternName):
-            if statement.pattern.name == name:
-                return statement
-    return None
+def assigned(body: Sequence[s.Statement]) -> set[str]:
+    """The names that statements assign to, at every depth."""
+    return {n.name for a in walk(*body) if isinstance(a, s.Assign) for n in walk(a.target) if isinstance(n, s.Name)}
 
 
 def decide_numbers(decl: core.FnDecl) -> None:

@@ -62,9 +62,9 @@ def function_of(session: Session, source: Source, e: s.Lambda) -> tuple[FnDecl, 
     Raises `DlangError`.
     """
     body = [s.Let(e.span, s.PatternName(e.span, RESULT), e.result, e.body)]
-    decl, given = session.composed(session.checked, source, body, [RESULT], more=e.parameters)
+    decl, _ = session.composed(session.checked, source, body, [RESULT], more=e.parameters)
     assert decl.result is not None
-    return replace(decl, result=items_of(decl.result)[0]), len(given)
+    return replace(decl, result=items_of(decl.result)[0]), len(decl.params) - len(e.parameters)
 
 
 def derived(e: s.Expr, checked: Checked, hidden: Container[str]) -> FnEntry | None:

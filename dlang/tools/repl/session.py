@@ -21,9 +21,20 @@ from dlang.grammar.parser import parse
 from dlang.grammar.trees import walk
 from dlang.runtime.drivers import DEVICES
 from dlang.tools.repl.annotations import datatypes_of, has_unknown, items_of, leaves_a_run, written
-from dlang.tools.repl.compose import NAME, RESULT, assignable, bound, composed, decide, decide_numbers, let_of
+from dlang.tools.repl.compose import (
+    NAME,
+    RESULT,
+    assignable,
+    bound,
+    composed,
+    decide,
+    decide_numbers,
+    known_size,
+    sizes_bound,
+)
 from dlang.tools.repl.functions import functions_among
 from dlang.tools.repl.interrupts import uninterrupted
+from dlang.tools.repl.recipes import origin, recipe
 from dlang.tools.repl.state import LAST, Item, Kept, Recipe, State, Written, key_of, mentions, separate
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
@@ -261,6 +272,7 @@ class Session:
         recipes = {n: t for n, t in types.items() if not leaves_a_run(t)}
         kept = [n for n in types if n not in recipes and types[n] != UNIT]
         decide(decl, types, body[-1].span)
+        origins = {n: origin(body, n, n in generic or not decl.effects) for n in (*recipes, *generic)}
         text = RESULT in recipes and not isinstance(types[RESULT], TypeFn)
         final, given = self.composed(checked, source, body, kept, text)
         decide(final, dict(zip(kept, items_of(final.result or UNIT), strict=False)), body[-1].span)
@@ -273,9 +285,11 @@ class Session:
             known = written(types[name], form, iter(part)) if sized else shown[name]
             value = self._kept(body, name, types[name], form, part, given)
             made[LAST if name == RESULT else name] = replace(value, shown=known)
-        for name, type in [*((n, shown[n]) for n in recipes), *generic.items()]:
+        for name, found in sorted(origins.items(), key=lambda o: o[1].let.span.start):
+            values = state.values | {n: v for n, v in made.items() if n in found.own}
             function = name in generic or isinstance(recipes[name], TypeFn)
-            made[LAST if name == RESULT else name] = self._recipe(body, name, decl, type, function)
+            type = generic[name] if name in generic else shown[name]
+            made[LAST if name == RESULT else name] = recipe(found, values, type, function)
         valued = last is not None and types.get(RESULT) != UNIT
         new = state.with_values(made, _said(statements, valued, decl), draws="random" in decl.effects)
         if not valued:
@@ -306,8 +320,8 @@ class Session:
         return load(program, [entry], self.backend, Host(), tiers=tiers), entry
 
     def leaves(self, given: Sequence[Kept]) -> list[Any]:
-        """Those of values that a function of an input is called with, where the back end can read them."""
-        found = [leaf for k in given for leaf in k.leaves]
+        """Those of the values that an input sees, with which it is called, where the back end can read them."""
+        found = [leaf for k in given if known_size(k) is None for leaf in k.leaves]
         if self.backend in DEVICES:
             return found
         from dlang.tools.repl.values import on_host
@@ -343,7 +357,7 @@ class Session:
         given: Sequence[Kept],
     ) -> Kept:
         state = self.state
-        declared, mutable = None, False
+        declared, mutable, of = None, False, ""
         before = state.values.get(name)
         if isinstance(before, Kept):
             declared, mutable = before.annotation, before.mutable
@@ -351,22 +365,12 @@ class Session:
             if isinstance(statement, s.Let | s.Var) and name in bound(statement.pattern):
                 mutable = isinstance(statement, s.Var)
                 declared = statement.type if mutable and has_unknown(statement.type) else None
+            of = next((array for array, size in sizes_bound(statement) if size == name), of)
         earlier = {d: text for v in given for d, text in v.decls.items()}
         decls = {d: earlier[d] if d in earlier else state.text_of_type(d.name) for d in datatypes_of(t)}
         uses = state.reached({*mentions(*body), *(d.name for d in decls)}).union(*(v.uses for v in given))
         stale = frozenset[str]().union(*(v.stale for v in given))
-        return Kept(form, leaves, t, "", mutable, declared, decls, uses, stale)
-
-    def _recipe(self, body: Sequence[s.Statement], name: str, decl: core.FnDecl, shown: str, function: bool) -> Recipe:
-        let = let_of(body, name)
-        if let is None or decl.effects:
-            help = ("give it a `let` of its own, without effects: it is made again where it is used",)
-            raise error("E0970", "a function, or a list or tree, can't be kept here", body[0].span, help=help)
-        seen = {n: v for n, v in self.state.values.items() if n in mentions(let)}
-        given = {n: v for n, v in seen.items() if isinstance(v, Kept)}
-        uses = {n: v for n, v in seen.items() if isinstance(v, Recipe)}
-        pattern = s.PatternName(let.span, LAST if name == RESULT else name)
-        return Recipe(s.Let(let.span, pattern, let.type, let.value), given, uses, shown, function)
+        return Kept(form, leaves, t, "", mutable, declared, decls, uses, stale, of)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

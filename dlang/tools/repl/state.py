@@ -50,7 +50,8 @@ class Kept:
     """A value: its structure and its leaves, its type, and that for people.
 
     annotation: of a `var`, what was written. decls: the datatypes in it, and how these were declared; "" if imported.
-    uses: the names that it was computed from, directly or not; stale: those that have been declared anew since.
+    uses: the names that it was computed from, directly or not; stale: those that have been declared anew since. of: if
+    it is a size that was bound by a type, the name of what has that.
     """
 
     form: Value
@@ -62,6 +63,7 @@ class Kept:
     decls: Mapping[DataDecl, str] = field(default_factory=dict)
     uses: frozenset[str] = frozenset()
     stale: frozenset[str] = frozenset()
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,8 @@ def _of_values(notes: Iterable[Note]) -> Iterator[Note]:
             yield n
         elif found := _OF_A_VALUE.fullmatch(n.text):
             yield Note(f"{found['what']} is a size of `{found['name']}`")
+        elif n.text.endswith(" is a literal"):
+            yield Note(f"{n.text.removesuffix('a literal')}the value of `{n.span.source.text}`")
 
 
 def separate(items: Iterable[Item]) -> list[Item]:

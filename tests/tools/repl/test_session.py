@@ -51,9 +51,13 @@ def said(*lines, session=None):
 
 
 def refused(session, line):
+    return refuse_all(session, line)[0]
+
+
+def refuse_all(session, line):
     with pytest.raises(DlangError) as e:
         session.submit(line)
-    return e.value.diagnostics[0]
+    return e.value.diagnostics
 
 
 def test_the_last_value_is_an_underscore():
@@ -97,6 +101,38 @@ def test_a_failed_input_leaves_every_value_as_it_was():
 
 def test_a_lambda_keeps_the_values_that_it_saw():
     assert said("let a = 1", "let f = |t| t + a", "let a = 10", "f(1)", "let g = |t| f(t) + a", "g(1)") == ["2", "12"]
+
+
+def test_a_function_or_tree_is_kept_with_the_values_of_its_own_input():
+    lines = [
+        "let a = 2.0; var b = 1.0; b = 3.0; let f = |x: f64| a * x + b; let l = Cons(a, Nil)",
+        "let a = 0.0; b = 0.0",
+    ]
+    assert said(*lines, "f(1.0)", "l") == ["5.0", "Cons(2.0, Nil)"]
+    assert said("let (y, pull) = vjp(|x: f64| x ** 2, 3.0)", "(y, pull(1.0))") == ["(9.0, 6.0)"]
+    assert said('let g = |x: f64| x + 1.0; print("{g(1.0)}")', "let h = |x: f64| g(g(x)); h(1.0)") == ["3.0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("var f = |x: f64| x", "a `var` can't keep a function, a list or a tree"),
+        ("var a = 1.0; let f = |x: f64| a * x; a = 2.0",
+         "a function, a list or a tree can't be kept here: `a` changes after it"),
+        ('print("never"); let l = Cons(1, Nil)', "a list or a tree can't be kept from an input with effects"),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_kept_is_said_before_anything_runs(text, message, capsys):
+    d = refused(Session("interp"), text)
+    assert (d.code, d.message) == ("E0970", message) and capsys.readouterr().out == ""
+
+
+def test_sizes_are_values_that_types_know_and_are_bound_again_with_their_array():
+    lines = ["let n = 2", "zeros(n + 1) + [1.0, 2.0, 3.0]", "let z: f64[n] = zeros(n)", "z + [1.0, 2.0]"]
+    assert said(*lines) == ["[1. 2. 3.]", "[1. 2.]"]
+    session = Session("interp")
+    assert said("let v: f64[k] = [1.0, 2.0]", "let v: f64[k] = [1.0, 2.0, 3.0]; k", "k", session=session) == ["3", "3"]
+    assert len(refuse_all(session, "let u: f64[k] = [1.0]")) == len(refuse_all(session, "let v: f64[j] = nope")) == 1
 
 
 def test_values_of_every_kind_are_kept():
@@ -160,6 +196,9 @@ def test_messages_do_not_show_how_values_are_given_to_an_input():
         d = refused(session, line)
         assert "`2` is a size of `z`" in [n.text for n in d.notes], line
         assert all(n.span is None or n.span.source.path.startswith("<input") for n in d.notes)
+    said("let k = 4", session=session)
+    d = refused(session, "let w: f64[k] = z")
+    assert (d.message, d.notes[1].text) == ("expected f64[4], found f64[2]: size 2 is not 4", "`4` is the value of `k`")
     for line in ("return z", "if true { return }"):
         assert refused(session, line).message == "`return` outside of a function"
     said("fn f(x: f64) -> f64 = f(x + 1.0) + 1.0", session=session)
