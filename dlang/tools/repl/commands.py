@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 
@@ -126,19 +127,21 @@ def _bench(c: Conversation, text: str) -> None:
 def _load(c: Conversation, text: str) -> None:
     from dlang.tools.repl.files import load
 
-    _loaded(c, *load(c.session, text))
+    if not text:
+        raise error("E0971", "`:load` takes a file", None, help=("for example `:load model.dl`",))
+    _loaded(c, *load(c.session, [os.path.expanduser(text)]))
 
 
 def _reload(c: Conversation, text: str) -> None:
     from dlang.tools.repl.files import reload
 
-    for answer, said in reload(c.session):
-        _loaded(c, answer, said)
+    _loaded(c, *reload(c.session))
 
 
-def _loaded(c: Conversation, answer: Answer, said: str) -> None:
+def _loaded(c: Conversation, answer: Answer, said: Sequence[str]) -> None:
     c.answer(answer)
-    print(said)
+    for line in said:
+        print(line)
 
 
 def _save(c: Conversation, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from dlang.diagnostics import Diagnostic, error
@@ -13,31 +14,31 @@ from dlang.tools.repl.session import Answer, Session
 from dlang.tools.repl.state import LAST, State
 
 
-def load(session: Session, path: str) -> tuple[Answer, str]:
-    """Takes the declarations of a file; what there is to say of it. Raises `DlangError`."""
-    if not path:
-        raise error("E0971", "`:load` takes a file", None, help=("for example `:load model.dl`",))
-    path = os.path.expanduser(path)
-    source = read_source(path)
-    folder = str(Path(path).resolve().parent)
+def load(session: Session, paths: Sequence[str]) -> tuple[Answer, list[str]]:
+    """Takes the declarations of files, of all or none; what there is to say of each. Raises `DlangError`."""
+    sources = [read_source(path) for path in paths]
     before = session.workspace.search_path
-    if folder not in before:
-        session.workspace.search_path = (*before, folder)
+    folders = dict.fromkeys(str(Path(path).resolve().parent) for path in paths)
+    session.workspace.search_path = (*before, *(f for f in folders if f not in before))
     try:
-        answer, statements = session.load(source)
+        answer, counts = session.load(sources)
     except BaseException:
         session.workspace.search_path = before
         raise
-    left = f"; {plural(statements, 'statement')} of it not run" if statements else ""
-    return answer, f"{path}: {plural(len(answer.declared), 'function')}{left}"
+    said = []
+    for path, (functions, statements) in zip(paths, counts, strict=True):
+        left = f"; {plural(statements, 'statement')} of it not run" if statements else ""
+        said.append(f"{path}: {plural(functions, 'function')}{left}")
+    return answer, said
 
 
-def reload(session: Session) -> list[tuple[Answer, str]]:
+def reload(session: Session) -> tuple[Answer, list[str]]:
     """Loads what has been loaded again, and reads imported files anew. Raises `DlangError`."""
-    if not session.state.loaded and not any(d.imports for d in session.state.declarations.values()):
+    imports = sum(1 for d in session.state.declarations.values() if d.imports)
+    if not session.state.loaded and not imports:
         raise error("E0971", "no file has been loaded or imported", None, help=("`:load FILE` loads one",))
-    session.renew()
-    return [load(session, path) for path in session.state.loaded]
+    answer, said = load(session, session.state.loaded)
+    return answer, said or [f"{plural(imports, 'import')} read again"]
 
 
 def save(session: Session, path: str) -> tuple[str, list[Diagnostic]]:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dlang.specialize.values import Value
 
 REMEMBERED, REMEMBERED_BYTES = 100, 1 << 28  # inputs that can be taken back, and arrays that are kept for that
+_Named = s.Fn | s.Const | s.Extern  # what has a type to be told
 _OWN = f".{NAME}`"  # in the note on the call of an input, which nobody wrote
 
 
@@ -107,19 +108,23 @@ class Session:
         self.state = replace(self.state, seed=new.seed)
         return value
 
-    def load(self, source: Source) -> tuple[Answer, int]:
-        """Takes the declarations of a file in the place of those that it gave before, but no tests and no benches.
+    def load(self, sources: Sequence[Source]) -> tuple[Answer, list[tuple[int, int]]]:
+        """Takes the declarations of files in the place of those that they gave before, but no tests and no benches.
 
-        Also how many statements there are, which are not run. Raises `DlangError`.
+        Also how many functions each file has, and how many statements, which are not run. Raises `DlangError`.
         """
-        module, problems = parse(source)
-        if problems:
-            raise DlangError(problems)
-        items = separate(i for i in module.items if isinstance(i, Item) and not isinstance(i, s.Test | s.Bench))
-        statements = sum(1 for i in module.items if not isinstance(i, Item))
-        loaded = (*(p for p in self.state.loaded if p != source.path), source.path)
-        new = replace(self.state.declared(items, source.path), loaded=loaded)
-        return self._taken(new, items), statements
+        new, taken, counts = self.state, list[Item](), list[tuple[int, int]]()
+        for source in sources:
+            module, problems = parse(source)
+            if problems:
+                raise DlangError(problems)
+            items = separate(i for i in module.items if isinstance(i, Item) and not isinstance(i, s.Test | s.Bench))
+            loaded = (*(p for p in new.loaded if p != source.path), source.path)
+            new = replace(new.declared(items, source.path), loaded=loaded)
+            taken += items
+            functions = sum(1 for i in items if isinstance(i, _Named))
+            counts.append((functions, sum(1 for i in module.items if not isinstance(i, Item))))
+        return self._taken(new, taken), counts
 
     def undo(self) -> tuple[str, ...]:
         """Goes back to before the last input that has changed something; what that was. Raises `DlangError`."""
@@ -208,10 +213,6 @@ class Session:
             self.workspace = Workspace(self.workspace.search_path)
             raise
 
-    def renew(self) -> None:
-        """Reads the files anew that are imported. Raises `DlangError`, and then those of before count."""
-        self._taken(self.state, [])
-
     def _taken(self, new: State, items: Sequence[Item]) -> Answer:
         """Goes over to a state with other declarations, unless these are wrong."""
         before = self.state
@@ -224,7 +225,7 @@ class Session:
         if items:
             self._remember(before)
         functions = checked.module.functions
-        names = [i.name for i in items if isinstance(i, s.Fn | s.Const | s.Extern)]
+        names = [i.name for i in items if isinstance(i, _Named)]
         declared = tuple((n, scheme_text(functions[n])) for n in dict.fromkeys(names))
         told = tuple(n for n in stale if n != LAST)  # the last value is not for long
         return Answer(None, declared, told, tuple(sorted(replaced)))

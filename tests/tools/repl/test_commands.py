@@ -155,6 +155,18 @@ def test_a_file_that_would_break_the_session_changes_nothing(say, tmp_path):
     assert say("g(1.0)") == "3.0"
 
 
+def test_several_files_are_loaded_again_together_or_not_at_all(say, tmp_path):
+    (tmp_path / "a.dl").write_text("fn a() -> i64 = 1\n")
+    (tmp_path / "b.dl").write_text("fn b() -> i64 = 1\n")
+    say(":load a.dl", ":load b.dl")
+    (tmp_path / "a.dl").write_text("fn a() -> i64 = 2\n")
+    (tmp_path / "b.dl").write_text("fn b() -> i64 = nope\n")
+    assert " --> b.dl:1:" in say(":reload") and say("a()") == "1"
+    (tmp_path / "b.dl").write_text("fn b() -> i64 = 2\n")
+    assert say(":reload") == "a.dl: 1 function\nb.dl: 1 function" and say("a() + b()") == "4"
+    assert say(":undo", ":undo") == "taken back: a, b" and say("a() + b()") == "2"
+
+
 def test_modules_are_found_beside_a_loaded_file_and_read_anew(say, tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/scale.dl").write_text("fn times(x: f64) -> f64 = 10.0 * x\n")
@@ -167,6 +179,13 @@ def test_modules_are_found_beside_a_loaded_file_and_read_anew(say, tmp_path):
     (tmp_path / "lib/scale.dl").write_text("fn times(x: f64) -> str = x\n")
     assert "error" in say(":reload")
     assert say("f(1.0)") == "20.0"
+
+
+def test_imports_alone_are_read_again(say, tmp_path):
+    (tmp_path / "scale.dl").write_text("fn times(x: f64) -> f64 = 10.0 * x\n")
+    say("import scale")
+    (tmp_path / "scale.dl").write_text("fn times(x: f64) -> f64 = 20.0 * x\n")
+    assert say(":reload") == "1 import read again" and say("scale.times(1.0)") == "20.0"
 
 
 def test_a_session_is_saved_as_a_program_that_does_the_same(say, dlc, tmp_path):
