@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dlang.ir import anf
-from dlang.ir.anf import HALF, Array, Atom, Block, Let, Op, Scalar, Size, Var
+from dlang.ir.anf import HALF, Array, Atom, Block, Let, Lit, Op, Scalar, Size, Var
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import library_cost
 from dlang.ir.node import Node
@@ -153,6 +153,8 @@ def check(run: Run, op: anf.Check, let: Let, frame: Frame) -> list[Any]:
     if op.parts[0] in run.counted:
         run.counted[op.parts[0]] += frame.times
         return []
+    if isinstance(op.condition, Lit) and op.condition.value:
+        return [value_of(s, frame.env) for s in op.subjects]
     condition = value_of(op.condition, frame.env)
     lane: int | None = None
     if type(condition) is Lanes:

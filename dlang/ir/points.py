@@ -87,7 +87,9 @@ def points_of(
     values: dict[Var, Any] = {}
     for k, (axis, (start, size)) in enumerate(zip(axes, box, strict=True)):
         line = np.arange(start, start + size).reshape([-1 if j == k + 1 else 1 for j in range(len(extents))])
-        values[axis.var] = Lanes(np.broadcast_to(line, extents).reshape(-1))
+        spread = np.empty(extents, np.int64)
+        spread[...] = line
+        values[axis.var] = Lanes(spread.reshape(-1))
     parent = None if outside else np.repeat(np.arange(low, end), count_of(extents[1:]))
     return Batch(n, parent, extents), values
 

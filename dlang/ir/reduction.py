@@ -115,7 +115,9 @@ class Sink:
         shape = self.shape
         if batch.parent is not None:
             shape = tuple([s if isinstance(s, int) else s[batch.parent] for s in shape])
-        slots = np.broadcast_to(flat_index(shape, index), (batch.n,))
+        slots = flat_index(shape, index)
+        if np.shape(slots) != (batch.n,):
+            slots = np.broadcast_to(slots, (batch.n,))
         if self.base is not None:
             slots = slots + self.base[batch.parent]
         if self.scatter or (self.reduced and (batch.box is None or self.by_data)):

@@ -194,6 +194,14 @@ def count_of(shape: Sequence[int]) -> int:
 
 def size_of(size: Size, env: Mapping[Var, Any]) -> Any:
     """The value of a polynomial: an int, or an array of one for each point."""
+    if len(size.terms) == 1:  # nearly always a variable or a number
+        ((monomial, coefficient),) = size.terms.items()
+        if len(monomial) < 2 and type(coefficient) is int:
+            if not monomial:
+                return coefficient
+            value = env[monomial[0]]
+            one = value.data if type(value) is Lanes else int(value)
+            return one if coefficient == 1 else coefficient * one
     scale = 1
     for c in size.terms.values():
         if type(c) is not int:
@@ -212,8 +220,13 @@ def flat_index(shape: Sequence[Any], index: Sequence[Any]) -> Any:
     """The row-major position of an index, for numbers or arrays of them; an error if it is out of range."""
     position: Any = 0
     for size, i in zip(shape, index, strict=True):
-        one = type(i) is int and type(size) is int
-        if not 0 <= i < size if one else np.any((i < 0) | (i >= size)):
+        if type(size) is not int:
+            wrong = bool(np.any((i < 0) | (i >= size)))
+        elif type(i) is int:
+            wrong = not 0 <= i < size
+        else:
+            wrong = i.size > 0 and (i.min() < 0 or i.max() >= size)
+        if wrong:
             raise IRError(f"index {_offender(i, size)} is out of range for an axis of size {size}")
         position = position * size + i
     return position
