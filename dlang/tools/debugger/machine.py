@@ -91,7 +91,10 @@ class Machine:
         env: dict[Var, Any] = dict.fromkeys(function.params)
         given = [p for p in function.params if not isinstance(p.type, Token)]
         env.update({p: accept(a, p.type) for p, a in zip(given, args, strict=True)})
-        frame = Frame(function.label or name, self.library.function(name), env, 0, None)
+        code = self.library.function(name)
+        for i in code.instructions:  # nobody wrote the outermost call
+            i.spot, i.starts = None, False
+        frame = Frame(function.label or name, code, env, 0, None)
         frame.base = True
         return State(frame)
 

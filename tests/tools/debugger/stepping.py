@@ -20,7 +20,7 @@ class Talk:
         checked = check(source)
         assert not errors_of(checked), errors_of(checked)
         self.out = io.StringIO()
-        start = checked.module.functions["main"]
+        start = checked.module.functions.get("main") or checked.module.script
         self.debugger = debugger_of(checked, start, source, host=Host(self.out), **options)
         self.conversation = Conversation(self.debugger)
         self.debugger.step()

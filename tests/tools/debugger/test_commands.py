@@ -142,6 +142,15 @@ def test_next_goes_over_a_call_and_step_goes_into_it():
     assert "p.dl:18 in main" in talk("rfinish")
 
 
+def test_the_statements_of_a_script_are_stepped_through():
+    talk = Talk('print("one")\nlet x = 3\nprint("{x}")')
+    assert "p.dl:1 in the script" in talk("goto 0")
+    assert "p.dl:2 in the script" in talk("next")
+    assert "p.dl:3 in the script" in talk("next")
+    assert talk("locals") == "x = 3"
+    assert talk("where") == '▸ 0  p.dl:3 in the script: print("{x}")'
+
+
 def test_a_loop_shows_its_trips():
     talk = Talk(DATA)
     talk("break 19")
