@@ -25,7 +25,19 @@ from dlang.specialize.types import (
     map_bound,
     named,
 )
-from dlang.specialize.values import ArrayV, DataV, DynamicV, EnumV, Many, NodeV, TupleV, Value, leaves, mono_of
+from dlang.specialize.values import (
+    ArrayV,
+    ClosureV,
+    DataV,
+    DynamicV,
+    EnumV,
+    Many,
+    NodeV,
+    TupleV,
+    Value,
+    leaves,
+    mono_of,
+)
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.unify import effects_root
 
@@ -119,6 +131,12 @@ class Frame:
         names = self.instances.names
         if names is not None:
             self.env[local] = names.mark(self.emitter, local, self.env[local], span)
+
+    def name_all(self, closure: ClosureV) -> None:
+        """Marks what a function begins with: what it has captured, and its parameters."""
+        captured = [local for local, _ in closure.captured if isinstance(local, core.Local)]
+        for local in (*captured, *closure.params):
+            self.name(local, local.span)
 
     def bool(self, e: core.Expr) -> Atom:
         return self.atom(e)

@@ -95,8 +95,7 @@ def expanded(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
     if f.instances.names is None or (closure.decl is not None and closure.decl.kind in ("const", "call")):
         return inner.eval(closure.body)
     with f.emitter.called(closure.decl.name if closure.decl is not None else "lambda"):
-        for local in closure.params:
-            inner.name(local, local.span)
+        inner.name_all(closure)
         return inner.eval(closure.body)
 
 

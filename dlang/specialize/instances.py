@@ -286,8 +286,7 @@ class Instances:
         if decl is not None and decl.recursive:
             self.declare_result(instance, frame, decl)
         known = dict(frame.bindings)
-        for local in closure.params:
-            frame.name(local, local.span)
+        frame.name_all(closure)
         value = frame.evaluate(frame, closure.body)
         if self.names is not None:
             value = self.names.mark(e, core.Local(RESULT, closure.body.type), value, result_span(closure.body))

@@ -123,6 +123,17 @@ def test_a_mistake_is_a_message_with_help(command, message):
 
 
 # ---- movements -------------------------------------------------------------------------------------------------------
+def test_what_a_lambda_has_captured_is_a_variable_there():
+    text = "fn scaled(k: f64) -> f64 -> f64 {\n  let twice = 2.0 * k\n  |x: f64| {\n    x * twice\n  }\n}\n"
+    talk = Talk(text + 'fn main() {\n  let f = scaled(3.0)\n  print("{f(1.0)} {grad(f)(2.0)}")\n}')
+    talk("break 4")
+    talk("continue")
+    assert talk("locals").splitlines() == ["twice = 6.0", "x = 1.0"]
+    talk("continue")
+    talk("step")
+    assert "backward pass" in talk("where") and talk("print twice + x") == "twice + x = 8.0"
+
+
 def test_next_goes_over_a_call_and_step_goes_into_it():
     talk = Talk(DATA)
     talk("run to 18")
