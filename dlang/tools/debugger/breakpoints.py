@@ -15,7 +15,7 @@ NO_PLACE = "E0983"
 
 @dataclass(slots=True)
 class Breakpoint:
-    """places: where it stops. forward: not in backward passes. once: it is gone when it was met."""
+    """places: where it stops. forward: not in backward passes. once: it is gone when it was met, and has no number."""
 
     number: int
     text: str
@@ -55,8 +55,8 @@ class Points:
         here: the file of a line without one.
         """
         places, forward = self._places(text, here)
-        self.given += 1
-        new = Breakpoint(self.given, text, places, condition, forward, once)
+        self.given += not once
+        new = Breakpoint(0 if once else self.given, text, places, condition, forward, once)
         self.breakpoints.append(new)
         self._sort()
         return new

@@ -146,7 +146,7 @@ class Library:
             [self._code(b, function, element) for b in op_blocks(op)]
         )  # fmt: skip
         back = isinstance(op, anf.For | anf.While) and is_reversed(op.body)
-        if back:
+        if back or kind == FOR:  # one stops at the condition of a `while` that runs forward, in each trip
             for code in inner:
                 _belongs(code, spot)
         return Instruction(kind, let, spot, evaluate, reversed=back, blocks=inner)

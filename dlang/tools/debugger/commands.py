@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from dlang.diagnostics import DlangError, error, render
@@ -189,7 +189,7 @@ def watch(c: Conversation, rest: str) -> Lines:
     if not rest:
         raise wrong("watch", "an expression")
     d.expressions.check(rest)
-    value = d.expressions.text(rest, d.seen(), d.module)
+    value = evaluated(d, rest)
     w = d.points.watch(rest, d.function)
     return [f"watch {w.number}: {rest} = {value}"]
 
@@ -222,7 +222,16 @@ def print_value(c: Conversation, rest: str) -> Lines:
     seen = d.seen()
     if rest in seen:
         return [showing.variable(rest, seen[rest], d)]
-    return [f"{rest} = {d.expressions.text(rest, seen, d.module)}"]
+    return [f"{rest} = {evaluated(d, rest)}"]
+
+
+def evaluated(d: Debugger, expression: str) -> str:
+    try:
+        return d.expressions.text(expression, d.seen(), d.module)
+    except DlangError as e:
+        if not d.at_end:
+            raise
+        raise DlangError([replace(x, help=(*x.help, ". ".join(showing.ENDED))) for x in e.diagnostics]) from None
 
 
 def cotangent(c: Conversation, rest: str) -> Lines:

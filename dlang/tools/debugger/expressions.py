@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.diagnostics import DlangError, Source, Span, error
+from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.driver import Request, call, expanded
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse, parse_expression
@@ -37,6 +37,7 @@ from dlang.typecheck.program import Checked, check_item
 from dlang.typecheck.types import DataDecl, Size, SizeVar, Type, TypeArray, TypeData, TypeVar, resolve, resolve_size
 
 NO_VALUE = "E0984"
+TYPE = "<type>"  # where the types of variables are
 Compiled = tuple[Interpreter, Entry]
 
 
@@ -91,6 +92,8 @@ class Expressions:
             return call(Here(interpreter), entry, leaves=given_leaves)[-1]
         except RecursionError:
             return call(interpreter, entry, leaves=given_leaves)[-1]
+        except DlangError as failed:
+            raise DlangError([without_types(d) for d in failed.diagnostics]) from None
 
     def _compiled(
         self, e: s.Expr, types: Mapping[str, str], given: Mapping[str, Seen], module: str, text: bool
@@ -103,7 +106,7 @@ class Expressions:
         decls = {d.name: d for v in given.values() for d in decls_of(v.name.value)}
         decl, found = check_item(self._module(module), item, decls)
         if decl is None or any(d.severity == "error" for d in found):
-            raise DlangError(found)
+            raise DlangError([without_types(d) for d in found])
         program, entry = expanded(Request(decl))
         return Interpreter(program, Host()), entry
 
@@ -125,8 +128,13 @@ def parsed(written: str) -> s.Expr:
     return e
 
 
+def without_types(d: Diagnostic) -> Diagnostic:
+    """A message without notes on the types of the variables, which nobody wrote."""
+    return replace(d, notes=tuple([n for n in d.notes if n.span is None or n.span.source.path != TYPE]))
+
+
 def type_of(written: str) -> s.TypeExpr:
-    module, problems = parse(Source("<type>", f"type T = {written}"))
+    module, problems = parse(Source(TYPE, f"type T = {written}"))
     assert not problems and isinstance(module.items[0], s.Alias)
     return module.items[0].type
 
@@ -228,8 +236,3 @@ def decls_of(v: Value) -> Iterator[DataDecl]:
             yield from decls_of(element)
         case NodeV(type, _):
             yield type.decl
-
-
-def names_in(written: str) -> Sequence[str]:
-    """The names that an expression mentions."""
-    return [n.name for n in walk(parsed(written)) if isinstance(n, s.Name)]

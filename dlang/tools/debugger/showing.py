@@ -26,6 +26,7 @@ from dlang.tools.debugger.seen import Seen
 from dlang.tools.debugger.values import cotangent, leaf, leaves_of, shown, type_text
 
 MOST = 10  # calls that `where` shows at each end
+ENDED = ["the program has ended", "`back` goes to its last statement"]
 AROUND = 5  # lines that `list` shows on each side
 
 
@@ -44,7 +45,7 @@ def index_of(level: Level) -> str:
 def position(d: Debugger) -> list[str]:
     """Where it is: a heading, and the line."""
     if d.at_end:
-        return ["the program has ended"]
+        return ENDED[:1]
     view = d.view
     spot = view.spot
     if spot is None:
@@ -113,7 +114,8 @@ def stop(d: Debugger, why: Why) -> list[str]:
     out += position(d)
     for w in d.points.watches:
         value = d.watched(w)
-        out.append(f"     {w.expression} = {value if value is not None else f'(in {w.function})'}")
+        none = "no value here" if d.function == w.function else f"in {w.function}"
+        out.append(f"     {w.expression} = {f'({none})' if value is None else value}")
     return out
 
 
@@ -148,6 +150,8 @@ def variable(name: str, s: Seen, d: Debugger) -> str:
 
 def variables(d: Debugger) -> list[str]:
     """The variables in scope."""
+    if d.at_end:
+        return ENDED
     found = [variable(name, s, d) for name, s in d.seen().items()]
     if d.view.spot is not None and d.view.frame.forgot(d.view.spot):
         found.append("there was no room to remember the variables here: `dlc debug --memory N` gives more")
@@ -164,6 +168,8 @@ def cotangents(d: Debugger) -> list[str]:
 
 def calls(d: Debugger) -> list[str]:
     """The chain of calls, innermost first."""
+    if d.at_end:
+        return ENDED
     views = list(d.views())
     out = [f"{'▸' if k == d.selected else ' '} {k}  {_call(view)}" for k, view in enumerate(views)]
     if len(out) > 2 * MOST:

@@ -176,6 +176,22 @@ def test_the_condition_of_a_while_sees_what_the_trip_before_has_left():
     assert [talk("continue") and talk("print k") for _ in range(4)] == ["k = 0", "k = 1", "k = 2", "k = 3"]
 
 
+def test_a_loop_over_an_array_begins_once():
+    talk = Talk('fn main() {\n  for x in [1.0, 2.0] {\n    print("{x}")\n  }\n}')
+    assert [talk("next").splitlines()[0] for _ in range(2)] == [f"#{k}  p.dl:3 in main  (trip {k - 1})" for k in (1, 2)]
+
+
+def test_a_watch_that_has_no_value_says_so():
+    talk = Talk('fn main() {\n  var xs = [1.0]\n  var k = 0\n  k = 1\n  k = 2\n  print("{xs}{k}")\n}')
+    talk("run to 4")
+    assert talk("watch xs[k]") == "watch 1: xs[k] = 1.0"
+    assert talk("next").splitlines()[-1] == "     xs[k] = (no value here)"
+    assert "`type" not in talk("print xs[7]") and "parameter" not in talk("print xs[7]")
+    talk("continue")
+    assert talk("locals").splitlines() == ["the program has ended", "`back` goes to its last statement"]
+    assert "the program has ended" in talk("print xs")
+
+
 def test_an_element_of_a_comprehension_is_stepped_into_or_over():
     talk = Talk(DATA)
     talk("run to 22")
@@ -286,7 +302,7 @@ def test_the_first_nan_of_a_backward_pass_has_its_variable_and_its_line():
         "     a cotangent of -2.0 times the derivative inf gives -inf",
         "     it goes into the cotangent of `q` (line 3): let q = sum(p ** 2)",
         "     q = 0.0",
-        "#21  p.dl:4 in length  (trip 0; backward pass)",
+        "#18  p.dl:4 in length  (trip 0; backward pass)",
     ]
 
 
