@@ -8,7 +8,7 @@ A block of code that begins with
     ```dlang unfinished E0690  checks, and should run, but ends with this code until the compiler has learned it
     ```debug                   what `dlc debug` says of the program before it
     ```ir                      is read back, is well formed, and prints as it stands there
-    ```python                  on the pages of docs/ runs, after those before it; its libraries may be missing
+    ```python                  runs, but on the pages of codes, after those before it; its libraries may be missing
     ```python shown            is part of a program that is not on the page
     ```pycon                   prints what it shows
     ```repl                    is a session: behind `> ` and `| ` inputs, then what they print, where `…` is anything
@@ -19,6 +19,7 @@ On the page of a code, the code is that of the page.
 import doctest
 import re
 import shlex
+import sys
 from collections import Counter
 from io import StringIO
 from pathlib import Path
@@ -46,7 +47,9 @@ from tests.library_page import PAGE, page
 ROOT = Path(__file__).parent.parent
 RUN_TIME = re.compile(r"E08\d\d")
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "dlang/explain").glob("*.md"))]
-OF_PYTHON = [p for p in sorted((ROOT / "docs").rglob("*.md")) if re.search(r"^```py\w+$", p.read_text(), re.MULTILINE)]
+OF_PYTHON = [
+    p for p in DOCUMENTS if p.parent.name != "explain" and re.search(r"^```py\w+$", p.read_text(), re.MULTILINE)
+]
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```(?:\n+```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 LANGUAGE = ROOT / "docs/language.md"
 
@@ -119,7 +122,10 @@ def test_a_program_in_a_document_does_what_it_says(document, info, text, output,
 
 @pytest.mark.parametrize("document", OF_PYTHON, ids=lambda d: d.name)
 def test_the_python_of_a_page_runs(document, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(ROOT if document.parent == ROOT else tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setitem(sys.modules, "model", None)
+    del sys.modules["model"]  # and the one of the page goes with it
     names = {}
     for tag, info, text, _ in BLOCK.findall(document.read_text()):
         if tag == "python" and not info:
