@@ -164,7 +164,7 @@ def test_several_files_are_loaded_again_together_or_not_at_all(say, tmp_path):
     assert " --> b.dl:1:" in say(":reload") and say("a()") == "1"
     (tmp_path / "b.dl").write_text("fn b() -> i64 = 2\n")
     assert say(":reload") == "a.dl: 1 function\nb.dl: 1 function" and say("a() + b()") == "4"
-    assert say(":undo", ":undo") == "taken back: a, b" and say("a() + b()") == "2"
+    assert say(":undo", ":undo") == "taken back: _, a, b" and say("a() + b()") == "2"
 
 
 def test_modules_are_found_beside_a_loaded_file_and_read_anew(say, tmp_path):
