@@ -43,12 +43,13 @@ def composed(
 
     Raises `DlangError`.
 
-    text: whether its last result is the text of the value. more: parameters behind those for values.
+    text: whether its last result is the text of the value. more: parameters behind those for values, which they hide.
     """
     for e in _leaving(body):
         raise error("E0209", "`return` outside of a function", e.span, help=("an input ends with its last expression",))
     at, inside = Span(source, 0, len(source.text)), Span(Source(VALUE, ""), 0, 0)
-    mentioned = mentions(*body) - _sizes_anew(body, state.values)
+    hidden = {n for p in more for n in bound(p.pattern)}
+    mentioned = mentions(*body) - _sizes_anew(body, state.values) - hidden
     parameters: list[s.Parameter] = []
     given: list[Kept] = []
     types: dict[DataDecl, str] = {}

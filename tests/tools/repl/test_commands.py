@@ -90,6 +90,7 @@ def test_a_lambda_for_all_sizes_is_a_value_with_a_type_and_code(say):
     assert say("f([1.0, 2.0])") == "[2. 4.]"
     assert say("let a = 5.0", "f([1.0])") == "[2.]"
     assert say("g([1.0])") == "[2.]"
+    assert say("let v = 1.0", "let h = |v: f64[n]| a * v", "h([1.0])") == "[5.]"  # a parameter hides a value
     assert say("sum") == say(":type sum") == "<a: Num>(x: a[..s]) -> a"
     assert say("|v: f64[n], w: f64[n]| v + w") == "(f64[n], f64[n]) -> f64[n]"
     assert say(":type |v: f64[n]| a * v") == "(f64[n]) -> f64[n]"
