@@ -10,7 +10,8 @@ from math import lcm
 from dlang.aot.c_types import SCALARS, Place, Types, places
 from dlang.aot.exports import Built, Export
 from dlang.aot.interface import Declared, declare, prefix_of
-from dlang.aot.program import entry_name, quoted
+from dlang.aot.program import entry_name
+from dlang.aot.writer import quoted
 from dlang.ir.terms import Array, Scalar, Size, Token, Var
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.crossing import Items, leaves_of

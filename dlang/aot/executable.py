@@ -11,10 +11,9 @@ from dlang.aot import calls, program
 from dlang.aot.c_types import Types
 from dlang.aot.exports import Built
 from dlang.aot.interface import declare
-from dlang.aot.program import quoted
-from dlang.aot.toolchain import link, refuse_other_systems
+from dlang.aot.toolchain import SOURCES, link, refuse_other_systems
+from dlang.aot.writer import quoted
 
-FILES = ("runtime.c", "messages.c", "crossing.c", "text.c", "arrays.c", "files.c", "options.c")
 SEED, THREADS = "seed", "threads"
 
 
@@ -56,7 +55,7 @@ def build_executable(built: Built, name: str, line: CommandLine, folder: Path) -
         calls.definition(start, 0, built),
         _main(line, start.name, export.face.seed),
     ]
-    return link(built, "\n".join(parts), folder / name, (), FILES)
+    return link(built, "\n".join(parts), folder / name, (), (*SOURCES, "options.c"))
 
 
 def _main(line: CommandLine, start: str, seed: bool) -> str:

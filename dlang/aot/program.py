@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 
 from dlang.aot.exports import NOT_EXPORTED, Built, Export
-from dlang.codegen.llvm import pool, support
+from dlang.aot.forms import write_form
+from dlang.aot.writer import Writer, dtype, quoted
+from dlang.codegen.llvm import collector, pool, support
 from dlang.codegen.llvm.processors import Processor
 from dlang.codegen.llvm.sites import Signature, Site
 from dlang.codegen.llvm.symbols import entry_symbol, text_symbol
 from dlang.codegen.sorting import KEYS
-from dlang.diagnostics import DlangError, Span, error, excerpt
-from dlang.ir.terms import DTYPES, is_handle
+from dlang.diagnostics import DlangError, error
+from dlang.ir.terms import Datatype
+from dlang.runtime.contents import decoded
 from dlang.runtime.platform.threads import MOST
 
 KINDS = {"check": "DL_CHECK", "memory": "DL_MEMORY", "stack": "DL_STACK", "interrupt": "DL_STOPPED", "call": "DL_CALL"}
 HOST = {
     "format": "DL_FORMAT", "order": "DL_ORDER", "print": "DL_PRINT", "library": "DL_LIBRARY",
     "io.read_clock": "DL_CLOCK", "io.read_text": "DL_READ_TEXT", "io.write_text": "DL_WRITE_TEXT",
-    "io.read_csv": "DL_READ_CSV", "io.write_csv": "DL_WRITE_CSV", "io.read_npy": "DL_READ_NPY",
-    "io.write_npy": "DL_WRITE_NPY", "io.progress": "DL_PROGRESS",
+    "io.read_csv": "DL_READ_CSV", "io.write_csv": "DL_WRITE_CSV", "io.write_row": "DL_WRITE_ROW",
+    "io.read_npy": "DL_READ_NPY", "io.write_npy": "DL_WRITE_NPY", "io.read_npz": "DL_READ_NPZ",
+    "io.read_value": "DL_READ_VALUE", "io.write_value": "DL_WRITE_VALUE", "io.progress": "DL_PROGRESS",
 }  # fmt: skip
 """What the runtime does of the host's work."""
-READ = ("io.read_csv", "io.read_npy")
-NUMBERS = frozenset(DTYPES) - {"bf16", "str"}
-"""What is read and written."""
+READ = ("io.read_csv", "io.read_npy", "io.read_npz")
+VALUES = ("io.read_value", "io.write_value")
 CHECKED = {
     (1, "ecx"): {
         "sse3": 0, "pclmul": 1, "ssse3": 9, "fma": 12, "cx16": 13, "sse4.1": 19, "sse4.2": 20, "movbe": 22,
@@ -57,55 +59,16 @@ def layout(built: Built) -> str:
         words[name] = getattr(pool, name)
     words |= {"WORKER_CONTEXT": pool.WORKER_CONTEXT, "WORKER_WORDS": pool.WORKER_WORDS, "MOST_THREADS": MOST}
     words["ROOM"] = max(built.compiled.words, support.MESSAGE_ROOM)
+    for name in ("ARRAY", "OF_REFERENCES", "TAG_SHIFT", "TAG_MASK"):
+        words[name] = getattr(collector, name)
     lines = [f"#define DL_{name} ({value})" for name, value in words.items()]
     return "\n".join([*lines, f"#define DL_PROCESSOR {quoted(built.processor.name)}", ""])
-
-
-def quoted(text: str) -> str:
-    """A text as a literal of C."""
-    out = ""
-    for byte in text.encode():
-        plain = 32 <= byte < 127 and chr(byte) not in '"\\?'
-        out += chr(byte) if plain else f"\\{byte:03o}"
-    return f'"{out}"'
-
-
-@dataclass(slots=True)
-class Writer:
-    """Collects definitions; equal ones are one. places: the names of those that are written."""
-
-    lines: list[str] = field(default_factory=list)
-    places: dict[Span, tuple[str, int]] = field(default_factory=dict)
-
-    def place(self, label: str, span: Span | None) -> str:
-        """A place, as an initialiser."""
-        if span is None:
-            return f"{{{quoted(label)}, 0, 0}}"
-        plain = span.plain
-        if plain not in self.places:
-            text, width = excerpt(plain)
-            name = f"excerpt_{len(self.places)}"
-            self.lines.append(f"static const char {name}[] = {quoted(text)};")
-            self.places[plain] = name, width
-        name, width = self.places[plain]
-        return f"{{{quoted(label)}, {name}, {width}}}"
-
-    def calls(self, name: str, span: Span | None) -> str:
-        """The calls by which a place was reached, as two values: where they are, and how many."""
-        calls = [] if span is None else list(span.calls())
-        return self.array("dl_place", name, [self.place(c.label, c.span) for c in calls])
-
-    def array(self, type: str, name: str, items: Sequence[str]) -> str:
-        if not items:
-            return "0, 0"
-        self.lines.append(f"static const {type} {name}[] = {{{', '.join(items)}}};")
-        return f"{name}, {len(items)}"
 
 
 def definitions(built: Built) -> str:
     """The sites, entries and texts of a program, for `runtime.h`."""
     w = Writer()
-    sites = [_site(w, k, site) for k, site in enumerate(built.compiled.sites)]
+    sites = [_site(w, k, site, built.compiled.datatypes) for k, site in enumerate(built.compiled.sites)]
     w.lines.append("const dl_site dl_sites[] = {\n    " + ",\n    ".join(sites) + "\n};")
     for k, e in enumerate(built.exports):
         w.lines += _entry(w, k, e, built)
@@ -115,7 +78,7 @@ def definitions(built: Built) -> str:
     return "\n".join(w.lines)
 
 
-def _site(w: Writer, k: int, site: Site) -> str:
+def _site(w: Writer, k: int, site: Site, datatypes: Mapping[str, Datatype]) -> str:
     if site.kind == "runtime" and not is_done(site):
         raise unsupported(site)
     kind = HOST[site.name] if site.kind == "runtime" else KINDS[site.kind]
@@ -124,7 +87,8 @@ def _site(w: Writer, k: int, site: Site) -> str:
     label = site.name if site.kind == "call" else ""
     place, calls = w.place(label, site.span), w.calls(f"calls_{k}", site.span)
     wanted = signature(Signature(site.parts[0], int(site.parts[1]))) if site.name in READ else "{0, 0}"
-    return f"{{{kind}, {quoted(site.name)}, {place}, {calls}, {parts}, {count}, {values}, {wanted}}}"
+    form = write_form(w, f"form_{k}", decoded(site.parts[0]), datatypes) if site.name in VALUES else "0"
+    return f"{{{kind}, {quoted(site.name)}, {place}, {calls}, {parts}, {count}, {values}, {wanted}, {form}}}"
 
 
 def is_done(site: Site) -> bool:
@@ -132,10 +96,6 @@ def is_done(site: Site) -> bool:
     match site.name:
         case "library" if site.parts[0] == "argsort":
             return site.args[0].dtype in KEYS
-        case "io.read_csv" | "io.read_npy":
-            return site.parts[0] in NUMBERS
-        case "io.write_csv" | "io.write_npy":
-            return site.args[-1].dtype in NUMBERS
         case name:
             return name in HOST
 
@@ -146,8 +106,7 @@ def _values(site: Site) -> Iterable[Signature]:
 
 
 def signature(s: Signature) -> str:
-    dtype = "i64" if is_handle(s.dtype) else s.dtype
-    return f"{{&dl_{dtype}, {s.rank}}}"
+    return f"{{{dtype(s.dtype)}, {s.rank}}}"
 
 
 def unsupported(site: Site) -> DlangError:
@@ -157,11 +116,8 @@ def unsupported(site: Site) -> DlangError:
             what, help = f"`{site.parts[0]}` is a function of Python", "write it in the language, or in C"
         case "library":
             what, help = "these keys are sorted by NumPy", "sort numbers of 32 or 64 bits"
-        case name if name in HOST:
-            what, help = "only numbers that C knows are read and written without it", "convert them to f32 or f64"
-        case _:
-            what = "this reads or writes a file by means of Python"
-            help = "`io.npy`, `io.csv` and `io.text` and what saves such files are there without it"
+        case name:
+            what, help = f"nothing else does `{name}`", "leave it out"
     return error(NOT_EXPORTED, f"there is no Python in what is built: {what}", site.span, help=(help,))
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from dlang.aot import calls, program
 from dlang.aot.exports import Built
 from dlang.aot.interface import header, prefix_of
-from dlang.aot.toolchain import link, refuse_other_systems
+from dlang.aot.toolchain import SOURCES, link, refuse_other_systems
 
-FILES = ("runtime.c", "messages.c", "crossing.c", "text.c", "arrays.c", "files.c")
 PUBLIC = '#define PUBLIC __attribute__((visibility("default")))'
 
 
@@ -20,6 +19,6 @@ def build_shared(built: Built, name: str, folder: Path) -> list[Path]:
     text = header(built, name)
     parts = ['#include "runtime.h"', program.definitions(built), text, PUBLIC, calls.definitions(built, name)]
     options = ["-shared", f"-Wl,-soname,{library.name}"]
-    made = link(built, "\n".join(parts), library, options, FILES, visible=f"{prefix_of(name)}_*")
+    made = link(built, "\n".join(parts), library, options, SOURCES, visible=f"{prefix_of(name)}_*")
     declarations.write_text(text, encoding="utf-8")
     return [declarations, *made]

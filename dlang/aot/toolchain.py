@@ -22,7 +22,9 @@ from dlang.diagnostics import DlangError, Note, error
 
 NOT_LINKED = "E0988"
 RUNTIME = Path(__file__).parent / "c"
-HEADERS = ("runtime.h", "inside.h", "files.h", "text.h", "options.h")
+HEADERS = tuple(sorted(p.name for p in RUNTIME.glob("*.h")))
+SOURCES = tuple(sorted(p.name for p in RUNTIME.glob("*.c") if p.name != "options.c"))
+"""What is in every library and program; `options.c` only in programs."""
 COMPILER = "CC"
 """The environment variable that names a C compiler, perhaps with options."""
 PATIENCE = 300.0  # seconds, for what takes one

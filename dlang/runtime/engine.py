@@ -395,6 +395,7 @@ class Run:
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failure(self, function: Header) -> BaseException:
         """What ended the run, to be raised."""
+        self.program.engine.host.failed()
         failed = self.failed_on_device()  # before what the host has noticed
         return host_failure(self, function) if failed is None else failed
 

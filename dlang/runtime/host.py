@@ -34,6 +34,10 @@ class Host:
         out.write(text + "\n")
         out.flush()
 
+    def failed(self) -> None:
+        """Forgets the loops of a run that has ended before it was through."""
+        self.progress.abandon()
+
     def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]:
         """The results of an effect of the program.
 

@@ -9,12 +9,14 @@ from typing import Any
 
 from dlang.codegen.llvm.sites import Signature
 from dlang.ir.errors import IRError
+from dlang.ir.node import Node
 from dlang.ir.terms import is_handle
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.words import NUMPY, PLAIN, Strings, memory_dtype, scalar_class, scalar_of, word_of
 
 ALL_BITS = 2**64 - 1
+Made = dict[int, Node] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,12 @@ class Marshal:
             return self.nodes.write(self.context, [value], dtype)[0]
         return word_of(value, dtype)
 
-    def scalar(self, word: int, dtype: str) -> Any:
-        """A scalar from a word, unsigned."""
+    def scalar(self, word: int, dtype: str, made: Made = None) -> Any:
+        """A scalar from a word, unsigned. made: nodes that were read before, which it may hold or be."""
         if dtype == "str":
             return self.strings.texts[word]
         if is_handle(dtype):
-            return self.nodes.read([word], dtype)[0]
+            return self.nodes.read([word], dtype, made)[0]
         return scalar_class(dtype)(scalar_of(word, dtype))
 
     # ---- arrays ------------------------------------------------------------------------------------------------------
@@ -74,7 +76,7 @@ class Marshal:
             words = self.nodes.write(self.context, objects, dtype)
         return np.array(words, np.int64).reshape(given.shape)
 
-    def outward(self, array: Any, dtype: str) -> Any:
+    def outward(self, array: Any, dtype: str, made: Made = None) -> Any:
         """An array from memory: numbers as their texts, addresses as their nodes, bf16 in f32."""
         if dtype == "bf16":
             return bf16_of_bits(array)
@@ -85,7 +87,7 @@ class Marshal:
         words = array.reshape(-1).tolist()
         texts = self.strings.texts
         out = np.empty(array.shape, object)
-        out.reshape(-1)[:] = [texts[k] for k in words] if dtype == "str" else self.nodes.read(words, dtype)
+        out.reshape(-1)[:] = [texts[k] for k in words] if dtype == "str" else self.nodes.read(words, dtype, made)
         return out
 
     def hand_in(self, value: Any, dtype: str) -> int:
@@ -103,11 +105,12 @@ class Marshal:
 
     # ---- what compiled code has written ------------------------------------------------------------------------------
     def read(self, address: int, signatures: Sequence[Signature], shown: bool = False) -> tuple[list[Any], int]:
-        """Values that compiled code has written, and the address behind them.
+        """Values that compiled code has written, and the address behind them; what they share they go on to share.
 
         shown: they become text, which is the same for numbers of Python's own.
         """
         out: list[Any] = []
+        made: dict[int, Node] = {}
         for s in signatures:
             raw = (ctypes.c_int64 * s.words).from_address(address)
             if s.rank:
@@ -120,10 +123,10 @@ class Marshal:
                 kind = np.dtype(memory_dtype(s.dtype))
                 data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
                 array = np.frombuffer(data, kind).reshape(shape)
-                out.append(self.outward(array, s.dtype))
+                out.append(self.outward(array, s.dtype, made))
             elif shown and s.dtype in PLAIN:
                 out.append(scalar_of(raw[0] & ALL_BITS, s.dtype))
             else:
-                out.append(self.scalar(raw[0] & ALL_BITS, s.dtype))
+                out.append(self.scalar(raw[0] & ALL_BITS, s.dtype, made))
             address += 8 * s.words
         return out, address

@@ -109,9 +109,9 @@ class NodeMemory:
         return start + 8
 
     # ---- out of the arena ----
-    def read(self, roots: Sequence[int], dtype: str) -> list[Node | None]:
-        """The nodes at addresses; null is None. They hold copies."""
-        made: dict[int, Node] = {}
+    def read(self, roots: Sequence[int], dtype: str, made: dict[int, Node] | None = None) -> list[Node | None]:
+        """The nodes at addresses; null is None. They hold copies. made: those that there are, to which others come."""
+        made = {} if made is None else made
         work: list[tuple[int, str]] = []
 
         def node(address: int, dtype: str) -> Node | None:

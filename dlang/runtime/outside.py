@@ -11,6 +11,8 @@ class World(Protocol):
 
     def print(self, text: str) -> None: ...
     def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...
+    def failed(self) -> None:
+        """A run has ended before it was through."""
 
 
 class Shelf(Protocol):

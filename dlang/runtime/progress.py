@@ -62,6 +62,11 @@ class Progress:
             self._out.flush()
             self.drawn = False
 
+    def abandon(self) -> None:
+        """Forgets all loops: what they were in has failed."""
+        self.erase()
+        self.loops.clear()
+
     @property
     def _out(self) -> IO[str]:
         return sys.stderr if self.out is None else self.out

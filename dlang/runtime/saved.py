@@ -58,7 +58,7 @@ def write(out: IO[bytes], form: Form, leaves: Sequence[Any]) -> None:
                     column = [nodes.numbers(x, m.dtype) for x in column] if m.axes else nodes.all(column, m.dtype)
                 name = f"{title}.{case.name}.{m.name}"
                 arrays |= _column(name, m, column, m.dtype in form.types)
-    text = json.dumps({"dlang": VERSION, **page(form)}, separators=(",", ":")).encode()
+    text = page_text(form).encode()
     if len(text) > LONGEST:
         raise RunError(CANNOT_WRITE, "the types of this value have too many variants to be described in a file")
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
@@ -73,6 +73,11 @@ def write_array(out: IO[bytes], value: Any) -> None:
     import numpy as np
 
     np.lib.format.write_array(out, written(value), allow_pickle=False)
+
+
+def page_text(form: Form) -> str:
+    """What an archive says of the value in it."""
+    return json.dumps({"dlang": VERSION, **page(form)}, separators=(",", ":"))
 
 
 class _Nodes:
@@ -217,10 +222,11 @@ def _values(name: str, m: Member, found: Array, nodes: Nodes, tags: dict[str, Ar
     if m.dtype in nodes:
         out = np.empty(found.shape, object)
         numbers = found.reshape(-1).tolist()
-        if not all(k == -1 or k in nodes[m.dtype] for k in numbers):
+        whole = found.dtype.kind in "iu"
+        if not all(whole and (k == -1 or k in nodes[m.dtype]) for k in numbers):
             raise RunError(CANNOT_READ, f"it is damaged: `{name}` names a node that is not there")
         out.reshape(-1)[:] = [None if k == -1 else nodes[m.dtype][k] for k in numbers]
-        missing = np.reshape([k == -1 for k in numbers], found.shape)
+        missing = np.array([k == -1 for k in numbers], np.bool_).reshape(found.shape)
         for tag, number in m.under:
             chosen = tags[tag] == number
             if chosen.shape != missing.shape[: chosen.ndim]:

@@ -16,7 +16,7 @@ BLOCKS = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/building.md").read_text(
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-@pytest.mark.parametrize("block", BLOCKS, ids=["file", "wheel", "shared", "exe"])
+@pytest.mark.parametrize("block", BLOCKS, ids=["file", "wheel", "shared", "exe", "files"])
 def test_the_commands_of_the_page_run(block, tmp_path, monkeypatch):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

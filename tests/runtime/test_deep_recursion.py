@@ -90,6 +90,9 @@ def test_a_run_inside_of_a_run_has_a_stack_of_its_own() -> None:
         def effect(self, name: str, static: Any, args: Any) -> list[Any]:
             raise AssertionError
 
+        def failed(self) -> None:
+            raise AssertionError
+
     text = 'fn down(n: i64) -> i64 {\n  if n == 0 { print("100000") }\n  if n == 0 { 0 } else { 1 + down(n - 1) }\n}\n'
     decl = check(Source("down.dl", text)).module.functions["down"]
     program, (entry,) = lower([Request(decl)])

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import dlang
 from dlang.runtime.progress import Progress, described, duration
 
 
@@ -63,6 +64,19 @@ def test_what_is_printed_stands_on_a_line_of_its_own():
     meter.erase()
     meter.erase()
     assert out.getvalue().endswith("left\r\x1b[K")
+
+
+def test_a_loop_that_failed_is_forgotten(capsys):
+    f = dlang.compile(
+        "fn f(n: i64, bad: i64) -> i64 {\n  var t = 0\n"
+        '  for i in 0..progress(n, "f") { assert i < bad\n    t += i }\n  t\n}\n'
+    ).f
+    for bad in (9, 2, 9):  # the last of them without a detour
+        try:
+            assert f(5, bad) == 10
+        except dlang.DlangError:
+            assert bad == 2
+    assert re.fullmatch(r"(f: 5 in \S+ s\n){2}", capsys.readouterr().err)
 
 
 def test_loops_in_loops_share_the_line_and_those_that_were_left_are_forgotten():

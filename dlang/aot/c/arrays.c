@@ -158,10 +158,32 @@ static void put_line(dl_buffer *out, row *r) {
     dl_repeat(&r->line, " ", 1, (int64_t)r->indent);
 }
 
+/* The length of the line that a text begins with; `next` is where another one does, if there is one. */
+static size_t line_of(const char *text, const char *end, const char **next) {
+    const char *at = text;
+    while (at < end && !('\n' <= *at && *at <= '\r') && !('\x1c' <= *at && *at <= '\x1e')) at++;
+    *next = at == end ? end : at + (*at == '\r' && at + 1 < end && at[1] == '\n' ? 2 : 1);
+    return (size_t)(at - text);
+}
+
+/* Lines of one element stand below each other. */
 static void extend(dl_buffer *out, row *r, const char *word, size_t length) {
-    size_t used = dl_characters(r->line.bytes ? r->line.bytes : "", r->line.length);
-    if (used + dl_characters(word, length) > r->width && used > r->indent) put_line(out, r);
-    dl_put(&r->line, word, length);
+    const char *end = word + length, *next;
+    size_t used = dl_characters(r->line.bytes ? r->line.bytes : "", r->line.length), widest = 0, last = 0;
+    for (const char *at = word; at < end; at = next) {
+        size_t bytes = line_of(at, end, &next);
+        last = dl_characters(at, bytes);
+        if (last > widest) widest = last;
+    }
+    size_t own = r->indent;
+    if (used + widest > r->width && used > r->indent) put_line(out, r);
+    else r->indent = used;
+    for (const char *at = word; at < end; at = next) {
+        if (at > word) put_line(out, r);
+        dl_put(&r->line, at, line_of(at, end, &next));
+    }
+    if (widest > last) dl_repeat(&r->line, " ", 1, (int64_t)(widest - last));
+    r->indent = own;
 }
 
 static void put_axis(dl_buffer *out, const array_format *f, const char *at, int axis, int width) {
@@ -181,6 +203,7 @@ static void put_axis(dl_buffer *out, const array_format *f, const char *at, int 
             }
             dl_buffer word = {0};
             put_element(&word, f, dl_element(f->dtype, at + i * stride));
+            if (!word.length) dl_put(&word, "", 1); /* NumPy has no place for an empty text; it goes at the end */
             extend(&made, &r, word.bytes ? word.bytes : "", word.length);
             if (i + 1 < n) dl_puts(&r.line, " ");
             out->failed |= word.failed;
@@ -234,5 +257,11 @@ void dl_put_array(dl_buffer *out, dl_signature signature, const int64_t *words, 
         }
     } else if (dtype->kind != 'b')
         each_shown(&f, data, 0, measure_integer, &s);
+    size_t start = out->length;
     put_axis(out, &f, data, 0, LINE);
+    if (!f.spec || out->failed) return;
+    size_t kept = start;
+    for (size_t k = start; k < out->length; k++)
+        if (out->bytes[k]) out->bytes[kept++] = out->bytes[k];
+    out->bytes[out->length = kept] = 0;
 }

@@ -2,17 +2,19 @@
 #ifndef DL_INSIDE_H
 #define DL_INSIDE_H
 
+#include "progress.h"
 #include "runtime.h"
 
 /* ---- what is compiled ----------------------------------------------------------------------------------------------- */
 extern int32_t dl_enter(void *code, void *context, void *words, void *top);
+extern void *dl_alloc(void *context, int64_t bytes);
+extern uint8_t dl_grow(void *context, int64_t end); /* the lowest bit counts */
 extern void dl_detach(void *data);
 extern void dl_give(void *context, void *data);
 extern void dl_reclaim(void *context);
 extern void dl_release(void *context);
 extern void *dl_worker(void *self);
 extern void dl_wake(void *pool, void *word, int64_t many);
-
 
 /* ---- contexts ------------------------------------------------------------------------------------------------------- */
 typedef struct known_text {
@@ -31,10 +33,13 @@ struct dl_context {
     bool refused; /* by what the host did; the message is in what follows */
     char code[8];
     dl_buffer said;
+    dl_progress progress;
 };
 
 /* The text that a word stands for. */
 const dl_text *dl_text_of(int64_t word);
+/* The word of a text of this run; whether there was memory for it. */
+bool dl_text_word(dl_context *context, const char *bytes, size_t length, int64_t *word);
 
 /* ---- messages.c ----------------------------------------------------------------------------------------------------- */
 /* The message of this thread. */

@@ -1,7 +1,7 @@
 /* Reads a command line as `dlc run` does. */
 #include "options.h"
 
-#include "files.h"
+#include "text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -34,6 +34,55 @@ static dl_option *named(const char *word, size_t length, dl_option *options, int
     return NULL;
 }
 
+/* ---- what a name that is misspelt may have meant, as dlang/spelling.py has it --------------------------------------- */
+enum { LONGEST_NAME = 64 };
+
+/* How many edits lead from one word to the other: letters that are inserted, dropped, changed or swapped. */
+static int distance(const char *a, int n, const char *b, int m) {
+    int rows[3][LONGEST_NAME + 1], *before = rows[0], *above = rows[1], *row = rows[2];
+    for (int j = 0; j <= m; j++) row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *oldest = before;
+        before = above, above = row, row = oldest;
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int cost = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < cost) cost = above[j] + 1;
+            if (row[j - 1] + 1 < cost) cost = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < cost)
+                cost = before[j - 2] + 1;
+            row[j] = cost;
+        }
+    }
+    return row[m];
+}
+
+static bool same_letters(const char *a, int n, const char *b, int m) {
+    int counts[256] = {0};
+    for (int k = 0; k < n; k++) counts[(unsigned char)a[k]]++;
+    for (int k = 0; k < m; k++) counts[(unsigned char)b[k]]--;
+    for (int k = 0; k < 256; k++)
+        if (counts[k]) return false;
+    return true;
+}
+
+/* The name of an option that is closest to a word; NULL if none is close. */
+static const char *closest(const char *word, int n, const dl_option *options, int known) {
+    int limit = n <= 5 ? 1 : 2, fewest = 2 * limit + 2;
+    const char *best = NULL;
+    for (int k = -1; k < known && n <= LONGEST_NAME; k++)
+        for (int which = 0; which < 2; which++) {
+            const char *name = k < 0 ? (which ? "--help" : "-h") : options[k].names[which];
+            int m = name ? (int)strlen(name) : 0;
+            if (m == n && !strncasecmp(name, word, (size_t)n)) return name;
+            if (n < 3 || m < 2 || m > LONGEST_NAME || abs(m - n) > limit) continue;
+            int edits = 2 * distance(word, n, name, m) + !same_letters(word, n, name, m);
+            if (edits < fewest) best = name, fewest = edits;
+        }
+    return best;
+}
+
+/* ---- values ----------------------------------------------------------------------------------------------------------- */
 /* A number without the underscores between its digits, and without blanks around it; whether it is one. */
 static bool cleaned(const char *text, char *out, size_t room) {
     size_t n = 0;
@@ -98,6 +147,8 @@ void dl_read_options(int count, char **words, dl_option *options, int known, con
         if (*word != '-') refuse("unrecognized arguments: %s", word);
         size_t length = sign ? (size_t)(sign - word) : strlen(word);
         dl_option *o = named(word, length, options, known);
+        const char *meant = o ? NULL : closest(word, (int)length, options, known);
+        if (meant) refuse("there is no option `%.*s`; did you mean `%s`?", (int)length, word, meant);
         if (!o) refuse("there is no option `%.*s`", (int)length, word);
         const char *next = k + 1 < count ? words[k + 1] : NULL;
         if (next && *next == '-' && next[1] && (named(next, strcspn(next, "="), options, known) || !strcmp(next, "-h") ||

@@ -247,6 +247,7 @@ __attribute__((destructor)) static void end_threads(void) {
         dl_release(c->words);
         if (c->arena) munmap(c->arena, c->arena_bytes);
         if (c->stack) munmap(c->stack, c->stack_bytes);
+        free(c->progress.loops);
         free(c);
     }
     dl_end_messages();
@@ -314,6 +315,7 @@ bool dl_run(dl_context *c, const dl_entry *entry, int64_t *words) {
     int32_t failed = entry->recursive ? dl_enter((void *)entry->code, c->words, words, c->stack_top)
                                       : entry->code(c->words, words);
     current = outer;
+    dl_reset_progress(&c->progress);
     if (failed) {
         dl_report(c, entry);
         dl_reclaim(c->words);
@@ -381,14 +383,16 @@ bool dl_refuse(dl_context *c, const char *code, const char *form, ...) {
     return false;
 }
 
-int64_t *dl_words(dl_context *c) { return c->words; }
+bool dl_text_word(dl_context *c, const char *bytes, size_t length, int64_t *word) {
+    const dl_text *text = known(c, bytes, length);
+    *word = (intptr_t)text - 1;
+    return text || dl_no_room(c);
+}
 
 static bool give_text(dl_context *c, dl_buffer *made, int64_t *out) {
-    const dl_text *text = made->failed ? NULL : known(c, made->bytes ? made->bytes : "", made->length);
+    bool fine = made->failed ? dl_no_room(c) : dl_text_word(c, made->bytes ? made->bytes : "", made->length, out);
     dl_drop(made);
-    if (!text) return dl_refuse(c, "E0806", "the memory is exhausted");
-    *out = (intptr_t)text - 1;
-    return true;
+    return fine;
 }
 
 static bool ordered(const char *how, const dl_text *a, const dl_text *b) {
@@ -400,7 +404,13 @@ static bool ordered(const char *how, const dl_text *a, const dl_text *b) {
 static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
     int64_t *out = slots;
     for (int k = 0; k < site->value_count; k++) out += 1 + site->values[k].rank;
-    const char *path = site->value_count && site->values[0].dtype == &dl_str ? dl_text_of(slots[0])->bytes : "";
+    const dl_text *first = site->value_count && site->values[0].dtype == &dl_str ? dl_text_of(slots[0]) : &empty;
+    const char *path = first->bytes;
+    if (site->kind >= DL_READ_TEXT && site->kind <= DL_WRITE_VALUE && (!*path || strlen(path) != (size_t)first->length)) {
+        bool reads = site->kind <= DL_READ_VALUE;
+        return dl_refuse(c, reads ? "E0821" : "E0822", "cannot %s `%s`: that is no name of a file",
+                         reads ? "read" : "write", path);
+    }
     switch (site->kind) {
     case DL_FORMAT: {
         dl_buffer text = {0};
@@ -412,6 +422,7 @@ static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
         return true;
     case DL_PRINT: {
         const dl_text *text = dl_text_of(slots[0]);
+        dl_erase_progress(&c->progress);
         flockfile(stdout);
         bool fine = fwrite(text->bytes, 1, (size_t)text->length, stdout) == (size_t)text->length &&
                     putc('\n', stdout) != EOF && !fflush(stdout);
@@ -431,17 +442,25 @@ static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
         return dl_read_text(c, path, &text) && give_text(c, &text, out);
     }
     case DL_WRITE_TEXT:
-        return dl_write_file(c, path, dl_text_of(slots[1])->bytes, (size_t)dl_text_of(slots[1])->length, NULL, 0);
+        return dl_write_text(c, path, dl_text_of(slots[1])->bytes, (size_t)dl_text_of(slots[1])->length);
     case DL_READ_CSV:
         return dl_read_csv(c, path, slots[1] & 1, site->wanted, site->parts[0], out);
     case DL_WRITE_CSV:
         return dl_write_csv(c, path, dl_text_of(slots[1])->bytes, site->values[2], slots + 2);
+    case DL_WRITE_ROW:
+        return dl_append_row(c, path, site->parts, site->value_count - 1, site->values + 1, slots + 1);
+    case DL_READ_NPZ:
+        return dl_read_npz(c, path, dl_text_of(slots[1])->bytes, site->wanted, site->parts[0], out);
+    case DL_READ_VALUE:
+        return dl_read_value(c, path, site->form, out);
+    case DL_WRITE_VALUE:
+        return dl_write_value(c, path, site->form, slots + 1);
     case DL_READ_NPY:
         return dl_read_npy(c, path, site->wanted, site->parts[0], out);
     case DL_WRITE_NPY:
         return dl_write_npy(c, path, site->values[1], slots + 1);
-    case DL_PROGRESS: /* which is not shown: the loop need not say again how far it is */
-        *out = INT64_MAX;
+    case DL_PROGRESS:
+        *out = dl_report_progress(&c->progress, slots[0], slots[1], dl_text_of(slots[2])->bytes);
         return true;
     default: /* an operation of linear algebra on a matrix that LAPACK does not take */
         return dl_refuse(c, "E0806", "the memory is exhausted: `%s` of a matrix as large as this", site->parts[0]);

@@ -60,8 +60,51 @@ typedef struct {
     int width;           /* of the line numbers in that */
 } dl_place;
 
+/* ---- values in files: what runtime/contents.py knows of them -------------------------------------------------------- */
+/* A leaf. In a node it is at a word, and its axes are among the sizes of the node. */
+typedef struct {
+    const char *name;
+    const dl_dtype *dtype; /* that of words, for a node */
+    const char *dtype_name;
+    int type; /* of nodes, by its number; -1 for others */
+    int word, rank;
+    const int *axes;
+    const char *const *variants; /* of an enum whose tag this is */
+    int variant_count;
+    const int *under; /* pairs: a member that is a tag, and the number which that has to be for this to count */
+    int under_count;
+} dl_member;
+
+/* A variant: its nodes hold `own` sizes, then the members, whose axes are among these and the literals behind them. */
+typedef struct {
+    const char *name;
+    int64_t header;
+    int words, own;
+    const int *own_words;
+    const int64_t *literals;
+    int literal_count;
+    const dl_member *members;
+    int member_count;
+} dl_case;
+
+typedef struct {
+    const char *title;
+    const dl_case *cases;
+    int case_count;
+} dl_node_type;
+
+typedef struct dl_form {
+    const dl_member *members;
+    int member_count;
+    const dl_node_type *types;
+    int type_count;
+    const char *page; /* what a file says of itself */
+    const struct dl_form *former; /* the same by the names that earlier versions wrote, if these are others */
+} dl_form;
+
 enum dl_kind { DL_CHECK, DL_MEMORY, DL_STACK, DL_STOPPED, DL_CALL, DL_FORMAT, DL_ORDER, DL_PRINT, DL_CLOCK,
-               DL_READ_TEXT, DL_WRITE_TEXT, DL_READ_CSV, DL_WRITE_CSV, DL_READ_NPY, DL_WRITE_NPY, DL_PROGRESS, DL_LIBRARY };
+               DL_READ_TEXT, DL_READ_CSV, DL_READ_NPY, DL_READ_NPZ, DL_READ_VALUE, DL_WRITE_TEXT, DL_WRITE_CSV,
+               DL_WRITE_ROW, DL_WRITE_NPY, DL_WRITE_VALUE, DL_PROGRESS, DL_LIBRARY };
 
 typedef struct {
     enum dl_kind kind;
@@ -73,6 +116,7 @@ typedef struct {
     int value_count;
     const dl_signature *values;
     dl_signature wanted; /* of an array that is read */
+    const dl_form *form; /* of a value that is read or written */
 } dl_site;
 
 extern const dl_site dl_sites[];

@@ -67,6 +67,14 @@ size_t dl_characters(const char *bytes, size_t length) {
     return count;
 }
 
+void dl_put_character(dl_buffer *out, uint32_t c) {
+    char bytes[4];
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    bytes[0] = (char)(n == 1 ? c : n == 2 ? 0xC0 | c >> 6 : n == 3 ? 0xE0 | c >> 12 : 0xF0 | c >> 18);
+    for (size_t k = 1; k < n; k++) bytes[k] = (char)(0x80 | (c >> 6 * (n - 1 - k) & 0x3F));
+    dl_put(out, bytes, n);
+}
+
 /* ---- floats --------------------------------------------------------------------------------------------------------- */
 static double half_of(double x) { /* rounded to f16, for which 11 bits are enough */
     if (x == 0 || !isfinite(x)) return x;
@@ -312,12 +320,11 @@ static void put_integer_by(dl_buffer *out, const specification *f, uint64_t size
         return;
     }
     if (f->type == 'c') {
-        char bytes[4];
-        uint32_t c = (uint32_t)size;
-        size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-        bytes[0] = (char)(n == 1 ? c : n == 2 ? 0xC0 | c >> 6 : n == 3 ? 0xE0 | c >> 12 : 0xF0 | c >> 18);
-        for (size_t k = 1; k < n; k++) bytes[k] = (char)(0x80 | (c >> 6 * (n - 1 - k) & 0x3F));
-        put_padded(out, f, bytes, n, 0, '<');
+        dl_buffer text = {0};
+        dl_put_character(&text, (uint32_t)size);
+        if (text.failed) out->failed = true;
+        else put_padded(out, f, text.bytes, text.length, 0, '<');
+        dl_drop(&text);
         return;
     }
     unsigned base = f->type == 'b' ? 2 : f->type == 'o' ? 8 : f->type == 'x' || f->type == 'X' ? 16 : 10;
@@ -379,36 +386,6 @@ void dl_put_scalar(dl_buffer *out, const dl_dtype *dtype, int64_t word, const ch
         else put_text_by(out, &f, "", 0);
     }
     }
-}
-
-/* An element in memory as a word. */
-int64_t dl_element(const dl_dtype *dtype, const char *at) {
-    uint16_t bits;
-    float small;
-    int64_t word = 0;
-    if (dtype->kind == 'f' && dtype->bytes == 2) {
-        memcpy(&bits, at, 2);
-        if (dtype->brain) {
-            uint32_t wide = (uint32_t)bits << 16;
-            memcpy(&word, &wide, 4);
-            return word;
-        }
-        int exponent = bits >> 10 & 31, fraction = bits & 1023;
-        small = exponent == 31 ? (fraction ? NAN : INFINITY)
-                               : ldexpf((float)(exponent ? fraction + 1024 : fraction), (exponent ? exponent : 1) - 25);
-        if (bits >> 15) small = -small;
-        memcpy(&word, &small, 4);
-        return word;
-    }
-    if (dtype->kind == 'i') {
-        switch (dtype->bytes) {
-        case 1: return *(const int8_t *)at;
-        case 2: return *(const int16_t *)at;
-        case 4: return *(const int32_t *)at;
-        }
-    }
-    memcpy(&word, at, dtype->bytes);
-    return word;
 }
 
 /* ---- what others use ------------------------------------------------------------------------------------------------ */

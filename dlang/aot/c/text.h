@@ -1,8 +1,8 @@
-/* What text.c and arrays.c share. */
+/* What writes values as text. */
 #ifndef DL_TEXT_H
 #define DL_TEXT_H
 
-#include "files.h"
+#include "elements.h"
 
 typedef struct {
     char digits[24]; /* without a point, and without zeros at the end */
@@ -14,6 +14,10 @@ double dl_as_dtype(double x, int digits);
 dl_decimal dl_shortest(double x, int digits);
 double dl_float_in_word(const dl_dtype *dtype, int64_t word);
 size_t dl_characters(const char *bytes, size_t length);
+void dl_put_character(dl_buffer *out, uint32_t character);
+/* Whether a text is a number as Python writes it, without underscores. */
+bool dl_is_integer(const char *text);
+bool dl_is_number(const char *text);
 
 void dl_repeat(dl_buffer *out, const char *bytes, size_t length, int64_t times);
 void dl_put_exponent(dl_buffer *out, int exponent, int width);

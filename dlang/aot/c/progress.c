@@ -1,0 +1,137 @@
+/* How far loops are, as runtime/progress.py shows it: a line on a terminal that is drawn anew, else one now and then. */
+#include "progress.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime.h"
+
+enum { WIDTH = 24 };
+static const double OFTEN = 0.1, SELDOM = 10; /* seconds between two looks on a terminal, between two lines elsewhere */
+static const char ERASE[] = "\r\x1b[K";
+
+struct dl_loop {
+    char *label;
+    int64_t total, done;
+    double start;
+};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void write_out(dl_buffer *text) {
+    if (!text->failed && text->length) fwrite(text->bytes, 1, text->length, stderr);
+    fflush(stderr);
+    dl_drop(text);
+}
+
+/* `0.53 s`, `42 s`, `3:07 min`, `2:05:00 h`. */
+static void put_duration(dl_buffer *out, double seconds) {
+    if (seconds < 59.5) {
+        dl_printf(out, seconds < 10 ? "%.2g s" : "%.0f s", seconds);
+        return;
+    }
+    long long whole = (long long)nearbyint(seconds), minutes = whole / 60, rest = whole % 60;
+    if (minutes < 60) dl_printf(out, "%lld:%02lld min", minutes, rest);
+    else dl_printf(out, "%lld:%02lld:%02lld h", minutes / 60, minutes % 60, rest);
+}
+
+/* `training [######····] 60 % 6/10, 2.0/s, 2 s left`. */
+static void put_loop(dl_buffer *out, const dl_loop *loop, double seconds) {
+    double share = loop->total ? (double)loop->done / (double)loop->total : 1;
+    int filled = (int)(share * WIDTH);
+    dl_printf(out, "%s%s[", loop->label, *loop->label ? " " : "");
+    for (int k = 0; k < WIDTH; k++) dl_puts(out, k < filled ? "#" : "·");
+    dl_printf(out, "] %d %% %lld/%lld", (int)(100 * share), (long long)loop->done, (long long)loop->total);
+    if (!loop->done || seconds == 0) return;
+    double rate = (double)loop->done / seconds;
+    dl_printf(out, rate >= 1 ? ", %.3g/s, " : ", %.3g s each, ", rate >= 1 ? rate : 1 / rate);
+    put_duration(out, (double)(loop->total - loop->done) / rate);
+    dl_puts(out, " left");
+}
+
+void dl_erase_progress(dl_progress *p) {
+    if (!p->drawn) return;
+    fputs(ERASE, stderr);
+    fflush(stderr);
+    p->drawn = false;
+}
+
+static void show(dl_progress *p, double at) {
+    bool terminal = isatty(2);
+    if (at - p->shown < (terminal ? OFTEN : SELDOM)) return;
+    dl_buffer text = {0};
+    if (terminal) dl_puts(&text, ERASE);
+    for (size_t k = 0; k < p->count; k++) {
+        if (k) dl_puts(&text, " · ");
+        put_loop(&text, &p->loops[k], at - p->loops[k].start);
+    }
+    if (!terminal) dl_puts(&text, "\n");
+    write_out(&text);
+    p->shown = at;
+    p->drawn = terminal;
+}
+
+static void pop(dl_progress *p) { free(p->loops[--p->count].label); }
+
+static void end(dl_progress *p, double at) {
+    dl_loop loop = p->loops[p->count - 1];
+    dl_erase_progress(p);
+    if (p->count == 1) {
+        dl_buffer text = {0};
+        if (*loop.label) dl_printf(&text, "%s: ", loop.label);
+        dl_printf(&text, "%lld", (long long)loop.done);
+        if (loop.done != loop.total) dl_printf(&text, " of %lld", (long long)loop.total);
+        dl_puts(&text, " in ");
+        put_duration(&text, at - loop.start);
+        dl_puts(&text, "\n");
+        write_out(&text);
+    }
+    pop(p);
+}
+
+static bool begin(dl_progress *p, int64_t total, const char *label, double at) {
+    if (p->count == p->room) {
+        dl_loop *loops = realloc(p->loops, (2 * p->room + 4) * sizeof *loops);
+        if (!loops) return false;
+        p->loops = loops;
+        p->room = 2 * p->room + 4;
+    }
+    char *own = strdup(label);
+    if (!own) return false;
+    p->loops[p->count++] = (dl_loop){own, total, 0, at};
+    if (p->count == 1) p->shown = at;
+    return true;
+}
+
+int64_t dl_report_progress(dl_progress *p, int64_t done, int64_t total, const char *label) {
+    double at = now();
+    if (!done && total >= 0) return begin(p, total, label, at) ? 1 : INT64_MAX;
+    for (; p->count > 1; pop(p)) { /* those that a `return` has left */
+        const dl_loop *last = &p->loops[p->count - 1];
+        if (!strcmp(last->label, label) && (total == -1 || total == last->total)) break;
+    }
+    if (!p->count) return INT64_MAX;
+    dl_loop *loop = &p->loops[p->count - 1];
+    loop->done = done;
+    if (total < 0) {
+        end(p, at);
+        return 0;
+    }
+    show(p, at);
+    double wait = OFTEN * (double)done / fmax(at - loop->start, 1e-9);
+    int64_t step = wait < (double)done ? (int64_t)wait : done;
+    return done + (step < 1 ? 1 : step);
+}
+
+void dl_reset_progress(dl_progress *p) {
+    dl_erase_progress(p);
+    while (p->count) pop(p);
+}
