@@ -50,12 +50,9 @@ def given_here(document: Document, occurrence: Occurrence) -> Type | None:
         if item.span.first <= occurrence.span.first <= item.span.last:
             for node in walk(item):
                 match node:
-                    case s.Call(function=s.Name(span) | s.Field(span)) if span.last == occurrence.span.last:
-                        return document.analysis.type_at(node.span)
-                    case s.Binary(operator="|>", right=s.Name(span) | s.Field(span)) if (
-                        span.last == occurrence.span.last
-                    ):
-                        return document.analysis.type_at(node.span)
+                    case s.Call(function=called) | s.Binary(operator="|>", right=called):
+                        if isinstance(called, s.Name | s.Field) and called.span.last == occurrence.span.last:
+                            return document.analysis.type_at(node.span)
                     case _:
                         pass
     return None
