@@ -100,18 +100,21 @@ def _of_import(at: Situation) -> str | None:
 
 def _of_type(tokens: Sequence[Token], end: int) -> str | None:
     """What of a type stands behind a token, if it does."""
-    if end == 0:
-        return None
-    previous = tokens[end - 1].kind
-    if previous in (":", "->", "as") or (previous == "<" and end > 1 and tokens[end - 2].kind == "UNAME"):
-        return "type"
-    opening = _opening(tokens, end)
-    if opening < 1 or tokens[opening].kind not in ("(", "["):
-        return None
-    if tokens[opening].kind == "(":
-        return "type" if _of_type(tokens, opening) or (previous in "(," and _of_variant(tokens, opening)) else None
-    head = opening - 1 if tokens[opening - 1].kind in ("NAME", "UNAME") else opening
-    return "size" if head < opening and _of_type(tokens, head) == "type" else None
+    found = "type"
+    while end > 0:
+        previous = tokens[end - 1].kind
+        if previous in (":", "->", "as") or (previous == "<" and end > 1 and tokens[end - 2].kind == "UNAME"):
+            return found
+        end = opening = _opening(tokens, end)
+        if opening < 1 or tokens[opening].kind not in ("(", "["):
+            return None
+        if tokens[opening].kind == "(" and previous in ("(", ",") and _of_variant(tokens, opening):
+            return found
+        if tokens[opening].kind == "[":
+            found, end = "size", opening - 1
+            if tokens[end].kind not in ("NAME", "UNAME"):
+                return None
+    return None
 
 
 def _opening(tokens: Sequence[Token], end: int) -> int:

@@ -84,6 +84,8 @@ def test_text_and_comments_are_quiet(text):
         ("let y = x[‸", "value"),
         ("fn f() -> f64 ! ‸", "effect"),
         ('"{x[‸', "value"),
+        ("(" * 5000 + "‸", "value"),
+        ("let x: " + "(" * 5000 + "‸", "type"),
     ],
 )
 def test_what_is_expected_at_a_place(text, what):
