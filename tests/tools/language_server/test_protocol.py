@@ -1,6 +1,8 @@
 """Every feature of `dlc lsp` as an editor meets it: a process, spoken to over its pipes."""
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +11,8 @@ import pytest
 
 lsp = pytest.importorskip("lsprotocol.types")
 from pygls.exceptions import JsonRpcException  # noqa: E402
+
+from dlang.tools.dlc import main  # noqa: E402
 
 
 def test_columns_are_counted_in_utf_16_whatever_a_client_offers(files):
@@ -360,6 +364,25 @@ def test_the_server_ends_when_its_editor_does():
     server = [sys.executable, "-m", "dlang.tools.dlc", "lsp"]
     done = subprocess.run(server, input=b"", capture_output=True, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_in_a_terminal_the_server_says_what_it_is_and_can_be_interrupted():
+    terminal, inside = os.openpty()
+    code = "import sys; from dlang.tools.dlc import main; sys.exit(main(['lsp', '--stdio']))"
+    command = [sys.executable, "-c", code]
+    server = subprocess.Popen(command, stdin=inside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = server.stderr.readline()
+    time.sleep(0.3)
+    server.send_signal(signal.SIGINT)
+    _, more = server.communicate(timeout=30)
+    os.close(inside)
+    os.close(terminal)
+    assert "speaks with editors" in said and more == "" and server.returncode == -signal.SIGINT
+
+
+def test_a_log_that_cannot_be_written_is_a_message(tmp_path, capsys):
+    assert main(["lsp", "--log", str(tmp_path)]) == 1
+    assert "error[E0822]: cannot write" in capsys.readouterr().err
 
 
 def test_without_pygls_the_command_says_what_to_install(monkeypatch, tmp_path):
