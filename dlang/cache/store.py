@@ -29,6 +29,7 @@ else:
 
 MAGIC = b"dlang 1\n"
 HEAD = len(MAGIC) + 16
+SIZE = "DLANG_CACHE_SIZE"
 DEFAULT_LIMIT = 1 << 30  # bytes
 FRESH = 3600  # seconds: how exactly it is known when an entry was last used, and how long a file may be in the making
 SWEEP_EVERY = 64  # entries written between two looks at the size of it all
@@ -143,7 +144,14 @@ class Store:
 
 def user_store() -> Store:
     """The store of this user: in `$DLANG_CACHE`, of at most `$DLANG_CACHE_SIZE` bytes (`500M`; `0` keeps nothing)."""
-    return Store(directory(), limit_of(os.environ.get("DLANG_CACHE_SIZE", "")))
+    limit = limit_of(os.environ.get(SIZE, ""))
+    return Store(directory(), DEFAULT_LIMIT if limit is None else limit)
+
+
+def misread() -> str | None:
+    """What `$DLANG_CACHE_SIZE` holds, if it is given and says no size; the default counts then."""
+    text = os.environ.get(SIZE, "")
+    return text if text and limit_of(text) is None else None
 
 
 def directory() -> Path:
@@ -154,10 +162,10 @@ def directory() -> Path:
     return (Path(base) if base else Path(os.path.expanduser("~")) / ".cache") / "dlang"
 
 
-def limit_of(text: str) -> int:
-    """The bytes that a text such as `500M` says; what says nothing is the default."""
+def limit_of(text: str) -> int | None:
+    """The bytes that a text such as `500M` says, if it says any."""
     match = re.fullmatch(r"\s*(\d+)\s*([KMG]?)B?\s*", text.upper())
-    return int(match[1]) * _SIZES[match[2]] if match else DEFAULT_LIMIT
+    return int(match[1]) * _SIZES[match[2]] if match else None
 
 
 def digest(*parts: str | bytes) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from dlang.cache.store import Store, user_store
+from dlang.cache.store import SIZE, Store, misread, user_store
 from dlang.tools.arguments import Parser
 
 KINDS = {"grammar": "tables of the grammar", "module": "checked modules", "function": "compiled functions",
-         "caller": "calls from Python", "object": "machine code", "ceilings": "speeds of the machine"}  # fmt: skip
+         "caller": "calls from Python", "object": "machine code", "kernel": "kernels", "cubin": "code of kernels",
+         "emulation": "code of emulated kernels", "ceilings": "speeds of the machine",
+         "deviceceilings": "speeds of GPUs"}  # fmt: skip
 
 
 def options(parser: Parser) -> None:
@@ -43,10 +45,12 @@ def described(store: Store) -> str:
     for kind in [*KINDS, *sorted(counts.keys() - KINDS.keys())]:
         if kind in counts:
             number, total = counts[kind]
-            lines.append(f"  {KINDS.get(kind, kind):<24}{number:>7}{size(total):>12}")
+            lines.append(f"  {KINDS.get(kind, kind):<25}{number:>7}{size(total):>12}")
     total = sum(t for _, t in counts.values())
     allowed = f"of {size(store.limit)} allowed" if store.limit else "nothing is kept"
-    lines.append(f"  {'all':<24}{sum(n for n, _ in counts.values()):>7}{size(total):>12}  {allowed}")
+    lines.append(f"  {'all':<25}{sum(n for n, _ in counts.values()):>7}{size(total):>12}  {allowed}")
+    if (text := misread()) is not None:
+        lines.append(f"{SIZE} is `{text}`, which says no size; 500M or 2G would")
     return "\n".join(lines)
 
 

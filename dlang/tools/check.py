@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from dlang.diagnostics import Diagnostic, DlangError
 from dlang.driver import check, read_source
+from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, add_paths
 from dlang.tools.files import programs
 from dlang.tools.report import report
@@ -42,7 +43,7 @@ def check_files(paths: Sequence[str], as_json: bool) -> int:
         return 1
     errors = report_all(files, lambda path: check(read_source(path)).diagnostics, as_json)
     if errors and not as_json:
-        print(f"{errors} error{'s' if errors > 1 else ''}", file=sys.stderr)
+        print(plural(errors, "error"), file=sys.stderr)
     return 1 if errors else 0
 
 

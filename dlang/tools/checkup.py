@@ -109,13 +109,15 @@ def _library() -> Iterator[Finding]:
 
 
 def _cache() -> Iterator[Finding]:
-    from dlang.cache.store import digest, user_store
+    from dlang.cache.store import SIZE, digest, misread, user_store
 
     store = user_store()
     found = f"{store.directory}, {size(sum(e.bytes for e in store.entries()))} of {size(store.limit)}"
     if store.limit <= 0:
         yield Finding("cache", "warn", "nothing is kept", "DLANG_CACHE_SIZE=1G keeps what is compiled for other runs")
         return
+    if (text := misread()) is not None:
+        yield Finding("cache", "warn", f"{SIZE} is `{text}`, which says no size", "500M or 2G would")
     key = digest("doctor")
     store.put("doctor", key, b"kept")
     kept = store.get("doctor", key) == b"kept"

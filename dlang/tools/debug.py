@@ -88,7 +88,7 @@ def _start(checked: Checked, args: argparse.Namespace, rest: Sequence[str]) -> t
     if args.test is None:
         main = checked.module.functions.get("main")
         given, _, seed, _ = own_options(rest, main or checked.module.script, "interp")
-        return printed(start_of(checked, args.file, given)), seed
+        return printed(start_of(checked, args.file, given, "debug")), seed
     found = [t for t in checked.module.tests if t.name == args.test]
     found = found or [t for t in checked.module.tests if args.test in t.name]
     if not found:

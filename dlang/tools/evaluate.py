@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import replace
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Backend, check, errors_of
+from dlang.spelling import closest
 from dlang.tools.arguments import Parser, add_backend, add_json
 from dlang.tools.report import report
 from dlang.tools.run import printed, run
+
+IMPORTS = "<imports>"
+"""The module that an expression belongs to, which no message is to mention."""
 
 
 def options(parser: Parser) -> None:
@@ -27,21 +32,31 @@ def evaluate(expression: str, backend: Backend, as_json: bool) -> int:
     from dlang.typecheck.program import check_expression
 
     try:
-        checked = check(Source("<imports>", "".join(f"import {m}\n" for m in _modules(expression))))
-        decl, found = check_expression(checked, Source("<expression>", expression))
+        checked = check(Source(IMPORTS, "".join(f"import {m}\n" for m in _modules(expression))))
+        decl, found = check_expression(checked, _source(expression))
         if decl is None or errors_of(checked) or any(d.severity == "error" for d in found):
             report([*checked.diagnostics, *found], as_json)
             return 1
         run(checked, printed(decl), backend)
     except DlangError as e:
-        report(e.diagnostics, as_json)
+        report([replace(d, notes=tuple(n for n in d.notes if IMPORTS not in n.text)) for d in e.diagnostics], as_json)
         return 1
     return 0
 
 
+def _source(text: str) -> Source:
+    """An expression; statements are those of a block."""
+    from dlang.grammar.parser import parse_expression
+
+    source, block = Source("<expression>", text), Source("<expression>", f"{{ {text} }}")
+    wrong = text.strip() and parse_expression(source)[1]
+    return block if wrong and not parse_expression(block)[1] else source
+
+
 def _modules(expression: str) -> list[str]:
-    """Modules of the standard library that stand before a point, as in `nn.softmax(x)`."""
+    """Modules of the standard library that stand before a point, as in `nn.softmax(x)`, or one that may be meant."""
     from dlang.typecheck.modules import library_folders
 
-    known = {p.stem for folder in library_folders() for p in folder.glob("*.dl")}
-    return sorted(set(re.findall(r"(?<![\w.])([a-z_]\w*)\.", expression)) & known)
+    known = sorted({p.stem for folder in library_folders() for p in folder.glob("*.dl")})
+    words = set(re.findall(r"(?<![\w.])([a-z_]\w*)\.", expression))
+    return sorted({word if word in known else closest(word, known) or "" for word in words} - {""})

@@ -63,22 +63,28 @@ def _syntax(source: Source, only: str | None) -> tuple[str, list[Diagnostic]]:
 
 
 def _after(checked: Checked, stage: str, only: str | None, costs: bool) -> str:
-    decls = chosen(checked, only)
     if stage == "core":
-        return "\n\n".join(_core(decl) for decl in decls)
-    return listing(decls, stage, costs)
+        return "\n\n".join(_core(decl) for decl in chosen(checked, only, generic=True))
+    return listing(chosen(checked, only), stage, costs)
 
 
-def chosen(checked: Checked, only: str | None) -> list[core.FnDecl]:
-    """The functions to show: one, or all that need no types chosen for them; then the tests, then the script."""
+def chosen(checked: Checked, only: str | None, generic: bool = False) -> list[core.FnDecl]:
+    """The functions to show: one, or all, then the tests, then the script. E0955 if there are none.
+
+    generic: with functions that need types chosen for them.
+    """
     module = checked.module
     if only is not None:
         found = [d for d in (*module.functions.values(), *module.tests) if d.name == only]
         if not found:
             raise unknown(only, module.path, [d.name for d in (*module.functions.values(), *module.tests)])
         return found
-    decls = [d for d in module.functions.values() if d.body is not None and open_variable(d) is None]
-    return [*decls, *module.tests, *([module.script] if module.script else [])]
+    written = [d for d in module.functions.values() if d.body is not None]
+    decls = written if generic else [d for d in written if open_variable(d) is None]
+    if found := [*decls, *module.tests, *([module.script] if module.script else [])]:
+        return found
+    help = ("a function has code only where it is used, unless its own types say which",) if written else ()
+    raise error("E0955", f"`{module.path}` has no function, test or statement to look at", None, help=help)
 
 
 def unknown(name: str, path: str, known: list[str]) -> DlangError:
@@ -98,8 +104,17 @@ def _core(decl: core.FnDecl) -> str:
 def _tree(node: object, name: str = "", depth: int = 0) -> Iterator[str]:
     """One line for each node: its class, what is short in it, its type; then its parts."""
     lead = "  " * depth + (f"{name}: " if name else "")
+    if isinstance(node, ty.Type | ty.Size | ty.Shape):
+        yield lead + show(node)
+        return
+    if isinstance(node, ty.SizeVar | ty.RowVar):
+        yield lead + (node.name or "?")
+        return
     if isinstance(node, tuple) and not hasattr(node, "_fields"):
-        if node:
+        if not name and len(node) == 2:  # a variable and what it stands for, a name and what it names
+            yield from _tree(node[0], name, depth)
+            yield from _tree(node[1], name, depth + 1)
+        elif node:
             yield lead.rstrip(": ") + ":"
             for part in node:
                 yield from _tree(part, "", depth + 1)

@@ -26,14 +26,17 @@ def options(parser: Parser) -> None:
     parser.add_argument("--fn", metavar="NAME", help="with --compile: this function, and what it calls")
     parser.add_argument("--trace", metavar="FILE", help="write it for chrome://tracing or ui.perfetto.dev")
     add_program(parser)
+    parser.set_defaults(refuse=parser.error)
 
 
 def main(args: argparse.Namespace) -> int:
     if not args.compile:
+        if args.fn is not None:
+            args.refuse("--fn: only together with --compile")
         from dlang.tools.run import run_file
 
         wanted = Measures(profile=True, trace=args.trace)
-        return run_file(args.file, args.options, args.backend, args.json, wanted)
+        return run_file(args.file, args.options, args.backend, args.json, wanted, "profile")
     try:
         laps = compile_laps(args.file, args.backend, args.fn)
         print(table(laps))

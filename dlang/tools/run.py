@@ -52,8 +52,11 @@ def main(args: argparse.Namespace) -> int:
     return run_file(args.file, args.options, args.backend, args.json, measures(args))
 
 
-def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool, wanted: Measures | None = None) -> int:
-    """0 if the program ran to its end; 1 if it is wrong or failed. wanted: what is to be measured."""
+def run_file(
+    path: str, options: Sequence[str], backend: Backend, as_json: bool, wanted: Measures, command: str = "run"
+) -> int:
+    """0 if the program ran to its end; 1 if it is wrong or failed. wanted: what is to be measured. command: what was
+    called."""
     try:
         checked = check(read_source(path))
         if errors_of(checked):
@@ -62,8 +65,8 @@ def run_file(path: str, options: Sequence[str], backend: Backend, as_json: bool,
         report(checked.diagnostics, as_json)
         main = checked.module.functions.get("main")
         options, backend, seed, more = own_options(options, main or checked.module.script, backend)
-        start = start_of(checked, path, options)
-        measured(checked, printed(start), backend, seed, more if wanted is None else wanted.joined(more))
+        start = start_of(checked, path, options, command)
+        measured(checked, printed(start), backend, seed, wanted.joined(more))
     except DlangError as e:
         report(e.diagnostics, as_json)
         return 1
@@ -76,15 +79,15 @@ def no_main(path: str) -> DlangError:
     return error("E0953", f"`{path}` has no `main` and no statements to run", None, help=help)
 
 
-def start_of(checked: Checked, path: str, options: Sequence[str]) -> FnDecl:
+def start_of(checked: Checked, path: str, options: Sequence[str], command: str = "run") -> FnDecl:
     """What runs when a file does: its `main` with the options of the command line, or its statements."""
     main = checked.module.functions.get("main")
     if main is not None and main.kind == "fn":
-        return call_of_main(path, main, options)
+        return call_of_main(path, main, options, command)
     script = checked.module.script
     if script is None:
         raise no_main(path)
-    parser_of_main(f"dlc run {path}", script, options).parse_args(options)
+    parser_of_main(f"dlc {command} {path}", script, options).parse_args(options)
     return script
 
 
@@ -174,9 +177,9 @@ def own_options(
 
 
 # ---- options are the parameters of main ------------------------------------------------------------------------------
-def call_of_main(path: str, main: FnDecl, options: Sequence[str]) -> FnDecl:
+def call_of_main(path: str, main: FnDecl, options: Sequence[str], command: str = "run") -> FnDecl:
     """A function without parameters that calls `main` with what the command line says."""
-    given = vars(parser_of_main(f"dlc run {path}", main, options).parse_args(_joined(options, main)))
+    given = vars(parser_of_main(f"dlc {command} {path}", main, options).parse_args(_joined(options, main)))
     assert main.result is not None
     body = Unread(partial(_call, path, main, given), ("call", main, *sorted(given.items())))
     return FnDecl("main", main.module, main.span, (), main.result, tree=body, effects=main.effects, kind="call")

@@ -14,6 +14,7 @@ from dlang.diagnostics import DlangError, Source
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
+from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths
 from dlang.tools.files import programs
 from dlang.tools.report import report, report_defect
@@ -27,16 +28,19 @@ MOST_JOBS = 256
 
 @dataclass
 class Totals:
-    """broken: files that do not check. reached: of places in the sources, whether a test came there."""
+    """left_out: tests without the text that was asked for. broken: files that do not check. reached: of places in the
+    sources, whether a test came there."""
 
     passed: int = 0
     failed: int = 0
+    left_out: int = 0
     broken: list[str] = field(default_factory=list)
     reached: dict[Spot, bool] = field(default_factory=dict)
 
     def add(self, other: Totals) -> None:
         self.passed += other.passed
         self.failed += other.failed
+        self.left_out += other.left_out
         self.broken += other.broken
         for spot, hit in other.reached.items():
             self.reached[spot] = self.reached.get(spot, False) or hit
@@ -120,7 +124,9 @@ def _tell(totals: Totals, as_json: bool, seconds: float) -> None:
         return
     parts = [f"{totals.passed} passed", *([f"{totals.failed} failed"] if totals.failed else [])]
     if totals.broken:
-        parts.append(f"{len(totals.broken)} {'files' if len(totals.broken) > 1 else 'file'} with errors")
+        parts.append(f"{plural(len(totals.broken), 'file')} with errors")
+    if totals.left_out:
+        parts.append(f"{totals.left_out} left out")
     print(f"{', '.join(parts)} ({seconds:.2f} s)")
 
 
@@ -145,6 +151,7 @@ def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Total
     try:
         checked = check(source or read_source(path))
         tests = [t for t in checked.module.tests if wanted.filter in t.name]
+        totals.left_out += len(checked.module.tests) - len(tests)
         found = checked.diagnostics
     except DlangError as e:
         tests, found = [], e.diagnostics

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dlang.cache.store import DEFAULT_LIMIT, FRESH, Store, digest, limit_of
+from dlang.cache.store import DEFAULT_LIMIT, FRESH, Store, digest, limit_of, misread, user_store
 
 KEY, OTHER = digest("one"), digest("other")
 
@@ -123,7 +123,11 @@ def test_what_can_not_be_removed_stays_and_nothing_else_happens(
 
 
 @pytest.mark.parametrize(
-    ("text", "limit"), [("500M", 500 << 20), ("2g", 2 << 30), ("64 KB", 64 << 10), ("0", 0), ("", DEFAULT_LIMIT)]
+    ("text", "limit"),
+    [("500M", 500 << 20), ("2g", 2 << 30), ("64 KB", 64 << 10), ("0", 0), ("", None), ("-5", None), ("5T", None)],
 )
-def test_a_limit_is_a_number_and_a_unit(text: str, limit: int) -> None:
+def test_a_limit_is_a_number_and_a_unit(text: str, limit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert limit_of(text) == limit
+    monkeypatch.setenv("DLANG_CACHE_SIZE", text)
+    assert user_store().limit == (DEFAULT_LIMIT if limit is None else limit)
+    assert misread() == (text if text and limit is None else None)

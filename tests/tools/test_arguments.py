@@ -22,6 +22,8 @@ MAIN = "fn main(epochs: i64 = 3, rate: f64 = 0.1) { print(rate) }\n"
         (["run", "m.dl", "--rate", "x"], "--rate: expected a number, found `x`"),
         (["run", "m.dl", "--epochs", "2.5"], "--epochs: expected i64, found `2.5`"),
         (["run", "m.dl", "--epochs"], "--epochs: expected a value"),
+        (["profile", "m.dl", "--epoch"], "profile m.dl: error: there is no option `--epoch`; did you mean `--epochs`?"),
+        (["profile", "--fn", "main", "m.dl"], "--fn: only together with --compile"),
         (["run"], "error: expected FILE"),
         (["ir"], "error: expected FILE and --stage"),
         (["bench", "--seconds", "-1"], "--seconds: `-1` is not a positive number"),

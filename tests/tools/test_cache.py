@@ -37,6 +37,13 @@ def test_info_says_what_there_is_of_each_kind(own_cache: Store, capsys: pytest.C
     ]
 
 
+def test_a_limit_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "much")
+    assert main(["cache"]) == 0
+    last, said = capsys.readouterr().out.splitlines()[-2:]
+    assert last.endswith("of 1.0 GiB allowed") and said.startswith("DLANG_CACHE_SIZE is `much`, which says no size")
+
+
 def test_path_and_clear(own_cache: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "path"]) == 0 and main(["cache", "clear"]) == 0 and main(["cache", "clear"]) == 0
     assert capsys.readouterr().out.splitlines() == [

@@ -107,7 +107,7 @@ def test_tests_are_listed_and_counted(write, dlc):
 
 def test_a_filter_chooses_tests_by_name(write, dlc):
     code, out, _ = dlc("test", "--filter", "product", write(TESTS))
-    assert code == 0 and "products" in out and "wrong" not in out and "1 passed" in out
+    assert code == 0 and "products" in out and "wrong" not in out and "1 passed, 2 left out" in out
 
 
 def test_a_folder_is_searched(write, dlc):
@@ -158,6 +158,7 @@ def test_what_tests_in_processes_reach_is_put_together(write, dlc):
         ("f16(0.1) + f16(0.2)", "0.2998"),
         ("(1, bf16(2.5))", "(1, 2.5)"),
         ('print("once")', "once"),
+        ("let x = 3; x * 2", "6"),
     ],
 )
 def test_eval_prints_a_value(dlc, expression, printed):
@@ -167,6 +168,10 @@ def test_eval_prints_a_value(dlc, expression, printed):
 def test_eval_reports_mistakes(dlc):
     code, out, err = dlc("eval", "1 + tru")
     assert (code, out) == (1, "") and "tru" in err
+    assert "did you mean `linalg`?" in dlc("eval", "linlag.det([[1.0]])")[2]
+    assert "<expression>:1:9\n" in dlc("eval", "let x = (")[2] and "expected an expression" in dlc("eval", "")[2]
+    err = dlc("eval", "1 // 0")[2]
+    assert "E0803" in err and "imports" not in err
 
 
 # ---- ir, explain -----------------------------------------------------------------------------------------------------
@@ -185,6 +190,15 @@ def test_one_function_can_be_chosen(write, dlc):
     assert code == 0 and "name='g'" in out and "name='sum'" not in out
     code, _, err = dlc("ir", write(SLOPE), "--stage", "core", "--fn", "h")
     assert code == 1 and "E0955" in err
+
+
+def test_a_function_for_any_type_is_seen_before_types_are_chosen(write, dlc):
+    file = write("fn twice(f: (a) -> a, x: a) -> a = f(f(x))\n")
+    code, out, _ = dlc("ir", file, "--stage", "core")
+    assert code == 0 and out.startswith("# fn twice: ((a) -> a, a) -> a") and "serial" not in out
+    for command in (["ir", "--stage", "opt"], ["graph"], ["profile", "--compile"]):
+        code, out, err = dlc(*command, file)
+        assert (code, out) == (1, "") and "E0955" in err
 
 
 def test_costs_are_what_derivatives_save(write, dlc):
