@@ -45,6 +45,7 @@ test-gpu-emulated: venv
 test-interop: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[interop]'
 	$(BIN)/python -m pytest -q -n 2 tests/interop tests/examples/test_from_python.py
+	$(BIN)/python -m pytest -q -k python_of_a_page tests/test_docs.py
 
 # What needs npm and the network: that the extension for VS Code can be packaged, and that its grammar sees the tokens.
 test-editors: venv

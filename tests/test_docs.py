@@ -9,7 +9,8 @@ A block of code that begins with
     ```debug                   what `dlc debug` says of the program before it
     ```ir                      is read back, is well formed, and prints as it stands there
     ```python                  runs, but on the pages of codes, after those before it; its libraries may be missing
-    ```python shown            is part of a program that is not on the page
+    ```python shown            needs a GPU
+    ```sh                      its lines with `dlc`, and with what was built, run before the Python of a page
     ```pycon                   prints what it shows
     ```repl                    is a session: behind `> ` and `| ` inputs, then what they print, where `…` is anything
 
@@ -19,6 +20,8 @@ On the page of a code, the code is that of the page.
 import doctest
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 from collections import Counter
 from io import StringIO
@@ -123,15 +126,24 @@ def test_a_program_in_a_document_does_what_it_says(document, info, text, output,
 @pytest.mark.parametrize("document", OF_PYTHON, ids=lambda d: d.name)
 def test_the_python_of_a_page_runs(document, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT if document.parent == ROOT else tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.setitem(sys.modules, "model", None)
     del sys.modules["model"]  # and the one of the page goes with it
     names = {}
-    for tag, info, text, _ in BLOCK.findall(document.read_text()):
+    for block in BLOCK.finditer(document.read_text()):
+        tag, info, text, _ = block.groups()
         if tag == "python" and not info:
             for library in re.findall(r"^\s*(?:import|from) (torch|jax|scipy)\b", text, re.MULTILINE):
                 pytest.importorskip(library)
-            exec(compile(text, str(document), "exec"), names)
+            above = block.string.count("\n", 0, block.start(3))
+            exec(compile("\n" * above + text, str(document), "exec"), names)
+        elif tag == "sh" and document.parent != ROOT:
+            for line in text.splitlines():
+                if line.startswith("dlc "):
+                    assert main(shlex.split(line)[1:]) == 0
+                elif shutil.which("cc") and not line.startswith("pip "):
+                    subprocess.run(line, shell=True, check=True, timeout=60)
         elif tag == "pycon":
             found = doctest.DocTestParser().get_doctest(text, names, document.name, str(document), 0)
             assert not doctest.DocTestRunner().run(found, clear_globs=False).failed
