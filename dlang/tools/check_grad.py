@@ -16,9 +16,11 @@ from dlang.tools.report import report
 from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
+    from dlang.specialize.specialize import Entry
     from dlang.specialize.types import Bindings
     from dlang.tools.comparison import Comparison, Row
-    from dlang.tools.drawing import Kind
+    from dlang.tools.drawing import Kind, Leaf
+    from dlang.tools.gradients import Gradients
     from dlang.typecheck.program import Checked
 
 KINDS: tuple[Kind, ...] = ("normal", "positive", "fractions")
@@ -161,11 +163,8 @@ def _holds_float(t: ty.Type) -> bool:
 
 # ---- one function ----------------------------------------------------------------------------------------------------
 def _agrees(decl: core.FnDecl, options: Options) -> bool:
-    """Prints the derivatives of a function; whether they agree."""
-    from dlang.runtime.errors import RunError
-    from dlang.tools.comparison import compare
-    from dlang.tools.deadline import TooLong
-    from dlang.tools.drawing import drawn, leaves_of
+    """Prints the derivatives of a function, at each variant of the enums that it takes; whether they agree."""
+    from dlang.tools.drawing import leaves_of
     from dlang.tools.gradients import gradients
     from dlang.tools.stand_ins import with_stand_ins
 
@@ -175,30 +174,65 @@ def _agrees(decl: core.FnDecl, options: Options) -> bool:
     if not made.wrt:
         help = ("what it gives is not differentiated in parameters that are `nodiff`",)
         raise error("E0957", f"`{decl.name}` has no derivatives to check: it takes no float", decl.span, help=help)
-    variables = [s.variable for s in slots]
     sizes = [options.sizes.get(s.name, options.size) for s in slots]
-    leaves = leaves_of(drawable, entry, variables)
+    variables = [s.variable for s in slots]
+    draw = Draw(made, entry, leaves_of(drawable, entry, variables), sizes, variables, options.seed)
+    at = [s.text.format(size) for s, size in zip(slots, sizes, strict=True)]
+    many = max([len(leaf.variants) for leaf in draw.chosen], default=1)
+    seconds = options.seconds / many
+    right = True
+    for variant in range(many):
+        kind, compared = _compared(decl, draw, variant, seconds)
+        which = [f"{leaf.name} = {leaf.variants[min(variant, len(leaf.variants) - 1)]}" for leaf in draw.chosen]
+        _print(decl.name, ", ".join([*at, *which, f"seed {options.seed}"]), kind, replaced, compared, seconds)
+        right = right and not compared.wrong
+    return right
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What arguments are drawn for: a function with its derivatives, the leaves of what it takes, and sizes."""
+
+    made: Gradients
+    entry: Entry
+    leaves: Sequence[Leaf]
+    sizes: Sequence[int]
+    variables: Sequence[ty.Var]
+    seed: int
+
+    @property
+    def chosen(self) -> list[Leaf]:
+        """Those that say which variant an enum is, if it is one enum and no array of them."""
+        return [leaf for leaf in self.leaves if leaf.variants and not hasattr(leaf.atom.type, "shape")]
+
+
+def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tuple[Kind, Comparison]:
+    """The derivatives at arguments of the first kind at which the value is finite, or else of the last that the
+    function takes."""
+    from dlang.runtime.errors import RunError
+    from dlang.tools.comparison import compare
+    from dlang.tools.deadline import TooLong
+    from dlang.tools.drawing import drawn
+
     refused: list[DlangError] = []
-    compared: Comparison | None = None
+    found: tuple[Kind, Comparison] | None = None
     for kind in KINDS:
-        args = drawn(entry, leaves, sizes, options.seed, variables, kind)
-        names = [leaves[k - len(args) + len(leaves)].name for k in made.wrt]
+        args = drawn(draw.entry, draw.leaves, draw.sizes, draw.seed, draw.variables, kind, variant)
+        names = [draw.leaves[k - len(args) + len(draw.leaves)].name for k in draw.made.wrt]
         try:
-            compared = compare(made, args, names, options.seconds, options.seed)
+            found = kind, compare(draw.made, args, names, seconds, draw.seed)
         except RunError as e:
             refused.append(failure(e))
             continue
         except TooLong:
             help = ("give smaller sizes, such as `--size 1`, or more time: `--seconds 100`",)
-            message = f"a gradient of `{decl.name}` takes more than {options.seconds:g} s"
+            message = f"a gradient of `{decl.name}` takes more than {seconds:g} s"
             raise error("E0957", message, decl.span, help=help) from None
-        if abs(compared.value) < float("inf"):
+        if abs(found[1].value) < float("inf"):
             break
-    if compared is None:
+    if found is None:
         raise refused[0]
-    at = [s.text.format(size) for s, size in zip(slots, sizes, strict=True)]
-    _print(decl.name, ", ".join([*at, f"seed {options.seed}"]), kind, replaced, compared, options.seconds)
-    return not compared.wrong
+    return found
 
 
 def _request(decl: core.FnDecl) -> tuple[Request, list[Slot]]:

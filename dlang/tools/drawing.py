@@ -21,7 +21,7 @@ Kind = Literal["normal", "positive", "fractions"]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A leaf of a parameter. name: as a person writes it; below: an integer is drawn from 0..below.
+    """A leaf of a parameter. name: as a person writes it; variants: those of the enum whose variant it says.
 
     size: which of the sizes of the entry it is, if it is one. index: what `Idx` says an integer is below. default: the
     number that it is if nobody gives one.
@@ -29,7 +29,7 @@ class Leaf:
 
     name: str
     atom: Atom
-    below: int | None = None
+    variants: tuple[str, ...] = ()
     size: int | None = None
     index: ty.Size | None = None
     default: int | float | bool | None = None
@@ -78,7 +78,8 @@ def _leaves(name: str, v: Value, t: ty.Type, known: ty.Refinement | None) -> Ite
                 yield from _leaves(f"{name}.{field}", item, field_type(t, k), of_field(t, k))
         case EnumV(data, tag, variants):
             assert isinstance(tag, ScalarV | ArrayV)
-            yield Leaf(f"{name}'s variant", tag.atom if isinstance(tag, ScalarV) else tag.var, len(variants))
+            atom = tag.atom if isinstance(tag, ScalarV) else tag.var
+            yield Leaf(name, atom, tuple([variant.name for variant in data.variants]))
             for tag_, (variant, fields) in enumerate(zip(data.variants, variants, strict=True)):
                 for k, item in enumerate(fields):
                     own = field_type(t, k, tag_), of_field(t, k, None, tag_)
@@ -97,10 +98,12 @@ def drawn(
     seed: int,
     variables: Sequence[object] = (),
     kind: Kind = "normal",
+    variant: int = 0,
 ) -> list[Any]:
     """Values for the sizes, the seed and the leaves of an entry: floats of a kind, integers may be indices.
 
-    variables: as in `leaves_of`. Raises E0957 where there is no index.
+    variables: as in `leaves_of`. variant: which of its variants an enum is, or the last if it has fewer; those in an
+    array are drawn. Raises E0957 where there is no index.
     """
     known = dict(zip(variables, sizes, strict=False))
     rng = np.random.default_rng(seed)
@@ -110,7 +113,7 @@ def drawn(
         t = leaf.atom.type
         assert not isinstance(t, Token)
         shape = _shape(t.shape, env) if isinstance(t, Array) else ()
-        most = leaf.below if leaf.below is not None else min(sizes, default=3)
+        most = len(leaf.variants) or min(sizes, default=3)
         if leaf.index is not None:
             most = _evaluated(leaf.index, known)
             if most < 1:
@@ -120,6 +123,8 @@ def drawn(
             out.append(sizes[leaf.size])
         elif leaf.default is not None:
             out.append(np.asarray(leaf.default).astype(numpy_dtype(t.dtype))[()])
+        elif leaf.variants and not shape:
+            out.append(np.asarray(min(variant, most - 1)).astype(numpy_dtype(t.dtype))[()])
         else:
             out.append(_value(rng, t.dtype, shape, max(most, 1), kind))
     return out

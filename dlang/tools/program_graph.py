@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -41,15 +42,18 @@ def _reached(program: anf.Program, entries: Sequence[str]) -> list[str]:
 
 @dataclass(slots=True)
 class _Drawing:
-    """One function. made: the node that each variable comes from; waiting: parameters that nothing has used yet."""
+    """One function. made: the node that each variable comes from; waiting: parameters that nothing has used yet;
+    shared: names that several parameters have, such as sizes of the compiler's."""
 
     graph: Graph
     names: Printer
     made: dict[Var, str] = field(default_factory=dict)
     waiting: dict[Var, Cluster] = field(default_factory=dict)
+    shared: set[str] = field(default_factory=set)
 
     def function(self, f: anf.Function, where: Cluster) -> None:
         self.waiting = {p: where for p in f.params if not isinstance(p.type, Token)}
+        self.shared = {name for name, times in Counter(p.name for p in f.params).items() if times > 1}
         self.block(f.body, where)
         for k, (formal, result) in enumerate(zip(f.results, f.body.results, strict=True)):
             if not isinstance(formal.type, Token):
@@ -127,7 +131,8 @@ class _Drawing:
         for a in atoms:
             if isinstance(a, Var) and not isinstance(a.type, Token):
                 if a in self.waiting:
-                    label = f"{a.name}\n{self.names.type(a.type)}"
+                    name = self.names.var(a) if a.name in self.shared else a.name
+                    label = f"{name}\n{self.names.type(a.type)}"
                     self.made[a] = self.graph.node(
                         self.waiting.pop(a), label, shape="ellipse", fillcolor="#d8f0d8", tooltip=self.names.var(a)
                     )

@@ -85,7 +85,22 @@ def test_enums_integers_halves_draws_and_prints_are_no_obstacle(check):
         fn loud(x: f64) -> f64 { print("at {x}"); x * x }
         """
     )
-    assert code == 0 and out.count("agree") == 4
+    assert code == 0 and out.count("agree") == 5
+
+
+def test_each_variant_of_an_enum_is_checked(check):
+    code, out, _ = check(
+        """
+        enum Shape { Empty, Circle(f64), Box(f64, f64) }
+        fn square(x: f64) -> f64 = x * x
+        pullback square(x) -> y = |g| g * x
+        fn area(s: Shape) -> f64 = match s { Empty => 0.0, Circle(r) => 3.0 * square(r), Box(a, b) => a * b }
+        """,
+        "--fn", "area",
+    )  # fmt: skip
+    heads = [line.partition(", seed")[0] for line in out.splitlines() if line.startswith("`area`")]
+    assert heads == [f"`area` at s = {name}" for name in ("Empty", "Circle", "Box")]
+    assert code == 1 and out.count("all 3 derivatives agree") == 2 and "`s.Circle.0`: reverse mode gives" in out
 
 
 def test_what_cannot_be_checked_is_said(check):

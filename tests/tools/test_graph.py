@@ -56,6 +56,7 @@ def test_every_edge_is_between_nodes_and_every_node_has_one(function, stage):
 def test_a_fused_kernel_is_a_frame_and_a_product_is_a_node():
     graph = drawn(TEXT, "loss")
     assert frames(graph.root) == [("for i.8 in 0..n.1  fit.dl:2", [])]
+    assert {"n.1\\ni64", "w\\nf64[n.0]"} <= set(labels(graph.root))  # of the two sizes it is the second
     assert {"product [0, 1] [1] -> [0]\\nf64[n.1]", "sub\\nf64", "mul\\nf64", "result\\nf64"} <= set(labels(graph.root))
     (kernel,) = graph.root.inner
     heads = [label.split("\\n")[0] for label in labels(kernel)]
