@@ -9,6 +9,7 @@ from pathlib import Path
 from dlang import __version__
 from dlang.aot.exports import Built, Export
 from dlang.aot.toolchain import shared_modules
+from dlang.aot.vendor import loading_files
 from dlang.cache.records import dump
 from dlang.codegen.llvm import capi, objects
 from dlang.codegen.llvm.callers import caller
@@ -45,7 +46,6 @@ def archive_of(built: Built) -> bytes:
         text = capi.text(direct.word)
         shared[objects.provided_key(text)] = objects.compile_object(text, made_for=built.processor)
     archive = Archive(
-        __version__,
         built.processor,
         tuple([_kept(e) for e in built.exports]),
         built.compiled,
@@ -55,7 +55,7 @@ def archive_of(built: Built) -> bytes:
         direct,
     )
     record, _ = dump(archive, name_of_class)
-    return written(__version__, dump([c for c, _ in types.values()])[0], record)
+    return written(__version__, loading_files(), dump([c for c, _ in types.values()])[0], record)
 
 
 def _kept(e: Export) -> Kept:

@@ -70,7 +70,7 @@ def header(built: Built, name: str) -> str:
 
 def _comment(e: Export) -> str:
     lines = [f"{e.name}: {scheme_text(e.decl)}", *e.decl.doc.strip().splitlines()]
-    return "/* " + "\n   ".join(line.replace("*/", "* /") for line in lines) + " */"
+    return "/* " + "\n   ".join(lines).replace("*/", "* /").replace("/*", "/ *") + " */"
 
 
 _INTRODUCTION = """\

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import dlang
@@ -24,28 +25,26 @@ _IMPORT = re.compile(r"^(\s*)(from|import) dlang(?=[.\s])", re.MULTILINE)
 def runtime_files(package: str) -> dict[str, str]:
     """The files of the runtime as a package of that name: their texts by their paths in it."""
     files = {"__init__.py": f'"""What runs the functions of this package: a part of dlang {__version__}."""\n'}
-    for name in sorted(_reached()):
-        path = _file(name)
-        assert path is not None
-        text = _IMPORT.sub(rf"\1\2 {package}", path.read_text(encoding="utf-8"))
-        files[path.relative_to(PACKAGE).as_posix()] = text
+    for name in loading_files():
+        files[name] = _IMPORT.sub(rf"\1\2 {package}", (PACKAGE / name).read_text(encoding="utf-8"))
     for name in list(files):
         for folder in Path(name).parents:
             files.setdefault((folder / "__init__.py").as_posix(), "")
     return files
 
 
-def _reached() -> set[str]:
-    """The modules that loading and calling may import."""
-    found: set[str] = set()
+@cache
+def loading_files() -> tuple[str, ...]:
+    """The files of this package that loading and calling may import, by their paths in it."""
+    found: dict[str, Path] = {}
     open = [ROOT]
     while open:
         name = open.pop()
         path = _file(name)
         if name not in found and name not in COMPILERS and name != "dlang" and path is not None:
-            found.add(name)
+            found[name] = path
             open += _imports(ast.parse(path.read_text(encoding="utf-8")))
-    return found
+    return tuple(sorted([path.relative_to(PACKAGE).as_posix() for path in found.values()]))
 
 
 def _file(name: str) -> Path | None:

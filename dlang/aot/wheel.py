@@ -86,7 +86,7 @@ from {package}._dlang.diagnostics import DlangError
 from {package}._dlang.runtime.archive import open_archive as _open_archive
 
 _file = _Path(__file__).with_name("functions.dlo")
-_found = _open_archive(_file.read_bytes(), "{package}", __name__, "{__version__}")
+_found = _open_archive(_file.read_bytes(), "{package}", __name__)
 globals().update(_found)
 __all__ = ["DlangError", *_found]
 '''

@@ -50,13 +50,14 @@ def load(
 def _fill(module: ModuleType, path: Path) -> None:
     """Puts what was built ahead of time into a module."""
     from dlang import __version__
-    from dlang.runtime.archive import open_archive
+    from dlang.runtime.archive import check_maker, open_archive
 
     try:
         data = path.read_bytes()
     except OSError as e:
         raise error("E0951", f"cannot read `{path}`: {e.strerror}", None) from None
-    module.__dict__.update(open_archive(data, str(path), module.__name__, __version__), __file__=str(path))
+    check_maker(data, str(path), __version__)
+    module.__dict__.update(open_archive(data, str(path), module.__name__), __file__=str(path))
 
 
 def compile(

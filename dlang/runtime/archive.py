@@ -1,6 +1,6 @@
 """Functions that were built ahead of time, as Python loads them: from a file, without a compiler.
 
-    module = open_archive(data, "fit")     functions, with the dataclasses of their structs, by name
+    functions = open_archive(data, "fit.dlo", "fit")     by name, with the dataclasses of their structs
 
 A file has machine code for processors of one kind, and the program, from which a compiler that is there makes code for
 any other. What is in it runs, so a file is to be trusted like a library of C.
@@ -12,7 +12,8 @@ import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlang.cache.records import HERE, Elsewhere, Unkept, load
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 
 NOT_LOADED = "E0989"
 MISFIT, MISUSE = "E0960", "E0961"
-MAGIC = b"dlang archive 1\n"
+MAGIC = b"dlang archive 2\n"
+HEAD = 4  # lines between that and the content
+PACKAGE = Path(__file__).parents[1]
 DIRECT_FROM = 2
 """The call from which on it is worth while to link what makes further ones quick."""
 
@@ -94,7 +97,6 @@ class Direct:
 class Archive:
     """objects: machine code that programs share, by `objects.provided_key`. program: a record of it for a compiler."""
 
-    version: str
     processor: Processor
     functions: tuple[Kept, ...]
     compiled: Compiled
@@ -104,18 +106,41 @@ class Archive:
     direct: Direct | None = None
 
 
-def written(version: str, classes: bytes, archive: bytes) -> bytes:
-    """The bytes of a file: a head that says of which version it is and that it is whole, then two records."""
+def written(version: str, files: Sequence[str], classes: bytes, archive: bytes) -> bytes:
+    """The bytes of a file: a head that says what made it and that it is whole, then two records.
+
+    files: of this package that load it. What they know of each other and of machine code is in no version.
+    """
     content = len(classes).to_bytes(8, "little") + classes + archive
-    return MAGIC + version.encode() + b"\n" + digest(content).encode() + b"\n" + content
+    head = (version, " ".join(files), _state(tuple(files)), digest(content))
+    return MAGIC + "".join([line + "\n" for line in head]).encode() + content
+
+
+@cache
+def _state(files: tuple[str, ...]) -> str:
+    """A digest of files of this package; "" if one is not there."""
+    try:
+        return digest(b"".join([(PACKAGE / name).read_bytes() for name in files]))
+    except OSError:
+        return ""
 
 
 # ---- loading ---------------------------------------------------------------------------------------------------------
-def open_archive(data: bytes, name: str, module: str, version: str) -> dict[str, Any]:
+def check_maker(data: bytes, name: str, version: str) -> None:
+    """Raises a `DlangError` for a file that another compiler has made. version: of this one; name: for messages."""
+    made_by, files, state, _ = _head(data, name)
+    if made_by != version:
+        raise _refused(name, f"it is of dlang {made_by}, and this is {version}", ("build it again",))
+    if state != _state(tuple(files.split(" "))):
+        why = f"it was made by another state of dlang {version}, in which other things were where"
+        raise _refused(name, why, ("build it again",))
+
+
+def open_archive(data: bytes, name: str, module: str) -> dict[str, Any]:
     """The functions of a file and the classes of their structs. name: of the file, for messages; module: that the
-    classes say they are of; version: of this compiler. Raises `DlangError`.
+    classes say they are of. What loads it has to be what made it. Raises `DlangError`.
     """
-    archive, classes = _read(data, name, module, version)
+    archive, classes = _read(data, name, module)
     lacks = lacking(archive.processor.needs)
     compiled = archive.compiled if lacks is None else _compiled_here(archive, classes, name, lacks)
     if lacks is None:
@@ -143,15 +168,18 @@ def _direct(archive: Archive, classes: Mapping[tuple[str, int], type]) -> Mappin
     return direct.code if all(slots_of(classes[key]) == slots for key, slots in direct.slots) else {}
 
 
-def _read(data: bytes, name: str, module: str, version: str) -> tuple[Archive, dict[tuple[str, int], type]]:
-    parts = data.split(b"\n", 3)
-    if not data.startswith(MAGIC) or len(parts) < 4:
+def _head(data: bytes, name: str) -> list[str]:
+    """Of which version a file is, what loads it, in which state that was, and the digest of what follows."""
+    lines = data[len(MAGIC) :].split(b"\n", HEAD)
+    if not data.startswith(MAGIC) or len(lines) <= HEAD:
         raise _refused(name, "it was not made by `dlc build`")
-    made_by = parts[1].decode(errors="replace")
-    if made_by != version:
-        raise _refused(name, f"it is of dlang {made_by}, and this is {version}", ("build it again",))
-    content = parts[3]
-    if digest(content) != parts[2].decode(errors="replace"):
+    return [line.decode(errors="replace") for line in lines[:HEAD]]
+
+
+def _read(data: bytes, name: str, module: str) -> tuple[Archive, dict[tuple[str, int], type]]:
+    *_, known = _head(data, name)
+    content = data[len(MAGIC) :].split(b"\n", HEAD)[HEAD]
+    if digest(content) != known:
         raise _refused(name, "it is damaged", ("build it again",))
     length = int.from_bytes(content[:8], "little")
     try:

@@ -8,6 +8,7 @@ import pytest
 
 import dlang
 from dlang.codegen.llvm import objects
+from dlang.runtime import archive
 from dlang.runtime.platform import processor
 from dlang.tools.dlc import main
 from tests.aot.alone import run_alone
@@ -76,13 +77,29 @@ def test_files_that_are_none(fit):
     for changed, message in [
         (b"nothing", "was not made by `dlc build`"),
         (data[:-1], "is damaged"),
-        (data[:500] + b"?" + data[501:], "is damaged"),
+        (data[:-500] + b"?" + data[-499:], "is damaged"),
         (data.replace(dlang.__version__.encode(), b"9.9.9", 1), "is of dlang 9.9.9, and this is"),
     ]:
         fit.write_bytes(changed)
         assert message in refused(fit)
     with pytest.raises(dlang.DlangError, match="E0951"):
         dlang.load(fit.with_name("none.dlo"))
+
+
+def test_a_compiler_that_has_changed_since_is_noticed(fit, tmp_path, monkeypatch):
+    """Without another version: what lies where in memory may be another."""
+    package = tmp_path / "dlang"
+    for name in fit.read_bytes().split(b"\n", 3)[2].decode().split(" "):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_bytes((ROOT / "dlang" / name).read_bytes())
+    monkeypatch.setattr(archive, "PACKAGE", package)
+    archive._state.cache_clear()
+    assert dlang.load(fit).loss(W, X, Y) == dlang.load(FIT).loss(W, X, Y)
+    for change in ((package / "runtime/nodes.py").write_text, lambda _: (package / "runtime/nodes.py").unlink()):
+        change("")
+        archive._state.cache_clear()
+        assert "was made by another state of dlang" in refused(fit)
+    archive._state.cache_clear()
 
 
 def test_types_that_are_asked_for(tmp_path, capsys):

@@ -258,6 +258,22 @@ def test_the_runtime_compiles_without_a_warning(tmp_path):
     assert not done.returncode, done.stderr
 
 
+@pytest.mark.parametrize(
+    "compiler, ending, standards", [("cc", "c", ["c99", "c11"]), ("c++", "cpp", ["c++98", "c++17"])]
+)
+def test_the_header_is_one_for_every_c_and_for_cpp(library, tmp_path, compiler, ending, standards):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    header = Path(library.dll._name).with_name("many.h")
+    assert "A text that ends / * and begins * / what C ends and begins" in header.read_text()
+    source = tmp_path / f"use.{ending}"
+    source.write_text('#include "many.h"\n#include "many.h"\nint main(void) { return many_loss == 0; }\n')
+    for standard in standards:
+        options = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-address", "-fsyntax-only", f"-std={standard}"]
+        done = subprocess.run([compiler, *options, f"-I{header.parent}", source], capture_output=True, text=True)
+        assert not done.returncode, done.stderr
+
+
 # ---- from C ----------------------------------------------------------------------------------------------------------
 def test_the_example_fits_a_line(tmp_path):
     arguments = ["--fn", "loss", "--value-and-grad", "loss", "-o", str(tmp_path)]
