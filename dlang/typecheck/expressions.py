@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from dlang.diagnostics import DlangError, Note, Span, error
@@ -26,6 +26,7 @@ from dlang.typecheck.formats import check_format
 from dlang.typecheck.joins import Join
 from dlang.typecheck.limits import within_axes
 from dlang.typecheck.messages import did_you_mean
+from dlang.typecheck.observed import look_inside
 from dlang.typecheck.operators import COMPARISONS, has_axes
 from dlang.typecheck.parameters import apart_from_sizes, named_once
 from dlang.typecheck.printing import show
@@ -56,9 +57,15 @@ from dlang.typecheck.types import (
 
 def infer(cx: Checker, scope: Scope, e: s.Expr) -> core.Expr:
     """The core of an expression, with its type."""
-    value = rules()[type(e)](cx, scope, e)
-    if cx.observed is not None:
-        cx.observed.note(e.span, value.type)
+    if cx.observed is None:
+        return rules()[type(e)](cx, scope, e)
+    try:
+        value = rules()[type(e)](cx, scope, e)
+    except DlangError:
+        cx.observed.note(e.span, MISTAKE)
+        look_inside(cx, e, partial(infer, cx, scope))
+        raise
+    cx.observed.note(e.span, value.type)
     return value
 
 

@@ -6,10 +6,18 @@ asked for it. So inference notes types as it goes; they are looked at when all i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from dlang.diagnostics import Source, Span
+from dlang.diagnostics import DlangError, Source, Span
+from dlang.grammar import syntax as s
+from dlang.grammar.trees import children
 from dlang.typecheck.types import MISTAKE, Type, resolve
+
+if TYPE_CHECKING:
+    from dlang.typecheck.context import Checker
 
 
 @dataclass(slots=True)
@@ -24,6 +32,10 @@ class Observed:
         if span.source.path == self.path:
             self.types.setdefault(span.source, {})[span.start, span.end] = t
 
+    def knows(self, span: Span) -> bool:
+        """Whether a type is noted, if only that there is none."""
+        return (span.start, span.end) in self.types.get(span.source, {})
+
     def at(self, span: Span) -> Type | None:
         """The type of what is written there, as far as it is known."""
         found = self.types.get(span.source, {}).get((span.start, span.end))
@@ -32,3 +44,16 @@ class Observed:
     def keep(self, file: Source) -> None:
         """Forgets what is no longer in the file."""
         self.types = {source: types for source, types in self.types.items() if source.file is file}
+
+
+def look_inside(cx: Checker, e: s.Expr, infer: Callable[[s.Expr], object]) -> None:
+    """Types of the parts of a mistake that inference did not get to; messages about them would not be the first."""
+    if cx.observed is None or isinstance(e, s.Lambda | s.Comprehension | s.Block | s.If | s.Match):
+        return  # the parts of these have scopes of their own
+    kept = list(cx.st.pending), list(cx.st.diagnostics), list(cx.later), list(cx.escapes)
+    for part in children(e):
+        value = part.value if isinstance(part, s.Argument) else part
+        if isinstance(value, s.Expr) and not cx.observed.knows(value.span):
+            with suppress(DlangError):
+                infer(value)
+    cx.st.pending, cx.st.diagnostics, cx.later, cx.escapes = kept

@@ -91,6 +91,10 @@ def test_columns_count_units_of_utf_16():
         ("## Three.\ntype V = f64[3]\nfn f(v: ‸V) = v", "Three."),
         ('struct P { w: f64 }\nfn f(p: P) -> str = "𝔸 {sqrt(p.‸w)}"', "w: f64"),
         ("fn f(x: f64) {\n  let g = |y| x + y\n  ‸g(x)\n}", "fn g(y: f64[..s]) -> f64[..s]"),
+        ("fn f(x: f64[n]) = unknown(1, ‸x * 2.0)", "x: f64[n]"),
+        ("fn f(x: f64[n]) = unknown(1, x ‸* 2.0)", "f64[n]"),
+        ("fn f(x: f64[n]) = sum(1, 2, 3, sqrt(x) ‸+ 1.0)", "f64[n]"),
+        ("fn f(x: f64[n]) = (1.0 + true, x ‸* 2.0)", "f64[n]"),
         ("fn f(x: f64[n]) {\n  let y = x[1..].\n  let z = ‸x + \n", "x: f64[n]"),
     ],
 )
