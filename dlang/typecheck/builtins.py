@@ -10,7 +10,7 @@ from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse_signature
 from dlang.typecheck import axes, calls, core, derivatives, expressions as expr, functions
 from dlang.typecheck.context import Checker
-from dlang.typecheck.operators import float_leaves, scalar_of, split
+from dlang.typecheck.operators import scalar_of, split
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated, instantiate
 from dlang.typecheck.scope import FnEntry, Scope
@@ -303,8 +303,6 @@ def scalar_in(cx: Checker, t: Type, span: Span, name: str) -> Type:
     """The dtype of the floats of a structure."""
     t = resolve(t)
     if isinstance(t, TypeArray | TypeTuple | TypeData):
-        found: set[str] = set()
-        float_leaves(t, found, set())
         return scalar_of(cx.st, t)
     if isinstance(t, TypeCon):
         if not t.name.startswith(("f", "bf")):

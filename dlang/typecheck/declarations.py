@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar as TypeVariable
 
@@ -16,6 +17,8 @@ from dlang.typecheck.finish import finished
 from dlang.typecheck.foreign import foreign_body, problems
 from dlang.typecheck.functions import Body, Signature
 from dlang.typecheck.indices import prove_indices
+from dlang.typecheck.operators import has_floats
+from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Member, default_rest, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, LocalEntry, ModuleTable, Scope
 from dlang.typecheck.state import Inference, Scheme
@@ -422,7 +425,10 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
         want = TypeFn((f.result,), active[0] if len(active) == 1 else TypeTuple(tuple(active)))
     else:
         want = TypeFn(tuple(active), f.result)
-    body = expr.check(cx, scope, rule.body, want, (), f"the `{rule.kind}`: ")
+    try:
+        body = expr.check(cx, scope, rule.body, want, (), f"the `{rule.kind}`: ")
+    except DlangError as e:
+        raise DlangError([_with_idle(d, f) for d in e.diagnostics]) from None
     cx.settled(want)  # what waited for the types of the lambda's parameters, before the level is left
     acts = context.effects & {"print", "io"}
     if acts:
@@ -434,3 +440,14 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
     if not cx.st.diagnostics:
         complete(cx, decl, body)
     return decl
+
+
+def _with_idle(d: Diagnostic, f: core.FnDecl) -> Diagnostic:
+    """With a hint at parameters without floats, which a rule has to serve like others."""
+    idle = [p for p in f.params if not p.nodiff and not has_floats(p.local.type)]
+    if d.code != "E0301" or not idle:
+        return d
+    listed = ", ".join(f"`nodiff {p.local.name}: {show(p.local.type)}`" for p in idle)
+    return replace(
+        d, help=(*d.help, f"a parameter without floats has a place here too, unless `{f.name}` has {listed}")
+    )

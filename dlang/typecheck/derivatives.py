@@ -8,12 +8,12 @@ from dlang.spelling import plural
 from dlang.typecheck import calls, core, expressions as expr
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean, misspelt
-from dlang.typecheck.operators import float_leaves, is_structure, split
+from dlang.typecheck.operators import has_floats, is_structure, split
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated
 from dlang.typecheck.scope import Scope
 from dlang.typecheck.state import Mismatch, Reason
-from dlang.typecheck.terms import STR, free, of_var, substitute_size
+from dlang.typecheck.terms import STR, of_var, substitute_size
 from dlang.typecheck.types import Type, TypeArray, TypeFn, TypeTuple, TypeVar, resolve
 from dlang.typecheck.unify import unify
 
@@ -164,9 +164,7 @@ def needs_floats(cx: Checker, kind: str, function: core.Expr, t: TypeFn, wrt: tu
 
     def check() -> None:
         for i in wrt:
-            found: set[str] = set()
-            float_leaves(t.params[i], found, set())
-            if not found and not any(isinstance(v, TypeVar) for v in free(t.params[i], {})):
+            if not has_floats(t.params[i]):
                 raise error(
                     "E0702",
                     f"`{kind}` in {called(i)}, which has no float: its type is {show(t.params[i])}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlang.typecheck.shapes import state
 from dlang.typecheck.state import NO_OPERAND, Constraint, Inference, Mismatch
-from dlang.typecheck.terms import BOOL, F64
+from dlang.typecheck.terms import BOOL, F64, free
 from dlang.typecheck.types import (
     CLASSES,
     FLOATS,
@@ -143,6 +143,13 @@ def scalar_of(st: Inference, t: Type) -> Type:
     if len(found) == 1:
         return TypeCon(found.pop())
     return st.type_var(atomic=True, classes=frozenset({"Float"}))
+
+
+def has_floats(t: Type) -> bool:
+    """Whether there is, or may be, a float in a value of a type."""
+    found: set[str] = set()
+    float_leaves(t, found, set())
+    return bool(found) or any(isinstance(v, TypeVar) for v in free(t, {}))
 
 
 def float_leaves(t: Type, found: set[str], seen: set[object]) -> None:
