@@ -49,6 +49,15 @@ _VALUES = _each(
         "inv": "write `linalg.inverse(a)`, or better `linalg.solve(a, b)`",
         "gradient": "write `grad(f)`",
         "derivative": "write `grad(f)`",
+        "vmap pmap": "write a comprehension: `[f(x) for x in xs]`",
+        "jit": "nothing has to be said: a function is compiled when it is first called",
+        "fori_loop while_loop": "write a loop: `for i < n { }`, or `while condition { }`",
+        "jacfwd jacrev": "write `jacobian(f)`",
+        "remat": "write `checkpoint(f)`",
+        "custom_vjp custom_jvp": "a rule stands beside the function: `pullback f(x) -> y = |dy| …`",
+        "no_grad detach": "write `stop_gradient(x)`",
+        "tqdm trange": "a loop shows how far it is with `progress`: `for i < progress(n) { }`",
+        "odeint solve_ivp": "it is `ode.solve(f, start, times)`, with `import ode`",
         "eye": "write `[if i == j { 1.0 } else { 0.0 } for i < n, j < n]`",
     }
 )
