@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import DlangError, Source
+from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
@@ -18,6 +18,7 @@ from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths
 from dlang.tools.files import programs
 from dlang.tools.report import report, report_defect
+from dlang.tools.terminal import coloured, painted
 from dlang.typecheck import core
 
 if TYPE_CHECKING:
@@ -48,13 +49,15 @@ class Totals:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which tests, and how. filter: a text in their names. doc: with the examples in `##` lines."""
+    """Which tests, and how. filter: a text in their names. doc: with the examples in `##` lines. colour: what became
+    of them is told in colours."""
 
     filter: str
     backend: Backend
     as_json: bool
     doc: bool = False
     coverage: bool = False
+    colour: bool = False
 
 
 def options(parser: Parser) -> None:
@@ -76,7 +79,7 @@ def _jobs(text: str) -> int:
 
 def main(args: argparse.Namespace) -> int:
     covers = args.coverage or args.coverage_out is not None
-    wanted = Wanted(args.filter, args.backend, args.json, args.doc, covers)
+    wanted = Wanted(args.filter, args.backend, args.json, args.doc, covers, coloured(sys.stdout))
     start = time.monotonic()
     try:
         totals = run_tests(programs(args.paths), wanted, args.jobs)
@@ -98,9 +101,18 @@ def run_tests(files: Sequence[str], wanted: Wanted, jobs: int = 1) -> Totals:
     else:
         from dlang.tools.test_processes import in_processes
 
-        for part in in_processes(files, min(jobs, len(files)), partial(test_file, wanted)):
+        for part in in_processes(files, min(jobs, len(files)), partial(test_file, wanted), partial(_ended, wanted)):
             totals.add(part)
     return totals
+
+
+def _ended(wanted: Wanted, path: str) -> Totals:
+    """A file whose tests have brought their process to an end."""
+    _say(path, wanted.as_json)
+    help = ("a foreign function may do so: `dlc test --filter` finds out which test calls it",)
+    report(error("E0976", f"the process that tested `{path}` has ended before the tests", None, help=help).diagnostics,
+           wanted.as_json)  # fmt: skip
+    return Totals(broken=[path])
 
 
 def test_file(wanted: Wanted, path: str) -> Totals:
@@ -170,14 +182,14 @@ def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Total
             run()
         except Exception as e:
             totals.failed += 1
-            _say(f"  FAILED  {test.name}", as_json)
+            _say(f"  {painted('FAILED', 'red', wanted.colour)}  {test.name}", as_json)
             if isinstance(e, DlangError):
                 report(e.diagnostics, as_json)
             else:
                 report_defect(e)
         else:
             totals.passed += 1
-            _say(f"  ok      {test.name}", as_json)
+            _say(f"  {painted('ok', 'green', wanted.colour)}      {test.name}", as_json)
 
 
 def _prepared(tests: list[core.FnDecl], backend: Backend, coverage: Coverage | None) -> list[Callable[[], object]]:

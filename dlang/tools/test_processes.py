@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from multiprocessing import get_context
@@ -18,17 +19,29 @@ from dlang.tools.terminal import coloured
 T = TypeVar("T")
 
 
-def in_processes(files: Sequence[str], jobs: int, test: Callable[[str], T]) -> Iterator[T]:
+def in_processes(files: Sequence[str], jobs: int, test: Callable[[str], T], ended: Callable[[str], T]) -> Iterator[T]:
     """What a function gives for each file; what it has printed is printed when the files before have been.
 
     The function and what it gives must be such that `pickle` knows them. Processors are shared out among processes.
+    ended: gives what stands for a file whose process has come to a sudden end, as a foreign function may bring about.
     """
     threads = max(1, (os.cpu_count() or 1) // jobs)
     settings = {"DLANG_THREADS": os.environ.get("DLANG_THREADS", str(threads))}
     if coloured(sys.stderr):
         settings["FORCE_COLOR"] = "1"
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (settings,)) as pool:
-        for out, errors, result in pool.map(partial(_captured, test), files):
+    pool_of = partial(ProcessPoolExecutor, mp_context=get_context("spawn"), initializer=_begin, initargs=(settings,))
+    work = partial(_captured, test)
+    with pool_of(jobs) as pool:
+        for file, future in [(file, pool.submit(work, file)) for file in files]:
+            try:
+                out, errors, result = future.result()
+            except BrokenProcessPool:  # by this file, or by another at the same time
+                try:
+                    with pool_of(1) as alone:
+                        out, errors, result = alone.submit(work, file).result()
+                except BrokenProcessPool:
+                    yield ended(file)
+                    continue
             print(out, end="", flush=True)
             print(errors, end="", file=sys.stderr, flush=True)
             yield result

@@ -105,6 +105,13 @@ def test_tests_are_listed_and_counted(write, dlc):
     assert "program.dl:2:" in err and "5" in err and "6" in err
 
 
+def test_what_became_of_tests_is_told_in_colours_if_they_are_asked_for(write, dlc, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    out = dlc("test", write(TESTS))[1]
+    assert "  \x1b[32mok\x1b[0m      sums\n" in out and "  \x1b[31mFAILED\x1b[0m  wrong\n" in out
+
+
 def test_a_filter_chooses_tests_by_name(write, dlc):
     code, out, _ = dlc("test", "--filter", "product", write(TESTS))
     assert code == 0 and "products" in out and "wrong" not in out and "1 passed, 2 left out" in out
@@ -133,6 +140,14 @@ def test_files_are_tested_in_processes_and_told_in_order(write, dlc):
     assert alone[1].splitlines()[:-1] == apart[1].splitlines()[:-1]
     assert "6 passed, 3 failed, 1 file with errors" in apart[1]
     assert dlc("test", "--jobs", "0", "a")[0] == 2
+
+
+def test_a_process_that_ends_does_not_end_the_tests_of_other_files(write, dlc):
+    write('extern "c:c:abort" fn abort() -> i64\ntest "aborts" { assert abort() == 0 }\n', "a/0.dl")
+    write('test "fine" { assert true }\n', "a/1.dl")
+    code, out, err = dlc("test", "--jobs", "2", "a")
+    assert code == 1 and "ok      fine" in out and "1 passed, 1 file with errors" in out
+    assert "error[E0976]: the process that tested `a/0.dl` has ended" in err
 
 
 def test_what_tests_in_processes_reach_is_put_together(write, dlc):
