@@ -25,8 +25,8 @@ the command `dlc`, `python/` is what follows here:
 
 `load(path)` and `compile(text)` give modules; `primitive` lets them call a function of Python; `grad`,
 `value_and_grad`, `vjp`, `jvp`, `jacobian` and `hessian` differentiate their functions; `compilations()` counts what has
-been compiled; `memory_use()` measures the memory of runs; `lazy(x)` records operations on an array;
-`set_threads(n)` says how many threads work on large loops;
+been compiled; `memory_use()` measures the memory of runs; `lazy(x)` records operations on an array, and
+`evaluate(a, b)` computes several such at once; `set_threads(n)` says how many threads work on large loops;
 mistakes raise `DlangError`, whose text is the whole message.
 """
 
@@ -39,6 +39,7 @@ __all__ = [
     "DlangError",
     "compilations",
     "compile",
+    "evaluate",
     "grad",
     "hessian",
     "jacobian",
@@ -55,7 +56,7 @@ __all__ = [
 if TYPE_CHECKING:
     from dlang.diagnostics import DlangError
     from dlang.python.derivatives import grad, hessian, jacobian, jvp, value_and_grad, vjp
-    from dlang.python.lazy.arrays import lazy
+    from dlang.python.lazy.arrays import evaluate, lazy
     from dlang.python.memory import memory_use
     from dlang.python.module import compilations, compile, load
     from dlang.python.primitive import primitive
@@ -65,6 +66,7 @@ _HOMES = {
     "DlangError": "dlang.diagnostics",
     "compilations": "dlang.python.module",
     "compile": "dlang.python.module",
+    "evaluate": "dlang.python.lazy.arrays",
     "grad": "dlang.python.derivatives",
     "hessian": "dlang.python.derivatives",
     "jacobian": "dlang.python.derivatives",

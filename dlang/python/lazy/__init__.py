@@ -3,5 +3,7 @@
 nodes.py     what is recorded
 text.py      a program for some of it, derivatives included
 values.py    its values, by programs that are compiled once
-arrays.py    what Python sees: `Lazy`, and what NumPy's functions do with it
+arrays.py    what Python sees: `Lazy`
+functions.py what NumPy's functions do with it: elementwise.py, reductions.py, shapes.py, products.py
+calls.py     what functions of the language do with it
 """

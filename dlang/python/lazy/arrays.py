@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Lazy(NDArrayOperatorsMixin):
 
     # ---- values ------------------------------------------------------------------------------------------------------
     def value(self) -> Any:
-        """The array, or the number of NumPy. Raises `DlangError`."""
+        """The array, or the number of NumPy. The array can't be written to. Raises `DlangError`."""
         compute([self.node])
         return self.node.value[()] if not self.shape else self.node.value
 
@@ -117,64 +118,146 @@ class Lazy(NDArrayOperatorsMixin):
 
     # ---- what NumPy asks ---------------------------------------------------------------------------------------------
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
-        from dlang.python.lazy.operations import UFUNCS
+        from dlang.python.lazy.elementwise import UFUNCS
+        from dlang.python.lazy.products import matmul
+        from dlang.python.lazy.reductions import reduced
 
-        if method == "__call__" and not settings and ufunc in UFUNCS:
+        given = {k: v for k, v in settings.items() if v is not None}
+        if method == "reduce" and ufunc in _REDUCED and given.keys() <= {"axis", "keepdims"}:
+            return reduced(_REDUCED[ufunc], inputs[0], settings.get("axis", 0), bool(given.get("keepdims")))
+        if method == "__call__" and not given and ufunc is np.matmul:
+            return matmul(*inputs)
+        if method == "__call__" and not given and ufunc in UFUNCS:
             return UFUNCS[ufunc](*inputs)
-        if method == "reduce" and ufunc in _REDUCED:
-            return _REDUCED[ufunc](inputs[0], **{k: v for k, v in settings.items() if v is not None or k == "axis"})
-        return NotImplemented
+        more = f" with {', '.join(f'`{k}`' for k in given)}" if given else ""
+        raise unknown(f"`numpy.{ufunc.__name__}{'' if method == '__call__' else '.' + method}`{more}")
 
     def __array_function__(self, function: Any, types: Any, args: Sequence[Any], settings: dict[str, Any]) -> Any:
-        from dlang.python.lazy.operations import FUNCTIONS
+        from dlang.python.lazy.functions import FUNCTIONS
 
-        return FUNCTIONS[function](*args, **settings) if function in FUNCTIONS else NotImplemented
+        name = f"`{function.__module__}.{function.__name__}`"
+        if function not in FUNCTIONS:
+            raise unknown(name)
+        made = FUNCTIONS[function]
+        try:
+            signature(made).bind(*args, **settings)
+        except TypeError:
+            raise unknown(f"{name} with these arguments") from None
+        return made(*args, **settings)
 
     # ---- methods of arrays -------------------------------------------------------------------------------------------
     def astype(self, dtype: Any) -> Lazy:
         """As `numpy.ndarray.astype`; this itself if it has the dtype."""
         wanted = np.dtype(dtype)
+        if wanted.kind == "b" != self.dtype.kind:
+            return applied("{0} != 0", (self,), self.shape, wanted)
         return self if wanted == self.dtype else applied(f"{_dtype(wanted)}({{0}})", (self,), self.shape, wanted)
 
     def reshape(self, *shape: Any) -> Lazy:
-        from dlang.python.lazy.operations import reshape
+        from dlang.python.lazy.shapes import reshape
 
-        return reshape(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+        return reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Any:
+        return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
 
     @property
-    def T(self) -> Lazy:  # noqa: N802 - NumPy's name
-        from dlang.python.lazy.operations import transpose
-
-        return transpose(self)
+    def T(self) -> Any:  # noqa: N802 - NumPy's name
+        return self.transpose()
 
     def __getitem__(self, index: Any) -> Lazy:
-        from dlang.python.lazy.operations import item
+        from dlang.python.lazy.shapes import item
 
         return item(self, index)
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Lazy:
-        return _reduce("sum", self, axis, keepdims)
+    def copy(self) -> Lazy:
+        return self  # nothing is ever written to
 
-    def prod(self, axis: Any = None, keepdims: bool = False) -> Lazy:
-        return _reduce("prod", self, axis, keepdims)
+    def flatten(self) -> Any:
+        return self.ravel()
 
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Lazy:
-        return _reduce("mean", self, axis, keepdims)
+    # ---- methods that NumPy has as functions, too --------------------------------------------------------------------
+    def sum(self, *args: Any, **settings: Any) -> Any:
+        return np.sum(self, *args, **settings)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Lazy:
-        return _reduce("max", self, axis, keepdims)
+    def prod(self, *args: Any, **settings: Any) -> Any:
+        return np.prod(self, *args, **settings)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> Lazy:
-        return _reduce("min", self, axis, keepdims)
+    def mean(self, *args: Any, **settings: Any) -> Any:
+        return np.mean(self, *args, **settings)
 
-    def argmax(self, axis: Any = None) -> Lazy:
-        return _reduce("argmax", self, axis, False)
+    def std(self, *args: Any, **settings: Any) -> Any:
+        return np.std(self, *args, **settings)
 
-    def argmin(self, axis: Any = None) -> Lazy:
-        return _reduce("argmin", self, axis, False)
+    def var(self, *args: Any, **settings: Any) -> Any:
+        return np.var(self, *args, **settings)
 
-    def dot(self, other: Any) -> Any:
-        return self @ other
+    def max(self, *args: Any, **settings: Any) -> Any:
+        return np.max(self, *args, **settings)
+
+    def min(self, *args: Any, **settings: Any) -> Any:
+        return np.min(self, *args, **settings)
+
+    def argmax(self, *args: Any, **settings: Any) -> Any:
+        return np.argmax(self, *args, **settings)
+
+    def argmin(self, *args: Any, **settings: Any) -> Any:
+        return np.argmin(self, *args, **settings)
+
+    def any(self, *args: Any, **settings: Any) -> Any:
+        return np.any(self, *args, **settings)
+
+    def all(self, *args: Any, **settings: Any) -> Any:
+        return np.all(self, *args, **settings)
+
+    def cumsum(self, *args: Any, **settings: Any) -> Any:
+        return np.cumsum(self, *args, **settings)
+
+    def argsort(self, *args: Any, **settings: Any) -> Any:
+        return np.argsort(self, *args, **settings)
+
+    def ravel(self, *args: Any, **settings: Any) -> Any:
+        return np.ravel(self, *args, **settings)
+
+    def squeeze(self, *args: Any, **settings: Any) -> Any:
+        return np.squeeze(self, *args, **settings)
+
+    def swapaxes(self, *args: Any, **settings: Any) -> Any:
+        return np.swapaxes(self, *args, **settings)
+
+    def take(self, *args: Any, **settings: Any) -> Any:
+        return np.take(self, *args, **settings)
+
+    def repeat(self, *args: Any, **settings: Any) -> Any:
+        return np.repeat(self, *args, **settings)
+
+    def diagonal(self, *args: Any, **settings: Any) -> Any:
+        return np.diagonal(self, *args, **settings)
+
+    def trace(self, *args: Any, **settings: Any) -> Any:
+        return np.trace(self, *args, **settings)
+
+    def clip(self, *args: Any, **settings: Any) -> Any:
+        return np.clip(self, *args, **settings)
+
+    def round(self, *args: Any, **settings: Any) -> Any:
+        return np.round(self, *args, **settings)
+
+    def dot(self, *args: Any, **settings: Any) -> Any:
+        return np.dot(self, *args, **settings)
+
+    # ---- operators that give the name to a new array: nothing is written to ------------------------------------------
+    __iadd__ = NDArrayOperatorsMixin.__add__
+    __isub__ = NDArrayOperatorsMixin.__sub__
+    __imul__ = NDArrayOperatorsMixin.__mul__
+    __itruediv__ = NDArrayOperatorsMixin.__truediv__
+    __ifloordiv__ = NDArrayOperatorsMixin.__floordiv__
+    __imod__ = NDArrayOperatorsMixin.__mod__
+    __ipow__ = NDArrayOperatorsMixin.__pow__
+    __imatmul__ = NDArrayOperatorsMixin.__matmul__
+    __iand__ = NDArrayOperatorsMixin.__and__
+    __ior__ = NDArrayOperatorsMixin.__or__
+    __ixor__ = NDArrayOperatorsMixin.__xor__
 
 
 def lazy(x: Any) -> Lazy:
@@ -212,24 +295,13 @@ def _dtype(dtype: np.dtype[Any]) -> str:
     return name
 
 
-def _reduce(name: str, x: Lazy, axis: Any, keepdims: bool) -> Lazy:
-    from dlang.python.lazy.operations import reduction
-
-    return reduction(name, x, axis, keepdims)
-
-
-def _reducer(name: str) -> Callable[..., Lazy]:
-    def reduce(x: Lazy, axis: Any = 0, keepdims: bool = False) -> Lazy:
-        return _reduce(name, x, axis, keepdims)
-
-    return reduce
-
-
 _REDUCED = {
-    np.add: _reducer("sum"),
-    np.multiply: _reducer("prod"),
-    np.maximum: _reducer("max"),
-    np.minimum: _reducer("min"),
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "max",
+    np.minimum: "min",
+    np.logical_and: "all",
+    np.logical_or: "any",
 }
 
 

@@ -27,7 +27,13 @@ def compute(outputs: Sequence[Node]) -> None:
     written = program(pending)
     found = _compiled(written.text, _folder(pending))(*[n.value for n in written.inputs])
     for n, value in zip(pending, found if len(pending) > 1 else (found,), strict=True):
-        n.value = value if n.shape is None else np.asarray(value, n.dtype)
+        n.value = value if n.shape is None else _kept(np.asarray(value, n.dtype))
+
+
+def _kept(array: Any) -> Any:
+    """An array that nobody writes to, since what is computed later takes it as it is."""
+    array.flags.writeable = False
+    return array
 
 
 def _folder(pending: Sequence[Node]) -> str:
