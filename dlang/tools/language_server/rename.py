@@ -17,6 +17,7 @@ from dlang.tools.language_server.references import uses
 from dlang.tools.language_server.scopes import Occurrence
 from dlang.typecheck.types import DTYPES
 
+_WORDS = KEYWORDS | CONTEXTUAL.keys() | DTYPES | {"size", "_"}
 Edits = dict[str, list[tuple[int, int]]]
 """By path, where the name stands: first, last."""
 
@@ -70,7 +71,7 @@ def is_name(name: str, before: str) -> bool:
     kinds = [t.kind for t in tokens if t.kind != "newline"]
     if kinds != ["UNAME" if before[:1].isupper() else "NAME"] or tokens[0].text != name:
         return False
-    return name not in KEYWORDS and name not in CONTEXTUAL and name not in DTYPES and name not in ("size", "_")
+    return name not in _WORDS
 
 
 def _refused(message: str, span: Span | None, *help: str) -> Refused:
@@ -86,8 +87,13 @@ def _places(document: Document, o: Occurrence, found: Definition) -> Iterator[tu
 
 
 def _not_a_name(name: str, before: str, span: Span) -> Refused:
-    sort = "a type or constructor, which begins with a capital" if before[:1].isupper() else "a value"
-    return _refused(f"`{name}` can't be the new name of `{before}`", span, f"it has to be the name of {sort}")
+    if name in _WORDS:
+        why = f"`{name}` is a word of the language"
+    elif before[:1].isupper():
+        why = "names of types and constructors begin with a capital, and letters, digits, `_` and `'` follow"
+    else:
+        why = "names of values begin with a small letter or `_`, and letters, digits, `_` and `'` follow"
+    return _refused(f"`{name}` can't be the new name of `{before}`", span, why)
 
 
 def _changeable(document: Document, o: Occurrence, found: Definition) -> Refused | None:
