@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, Token, tokenize
 from dlang.grammar.newlines import CLOSERS, OPENERS
@@ -96,6 +97,12 @@ def _of_import(at: Situation) -> str | None:
     if "\n" in at.text[at.before[k].start :]:
         return None
     return "new" if kinds[-1:] == ["as"] else "path" if set(kinds) <= {".", "NAME"} else None
+
+
+def path_of_import(at: Situation) -> tuple[str, ...]:
+    """The words behind the last `import`, up to its braces."""
+    first = next(k for k in range(len(at.before) - 1, -1, -1) if at.before[k].kind == "import")
+    return tuple(t.text for t in takewhile(lambda t: t.kind != "{", at.before[first + 1 :]) if t.kind != ".")
 
 
 def _of_type(tokens: Sequence[Token], end: int) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 
 from lsprotocol import types as lsp
@@ -14,7 +13,7 @@ from dlang.grammar import syntax as s
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS
 from dlang.tools.assistance.calls import CallAt, call_at
 from dlang.tools.assistance.fitting import takes, taking
-from dlang.tools.assistance.situation import Situation, expected
+from dlang.tools.assistance.situation import Situation, expected, path_of_import
 from dlang.tools.language_server.calls import called, situation_at
 from dlang.tools.language_server.definitions import (
     Definition,
@@ -59,7 +58,7 @@ def completion(document: Document, position: lsp.Position) -> list[lsp.Completio
         case "path":
             return list(_modules(document, at))
         case "member":
-            other = document.project.imported(tuple(_path_of_import(at)), document)
+            other = document.project.imported(path_of_import(at), document)
             return list(public(document, other)) if other is not None else []
         case _ if at.previous == ".":
             return members(document, at)
@@ -74,15 +73,9 @@ def completion(document: Document, position: lsp.Position) -> list[lsp.Completio
 
 
 # ---- imports ---------------------------------------------------------------------------------------------------------
-def _path_of_import(at: Situation) -> list[str]:
-    """The words behind the last `import`, up to its braces."""
-    first = next(k for k in range(len(at.before) - 1, -1, -1) if at.before[k].kind == "import")
-    return [t.text for t in takewhile(lambda t: t.kind != "{", at.before[first + 1 :]) if t.kind != "."]
-
-
 def _modules(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
     """Modules, and folders that have some."""
-    above = _path_of_import(at)
+    above = path_of_import(at)
     here = Path(document.path)
     for name in document.project.finder.known(here, above):
         yield plain_item(name, Kind.Module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Span
@@ -94,31 +95,26 @@ class Scope:
     types: dict[str, Local] = field(default_factory=dict)
     whole: bool = False
 
-    def value(self, name: str) -> Local | None:
+    def outwards(self) -> Iterator[Scope]:
+        """This scope, the one around it, and so on."""
         scope: Scope | None = self
         while scope is not None:
-            if name in scope.values:
-                return scope.values[name]
+            yield scope
             scope = scope.parent
-        return None
+
+    def value(self, name: str) -> Local | None:
+        return next((scope.values[name] for scope in self.outwards() if name in scope.values), None)
 
     def type(self, name: str) -> Local | None:
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.types:
-                return scope.types[name]
-            scope = scope.parent
-        return None
+        return next((scope.types[name] for scope in self.outwards() if name in scope.types), None)
 
     def visible(self, offset: int) -> list[Local]:
         """The locals that can be named at an offset, the nearest of each name."""
         out: dict[str, Local] = {}
-        scope: Scope | None = self
-        while scope is not None:
+        for scope in self.outwards():
             for name, local in (*scope.values.items(), *scope.types.items()):
                 if scope.whole or local.span.last <= offset:
                     out.setdefault(name, local)
-            scope = scope.parent
         return [local for name, local in out.items() if not name.startswith((".", "?"))]
 
 

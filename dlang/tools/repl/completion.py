@@ -13,13 +13,14 @@ from dlang.listings import STAGES
 from dlang.tools.assistance.calls import call_at
 from dlang.tools.assistance.fitting import functions, takes, taking
 from dlang.tools.assistance.signatures import Signature
-from dlang.tools.assistance.situation import Situation, situation
+from dlang.tools.assistance.situation import Situation, expected, path_of_import, situation
 from dlang.tools.repl.commands import COMMANDS, Command
-from dlang.tools.repl.names import meaning, signature, signature_of
+from dlang.tools.repl.names import imported_module, meaning, signature, signature_of
 from dlang.tools.repl.session import Session
 from dlang.tools.repl.settings import SETTINGS
 from dlang.tools.repl.state import LAST, Kept
 from dlang.tools.repl.surroundings import local_names, type_at, value_before
+from dlang.typecheck.annotations import EFFECTS
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleTable
@@ -122,18 +123,24 @@ def _files(rest: str) -> Iterator[Candidate]:
 # ---- inputs ----------------------------------------------------------------------------------------------------------
 def _of_input(session: Session, at: Situation) -> Iterator[Candidate]:
     checked = session.checked
-    match at.previous:
-        case "." if at.before[-1].end == at.start:
+    match expected(at):
+        case "new":
+            return
+        case "path":
+            known = checked.program.finder.known(Path(checked.table.path), path_of_import(at))
+            yield from _matching(at, ((name, "") for name in known))
+        case "member":
+            table = imported_module(session, path_of_import(at))
+            yield from _matching(at, _members(table, checked) if table is not None else ())
+        case _ if at.previous == ".":
             yield from _behind_point(session, checked, at)
-        case "import":
-            yield from _modules(checked, at)
-        case "|>":
+        case _ if at.previous == "|>":
             t = type_at(session, at, value_before(at, len(at.before) - 1))
             yield from _functions(checked, at, t)
-        case ":" | "->":
+        case "type":
             yield from _types(checked, at)
-        case "let" | "var" | "fn" | "struct" | "enum" | "const" | "type":
-            return
+        case "effect":
+            yield from _matching(at, ((name, "") for name in sorted(EFFECTS)))
         case _:
             yield from _anywhere(session, checked, at)
 
@@ -190,11 +197,6 @@ def _functions(checked: Checked, at: Situation, t: Type | None) -> Iterator[Cand
 def _meta(name: str, entry: FnEntry | BuiltinEntry, checked: Checked) -> str:
     shown = signature("", entry, checked)
     return shown.result if isinstance(entry, FnEntry) and entry.decl.kind == "const" else str(shown)
-
-
-def _modules(checked: Checked, at: Situation) -> Iterator[Candidate]:
-    known = checked.program.finder.known(Path(checked.table.path))
-    yield from _matching(at, ((name, "") for name in known))
 
 
 def _types(checked: Checked, at: Situation) -> Iterator[Candidate]:

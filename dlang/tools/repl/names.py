@@ -54,9 +54,16 @@ def module_of(checked: Checked, table: ModuleTable, name: str) -> ModuleTable | 
 
 def library_module(session: Session, name: str) -> Checked | None:
     """A scope in which a module of the standard library is imported; None if there is none of the name."""
-    checked = session.checked
-    if not checked.program.is_standard(name):
-        return None
+    return _importing(session, name) if session.checked.program.is_standard(name) else None
+
+
+def imported_module(session: Session, path: tuple[str, ...]) -> ModuleTable | None:
+    """The module that an import would find."""
+    checked = _importing(session, ".".join(path))
+    return module_of(checked, checked.table, path[-1]) if path else None
+
+
+def _importing(session: Session, name: str) -> Checked:
     return session.workspace.check(Source(f"{session.folder}<import {name}>", f"import {name}\n"))
 
 

@@ -45,6 +45,8 @@ def test_tuples_have_positions_and_modules_names(session):
     assert offered(session, "(p, 1).")[:2] == ["(p, 1).0", "(p, 1).1"]
     assert offered(session, "nn.rel") == ["nn.relu"]
     assert offered(session, "import li") == ["import linalg"]
+    assert offered(session, "import linalg { cholesky, sol") == ["import linalg { cholesky, solve"]
+    assert offered(session, "import linalg as sol") == []
 
 
 def test_functions_behind_a_pipe_take_what_is_in_front(session):
@@ -74,7 +76,13 @@ def test_names_of_the_input_itself_are_known(session):
 def test_types_are_offered_where_types_stand(session):
     assert offered(session, "let q: Poi") == ["let q: Point"]
     assert "fn f(x: f64" in offered(session, "fn f(x: f6")
+    assert offered(session, "let q: List<Poi") == ["let q: List<Point"]
     assert offered(session, "let new_na") == []
+
+
+def test_an_interpolation_is_completed(session):
+    assert offered(session, 'print("{p.ac') == ['print("{p.across']
+    assert 'print("{norm(scale = ' in offered(session, 'print("{norm(sc')
 
 
 @pytest.mark.parametrize("text", ['"nor', "# nor", "1.0 # no", 'print("{p} no'])
