@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 
 from dlang.specialize.structs import is_none
 from dlang.typecheck.types import (
@@ -30,9 +30,12 @@ SCALARS = {
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """taken: names of a module, which its own functions and types have, and so no word of Python's may."""
+    """taken: names of a module, which its own functions and types have, and so no word of Python's may. variables: of
+    the language that are variables of Python's, too.
+    """
 
     taken: Container[str] = ()
+    variables: Mapping[TypeVar, str] = field(default_factory=dict)
 
     def word(self, name: str) -> str:
         """A name that a stub imports or takes as given, under another name if need be, which no class has either."""
@@ -66,7 +69,7 @@ class Hints:
             case TypeData(decl, _):
                 return name_of(decl)
             case TypeVar():
-                return self.word("Any")
+                return self.variables.get(t) or self.word("Any")
 
     def scalar(self, dtype: str, given: bool) -> str:
         plain, numpy = self.plain(dtype), self.numpy(dtype)

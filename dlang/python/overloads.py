@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from dlang.diagnostics import DlangError
@@ -34,6 +34,8 @@ ORDER = ("bool", "i64", "f64", "f32", "i32", "f16", "i16", "i8", "u64", "u32", "
 """More particular types come first: a `bool` is an `int` to Python, and an `int` will do for a `float`."""
 COMMON = ("bool", "i64", "f64", "f32", "i32")
 MOST = 48
+VECTORS = ("Vector", "Vector2", "Vector3")
+"""Variables of Python's for those that stand for vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,14 @@ class Signature:
     result: str
 
 
+def vectors_of(decl: FnDecl) -> list[TypeVar]:
+    """The type variables of a function that stand for anything with the operators of a vector, where no others are open
+    and no further constraints."""
+    open = [v for v in variables(*[p.local.type for p in decl.params]) if isinstance(v, TypeVar | RowVar)]
+    found = [v for v in open if isinstance(v, TypeVar) and "Vector" in v.classes]
+    return found if len(found) == len(open) <= len(VECTORS) and not decl.constraints else []
+
+
 def signatures(decl: FnDecl, settled: Settled, hints: Hints) -> list[Signature]:
     """One, or several of which the first that fits says what a call gives; the last takes what is left."""
     params = [resolve(p.local.type) for p in decl.params]
@@ -52,6 +62,9 @@ def signatures(decl: FnDecl, settled: Settled, hints: Hints) -> list[Signature]:
     plain = Signature(tuple([hints.of(t, given=True) for t in params]), hints.of(decl.result))
     if not open or any(isinstance(t, TypeFn) and variables(t).keys() & set(open) for t in params):
         return [plain]
+    if vectors := vectors_of(decl):  # numbers, arrays, tuples or structs: what comes out is what went in
+        named = replace(hints, variables={v: hints.word(name) for v, name in zip(vectors, VECTORS, strict=False)})
+        return [Signature(tuple([named.of(t, given=True) for t in params]), named.of(decl.result))]
     choices = list(_choices(open, params, bool(decl.constraints)))
     results: dict[tuple[str, ...], set[str]] = {}
     for choice in choices[:MOST]:

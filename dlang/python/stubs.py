@@ -6,13 +6,13 @@ functions of the language have; a struct is a frozen dataclass, and so is each v
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from dlang.python.documentation import is_name, parameter_names
 from dlang.python.hints import Hints, name_of, variants_of
 from dlang.python.module import datatypes
-from dlang.python.overloads import Signature, signatures
+from dlang.python.overloads import VECTORS, Signature, signatures, vectors_of
 from dlang.python.settling import Settled
 from dlang.specialize.structs import field_names, is_none
 from dlang.typecheck.headers import FnDecl
@@ -34,7 +34,7 @@ def stub(checked: Checked) -> str:
     types = [d for d in datatypes(module) if not (d.module == module.name and d.name.startswith("_"))]
     taken = {v.name for d in types for v in d.variants} | {d.name for d in types} | module.functions.keys()
     writer = _Writer(Hints(taken), Settled(checked))
-    parts = ["\n".join(writer.head()), *("\n".join(writer.datatype(decl)) for decl in types)]
+    parts = ["\n".join(writer.head(module.functions.values())), *("\n".join(writer.datatype(decl)) for decl in types)]
     for name, fn in module.functions.items():
         if not name.startswith("_"):
             parts.append("\n".join(writer.declaration(fn)))
@@ -46,11 +46,15 @@ class _Writer:
     hints: Hints
     settled: Settled
 
-    def head(self) -> Iterator[str]:
+    def head(self, functions: Collection[FnDecl]) -> Iterator[str]:
         yield '# mypy: disable-error-code="overload-overlap"'
         yield f"import numpy as {self.hints.word('np')}"
         for module, names in IMPORTS.items():
             yield f"from {module} import {', '.join(map(self.hints.imported, names))}"
+        if count := max((len(vectors_of(fn)) for fn in functions), default=0):
+            yield f"from typing import {self.hints.imported('TypeVar')}"
+            for name in map(self.hints.word, VECTORS[:count]):
+                yield f'{name} = {self.hints.word("TypeVar")}("{name}")'
         if own := [name for name in ("bool", "float", "int", "list", "str", "tuple") if name in self.hints.taken]:
             yield f"from builtins import {', '.join(map(self.hints.imported, own))}"
 

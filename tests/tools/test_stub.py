@@ -35,6 +35,7 @@ MODEL = textwrap.dedent("""
     import random
     fn draw(n: size) -> f64[n] ! random = [random.uniform() for i < n]
     fn pairs(x: (f64, i64)[n]) -> (i64, f64)[n] = [(k, v) for (v, k) in x]
+    fn step<p: Vector>(w: p, g: p, rate: f64) -> p = w - rate * g
     fn shout(x: f64) -> () ! print { print("{x}") }
     fn raise(class: f64, self: i32) -> bool = class > 1.0
     fn under(class: f64, x: f64) -> f64 = class + x
@@ -68,6 +69,8 @@ o: list[tuple[int, float]] = model.pairs([(1.0, 2)])
 p: float = model.Line(1.0, 2.0, x, np.array(["a"], dtype=object)).slope
 q: np.typing.NDArray[np.float64] = model.Line(1.0, 2.0, x, np.array(["a"], dtype=object)).w
 r: float = model.under(1.0, x=2.0)
+s: model.Circle = model.step(model.Circle(1.0), model.Circle(2.0), 0.5)
+t: np.typing.NDArray[np.float64] = model.step(x, x, 0.5)
 model.shout(1.0)
 model.loss.bind(w=np.ones(2))
 dlang.grad(model.loss)(np.ones(2), x, np.ones(3))
@@ -89,6 +92,7 @@ WRONG = [
     "model.missing",
     'model.limit + "3"',
     "model._private(1.0)",
+    "model.step(1.0, 2.0, 0.5).radius",
 ]
 
 
