@@ -34,7 +34,14 @@ def _add_own(parser: argparse.ArgumentParser, taken: frozenset[str] = frozenset(
         parser.add_argument("--library", action="store_true", help="step into functions of the standard library, too")
     if "memory" not in taken:
         help = "for states of the past, in MiB; 512 unless given"
-        parser.add_argument("--memory", type=int, metavar="N", help=help)
+        parser.add_argument("--memory", type=_number, metavar="N", help=help)
+
+
+def _number(text: str) -> int:
+    """From 1."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a number from 1, found `{text}`")
+    return int(text)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -50,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
             return 1
         rest = _own(args, checked)
         start, seed = _start(checked, args, rest)
-        megabytes = 512 if args.memory is None else max(args.memory, 1)
+        megabytes = args.memory or 512
         debugger = debugger_of(checked, start, source, seed=seed, memory=megabytes << 20, library=args.library)
         c = Conversation(debugger)
         if args.break_nan:
@@ -89,10 +96,16 @@ def _start(checked: Checked, args: argparse.Namespace, rest: Sequence[str]) -> t
         main = checked.module.functions.get("main")
         given, _, seed, _ = own_options(rest, main or checked.module.script, "interp")
         return printed(start_of(checked, args.file, given, "debug")), seed
-    found = [t for t in checked.module.tests if t.name == args.test]
-    found = found or [t for t in checked.module.tests if args.test in t.name]
-    if not found:
-        close = closest(args.test, [t.name for t in checked.module.tests])
-        help = () if close is None else (f"did you mean `{close}`?",)
-        raise error("E0955", f"`{args.file}` has no test `{args.test}`", None, help=help)
-    return found[0], 0
+    if rest:
+        Parser(prog="dlc debug --test").error(f"unrecognized arguments: {rest[0]}")
+    tests = checked.module.tests
+    found = [t for t in tests if t.name == args.test] or [t for t in tests if args.test in t.name]
+    if len(found) == 1:
+        return found[0], 0
+    what = "several tests" if found else "no test"
+    names = [t.name for t in found or tests]
+    help = f"its tests are {', '.join(names)}" if names else "it has none"
+    close = None if found else closest(args.test, names)
+    if close is not None:
+        help = f"did you mean `{close}`?"
+    raise error("E0955", f"`{args.file}` has {what} `{args.test}`", None, help=(help,))

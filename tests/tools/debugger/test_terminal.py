@@ -28,6 +28,7 @@ fn main(x: f64 = 0.0) {
 test "of a length" {
   assert close(grad(length)([3.0, 4.0]), [0.6, 0.8])
 }
+test "of nothing" { assert length([0.0]) == 0.0 }
 """
 
 
@@ -97,7 +98,20 @@ def test_a_test_block_is_stepped_through(monkeypatch, capsys, slope):
     code, out, _ = run(monkeypatch, capsys, "--test", "length", slope, commands="step\nstep\n")
     assert code == 0 and "slope.dl:9" in out and "slope.dl:2 in length" in out
     code, _, err = run(monkeypatch, capsys, "--test", "widths", slope)
-    assert code == 1 and "E0955" in err
+    assert code == 1 and "E0955" in err and "its tests are of a length, of nothing" in err
+    code, _, err = run(monkeypatch, capsys, "--test", "of", slope)
+    assert code == 1 and "several tests `of`" in err
+
+
+def test_a_wrong_option_is_refused_in_the_name_of_the_command(monkeypatch, capsys, slope):
+    for args, said in [
+        ((slope, "--y", "1"), "dlc debug"),
+        (("--memory", "0", slope), "expected a number from 1, found `0`"),
+        (("--test", "length", slope, "--x", "1"), "there is no option `--x`"),
+    ]:
+        with pytest.raises(SystemExit):
+            run(monkeypatch, capsys, *args)
+        assert said in capsys.readouterr().err
 
 
 def test_a_program_that_is_wrong_is_not_run(monkeypatch, capsys, tmp_path):
