@@ -21,7 +21,7 @@ from dlang.ir.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter
 from dlang.ir.marks import BACKWARD, FORWARD, REVERSED, TANGENT
 from dlang.ir.node import Node
 from dlang.ir.operations import value_of
-from dlang.ir.points import points_of
+from dlang.ir.points import box_of, points_of
 from dlang.ir.values import accept, size_of
 from dlang.runtime.errors import RunError
 from dlang.runtime.platform.memory import spare_memory
@@ -109,13 +109,7 @@ class Machine:
         end = min(size_of(x, env) for x in op.axes[0].highs)
         if end <= low:
             return []
-        inner = {a.var for a in op.axes}
-        same = not any(x.mentions(inner) for a in op.axes for x in (*a.lows, *a.highs))
-        box = None
-        if same:
-            ranges = [(max(size_of(x, env) for x in a.lows), min(size_of(x, env) for x in a.highs)) for a in op.axes]
-            box = [(a, max(b - a, 0)) for a, b in ranges]
-        made = points_of(op.axes, env, True, low, end, box, 1 << 62)
+        made = points_of(op.axes, env, True, low, end, box_of(op.axes, env), 1 << 62)
         assert made is not None
         batch, values = made
         columns = [(v, values[v].data) for v in values]
