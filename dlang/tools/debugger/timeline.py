@@ -18,6 +18,8 @@ from dlang.tools.debugger.code import Instruction, Spot
 from dlang.tools.debugger.machine import MEMORY, Machine, Stop
 from dlang.tools.debugger.state import Entered, State
 
+CLOSE = 50  # operations that are run again each time that somebody looks
+WAYS = 20  # states on the way
 BETWEEN = 2000  # operations from one state that is kept to the next, at first
 
 
@@ -37,7 +39,7 @@ class Log:
 class Timeline:
     """One run. front: as far as it went. failure: why it ends there, if it failed; ended: whether it is over.
 
-    looked: a state somewhere in the past, where somebody looked last.
+    looked: a state somewhere in the past, where somebody looked last; ways: states on the way there, closer and closer.
     """
 
     machine: Machine
@@ -50,6 +52,7 @@ class Timeline:
     sizes: list[int] = field(default_factory=list)
     between: int = BETWEEN
     looked: State | None = None
+    ways: list[State] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._keep()
@@ -111,16 +114,32 @@ class Timeline:
             return self.front
         early = moment is not None and bool(self.log.begun[moment])
         latest = steps - early  # where a block has ended, it is left without an operation, and there is no way back
-        k = bisect_right(self.kept, latest, key=lambda s: s.steps) - 1
-        near = self.looked
-        if near is None or not self.kept[k].steps <= near.steps <= latest:
-            near = self.looked = self.kept[k].copy()
+        near = self.looked = self._near(latest)
         self.again(near, steps, early)
         if moment is not None:
             near.frame.spot = self.spot(moment)
             if not early:
                 near.frame.fresh = ()
         return near
+
+    def _near(self, steps: int) -> State:
+        """A state that is not far before a number of operations.
+
+        Of the way there each half is kept that somebody has to go again who goes back from there, step by step.
+        """
+        kept = self.kept[bisect_right(self.kept, steps, key=lambda s: s.steps) - 1]
+        while self.ways and self.ways[-1].steps > steps:
+            self.ways.pop()
+        if not self.ways or self.ways[-1].steps < kept.steps:
+            self.ways = [kept]
+        s = self.looked
+        if s is None or not self.ways[-1].steps <= s.steps <= steps:
+            s = self.ways[-1].copy()
+        while steps - s.steps > CLOSE:
+            self.again(s, (s.steps + steps) // 2)
+            self.ways.append(s.copy())
+        del self.ways[:-WAYS]
+        return s
 
     def again(self, s: State, steps: int, early: bool = False) -> None:
         """Runs a state of the past up to a number of operations, without anything that stops it.

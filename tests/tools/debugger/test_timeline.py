@@ -10,6 +10,7 @@ from dlang.driver import Request, call, check, load, lower
 from dlang.runtime.host import Host
 from dlang.tools.debugger.levels import Why
 from dlang.tools.debugger.start import debugger_of
+from dlang.tools.debugger.timeline import Timeline
 from tests.tools.debugger.stepping import Talk, backward, forward, snapshot
 
 PROGRAMS = Path(__file__).parents[3] / "tests/programs"
@@ -108,3 +109,21 @@ def test_memory_is_bounded():
     assert sum(timeline.sizes) <= 1 << 20 and timeline.between > 50
     assert d.goto(1500) is Why.STEP
     assert d.value("x[0]") == "1498.0"
+
+
+def test_who_goes_back_step_by_step_has_little_run_again(monkeypatch):
+    text = 'fn main() {\n  var x = 0.0\n  for i in 0..2000 {\n    x = x + 1.0\n    x = x * 0.5\n  }\n  print("{x}")\n}'
+    d = Talk(text).debugger
+    assert d.goto(3000) is Why.STEP
+    again, ran = Timeline.again, []
+
+    def counted(self, s, *rest):
+        before = s.steps
+        again(self, s, *rest)
+        ran.append(s.steps - before)
+
+    monkeypatch.setattr(Timeline, "again", counted)
+    for k in range(300):
+        assert d.step(False) is Why.STEP
+        assert d.value("i") == str((2997 - k) // 2)
+    assert sum(ran) < 300 * 100
