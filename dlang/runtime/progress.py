@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import IO
 
 OFTEN, SELDOM = 0.1, 10.0
 """Seconds between two looks on a terminal, and between two lines elsewhere."""
-WIDTH = 24
+WIDTHS = 24, 12, 6, 0
+"""Characters of a bar: the first, or of those that fit on the line the widest."""
 _ERASE = "\r\x1b[K"
 
 
@@ -39,6 +41,7 @@ class Progress:
         total: -1 where the loop has ended, at whatever trip.
         """
         now = self.clock()
+        label = "".join(c if c.isprintable() else " " for c in label)
         if done == 0 and total >= 0:
             self.loops.append(_Loop(label, total, now))
             if len(self.loops) == 1:
@@ -78,8 +81,16 @@ class Progress:
         terminal = self._out.isatty()
         if now - self.shown < (OFTEN if terminal else SELDOM):
             return
-        text = " · ".join(described(x.label, x.done, x.total, now - x.start) for x in self.loops)
-        self._out.write(f"{_ERASE}{text}" if terminal else f"{text}\n")
+        texts = (
+            " · ".join(described(x.label, x.done, x.total, now - x.start, width) for x in self.loops)
+            for width in WIDTHS
+        )
+        if terminal:
+            room = _columns(self._out) - 1
+            text = min(texts, key=lambda t: max(len(t), room))
+            self._out.write(_ERASE + text[:room])
+        else:
+            self._out.write(next(texts) + "\n")
         self._out.flush()
         self.shown, self.drawn = now, terminal
 
@@ -93,12 +104,21 @@ class Progress:
             self._out.flush()
 
 
-def described(label: str, done: int, total: int, seconds: float) -> str:
-    """`training [######····] 60 % 6/10, 2.0/s, 2 s left`."""
+def _columns(out: IO[str]) -> int:
+    """The width of a terminal; 80 where it says nothing of that."""
+    try:
+        return os.get_terminal_size(out.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def described(label: str, done: int, total: int, seconds: float, width: int = WIDTHS[0]) -> str:
+    """`training [######····] 60 % 6/10, 2.0/s, 2 s left`, with a bar of so many characters."""
     share = done / total if total else 1.0
-    filled = int(share * WIDTH)
+    filled = int(share * width)
     name = f"{label} " if label else ""
-    text = f"{name}[{'#' * filled}{'·' * (WIDTH - filled)}] {int(100 * share)} % {done}/{total}"
+    bar = f"[{'#' * filled}{'·' * (width - filled)}] " if width else ""
+    text = f"{name}{bar}{int(100 * share)} % {done}/{total}"
     if not done or not seconds:
         return text
     rate = done / seconds

@@ -1,7 +1,11 @@
 """`for i < progress(n)`: what a loop shows of itself, and that it computes what it would without."""
 
+import fcntl
 import io
+import os
 import re
+import struct
+import termios
 
 import pytest
 
@@ -40,6 +44,27 @@ def test_a_terminal_has_one_line_that_ends_as_a_summary():
     lines = out.getvalue().split("\r\x1b[K")
     assert lines[0] == "" and lines[5] == "training [############············] 50 % 5/10, 1/s, 5 s left"
     assert lines[-1] == "training: 10 in 10 s\n" and out.getvalue().count("\n") == 1
+
+
+@pytest.mark.parametrize("columns, shown", [
+    (120, "all [######··················] 25 % 1/4 · each one [############············] 50 % 1/2"),
+    (56, "all [#·····] 25 % 1/4 · each one [###···] 50 % 1/2"),
+    (48, "all 25 % 1/4 · each one 50 % 1/2"),
+    (20, "all 25 % 1/4 · each"),
+])  # fmt: skip
+def test_the_line_is_as_long_as_the_terminal_at_most(columns, shown):
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with os.fdopen(theirs, "w") as out:
+        clock = Clock()
+        meter = Progress(out, clock)
+        meter.report(0, 4, "all")
+        meter.report(0, 2, "each\none")
+        meter.loops[0].done = 1
+        meter.loops[0].start = meter.loops[1].start = clock.now = 1.0
+        meter.report(1, 2, "each\none")
+        assert os.read(ours, 1000).decode() == f"\r\x1b[K{shown}"
+    os.close(ours)
 
 
 def test_elsewhere_there_is_a_line_now_and_then():

@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime.h"
 
-enum { WIDTH = 24 };
+static const int WIDTHS[] = {24, 12, 6, 0}; /* characters of a bar: of those that fit on the line the widest */
 static const double OFTEN = 0.1, SELDOM = 10; /* seconds between two looks on a terminal, between two lines elsewhere */
 static const char ERASE[] = "\r\x1b[K";
 
@@ -43,13 +44,15 @@ static void put_duration(dl_buffer *out, double seconds) {
     else dl_printf(out, "%lld:%02lld:%02lld h", minutes / 60, minutes % 60, rest);
 }
 
-/* `training [######····] 60 % 6/10, 2.0/s, 2 s left`. */
-static void put_loop(dl_buffer *out, const dl_loop *loop, double seconds) {
+/* `training [######····] 60 % 6/10, 2.0/s, 2 s left`, with a bar of so many characters. */
+static void put_loop(dl_buffer *out, const dl_loop *loop, double seconds, int width) {
     double share = loop->total ? (double)loop->done / (double)loop->total : 1;
-    int filled = (int)(share * WIDTH);
-    dl_printf(out, "%s%s[", loop->label, *loop->label ? " " : "");
-    for (int k = 0; k < WIDTH; k++) dl_puts(out, k < filled ? "#" : "·");
-    dl_printf(out, "] %d %% %lld/%lld", (int)(100 * share), (long long)loop->done, (long long)loop->total);
+    int filled = (int)(share * width);
+    dl_printf(out, "%s%s", loop->label, *loop->label ? " " : "");
+    if (width) dl_puts(out, "[");
+    for (int k = 0; k < width; k++) dl_puts(out, k < filled ? "#" : "·");
+    if (width) dl_puts(out, "] ");
+    dl_printf(out, "%d %% %lld/%lld", (int)(100 * share), (long long)loop->done, (long long)loop->total);
     if (!loop->done || seconds == 0) return;
     double rate = (double)loop->done / seconds;
     dl_printf(out, rate >= 1 ? ", %.3g/s, " : ", %.3g s each, ", rate >= 1 ? rate : 1 / rate);
@@ -64,15 +67,30 @@ void dl_erase_progress(dl_progress *p) {
     p->drawn = false;
 }
 
+/* Where the first so many letters of a text end. */
+static size_t start_of(const dl_buffer *text, size_t letters) {
+    size_t at = 0;
+    for (; at < text->length; at++)
+        if (((unsigned char)text->bytes[at] & 0xC0) != 0x80 && !letters--) break;
+    return at;
+}
+
 static void show(dl_progress *p, double at) {
     bool terminal = isatty(2);
     if (at - p->shown < (terminal ? OFTEN : SELDOM)) return;
+    struct winsize size;
+    size_t room = terminal && !ioctl(2, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col - 1u : 79;
     dl_buffer text = {0};
-    if (terminal) dl_puts(&text, ERASE);
-    for (size_t k = 0; k < p->count; k++) {
-        if (k) dl_puts(&text, " · ");
-        put_loop(&text, &p->loops[k], at - p->loops[k].start);
+    for (size_t w = 0; w < sizeof WIDTHS / sizeof *WIDTHS; w++) {
+        dl_drop(&text);
+        for (size_t k = 0; k < p->count; k++) {
+            if (k) dl_puts(&text, " · ");
+            put_loop(&text, &p->loops[k], at - p->loops[k].start, WIDTHS[w]);
+        }
+        if (!terminal || text.failed || start_of(&text, room) == text.length) break;
     }
+    if (terminal) fputs(ERASE, stderr);
+    if (terminal && !text.failed) text.length = start_of(&text, room);
     if (!terminal) dl_puts(&text, "\n");
     write_out(&text);
     p->shown = at;
@@ -97,6 +115,14 @@ static void end(dl_progress *p, double at) {
     pop(p);
 }
 
+/* A letter of a label as it is shown: all of it on one line. */
+static char shown(char letter) { return (unsigned char)letter < ' ' || letter == 127 ? ' ' : letter; }
+
+static bool is_label(const char *ours, const char *given) {
+    for (; *ours && *ours == shown(*given); ours++) given++;
+    return !*ours && !*given;
+}
+
 static bool begin(dl_progress *p, int64_t total, const char *label, double at) {
     if (p->count == p->room) {
         dl_loop *loops = realloc(p->loops, (2 * p->room + 4) * sizeof *loops);
@@ -106,6 +132,7 @@ static bool begin(dl_progress *p, int64_t total, const char *label, double at) {
     }
     char *own = strdup(label);
     if (!own) return false;
+    for (char *c = own; *c; c++) *c = shown(*c);
     p->loops[p->count++] = (dl_loop){own, total, 0, at};
     if (p->count == 1) p->shown = at;
     return true;
@@ -116,7 +143,7 @@ int64_t dl_report_progress(dl_progress *p, int64_t done, int64_t total, const ch
     if (!done && total >= 0) return begin(p, total, label, at) ? 1 : INT64_MAX;
     for (; p->count > 1; pop(p)) { /* those that a `return` has left */
         const dl_loop *last = &p->loops[p->count - 1];
-        if (!strcmp(last->label, label) && (total == -1 || total == last->total)) break;
+        if (is_label(last->label, label) && (total == -1 || total == last->total)) break;
     }
     if (!p->count) return INT64_MAX;
     dl_loop *loop = &p->loops[p->count - 1];
