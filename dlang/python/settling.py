@@ -48,7 +48,7 @@ class Settled:
             function = functions.get(n) if functions else None
             value = n
             if function is None:
-                params.append(f"{n}: {_type(mono, structs)}")
+                params.append(f"{n}: {type_text(mono, structs)}")
             else:
                 value = self._unused(n, names)
                 values[value] = function.entry
@@ -86,18 +86,18 @@ def _refused(decl: FnDecl, args: Sequence[Mono], reasons: Sequence[str]) -> Dlan
 
 
 # ---- types as text ---------------------------------------------------------------------------------------------------
-def _type(mono: Mono, structs: dict[str, DataDecl]) -> str:
+def type_text(mono: Mono, structs: dict[str, DataDecl]) -> str:
     """A type with its dtypes and ranks; its sizes are left to inference."""
     match mono:
         case Scalar(dtype):
             return dtype
         case MonoArray(element, shape):
-            return f"{_type(element, structs)}[{', '.join('_' for _ in shape)}]"
+            return f"{type_text(element, structs)}[{', '.join('_' for _ in shape)}]"
         case MonoTuple(items):
-            return f"({', '.join(_type(i, structs) for i in items)})"
+            return f"({', '.join(type_text(i, structs) for i in items)})"
         case MonoName(decl, args):
             structs[decl.name] = decl
-            inner = [_type(a, structs) if isinstance(a, Mono) and a != MonoTuple(()) else "_" for a in args]
+            inner = [type_text(a, structs) if isinstance(a, Mono) and a != MonoTuple(()) else "_" for a in args]
             return decl.name + (f"<{', '.join(inner)}>" if inner else "")
         case _:
             raise AssertionError("no function comes from Python")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dlang.diagnostics import DlangError, error, render
-from dlang.tools.graph import graph_of
-from dlang.tools.repl.commands import Conversation, perform
-from dlang.tools.repl.inputs import pieces
-from dlang.tools.repl.looking import code_of
-from dlang.tools.repl.session import Session, Shown
+from dlang.diagnostics import DlangError, render
+from dlang.tools.pictures.figures import image
+from dlang.tools.repl.commands import DRAWINGS, Conversation, perform
+from dlang.tools.repl.inputs import pieces, with_file
+from dlang.tools.repl.looking import code_of, graph_of, ir_of
+from dlang.tools.repl.plotting import in_characters, picture_of
+from dlang.tools.repl.session import Session
 from dlang.tools.repl.state import LAST
 
-CODE = {":ir": "opt", ":llvm": "llvm", ":asm": "asm", ":cuda": "cuda"}
+_LISTINGS = ("llvm", "asm", "cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,15 @@ class Graph:
     dot: str
 
 
-Display = Value | Code | Graph
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A picture of arrays, in characters, and as PNG if that can be made."""
+
+    text: str
+    png: bytes | None
+
+
+Display = Value | Code | Graph | Drawing
 
 
 @dataclass(slots=True)
@@ -53,41 +62,37 @@ class Notebook:
     def session(self) -> Session:
         return self.conversation.session
 
-    def run(self, text: str) -> list[str]:
-        """Does what a cell says; the names of the functions that it declared. Raises `DlangError`."""
-        declared: list[str] = []
+    def run(self, text: str, number: int, line: int = 1) -> None:
+        """Does what a cell says. number: of the cell; line: that of its text. Raises `DlangError`."""
+        end = 0
         for piece in pieces(text):
+            start = max(text.find(piece, end), end)
+            end = start + len(piece)
             if piece.lstrip().startswith(":"):
                 self._command(piece.strip())
                 continue
-            answer = self.session.submit(piece)
-            declared += [name for name, _ in answer.declared]
-            value = answer.value
-            if value is not None:
-                self.show(self._value(value))
-                self.conversation.answer(type(answer)(None, (), answer.stale, answer.replaced))
-            else:
-                self.conversation.answer(answer)
-        return declared
-
-    def _value(self, shown: Shown) -> Value:
-        return Value(self.conversation.value(shown), shown.type)
+            above = text.count("\n", 0, start) + line - 1  # so that messages have the lines of the cell
+            answer = self.session.submit("\n" * above + piece, name=f"<cell {number}>")
+            if answer.value is not None:
+                self.show(Value(self.conversation.value(answer.value), answer.value.type))
+            self.conversation.answer(replace(answer, value=None))
 
     def _command(self, line: str) -> None:
+        """Does what a command says; programs and pictures are shown."""
         name, _, rest = line.partition(" ")
-        if name == ":graph":
-            self._graph(rest.split())
-        elif name in CODE and len(rest.split()) == 1:
-            self.show(Code(code_of(self.session, rest, CODE[name], name), name[1:]))
+        rest = rest.strip()
+        if name == ":graph" and with_file(rest, DRAWINGS)[1] is None:
+            self.show(Graph(graph_of(self.session, rest).text()))
+        elif name == ":plot" and ">" not in rest:
+            picture = picture_of(self.session, rest)
+            self.show(Drawing(in_characters(picture, self.conversation.settings, False), image(picture)))
+        elif name == ":ir":
+            stage = rest.rpartition(" ")[2]
+            self.show(Code(ir_of(self.session, rest), stage if stage in _LISTINGS else "ir"))
+        elif name[1:] in _LISTINGS:
+            self.show(Code(code_of(self.session, rest, name[1:], name), name[1:]))
         else:
             perform(self.conversation, line)
-
-    def _graph(self, words: list[str]) -> None:
-        """`:graph f`, and `:graph grad f`."""
-        gradient = words[:1] == ["grad"]
-        if len(words) != 1 + gradient:
-            raise error("E0971", "`:graph` takes the name of a function, perhaps behind `grad`", None)
-        self.show(Graph(graph_of(self.session.checked, words[-1], gradient, "opt").text()))
 
 
 def message(e: DlangError, *, colour: bool) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import shutil
 import subprocess
+from base64 import b64encode
 
-from dlang.tools.notebook.cells import Code, Display, Graph, Value
+from dlang.tools.notebook.cells import Code, Display, Drawing, Graph, Value
 
 _LEXERS = {"ir": "dlang", "llvm": "llvm", "asm": "gas", "cuda": "cuda"}
 
@@ -22,6 +23,8 @@ def bundle(shown: Display) -> dict[str, str]:
             return {"text/plain": plain, "text/html": page}
         case Code(text, language):
             return {"text/plain": text, "text/html": _coloured(text, language)}
+        case Drawing(text, png):
+            return {"text/plain": text} | ({"image/png": b64encode(png).decode()} if png is not None else {})
         case Graph(dot):
             picture = _svg(dot)
             return {"text/plain": dot} | ({"image/svg+xml": picture} if picture is not None else {})

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from typing import Any
 
 from ipykernel.kernelbase import Kernel
 
 from dlang import __version__
 from dlang.diagnostics import DlangError
+from dlang.grammar.vocabulary import NAME
+from dlang.tools.assistance.calls import call_at
+from dlang.tools.assistance.situation import situation
 from dlang.tools.notebook.cells import Display, Notebook, message
 from dlang.tools.notebook.html import bundle
 from dlang.tools.repl.completion import candidates
 from dlang.tools.repl.inputs import incomplete, indentation
 from dlang.tools.repl.looking import doc_of
+from dlang.tools.report import report_defect
 
-_PATH = re.compile(r"[A-Za-z_][\w.]*")
+_PATH = re.compile(rf"{NAME}(?:\.{NAME})*")
 
 
 class DlangKernel(Kernel):
@@ -52,18 +57,22 @@ class DlangKernel(Kernel):
     def do_execute(self, code: str, silent: bool, *_: Any, **__: Any) -> dict[str, Any]:
         """Runs a cell."""
         try:
-            self.notebook.run(code)
+            self.notebook.run(code, self.execution_count)
         except DlangError as e:
-            return self._failed(f"error[{e.diagnostics[0].code}]", message(e, colour=True), silent)
+            first = e.diagnostics[0]
+            return self._failed(f"error[{first.code}]", first.message, message(e, colour=True), silent)
         except KeyboardInterrupt:
-            return self._failed("interrupted", "interrupted", silent)
+            return self._failed("interrupted", "", "interrupted", silent)
+        except Exception as e:
+            report_defect(e)  # the session is what it was
+            return self._failed("defect", f"{type(e).__name__}: {e}", "", silent)
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
         return {"status": "ok", "execution_count": self.execution_count, "payload": [], "user_expressions": {}}
 
-    def _failed(self, name: str, text: str, silent: bool) -> dict[str, Any]:
-        content = {"ename": name, "evalue": text.splitlines()[0], "traceback": text.split("\n")}
+    def _failed(self, name: str, value: str, text: str, silent: bool) -> dict[str, Any]:
+        content = {"ename": name, "evalue": value, "traceback": text.split("\n")}
         if not silent:
             self.send_response(self.iopub_socket, "error", content)
         return {"status": "error", "execution_count": self.execution_count, **content}
@@ -74,17 +83,23 @@ class DlangKernel(Kernel):
         start = before.rfind("\n") + 1 if before.rpartition("\n")[2].startswith(":") else 0
         found = candidates(self.notebook.session, before[start:])
         at = start + (found[0].start if found else cursor_pos - start)
-        texts = [c.text for c in found if start + c.start == at]
-        return {"status": "ok", "matches": texts, "cursor_start": at, "cursor_end": cursor_pos, "metadata": {}}
+        found = [c for c in found if start + c.start == at]
+        types = [{"text": c.text, "start": at, "end": cursor_pos, "type": "", "signature": c.meta} for c in found]
+        return {
+            "status": "ok",
+            "matches": [c.text for c in found],
+            "cursor_start": at,
+            "cursor_end": cursor_pos,
+            "metadata": {"_jupyter_types_experimental": types},
+        }
 
     def do_inspect(self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()) -> dict[str, Any]:
-        """The signature and the documentation of the name at the cursor."""
-        for name in _PATH.finditer(code):
-            if name.start() <= cursor_pos <= name.end():
-                try:
-                    text = doc_of(self.notebook.session, name[0])
-                except DlangError:
-                    break
+        """The signature and the documentation of the name at the cursor, or else of the function that is called."""
+        call = call_at(situation(code[:cursor_pos]))
+        paths = [m[0] for m in _PATH.finditer(code) if m.start() <= cursor_pos <= m.end()]
+        for path in [*paths, *([call.path] if call is not None else [])]:
+            with suppress(DlangError):
+                text = doc_of(self.notebook.session, path)
                 return {"status": "ok", "found": True, "data": {"text/plain": text}, "metadata": {}}
         return {"status": "ok", "found": False, "data": {}, "metadata": {}}
 

@@ -8,6 +8,8 @@ Functions and types that a cell declares are functions and classes of Python fro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
@@ -46,38 +48,51 @@ class DlangMagics(Magics):
     def dl(self, line: str, cell: str | None = None) -> Any:
         """A cell of the language."""
         args = parse_argstring(self.dl, line)
-        try:
+        with _told():
             for name in _names(args.input):
                 if name not in self.shell.user_ns:
                     raise error("E0998", f"there is no `{name}` in the notebook to be taken", None)
-                take(self.notebook.session, name, self.shell.user_ns[name])
-            if self.notebook.run(cell or "") or self.program is None:
-                self._declared()
+                take(self.notebook.session, name, self.shell.user_ns[name], self._declared().classes)
+            try:
+                self.notebook.run(cell or "", self._number, line=2)
+            finally:
+                self._declared()  # what stands before a mistake too
             for name in _names(args.output):
                 self.shell.user_ns[name] = self._given(name)
-        except DlangError as e:
-            raise CellError(message(e, colour=True)) from None
 
     @line_magic("dl")
     def expression(self, line: str) -> Any:
         """The value of an expression."""
-        try:
-            self.notebook.session.submit(line)
-            return self._given(LAST)
-        except DlangError as e:
-            raise CellError(message(e, colour=True)) from None
+        with _told():
+            answer = self.notebook.session.submit(line, name=f"<cell {self._number}>")
+            return None if answer.value is None else self._given(LAST)
+
+    @property
+    def _number(self) -> int:
+        """That of the cell, which is in the history before it runs."""
+        return len(self.shell.history_manager.input_hist_parsed) - 1
 
     def _given(self, name: str) -> Any:
-        if self.program is None:
-            self._declared()
-        assert self.program is not None
-        return give(self.notebook.session, name, self.program.classes)
+        return give(self.notebook.session, name, self._declared().classes)
 
-    def _declared(self) -> None:
-        """Makes functions and classes of Python of what the session declares."""
+    def _declared(self) -> Program:
+        """Functions and classes of Python, made of what the session declares if that has changed."""
         session = self.notebook.session
-        classes = None if self.program is None else self.program.classes
-        self.program = define(self.shell.user_ns, session.checked, session.backend, classes=classes)
+        if self.program is None or self.program.checked is not session.checked:
+            classes = None if self.program is None else self.program.classes
+            self.program = define(self.shell.user_ns, session.checked, session.backend, classes=classes)
+        return self.program
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Mistakes and interruptions that pass through are messages, without a traceback."""
+    try:
+        yield
+    except DlangError as e:
+        raise CellError(message(e, colour=True)) from None
+    except KeyboardInterrupt:
+        raise CellError("interrupted") from None
 
 
 def _names(text: str) -> list[str]:

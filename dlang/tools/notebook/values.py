@@ -1,82 +1,79 @@
-"""Values between a session and Python: numbers, texts and arrays both ways; tuples, structs and enums outwards."""
+"""Values between a session and Python, both ways: numbers, texts, arrays, tuples, structs and enums."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from dlang.diagnostics import error
-from dlang.ir import anf
-from dlang.ir.anf import fresh, poly
-from dlang.runtime.values import as_array, dtype_name
+from dlang.diagnostics import DlangError, Source, error
+from dlang.driver import Request, lower
+from dlang.grammar import syntax as s
+from dlang.python.arguments import Matcher
+from dlang.python.function import Function
+from dlang.python.instances import Program
+from dlang.python.settling import type_text
+from dlang.runtime.values import texts
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.types import MonoArray
-from dlang.specialize.values import ArrayV, DataV, EnumV, ScalarV, TupleV, Value, leaves, template
+from dlang.tools.repl.annotations import datatypes_of, leaves_a_run, written
+from dlang.tools.repl.compose import RESULT, decide
 from dlang.tools.repl.session import Session
-from dlang.tools.repl.state import Kept
-from dlang.tools.repl.values import on_host
-from dlang.typecheck.printing import Names
-from dlang.typecheck.terms import array, number
-from dlang.typecheck.types import Type, TypeCon
-
-_SCALARS = {bool: "bool", int: "i64", float: "f64", str: "str"}
+from dlang.tools.repl.state import LAST, Kept, Recipe
+from dlang.typecheck.headers import FnDecl
+from dlang.typecheck.program import check_function
+from dlang.typecheck.types import DataDecl
 
 
-def take(session: Session, name: str, value: Any) -> None:
+def take(session: Session, name: str, value: Any, classes: StructClasses) -> None:
     """Puts a value of Python into a session, under its name. Raises `DlangError`."""
     import numpy as np
 
-    dtype = _SCALARS.get(type(value)) or (dtype_name(value.dtype) if isinstance(value, np.generic) else None)
-    if dtype is not None:
-        _put(session, name, TypeCon(dtype), anf.Scalar(dtype), value)
-        return
-    held = as_array(value, None)
-    dtype = None if held is None else dtype_name(held.dtype)
-    if dtype is None or not held.ndim:
-        kind = type(value).__name__
-        help = ("numbers, texts and arrays can be taken",)
+    typed = _typed(session, value)
+    if typed is None:
+        kind = type(value).__name__ + (f" of {value.dtype}" if isinstance(value, np.ndarray) else "")
+        help = ("numbers, texts, arrays, tuples, and structs and enums of a cell can be taken",)
         raise error("E0998", f"`{name}` is a {kind}, which the language has no value for", None, help=help)
-    t = array(TypeCon(dtype), *map(number, held.shape))
-    _put(session, name, t, MonoArray(anf.Scalar(dtype), tuple(map(poly, held.shape))), held)
-
-
-def _put(session: Session, name: str, t: Type, mono: anf.Scalar | MonoArray, leaf: Any) -> None:
-    from dataclasses import replace
-
-    form = template(mono, lambda u: fresh("x", u))
-    kept = Kept(form, (leaf,), t, Names(scheme=True)(t))
+    (parameter,) = typed.params
+    function, matcher = Function(Program(session.checked, "interp", classes), typed, typed.name, False), Matcher(typed)
+    _, leaves = function.matched({parameter: value})
+    matcher.match({parameter: value})
+    _, (entry,) = lower([Request(typed, matcher.bindings())])
+    t, (form,) = parameter.local.type, entry.params
+    if not leaves_a_run(t):
+        raise error("E0998", f"`{name}` is a list or a tree, which can't be kept between cells", None)
+    decls = {d: session.state.text_of_type(d.name) for d in datatypes_of(t)}
+    shown = written(t, form, leaves)
+    kept = Kept(form, tuple(leaves), t, shown, decls=decls)
     session.state = replace(session.state, values={**session.state.values, name: kept})
+
+
+def _typed(session: Session, value: Any) -> FnDecl | None:
+    """A function that takes values of the type of this one; None if it is of no type."""
+    structs: dict[str, DataDecl] = {}
+    if (words := texts(value)) is not None and words.size:
+        text = f"str[{', '.join('_' for _ in words.shape)}]"
+    else:
+        anything, _ = check_function(session.checked, Source("<taken>", "fn taken(x) = x"))
+        assert anything is not None
+        matcher = Matcher(anything)
+        try:
+            matcher.match({anything.params[0]: value})
+        except DlangError:
+            return None
+        text = type_text(matcher.mono(anything.params[0].local.type), structs)
+    return check_function(session.checked, Source("<taken>", f"fn taken(x: {text}) = x"), structs)[0]
 
 
 def give(session: Session, name: str, classes: StructClasses) -> Any:
     """The value that a name stands for, as Python has it. Raises `DlangError`."""
-    kept = session.state.values.get(name)
-    if not isinstance(kept, Kept):
-        what = "is a function, or a value that contains itself" if kept is not None else "is no value of the session"
+    held = session.state.values.get(name)
+    if held is None or (isinstance(held, Recipe) and held.function):
+        what = "is a function" if held is not None else "is no value of the session"
         raise error("E0998", f"`{name}` {what}, so it can't be given to Python", None, help=(
             "functions that a cell declares are functions of Python already",))  # fmt: skip
-    return _outward(kept.form, map(on_host, kept.leaves), classes, name)
-
-
-def _outward(form: Value, held: Iterator[Any], classes: StructClasses, name: str) -> Any:
-    match form:
-        case ScalarV():
-            leaf = next(held)
-            return leaf.item() if form.dtype in ("f64", "i64", "bool") and hasattr(leaf, "item") else leaf
-        case ArrayV():
-            return next(held)
-        case TupleV(items):
-            return tuple([_outward(i, held, classes, name) for i in items]) if items else None
-        case DataV(decl, fields):
-            return classes.of(decl)(*[_outward(x, held, classes, name) for x in fields])
-        case EnumV(decl, _, variants):
-            tag = int(next(held))
-            made: Any = None
-            for k, (fields, variant) in enumerate(zip(variants, decl.variants, strict=True)):
-                own = [next(held) for x in fields for _ in leaves(x)]
-                if k == tag:
-                    parts = iter(own)
-                    made = classes.variant(decl, variant)(*[_outward(x, parts, classes, name) for x in fields])
-            return made
-        case _:
-            raise error("E0998", f"`{name}` has a part that Python has no value for", None)
+    source, e = session.expression("_" if name == LAST else name, "-o")
+    decl, given = session.composed(
+        session.checked, source, [s.Let(e.span, s.PatternName(e.span, RESULT), None, e)], [RESULT]
+    )
+    decide(decl, {}, e.span)
+    program = Program(session.checked, session.backend, classes)
+    return program.prepare(decl, {})(session.leaves(given))[0]

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import error
@@ -30,6 +31,18 @@ def written(picture: Picture, path: str) -> None:
         raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
     except ValueError as e:  # of a format that it does not know
         raise error("E0981", f"cannot write `{path}`: {e}", None) from None
+
+
+def image(picture: Picture) -> bytes | None:
+    """A picture as PNG; None without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    figure, out = Figure(figsize=(8, 5), layout="constrained"), BytesIO()
+    _draw(figure, picture)
+    figure.savefig(out, format="png", dpi=100)
+    return out.getvalue()
 
 
 def shown(picture: Picture) -> None:

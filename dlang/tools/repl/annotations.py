@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import Source
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
+from dlang.polynomials import Poly
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import (
     DataDecl,
     Shape,
     Size,
+    SizeAtom,
+    SizeVar,
     Type,
     TypeArray,
     TypeData,
@@ -27,6 +30,7 @@ from dlang.typecheck.types import (
 if TYPE_CHECKING:
     from dlang.specialize.values import Value
 
+Known = dict[Poly[SizeAtom], int]
 VALUE = "<value>"  # where the types of values are written, which nobody sees
 
 
@@ -75,7 +79,7 @@ def datatypes_of(t: Type) -> tuple[DataDecl, ...]:
     return tuple(found)
 
 
-def annotation(t: Type, form: Value, leaves: Iterator[Any], names: Mapping[DataDecl, str]) -> s.TypeExpr:
+def annotation(t: Type, form: Value, leaves: Sequence[Any], names: Mapping[DataDecl, str]) -> s.TypeExpr:
     """A type as an annotation, with the sizes that a value of it has. names: of some datatypes, unless their own."""
     module, problems = parse(Source(VALUE, f"type T = {written(t, form, leaves, names)}"))
     assert not problems and isinstance(module.items[0], s.Alias)
@@ -97,42 +101,76 @@ def _parts(t: Type) -> Iterator[Type]:
             stack.extend(children(p))
 
 
-def written(
-    t: Type, form: Value, leaves: Iterator[Any], names: Mapping[DataDecl, str] | None = None, axes: int = 0
-) -> str:
-    """A type as it is written, with the sizes of a value, whose leaves are taken. names: as in `annotation`.
+def written(t: Type, form: Value, leaves: Sequence[Any], names: Mapping[DataDecl, str] | None = None) -> str:
+    """A type as it is written, with the sizes that a value of it has. names: as in `annotation`."""
+    known: Known = {}
+    for size, count in _counts(t, form, iter(leaves)):
+        poly = resolve_size(size).poly
+        known.setdefault(poly, count)
+        rest = _at(poly, known)
+        match list(dict.fromkeys(rest.atoms())):
+            case [SizeVar() as v] if _is_linear(rest, v):
+                factor, more = rest.coefficient(v).constant, rest.without(v).constant
+                if factor is not None and more is not None:
+                    known[Poly.of(v)] = int((count - more) / factor)
+    return _text(t, known, names or {})
+
+
+def _is_linear(poly: Poly[SizeAtom], v: SizeVar) -> bool:
+    return all(m.count(v) <= 1 for m in poly.terms)
+
+
+def _counts(t: Type, form: Value, leaves: Iterator[Any], axes: int = 0) -> Iterator[tuple[Size, int]]:
+    """The sizes in a type, and how many they are in a value, whose leaves are taken.
 
     axes: how many axes of the leaves in front are not those of the value, but of arrays that it is an element of.
     """
-    from dlang.specialize.values import Many, TupleV, leaves as atoms_of
+    from dlang.specialize.frame import substituted
+    from dlang.specialize.values import DataV, EnumV, Many, TupleV, leaves as atoms_of
 
-    t = resolve(t)
+    own = [next(leaves) for _ in atoms_of(form)]
+    t, parts = resolve(t), iter(own)
     match t, form:
         case TypeTuple(items), TupleV(forms):
-            return f"({', '.join(written(i, f, leaves, names, axes) for i, f in zip(items, forms, strict=True))})"
+            for item, part in zip(items, forms, strict=True):
+                yield from _counts(item, part, parts, axes)
         case TypeArray(element, shape), _:
-            own = [next(leaves) for _ in atoms_of(form)]
             inside = axes + len(shape.pre)
-            sizes = ", ".join(map(str, own[0].shape[axes:inside]))
-            of = form.element if isinstance(form, Many) else form
-            return f"{written(element, of, iter(own), names, inside)}[{sizes}]"
-    for _ in atoms_of(form):
-        next(leaves)
-    return _named(t, names or {})
+            yield from zip(shape.pre, own[0].shape[axes:inside], strict=True)
+            yield from _counts(element, form.element if isinstance(form, Many) else form, parts, inside)
+        case TypeData(decl, args), DataV(_, fields):
+            by = dict(zip(decl.params, args, strict=True))
+            for (_, field), part in zip(decl.variants[0].fields, fields, strict=True):
+                yield from _counts(substituted(field, by), part, parts, axes)
+        case TypeData(decl, args), EnumV(_, _, variants) if not axes:
+            by = dict(zip(decl.params, args, strict=True))
+            tag = int(next(parts))
+            for k, (variant, fields) in enumerate(zip(decl.variants, variants, strict=True)):
+                for (_, field), part in zip(variant.fields, fields, strict=True):
+                    found = list(_counts(substituted(field, by), part, parts))
+                    yield from found if k == tag else ()
 
 
-def _named(t: Type | Size | Shape, names: Mapping[DataDecl, str]) -> str:
-    """A type, or an argument of a datatype, with the sizes that it says by itself."""
+def _at(poly: Poly[SizeAtom], known: Known) -> Poly[SizeAtom]:
+    """A size in terms of what is not known."""
+    return poly.substitute(lambda a: Poly.of(n) if (n := known.get(Poly.of(a))) is not None else None)
+
+
+def _text(t: Type | Size | Shape, known: Known, names: Mapping[DataDecl, str]) -> str:
+    """A type, or an argument of a datatype, with the sizes that are known."""
     match t if isinstance(t, Size | Shape) else resolve(t):
         case Size() as size:
-            value = resolve_size(size).poly.constant
-            return "_" if value is None else str(int(value))
+            poly = resolve_size(size).poly
+            count = known.get(poly, _at(poly, known).constant)
+            return "_" if count is None else str(int(count))
         case Shape():
             return "_"
+        case TypeArray(element, shape):
+            return f"{_text(element, known, names)}[{', '.join(_text(n, known, names) for n in shape.pre)}]"
         case TypeData(decl, args):
-            arguments = f"<{', '.join(_named(a, names) for a in args)}>" if args else ""
+            arguments = f"<{', '.join(_text(a, known, names) for a in args)}>" if args else ""
             return names.get(decl, decl.name) + arguments
         case TypeTuple(items):
-            return f"({', '.join(_named(i, names) for i in items)})"
+            return f"({', '.join(_text(i, known, names) for i in items)})"
         case other:
             return Names(scheme=True)(other)

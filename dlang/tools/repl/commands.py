@@ -10,6 +10,7 @@ from textwrap import wrap
 
 from dlang.diagnostics import Diagnostic, error, render
 from dlang.spelling import closest
+from dlang.tools.repl.inputs import with_file
 from dlang.tools.repl.session import Answer, Session, Shown, Stopwatch
 from dlang.tools.repl.settings import SETTINGS, Settings, setting
 from dlang.tools.repl.state import LAST
@@ -177,6 +178,20 @@ def _plot(c: Conversation, text: str) -> None:
     print(plot(c.session, c.settings, text, coloured(sys.stdout)))
 
 
+def _graph(c: Conversation, text: str) -> None:
+    from dlang.tools.repl.looking import graph_of
+
+    text, file = with_file(text, DRAWINGS)
+    graph = graph_of(c.session, text)
+    if file is None:
+        print(graph.text(), end="")
+        return
+    from dlang.tools.dot import write
+
+    write(graph, file)
+    print(f"written to {file}")
+
+
 def _set(c: Conversation, text: str) -> None:
     name, _, value = text.partition(" ")
     if not name:
@@ -211,6 +226,7 @@ def _quit(c: Conversation, text: str) -> bool:
     return False
 
 
+DRAWINGS = ("dot", "svg", "png", "pdf")
 _USAGE, _WIDEST_HELP = 26, 100  # columns
 _INTRODUCTION = """\
 An input is an expression, statements, or declarations; it goes on while a bracket is open, or behind an operator.
@@ -232,6 +248,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(":bench", "EXPR", "runs an expression many times: times and memory", _bench, "expression"),
     Command(":plot", "EXPR, … [against EXPR] [as KIND] [> FILE]",
             "draws arrays as lines, points or a map; in a file, or in a window with `> window`", _plot, "expression"),
+    Command(":graph", "[grad] EXPR [> FILE]", "the program of an expression, a function or a gradient, as a graph",
+            _graph, "expression"),
     Command(":load", "FILE", "takes the declarations of a file", _load, "file", ":l"),
     Command(":reload", "", "takes those of all loaded files again, and imports, after an edit", _reload, "", ":r"),
     Command(":save", "FILE", "writes the session as a program", _save, "file"),

@@ -62,7 +62,7 @@ def composed(
             front.append(s.Let(inside, s.PatternName(inside, name), None, number))
             return
         types.update(_foreign(value, state, types))
-        type = annotation(value.inferred, value.form, iter(value.leaves), types)
+        type = annotation(value.inferred, value.form, value.leaves, types)
         parameters.append(s.Parameter(inside, s.PatternName(inside, name), type))
 
     def made(recipe: Recipe, prefix: str) -> None:

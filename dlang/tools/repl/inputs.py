@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Iterator, Sequence
 
 from dlang.grammar.lexer import Token, tokenize
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
@@ -70,6 +72,12 @@ def _without_prompts(text: str) -> list[str]:
         elif line.startswith(MORE):
             inputs[-1] += f"\n{line.removeprefix(MORE)}"
     return inputs
+
+
+def with_file(text: str, formats: Sequence[str]) -> tuple[str, str | None]:
+    """What stands in front of `> FILE`, and that file, if its name ends as one of some formats."""
+    found = re.search(rf"\s*>\s*(\S+\.(?:{'|'.join(formats)}))\s*$", text, re.IGNORECASE)
+    return (text, None) if found is None else (text[: found.start()], os.path.expanduser(found[1]))
 
 
 def split(text: str, separator: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, Source, Span, error
 from dlang.grammar import syntax as s
@@ -19,6 +20,9 @@ from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import check_item, scheme_text
 from dlang.typecheck.types import Type, TypeFn
+
+if TYPE_CHECKING:
+    from dlang.tools.dot import Graph
 
 
 def type_of(session: Session, text: str, what: str = ":type") -> str:
@@ -83,6 +87,17 @@ def _stage(word: str, what: str) -> str:
     close = closest(word, STAGES)
     help = (f"did you mean `{close}`?",) if close is not None else (f"there are {', '.join(STAGES)}",)
     raise error("E0971", f"`{what}`: there is no stage `{word}`", None, help=help)
+
+
+def graph_of(session: Session, text: str) -> Graph:
+    """The graph of the program of an expression or a function; behind the word `grad`, of the gradient of one."""
+    from dlang.driver import lower
+    from dlang.listings import request
+    from dlang.tools.program_graph import program_graph
+
+    first, _, rest = text.partition(" ")
+    program, entries = lower([request(_program_of(session, f"grad({rest})" if first == "grad" else text, ":graph"))])
+    return program_graph(program, [entry.name for entry in entries])
 
 
 def code_of(session: Session, text: str, stage: str, what: str) -> str:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
 from dlang.diagnostics import error
 from dlang.spelling import closest
 from dlang.tools.pictures.picture import Picture
-from dlang.tools.repl.inputs import split
+from dlang.tools.repl.inputs import split, with_file
 from dlang.tools.repl.session import Session, Shown
 from dlang.tools.repl.settings import Settings
 
 KINDS = ("lines", "points", "map")
 WINDOW = "window"
 WIDEST = 100  # columns of a picture
-_PICTURES = "png|svg|pdf|jpg|jpeg|webp"
-_TARGET = re.compile(rf"\s*>\s*(?P<file>\S+\.(?:{_PICTURES})|{WINDOW})\s*$", re.IGNORECASE)
+PICTURES = ("png", "svg", "pdf", "jpg", "jpeg", "webp")
+_IN_WINDOW = re.compile(rf"\s*>\s*{WINDOW}\s*$")
 _KIND = re.compile(r"\s+as\s+(?P<kind>\w+)\s*$")
 _AGAINST = re.compile(r"\s+against\s+")
 _USAGE = "for example `:plot y, z against x as points > picture.png`"
@@ -25,22 +24,27 @@ _USAGE = "for example `:plot y, z against x as points > picture.png`"
 
 def plot(session: Session, settings: Settings, text: str, colour: bool) -> str:
     """A picture as lines of text, or where it went. Raises `DlangError`."""
-    target = _TARGET.search(text)
-    picture = _picture(session, text[: target.start()] if target is not None else text)
-    if target is None:
-        return picture.in_characters(min(settings.columns, WIDEST) - 1, colour=colour)
-    file = target["file"]
+    text, file = with_file(text, PICTURES)
+    window = _IN_WINDOW.search(text)
+    picture = picture_of(session, text if window is None else text[: window.start()])
+    if file is None and window is None:
+        return in_characters(picture, settings, colour)
     from dlang.tools.pictures.figures import shown, written
 
-    if file == WINDOW:
+    if file is None:
         shown(picture)
         return "shown in a window"
-    path = os.path.expanduser(file)
-    written(picture, path)
-    return f"written to {path}"
+    written(picture, file)
+    return f"written to {file}"
 
 
-def _picture(session: Session, text: str) -> Picture:
+def in_characters(picture: Picture, settings: Settings, colour: bool) -> str:
+    """A picture as wide as lines may be."""
+    return picture.in_characters(min(settings.columns, WIDEST) - 1, colour=colour)
+
+
+def picture_of(session: Session, text: str) -> Picture:
+    """The picture that `:plot` describes. Raises `DlangError`."""
     kind = _KIND.search(text)
     wanted = kind["kind"] if kind is not None else None
     if kind is not None:

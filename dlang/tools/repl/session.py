@@ -95,10 +95,10 @@ class Session:
     _checked: tuple[str, Checked] | None = None
 
     # ---- inputs ------------------------------------------------------------------------------------------------------
-    def submit(self, text: str, watch: Stopwatch | None = None) -> Answer:
-        """Does what an input says. Raises `DlangError`, and then nothing has changed."""
+    def submit(self, text: str, watch: Stopwatch | None = None, name: str = "") -> Answer:
+        """Does what an input says. name: of it, in messages. Raises `DlangError`, and then nothing has changed."""
         self.inputs += 1
-        return self._do(self.parsed(Source(f"<input {self.inputs}>", text)), watch)
+        return self._do(self.parsed(Source(name or f"<input {self.inputs}>", text)), watch)
 
     def evaluate(self, text: str) -> Shown | None:
         """The value of an expression, which is not kept. Raises `DlangError`."""
@@ -283,7 +283,7 @@ class Session:
         for name, (form, count) in zip(kept, forms, strict=False):
             part = tuple([next(leaves) for _ in range(count)])
             sized = any(isinstance(v, SizeVar) for v in variables(types[name]))
-            known = written(types[name], form, iter(part)) if sized else shown[name]
+            known = written(types[name], form, part) if sized else shown[name]
             value = self._kept(body, name, types[name], form, part, given)
             made[LAST if name == RESULT else name] = replace(value, shown=known)
         for name, found in sorted(origins.items(), key=lambda o: o[1].let.span.start):

@@ -1,10 +1,12 @@
 """Notebooks: cells of the language in one of Python, and notebooks whose kernel is ours."""
 
+import base64
 import json
 import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -66,11 +68,16 @@ CELLS = [
     "%%dl\n:type loss\n:ir at\n:graph grad loss",
     "%%dl\nfn at(l: Line, x: f64[n]) -> f64[n] = l.slope * x - l.shift",
     "at(line, x), loss(line, x)",
+    "lines, rows = [line, best], (np.arange(2), 'a')\nimport dataclasses\nbest = dataclasses.replace(best, shift=0.5)",
+    "%%dl -i best,lines,rows -o many\nlet many = [l.slope for l in lines]\n(best.shift, rows.0[1], rows.1, many)",
+    "many, %dl [best, lines[0]]".replace("many, ", ""),
+    "%%dl\nfn kept(x: f64) -> f64 = x\n:nope",
+    "kept(2.0)",
 ]
 
 
 def test_cells_of_a_notebook_of_python(kernels, tmp_path):
-    found = executed(CELLS, "python3", tmp_path)
+    found = executed(CELLS, "python3", tmp_path, allow_errors=True)
     shown = [text(o) for o in found]
     assert shown[1] == ""
     assert shown[2] == "array([3., 5., 7.])\n" and "slope=68.0" in shown[3] and "shift=30.0" in shown[3]
@@ -82,10 +89,13 @@ def test_cells_of_a_notebook_of_python(kernels, tmp_path):
     assert "comp " in shown[7] and "<span" in found[7][-2]["data"]["text/html"]
     assert "digraph" in shown[7] and (shutil.which("dot") is None or "<svg" in found[7][-1]["data"]["image/svg+xml"])
     assert shown[9] == "(array([1., 3., 5.]), 35.0)\n"
+    assert shown[11] == '(0.5, 1, "a", [2. 9.]) : (f64, i64, str, f64[2])\n'
+    assert shown[12] == "[Line(slope=9.0, shift=0.5), Line(slope=2.0, shift=1.0)]\n"
+    assert found[13][-1]["output_type"] == "error" and shown[14] == "2.0\n"  # what stood before the mistake is there
 
 
 MISTAKES = {
-    "%%dl\nlet z = unknown": ["E0201", "`unknown`", "<input 1>:1:9"],
+    "%%dl\nlet z = unknown": ["E0201", "`unknown`", "<cell 2>:2:9"],
     "%%dl -i missing\n1": ["E0998", "`missing`"],
     "%%dl -i nothing\n1": ["E0998", "NoneType"],
     "%%dl -o f\nfn f(x: f64) -> f64 = x": ["E0998", "`f`"],
@@ -105,19 +115,32 @@ def test_a_mistake_in_a_cell_is_a_message_without_a_traceback(kernels, tmp_path)
 # ---- the kernel ------------------------------------------------------------------------------------------------------
 def test_a_notebook_of_the_language(kernels, tmp_path):
     found = executed(
-        ["fn f(x: f64) -> f64 = x ** 3\nlet a = 2.0", "f(a)", ":type grad(f)", "grad(f)(a)\n:ir f", 'print("out")'],
+        [
+            "fn f(x: f64) -> f64 = x ** 3\nlet a = 2.0",
+            "f(a)",
+            ":type grad(f)",
+            "grad(f)(a)\n:ir f",
+            'print("out")',
+            ":plot [1.0, 2.0]\n:asm |x: f64| 2.0 * x\n:graph |x: f64| 2.0 * x",
+        ],
         "dlang",
         tmp_path,
     )
     shown = [text(o) for o in found]
     assert shown[0] == "" and shown[1] == "8.0 : f64\n" and shown[2] == "(f64) -> f64\n"
     assert shown[3].startswith("12.0 : f64\n") and "mul" in shown[3] and shown[4] == "out\n"
+    assert "┤" in shown[5] and "ret" in shown[5] and "digraph" in shown[5]
+    picture, code, _ = (o["data"] for o in found[5])
+    assert "<span" in code["text/html"]
+    if find_spec("matplotlib") is not None:
+        assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
 
 
 def test_a_mistake_ends_a_notebook_of_the_language(kernels, tmp_path):
     with pytest.raises(CellExecutionError) as caught:
-        executed(["1 +* 2", "3"], "dlang", tmp_path)
-    assert "E0101" in str(caught.value) or "E01" in str(caught.value)
+        executed([":type 1", ":type 2\n\nlet a = 1\n:type a\nlet b = nope", "3"], "dlang", tmp_path)
+    assert (caught.value.ename, caught.value.evalue) == ("error[E0201]", "unknown name `nope`")
+    assert "<cell 2>:5:9" in caught.value.traceback and "let b = nope" in caught.value.traceback
 
 
 def test_the_kernel_completes_and_explains_and_can_be_interrupted(kernels, tmp_path):
@@ -131,6 +154,9 @@ def test_the_kernel_completes_and_explains_and_can_be_interrupted(kernels, tmp_p
         assert client.complete(":ty", reply=True, timeout=60)["content"]["matches"] == [":type "]
         page = client.inspect("cubed(2.0)", 3, reply=True, timeout=60)["content"]["data"]["text/plain"]
         assert "cubed" in page and "Cubes." in page
+        for code in ("cubed(", "let θ = cubed(1.0 + "):
+            assert "Cubes." in client.inspect(code, len(code), reply=True, timeout=60)["content"]["data"]["text/plain"]
+        assert not client.inspect("nowhere", 3, reply=True, timeout=60)["content"]["found"]
         for code, wanted in (("f(", {"status": "incomplete", "indent": "  "}), ("f(1)", {"status": "complete"})):
             client.is_complete(code)
             assert client.get_shell_msg(timeout=60)["content"] == wanted

@@ -30,6 +30,8 @@ def test_help_has_every_command_in_a_line(say):
         (":vars x", "error[E0971]: `:vars` takes nothing"),
         (":type", "error[E0971]: `:type` takes an expression"),
         (":type 1; 2", "error[E0971]: `:type` takes one expression"),
+        (":graph", "error[E0971]: `:graph` takes an expression"),
+        (":graph nope", "error[E0201]: unknown name `nope`"),
         (":grad", "error[E0971]: `:grad` takes a function"),
         (":load", "error[E0971]: `:load` takes a file"),
         (":load none.dl", "error[E0951]: cannot read `none.dl`: No such file or directory"),
@@ -81,6 +83,13 @@ def test_code_is_shown_at_every_stage(say):
     assert "x.0: f64[2], t.1: f64" in say(":ir |t: f64| t + x[0]")
     shown = say(":ir grad(|t: f64| t * x[0])")
     assert first(shown) == "error[E0971]: the code of this function depends on the value `x`"
+
+
+def test_the_graph_of_a_program_is_shown_or_written(say, tmp_path):
+    say("fn f(x: f64[n]) -> f64 = sum(2.0 * x)")
+    assert say(":graph f").startswith("digraph") and "f64[2]" in say(":graph f([1.0, 2.0])")
+    assert say(":graph grad f") != say(":graph f")
+    assert say(":graph f > f.dot") == "written to f.dot" and (tmp_path / "f.dot").read_text().startswith("digraph")
 
 
 def test_a_lambda_for_all_sizes_is_a_value_with_a_type_and_code(say):

@@ -103,6 +103,15 @@ def test_a_lambda_keeps_the_values_that_it_saw():
     assert said("let a = 1", "let f = |t| t + a", "let a = 10", "f(1)", "let g = |t| f(t) + a", "g(1)") == ["2", "12"]
 
 
+def test_structs_whose_sizes_are_known_only_when_they_are_made_are_kept():
+    lines = ["struct P<n> { b: f64[n + 1], k: i64 }", "let x: f64[?] = [v for v in [1.0, -1.0, 2.0] if v > 0.0]",
+             "fn made(x: f64[n]) -> P<n> = P(zeros(n + 1), 7)", "let p = made(x)", "let e = Some(x)"]  # fmt: skip
+    session = Session("cpu")
+    assert said(*lines, "(p.k, p)", "[e, None]", session=session) == [
+        "(7, P(b = [0. 0. 0.], k = 7))", "[Some([1. 2.]), None]"]  # fmt: skip
+    assert session.submit("(p, 1)").value.type == "(P<2>, i64)"
+
+
 def test_a_function_or_tree_is_kept_with_the_values_of_its_own_input():
     lines = [
         "let a = 2.0; var b = 1.0; b = 3.0; let f = |x: f64| a * x + b; let l = Cons(a, Nil)",
