@@ -37,7 +37,7 @@ def network(w: Writer, pad: str) -> list[str]:
             w.scope.indices.append((i, Size(one=1)))
             found, number = loss(w, outer, h if out is None else f"{h} @ {out[0]}", rows, width, f"{i} + ")
         lines += [*(out[1] if out else []), *made, f"{pad}var {total} = 0.0", f"{pad}for {i} < {w.size()} {{"]
-        lines += [f"{outer}{h} = {value}", *found, f"{outer}{total} += {number}", f"{pad}}}"]
+        lines += [f"{outer}{h} = tanh({value})", *found, f"{outer}{total} += {number}", f"{pad}}}"]
     w.bind(total, F64)
     w.scope.favourite = total
     return lines
