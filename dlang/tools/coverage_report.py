@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from dlang.diagnostics import error
 from dlang.tools.coverage import Spot
+from dlang.tools.files import writing
 
 
 @dataclass(slots=True)
@@ -91,8 +91,5 @@ def _records(file: FileCoverage) -> Iterator[str]:
 
 def write_lcov(files: list[FileCoverage], path: str) -> None:
     """Raises E0822 where that is impossible."""
-    try:
-        with open(path, "w", encoding="utf-8") as out:
-            out.write(lcov(files))
-    except OSError as e:
-        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
+    with writing(path), open(path, "w", encoding="utf-8") as out:
+        out.write(lcov(files))

@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from dlang.diagnostics import error
+from dlang.tools.files import writing
 
 PICTURES = ("svg", "png", "pdf")
 _HEAD = """\
@@ -89,10 +90,8 @@ def write(graph: Graph, path: str) -> None:
     content = graph.text().encode()
     if kind in PICTURES:
         content = _picture(content, kind)
-    try:
+    with writing(path):
         Path(path).write_bytes(content)
-    except OSError as e:
-        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
 
 
 def _picture(text: bytes, kind: str) -> bytes:

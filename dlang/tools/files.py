@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dlang.diagnostics import error
@@ -47,10 +47,19 @@ def programs_in(folder: Path) -> Iterator[Path]:
                 yield Path(file)
 
 
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """What fails to be written in it is a message: E0822."""
+    try:
+        yield
+    except OSError as e:
+        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
+
+
 def replace_text(path: Path, text: str) -> None:
     """Writes a file as a whole or not at all; its mode stays. E0822 if it can't be written."""
     path = path.resolve()  # a link stays one
-    try:
+    with writing(path):
         if not os.access(path, os.W_OK):
             raise PermissionError(13, os.strerror(13))
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -60,8 +69,6 @@ def replace_text(path: Path, text: str) -> None:
             os.chmod(temporary, path.stat().st_mode & 0o7777)
             os.replace(temporary, path)
         except BaseException:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.unlink(temporary)
             raise
-    except OSError as e:
-        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None

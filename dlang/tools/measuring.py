@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import error
+from dlang.tools.files import writing
 
 if TYPE_CHECKING:
     from dlang.runtime.profile import Profile
@@ -51,11 +52,8 @@ def show_profile(profile: Profile, wanted: Measures) -> None:
     if wanted.trace is not None:
         import json
 
-        try:
-            with open(wanted.trace, "w", encoding="utf-8") as file:
-                json.dump(profile.trace(), file)
-        except OSError as e:
-            raise error("E0822", f"cannot write `{wanted.trace}`: {e.strerror}", None) from None
+        with writing(wanted.trace), open(wanted.trace, "w", encoding="utf-8") as file:
+            json.dump(profile.trace(), file)
 
 
 def not_measured(backend: str) -> Exception:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dlang.diagnostics import DlangError, error
 from dlang.tools.arguments import Parser
+from dlang.tools.files import writing
 from dlang.tools.report import report
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -33,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
 
 def new_project(folder: Path, library: bool) -> list[str]:
     """Makes the folder with its files, and gives their names. E0990 if it is there already, or its name is no name."""
-    try:
+    with writing(folder):
         name = folder.resolve().name
         module = name.replace("-", "_").lower()
         _refuse_name(name, module, library)
@@ -44,8 +45,6 @@ def new_project(folder: Path, library: bool) -> list[str]:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in texts.items():
             (folder / file).write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise error("E0822", f"cannot write `{folder}`: {e.strerror}", None) from None
     return list(texts)
 
 

@@ -18,6 +18,7 @@ from dlang.spelling import closest
 from dlang.tools.arguments import Parser
 from dlang.tools.report import report
 from dlang.tools.terminal import CLEARED, coloured
+from dlang.typecheck.modules import unreadable
 
 if TYPE_CHECKING:
     from dlang.tools.pictures.picture import Picture
@@ -108,7 +109,7 @@ def _rows(path: str) -> list[tuple[int, list[str]]]:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         rows = [(reader.line_num, row) for row in reader if row]
     except OSError as e:
-        raise error("E0951", f"cannot read `{path}`: {e.strerror or e}", None) from None
+        raise unreadable(path, e) from None
     except (UnicodeDecodeError, csv.Error):
         raise error("E0997", f"`{path}` is no table of comma-separated values", None) from None
     if rows and not text.endswith("\n") and any(_number(c) is None for c in rows[-1][1]) and len(rows) > 1:

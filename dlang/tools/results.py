@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 from dlang import __version__
 from dlang.diagnostics import DlangError, error
+from dlang.tools.files import writing
 from dlang.tools.machine import processor_name
 from dlang.tools.timing import Times
+from dlang.typecheck.modules import unreadable
 
 FORMAT = 1
 SURE = 3.0
@@ -44,12 +46,9 @@ def save(path: str, times: Mapping[Key, Times]) -> None:
         for (file, name), t in times.items()
     ]  # fmt: skip
     content = {"format": FORMAT, "machine": this_machine(), "benchmarks": found}
-    try:
-        with open(path, "w", encoding="utf-8") as out:
-            json.dump(content, out, indent=1)
-            out.write("\n")
-    except OSError as e:
-        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
+    with writing(path), open(path, "w", encoding="utf-8") as out:
+        json.dump(content, out, indent=1)
+        out.write("\n")
 
 
 def read_saved(path: str) -> Saved:
@@ -58,7 +57,7 @@ def read_saved(path: str) -> Saved:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
     except OSError as e:
-        raise error("E0951", f"cannot read `{path}`: {e.strerror}", None) from None
+        raise unreadable(path, e) from None
     except ValueError:
         raise _not_saved(path) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:

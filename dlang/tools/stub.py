@@ -8,7 +8,7 @@ from pathlib import Path
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, read_source
 from dlang.tools.arguments import Parser, add_json, add_paths
-from dlang.tools.files import programs, programs_of
+from dlang.tools.files import programs, programs_of, writing
 from dlang.tools.report import report
 
 
@@ -54,12 +54,10 @@ def _stub(file: str, target: Path, only_check: bool) -> None:
     if errors_of(checked):
         raise DlangError(checked.diagnostics)
     text = stub(checked).encode()
-    try:
+    with writing(target):
         if not only_check:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text)
         elif not target.is_file() or target.read_bytes() != text:
             help = (f"write it by `dlc stub {file}`",)
             raise error("E0994", f"`{target}` is not the stub of `{file}`", None, help=help)
-    except OSError as e:
-        raise error("E0822", f"cannot write `{target}`: {e.strerror}", None) from None

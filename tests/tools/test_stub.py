@@ -213,3 +213,15 @@ def test_names_that_python_has_for_other_things_are_told_apart(write, dlc, tmp_p
     assert done.returncode == 0, done.stdout
     module = dlang.load(tmp_path / "named.dl")
     assert str(inspect.signature(module.swing)) == "(_0: f64, _1: (f64, f64), /, c: f64) -> f64"
+
+
+def test_stubs_of_a_folder_keep_their_places_and_each_that_is_wrong_is_told(write, dlc, tmp_path):
+    for place in ("src/x.dl", "src/a/x.dl"):
+        write("fn f(x: f64) -> f64 = x", place)
+    code, out, _ = dlc("stub", "-o", "typings", "src")
+    assert (code, out.splitlines()) == (0, ["typings/a/x.pyi", "typings/x.pyi"])
+    assert dlc("stub", "--check", "-o", "typings", "src") == (0, "", "")
+    (tmp_path / "typings/x.pyi").write_bytes(b"\xff")
+    (tmp_path / "typings/a/x.pyi").unlink()
+    code, out, err = dlc("stub", "--check", "-o", "typings", "src")
+    assert (code, out) == (1, "") and err.count("E0994") == 2

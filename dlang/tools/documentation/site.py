@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dlang.diagnostics import error
 from dlang.tools.documentation.links import links
 from dlang.tools.documentation.modules import Module
 from dlang.tools.documentation.pages import Site
 from dlang.tools.documentation.prose import Prose
+from dlang.tools.files import writing
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -17,13 +17,11 @@ ASSETS = Path(__file__).parent / "assets"
 def write(modules: Sequence[Module], title: str, folder: Path) -> int:
     """Writes the pages into a folder, which is made, and gives how many files there are. E0822 if that fails."""
     made = dict(_files(Site(title, modules, links(list(modules)), Prose())))
-    try:
+    with writing(folder):
         for name, text in made.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise error("E0822", f"cannot write `{folder}`: {e.strerror}", None) from None
     return len(made)
 
 

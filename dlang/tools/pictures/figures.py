@@ -10,6 +10,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import error
+from dlang.tools.files import writing
 
 if TYPE_CHECKING:
     from dlang.tools.pictures.picture import Picture
@@ -26,9 +27,8 @@ def written(picture: Picture, path: str) -> None:
     figure = Figure(figsize=(8, 5), layout="constrained")
     _draw(figure, picture)
     try:
-        figure.savefig(path, dpi=150)
-    except OSError as e:
-        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
+        with writing(path):
+            figure.savefig(path, dpi=150)
     except ValueError as e:  # of a format that it does not know
         raise error("E0981", f"cannot write `{path}`: {e}", None) from None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from dlang.diagnostics import Diagnostic, error
 from dlang.driver import read_source
 from dlang.spelling import plural
+from dlang.tools.files import writing
 from dlang.tools.repl.session import Answer, Session
 from dlang.tools.repl.state import LAST, State
 
@@ -50,10 +51,8 @@ def save(session: Session, path: str) -> tuple[str, list[Diagnostic]]:
         raise error("E0971", "`:save` takes a file", None, help=("for example `:save session.dl`",))
     path = os.path.expanduser(path)
     text = program_of(session.state)
-    try:
+    with writing(path):
         Path(path).write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
     checked = check(Source(path, text), tuple(map(str, session.workspace.search_path)))
     return f"{path}: {plural(len(text.splitlines()), 'line')}", errors_of(checked)
 
