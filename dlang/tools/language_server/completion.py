@@ -47,12 +47,15 @@ from dlang.typecheck.types import DTYPES, Type
 _LET = re.compile(r"\b(?:let|var)\b([^=]*)=(?!=)[^;{}]*\Z")
 
 
-def completion(document: Document, position: lsp.Position) -> list[lsp.CompletionItem]:
-    """What fits at a position; the editor chooses among it by what is written already."""
+def completion(document: Document, position: lsp.Position) -> lsp.CompletionList:
+    """What fits at a position; the editor chooses among it by what is written already, and asks again when a word
+    begins, for only then names are offered that are not imported."""
     at = situation_at(document, offset_at(document.analysis.source, position))
-    if at.quiet:
-        return []
-    match expected(at):
+    return lsp.CompletionList(not at.prefix, _items(document, at))
+
+
+def _items(document: Document, at: Situation) -> list[lsp.CompletionItem]:
+    match "new" if at.quiet else expected(at):
         case "new":
             return []
         case "path":

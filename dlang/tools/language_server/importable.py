@@ -1,4 +1,4 @@
-"""Names that an import would bring: modules of the standard library and what they declare."""
+"""Names that an import would bring: modules beside the file and of the standard library, and what they declare."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.items import IMPORTABLE, plain_item
 from dlang.tools.language_server.positions import range_of
 from dlang.typecheck.messages import imported
-from dlang.typecheck.modules import library_folders
 
 _DECLARED = re.compile(r"^(fn|const|struct|enum|extern\b.*\bfn) (\w+)", re.MULTILINE)
 _KINDS = {"const": lsp.CompletionItemKind.Constant, "struct": lsp.CompletionItemKind.Struct,
@@ -36,12 +35,11 @@ def importable(document: Document, stem: str) -> Iterator[lsp.CompletionItem]:
 
 
 def _modules(document: Document) -> Iterator[tuple[str, str]]:
-    """The modules of the library, with their texts."""
-    for folder in library_folders():
-        for path in sorted(folder.glob("*.dl")) if folder.is_dir() else ():
-            found = document.project.document(str(path))
-            if found is not None and path.stem != "prelude" and path != Path(document.path):
-                yield path.stem, found.text
+    """The modules that the file could import, with their texts."""
+    for name in document.project.finder.known(Path(document.path)):
+        found = document.project.imported((name,), document)
+        if found is not None:
+            yield name, found.text
 
 
 def _item(document: Document, name: str, kind: lsp.CompletionItemKind, line: str) -> lsp.CompletionItem:

@@ -261,8 +261,8 @@ def _bind_writing(server: Server) -> None:
     @server.feature(
         lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=["."], resolve_provider=True)
     )
-    async def completed(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
-        return await answer(server, params.text_document.uri, lambda d: completion(d, params.position), [])
+    async def completed(params: lsp.CompletionParams) -> lsp.CompletionList | None:
+        return await answer(server, params.text_document.uri, lambda d: completion(d, params.position), None)
 
     @server.feature(lsp.COMPLETION_ITEM_RESOLVE)
     async def explained(item: lsp.CompletionItem) -> lsp.CompletionItem:

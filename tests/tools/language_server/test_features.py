@@ -224,7 +224,7 @@ def test_a_name_is_not_changed_where_the_program_would_mean_something_else(opene
 )
 def test_completion_offers_what_can_stand_there(opened, text, fits_here, not_here):
     document, place = opened(text)
-    labels = {item.label for item in completion(document, place)}
+    labels = {item.label for item in completion(document, place).items}
     assert fits_here <= labels
     assert not not_here & labels
 
@@ -238,7 +238,7 @@ def test_completion_offers_what_can_stand_there(opened, text, fits_here, not_her
     ],
 )
 def test_what_fits_by_its_type_comes_first(opened, text, first, later):
-    order = {item.label: item.sort_text for item in completion(*opened(text))}
+    order = {item.label: item.sort_text for item in completion(*opened(text)).items}
     assert order[first] < order[later]
 
 
@@ -247,21 +247,34 @@ def test_modules_are_offered_that_are_not_saved_or_in_folders(opened, tmp_path):
     (tmp_path / "parts/wing.dl").write_text("fn f() = 1\n")
     document, place = opened("import ‸")
     document.project.put(str(tmp_path / "new.dl"), (tmp_path / "new.dl").as_uri(), "fn f() = 1\n", 1)
-    labels = {item.label for item in completion(document, place)}
+    labels = {item.label for item in completion(document, place).items}
     assert {"new", "parts", "linalg"} <= labels and "a" not in labels
-    assert [item.label for item in completion(*opened("import parts.‸"))] == ["wing"]
+    assert [item.label for item in completion(*opened("import parts.‸")).items] == ["wing"]
 
 
 def test_a_name_that_is_not_imported_brings_its_import(opened):
     document, place = opened("import nn\n\nfn f(x: f64[n]) = chol‸")
-    (item,) = [i for i in completion(document, place) if i.label == "cholesky"]
+    (item,) = [i for i in completion(document, place).items if i.label == "cholesky"]
     (edit,) = item.additional_text_edits
     assert edit.new_text == "import linalg { cholesky }\n" and edit.range.start == lsp.Position(1, 0)
     document, place = opened("fn f(x: f64[n]) = lina‸")
-    (item,) = [i for i in completion(document, place) if i.label == "linalg"]
+    (item,) = [i for i in completion(document, place).items if i.label == "linalg"]
     assert item.additional_text_edits[0].new_text == "import linalg\n\n"
     document, place = opened("import nn { relu }\nfn f(x: f64[n]) = rel‸")
-    assert [i.additional_text_edits for i in completion(document, place) if i.label == "relu"] == [None]
+    assert [i.additional_text_edits for i in completion(document, place).items if i.label == "relu"] == [None]
+
+
+def test_a_name_of_another_file_brings_its_import(opened):
+    document, place = opened("fn f(x: f64[n]) = smoo‸")
+    other = document.project.folders[0] / "filters.dl"
+    document.project.put(str(other), other.as_uri(), "fn smooth(x: f64[n]) = x\nfn _smoother(x) = x\n", 1)
+    (item,) = [i for i in completion(document, place).items if i.label.lstrip("_").startswith("smoo")]
+    assert item.additional_text_edits[0].new_text == "import filters { smooth }\n\n"
+
+
+def test_an_editor_asks_again_when_a_word_begins(opened):
+    assert completion(*opened("fn f() = ‸")).is_incomplete
+    assert not completion(*opened("fn f() = cho‸")).is_incomplete
 
 
 def test_what_was_looked_at_for_a_completion_leaves_no_trace(opened):

@@ -98,7 +98,7 @@ def test_completion_knows_what_fits(files):
         files.show("main.dl", text)
         place = files.at("main.dl", words, len(words))
         found = files.run(files.client.text_document_completion_async(lsp.CompletionParams(*place)))
-        return {item.label: item for item in found}
+        return {item.label: item for item in found.items}
 
     text = files.texts["main.dl"]
     names = complete(text.replace('print("', 'la\n  print("'), "  la")
