@@ -18,7 +18,7 @@ fn slow(n: i64) -> f64 {
 }
 fn main() {
   for i < progress(3, "all of\\n it") {
-    for j < progress(50, "each of them") { if slow(300000) > 1e9 { print("never") } }
+    for j < progress(50, "each of them") { if slow(100000) > 1e9 { print("never") } }
   }
 }
 """
