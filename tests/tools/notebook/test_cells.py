@@ -3,10 +3,13 @@
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +48,18 @@ def text(outputs):
     """What is written and shown, as plain text."""
     parts = [o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs]
     return "".join(p if p.endswith("\n") else f"{p}\n" for p in parts)
+
+
+PAGE = Path(__file__).parents[3] / "docs/notebooks.md"
+
+
+def test_the_cells_of_the_page_run(kernels, tmp_path):
+    shown = PAGE.read_text().split("\n## ")[1]
+    cells = [textwrap.dedent(cell) for cell in re.findall(r"(?:^    .*\n)+", shown, re.MULTILINE)]
+    before = "import dlang, numpy as np\nx = np.linspace(0.0, 1.0, 5)\ny = 2.0 * x + 1.0"
+    *_, slope, best, found = executed([before, *cells, "best"], "python3", tmp_path)
+    assert len(cells) == 4 and text(slope).startswith("Line(slope=") and not best
+    assert re.match(r"Line\(slope=1\.[6-9]", text(found))
 
 
 # ---- in a notebook of Python -----------------------------------------------------------------------------------------
