@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 
 from dlang import __version__
@@ -13,6 +14,7 @@ from dlang.aot.vendor import loading_files
 from dlang.cache.records import dump
 from dlang.codegen.llvm import capi, objects
 from dlang.codegen.llvm.callers import caller
+from dlang.python.documentation import parameter_names
 from dlang.python.module import BUILT
 from dlang.reuse import name_of_class
 from dlang.runtime.archive import Archive, BuiltFunction, ClassOf, Direct, Kept, Parameter, written
@@ -61,21 +63,19 @@ def archive_of(built: Built) -> bytes:
 def _kept(e: Export) -> Kept:
     names = Names()
     decl = e.decl
-    params = tuple([_parameter(p, names) for p in decl.params])
+    shown, unnamed = parameter_names(decl)
+    params = tuple(map(_parameter, decl.params, shown, e.defaults, repeat(names)))
     assert decl.result is not None
     result = names.type(decl.result)
     own = [v for v in decl.variables if isinstance(v, SizeVar) and v not in decl.opened]
     sizes = zip(e.face.sizes, map(names.of, own), strict=True) if len(own) == len(e.face.sizes) else ()
-    return Kept(e.name, decl.doc, params, result, e.face, e.terms, e.steps, tuple(sizes), decl.span)
+    return Kept(e.name, decl.doc, params, unnamed, result, e.face, e.terms, e.steps, tuple(sizes), decl.span)
 
 
-def _parameter(p: Param, names: Names) -> Parameter:
-    """A default that isn't a literal is computed by the function itself, so here the argument is required."""
+def _parameter(p: Param, shown: str, has_default: bool, names: Names) -> Parameter:
     t = names.type(p.local.type) if p.local.size is None else "size"
-    default = p.default if p.has_default else None
-    if isinstance(default, core.Literal):
-        return Parameter(p.local.name, t, True, default.value)
-    return Parameter(p.local.name, t)
+    value = p.default.value if has_default and isinstance(p.default, core.Literal) else None
+    return Parameter(p.local.name, shown, t, has_default, value)
 
 
 def _direct(built: Built, types: Mapping[tuple[str, int], type]) -> Direct | None:
@@ -89,6 +89,11 @@ def _direct(built: Built, types: Mapping[tuple[str, int], type]) -> Direct | Non
         if text is not None:
             code[e.name] = text.needs, objects.compile_object(text.llvm, level=0, made_for=built.processor)
     return Direct(quick.word, tuple([(key, slots_of(t)) for key, t in types.items()]), code)
+
+
+def class_names(built: Built) -> set[str]:
+    """The classes that functions take or give."""
+    return {c.name for e in built.exports for c, _ in _classes(e)}
 
 
 # ---- classes ---------------------------------------------------------------------------------------------------------

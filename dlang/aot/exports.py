@@ -18,6 +18,7 @@ from dlang.runtime.crossing import holds_code
 from dlang.runtime.faces import Face, Terms
 from dlang.runtime.sizes import Step, Unsolvable, plan
 from dlang.spelling import closest
+from dlang.typecheck import core
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, check_function
 from dlang.typecheck.types import RowVar, TypeFn, TypeVar, resolve
@@ -73,6 +74,11 @@ class Export:
     face: Face
     terms: Terms
     steps: tuple[Step, ...]
+
+    @property
+    def defaults(self) -> list[bool]:
+        """Which parameters have a default outside: one that isn't a literal is computed by the function itself."""
+        return [p.has_default and isinstance(p.default, core.Literal) for p in self.decl.params]
 
 
 @dataclass(frozen=True, slots=True)

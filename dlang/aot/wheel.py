@@ -10,13 +10,14 @@ import base64
 import hashlib
 import keyword
 import re
+import sys
 import zipfile
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from dlang import __version__
-from dlang.aot.archive import archive_of
+from dlang.aot.archive import archive_of, class_names
 from dlang.aot.exports import NOT_CHOSEN, Built
 from dlang.aot.stubs import stubs
 from dlang.aot.toolchain import refuse_other_systems
@@ -28,7 +29,12 @@ TAG = "py3-none-manylinux_2_28_x86_64"
 NUMPY = "numpy>=2.0"
 OPENBLAS = "scipy-openblas32>=0.3.34"
 PYTHON = ">=3.11"
-VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")  # of PEP 440, without rare forms
+NEEDED = ("dlang", "numpy", "scipy_openblas32")
+NAME = re.compile(r"[A-Za-z0-9]|[A-Za-z0-9]\w*[A-Za-z0-9]", re.ASCII)
+NUMBER = r"(0|[1-9]\d*)"
+VERSION = re.compile(rf"{NUMBER}(\.{NUMBER})*((a|b|rc){NUMBER})?(\.post{NUMBER})?(\.dev{NUMBER})?")
+"""Of PEP 440, without rare forms."""
+REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w., -]*\])? *(([<>=!~]=?=?|@) *[^;\s]+)? *(;.*)?", re.ASCII)
 MOMENT = (1980, 1, 1, 0, 0, 0)  # of all files: the first that there is
 
 
@@ -36,14 +42,19 @@ def build_wheel(built: Built, name: str, version: str, requires: Sequence[str], 
     """Writes the wheel; gives the file. requires: what the functions need beside NumPy, as pip says it."""
     refuse_other_systems()
     package = name.replace("-", "_")
-    if not package.isidentifier() or not package.isascii() or keyword.iskeyword(package):
-        raise error(NOT_CHOSEN, f"`{name}` is no name for a package", None, help=("give another one: `--name model`",))
+    if (why := _unfit(package)) is not None:
+        raise error(NOT_CHOSEN, f"`{name}` is no name for a package{why}", None, help=("choose one: `--name model`",))
     if VERSION.fullmatch(version) is None:
         help = ("a version is written like 1.0, 1.2.3 or 2.0rc1",)
         raise error(NOT_CHOSEN, f"`{version}` is no version of a package", None, help=help)
+    for text in requires:
+        if REQUIREMENT.fullmatch(text) is None:
+            help = ("write it as `pip` takes it: `--requires 'rich>=13'`",)
+            raise error(NOT_CHOSEN, f"`{text}` names no package that is needed", None, help=help)
     if any(s.startswith("scipy_") for s in built.compiled.imports) or _calls_lapack(built):
         requires = [OPENBLAS, *requires]
-    info = f"{package}-{version}.dist-info"
+    release = f"{re.sub('[-_]+', '_', name).lower()}-{version}"  # as the specification of wheels has names
+    info = f"{release}.dist-info"
     files = _package(built, package)
     files[f"{info}/METADATA"] = _metadata(built, name, version, requires).encode()
     about = ["Wheel-Version: 1.0", f"Generator: dlang {__version__}", "Root-Is-Purelib: false", f"Tag: {TAG}", ""]
@@ -52,13 +63,22 @@ def build_wheel(built: Built, name: str, version: str, requires: Sequence[str], 
         files[f"{info}/licenses/LICENSE.dlang"] = license
     record = "".join(f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    path = folder / f"{package}-{version}-{TAG}.whl"
+    path = folder / f"{release}-{TAG}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for where, data in files.items():
             entry = zipfile.ZipInfo(where, MOMENT)
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             archive.writestr(entry, data)
     return [path]
+
+
+def _unfit(package: str) -> str | None:
+    """Why a package cannot have a name; None if it can."""
+    if NAME.fullmatch(package) is None or keyword.iskeyword(package):
+        return ""
+    if package in sys.stdlib_module_names:
+        return ", for it is one of Python's own"
+    return ", for another one has it that is needed beside" if package.lower() in NEEDED else None
 
 
 def _calls_lapack(built: Built) -> bool:
@@ -70,7 +90,7 @@ def _package(built: Built, package: str) -> dict[str, bytes]:
     runtime = runtime_files(f"{package}._dlang")
     files = {f"{package}/_dlang/{path}": text.encode() for path, text in runtime.items()}
     files[f"{package}/__init__.py"] = _init(built, package).encode()
-    files[f"{package}/__init__.pyi"] = stubs(built).encode()
+    files[f"{package}/__init__.pyi"] = stubs(built, class_names(built)).encode()
     files[f"{package}/py.typed"] = b""
     files[f"{package}/functions.dlo"] = archive_of(built)
     return files
@@ -100,6 +120,7 @@ def _metadata(built: Built, name: str, version: str, requires: Sequence[str]) ->
         f"Summary: Functions compiled by dlang for {built.processor.name}",
         f"Requires-Python: {PYTHON}",
         *[f"Requires-Dist: {r}" for r in (NUMPY, *requires)],
+        *(["License-File: LICENSE.dlang"] if _license() is not None else []),
     ]
     return "\n".join(lines) + "\n"
 

@@ -7,15 +7,8 @@ import keyword
 from collections.abc import Sequence
 from typing import Any
 
+from dlang.runtime.written import Written
 from dlang.typecheck.headers import FnDecl
-
-
-class Written(str):
-    """A type as the language writes it; `inspect` shows it without quotes."""
-
-    __slots__ = ()
-
-    __repr__ = str.__str__
 
 
 class Documentation:

@@ -31,6 +31,7 @@ from dlang.runtime.platform import loader
 from dlang.runtime.platform.objects import callable_class, can_call, slots_of
 from dlang.runtime.platform.processor import lacking
 from dlang.runtime.sizes import Compared, Given, Solved, Step
+from dlang.runtime.written import Written
 
 if TYPE_CHECKING:
     from dlang.runtime.direct import Code, DirectEntry, Record
@@ -48,9 +49,12 @@ DIRECT_FROM = 2
 # ---- what is in a file -----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """type: as a person reads it. default: if it has one, which is a number, a truth value or a text."""
+    """shown: its name in Python. type: as a person reads it. default: if it has one, which is a number, a truth value
+    or a text.
+    """
 
     name: str
+    shown: str
     type: str
     has_default: bool = False
     default: Any = None
@@ -58,11 +62,15 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A function. result: the type that it gives, as a person reads it. sizes: what these types call its sizes."""
+    """A function. result: the type that it gives, as a person reads it. sizes: what these types call its sizes.
+
+    unnamed: how many parameters cannot be given by name.
+    """
 
     name: str
     doc: str
     params: tuple[Parameter, ...]
+    unnamed: int
     result: str
     face: Face
     terms: Terms
@@ -314,13 +322,16 @@ class BuiltFunction:
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
-        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
-        parameters = [
-            inspect.Parameter(p.name, kind, default=p.default if p.has_default else empty) for p in self.kept.params
-        ]
+        own, empty = inspect.Parameter, inspect.Parameter.empty
+        params = self.kept.params
+        parameters = []
+        for k, (p, shown) in enumerate(zip(params, trailing([p.has_default for p in params]), strict=True)):
+            kind = own.POSITIONAL_ONLY if k < self.kept.unnamed else own.POSITIONAL_OR_KEYWORD
+            default = p.default if shown else empty
+            parameters.append(own(p.shown, kind, default=default, annotation=Written(p.type)))
         if self._takes_seed:
-            parameters.append(inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=0))
-        return inspect.Signature(parameters)
+            parameters.append(own("seed", own.KEYWORD_ONLY, default=0, annotation=Written("i64")))
+        return inspect.Signature(parameters, return_annotation=Written(self.kept.result))
 
     # ---- arguments ---------------------------------------------------------------------------------------------------
     def _assigned(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
@@ -415,6 +426,11 @@ class BuiltFunction:
             given = np.asarray(values[k])
             if given.size and (int(given.min()) < 0 or int(given.max()) >= limit):
                 raise self._wrong(k, values[k], {}, f"its indices have to be below {limit}")
+
+
+def trailing(defaults: Sequence[bool]) -> list[bool]:
+    """Of parameters that have defaults, those that Python shows with one: none stands in front of what is required."""
+    return [all(defaults[k:]) for k in range(len(defaults))]
 
 
 def _value(size: Size, known: Mapping[Var, int]) -> int:

@@ -203,7 +203,9 @@ def describe(value: Any) -> str:
         return f"the {type(value).__name__} {value}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    return "None" if value is None else f"an object of class {type(value).__name__}"
+    kind = type(value)
+    of = f" of `{kind.__module__}`" if hasattr(kind, "__dataclass_fields__") else ""  # others may have one of that name
+    return "None" if value is None else f"an object of class {kind.__name__}{of}"
 
 
 def _odd(items: list[Any]) -> str:

@@ -1,5 +1,6 @@
 """Packages of Python with functions that were built, used where there is nothing but NumPy."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import dlang
 from dlang.tools.dlc import main
 from tests.aot.alone import run_alone
 
@@ -44,7 +46,7 @@ for _ in range(4):  # the later ones without a detour
     assert many.loss(w, x=v) == 4.25
     assert list(many.grad_loss(w, v)) == [1.0, 4.0]
 assert pickle.loads(pickle.dumps(many.loss)) is many.loss and copy.deepcopy(many.loss) is many.loss
-assert str(inspect.signature(many.drawn)) == "(n, *, seed=0)" and many.loss.__name__ == "loss"
+assert str(inspect.signature(many.drawn)) == "(n: size, *, seed: i64 = 0) -> f64[n]" and many.loss.__name__ == "loss"
 
 def refused(call, *texts):
     try:
@@ -115,13 +117,55 @@ def test_mypy_knows_its_types(installed, tmp_path):
 
 def test_names_and_versions(tmp_path, capsys):
     program, arguments = str(ROOT / "examples/fit.dl"), ["--fn", "loss", "-o", str(tmp_path)]
-    assert main(["build", "--wheel", program, *arguments, "--package-version", "new"]) == 1
-    assert main(["build", "--wheel", program, *arguments, "--name", "class"]) == 1
-    said = capsys.readouterr().err
-    assert "E0986" in said and "`new` is no version" in said and "`class` is no name" in said
+    for wrong, message in [
+        (["--package-version", "new"], "`new` is no version"),
+        (["--package-version", "01.0"], "`01.0` is no version"),
+        (["--name", "class"], "`class` is no name for a package"),
+        (["--name", "model-"], "`model-` is no name for a package"),
+        (["--name", "json"], "it is one of Python's own"),
+        (["--name", "NumPy"], "another one has it that is needed beside"),
+        (["--requires", "rich and more"], "`rich and more` names no package"),
+    ]:
+        assert main(["build", "--wheel", program, *arguments, *wrong]) == 1
+        said = capsys.readouterr().err
+        assert "E0986" in said and message in said
     assert not list(tmp_path.glob("*.whl"))
-    arguments += ["--name", "my-fit", "--package-version", "1.2rc1", "--requires", "rich>=13"]
+    arguments += ["--name", "My-Fit__1", "--package-version", "1.2rc1", "--requires", "rich>=13"]
     assert main(["build", "--wheel", program, *arguments]) == 0
-    with zipfile.ZipFile(tmp_path / "my_fit-1.2rc1-py3-none-manylinux_2_28_x86_64.whl") as wheel:
-        metadata = wheel.read("my_fit-1.2rc1.dist-info/METADATA").decode()
-    assert "Name: my-fit\n" in metadata and "Requires-Dist: rich>=13\n" in metadata and "openblas" not in metadata
+    with zipfile.ZipFile(tmp_path / "my_fit_1-1.2rc1-py3-none-manylinux_2_28_x86_64.whl") as wheel:
+        metadata = wheel.read("my_fit_1-1.2rc1.dist-info/METADATA").decode()
+        assert "My_Fit__1/__init__.py" in wheel.namelist()
+    assert "Name: My-Fit__1\n" in metadata and "Requires-Dist: rich>=13\n" in metadata and "openblas" not in metadata
+
+
+ODD = """
+struct Pair<a> { left: a, lambda: a }
+fn lambda(from: f64, self: f64 = 2.0) -> f64 = from * self
+fn np(x: f64[n], θ': f32 = 1.5) -> Pair<f64[n]> = Pair(left = x * f64(θ'), lambda = x)
+fn list(a: f64 = 1.0, b: f64 = a * 2.0, c: i64 = 3) -> f64 = a + b + f64(c)
+"""
+
+
+def refusal(call):
+    with pytest.raises(dlang.DlangError) as e:
+        call()
+    return e.value.diagnostics[0].message
+
+
+def test_names_that_are_none_in_python(tmp_path):
+    """They are where `dlang.load` has them."""
+    (tmp_path / "odd.dl").write_text(ODD)
+    assert main(["build", "--wheel", str(tmp_path / "odd.dl"), "-o", str(tmp_path)]) == 0
+    assert main(["build", str(tmp_path / "odd.dl"), "-o", str(tmp_path)]) == 0
+    built, loaded = dlang.load(tmp_path / "odd.dlo"), dlang.load(tmp_path / "odd.dl")
+    for name in ("lambda", "np"):
+        one, other = getattr(built, name), getattr(loaded, name)
+        assert inspect.signature(one) == inspect.signature(other)
+        assert refusal(one) == refusal(other)
+    assert getattr(built, "lambda")(**{"from": 4.0}) == 8 and built.list(b=3.0) == 7
+    assert str(inspect.signature(built.list)) == "(a: f64, b: f64, c: i64 = 3) -> f64"
+    with zipfile.ZipFile(tmp_path / "odd-0.1.0-py3-none-manylinux_2_28_x86_64.whl") as wheel:
+        stub = wheel.read("odd/__init__.pyi").decode()
+    compile(stub, "odd.pyi", "exec")
+    assert "def np(x: NDArray[_py_np.float64] | _py_list[Any], _1: float | _py_np.float32 = ..., /) -> Pair:" in stub
+    assert "# `lambda` is no name of Python" in stub
