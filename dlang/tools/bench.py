@@ -18,7 +18,7 @@ from dlang.python.function import Function
 from dlang.python.instances import Program
 from dlang.runtime.host import Host
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths
-from dlang.tools.files import programs
+from dlang.tools.files import programs, refuse_unwritable
 from dlang.tools.report import report
 from dlang.tools.results import Key, Saved, differences, read_saved, save, verdict
 from dlang.tools.subject import subject_of
@@ -55,6 +55,8 @@ def main(args: argparse.Namespace) -> int:
     os.environ[TIERS] = "off"  # the best code from the start
     try:
         saved = read_saved(args.compare) if args.compare is not None else None
+        if args.save is not None:
+            refuse_unwritable(args.save)
         session = _Session(args.backend, args.seconds, args.rates, args.json, saved, args.threshold / 100)
         session.announce()
         for path in programs(args.paths):

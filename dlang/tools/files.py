@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -56,12 +57,23 @@ def writing(path: str | Path) -> Iterator[None]:
         raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
 
 
+def refuse_unwritable(path: str) -> None:
+    """E0822 for a file that could not be written now, before work is done whose results are to be in it."""
+    with writing(path):
+        place = path if os.path.exists(path) else os.path.dirname(path) or "."
+        os.stat(place)
+        if os.path.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def replace_text(path: Path, text: str) -> None:
     """Writes a file as a whole or not at all; its mode stays. E0822 if it can't be written."""
-    path = path.resolve()  # a link stays one
     with writing(path):
+        path = path.resolve()  # a link stays one
         if not os.access(path, os.W_OK):
-            raise PermissionError(13, os.strerror(13))
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
