@@ -65,6 +65,7 @@ class DlangMagics(Magics):
         """The value of an expression."""
         with _told():
             answer = self.notebook.session.submit(line, name=f"<cell {self._number}>")
+            self._declared()
             return None if answer.value is None else self._given(LAST)
 
     @property

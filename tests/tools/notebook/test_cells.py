@@ -88,6 +88,7 @@ CELLS = [
     "many, %dl [best, lines[0]]".replace("many, ", ""),
     "%%dl\nfn kept(x: f64) -> f64 = x\n:nope",
     "kept(2.0)",
+    "%dl fn once(x: f64) -> f64 = kept(x) + 1.0\nonce(2.0)",
 ]
 
 
@@ -107,6 +108,7 @@ def test_cells_of_a_notebook_of_python(kernels, tmp_path):
     assert shown[11] == '(0.5, 1, "a", [2. 9.]) : (f64, i64, str, f64[2])\n'
     assert shown[12] == "[Line(slope=9.0, shift=0.5), Line(slope=2.0, shift=1.0)]\n"
     assert found[13][-1]["output_type"] == "error" and shown[14] == "2.0\n"  # what stood before the mistake is there
+    assert shown[15] == "3.0\n"
 
 
 MISTAKES = {
