@@ -15,16 +15,21 @@ from dlang.tools.repl.looking import type_of
 from dlang.tools.repl.session import Session
 
 
-def talk(*lines, backend="interp"):
-    command = [sys.executable, "-m", "dlang.tools.dlc", "repl", "--backend", backend]
-    done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines(), done.stderr
+@pytest.fixture
+def talk(monkeypatch, capsys):
+    """What is answered to the lines of a pipe, and the messages."""
+
+    def talk(*lines):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n"))
+        assert repl("interp") == 0
+        out, err = capsys.readouterr()
+        return out.splitlines(), err
+
+    return talk
 
 
-@pytest.mark.parametrize("backend", ["interp", "cpu"])
-def test_a_conversation_through_a_pipe(backend):
-    out, err = talk(
+def test_a_conversation_through_a_pipe():
+    lines = [
         "let x = [1.0, 2.0, 3.0]",
         "x * 2.0",
         "fn f(a) =",
@@ -38,10 +43,10 @@ def test_a_conversation_through_a_pipe(backend):
         "total(f(x))",
         ":quit",
         "1 + 1",
-        backend=backend,
-    )
-    assert out == ["[2. 4. 6.]", "[2. 4. 6.]", "12.0"]
-    assert err == ""
+    ]
+    command = [sys.executable, "-m", "dlang.tools.dlc", "repl"]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, ["[2. 4. 6.]", "[2. 4. 6.]", "12.0"], "")
 
 
 def said(*lines, session=None):
@@ -85,7 +90,7 @@ def test_a_redefinition_that_breaks_another_function_is_refused_and_nothing_chan
     assert said("g(1.0)", session=session) == ["2.0"]
 
 
-def test_a_mistake_is_shown_where_it_is_and_the_session_goes_on():
+def test_a_mistake_is_shown_where_it_is_and_the_session_goes_on(talk):
     out, err = talk("1 + nope", "let a = 2", "[1, 2][a + 3]", "a")
     assert out == ["2"]
     assert " --> <input 1>:1:5" in err and "1 + nope" in err and "E0201" in err
@@ -264,7 +269,7 @@ def test_imports_are_added_to_those_before_and_take_the_place_of_what_has_their_
     assert d.code == "E0206" and d.span.text == "nothing"
 
 
-def test_documentation_goes_on_to_what_it_is_of():
+def test_documentation_goes_on_to_what_it_is_of(talk):
     assert talk("## Twice.", "##", "## Or more.", "fn f(x: f64) -> f64 = 2.0 * x", ":doc f", "# a remark", "1")[0] == [
         "fn f(x: f64) -> f64", "", "Twice.", "", "Or more.", "1"]  # fmt: skip
 
@@ -275,7 +280,7 @@ def test_a_function_that_mentions_a_value_is_told_what_to_do():
     assert "parameter" in refused(session, "fn f() = x").help[0]
 
 
-def test_commands():
+def test_commands(talk):
     out, err = talk(":help", ":type 1.0", ":type", ":nothing")
     assert out[0].startswith("An input is") and out[-1] == "f64"
     assert "E0971" in err and "no command `:nothing`" in err
@@ -294,11 +299,9 @@ def test_a_terminal_edits_lines_with_prompt_toolkit(monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines()[1:] == ["22 : i64"]
 
 
-def test_input_without_a_terminal_needs_no_prompt_toolkit(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("1 + 1\n"))
+def test_input_without_a_terminal_needs_no_prompt_toolkit(monkeypatch, talk):
     monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
-    assert repl("interp") == 0
-    assert capsys.readouterr().out == "2\n"
+    assert talk("1 + 1") == (["2"], "")
 
 
 def test_states_that_hold_much_memory_are_forgotten(monkeypatch):
