@@ -120,7 +120,7 @@ def to_jax(f: Target) -> Operator:
                 _misfit(f, args, named)
             letters.append(take(plan, values[name], name) if name in values else DEFAULT)
         called = Called(f, NEXT.join(letters), tuple(floats), tuple(integers), seed)
-        return whole(plans.result, iter(call_p.bind(*arrays, what=called)))
+        return whole(plans.result, iter(_bound(call_p, arrays, called)))
 
     return Operator(f, call, to_jax)
 
@@ -165,6 +165,16 @@ def _primitives() -> tuple[Any, Any]:
     return call_p, push_p
 
 
+def _bound(primitive: Any, arrays: Sequence[Any], what: Called | Pushed) -> Any:
+    """A call of a primitive. In a `shard_map`, all arrays are to vary over the same axes of the mesh."""
+    import jax
+
+    axes = [jax.typeof(a).manual_axis_type.varying for a in arrays]
+    missing = [tuple(sorted(frozenset().union(*axes) - own)) for own in axes]
+    ready = [jax.lax.pcast(a, more, to="varying") if more else a for a, more in zip(arrays, missing)]
+    return primitive.bind(*ready, what=what)
+
+
 def _run(*arrays: Any, what: Called) -> list[Any]:
     """Calls the function with the memory of the arrays, and gives arrays of JAX."""
     made = what.run(arrays)
@@ -178,8 +188,13 @@ def _run_push(*arrays: Any, what: Pushed) -> list[Any]:
 
 def _describe(*arrays: Any, what: Called) -> list[Any]:
     from jax.core import ShapedArray
+    from jax.sharding import NamedSharding, PartitionSpec
 
-    return [ShapedArray(d.shape, _own_dtype(d.dtype)) for d in what.describe(arrays)]
+    place: dict[str, Any] = {}
+    if arrays and arrays[0].manual_axis_type.varying:  # in a `shard_map`, results vary as the arguments do
+        whole = NamedSharding(arrays[0].sharding.mesh, PartitionSpec())
+        place = {"manual_axis_type": arrays[0].manual_axis_type, "sharding": whole}
+    return [ShapedArray(d.shape, _own_dtype(d.dtype), **place) for d in what.describe(arrays)]
 
 
 def _describe_push(*arrays: Any, what: Pushed) -> list[Any]:
@@ -226,7 +241,7 @@ def _mapped(primitive: Any, arrays: Sequence[Any], axes: Sequence[Any], what: Ca
 
     def one(elements: Any) -> Any:
         rest = iter(elements)
-        return primitive.bind(*[a if axis is None else next(rest) for a, axis in zip(moved, axes)], what=what)
+        return _bound(primitive, [a if axis is None else next(rest) for a, axis in zip(moved, axes)], what)
 
     made = jax.lax.map(one, mapped)
     return made, [0] * len(made)
@@ -235,14 +250,14 @@ def _mapped(primitive: Any, arrays: Sequence[Any], axes: Sequence[Any], what: Ca
 # ---- derivatives -----------------------------------------------------------------------------------------------------
 def _derivative(primals: Sequence[Any], tangents: Sequence[Any], what: Called) -> tuple[Any, Any]:
     call_p, _ = _primitives()
-    values = call_p.bind(*primals, what=what)
+    values = _bound(call_p, primals, what)
     take = [k for k, v in enumerate(values) if _is_float(v.dtype)]
     return values, _along(primals, tangents, what, values, take, take)
 
 
 def _derivative_of_push(primals: Sequence[Any], tangents: Sequence[Any], what: Pushed) -> tuple[Any, Any]:
     _, push_p = _primitives()
-    values = push_p.bind(*primals, what=what)
+    values = _bound(push_p, primals, what)
     inner = what.whole()
     half = len(list(_result_leaves(inner.plans.result))) // 2
     return values, _along(primals, tangents, inner, values, [half + k for k in what.take], range(len(values)))
@@ -279,7 +294,7 @@ def _along(
                 dots.append(ad.instantiate_zeros(tangents[at]))
             else:
                 dots.append(jax.numpy.zeros(primals[at].shape, primals[at].dtype))
-    made = push_p.bind(*primals, *dots, what=Pushed(what, tuple(wanted), tuple(take)))
+    made = _bound(push_p, [*primals, *dots], Pushed(what, tuple(wanted), tuple(take)))
     for place, dot in zip(where, made):
         out[place] = dot
     return out
@@ -298,7 +313,7 @@ def _transposed(bars: Sequence[Any], *arrays: Any, what: Pushed) -> list[Any]:
     for k, bar in zip(what.take, bars):
         if type(bar) is not ad.Zero:
             full[k] = bar
-    made = call_p.bind(*primals, *full, what=what.back(len(full)))
+    made = _bound(call_p, [*primals, *full], what.back(len(full)))
     letters = what.base.letters.split(NEXT)
     found = [m for m, c in zip(made, "".join([letters[k] for k in what.wanted])) if c == ARRAY]
     return [None] * count + [m if ad.is_undefined_primal(d) else None for m, d in zip(found, dots)]

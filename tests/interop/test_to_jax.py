@@ -68,6 +68,39 @@ def test_the_same_network_in_jax_has_the_same_derivatives(m, wrapped):
         jax.tree.map(lambda p, q: np.testing.assert_allclose(p, q, rtol=1e-9, atol=1e-12), *made)
 
 
+def test_control_flow_and_recomputation_are_differentiated(m):
+    f, x = m.grown.to_jax(), real(3) / 4
+    forms = [
+        lambda f: lambda x: jax.lax.scan(lambda h, y: (f(h * y), jnp.sum(h)), x, jnp.stack([x, x + 0.1]))[1].sum(),
+        lambda f: lambda x: jax.lax.cond(x[0] < 9.0, lambda x: f(x).sum(), lambda x: x.sum(), x),
+        lambda f: lambda x: jax.checkpoint(lambda x: f(f(x) * 0.1))(x).sum(),
+        lambda f: lambda x: jax.lax.fori_loop(0, 2, lambda k, h: f(h) * 0.1, x).sum(),
+    ]
+    for form in forms:
+        made = [jax.jit(jax.grad(form(g)))(x) for g in (f, lambda x: jnp.exp(2.0 * x) + 1.0)]
+        np.testing.assert_allclose(*made, rtol=1e-12)
+
+
+def test_a_program_for_several_devices_is_differentiated(m):
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
+    rows = jax.sharding.PartitionSpec("i")
+    net, x, y = m.Net(real(3, 2), real(2)), real(4, 3), real(4, 2)
+
+    def spread(loss):
+        def own(net, x, y):
+            return jax.lax.psum(loss(net, x, y), "i")
+
+        none = jax.sharding.PartitionSpec()
+        return jax.shard_map(own, mesh=mesh, in_specs=(none, rows, rows), out_specs=none)
+
+    def theirs(p, x, y):
+        return jnp.mean((jnp.tanh(x @ p.w + p.b) - y) ** 2)
+
+    for derivative in (lambda f: f, jax.grad, lambda f: jax.hessian(f, 1)):
+        made = [jax.jit(derivative(spread(f)))(net, x, y) for f in (m.loss.to_jax(), theirs)]
+        jax.tree.map(lambda p, q: np.testing.assert_allclose(p, q, rtol=1e-9, atol=1e-12), *made)
+
+
 def test_only_what_is_wanted_is_pulled_back(m):
     f = m.loss.to_jax()
     net, x, y = m.Net(real(3, 2), real(2)), real(4, 3), real(4, 2)
