@@ -81,6 +81,9 @@ def _character(stop: Stop) -> Explanation | None:
         shown = "space" if text.isspace() else "character"
         edit = Edit(stop.at, stop.at + 1, [])
         return stop.says("E0104", f"this {shown} ({code}) is not part of the language", "", "delete it", edit=edit)
+    if text.isalpha():
+        help = "names have Latin letters without accents, Greek ones, digits and `_`; texts and comments have any"
+        return stop.says("E0104", f"`{text}` ({code}) is no letter of names", "", help)
     return stop.says("E0104", f"`{text}` ({code}) is not part of the language", "not a token")
 
 
