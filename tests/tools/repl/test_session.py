@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dlang.diagnostics import DlangError
+from dlang.diagnostics import Diagnostic, DlangError
 from dlang.tools.repl.commands import Conversation
 from dlang.tools.repl.conversation import repl
 from dlang.tools.repl.interrupts import uninterrupted
@@ -215,8 +215,8 @@ def test_messages_do_not_show_how_values_are_given_to_an_input():
     assert (d.message, d.notes[1].text) == ("expected f64[4], found f64[2]: size 2 is not 4", "`4` is the value of `k`")
     for line in ("return z", "if true { return }"):
         assert refused(session, line).message == "`return` outside of a function"
-    said("fn f(x: f64) -> f64 = f(x + 1.0) + 1.0", session=session)
-    assert refused(session, "f(0.0)").message.startswith("the stack is exhausted: `f` is")
+    deep = Diagnostic("E0805", "the stack is exhausted: `<session>.f` is 9 calls deep", None)
+    assert session.state.located(deep, session.path).message == "the stack is exhausted: `f` is 9 calls deep"
 
 
 def test_a_value_without_a_known_type_is_shown_but_has_no_name():
