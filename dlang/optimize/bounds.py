@@ -2,12 +2,16 @@
 
 The check of an index that a function is given is proven where the function has been inlined: `i < n` at a point of an
 axis that ends at n. What is left reads by the axis itself, so it can be fused, distributed and differentiated as such.
+
+The least and the greatest of two indices, and remainders, are bounded too: `clip(i - 1, 0, n - 1)` and `(i + 1) % n`
+are in range. Which one it is may be known, and a remainder of what is at most one length off is no division.
 """
 
 from __future__ import annotations
 
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
+    ZERO,
     Atom,
     Block,
     Check,
@@ -19,9 +23,11 @@ from dlang.ir.anf import (
     Op,
     Prim,
     Program,
+    Scalar,
     Size,
     SizeOf,
     Var,
+    fresh,
     poly,
 )
 from dlang.ir.substitution import Renaming
@@ -30,6 +36,8 @@ from dlang.ir.types import I64
 from dlang.polynomials import Poly
 
 ORDERS = ("lt", "le", "gt", "ge")
+
+Ends = tuple[list[Size], list[Size]]  # what a number is not below, and what it is not above
 
 
 def bounds(program: Program) -> Program:
@@ -47,6 +55,7 @@ class _Walk:
     def __init__(self) -> None:
         self.renaming = Renaming({})
         self.sizes: dict[Var, Size] = {}  # the i64 variables that are names of polynomials
+        self.ends: dict[Var, Ends] = {}  # of what is the least or the greatest of two
 
     def block(self, block: Block, known: Knowledge) -> Block:
         known = known.copy()
@@ -55,6 +64,8 @@ class _Walk:
             outcome = self.outcome(let.op, known)
             if outcome is not None:
                 self.renaming.env[let.vars[0]] = Lit(outcome, "bool")
+                continue
+            if self.chosen(let, lets, known):
                 continue
             arithmetic = self.arithmetic(let.op, known)
             match arithmetic:
@@ -100,9 +111,85 @@ class _Walk:
     def polynomial(self, atom: Atom) -> Size:
         return poly(atom).substitute(self.sizes.get)
 
+    # ---- the least, the greatest, remainders -------------------------------------------------------------------------
+    def chosen(self, let: Let, lets: list[Let], known: Knowledge) -> bool:
+        """Whether a let is what another value is; else notes the ends of its value."""
+        match let.op:
+            case Prim("maximum" | "minimum" as name, (x, y)) if x.type == I64:
+                a, b = self.polynomial(x), self.polynomial(y)
+                if known.at_least_zero(a - b):
+                    return self.is_same(let, x if name == "maximum" else y)
+                if known.at_least_zero(b - a):
+                    return self.is_same(let, y if name == "maximum" else x)
+                self.note(let.vars[0], self.ends_of_two(name, x, y, known), known)
+            case Prim("mod", (x, y)) if x.type == I64 and known.positive(m := self.polynomial(y)):
+                a = self.polynomial(x)
+                if not self.is_small(a, known) or not self.is_small(m, known):
+                    return False
+                low, high = known.at_least_zero(a), known.at_least_zero(m - 1 - a)
+                if low and high:
+                    return self.is_same(let, x)
+                self.note(let.vars[0], ([ZERO], [m - 1]), known)
+                if low and known.at_least_zero(2 * m - 1 - a):
+                    self.moved(let, "lt", y, a - m, lets)
+                    return True
+                if high and known.at_least_zero(a + m):
+                    self.moved(let, "ge", Lit(0, "i64"), a + m, lets)
+                    return True
+        return False
+
+    def is_same(self, let: Let, atom: Atom) -> bool:
+        self.renaming.env[let.vars[0]] = self.renaming.atom(atom)
+        self.sizes[let.vars[0]] = self.polynomial(atom)
+        return True
+
+    def moved(self, let: Let, order: str, end: Atom, otherwise: Size, lets: list[Let]) -> None:
+        """A remainder as the number itself, or that moved by one length."""
+        assert isinstance(let.op, Prim)
+        x, r = self.renaming.atom(let.op.args[0]), self.renaming
+        inside, other = fresh("inside", Scalar("bool")), fresh("moved", I64)
+        lets.append(Let((inside,), Prim(order, (x, r.atom(end))), let.span))
+        lets.append(Let((other,), SizeOf(r.size(otherwise)), let.span))
+        lets.append(Let((r.bind(let.vars[0]),), Prim("select", (inside, x, other)), let.span))
+
+    def is_small(self, size: Size, known: Knowledge) -> bool:
+        facts = known.facts
+        return all(v in facts.bounds or v in facts.sizes for v in size.atoms())
+
+    def note(self, var: Var, ends: Ends, known: Knowledge) -> None:
+        self.ends[var] = ends
+        lows, highs = ends
+        if lows and highs and all(self.is_small(e, known) for e in (*lows, *highs)):
+            known.facts.between(var, tuple(lows), tuple([h + 1 for h in highs]))
+
+    def ends_of_two(self, name: str, x: Atom, y: Atom, known: Knowledge) -> Ends:
+        """The greatest is not below either; what neither is above, it is not above. The least, the reverse."""
+        sign, end = (1, 0) if name == "maximum" else (-1, 1)
+        near, far = [], [ZERO]
+        for atom in (x, y):
+            p = self.polynomial(atom)
+            near += [p, *self.known_ends(atom)[end]]
+            far += [p, *self.known_ends(atom)[1 - end]]
+            far += [e for v in p.atoms() if v in known.facts.bounds for e in known.facts.bounds[v][1 - end]]
+
+        def beyond(e: Size, atom: Atom) -> bool:
+            own = (self.polynomial(atom), *self.known_ends(atom)[1 - end])
+            return any(known.at_least_zero(sign * (e - p)) for p in own)
+
+        near = [e for e in near if self.is_small(e, known)]
+        past = [e for e in far if self.is_small(e, known) and beyond(e, x) and beyond(e, y)]
+        return (near, past) if name == "maximum" else (past, near)
+
+    def known_ends(self, atom: Atom) -> Ends:
+        return self.ends.get(atom, ([], [])) if isinstance(atom, Var) else ([], [])
+
     def outcome(self, op: Op, known: Knowledge) -> bool | None:
         """Whether a comparison holds; None if that is not known, or the operation is another one."""
         match op:
+            case Prim("eq" | "ne" as name, (x, y)) if x.type == I64 and not (isinstance(x, Lit) and isinstance(y, Lit)):
+                gap = self.polynomial(y) - self.polynomial(x)
+                if known.positive(gap) or known.positive(Poly({}) - gap):
+                    return name == "ne"
             case Prim(name, (x, y)) if (
                 name in ORDERS and x.type == I64 and not (isinstance(x, Lit) and isinstance(y, Lit))
             ):

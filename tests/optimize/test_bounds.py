@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Check, SizeOf
+from dlang.ir.anf import Check, Prim, SizeOf
 from dlang.ir.interpreter import Interpreter
 from dlang.optimize.pipeline import optimise
 from dlang.runtime.errors import RunError
@@ -33,6 +33,51 @@ def test_an_index_that_a_function_is_given_is_proven_by_the_loop_around(body: st
     made = lowered(f"{HELPERS}\nfn f(x: f64[n]) -> f64[?] = {body}")
     program = optimise(made.program, [made.entry.name], verify=True)
     assert sum(isinstance(op, Check) and op.code == "E0801" for op in ops(program)) == checks
+
+
+CYCLE = """
+fn f(x: f64[n]) -> f64[n] = [x[(i + 1) % n] + 10.0 * x[(i + n - 1) % n] + 100.0 * x[(2 * n - 1 - i) % n] for i < n]
+"""
+
+
+@pytest.mark.parametrize(
+    "body, checks, ordered",
+    [
+        ("x[clip(i, 0, n - 1)]", 0, 0),
+        ("x[clip(i - 1, 0, n - 1)]", 0, 1),
+        ("x[minimum(i + 1, n - 1)] * x[maximum(i - 2, 0)]", 0, 2),
+        ("x[clip(3 * i - 7, 0, n - 1)]", 0, 2),
+        ("x[maximum(i - 1, 1)]", 1, 1),
+        ("x[minimum(i - 1, n - 1)]", 1, 0),
+        ("x[i % n]", 0, 0),
+        ("x[(7 * i - 3) % n]", 0, 0),
+        ("x[(i + 1) % (n + 1)]", 1, 0),
+    ],
+)
+def test_the_least_and_the_greatest_and_remainders_are_bounded(body: str, checks: int, ordered: int) -> None:
+    made = lowered(f"fn f(x: f64[n]) -> f64[n] = [{body} for i < n]")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    assert sum(isinstance(op, Check) for op in ops(program)) == checks
+    assert sum(isinstance(op, Prim) and op.name in ("maximum", "minimum") for op in ops(program)) == ordered
+
+
+def test_a_remainder_of_what_is_one_length_off_is_no_division() -> None:
+    made = lowered(CYCLE)
+    program = optimise(made.program, [made.entry.name], verify=True)
+    assert not [op for op in ops(program) if isinstance(op, Prim) and op.name == "mod"]
+    for n in (1, 2, 5):
+        x = np.arange(float(n)) + 1.0
+        wanted = np.roll(x, -1) + 10.0 * np.roll(x, 1) + 100.0 * x[(2 * n - 1 - np.arange(n)) % n]
+        assert np.array_equal(Interpreter(program).run(made.entry.name, [n, x])[-1], wanted)
+    assert len(Interpreter(program).run(made.entry.name, [0, np.zeros(0)])[-1]) == 0
+
+
+def test_the_greatest_of_numbers_that_may_wrap_is_left_alone() -> None:
+    made = lowered("fn f(x: f64[n], k: i64) -> f64[n] = [x[maximum(i + k, i)] for i < n]")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    with pytest.raises(RunError, match="out of range"):
+        Interpreter(program).run(made.entry.name, [3, np.ones(3), 1])
+    assert len(Interpreter(program).run(made.entry.name, [3, np.ones(3), -(2**63)])[-1]) == 3
 
 
 def test_what_is_out_of_range_is_refused() -> None:
