@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dlang.diagnostics import error
 from dlang.spelling import closest
@@ -26,6 +27,14 @@ class Breakpoint:
     hits: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A value as its leaves, and how it was shown."""
+
+    leaves: tuple[Any, ...]
+    text: str
+
+
 @dataclass(slots=True)
 class Watch:
     """An expression over the variables of a function, whose value is shown at each stop, and whose changes are stops.
@@ -36,7 +45,7 @@ class Watch:
     number: int
     expression: str
     function: str
-    last: str | None = None
+    last: Watched | None = None
 
 
 @dataclass(slots=True)

@@ -242,7 +242,7 @@ def cotangent(c: Conversation, rest: str) -> Lines:
         )
     found = d.cotangents()
     if rest in found:
-        return [f"{showing.cotangent_of(found[rest])} = {cotangent_text(found[rest], d.trees)}"]
+        return [f"{showing.cotangent_of(found[rest])} = {cotangent_text(found[rest])}"]
     if rest not in d.seen():
         raise error(UNKNOWN, f"there is no variable `{rest}` here", None, help=("`grads` shows what is known",))
     return [f"the cotangent of `{rest}` is not known yet, or nothing depends on it"]

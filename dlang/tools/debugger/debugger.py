@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+import numpy as np
+
 from dlang.diagnostics import DlangError
+from dlang.ir.values import array_of
 from dlang.runtime.errors import RunError
-from dlang.tools.debugger.breakpoints import Breakpoint, Points, Watch
+from dlang.tools.debugger.breakpoints import Breakpoint, Points, Watch, Watched
 from dlang.tools.debugger.code import Instruction, Spot
 from dlang.tools.debugger.expressions import Expressions
 from dlang.tools.debugger.levels import Level, Walk, Why
@@ -17,7 +20,7 @@ from dlang.tools.debugger.places import ELEMENT
 from dlang.tools.debugger.seen import Seen
 from dlang.tools.debugger.state import Frame, State
 from dlang.tools.debugger.timeline import Timeline
-from dlang.tools.debugger.values import Trees, shown
+from dlang.tools.debugger.values import Trees, identity, leaves_of, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,15 @@ class View:
     frame: Frame
     spot: Spot | None
     label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Another value of a watch."""
+
+    watch: Watch
+    before: Watched
+    now: Watched
 
 
 @dataclass(slots=True)
@@ -41,7 +53,7 @@ class Debugger:
     selected: int = 0
     walk: Walk = field(init=False)
     points: Points = field(init=False)
-    met: list[Breakpoint | tuple[Watch, str, str]] = field(default_factory=list)
+    met: list[Breakpoint | Change] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.walk = Walk(self.machine, [Level(Timeline(self.machine, self.start, self.memory))], self.memory)
@@ -238,22 +250,38 @@ class Debugger:
 
     def _look_at_watches(self) -> None:
         for w in self.points.watches:
-            now = self.watched(w)
-            w.last = now if now is not None else w.last
+            self._look_at(w)
 
     def _changed(self) -> bool:
         for w in self.points.watches:
-            now = self.watched(w)
-            if now is not None and w.last is not None and now != w.last:
-                self.met.append((w, w.last, now))
-            w.last = now if now is not None else w.last
+            before = w.last
+            if self._look_at(w) and before is not None and w.last is not None:
+                self.met.append(Change(w, before, w.last))
         return bool(self.met)
+
+    def _look_at(self, w: Watch) -> bool:
+        """Whether the value of a watch is another one than where it had one last."""
+        if self.function != w.function:
+            return False
+        seen = self.seen()
+        try:
+            if w.expression in seen:
+                now = leaves_of(seen[w.expression])
+            else:
+                now = self.expressions.leaves(w.expression, seen, self.module)
+        except DlangError:
+            return False
+        if w.last is not None and identity(w.last.leaves) == identity(now):
+            return False
+        kept = tuple([np.array(v) if isinstance(v, np.ndarray) else v for v in map(array_of, now)])
+        w.last = Watched(kept, self.value(w.expression) or "")
+        return True
 
     def value(self, expression: str) -> str | None:
         """The value of an expression here; None where it has none. What is a name costs little."""
         seen = self.seen()
         if expression in seen:
-            return shown(seen[expression], self.trees)
+            return shown(seen[expression], self.trees, brief=True)
         try:
             return self.expressions.text(expression, seen, self.module)
         except DlangError:

@@ -37,6 +37,7 @@ from dlang.typecheck.program import Checked, check_item
 from dlang.typecheck.types import DataDecl, Size, SizeVar, Type, TypeArray, TypeData, TypeVar, resolve, resolve_size
 
 NO_VALUE = "E0984"
+TEXT, CONDITION, ANY = "text", "condition", "any"  # what is wanted of a value
 TYPE = "<type>"  # where the types of variables are
 Compiled = tuple[Interpreter, Entry]
 
@@ -61,17 +62,21 @@ class Expressions:
 
     def text(self, written: str, seen: Mapping[str, Seen], module: str) -> str:
         """The value of an expression as `print` shows it. Raises `DlangError`."""
-        return str(self._value(written, seen, module, True))
+        return str(self._value(written, seen, module, TEXT)[-1])
+
+    def leaves(self, written: str, seen: Mapping[str, Seen], module: str) -> list[Any]:
+        """The leaves of its value. Raises `DlangError`."""
+        return self._value(written, seen, module, ANY)
 
     def holds(self, written: str, seen: Mapping[str, Seen], module: str) -> bool:
         """Whether a condition does. Raises `DlangError`."""
-        return bool(self._value(written, seen, module, False))
+        return bool(self._value(written, seen, module, CONDITION)[-1])
 
     def check(self, written: str) -> None:
         """Raises `DlangError` for a text that is no expression."""
         parsed(written)
 
-    def _value(self, written: str, seen: Mapping[str, Seen], module: str, text: bool) -> Any:
+    def _value(self, written: str, seen: Mapping[str, Seen], module: str, wanted: str) -> list[Any]:
         if written not in self.parsed:
             tree = parsed(written)
             self.parsed[written] = tree, frozenset([n.name for n in walk(tree) if isinstance(n, s.Name)])
@@ -83,25 +88,25 @@ class Expressions:
                 raise error(NO_VALUE, f"`{name}` is a function, which an expression here cannot use", e.span, help=help)
         own = {name: leaves_of(v) for name, v in given.items()}
         types = {name: annotation(v.name.value, iter(own[name])) for name, v in given.items()}
-        key = (written, tuple(types.items()), module, text)
+        key = (written, tuple(types.items()), module, wanted)
         if key not in self.kept:
-            self.kept[key] = self._compiled(e, types, given, module, text)
+            self.kept[key] = self._compiled(e, types, given, module, wanted)
         interpreter, entry = self.kept[key]
         given_leaves = [x for name in given for x in own[name]]
         try:
-            return call(Here(interpreter), entry, leaves=given_leaves)[-1]
+            return call(Here(interpreter), entry, leaves=given_leaves)
         except RecursionError:
-            return call(interpreter, entry, leaves=given_leaves)[-1]
+            return call(interpreter, entry, leaves=given_leaves)
         except DlangError as failed:
             raise DlangError([without_types(d) for d in failed.diagnostics]) from None
 
     def _compiled(
-        self, e: s.Expr, types: Mapping[str, str], given: Mapping[str, Seen], module: str, text: bool
+        self, e: s.Expr, types: Mapping[str, str], given: Mapping[str, Seen], module: str, wanted: str
     ) -> Compiled:
         at = e.span
         parameters = tuple([s.Parameter(at, s.PatternName(at, n), type_of(t)) for n, t in types.items()])
-        body: s.Expr = s.String(at, (s.Interpolation(at, e, ""),)) if text else e
-        result = None if text else s.TypeName(at, "bool")
+        body: s.Expr = s.String(at, (s.Interpolation(at, e, ""),)) if wanted == TEXT else e
+        result = s.TypeName(at, "bool") if wanted == CONDITION else None
         item = s.Fn(at, " expression", at, (), parameters, result, body)
         decls = {d.name: d for v in given.values() for d in decls_of(v.name.value)}
         decl, found = check_item(self._module(module), item, decls)

@@ -17,13 +17,14 @@ from dlang.ir.operations import value_of
 from dlang.ir.traverse import parts
 from dlang.runtime.errors import RunError
 from dlang.specialize.values import contains_function
+from dlang.tools.debugger.breakpoints import Watched
 from dlang.tools.debugger.code import Spot
-from dlang.tools.debugger.debugger import Debugger, View
+from dlang.tools.debugger.debugger import Change, Debugger, View
 from dlang.tools.debugger.levels import Level, Why
 from dlang.tools.debugger.origins import Origin
 from dlang.tools.debugger.places import Place
 from dlang.tools.debugger.seen import Seen
-from dlang.tools.debugger.values import cotangent, leaf, leaves_of, shown, type_text
+from dlang.tools.debugger.values import LONG, cotangent, leaf, leaves_of, shown, type_text
 
 MOST = 10  # calls that `where` shows at each end
 ENDED = ["the program has ended", "`back` goes to its last statement"]
@@ -59,7 +60,7 @@ def position(d: Debugger) -> list[str]:
     out = [f"{number(d)}  {place(spot)}" + (f"  ({'; '.join(more)})" if more else "")]
     out.append(line(spot.place.source, spot.place.line, "▸"))
     if d.selected == 0 and not d.top.over:
-        out += [f"     {cotangent_of(s)} = {cotangent(s, d.trees)}" for s in view.frame.fresh]
+        out += [f"     {cotangent_of(s)} = {cotangent(s, brief=True)}" for s in view.frame.fresh]
     return out
 
 
@@ -99,8 +100,8 @@ def stop(d: Debugger, why: Why) -> list[str]:
     out: list[str] = []
     for met in d.met:
         match met:
-            case (watch, before, now):
-                out.append(f"watch {watch.number}: `{watch.expression}` was {before}, is {now}")
+            case Change(watch, before, now):
+                out.append(f"watch {watch.number}: `{watch.expression}` {changed(before, now)}")
             case b:
                 if not b.once:
                     out.append(f"breakpoint {b.number}" + (f", if {b.condition}" if b.condition else ""))
@@ -117,6 +118,22 @@ def stop(d: Debugger, why: Why) -> list[str]:
         none = "no value here" if d.function == w.function else f"in {w.function}"
         out.append(f"     {w.expression} = {f'({none})' if value is None else value}")
     return out
+
+
+def changed(before: Watched, now: Watched) -> str:
+    """How a value differs from what it was before; of a large array, in which elements."""
+    match before.leaves, now.leaves:
+        case (np.ndarray() as a,), (np.ndarray() as b,) if a.shape == b.shape and a.dtype == b.dtype != object:
+            if a.size > LONG or before.text == now.text:
+                differs = (a != b) & ~((a != a) & (b != b))
+                where = np.argwhere(differs)
+                if len(where):
+                    first = tuple(where[0])
+                    more = f", and {len(where) - 1} more" if len(where) > 1 else ""
+                    return f"at [{', '.join(map(str, first))}] was {leaf(a[first])}, is {leaf(b[first])}{more}"
+    if before.text == now.text:
+        return f"is {now.text}, and has changed where that does not show"
+    return f"was {before.text}, is {now.text}"
 
 
 def failed(e: RunError) -> list[str]:
@@ -141,18 +158,19 @@ def listing(d: Debugger, around: int | None = None) -> list[str]:
     ]
 
 
-def variable(name: str, s: Seen, d: Debugger) -> str:
+def variable(name: str, s: Seen, d: Debugger, brief: bool = False) -> str:
+    value = shown(s, d.trees, brief)
     if contains_function(s.name.value):
-        return f"{name} = {shown(s, d.trees)}"
+        return f"{name} = {value}"
     kind = type_text(s.name.value, leaves_of(s))
-    return f"{name}{': ' + kind if kind else ''} = {shown(s, d.trees)}"
+    return f"{name}: {value}" if kind and value.startswith(kind) else f"{name}{': ' + kind if kind else ''} = {value}"
 
 
 def variables(d: Debugger) -> list[str]:
     """The variables in scope."""
     if d.at_end:
         return ENDED
-    found = [variable(name, s, d) for name, s in d.seen().items()]
+    found = [variable(name, s, d, brief=True) for name, s in d.seen().items()]
     if d.view.spot is not None and d.view.frame.forgot(d.view.spot):
         found.append("there was no room to remember the variables here: `dlc debug --memory N` gives more")
     return found or ["no variable has a value here"]
@@ -163,7 +181,7 @@ def cotangents(d: Debugger) -> list[str]:
     if not d.view.frame.backward:
         return ["this is no backward pass"]
     found = d.cotangents().values()
-    return [f"{cotangent_of(s)} = {cotangent(s, d.trees)}" for s in found] or ["no cotangent is known yet"]
+    return [f"{cotangent_of(s)} = {cotangent(s, brief=True)}" for s in found] or ["no cotangent is known yet"]
 
 
 def calls(d: Debugger) -> list[str]:

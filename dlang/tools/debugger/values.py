@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import Lit
+from dlang.ir.anf import FLOATS, INTEGERS, Lit
 from dlang.ir.node import Node
 from dlang.ir.values import Version, array_of, literal
 from dlang.runtime.text import format_value
@@ -51,18 +51,39 @@ def leaves_of(seen: Seen) -> list[Any]:
     return [literal(a) if isinstance(a, Lit) else array_of(own[k]) for k, a in enumerate(leaves(name.value))]
 
 
-def shown(seen: Seen, trees: Trees) -> str:
-    """The value of a variable."""
+def shown(seen: Seen, trees: Trees, brief: bool = False) -> str:
+    """The value of a variable. brief: of a large array with several axes only the range, as in structures."""
     if contains_function(seen.name.value):
         return FUNCTION
-    return text(seen.name.value, iter(leaves_of(seen)), trees)
+    return text(seen.name.value, iter(leaves_of(seen)), trees, int(brief))
+
+
+def identity(values: Sequence[Any]) -> tuple[object, ...]:
+    """What tells values from others, down to the last bit."""
+    out: list[object] = []
+    todo = list(reversed(values))
+    while todo:
+        value = array_of(todo.pop())
+        if isinstance(value, Node):
+            out.append(value.tag)
+            todo.extend(reversed(value.fields))
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            out.append(value.shape)
+            todo.extend(value.reshape(-1)[::-1])
+        elif isinstance(value, np.ndarray | np.generic):
+            out += [value.shape, value.tobytes()]
+        else:
+            out.append(value)
+    return tuple(out)
 
 
 def text(v: Value, own: Iterator[Any], trees: Trees, depth: int = 0) -> str:
     """A value of a structure over its leaves."""
     match v:
-        case ScalarV() | ArrayV():
+        case ScalarV():
             return leaf(next(own))
+        case ArrayV():
+            return within(next(own), v.dtype) if depth else leaf(next(own))
         case TupleV(items):
             inside = [text(i, own, trees, depth + 1) for i in items]
             return f"({', '.join(inside)}{',' if len(items) == 1 else ''})"
@@ -130,6 +151,20 @@ def leaf(value: Any) -> str:
     return format_value(value)
 
 
+def within(value: Any, dtype: str) -> str:
+    """An array in a line: its elements, or of a large one with several axes the range that they are in."""
+    value = array_of(value)
+    if not isinstance(value, np.ndarray) or value.ndim < 2 or value.size <= LONG:
+        return leaf(value).replace("\n", "")
+    kind = f"{dtype}[{', '.join(map(str, value.shape))}]"
+    if dtype not in FLOATS and dtype not in INTEGERS:
+        return kind
+    finite = value[np.isfinite(value)]
+    rest = value.size - finite.size
+    between = f" from {finite.min():.3g} to {finite.max():.3g}" if finite.size else ""
+    return f"{kind}{between}" + (f", {rest} not finite" if rest else "")
+
+
 def type_text(v: Value, own: Sequence[Any]) -> str:
     """`f64[3, 2]` of an array, nothing of anything else."""
     if isinstance(v, ArrayV) and own:
@@ -137,17 +172,24 @@ def type_text(v: Value, own: Sequence[Any]) -> str:
     return ""
 
 
-def cotangent(seen: Seen, trees: Trees) -> str:
-    """The cotangent of a variable: as its value, with 0 where nothing depends on it."""
+def cotangent(seen: Seen, brief: bool = False) -> str:
+    """The cotangent of a variable, with 0 where nothing depends on it. brief: as of its value."""
     name = seen.name
     given = {name.passed[k]: v for k, v in zip(seen.subjects, seen.values, strict=True) if k < len(name.passed)}
-    if isinstance(name.value, ScalarV | ArrayV):
-        return leaf(given[0]) if given else "0.0"
-    return ", ".join(f"{path} = {leaf(array_of(given[k]))}" for k, path in paths(name.value) if k in given) or "0.0"
+    if not given:
+        return "0.0"
+    if isinstance(name.value, ArrayV) and not brief:
+        return leaf(given[0])
+    parts = []
+    for k, (path, v) in enumerate(paths(name.value)):
+        if k in given:
+            one = within(given[k], v.dtype) if isinstance(v, ArrayV) else leaf(given[k])
+            parts.append(f"{path} = {one}" if path else one)
+    return ", ".join(parts)
 
 
-def paths(v: Value, path: str = "", first: int = 0) -> Iterator[tuple[int, str]]:
-    """The leaves of a structure by their positions, with how one gets there."""
+def paths(v: Value, path: str = "") -> Iterator[tuple[str, Value]]:
+    """The leaves of a structure, with how one gets to each."""
     match v:
         case TupleV(items):
             named = [(f"{path}.{k}", x) for k, x in enumerate(items)]
@@ -160,8 +202,7 @@ def paths(v: Value, path: str = "", first: int = 0) -> Iterator[tuple[int, str]]
             for variant, fields in zip(decl.variants, variants, strict=True):
                 named += [(f"{path}.{variant.name}.{k}", x) for k, x in enumerate(fields)]
         case _:
-            yield first, path
+            yield path, v
             return
     for inner, x in named:
-        yield from paths(x, inner, first)
-        first += len(list(leaves(x)))
+        yield from paths(x, inner)

@@ -192,6 +192,19 @@ def test_a_watch_that_has_no_value_says_so():
     assert "the program has ended" in talk("print xs")
 
 
+def test_a_watch_sees_changes_that_its_text_does_not_show():
+    text = "fn main() {\n  var x = zeros(9, 9)\n  var y = [0.5]\n  x[5, 6] = 1.0\n  y[0] += 1e-13\n"
+    talk = Talk(text + '  print("{x}{y}")\n}')
+    talk("run to 4")
+    talk("watch x")
+    talk("watch y")
+    said = talk("continue").splitlines()
+    assert said[0] == "watch 1: `x` at [5, 6] was 0.0, is 1.0" and said[3] == "     x = f64[9, 9] from 0 to 1"
+    assert talk("continue").splitlines()[0] == "watch 2: `y` at [0] was 0.5, is 0.5000000000001"
+    assert talk("rcontinue").splitlines()[0] == "watch 2: `y` at [0] was 0.5000000000001, is 0.5"
+    assert "y: f64[1] = [0.5]" in talk("locals") and len(talk("print x").splitlines()) == 7
+
+
 def test_an_element_of_a_comprehension_is_stepped_into_or_over():
     talk = Talk(DATA)
     talk("run to 22")
