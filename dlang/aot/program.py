@@ -20,7 +20,8 @@ from dlang.runtime.platform.threads import MOST
 KINDS = {"check": "DL_CHECK", "memory": "DL_MEMORY", "stack": "DL_STACK", "interrupt": "DL_STOPPED", "call": "DL_CALL"}
 HOST = {
     "format": "DL_FORMAT", "order": "DL_ORDER", "print": "DL_PRINT", "library": "DL_LIBRARY",
-    "io.read_clock": "DL_CLOCK", "io.read_text": "DL_READ_TEXT", "io.write_text": "DL_WRITE_TEXT",
+    "io.read_clock": "DL_CLOCK", "io.read_exists": "DL_EXISTS",
+    "io.read_text": "DL_READ_TEXT", "io.write_text": "DL_WRITE_TEXT",
     "io.read_csv": "DL_READ_CSV", "io.write_csv": "DL_WRITE_CSV", "io.write_row": "DL_WRITE_ROW",
     "io.read_npy": "DL_READ_NPY", "io.write_npy": "DL_WRITE_NPY", "io.read_npz": "DL_READ_NPZ",
     "io.read_value": "DL_READ_VALUE", "io.write_value": "DL_WRITE_VALUE", "io.progress": "DL_PROGRESS",

@@ -6,6 +6,7 @@ what was known when it was compiled; the results come back as the effect binds t
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -43,12 +44,15 @@ class Host:
 
         read_npz (path, member), read_npy (path) and read_csv (path, whether there is a header), static (dtype, rank):
         the sizes, then the array, a number where the rank is 0. read_value (path), static (form): as `saved.read`.
-        read_text (path): a text. read_clock: a number. progress (done, total, label): as `Progress.report`.
+        read_text (path): a text. read_exists (path): whether there is such. read_clock: a number. progress (done,
+        total, label): as `Progress.report`.
         write_value (path, leaves…), static (form), write_row (path, values…), static their names, write_npy (path,
         value), write_csv (path, header, value) and write_text (path, text): nothing.
         """
         name = name.removeprefix("io.")
         path = str(args[0]) if args else ""
+        if name == "read_exists":
+            return [os.path.exists(path)]
         if name.startswith(("read_", "write_")) and args and (not path or "\0" in path):
             code, verb = (CANNOT_READ, "read") if name.startswith("read_") else (CANNOT_WRITE, "write")
             raise RunError(code, f"cannot {verb} `{path}`: that is no name of a file")

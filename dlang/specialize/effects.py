@@ -21,7 +21,7 @@ WORLD: Effects = frozenset({"print", "io"})
 BUILTINS = {
     "print": "print",
     "progress": "io",
-    **dict.fromkeys("read_value read_npz read_npy read_csv read_text read_clock".split(), "io"),
+    **dict.fromkeys("read_value read_npz read_npy read_csv read_text read_exists read_clock".split(), "io"),
     **dict.fromkeys("write_value write_row write_npy write_csv write_text".split(), "io"),
     "random_bits": "random",
     "random_uniform": "random",

@@ -68,7 +68,7 @@ _BINARY = frozenset("maximum minimum atan2 bit_and bit_or bit_xor shift_left shi
 EFFECT_OF = {
     "print": "print",
     "progress": "io",
-    **dict.fromkeys("read_value read_npz read_npy read_csv read_text read_clock".split(), "io"),
+    **dict.fromkeys("read_value read_npz read_npy read_csv read_text read_exists read_clock".split(), "io"),
     **dict.fromkeys("write_value write_row write_npy write_csv write_text".split(), "io"),
 }
 

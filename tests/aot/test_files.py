@@ -13,6 +13,7 @@ def test_texts_in_files(tmp_path, capfd):
     path = tmp_path / "files.dl"
     path.write_text(
         'import io\nfn main(out: str, from: str = "none.txt") {\n  io.save_text(out, "a\\nü")\n'
+        '  let there = [io.exists(x) for x in [out, from, "", "a\\0b", "."]]\n  print("{there}")\n'
         '  print("{io.text(out)}")\n  print("{io.text(from)}")\n}\n'
     )
     program = built(path, tmp_path)

@@ -437,6 +437,9 @@ static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
         memcpy(out, &seconds, 8);
         return true;
     }
+    case DL_EXISTS:
+        *out = strlen(path) == (size_t)first->length && !access(path, F_OK);
+        return true;
     case DL_READ_TEXT: {
         dl_buffer text = {0};
         return dl_read_text(c, path, &text) && give_text(c, &text, out);

@@ -102,7 +102,7 @@ typedef struct dl_form {
     const struct dl_form *former; /* the same by the names that earlier versions wrote, if these are others */
 } dl_form;
 
-enum dl_kind { DL_CHECK, DL_MEMORY, DL_STACK, DL_STOPPED, DL_CALL, DL_FORMAT, DL_ORDER, DL_PRINT, DL_CLOCK,
+enum dl_kind { DL_CHECK, DL_MEMORY, DL_STACK, DL_STOPPED, DL_CALL, DL_FORMAT, DL_ORDER, DL_PRINT, DL_CLOCK, DL_EXISTS,
                DL_READ_TEXT, DL_READ_CSV, DL_READ_NPY, DL_READ_NPZ, DL_READ_VALUE, DL_WRITE_TEXT, DL_WRITE_CSV,
                DL_WRITE_ROW, DL_WRITE_NPY, DL_WRITE_VALUE, DL_PROGRESS, DL_LIBRARY };
 
