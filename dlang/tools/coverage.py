@@ -59,12 +59,12 @@ class Coverage:
                     if decl.module == module.name and not (decl.kind == "const" and decl.name in table.integers):
                         self._function(decl)
 
-    def run(self, test: core.FnDecl) -> None:
+    def run(self, test: core.FnDecl, host: Host) -> None:
         """Runs a test; what it reaches before it fails counts too. Raises `DlangError`."""
         from dlang.ir.interpreter import Interpreter
 
         program, (entry,) = lower([Request(test)])
-        interpreter = Interpreter(program, Host())
+        interpreter = Interpreter(program, host)
         interpreter.counted = self.hits
         call(interpreter, entry)
 

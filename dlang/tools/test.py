@@ -159,7 +159,7 @@ def _examples(path: str) -> Source | None:
 
 
 def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Totals, coverage: Coverage | None) -> None:
-    backend, as_json = wanted.backend, wanted.as_json
+    as_json = wanted.as_json
     try:
         checked = check(source or read_source(path))
         tests = [t for t in checked.module.tests if wanted.filter in t.name]
@@ -177,42 +177,55 @@ def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Total
     if not tests:
         return
     _say(path, as_json)
-    for test, run in zip(tests, _prepared(tests, backend, coverage), strict=True):
+    host = Host(sys.stderr if as_json else None)
+    for test, run in zip(tests, _prepared(tests, wanted.backend, host, coverage), strict=True):
         try:
             run()
         except Exception as e:
             totals.failed += 1
-            _say(f"  {painted('FAILED', 'red', wanted.colour)}  {test.name}", as_json)
+            _tell_test(path, test.name, False, wanted)
             if isinstance(e, DlangError):
                 report(e.diagnostics, as_json)
             else:
                 report_defect(e)
         else:
             totals.passed += 1
-            _say(f"  {painted('ok', 'green', wanted.colour)}      {test.name}", as_json)
+            _tell_test(path, test.name, True, wanted)
 
 
-def _prepared(tests: list[core.FnDecl], backend: Backend, coverage: Coverage | None) -> list[Callable[[], object]]:
+def _tell_test(path: str, name: str, passed: bool, wanted: Wanted) -> None:
+    if wanted.as_json:
+        import json
+
+        print(json.dumps({"file": path, "test": name, "passed": passed}, ensure_ascii=False), flush=True)
+    else:
+        outcome, style = ("ok", "green") if passed else ("FAILED", "red")
+        print(f"  {painted(outcome, style, wanted.colour)}{'':{len('FAILED') - len(outcome)}}  {name}", flush=True)
+
+
+def _prepared(
+    tests: list[core.FnDecl], backend: Backend, host: Host, coverage: Coverage | None
+) -> list[Callable[[], object]]:
     """Each test as a function that raises what a person should read.
 
     They are compiled together; where that fails, each alone, so that one of them can't hide the others.
     """
     if coverage is not None:
-        return [partial(coverage.run, test) for test in tests]
+        return [partial(coverage.run, test, host) for test in tests]
     try:
-        runner, entries = _compiled(tests, backend)
+        runner, entries = _compiled(tests, backend, host)
     except Exception:
-        return [partial(_compile_and_run, test, backend) for test in tests]
+        return [partial(_compile_and_run, test, backend, host) for test in tests]
     return [partial(call, runner, entry) for entry in entries]
 
 
-def _compiled(tests: list[core.FnDecl], backend: Backend) -> tuple[Runner, list[Entry]]:
+def _compiled(tests: list[core.FnDecl], backend: Backend, host: Host) -> tuple[Runner, list[Entry]]:
     program, entries = lower([Request(t) for t in tests])
-    return load(program, entries, backend, Host()), entries
+    return load(program, entries, backend, host), entries
 
 
-def _compile_and_run(test: core.FnDecl, backend: Backend) -> None:
-    runner, (entry,) = _compiled([test], backend)
+def _compile_and_run(test: core.FnDecl, backend: Backend, host: Host) -> None:
+    runner, (entry,) = _compiled([test], backend, host)
     call(runner, entry)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import check, errors_of
+from dlang.runtime.host import Host
 from dlang.tools.coverage import Coverage
 from dlang.tools.coverage_report import by_file, lcov, table
 
@@ -19,7 +20,7 @@ def covered(text, path="cov.dl"):
     coverage.instrument(checked)
     for test in checked.module.tests:
         with suppress(DlangError):
-            coverage.run(test)
+            coverage.run(test, Host())
     return by_file(coverage.reached())
 
 

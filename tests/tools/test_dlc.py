@@ -112,6 +112,15 @@ def test_what_became_of_tests_is_told_in_colours_if_they_are_asked_for(write, dl
     assert "  \x1b[32mok\x1b[0m      sums\n" in out and "  \x1b[31mFAILED\x1b[0m  wrong\n" in out
 
 
+def test_outcomes_as_json_are_objects_among_the_messages(write, dlc):
+    code, out, err = dlc("test", "--json", write(TESTS + 'test "talks" { print("hello") }\n'))
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [(o["test"], o["passed"]) for o in found if "test" in o] == [
+        ("sums", True), ("wrong", False), ("products", True), ("talks", True)
+    ]  # fmt: skip
+    assert code == 1 and [o["code"] for o in found if "code" in o] == ["E0800"] and err == "hello\n"
+
+
 def test_a_filter_chooses_tests_by_name(write, dlc):
     code, out, _ = dlc("test", "--filter", "product", write(TESTS))
     assert code == 0 and "products" in out and "wrong" not in out and "1 passed, 2 left out" in out
