@@ -33,7 +33,7 @@ def trivia(text: str, tokens: list[Token]) -> list[Trivia]:
     before = 0
     for number, here in enumerate(found):
         start = tokens[number].start if number < len(tokens) else len(text)
-        if start - before > 1 or (start > before and text[before] == "\n"):
+        if text[before:start] not in ("", " "):
             last = found[number - 1] if number else None
             _between(text, before, start, last, here)
         before = tokens[number].end if number < len(tokens) else start

@@ -14,7 +14,7 @@ from dlang.typecheck.schemes import Instantiated
 from dlang.typecheck.scope import Scope
 from dlang.typecheck.state import Mismatch, Reason
 from dlang.typecheck.terms import STR, of_var, substitute_size
-from dlang.typecheck.types import Type, TypeArray, TypeFn, TypeTuple, TypeVar, resolve
+from dlang.typecheck.types import Shape, Type, TypeArray, TypeFn, TypeTuple, TypeVar, resolve
 from dlang.typecheck.unify import unify
 
 FORMS = frozenset({"grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "checkpoint"})
@@ -231,13 +231,22 @@ def matrix(cx: Checker, span: Span, kind: str, out: Type, into: Type) -> Type:
         (element, a), (_, b) = split(cx.st, out), split(cx.st, into, "Float")
         shapes = (b, a, row)
     elif is_structure(into):
-        (_, a), (element, b) = split(cx.st, out, "Float"), split(cx.st, into)
+        a, (element, b) = of_floats(cx, span, kind, out)[1], split(cx.st, into)
         shapes = (a, b, row)
     else:
-        (element, a), (_, b) = split(cx.st, out, "Float"), split(cx.st, into, "Float")
+        (element, a), (_, b) = of_floats(cx, span, kind, out), split(cx.st, into, "Float")
         shapes = (a, b, row)
     cx.constrain("append", Reason(span, kind, (out, into)), shapes=shapes)
     return resolve(TypeArray(element, row))
+
+
+def of_floats(cx: Checker, span: Span, kind: str, result: Type) -> tuple[Type, Shape]:
+    """The dtype and the shape of the result of a function whose matrix is wanted."""
+    try:
+        return split(cx.st, result, "Float")
+    except Mismatch:
+        found = show(result)
+        raise error("E0701", f"`{kind}` needs a function whose result has floats, found {found}", span) from None
 
 
 def products(

@@ -75,7 +75,15 @@ def test_lines_end_as_they_did():
 
 
 @pytest.mark.parametrize(
-    "text, result", [("", ""), ("\n\n", ""), ("# a\n\n\n\n# b", "# a\n\n# b\n"), ("\ufefffn f() = 1", "fn f() = 1\n")]
+    "text, result",
+    [
+        ("", ""),
+        ("\n\n", ""),
+        ("#", "#\n"),
+        ("fn f() = 1#", "fn f() = 1  #\n"),
+        ("# a\n\n\n\n# b", "# a\n\n# b\n"),
+        ("\ufefffn f() = 1", "fn f() = 1\n"),
+    ],
 )
 def test_texts_with_little_in_them(text, result):
     assert formatted(text) == result

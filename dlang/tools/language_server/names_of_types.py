@@ -20,7 +20,8 @@ def names_of_type(t: s.TypeExpr | s.Dim, scope: Scope, into: Scope, found: Names
     inner: list[s.TypeExpr | s.Dim] = []
     match t:
         case s.TypeName(span, name, arguments):
-            _type(span, name, scope, into, found, constants)
+            if span.text.startswith(name):  # not one that a repair invented
+                _type(span, name, scope, into, found, constants)
             inner += arguments
         case s.TypeArray(_, element, dims):
             inner += [element, *dims]

@@ -366,5 +366,10 @@ def test_a_file_of_mistakes_has_actions_soon(opened):
     assert everywhere and everywhere[0].edit == first.edit
 
 
+def test_a_type_that_a_repair_invented_has_no_name(opened):
+    document, _ = opened("fn f(x: f64[..s]) -> [..s] = x\n")
+    assert [o.span.text for o in document.analysis.occurrences] == ["f", "x", "f64", "s", "s", "x"]
+
+
 def test_letters_in_order_find_a_name():
     assert fits("slv", "solve") and fits("", "x") and not fits("evl", "solve")
