@@ -21,6 +21,30 @@ def test_every_page_of_the_documents_is_in_the_navigation():
     assert pages <= named and named - pages == {"errors.md", "changelog.md", "examples/index.md"}
 
 
+def prose(page):
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page):
+    """Those of the headings of a page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_between_pages_of_the_repository_lead_somewhere():
+    generated = {ROOT / "docs/errors.md", ROOT / "docs/examples/index.md"}
+    folders = [p for folder in ("docs", "examples", "benchmarks") for p in (ROOT / folder).rglob("*.md")]
+    broken = []
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *folders]:
+        text = re.sub(r"`[^`]*`", "", prose(page))
+        for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+            file = (page.parent / target).resolve() if target else page
+            if file not in generated and (not file.exists() or (anchor and anchor not in anchors(file))):
+                broken.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+    assert not broken
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     pytest.importorskip("material", reason="install '.[docs]'")
