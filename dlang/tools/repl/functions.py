@@ -85,8 +85,13 @@ def applied(text: str, of: FnEntry, checked: Checked) -> FnDecl:
     like = signature("input", of, checked)
     names = [n or f"x{k}" for k, n in enumerate(like.names)]
     types = [p.partition(": ")[2].removesuffix(" = …") for p in like.parameters]
+    return calling(text, names, types, checked, like.bounds)
+
+
+def calling(text: str, names: Sequence[str], types: Sequence[str], checked: Checked, bounds: str = "") -> FnDecl:
+    """A function with parameters of some types, which calls with them what a text gives. Raises `DlangError`."""
     parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
-    item = f"fn input{like.bounds}({parameters}) = ({text})({', '.join(names)})"
+    item = f"fn input{bounds}({parameters}) = ({text})({', '.join(names)})"
     decl, found = check_function(checked, Source("<expression>", item))
     if decl is None:
         raise DlangError(found)

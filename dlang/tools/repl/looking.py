@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import DlangError, Source, Span, error
+from dlang.diagnostics import Source, Span, error
 from dlang.grammar import syntax as s
 from dlang.listings import STAGES
 from dlang.spelling import closest
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT, decide
-from dlang.tools.repl.functions import applied, derived, function_of, type_of_function
+from dlang.tools.repl.functions import applied, calling, derived, function_of, type_of_function
 from dlang.tools.repl.names import documentation, library_module, meaning
 from dlang.tools.repl.session import Session
 from dlang.tools.repl.settings import Settings
 from dlang.tools.repl.state import LAST, Kept, mentions
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
-from dlang.typecheck.program import check_item, scheme_text
+from dlang.typecheck.program import scheme_text
 from dlang.typecheck.types import Type, TypeFn
 
 if TYPE_CHECKING:
@@ -122,29 +122,13 @@ def _program_of(session: Session, text: str, what: str) -> core.FnDecl:
     assert decl.result is not None
     t = items_of(decl.result)[0]
     if isinstance(t, TypeFn):
-        return _applied(session, source, e, t)
+        if seen := [n for n in session.state.values if n in mentions(e)]:
+            raise error("E0971", f"the code of this function depends on the value `{seen[0]}`", e.span,
+                        help=(f"call it, or make `{seen[0]}` a parameter or a `const`",))  # fmt: skip
+        names = Names(scheme=True).prepare(t)
+        letters = [f"x{k}" for k in range(len(t.params))]
+        return calling(e.span.text, letters, [names(p) for p in t.params], session.checked)
     decide(decl, {RESULT: t}, e.span)
-    return decl
-
-
-def _applied(session: Session, source: Source, e: s.Expr, t: TypeFn) -> core.FnDecl:
-    """`fn input(a: …, b: …) = e(a, b)`, where `e` is a function that sees no values of the session."""
-    from dlang.grammar.parser import parse
-
-    seen = [n for n in session.state.values if n in mentions(e)]
-    if seen:
-        raise error("E0971", f"the code of this function depends on the value `{seen[0]}`", e.span,
-                    help=(f"call it, or make `{seen[0]}` a parameter or a `const`",))  # fmt: skip
-    names = Names(scheme=True).prepare(t)
-    letters = [f"x{k}" for k in range(len(t.params))]
-    parameters = ", ".join(f"{x}: {names(p)}" for x, p in zip(letters, t.params, strict=True))
-    text = f"fn input({parameters}) = ({e.span.text})({', '.join(letters)})"
-    module, problems = parse(Source(source.path, text))
-    item = module.items[0]
-    assert not problems and isinstance(item, s.Fn)
-    decl, found = check_item(session.checked, item)
-    if decl is None:
-        raise DlangError(found)
     return decl
 
 
