@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from dlang.grammar import syntax as s
 from dlang.tools.assistance.calls import GIVE_FUNCTIONS
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT, bound
-from dlang.tools.repl.names import signature, type_of_name
+from dlang.tools.repl.names import meaning, signature, type_of_name
 from dlang.tools.repl.state import Recipe, mentions
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, check_function, scheme_text
@@ -41,6 +41,7 @@ def type_of_function(session: Session, source: Source, e: s.Expr) -> str | None:
     Raises `DlangError`.
     """
     values, checked = session.state.values, session.checked
+    found: tuple[FnDecl, int] | None
     match e:
         case s.Name(name=name) if name in values:
             value = values[name]
@@ -50,37 +51,46 @@ def type_of_function(session: Session, source: Source, e: s.Expr) -> str | None:
         case s.Field(base=s.Name(name=name)) if name not in values:
             return type_of_name(e.span.text, checked)
         case s.Lambda():
-            decl, given = function_of(session, source, e)
-            return scheme_text(replace(decl, params=decl.params[given:]))
-    function = derived(e, checked, values)
-    return None if function is None else scheme_text(applied(e.span.text, function, checked))
+            found = function_of(session, source, e, e.body, e.result)
+        case _:
+            found = derivative(session, source, e)
+    return None if found is None else scheme_text(replace(found[0], params=found[0].params[found[1] :]))
 
 
-def function_of(session: Session, source: Source, e: s.Lambda) -> tuple[FnDecl, int]:
-    """A lambda as a function of the values that it sees, and of its parameters; and how many of the former there are.
+def function_of(
+    session: Session, source: Source, e: s.Lambda, value: s.Expr, result: s.TypeExpr | None
+) -> tuple[FnDecl, int]:
+    """A function of the values that a lambda sees, and of its parameters, and how many of the former there are.
 
-    Raises `DlangError`.
+    value: what it gives, such as what the lambda does; result: the type of that, if it is written. Raises `DlangError`.
     """
-    body = [s.Let(e.span, s.PatternName(e.span, RESULT), e.result, e.body)]
+    body = [s.Let(e.span, s.PatternName(e.span, RESULT), result, value)]
     decl, _ = session.composed(session.checked, source, body, [RESULT], more=e.parameters)
     assert decl.result is not None
     return replace(decl, result=items_of(decl.result)[0]), len(decl.params) - len(e.parameters)
 
 
-def derived(e: s.Expr, checked: Checked, hidden: Container[str]) -> FnEntry | None:
-    """The function of which an expression such as `grad(f)` is a derivative, if `f` is for all sizes or types.
-
-    Then the derivative does so too, but only as a function with parameters of its own. hidden: names of values.
-    """
+def derivative(session: Session, source: Source, e: s.Expr) -> tuple[FnDecl, int] | None:
+    """What an expression such as `grad(f)` gives, if `f` may be for all sizes or types: then the derivative is so too,
+    but only as a function with parameters of its own. And how many values it sees. Raises `DlangError`."""
+    values, checked = session.state.values, session.checked
     match e:
-        case s.Call(function=s.Name(name=form), arguments=(s.Argument(value=s.Name(name=name)), *_)):
-            if form in GIVE_FUNCTIONS and name not in hidden and form not in hidden and name in checked.table.functions:
-                found = checked.program.value(checked.table, name)
-                return found if isinstance(found, FnEntry) and found.decl.variables else None
+        case s.Call(function=s.Name(name=form), arguments=(s.Argument(value=of), *_)):
+            if form not in GIVE_FUNCTIONS or form in values:
+                return None
+            match of:
+                case s.Name(name=name) | s.Field(base=s.Name(name=name)) if name not in values:
+                    found = meaning(checked, of.span.text)
+                    if isinstance(found, FnEntry) and found.decl.variables:
+                        return _applied(e.span.text, found, checked), 0
+                case s.Lambda(parameters=parameters) if all(isinstance(p.pattern, s.PatternName) for p in parameters):
+                    names = [s.Name(p.span, n) for p in parameters for n in bound(p.pattern)]
+                    arguments = tuple([s.Argument(n.span, n) for n in names])
+                    return function_of(session, source, of, s.Call(e.span, e, arguments), None)
     return None
 
 
-def applied(text: str, of: FnEntry, checked: Checked) -> FnDecl:
+def _applied(text: str, of: FnEntry, checked: Checked) -> FnDecl:
     """`fn input(a: …, b: …) = text(a, b)`, with the parameters of a function. Raises `DlangError`."""
     like = signature("input", of, checked)
     names = [n or f"x{k}" for k, n in enumerate(like.names)]

@@ -11,7 +11,7 @@ from dlang.listings import STAGES
 from dlang.spelling import closest
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT, decide
-from dlang.tools.repl.functions import applied, calling, derived, function_of, type_of_function
+from dlang.tools.repl.functions import calling, derivative, function_of, type_of_function
 from dlang.tools.repl.names import documentation, library_module, meaning
 from dlang.tools.repl.session import Session
 from dlang.tools.repl.settings import Settings
@@ -113,10 +113,10 @@ def _program_of(session: Session, text: str, what: str) -> core.FnDecl:
     functions = session.checked.module.functions
     if isinstance(e, s.Name) and e.name in functions and e.name not in session.state.values:
         return functions[e.name]
-    if (function := derived(e, session.checked, session.state.values)) is not None:
-        return applied(e.span.text, function, session.checked)
     if isinstance(e, s.Lambda):
-        return function_of(session, source, e)[0]
+        return function_of(session, source, e, e.body, e.result)[0]
+    if (found := derivative(session, source, e)) is not None:
+        return found[0]
     body = [s.Let(e.span, s.PatternName(e.span, RESULT), None, e)]
     decl, _ = session.composed(session.checked, source, body, [RESULT])
     assert decl.result is not None
