@@ -52,7 +52,9 @@ class Parser(argparse.ArgumentParser):
             found = match["found"].partition("=")[0]
             return f"there is no option `{found}`{_asked(found, options)}" if found.startswith("-") else message
         if match := _MISSING.fullmatch(message):
-            rest = [str(action.metavar) for action in self._actions if action.nargs == argparse.REMAINDER]
+            rest = [
+                str(action.metavar or action.dest) for action in self._actions if action.nargs == argparse.REMAINDER
+            ]
             names = [what.split("/")[0] for what in match["what"].split(", ") if what not in rest]
             return f"expected {' and '.join(names)}"
         if match := _OTHER.fullmatch(message):

@@ -75,7 +75,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "eval",
             "evaluate",
             "print the value of an expression",
-            examples=("'grad(|x: f64| x ** 3)(2.0)'", "'linalg.solve([[2.0, 1.0], [1.0, 3.0]], [1.0, 2.0])'"),
+            "Modules of the standard library are there by their names, and statements may stand before the expression.",
+            examples=(
+                "'grad(|x: f64| x ** 3)(2.0)'",
+                "'linalg.solve([[2.0, 1.0], [1.0, 3.0]], [1.0, 2.0])'",
+                "'let x = [1.0, 2.0]; sum(x ** 2)'",
+            ),
         ),
         Command("repl", "repl", "a conversation: declarations, statements, expressions", examples=("", "model.dl")),
         Command(
@@ -164,7 +169,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "Curves in the terminal, or in a file. Several files are compared.",
             examples=("run.csv", "run.csv -x epoch -y loss --log --follow", "a.csv b.csv -y loss -o loss.png"),
         ),
-        Command("explain", "explain", "what a code such as E0301 means, with an example", examples=("E0301",)),
+        Command("explain", "explain", "what a code such as E0301 means, with an example", examples=("E0301", "")),
     ),
     "look after it": (
         Command(

@@ -64,7 +64,7 @@ def parser_of_all() -> Parser:
         epilog=overview(),
         formatter_class=form,
     )
-    parser.add_argument("--version", action="version", version=f"dlc {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"dlc {__version__}")
     add_colour(parser)
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -76,6 +76,8 @@ def _dispatch(argv: Sequence[str] | None) -> int:
     if not words:
         parser_of_all().print_help(sys.stderr)
         return MISUSED
+    if words[0] == "help":  # as other commands have it
+        words = [*words[1:2], "--help"]
     asked = parser_of_all().parse_args(words)
     command = COMMANDS[asked.command]
     use_colour(asked.color)

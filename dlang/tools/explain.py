@@ -13,20 +13,25 @@ PAGES = Path(__file__).parent.parent / "explain"
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("code", metavar="CODE")
+    parser.add_argument("code", nargs="?", metavar="CODE", help="all codes are listed without one")
 
 
 def main(args: argparse.Namespace) -> int:
-    return explain(args.code)
+    if args.code is not None:
+        return explain(args.code)
+    for code in codes():
+        with open(PAGES / f"{code}.md", encoding="utf-8") as page:
+            print(page.readline().removeprefix("# ").rstrip("\n"))
+    return 0
 
 
 def explain(code: str) -> int:
-    """Prints the page of a code; without one, says which codes are near."""
+    """Prints the page of a code; if there is none, says which codes are near."""
     known = codes()
     wanted = code.upper() if code.upper().startswith("E") else f"E{code:0>4}"
     if wanted not in known:
         near = difflib.get_close_matches(wanted, known, n=3)
-        print(f"dlc: there is no code `{code}`" + (f"; there is {', '.join(near)}" if near else ""), file=sys.stderr)
+        print(f"dlc: there is no code `{code}`" + (f"; near it are {', '.join(near)}" if near else ""), file=sys.stderr)
         return 2
     print((PAGES / f"{wanted}.md").read_text(encoding="utf-8"), end="")
     return 0

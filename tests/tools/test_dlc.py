@@ -244,6 +244,12 @@ def test_explain_of_an_unknown_code_is_a_usage_error(dlc):
     assert code == 2 and "E9999" in err
 
 
+def test_explain_lists_all_codes(dlc):
+    code, out, _ = dlc("explain")
+    lines = out.splitlines()
+    assert code == 0 and "E0801: an index is out of range" in lines and lines == sorted(lines) and len(lines) > 100
+
+
 # ---- the command itself ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("argv", [[], ["fly"], ["ir", "x.dl"], ["run", "--backend", "gpu", "x.dl"]])
 def test_a_wrong_command_line_ends_with_2(dlc, argv):
@@ -252,7 +258,9 @@ def test_a_wrong_command_line_ends_with_2(dlc, argv):
 
 def test_without_a_command_it_says_what_there_is(dlc):
     code, out, err = dlc()
-    assert code == 2 and out == "" and err == dlc("--help")[1]
+    assert code == 2 and out == "" and err == dlc("--help")[1] == dlc("help")[1]
+    assert dlc("help", "run") == dlc("run", "--help") and dlc("-V") == dlc("--version")
+    assert "error: expected COMMAND\n" in dlc("--color", "never")[2]
 
 
 @pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
