@@ -247,7 +247,7 @@ def test_explain_of_an_unknown_code_is_a_usage_error(dlc):
 def test_explain_lists_all_codes(dlc):
     code, out, _ = dlc("explain")
     lines = out.splitlines()
-    assert code == 0 and "E0801: an index is out of range" in lines and lines == sorted(lines) and len(lines) > 100
+    assert code == 0 and lines[0].startswith("E0101: ") and lines == sorted(lines) and len(lines) > 100
 
 
 # ---- the command itself ----------------------------------------------------------------------------------------------
