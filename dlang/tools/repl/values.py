@@ -80,7 +80,8 @@ def _scalar(value: Any, style: Style) -> str:
         return format_value(value)
     import numpy as np
 
-    return np.array2string(np.asarray(item), precision=style.precision)
+    text = np.array2string(np.asarray(item), precision=style.precision)
+    return text + "0" if text.endswith(".") else text.replace(".e", "e")
 
 
 def quoted(text: str) -> str:

@@ -5,6 +5,7 @@ import pytest
 
 from dlang.tools.repl.commands import Conversation
 from dlang.tools.repl.session import Session
+from dlang.tools.repl.settings import Settings
 from dlang.tools.repl.values import Style, array_text, quoted
 
 
@@ -61,6 +62,9 @@ def test_lines_are_as_wide_as_is_said_and_floats_as_precise():
     text = array_text(np.arange(30.0) / 7.0, Style(width=30))
     assert max(map(len, text.splitlines())) <= 30
     assert array_text(np.array([1.0 / 3.0, 2.0]), Style(precision=3)) == "[0.333 2.   ]"
+    shown = Conversation(Session("interp"), Settings(precision=3))
+    texts = [shown.value(shown.session.submit(t).value) for t in ("2.0", "1.0 / 3.0", "1e-10", "1e20", "7")]
+    assert texts == ["2.0", "0.333", "1e-10", "1e+20", "7"]
 
 
 def test_a_structure_that_is_too_long_takes_several_lines():
