@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from dlang.diagnostics import DlangError, Source
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import tokenize
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
-from dlang.tools.assistance.situation import Situation, receiver
+from dlang.grammar.parser import parse
+from dlang.tools.assistance.situation import Situation, open_brackets, receiver
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT
+from dlang.tools.repl.inputs import split
 from dlang.tools.repl.session import Session
 from dlang.typecheck.program import check_function
 from dlang.typecheck.types import Type
@@ -38,50 +42,71 @@ def local_names(at: Situation) -> list[str]:
 
 
 # ---- types of what stands before ------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Around:
+    """What counts where the cursor stands: the parameters and the statements before it. declared: in a `fn`, which does
+    not see the values of the session."""
+
+    declared: bool = False
+    parameters: list[str] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
+
+
 def type_at(session: Session, at: Situation, expression: str) -> Type | None:
     """The type that an expression has where the cursor stands; None if that is not known."""
-    header, statements = _surroundings(at)
+    around = _around(at)
+    statements = "\n".join([*around.statements, expression])
+    head = f"fn input({', '.join(around.parameters)})"
     try:
-        if header is not None:
-            item = f"fn input({header}) {{\n{statements}\n{expression}\n}}"
-            decl, _ = check_function(session.checked, Source("<completion>", item))
+        if around.declared:
+            decl, _ = check_function(session.checked, Source("<completion>", f"{head} {{\n{statements}\n}}"))
             return decl.result if decl is not None else None
-        module = session.parsed(Source("<completion>", f"{statements}\n{expression}"))
+        function = parse(Source("<completion>", f"{head} = 0"))[0].items
+        module = session.parsed(Source("<completion>", statements))
         body = [i for i in module.items if isinstance(i, s.Statement) and not isinstance(i, s.Fn)]
         last = body[-1] if body else None
-        if last is None or not isinstance(last, s.Expr):
+        if not isinstance(last, s.Expr) or not function or not isinstance(function[0], s.Fn):
             return None
         body[-1] = s.Let(last.span, s.PatternName(last.span, RESULT), None, last)
-        decl, _ = session.composed(session.checked, module.source, body, [RESULT])
+        decl, _ = session.composed(session.checked, module.source, body, [RESULT], more=function[0].parameters)
         return items_of(decl.result)[0] if decl.result is not None else None
     except DlangError:
         return None
 
 
-def _surroundings(at: Situation) -> tuple[str | None, str]:
-    """The parameters of the function around the cursor, None outside of one, and the finished statements before it.
+def _around(at: Situation) -> _Around:
+    """What the blocks around the cursor bind, the outer ones first."""
+    around = _Around()
+    start, arms = 0, False
+    for brace in [b for b in open_brackets(at.before) if b.kind == "{"]:
+        done, head = _finished(at.text[start : brace.start])
+        around.statements += [] if arms else [done]
+        own = _parameters(head)
+        if own is not None:
+            outer = around if around.declared else _Around()
+            around = _Around(True, [*outer.parameters, own], outer.statements)
+        else:
+            around.parameters += _of_lambdas(head)
+            around.statements += _of_loop(head)
+        start, arms = brace.end, any(t.kind == "match" for t in tokenize(head))
+    done, head = _finished(at.text[start : at.before[-1].end if at.before else start])
+    around.statements += [] if arms else [done]
+    around.parameters += _of_lambdas(head)
+    return around
 
-    Those of a loop or a branch around the cursor are left out, since they may mention what that binds.
-    """
-    known = set(at.before)
-    header: str | None = None
-    first = start = depth = outside = 0  # outside: the brackets that are open around the statements
+
+def _finished(text: str) -> tuple[str, str]:
+    """The statements that are whole at the start of a text, and what follows them."""
+    start = depth = 0
     previous = ""
-    for token in tokenize(at.text):
+    for token in tokenize(text):
         if token.kind in ("newline", ";"):
-            if depth == outside and previous not in NEEDS_MORE:
+            if depth == 0 and previous not in NEEDS_MORE:
                 start = token.end
-        elif token in known:
-            if token.kind == "{" and depth == outside == 0 and header is None:
-                header = _parameters(at.text[start : token.start])
-                if header is not None:
-                    first = start = token.end
-                    outside = 1
+        else:
             depth += (token.kind in OPENERS) - (token.kind in CLOSERS)
-            if depth < outside:
-                header, outside, first = None, 0, token.end
             previous = token.kind
-    return header, at.text[first:start].strip()
+    return text[:start].strip(), text[start:]
 
 
 def _parameters(text: str) -> str | None:
@@ -95,3 +120,31 @@ def _parameters(text: str) -> str | None:
         if depth == 0:
             return text[tokens[2].end : token.start]
     return None
+
+
+def _of_lambdas(text: str) -> list[str]:
+    """The parameters with types of the lambdas that are not finished: `|v: f64|`."""
+    found: list[tuple[int, str]] = []  # with how many brackets were open
+    depth, opened = 0, -1
+    for token in tokenize(text):
+        depth += (token.kind in OPENERS) - (token.kind in CLOSERS)
+        if token.kind == "|":
+            if opened >= 0:
+                found += [(depth, p) for p in split(text[opened : token.start], ",") if ":" in p]
+            opened = token.end if opened < 0 else -1
+        ended = depth if opened < 0 and token.kind in (",", ";") else depth + 1
+        found = [(d, p) for d, p in found if d < ended]
+    return [p for _, p in found]
+
+
+def _of_loop(text: str) -> list[str]:
+    """What a loop binds: `for i < n`, `for i in a..b`, `for x in xs`."""
+    head = text.strip()
+    if not head.startswith("for "):
+        return []
+    statements = []
+    for binder in split(head.removeprefix("for "), ","):
+        name, _, array = (part.strip() for part in binder.partition(" in "))
+        counted = not array or any(t.kind == ".." for t in tokenize(array))
+        statements.append(f"let {name.split('<')[0].strip()} = " + ("0" if counted else f"({array})[0]"))
+    return statements

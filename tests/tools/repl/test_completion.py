@@ -73,6 +73,29 @@ def test_names_of_the_input_itself_are_known(session):
     assert "let q = p\nq.across" in offered(session, "let q = p\nq.ac")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ let q = p; q.",
+        "|q: Point| q.",
+        "map(|k: i64, q: Point| q.",
+        "let f = |q: Point| {\n  let r = q\n  r.",
+        "for q in [p] {\n  q.",
+        "for i < 3, q in [p] { q.",
+        "match Some(p) {\n  None => 0.0\n  Some(_) => p.",
+        "fn f(q: Point) {\n  for i in 0..3 {\n    let r = q\n    r.",
+        "fn f(q: Point) {\n  fn g(k: i64) {\n    q.",
+    ],
+)
+def test_what_blocks_loops_and_lambdas_bind_has_its_type(session, text):
+    assert offered(session, text)[:2] == [f"{text}across", f"{text}up"]
+
+
+@pytest.mark.parametrize("text", ["map(|q: Point| q.up, q.", "(|q: Point| q.up)(p) + q.", "fn f() {\n  p."])
+def test_what_is_out_of_scope_has_none(session, text):
+    assert f"{text}across" not in offered(session, text)
+
+
 def test_types_are_offered_where_types_stand(session):
     assert offered(session, "let q: Poi") == ["let q: Point"]
     assert "fn f(x: f64" in offered(session, "fn f(x: f6")
