@@ -1,13 +1,12 @@
 """`dlc doctor`: what it finds here, and what it says of what is missing or broken."""
 
+import io
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from dlang.tools import checkup
+from dlang.tools.dlc import main
 
 
 def test_a_machine_on_which_these_tests_run_is_fine(dlc):
@@ -60,9 +59,19 @@ def test_a_cache_that_cannot_be_used_is_told(tmp_path, monkeypatch, size, mode, 
     assert not list((tmp_path / "kept").iterdir())
 
 
-def test_it_can_be_read_on_a_terminal_of_few_letters():
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "CC": "no-such-compiler"}
-    command = [sys.executable, "-m", "dlang.tools.dlc", "doctor"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "its encoding is ascii" in done.stdout
+def test_a_size_of_the_cache_that_is_none_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("DLANG_CACHE", str(tmp_path))
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "much")
+    told, usual = checkup._cache()
+    assert (told.state, told.found) == ("warn", "DLANG_CACHE_SIZE is `much`, which says no size")
+    assert usual.state == "ok" and usual.found.endswith("of 1.0 GiB")
+
+
+def test_it_can_be_read_on_a_terminal_of_few_letters(monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setattr(checkup, "_LOOKS", (("C compiler", checkup._c_compiler), ("settings", checkup._settings)))
+    assert main(["doctor"]) == 0
+    text = out.buffer.getvalue().decode("ascii")
+    assert "\\u2192 correct CC" in text and "its encoding is ascii" in text
