@@ -34,6 +34,12 @@ def test_training_on_the_command_line_reads_96_of_100_unseen_digits(tmp_path, mo
         }
 
 
+def test_a_batch_of_more_images_than_there_are_is_refused(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert main(["run", "examples/digits/train.dl", "--batch", "1501"]) == 1
+    assert "there are 1,500 images" in capsys.readouterr().err
+
+
 def test_two_runs_with_one_seed_are_the_same(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     command = ["run", "examples/digits/train.dl", "--epochs", "1", "--save", str(tmp_path / "mlp.npz")]
