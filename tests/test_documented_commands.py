@@ -31,7 +31,7 @@ def commands(page):
 
 def understood(words):
     """Whether a command has these options; a file may be left out where a command is only spoken of."""
-    for more in ([], ["FILE"], ["FILE", "--stage", "opt"]):
+    for more in ([], ["FILE"], ["FILE", "--stage", "opt"], ["1"]):
         try:
             parser_of(COMMANDS[words[0]]).parse_args([*words[1:], *more])
             return True
@@ -48,11 +48,13 @@ def test_the_commands_of_a_page_are_understood(page):
 
 
 def sessions():
-    """The commands with what they print, and the program before them."""
+    """The commands with what they print, and the program before them, which has the function that `--fn` names."""
     for page in PAGES:
         text = page.read_text()
         for found in SESSION.finditer(text):
-            programs = [program for tag, _, program, _ in BLOCK.findall(text[: found.start()]) if tag == "dlang"]
+            blocks = [program for tag, _, program, _ in BLOCK.findall(text[: found.start()]) if tag == "dlang"]
+            named = re.search(r"--fn (\w+)", found[1])
+            programs = [b for b in blocks if named is None or re.search(rf"\bfn {named[1]}\b", b)]
             yield pytest.param(programs[-1], *found.groups(), id=f"{page.name}:{found[1]}")
 
 
