@@ -43,18 +43,22 @@ def signature_of(document: Document, found: Definition) -> Signature | None:
         case Definition(item=s.Struct(fields=fields) | s.Constructor(fields=fields)):
             texts = tuple(flat(f.span.text) for f in fields)
             return Signature(found.name, texts, tuple(f.name for f in fields), made_type(found))
-        case Definition(kind="function", span=span) if span is not None:  # a local one
+        case Definition(item=None, span=Span() as span):
             t = document.analysis.type_at(span)
-            if not isinstance(t, TypeFn):
-                return None
-            names = Names().prepare(t)
-            result = names(t).removeprefix("(" + ", ".join(map(names, t.params)) + ") -> ")
-            parameters = local_parameters(document, span)
-            shown = [f"{pattern_text(p.pattern)}: {names(x)}" for p, x in zip(parameters, t.params, strict=False)]
-            known = tuple(p.pattern.name if isinstance(p.pattern, s.PatternName) else None for p in parameters)
-            return Signature(found.name, tuple(shown), known, result)
+            return of_local(found.name, t, local_parameters(document, span)) if isinstance(t, TypeFn) else None
         case _:
             return None
+
+
+def of_local(name: str, t: TypeFn, parameters: tuple[s.Parameter, ...]) -> Signature:
+    """The signature of a local function; of a value that is one, without names."""
+    names = Names().prepare(t)
+    result = names(t).removeprefix("(" + ", ".join(map(names, t.params)) + ") -> ")
+    if len(parameters) != len(t.params):
+        return Signature(name, tuple(map(names, t.params)), (None,) * len(t.params), result)
+    shown = tuple(f"{pattern_text(p.pattern)}: {names(x)}" for p, x in zip(parameters, t.params, strict=True))
+    known = tuple(p.pattern.name if isinstance(p.pattern, s.PatternName) else None for p in parameters)
+    return Signature(name, shown, known, result)
 
 
 def local_parameters(document: Document, name: Span) -> tuple[s.Parameter, ...]:
