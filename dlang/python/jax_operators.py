@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dlang.diagnostics import error
-from dlang.python.jax_targets import Called, dtype_of, target_name
+from dlang.python.jax_targets import Called, Shapes, dtype_of, target_name
 from dlang.python.kinds import JAX, X64
 from dlang.python.operators import (
     ARRAY,
@@ -55,6 +55,20 @@ class Pushed:
     @property
     def names(self) -> list[str]:
         return [self.base.plans.names[k] for k in self.wanted]
+
+    def arrays(self) -> list[int]:
+        """Of which arrays the tangents are."""
+        own = places(self.base.letters)
+        return [at for k in self.wanted for at in own[k] if at is not None]
+
+    def over(self, arrays: Shapes, batched: Sequence[bool]) -> Pushed | None:
+        """The same over a further axis, as `Called.over`."""
+        count = self.base.letters.count(ARRAY)
+        base = self.base.over(arrays[:count], batched[:count])
+        if base is None:
+            return None
+        leaves = [k for k, letter in enumerate(base.letters.split(NEXT)) if letter == ARRAY]
+        return Pushed(base, tuple([leaves[at] for at in self.arrays()]), self.take)
 
     def whole(self) -> Called:
         """The function that gives the result and its tangent. Numbers that are no arrays have the tangent 0."""
@@ -233,10 +247,24 @@ def _compiled(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
 
 
 def _mapped(primitive: Any, arrays: Sequence[Any], axes: Sequence[Any], what: Called | Pushed) -> tuple[Any, Any]:
-    """Over a further axis it is called once for each element."""
+    """Over a further axis it is another function of the language, or else called once for each element."""
     import jax
 
     moved = [a if axis is None else jax.numpy.moveaxis(a, axis, 0) for a, axis in zip(arrays, axes)]
+    (size,) = {a.shape[0] for a, axis in zip(moved, axes) if axis is not None}
+    over = [axis is not None for axis in axes]
+    if isinstance(what, Pushed):  # an argument and its tangent are both mapped, or none is
+        pairs = list(zip(what.arrays(), range(what.base.letters.count(ARRAY), len(moved))))
+        for k, dot in pairs:
+            over[k] = over[dot] = over[k] or over[dot]
+    wide = [
+        a if axis is not None or not o else jax.numpy.broadcast_to(a, (size, *a.shape))
+        for a, axis, o in zip(moved, axes, over)
+    ]
+    own = what.over([(a.shape[1:] if o else a.shape, dtype_of(a)) for a, o in zip(wide, over)], over)
+    if own is not None:
+        made = _bound(primitive, wide, own)
+        return made, [0] * len(made)
     mapped = [a for a, axis in zip(moved, axes) if axis is not None]
 
     def one(elements: Any) -> Any:

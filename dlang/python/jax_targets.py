@@ -13,6 +13,7 @@ from dlang.cache.store import digest
 from dlang.driver import failure
 from dlang.python.bound import Bound
 from dlang.python.kinds import JAX
+from dlang.python.mapped import each_leaf, mapped
 from dlang.python.operators import (
     ARRAY,
     DEFAULT,
@@ -29,6 +30,9 @@ from dlang.python.operators import (
 from dlang.runtime.crossing import leaf_count
 from dlang.runtime.engine import CompiledProgram
 from dlang.runtime.values import NUMPY, bfloat16, dtype_name
+
+Shapes = Sequence[tuple[tuple[int, ...], str]]
+"""Of arrays, their sizes and dtypes."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,15 @@ class Called:
         named = {} if self.seed is None else {"seed": self.seed}
         return list(leaves(self.plans.result, self.f(**self.arguments(arrays), **named)))
 
+    def over(self, arrays: Shapes, batched: Sequence[bool]) -> Called | None:
+        """The same over a further axis of some arrays; None where it has to be called once for each element.
+
+        arrays: the sizes and dtypes of one element.
+        """
+        types = tuple([(dtype, len(shape)) for shape, dtype in arrays])
+        f = mapped(self.f, self.letters, self.floats, self.integers, types, tuple(batched))
+        return None if f is None else Called(f, each_leaf(self.letters), self.floats, self.integers)
+
     def describe(self, arrays: Sequence[Any]) -> list[Described]:
         """The dtypes and sizes of the leaves of the result."""
         if unknown := sorted({str(n) for a in arrays for n in a.shape if not isinstance(n, int)}):
@@ -66,9 +79,6 @@ class Called:
 def dtype_of(array: Any) -> str:
     """The language's name of the dtype of an array of JAX."""
     return dtype_name(np.dtype(array.dtype)) or str(array.dtype)
-
-
-Shapes = Sequence[tuple[tuple[int, ...], str]]
 
 
 @cache

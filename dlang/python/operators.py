@@ -27,6 +27,7 @@ from dlang.python.derivatives import pull_of, push_of
 from dlang.python.extents import symbol_of
 from dlang.python.function import Function
 from dlang.python.kinds import Kind
+from dlang.runtime.classes import written_fields
 from dlang.runtime.placed import Placed
 from dlang.runtime.values import NUMPY, bfloat16
 from dlang.specialize.frame import substituted
@@ -72,6 +73,18 @@ def whole(plan: Plan, given: Iterator[Any]) -> Any:
     if isinstance(plan, tuple):
         return tuple([whole(p, given) for p in plan]) if plan else None
     return plan.type(*[whole(p, given) for p in plan.items])
+
+
+def paths(plan: Plan, prefix: str = "") -> Iterator[str]:
+    """What the language writes behind a value for each of its leaves: `.0`, `.w`."""
+    if plan is None:
+        yield prefix
+    elif isinstance(plan, tuple):
+        for k, p in enumerate(plan):
+            yield from paths(p, f"{prefix}.{k}")
+    else:
+        for name, p in zip(written_fields(plan.type), plan.items, strict=True):
+            yield from paths(p, f"{prefix}.{name}")
 
 
 ARRAY, FLOAT, INTEGER, TRUE, FALSE, DEFAULT, NEXT = "AFI10-,"

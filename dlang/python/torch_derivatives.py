@@ -94,8 +94,13 @@ class Transformed(Differentiated):
 
     @staticmethod
     def vmap(info: Any, axes: tuple[int | None, ...], call: Call, *tensors: Any) -> Any:
-        """Calls the function once for each element."""
+        """Another function of the language, or else the function once for each element."""
         moved = [t if axis is None else t.movedim(axis, 0) for t, axis in zip(tensors, axes[1:], strict=True)]
+
+        over = call.over(moved, [axis is not None for axis in axes[1:]])
+        if over is not None:
+            made = invoke(over, moved)
+            return tuple(made), (0,) * len(made)
 
         def element(k: int) -> Any:
             return invoke(call, [t if axis is None else t[k] for t, axis in zip(moved, axes[1:], strict=True)])

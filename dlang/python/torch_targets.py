@@ -14,6 +14,7 @@ import torch
 from dlang.diagnostics import error
 from dlang.python.extents import Extent
 from dlang.python.kinds import TORCH
+from dlang.python.mapped import each_leaf, mapped
 from dlang.python.operators import (
     Described,
     Plans,
@@ -81,6 +82,13 @@ class Call:
     @property
     def plans(self) -> Plans:
         return Plans.of(target(self.key))
+
+    def over(self, tensors: Sequence[Any], batched: Sequence[bool]) -> Call | None:
+        """The same over a further axis, the first, of some tensors; None where it has to be called for each element."""
+        types = tuple([(_dtype(t), t.ndim - over) for t, over in zip(tensors, batched, strict=True)])
+        numbers = tuple(self.floats), tuple(self.integers)
+        f = mapped(target(self.key), self.letters, *numbers, types, tuple(batched))
+        return None if f is None else Call(key_of(f), each_leaf(self.letters), self.floats, self.integers)
 
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         """The leaves of the result, computed with the memory of the tensors."""

@@ -81,6 +81,13 @@ def test_control_flow_and_recomputation_are_differentiated(m):
         np.testing.assert_allclose(*made, rtol=1e-12)
 
 
+def test_a_function_is_mapped_as_a_whole(m):
+    for name, whole in (("grown", True), ("noisy", False)):
+        f = plain(m, name)
+        text = str(jax.make_jaxpr(jax.vmap(jax.grad(lambda x, f=f: f(x).sum())))(real(5, 3)))
+        assert ("scan[" not in text) == whole and "dlang_call" in text
+
+
 def test_a_program_for_several_devices_is_differentiated(m):
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
     rows = jax.sharding.PartitionSpec("i")

@@ -275,6 +275,8 @@ struct P { w: f64[2], b: f64 }
 fn score(p: P, x: f64[n, 2]) -> f64[n] = tanh(x @ p.w) + p.b
 fn both(x: f64[n], k: f64 = 2.0) -> (f64[n], P) = (k * x, P(w = [x[0], x[1]], b = sum(x)))
 fn noisy(x: f64) -> f64 { print("x"); x }
+struct Edge { from: f64, to': f64 }
+fn edge(x: f64) -> Edge = Edge(from = x, to' = 2.0 * x)
 enum Tree { Leaf(value: f64), Row(values: f64[2]), Node(left: Tree, right: Tree) }
 fn total(t: Tree) -> f64 = match t { Leaf(v) => v, Row(v) => sum(v), Node(l, r) => total(l) + total(r) }
 """
@@ -305,6 +307,11 @@ def test_results_of_several_parts_are_recorded_part_by_part(module):
     scaled, p = module.both(x, k=3.0)
     assert scaled.tolist() == [3.0, 6.0, 12.0] and p.w.tolist() == [1.0, 2.0] and float(p.b) == 7.0
     assert type(p) is module.P and (p.b * p.w[1]).grad(x).tolist() == [2.0, 9.0, 2.0]
+
+
+def test_fields_may_have_names_that_python_does_not_have(module):
+    e = module.edge(dlang.lazy(1.5))
+    assert float(e.from_) == 1.5 and float(e.to_) == 3.0
 
 
 def test_trees_are_no_part_of_a_recording_however_deep(module):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlang.python.lazy.arrays import Lazy, unknown
 from dlang.python.lazy.nodes import Apply, Node
-from dlang.python.operators import Described, Plan, Plans, described, whole
+from dlang.python.operators import Described, Plans, described, paths, whole
 from dlang.runtime.classes import fields_of
 from dlang.runtime.values import dtype_name
 from dlang.specialize.structs import declaration
@@ -51,7 +51,7 @@ def recorded(f: Function, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         (leaf,) = leaves
         return Lazy(Apply(leaf.shape, np.dtype(leaf.stand_in().dtype), expression=text, operands=operands, module=path))
     call = Apply(None, None, expression=text, operands=operands, module=path)
-    parts = zip(_paths(plans.result, ""), leaves, strict=True)
+    parts = zip(paths(plans.result), leaves, strict=True)
     return whole(plans.result, iter([_part(call, where, leaf) for where, leaf in parts]))
 
 
@@ -96,15 +96,3 @@ def _made(value: Any, f: Function) -> Node:
 
 def _part(call: Apply, where: str, leaf: Described) -> Lazy:
     return Lazy(Apply(leaf.shape, np.dtype(leaf.stand_in().dtype), expression=f"{{0}}{where}", operands=(call,)))
-
-
-def _paths(plan: Plan, prefix: str) -> Iterator[str]:
-    """What stands behind a structure for each of its leaves: `.0`, `.w`."""
-    if plan is None:
-        yield prefix
-    elif isinstance(plan, tuple):
-        for k, p in enumerate(plan):
-            yield from _paths(p, f"{prefix}.{k}")
-    else:
-        for name, p in zip(plan.names, plan.items, strict=True):
-            yield from _paths(p, f"{prefix}.{name}")
