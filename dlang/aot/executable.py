@@ -48,7 +48,6 @@ def build_executable(built: Built, name: str, line: CommandLine, folder: Path) -
     parts = [
         '#include "runtime.h"',
         '#include "options.h"',
-        "#include <stdio.h>",
         program.definitions(built),
         *types.lines,
         "#define PUBLIC static",
@@ -69,20 +68,14 @@ def _main(line: CommandLine, start: str, seed: bool) -> str:
     if any(o.name == THREADS for o in line.own):
         k = at[THREADS]
         value = f"(int)options[{k}].value.integer"
-        threads = f"    if (options[{k}].given && dl_set_threads({value})) return failed();\n"
+        threads = f"    if (options[{k}].given && dl_set_threads({value})) return dl_end_program();\n"
     return f"""
-static int failed(void) {{
-    fflush(stdout);
-    fprintf(stderr, "%s\\n\\n", dl_message());
-    return 1;
-}}
-
 int main(int count, char **words) {{
     dl_option options[{len(options) + 1}] = {{
     {rows}
     }};
     dl_read_options(count, words, options, {len(options)}, {quoted(line.usage)}, {quoted(line.help)});
-{threads}    return {start}({", ".join(given)}) ? failed() : 0;
+{threads}    return {start}({", ".join(given)}) ? dl_end_program() : 0;
 }}
 """
 

@@ -1,6 +1,8 @@
 """Programs without Python do what `dlc run` does: the same output, the same messages, the same codes."""
 
 import re
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,33 @@ def test_scripts_seeds_and_values_of_main(tmp_path, capfd):
     for path, options in [(script, []), (script, ["--seed", "7"]), (value, []), (value, ["--n", "3", "--x", "2"])]:
         program = built(path, tmp_path)
         assert ran(program, *options) == interpreted(capfd, path, *options)
+
+
+@pytest.mark.parametrize("options", [[], ["--wide"]])
+def test_an_interruption_ends_it(options, tmp_path):
+    """Also where several threads compute."""
+    path = tmp_path / "endless.dl"
+    path.write_text(
+        'fn main(wide: bool = false) {\n  print("begin")\n  var t = 0.0\n'
+        '  if wide { print("{sum(sin(f64(i)) for i < 1000000000000)}") }\n'
+        "  for i < 1000000000000 { t += sin(f64(i) + t) }\n" + '  print("{t}")\n}\n'
+    )
+    with subprocess.Popen([built(path, tmp_path), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout.readline() == b"begin\n"
+        running.send_signal(signal.SIGINT)
+        assert running.communicate(timeout=20) == (b"", b"endless: interrupted in `main`\n")
+        assert running.returncode == 130
+
+
+def test_nobody_reads_what_it_prints(tmp_path):
+    path = tmp_path / "lines.dl"
+    path.write_text('fn main(n: i64 = 100000) { for i < n { print("line {i}") } }\n')
+    program = built(path, tmp_path)
+    with subprocess.Popen([program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout.readline() == b"line 0\n"
+        running.stdout.close()
+        assert (running.wait(timeout=20), running.stderr.read()) == (0, b"")
+    assert subprocess.run(f"{program} --n 10 >&-", shell=True, capture_output=True).returncode == 0
 
 
 def test_threads_change_no_bit(tmp_path):

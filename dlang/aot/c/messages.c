@@ -130,9 +130,27 @@ static void finish(dl_context *c, const dl_place *place, const dl_site *site, in
     free(calls);
 }
 
+/* Which functions were under way, a line for each, without a code. */
+static void put_interruption(dl_context *c, const dl_entry *entry) {
+    int64_t traced = c->words[DL_CALLS] < DL_TRACE_LENGTH ? c->words[DL_CALLS] : DL_TRACE_LENGTH;
+    dl_begin_message("");
+    last_message.length = 0;
+    for (int64_t k = 0; k < traced && k < SHOWN / 2; k++) {
+        const dl_place *call = &dl_sites[c->words[DL_TRACE + k]].place;
+        const char *arrow = call->excerpt ? strstr(call->excerpt, "--> ") : NULL;
+        dl_printf(&last_message, "interrupted in `%s`", call->label);
+        if (arrow) dl_printf(&last_message, ", called at %.*s", (int)strcspn(arrow + 4, "\n"), arrow + 4);
+        dl_puts(&last_message, "\n");
+    }
+    dl_printf(&last_message, "interrupted in `%s`", entry->place.label);
+}
+
 void dl_report(dl_context *c, const dl_entry *entry) {
     const dl_site *site = &dl_sites[c->words[DL_SITE]];
     switch (site->kind) {
+    case DL_STOPPED:
+        put_interruption(c, entry);
+        return;
     case DL_CHECK:
         dl_begin_message(site->code);
         dl_format_parts(&last_message, site->parts, site->value_count, site->values, c->words + DL_SLOTS);

@@ -136,6 +136,7 @@ static void take(dl_option *o, const char *text) {
 }
 
 void dl_read_options(int count, char **words, dl_option *options, int known, const char *usage, const char *help) {
+    dl_begin_program();
     usage_text = usage;
     program = count ? strrchr(words[0], '/') ? strrchr(words[0], '/') + 1 : words[0] : "program";
     for (int k = 1; k < count; k++) {
@@ -173,4 +174,18 @@ void dl_read_options(int count, char **words, dl_option *options, int known, con
             snprintf(missing + n, sizeof missing - n, "%s%s", n ? " and " : "", options[k].names[0]);
         }
     if (*missing) refuse("expected %s", missing);
+}
+
+int dl_end_program(void) {
+    fflush(stdout);
+    if (*dl_error_code() || !dl_is_interrupted()) {
+        fprintf(stderr, "%s\n\n", dl_message());
+        return 1;
+    }
+    for (const char *line = dl_message(); *line;) {
+        size_t length = strcspn(line, "\n");
+        fprintf(stderr, "%s: %.*s\n", program, (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    return 130;
 }

@@ -25,5 +25,7 @@ typedef struct {
 
 /* Reads the command line; what is wrong with it ends the program with the code 2, and --help with 0. */
 void dl_read_options(int count, char **words, dl_option *options, int known, const char *usage, const char *help);
+/* After a failure: says what was wrong; gives the code with which the program is to end. */
+int dl_end_program(void);
 
 #endif
