@@ -7,7 +7,7 @@ So everything runs as it does in a file, and each effect happens once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -65,24 +65,34 @@ def composed(
         type = annotation(value.inferred, value.form, value.leaves, types)
         parameters.append(s.Parameter(inside, s.PatternName(inside, name), type))
 
-    def made(recipe: Recipe, prefix: str) -> None:
-        for n, r in recipe.uses.items():
-            made(r, f"{prefix}{n} ")
+    def named(name: str, key: str, kind: type[s.Let | s.Var] = s.Let, type: s.TypeExpr | None = None) -> None:
+        front.append(kind(inside, s.PatternName(inside, name), type, s.Name(inside, key)))
+
+    def made(recipe: Recipe, key: str) -> None:
+        for n, r in _in_turn(recipe.uses, at):
+            made(r, f"{key}{n} ")
         for n, v in recipe.given.items():  # last, because what it uses may have seen other values of these names
-            parameter(f"{prefix}{n}", v)
-            front.append(s.Let(inside, s.PatternName(inside, n), None, s.Name(inside, f"{prefix}{n}")))
+            parameter(f"{key}{n} ", v)
+            named(n, f"{key}{n} ")
         front.append(recipe.let)
 
-    recipes = {n: v for n, v in state.values.items() if n in mentioned and isinstance(v, Recipe)}
-    for n, recipe in recipes.items():
+    values = {n: v for n, v in state.values.items() if n in mentioned}
+    recipes = {n: v for n, v in values.items() if isinstance(v, Recipe)}
+    hiding = set[str]().union(*map(_names, recipes.values()))  # what the input means otherwise
+    functions = {n for n in hiding & mentioned - values.keys() if ("value", n) in state.declarations}
+    for n in functions:
+        named(f"{n} ", n)
+    for n, recipe in _in_turn(recipes, at):
         made(recipe, f"{n} ")
-    for n, v in state.values.items():
-        if n in mentioned and isinstance(v, Kept):
+    for n, v in values.items():
+        if isinstance(v, Kept):
             own = f"{n} " if recipes else n
             parameter(own, v)
             if recipes or v.mutable:
-                kind = s.Var if v.mutable else s.Let
-                front.append(kind(inside, s.PatternName(inside, n), v.annotation, s.Name(inside, own)))
+                named(n, own, s.Var if v.mutable else s.Let, v.annotation)
+    for n in functions | (hiding & hidden):
+        named(n, f"{n} ")
+    more = [replace(p, pattern=_with_keys(p.pattern, hiding)) for p in more]
     parts: list[s.Expr] = [s.Name(inside, n) for n in results]
     if text:
         parts.append(s.String(at, (s.Interpolation(at, s.Name(at, RESULT), ""),)))
@@ -94,6 +104,33 @@ def composed(
         theirs = [d for d in found if d.span is None or d.span.source.path != VALUE] or found
         raise DlangError([_of_let(_with_earlier(d, earlier), state) for d in theirs])
     return decl, given
+
+
+def _names(recipe: Recipe) -> set[str]:
+    """The names that are bound when a value is made."""
+    return {*bound(recipe.let.pattern), *recipe.given, *recipe.uses}.union(*map(_names, recipe.uses.values()))
+
+
+def _in_turn(recipes: Mapping[str, Recipe], at: Span) -> Iterator[tuple[str, Recipe]]:
+    """Values that are made one after another, none of which hides one before it. Raises `DlangError`."""
+    left = dict(recipes)
+    while left:
+        free = [n for n in left if not any(n in _names(r) for m, r in left.items() if m != n)]
+        if not free:
+            message = (
+                f"{' and '.join(f'`{n}`' for n in left)} can't be used in one input: each has seen an earlier other"
+            )
+            raise error("E0970", message, at, help=("name one of them anew",))
+        yield free[0], left.pop(free[0])
+
+
+def _with_keys(pattern: s.Pattern, names: Set[str]) -> s.Pattern:
+    """The pattern of a parameter, whose name has another meaning in front of an input if it is one of these."""
+    match pattern:
+        case s.PatternName(name=name) if name in names:
+            return replace(pattern, name=f"{name} ")
+        case _:
+            return pattern
 
 
 def _leaving(body: Sequence[s.Node]) -> Iterator[s.Return]:

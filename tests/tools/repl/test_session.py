@@ -149,6 +149,21 @@ def test_sizes_are_values_that_types_know_and_are_bound_again_with_their_array()
     assert len(refuse_all(session, "let u: f64[k] = [1.0]")) == len(refuse_all(session, "let v: f64[j] = nope")) == 1
 
 
+def test_functions_that_saw_earlier_meanings_of_names_are_used_beside_the_later_ones():
+    session = Session("interp")
+    said("let h = |x: f64| x + 1.0", "let f = |x: f64| 2.0 * h(x)", "let h = |x: f64| x + 100.0", session=session)
+    assert said("f(1.0) + h(1.0)", "h(1.0) + f(1.0)", session=session) == ["105.0", "105.0"]
+    said("let g = 2.0", "let k = |x: f64| g * x", "fn g(x: f64) -> f64 = x + 1.0", session=session)
+    assert said("k(g(1.0))", session=session) == ["4.0"]
+    assert type_of(session, "|g: f64[3]| k(g[0])") == "(f64[3]) -> f64"
+    said("let s = |v: f64[n]| sum(v)", "let pair = |x: f64| s([x, x])", session=session)
+    assert said("(pair(2.0), s([1.0]), s([1.0, 2.0]))", session=session) == ["(4.0, 1.0, 3.0)"]  # for all sizes still
+    said(
+        "let a = |x: f64| x", "let b = |x: f64| a(x)", "let a = |x: f64| b(x)", "let b = |x: f64| a(x)", session=session
+    )
+    assert refused(session, "a(1.0) + b(1.0)").message.startswith("`a` and `b` can't be used in one input")
+
+
 def test_values_of_every_kind_are_kept():
     lines = [
         "struct P { a: f64, b: f64[2] }",
