@@ -2,7 +2,7 @@
 
 A block of code that begins with
 
-    ```dlang                   checks; on the pages of docs/ its tests pass, and its `main` prints the ```text after it
+    ```dlang                   checks; on the pages of docs/ its tests pass, and its `main` runs and prints the ```text after it
     ```dlang refused E0301     is refused by the checker, with this code, and the message in the ```text after it
     ```dlang stops E0801       checks, and a run of its tests or its `main` ends with this code
     ```dlang unfinished E0690  checks, and should run, but ends with this code until the compiler has learned it
@@ -117,10 +117,10 @@ def test_a_program_in_a_document_does_what_it_says(document, info, text, output,
     file.write_text(text)
     if checked.module.tests:
         assert main(["test", str(file)]) == 0, "".join(capsys.readouterr())
-    if output:
+    if "main" in checked.module.functions:
         capsys.readouterr()
         assert main(["run", str(file)]) == 0
-        assert capsys.readouterr().out == output
+        assert not output or capsys.readouterr().out == output
 
 
 @pytest.mark.parametrize("document", OF_PYTHON, ids=lambda d: d.name)
