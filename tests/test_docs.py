@@ -2,7 +2,7 @@
 
 A block of code that begins with
 
-    ```dlang                   checks; on the pages of docs/ its tests pass, its `main` prints the ```text after it, if any
+    ```dlang                   checks; on the pages of docs/ its tests pass, its `main` prints the ```text after it
     ```dlang refused E0301     is refused by the checker, with this code, and the message in the ```text after it
     ```dlang stops E0801       checks, and a run of its tests or its `main` ends with this code
     ```dlang unfinished E0690  checks, and should run, but ends with this code until the compiler has learned it
