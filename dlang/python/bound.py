@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlang.diagnostics import DlangError
 from dlang.python.function import REMEMBERED, Function, Known
 from dlang.python.instances import Instance, Prepared
 from dlang.python.kinds import borrowed
@@ -61,15 +60,7 @@ class Bound:
         theirs = borrowed(self.left, args, named)
         if theirs is None:
             return self._called(args, named)
-        call = self._called if theirs.on_device else self._quickly
-        try:
-            result = call(theirs.args, dict(theirs.named))
-        except DlangError as e:
-            raise self.function.retold(e, theirs, self._assigned) from e.__cause__
-        return theirs.given(result)
-
-    def _quickly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        return self(*args, **named)
+        return theirs.called(self, self._called, partial(self.function.retold, self._assigned))
 
     def _called(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         f = self.function

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
@@ -91,18 +91,10 @@ class Function:
         theirs = borrowed(self.decl.params, args, named)
         if theirs is None:
             return self._called(args, named)
-        call = self._called if theirs.on_device else self._quickly
-        try:
-            result = call(theirs.args, dict(theirs.named))
-        except DlangError as e:
-            raise self.retold(e, theirs, self.assigned) from e.__cause__
-        return theirs.given(result)
-
-    def _quickly(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        return self(*args, **named)
+        return theirs.called(self, self._called, partial(self.retold, self.assigned))
 
     def retold(
-        self, failure: DlangError, theirs: Borrowed, assigned: Callable[[Any, Any], Mapping[Param, Any]]
+        self, assigned: Callable[[Any, Any], Mapping[Param, Any]], failure: DlangError, theirs: Borrowed
     ) -> DlangError:
         """What a call has failed with, in the words of the library whose arrays it was given.
 

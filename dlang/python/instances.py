@@ -198,29 +198,15 @@ class Program:
         with self._lock:
             if key not in self._instances:
                 request = Request(decl, ordered)
-                refuse = partial(_refuse_code, decl)
-                if bound:
-                    runner, entry = split(
-                        request,
-                        bound,
-                        self.backend,
-                        self.host,
-                        structs=self.classes,
-                        refuse=refuse,
-                        profile=self.profile,
-                        deterministic=self.deterministic,
-                    )
-                else:
-                    runner, entry = ready(
-                        self.checked,
-                        request,
-                        self.backend,
-                        self.host,
-                        structs=self.classes,
-                        refuse=refuse,
-                        profile=self.profile,
-                        deterministic=self.deterministic,
-                    )
+                make = partial(split, request, bound) if bound else partial(ready, self.checked, request)
+                runner, entry = make(
+                    self.backend,
+                    self.host,
+                    structs=self.classes,
+                    refuse=partial(_refuse_code, decl),
+                    profile=self.profile,
+                    deterministic=self.deterministic,
+                )
                 terms = terms_of(decl, ordered, entry, bound)
                 self._instances[key] = Instance(runner, entry, bound, terms, self.on_device)
                 COMPILATIONS.total += 1

@@ -223,6 +223,24 @@ class Borrowed:
     of: dict[str, Kind] = field(default_factory=dict)
     on_device: bool = False
 
+    def called(
+        self,
+        quickly: Callable[..., Any],
+        there: Callable[[tuple[Any, ...], dict[str, Any]], Any],
+        retold: Callable[[DlangError, Borrowed], DlangError],
+    ) -> Any:
+        """The result of a call with these arguments, as the caller wants it.
+
+        quickly: calls the function; there: calls it where arrays are on a device; retold: says its failure in the words
+        of the library.
+        """
+        try:
+            if self.on_device:
+                return self.given(there(self.args, dict(self.named)))
+            return self.given(quickly(*self.args, **self.named))
+        except DlangError as e:
+            raise retold(e, self) from e.__cause__
+
     def given(self, result: Any) -> Any:
         """A result as the caller wants it. Raises `DlangError` where its library has no such array."""
         if len(self.kinds) != 1:

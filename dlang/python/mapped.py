@@ -11,11 +11,12 @@ It is differentiated, fused and compiled like any other, and its loop is one of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
-from dlang.diagnostics import DlangError, Source
+from dlang.diagnostics import DlangError, Source, Span
 from dlang.ir.terms import poly
 from dlang.python.bound import Bound
 from dlang.python.callables import of_language
@@ -24,7 +25,8 @@ from dlang.python.operators import ARRAY, DEFAULT, NEXT, Plan, Plans, Target, dr
 from dlang.runtime.classes import written_fields
 from dlang.runtime.values import NUMPY, bfloat16
 from dlang.specialize.structs import declaration_of
-from dlang.typecheck import types as ty
+from dlang.typecheck import core, types as ty
+from dlang.typecheck.calling import unwritten
 from dlang.typecheck.program import check_function
 from dlang.typecheck.types import DataDecl
 
@@ -84,12 +86,23 @@ def mapped(
     made, found = check_function(f.program.checked, Source("<vmap>", text), structs, {CALLED: entry}, trusted=True)
     if made is None or found or made.constraints:
         return None
-    made.kind = "call"
+    assert made.body is not None
+    made.kind, made.body = "call", _unwritten(made.body, f.decl.span)
     try:  # where sizes of results are computed on the way, elements may differ in size
         f.program.prepare(made, {v: poly(0) for v in made.variables})
     except DlangError:
         return None
     return Function(f.program, made, f"vmap of {f.expression}: {text}", False)
+
+
+def _unwritten(e: core.Expr, span: Span) -> core.Expr:
+    """The body, whose place in messages is that of the function that it calls: nobody wrote it."""
+    match e:
+        case core.Comprehension(element=element):
+            return replace(e, span=span, element=unwritten(element, span))
+        case core.BlockExpr(statements=(core.Let() as made, *rest)):
+            return replace(e, statements=(replace(made, value=_unwritten(made.value, span)), *rest))
+    return e
 
 
 def each_leaf(letters: str) -> str:

@@ -50,6 +50,14 @@ def test_structs_come_out_leaf_by_leaf_and_numbers_go_in(m):
     assert np.array_equal(steps(w[0], -1), w[0]) and each_leaf("AA,I,-") == "A,A,I"
 
 
+def test_what_fails_is_told_as_of_the_function():
+    at = dlang.compile("fn at(x: f64[n], k: i64) -> (f64, f64) = (x[k], 1.0)").at
+    f = mapped(at, "A,A", (), (), (("f64", 1), ("i64", 0)), (True, True))
+    with pytest.raises(dlang.DlangError, match="E0801") as caught:
+        f(made(3, 2), np.array([0, 1, 2]))
+    assert "vmap" not in str(caught.value)
+
+
 def test_it_is_differentiated_and_mapped_again(m):
     x = made(4, 5, 3)
     slope = dlang.vjp(mapped(m.grown, "A,F", (2.0,), (), (("f64", 1),), (True,)), x[0], 2.0)[1](np.ones((5, 3)))[0]
