@@ -21,10 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command. 0: fine; 1: the program is wrong or failed; 2: the command line is wrong; 130: Ctrl-C."""
     _open_all()
     try:
-        try:
-            code = _dispatch(argv)
-        except SystemExit as e:  # help, a version, or a wrong command line
-            code = int(e.code or 0)
+        code = _dispatch(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt as e:
@@ -39,8 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"dlc: cannot write the output: {e.strerror}", file=sys.stderr)
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return USER_ERROR
-        from dlang.tools.report import report_defect
+        from dlang.diagnostics import DlangError
+        from dlang.tools.report import report, report_defect
 
+        if isinstance(e, DlangError):  # of what every command looks at, such as DLANG_THREADS
+            report(e.diagnostics, as_json=False)
+            return USER_ERROR
         report_defect(e)
         return INTERNAL
 
@@ -71,20 +72,22 @@ def parser_of_all() -> Parser:
     return parser
 
 
-def _dispatch(argv: Sequence[str] | None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
+def _dispatch(words: Sequence[str]) -> int:
     if not words:
         parser_of_all().print_help(sys.stderr)
         return MISUSED
     if words[0] == "help":  # as other commands have it
         words = [*words[1:2], "--help"]
-    asked = parser_of_all().parse_args(words)
-    command = COMMANDS[asked.command]
-    use_colour(asked.color)
-    args = parser_of(command).parse_args(asked.rest)
-    use_colour(args.color)
-    use_threads(getattr(args, "threads", None))
-    return implementation(command).main(args)
+    try:
+        asked = parser_of_all().parse_args(words)
+        command = COMMANDS[asked.command]
+        use_colour(asked.color)
+        args = parser_of(command).parse_args(asked.rest)
+        use_colour(args.color)
+        use_threads(getattr(args, "threads", None))
+        return implementation(command).main(args)
+    except SystemExit as e:  # help, a version, or a wrong command line
+        return int(e.code or 0)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from dlang import __version__
+from dlang.runtime.platform import threads
 from dlang.tools.commands import COMMANDS, parser_of
 from dlang.tools.dlc import main
 
@@ -339,6 +340,13 @@ def test_a_defect_of_the_compiler_is_not_blamed_on_the_user(monkeypatch, dlc):
     monkeypatch.setenv("DLANG_DEBUG", "1")
     code, _, err = dlc("check", "x.dl")
     assert code == 70 and "Traceback" in err
+
+
+def test_a_wrong_setting_is_not_a_defect(write, dlc, monkeypatch):
+    monkeypatch.setenv("DLANG_THREADS", "many")
+    monkeypatch.setattr("dlang.runtime.platform.threads.default_pool", threads.wanted)
+    code, _, err = dlc("run", "--threads", "2", write('fn main() { print("x") }'))
+    assert code == 1 and err.startswith("error[E0972]")
 
 
 def test_an_interrupt_is_quiet(monkeypatch, dlc):
