@@ -13,6 +13,9 @@ from dlang.grammar.newlines import CLOSERS, OPENERS
 INTERPOLATION = "interpolation"  # the kind of a token: a string up to the `{` of the interpolation that the place is in
 _WORDS = ("NAME", "UNAME", "_", *KEYWORDS, *CONTEXTUAL)
 _STATEMENTS = "let var while fn struct enum const import extern".split()  # these stand in no bracket but `{`
+_PATTERNS = ("let", "var", "for", "nodiff")
+_FUNCTIONS = ("fn", "pullback", "pushforward")
+_DECLARED = ("fn", "struct", "enum", "const", "type")
 _UNCLOSED = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|(["#])')
 _TEXT = re.compile(r"(?:[^{\\]|\\.|\{\{|\\$)*")
 
@@ -82,9 +85,9 @@ def expected(at: Situation) -> str:
     tokens = at.before
     if (part := _of_import(at)) is not None:
         return part
-    if at.previous in ("fn", "let", "var", "struct", "enum", "const", "for"):
-        return "new"
-    return "effect" if at.previous == "!" else _of_type(tokens, len(tokens)) or "value"
+    if at.previous == "!":
+        return "effect"
+    return _of_type(tokens, len(tokens)) or ("new" if _binds(tokens) else "value")
 
 
 def _of_import(at: Situation) -> str | None:
@@ -134,13 +137,32 @@ def _opening(tokens: Sequence[Token], end: int) -> int:
     return -1
 
 
+def _binds(tokens: Sequence[Token]) -> bool:
+    """Whether a name is bound behind tokens: by a keyword, as a parameter, as a field or a variant."""
+    previous = tokens[-1].kind if tokens else ""
+    if previous in (*_DECLARED, *_PATTERNS):
+        return True
+    opening = _opening(tokens, len(tokens))
+    if opening < 1:
+        return False
+    if tokens[opening].kind == "{":
+        return _declaration(tokens, opening) in ("struct", "enum")
+    in_turn = tokens[opening].kind == "(" and previous in ("(", ",")
+    return in_turn and (tokens[opening - 1].kind in _PATTERNS or _declaration(tokens, opening) in _FUNCTIONS)
+
+
 def _of_variant(tokens: Sequence[Token], opening: int) -> bool:
     """Whether a bracket has the fields of a variant."""
     brace = _opening(tokens, opening)
-    k = brace - 1
-    while k > 0 and tokens[k].kind in ("NAME", "UNAME", "<", ">", ",", ".."):
+    return brace > 0 and tokens[brace].kind == "{" and _declaration(tokens, brace) == "enum"
+
+
+def _declaration(tokens: Sequence[Token], end: int) -> str:
+    """The keyword of what is declared in front of a bracket: the name is between them, perhaps with parameters."""
+    k = end - 1
+    while k > 0 and tokens[k].kind in ("NAME", "UNAME", "<", ">", ",", "..", ":", "+"):
         k -= 1
-    return brace > 0 and tokens[brace].kind == "{" and tokens[k].kind == "enum"
+    return tokens[k].kind if k < end - 1 else ""
 
 
 # ---- brackets ------------------------------------------------------------------------------------------------------
