@@ -126,12 +126,12 @@ class State:
         return replace(self, values=values, seed=self.seed + draws, written=(*self.written, said))
 
     def changed_since(self, before: State) -> frozenset[str]:
-        """The names that mean something else than before."""
+        """The names of declarations that are not what they were."""
         keys = self.declarations.keys() | before.declarations.keys()
         texts = [{k: d.text for k, d in state.declarations.items()} for state in (self, before)]
         changed = [k for k in keys if texts[0].get(k) != texts[1].get(k)]
         both = [d for state in (before, self) for k in changed if (d := state.declarations.get(k)) is not None]
-        return frozenset(n for d in both for n in d.names)
+        return frozenset(d.name for d in both)
 
     def outdated(self, changed: frozenset[str]) -> tuple[State, list[str], frozenset[str]]:
         """The state in which values know that some names mean something else now; these values, and these names."""
@@ -146,11 +146,11 @@ class State:
         return replace(self, values=self.values | marked), found, why
 
     def reached(self, names: Iterable[str]) -> frozenset[str]:
-        """The names, and all that their declarations mention, directly or not."""
+        """The names, those of their declarations, and all that these mention, directly or not."""
         by_name: dict[str, set[str]] = {}
         for d in self.declarations.values():
             for name in d.names:
-                by_name.setdefault(name, set()).update(d.uses)
+                by_name.setdefault(name, set()).update(d.uses, (d.name,))
         found: set[str] = set()
         work = list(names)
         while work:

@@ -58,6 +58,9 @@ def test_a_text_of_several_lines_that_is_pasted_is_one_input(fresh):
     fresh.type("\x1b[200~let a = 1\nlet b = 2\na + b\x1b[201~")
     fresh.sees("| a + b")
     assert fresh.say("") == ["3 : i64"]
+    fresh.type("\x1b[200~> let c = 4\n> :type c\ni64\n> c\x1b[201~")
+    fresh.sees("| > c")
+    assert fresh.say("") == ["i64", "4 : i64"]
 
 
 def test_tab_completes_and_shows_types(fresh):
