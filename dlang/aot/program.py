@@ -11,7 +11,6 @@ from dlang.codegen.llvm import collector, pool, support
 from dlang.codegen.llvm.processors import Processor
 from dlang.codegen.llvm.sites import Signature, Site
 from dlang.codegen.llvm.symbols import entry_symbol, text_symbol
-from dlang.codegen.sorting import KEYS
 from dlang.diagnostics import DlangError, error
 from dlang.ir.terms import Datatype
 from dlang.runtime.contents import decoded
@@ -80,7 +79,7 @@ def definitions(built: Built) -> str:
 
 
 def _site(w: Writer, k: int, site: Site, datatypes: Mapping[str, Datatype]) -> str:
-    if site.kind == "runtime" and not is_done(site):
+    if site.kind == "runtime" and site.name not in HOST:
         raise unsupported(site)
     kind = HOST[site.name] if site.kind == "runtime" else KINDS[site.kind]
     values, count = w.array("dl_signature", f"values_{k}", [signature(s) for s in _values(site)]).split(", ")
@@ -90,15 +89,6 @@ def _site(w: Writer, k: int, site: Site, datatypes: Mapping[str, Datatype]) -> s
     wanted = signature(Signature(site.parts[0], int(site.parts[1]))) if site.name in READ else "{0, 0}"
     form = write_form(w, f"form_{k}", decoded(site.parts[0]), datatypes) if site.name in VALUES else "0"
     return f"{{{kind}, {quoted(site.name)}, {place}, {calls}, {parts}, {count}, {values}, {wanted}, {form}}}"
-
-
-def is_done(site: Site) -> bool:
-    """Whether the runtime does what a place of the program leaves to the host."""
-    match site.name:
-        case "library" if site.parts[0] == "argsort":
-            return site.args[0].dtype in KEYS
-        case name:
-            return name in HOST
 
 
 def _values(site: Site) -> Iterable[Signature]:
@@ -111,15 +101,10 @@ def signature(s: Signature) -> str:
 
 
 def unsupported(site: Site) -> DlangError:
-    """The work that a place of the program leaves to Python."""
-    match site.name:
-        case "foreign":
-            what, help = f"`{site.parts[0]}` is a function of Python", "write it in the language, or in C"
-        case "library":
-            what, help = "these keys are sorted by NumPy", "sort numbers of 32 or 64 bits"
-        case name:
-            what, help = f"nothing else does `{name}`", "leave it out"
-    return error(NOT_EXPORTED, f"there is no Python in what is built: {what}", site.span, help=(help,))
+    """A place of the program calls a function of Python: all else of the host's work is done without."""
+    assert site.name == "foreign", site.name
+    message = f"there is no Python in what is built: `{site.parts[0]}` is a function of Python"
+    return error(NOT_EXPORTED, message, site.span, help=("write it in the language, or in C",))
 
 
 def entry_name(k: int) -> str:

@@ -145,6 +145,23 @@ def test_nobody_reads_what_it_prints(tmp_path):
     assert subprocess.run(f"{program} --n 10 >&-", shell=True, capture_output=True).returncode == 0
 
 
+def test_keys_of_all_dtypes_are_sorted(tmp_path, capfd):
+    path = tmp_path / "sorting.dl"
+    path.write_text("""
+fn main(n: i64 = 9) {
+  let halves = [f16((i * 7) % 4) - f16(1.5) for i < n]
+  let nan = 0.0 / 0.0
+  let b = [bf16(if i == 3 { nan } else if i == 5 { -0.0 } else if i == 1 { 0.0 } else { -f64((i * 5) % 4) }) for i < n]
+  let words = ["b", "", "ü", "ab", "a", "b", "€"]
+  print("{argsort(halves)} {sort(halves)} {argsort(b)} {sort(b)} {argsort(words)} {sort(words)}")
+  let none: u8[0] = []
+  print("{argsort([i8((i * 5) % 7 - 3) for i < n])} {argsort([u16((i * 50000) % 65536) for i < n])} {argsort(none)}")
+  print("{argsort([i16(i * 5 % 3) for i < 5000])[4900..]} {argsort([u64(n - i) for i < n])}")
+}
+""")
+    assert ran(built(path, tmp_path)) == interpreted(capfd, path)
+
+
 def test_threads_change_no_bit(tmp_path):
     path = tmp_path / "large.dl"
     path.write_text('fn main(n: i64 = 300000) { print("{sum(sin(f64(i)) * exp(-f64(i) / 1e5) for i < n)}") }\n')

@@ -41,6 +41,10 @@ const dl_text *dl_text_of(int64_t word);
 /* The word of a text of this run; whether there was memory for it. */
 bool dl_text_word(dl_context *context, const char *bytes, size_t length, int64_t *word);
 
+/* ---- sorting.c ------------------------------------------------------------------------------------------------------ */
+/* Where the elements of an array are in ascending order; whether there was memory for that. */
+bool dl_argsort(dl_context *context, const dl_dtype *dtype, const char *data, int64_t count, int64_t *out);
+
 /* ---- messages.c ----------------------------------------------------------------------------------------------------- */
 /* The message of this thread. */
 dl_buffer *dl_said(void);

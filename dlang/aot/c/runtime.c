@@ -487,6 +487,10 @@ static bool serve(dl_context *c, const dl_site *site, int64_t *slots) {
     case DL_PROGRESS:
         *out = dl_report_progress(&c->progress, slots[0], slots[1], dl_text_of(slots[2])->bytes);
         return true;
+    case DL_LIBRARY:
+        if (!strcmp(site->parts[0], "argsort"))
+            return dl_argsort(c, site->values[0].dtype, (const char *)(intptr_t)slots[0], slots[1], (int64_t *)(intptr_t)*out);
+        /* fall through */
     default: /* an operation of linear algebra on a matrix that LAPACK does not take */
         return dl_refuse(c, "E0806", "the memory is exhausted: `%s` of a matrix as large as this", site->parts[0]);
     }
