@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 SPEC = {
@@ -16,15 +17,19 @@ SPEC = {
 }
 
 
-def main() -> None:
+def main() -> int:
+    """Installs or runs the kernel; 1 if that can't be done."""
+    if find_spec("ipykernel") is None:
+        print("the kernel needs Jupyter's packages: pip install 'dlang[notebook]'", file=sys.stderr)
+        return 1
     if sys.argv[1:2] == ["run"]:
         from ipykernel.kernelapp import IPKernelApp
 
         from dlang.tools.notebook.kernel import DlangKernel
 
         IPKernelApp.launch_instance(argv=sys.argv[2:], kernel_class=DlangKernel)
-        return
-    parser = argparse.ArgumentParser(prog="python -m dlang.tools.notebook")
+        return 0
+    parser = argparse.ArgumentParser(prog="python -m dlang.tools.notebook", description="Adds a kernel to Jupyter.")
     parser.add_argument("command", choices=("install",))
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--user", action="store_true", help="for you alone")
@@ -35,8 +40,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "kernel.json").write_text(json.dumps(SPEC), encoding="utf-8")
         prefix = None if args.user else args.prefix or sys.prefix
-        print(KernelSpecManager().install_kernel_spec(folder, "dlang", user=args.user, prefix=prefix))
+        try:
+            print(KernelSpecManager().install_kernel_spec(folder, "dlang", user=args.user, prefix=prefix))
+        except OSError as e:
+            print(f"the kernel can't be installed: {e}", file=sys.stderr)
+            return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

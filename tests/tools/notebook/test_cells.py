@@ -192,3 +192,10 @@ def test_the_kernel_completes_and_explains_and_can_be_interrupted(kernels, tmp_p
 def test_the_kernel_says_what_it_is(kernels):
     spec = json.loads((kernels / "share/jupyter/kernels/dlang/kernel.json").read_text())
     assert spec["display_name"] == "dlang" and spec["argv"][1:3] == ["-m", "dlang.tools.notebook"]
+
+
+def test_a_kernel_that_can_not_be_installed_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-m", "dlang.tools.notebook", "install", "--prefix", str(tmp_path / "file")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr.startswith("the kernel can't be installed: [Errno")
