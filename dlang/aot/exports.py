@@ -17,7 +17,7 @@ from dlang.runtime.compiled import Compiled
 from dlang.runtime.crossing import holds_code
 from dlang.runtime.faces import Face, Terms
 from dlang.runtime.sizes import Step, Unsolvable, plan
-from dlang.spelling import closest
+from dlang.spelling import closest, plural
 from dlang.typecheck import core
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, check_function
@@ -156,7 +156,8 @@ def _at(checked: Checked, decl: FnDecl, types: tuple[str, ...]) -> FnDecl:
     """A function of given types that calls another one."""
     names = [p.local.name for p in decl.params]
     if len(types) != len(names):
-        message = f"`{decl.name}` has {len(names)} parameters, and {len(types)} types are given"
+        given = f"{plural(len(types), 'type')} {'is' if len(types) == 1 else 'are'} given"
+        message = f"`{decl.name}` has {plural(len(names), 'parameter')}, and {given}"
         raise error(NOT_CHOSEN, message, decl.span, help=(f"it is `{decl.name}({', '.join(names)})`",))
     name = decl.name + "'"
     while name in checked.table.functions or name in names:

@@ -113,7 +113,7 @@ def test_types_that_are_asked_for(tmp_path, capsys):
     capsys.readouterr()
     for wrong, message in [
         (["--fn", "dot"], "`dot` has no types of its own"),
-        (["--fn", "dot=f64"], "has 2 parameters, and 1 types are given"),
+        (["--fn", "dot=f64"], "has 2 parameters, and 1 type is given"),
         (["--fn", "dot=f64[n],f64[m]"], "`dot` cannot have the types f64[n], f64[m]"),
         (["--fn", "dto=f64"], "did you mean `dot`?"),
         ([], "no function of the file has its types written out"),
