@@ -11,9 +11,10 @@ from lsprotocol import types as lsp
 
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS
+from dlang.grammar.trees import walk
 from dlang.tools.assistance.calls import CallAt, call_at
 from dlang.tools.assistance.fitting import takes, taking
-from dlang.tools.assistance.situation import Situation, expected, path_of_import
+from dlang.tools.assistance.situation import Situation, expected, open_brackets, path_of_import
 from dlang.tools.language_server.calls import called, situation_at
 from dlang.tools.language_server.definitions import (
     Definition,
@@ -42,7 +43,7 @@ from dlang.tools.language_server.scopes import Global, Local
 from dlang.typecheck import builtins
 from dlang.typecheck.annotations import EFFECTS
 from dlang.typecheck.terms import I64
-from dlang.typecheck.types import DTYPES, Type
+from dlang.typecheck.types import DTYPES, Type, TypeData
 
 _LET = re.compile(r"\b(?:let|var)\b([^=]*)=(?!=)[^;{}]*\Z")
 
@@ -132,7 +133,7 @@ def _wanted(document: Document, call: CallAt | None) -> Type | None:
 
 def _in_scope(document: Document, at: Situation, call: CallAt | None) -> Iterator[lsp.CompletionItem]:
     wanted = _wanted(document, call)
-    fitting = _functions_behind(document, at)
+    fitting = _functions_behind(document, at) | _variants_matched(document, at)
     seen: set[str] = set()
     for local in _locals(document, at):
         t = document.analysis.type_at(local.span) if wanted is not None else None
@@ -156,6 +157,21 @@ def _functions_behind(document: Document, at: Situation) -> set[str]:
     t = type_before(document, at)
     checked = document.analysis.checked
     return {name for name, _ in taking(checked, t)} if checked is not None and t is not None else set()
+
+
+def _variants_matched(document: Document, at: Situation) -> set[str]:
+    """Where an arm begins, the variants of what is matched."""
+    bracket = next(reversed(open_brackets(at.before)), None)
+    begins = at.previous in ("{", ",", "|") or not at.text[at.text.rfind("\n") + 1 : at.start].strip()
+    if bracket is None or bracket.kind != "{" or not begins:
+        return set()
+    for item in document.analysis.module.items:
+        for node in walk(item) if item.span.first <= bracket.start <= item.span.last else ():
+            if isinstance(node, s.Match) and not at.text[node.value.span.last : bracket.start].strip():
+                t = document.analysis.type_at(node.value.span)
+                if node.value.span.last <= bracket.start and isinstance(t, TypeData):
+                    return {v.name for v in t.decl.variants}
+    return set()
 
 
 def _of_local(document: Document, local: Local) -> Definition:

@@ -227,6 +227,9 @@ def test_completion_offers_what_can_stand_there(opened, text, fits_here, not_her
     [
         ("fn f(a: i64, b: f64) = g(‸\n\nfn g(x: f64) = x\n", "b", "a"),
         ("fn f(a: i64, b: f64) = g(0.0, y = ‸\n\nfn g(x: f64, y: i64) = x\n", "a", "b"),
+        ("enum E { Aa, Bb }\nfn f(e: E, a: i64) = match e {\n  B‸\n}\n", "Bb", "a"),
+        ("enum E { Aa, Bb }\nfn f(e: E, a: i64) = match e {\n  Aa => 1\n  ‸\n}\n", "Bb", "a"),
+        ("enum E { Aa, Bb }\nfn f(e: E, a: i64) = match e { Aa => { ‸ } }\n", "a", "Bb"),
         ("fn f(a: f64[n]) = a |> ‸\n\nfn g(x: i64) = x\n", "sum", "g"),
     ],
 )
