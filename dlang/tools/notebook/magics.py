@@ -79,10 +79,12 @@ class DlangMagics(Magics):
     def _declared(self) -> Program:
         """Functions and classes of Python, made of what the session declares if that has changed."""
         session = self.notebook.session
-        if self.program is None or self.program.checked is not session.checked:
-            classes = None if self.program is None else self.program.classes
-            self.program = define(self.shell.user_ns, session.checked, session.backend, classes=classes)
-        return self.program
+        now = self.program
+        if now is None or now.checked is not session.checked or now.backend != session.backend:
+            classes = None if now is None else now.classes
+            now = define(self.shell.user_ns, session.checked, session.backend, classes=classes)
+            self.program = now
+        return now
 
 
 @contextmanager
