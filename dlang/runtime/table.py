@@ -14,6 +14,8 @@ from dlang.runtime.stored import numpy_dtype
 
 CANNOT_READ, CANNOT_WRITE, WRONG_RANK, WRONG_CELL, WRONG_LENGTH = "E0821", "E0822", "E0824", "E0826", "E0827"
 OTHER_COLUMNS = "E0829"
+LONGEST_HEAD = 1 << 16
+"""Bytes of the first line of a table; what has more before the end of a line is no table, but a device perhaps."""
 
 Cell = int | float | bool | str
 
@@ -135,7 +137,7 @@ def append(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
     try:
         with open(path, "a+b") as file:
             file.seek(0)
-            first = file.readline()
+            first = file.readline(LONGEST_HEAD)
             if first:
                 _check_columns(path, first, names)
                 file.seek(-1, os.SEEK_END)
@@ -151,6 +153,8 @@ def _check_columns(path: str, first: bytes, names: Sequence[str]) -> None:
     try:
         head = next(csv.reader([first.decode("utf-8-sig")]))
     except (UnicodeDecodeError, csv.Error):
+        head = None
+    if head is None or len(first) == LONGEST_HEAD:
         raise RunError(OTHER_COLUMNS, f"`{path}` is no table, so no row can be added to it") from None
     if head != list(names):
         raise RunError(OTHER_COLUMNS, f"`{path}` has the columns {_listed(head)}, and the row has {_listed(names)}")

@@ -325,3 +325,8 @@ def test_fields_have_their_names_of_the_language_and_files_with_those_of_python_
     with np.load("s.npz") as archive:
         assert set(archive.files) == set(map(renamed, members))
     assert dlc("run", load) == wanted
+
+
+def test_a_device_is_no_log(write, dlc):
+    code, _, err = dlc("run", write(LOG.format(fields="a: i64, b: f64").replace("run.csv", "/dev/zero")))
+    assert code == 1 and "error[E0829]: `/dev/zero` is no table" in err

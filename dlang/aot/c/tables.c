@@ -214,10 +214,15 @@ bool dl_write_csv(dl_context *c, const char *path, const char *header, dl_signat
 }
 
 /* ---- logs ------------------------------------------------------------------------------------------------------------- */
+enum { LONGEST_HEAD = 1 << 16 }; /* bytes of a first line; what has more is no table, but a device perhaps */
+
 static void list(dl_buffer *out, const char *name) { dl_printf(out, "%s`%s`", out->length ? ", " : "", name); }
 
 /* Whether the first line of a table has these names. */
-static bool has_names(dl_context *c, const char *path, const char *line, size_t length, const char *const *names, int count) {
+static bool has_names(dl_context *c, const char *path, const dl_buffer *first, const char *const *names, int count) {
+    if (first->failed) return dl_no_room(c);
+    const char *line = first->bytes;
+    size_t length = first->length;
     bool marked = length >= 3 && !memcmp(line, MARK, 3), same = true;
     reader r = {line + (marked ? 3 : 0), line + length, 1, {0}};
     dl_buffer found = {0}, own = {0};
@@ -232,7 +237,7 @@ static bool has_names(dl_context *c, const char *path, const char *line, size_t 
     for (int j = 0; j < count; j++) list(&own, names[j]);
     bool full = found.failed || own.failed || r.cell.failed, fine = !full && same && k == count;
     if (full) dl_no_room(c);
-    else if (r.at != r.end || !dl_is_utf8(line, length)) /* the end of a line of an old Macintosh is none */
+    else if (r.at != r.end || length == LONGEST_HEAD || !dl_is_utf8(line, length)) /* the end of a line of an old Macintosh is none */
         fine = dl_refuse(c, "E0829", "`%s` is no table, so no row can be added to it", path);
     else if (!fine)
         dl_refuse(c, "E0829", "`%s` has the columns %s, and the row has %s", path, found.bytes ? found.bytes : "none",
@@ -247,12 +252,12 @@ bool dl_append_row(dl_context *c, const char *path, const char *const *names, in
                    const int64_t *words) {
     FILE *file = fopen(path, "ab+");
     if (!file) return dl_refuse(c, "E0822", "cannot write `%s`: %s", path, strerror(errno));
-    char *line = NULL;
-    size_t room;
+    dl_buffer line = {0};
     rewind(file);
-    ssize_t length = getline(&line, &room, file);
-    bool fresh = length <= 0, fine = fresh || has_names(c, path, line, (size_t)length, names, count);
-    free(line);
+    for (int letter = 0; letter != '\n' && line.length < LONGEST_HEAD && (letter = getc(file)) != EOF;)
+        dl_put(&line, &(char){(char)letter}, 1);
+    bool fresh = !line.length && !line.failed, fine = fresh || has_names(c, path, &line, names, count);
+    dl_drop(&line);
     if (!fine) {
         fclose(file);
         return false;
