@@ -4,4 +4,10 @@
 `c_types`; `toolchain` compiles that and links it with the runtime in c/: `shared` makes a library of it, `executable` a
 program. `archive` writes a file that Python loads without the compiler, `wheel` a package around one, with the `stubs`
 of its types and a copy of what runs it (`vendor`).
+
+In c/ is what runtime/ is where Python is: `runtime.c` has contexts, stacks and threads, `host.c` what a program does to
+the world, `messages.c` what has ended a run, `crossing.c` what crosses the border of a library. Values become text in
+`text.c` and `arrays.c`; files are in `files.c`, `tables.c`, `npy.c`, `zip.c` with `inflate.c`, and whole values in
+`saved.c` and `loaded.c` with `page.c`. `options.c` is the command line of a program. `forms` tells them what they have
+to know of values in files.
 """

@@ -41,6 +41,12 @@ const dl_text *dl_text_of(int64_t word);
 /* The word of a text of this run; whether there was memory for it. */
 bool dl_text_word(dl_context *context, const char *bytes, size_t length, int64_t *word);
 
+/* ---- host.c --------------------------------------------------------------------------------------------------------- */
+/* Does what compiled code asks for at a place of the program, with the values in its slots; whether that was possible. */
+bool dl_serve(dl_context *context, const dl_site *site, int64_t *slots);
+/* After a run: the texts that it has made. */
+void dl_drop_texts(dl_context *context);
+
 /* ---- sorting.c ------------------------------------------------------------------------------------------------------ */
 /* Where the elements of an array are in ascending order; whether there was memory for that. */
 bool dl_argsort(dl_context *context, const dl_dtype *dtype, const char *data, int64_t count, int64_t *out);

@@ -193,6 +193,7 @@ extern const dl_feature dl_features[];
 void dl_prepare_libraries(void);
 /* In a program: Ctrl-C ends runs, and a reader that has seen enough ends the process. */
 void dl_begin_program(void);
+bool dl_is_program(void);
 bool dl_is_interrupted(void);
 
 #endif
