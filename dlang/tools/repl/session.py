@@ -249,11 +249,16 @@ class Session:
         return [Diagnostic("E0979", message, items[0].span, help=help), *found]
 
     def _explained(self, d: Diagnostic) -> Diagnostic:
-        name = d.message.split("`")[1] if d.code == "E0201" and "`" in d.message else ""
-        if name not in self.state.values:
-            return d
-        help = (f"a function doesn't see the values of a session: make `{name}` a parameter or a `const`",)
-        return replace(d, help=help)
+        name = d.message.split("`")[1] if d.code in ("E0201", "E0202") and "`" in d.message else ""
+        if d.code == "E0201" and name in self.state.values:
+            help = f"a function doesn't see the values of a session: make `{name}` a parameter or a `const`"
+            return replace(d, help=(help,))
+        owners = [o.name for o in self.state.declarations.values() if name in o.names and name != o.name]
+        if d.code == "E0202" and owners:
+            return replace(
+                d, help=(f"it is one of `{owners[0]}`: declare that anew without it, or name this otherwise",)
+            )
+        return d
 
     # ---- statements --------------------------------------------------------------------------------------------------
     def _run(self, source: Source, statements: Sequence[s.Item], watch: Stopwatch | None) -> tuple[Shown | None, State]:

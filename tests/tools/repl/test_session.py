@@ -289,6 +289,13 @@ def test_documentation_goes_on_to_what_it_is_of(talk):
         "fn f(x: f64) -> f64", "", "Twice.", "", "Or more.", "1"]  # fmt: skip
 
 
+def test_a_constructor_of_another_enum_is_told_how_it_becomes_free():
+    session = Session("interp")
+    said("enum A { First, Second }", session=session)
+    assert refused(session, "enum B { First, Third }").help[0].startswith("it is one of `A`: declare that anew")
+    assert said("enum A { Second }", "enum B { First, Third }", "First", session=session) == ["First"]
+
+
 def test_a_function_that_mentions_a_value_is_told_what_to_do():
     session = Session("interp")
     said("let x = 1", session=session)
