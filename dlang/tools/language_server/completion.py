@@ -105,17 +105,13 @@ def _arguments(document: Document, call: CallAt | None) -> Iterator[lsp.Completi
     """`name = ` of the parameters that have no argument yet; behind `wrt =`, the parameters that it can name."""
     if call is None:
         return
-    if call.name is not None:
-        function = called(document, replace(call, path=call.first)) if call.name == "wrt" and call.first else None
-        signature = signature_of(document, function) if function is not None else None
-        for name, words in zip(signature.names, signature.parameters, strict=True) if signature is not None else ():
-            if name:
-                yield plain_item(name, Kind.Variable, ARGUMENT, words)
-        return
-    found = called(document, call)
+    derived = replace(call, path=call.first) if call.name == "wrt" and call.first else None
+    found = called(document, derived or call)
     signature = signature_of(document, found) if found is not None else None
     for i, (name, words) in enumerate(zip(signature.names, signature.parameters, strict=True)) if signature else ():
-        if name and name.isidentifier() and name not in call.named and i >= call.argument:
+        if derived is not None and name:
+            yield plain_item(name, Kind.Variable, ARGUMENT, words)
+        elif call.name is None and name and name.isidentifier() and name not in call.named and i >= call.argument:
             item = plain_item(f"{name} =", Kind.Field, f"{ARGUMENT}{i:02}", words)
             item.insert_text, item.filter_text = f"{name} = ", name
             yield item

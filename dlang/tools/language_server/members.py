@@ -31,7 +31,7 @@ def members(document: Document, at: Situation) -> list[lsp.CompletionItem]:
     module = _module_before(document, at)
     if module is not None:
         return list(public(document, module))
-    base = _base(document, at)
+    base = _base(document, at, at.prefix)
     if base is not None:
         return list(_of_value(document, at, base))
     with document.rewritten(_finished(document.text, at)):  # the half-written rest hides it
@@ -50,11 +50,11 @@ def public(document: Document, other: Document) -> Iterator[lsp.CompletionItem]:
 
 def type_before(document: Document, at: Situation) -> Type | None:
     """The type of the value in front of the last token."""
-    base = _ending(document, at.before[-2].end) if len(at.before) > 1 else None
+    base = _ending(document, at)
     if base is not None:
         return document.analysis.type_at(base)
     with document.rewritten(_finished(document.text, at)):
-        base = _ending(document, at.before[-2].end) if len(at.before) > 1 else None
+        base = _ending(document, at)
         return document.analysis.type_at(base) if base is not None else None
 
 
@@ -82,27 +82,27 @@ def _finished(text: str, at: Situation) -> str:
     return before + text[end:]
 
 
-def _base(document: Document, at: Situation, name: str = "") -> Span | None:
-    """What stands in front of the `.`, as far as the checker knows its type. name: the one that stands behind it."""
+def _base(document: Document, at: Situation, name: str) -> Span | None:
+    """What stands in front of the `.`, as far as the checker knows its type. name: what stands behind it."""
+    point = at.before[-1]
     for item in document.analysis.module.items:
-        if item.span.first <= at.before[-1].start <= item.span.last:
-            for node in walk(item):
-                if isinstance(node, s.Field) and node.name == (name or at.prefix) and name + at.prefix:
-                    behind = node.span.last - len(str(node.name))
-                    if at.before[-1].end <= behind <= at.start and document.analysis.type_at(node.base.span):
-                        return node.base.span
-    return _ending(document, at.before[-2].end) if len(at.before) > 1 else None
+        for node in walk(item) if name and item.span.first <= point.start <= item.span.last else ():
+            if isinstance(node, s.Field) and node.name == name:
+                behind = node.span.last - len(name)
+                if point.end <= behind <= at.start and document.analysis.type_at(node.base.span) is not None:
+                    return node.base.span
+    return _ending(document, at)
 
 
-def _ending(document: Document, end: int) -> Span | None:
-    """The expression that ends at an offset, as far as the checker knows its type."""
+def _ending(document: Document, at: Situation) -> Span | None:
+    """The expression that ends in front of the last token, as far as the checker knows its type."""
+    end = at.before[-2].end if len(at.before) > 1 else 0
     best: Span | None = None
     for item in document.analysis.module.items:
-        if item.span.first <= end <= item.span.last + 1:
-            for node in walk(item):
-                if node.span.last == end and document.analysis.type_at(node.span) is not None:
-                    if best is None or node.span.first < best.first:
-                        best = node.span
+        for node in walk(item) if item.span.first <= end <= item.span.last + 1 else ():
+            if node.span.last == end and document.analysis.type_at(node.span) is not None:
+                if best is None or node.span.first < best.first:
+                    best = node.span
     return best
 
 
