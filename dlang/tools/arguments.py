@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from dlang.spelling import closest
@@ -66,6 +67,30 @@ class Parser(argparse.ArgumentParser):
 def _asked(found: str, known: list[str]) -> str:
     close = closest(found, known)
     return "" if close is None else f"; did you mean `{close}`?"
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+def positive(text: str) -> float:
+    """What reads a number that is more than 0, and finite."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a positive number")
+    return value
+
+
+positive.__name__ = "number"  # argparse says: expected a number
+
+
+def whole(what: str, least: int, most: int | None = None) -> Callable[[str], int]:
+    """What reads a whole number, which is called `what`, in a range."""
+
+    def convert(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least or (most is not None and int(text) > most):
+            until = "" if most is None else f" to {most}"
+            raise argparse.ArgumentTypeError(f"`{text}` is not {what} from {least}{until}")
+        return int(text)
+
+    return convert
 
 
 # ---- what many commands take -----------------------------------------------------------------------------------------
@@ -137,9 +162,7 @@ def use_threads(count: int | None) -> None:
 def _threads(text: str) -> int:
     from dlang.runtime.platform.threads import MOST
 
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a number of threads from 1 to {MOST}")
-    return int(text)
+    return whole("a number of threads", 1, MOST)(text)
 
 
 # ---- what is to be measured ------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dlang.driver import Backend, check, errors_of, read_source
 from dlang.python.function import Function
 from dlang.python.instances import Program
 from dlang.runtime.host import Host
-from dlang.tools.arguments import Parser, add_backend, add_json, add_paths
+from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, positive
 from dlang.tools.files import programs, refuse_unwritable
 from dlang.tools.report import report
 from dlang.tools.results import Key, Saved, differences, read_saved, save, verdict
@@ -38,14 +38,12 @@ def options(parser: Parser) -> None:
     add_backend(parser)
     add_json(parser)
     parser.add_argument("--filter", metavar="TEXT", default="", help="only benchmarks with this text in their name")
-    parser.add_argument(
-        "--seconds", metavar="S", type=_positive, default=1.0, help="for each benchmark, 1 unless given"
-    )
+    parser.add_argument("--seconds", metavar="S", type=positive, default=1.0, help="for each benchmark, 1 unless given")
     parser.add_argument("--rates", action="store_true", help="also the memory moved and the arithmetic done per second")
     parser.add_argument("--save", metavar="FILE", help="write the times, for later comparison")
     parser.add_argument("--compare", metavar="FILE", help="compare with times that were saved; 1 if one is slower")
     parser.add_argument(
-        "--threshold", metavar="PERCENT", type=_positive, default=10.0, help="changes that count, 10 unless given"
+        "--threshold", metavar="PERCENT", type=positive, default=10.0, help="changes that count, 10 unless given"
     )
     add_paths(parser)
 
@@ -72,16 +70,6 @@ def main(args: argparse.Namespace) -> int:
         else:
             os.environ[TIERS] = before
     return session.end()
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a positive number")
-    return value
-
-
-_positive.__name__ = "number"  # argparse says: expected a number
 
 
 @dataclass

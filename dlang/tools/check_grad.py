@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error
 from dlang.driver import Request, check, errors_of, failure, read_source
 from dlang.listings import open_variable
-from dlang.tools.arguments import Parser, add_json
+from dlang.tools.arguments import Parser, add_json, positive, whole
 from dlang.tools.ir import unknown
 from dlang.tools.report import report
 from dlang.typecheck import core, types as ty
@@ -53,7 +53,8 @@ def options(parser: Parser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--fn", metavar="NAME", help="only this function")
     which.add_argument("--all", action="store_true", help="every function that takes and gives floats")
-    parser.add_argument("--seed", type=int, default=0, help="of the arguments, 0 unless given")
+    seed = whole("a whole number", 0)
+    parser.add_argument("--seed", metavar="N", type=seed, default=0, help="of the arguments, 0 unless given")
     parser.add_argument(
         "--size",
         action="append",
@@ -61,7 +62,9 @@ def options(parser: Parser) -> None:
         metavar="[NAME=]SIZE",
         help="of all size variables, or of one; 3 if not given",
     )
-    parser.add_argument("--seconds", type=float, default=20.0, help="for each function; 20 if not given")
+    parser.add_argument(
+        "--seconds", metavar="S", type=positive, default=20.0, help="for each function; 20 if not given"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -81,6 +84,7 @@ def check_gradients(
         if not chosen:
             help = ("name a function with `--fn`", "a function is found by itself if it gives one float")
             raise error("E0957", f"`{path}` has no function whose derivatives could be checked", None, help=help)
+        _refuse_unknown(options.sizes, {v.name for decl in chosen for v in decl.variables if v.name})
     except DlangError as e:
         report(e.diagnostics, as_json)
         return 1
@@ -106,6 +110,13 @@ def _sizes(given: Sequence[str]) -> tuple[int, dict[str, int]]:
         else:
             default = int(value)
     return default, named
+
+
+def _refuse_unknown(sizes: Iterable[str], known: Collection[str]) -> None:
+    for name in sizes:
+        if name not in known:
+            help = (f"there are {', '.join(f'`{n}`' for n in sorted(known))}",) if known else ()
+            raise error("E0957", f"`--size {name}=…`: no function that is checked has a size `{name}`", None, help=help)
 
 
 # ---- which functions -------------------------------------------------------------------------------------------------

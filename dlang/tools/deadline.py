@@ -17,12 +17,19 @@ class TooLong(Exception):
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Raises `TooLong` if the body takes more time; only in the main thread, where the system has such a clock."""
+    """Raises `TooLong` if the body takes more time; only in the main thread, where the system has such a clock.
+
+    What the interruption has made fail, such as the import of a module, is `TooLong` too.
+    """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    late = False
+
     def over(number: int, frame: FrameType | None) -> None:
+        nonlocal late
+        late = True
         raise TooLong
 
     before = signal.signal(signal.SIGALRM, over)
@@ -30,6 +37,10 @@ def within(seconds: float) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01), AGAIN)
     try:
         yield
+    except Exception as e:
+        if late and not isinstance(e, TooLong):
+            raise TooLong from e
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

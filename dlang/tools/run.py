@@ -25,6 +25,7 @@ from dlang.driver import (
 )
 from dlang.polynomials import Poly
 from dlang.tools.arguments import Parser, add_backend, add_json, add_measures, add_program, add_threads, use_threads
+from dlang.tools.files import refuse_unwritable
 from dlang.tools.measuring import Measures, measures, not_measured, show_memory, show_profile
 from dlang.tools.parameters import default_dtype, dtype_of, integer, parser_of_main
 from dlang.tools.report import report
@@ -101,6 +102,8 @@ def run(checked: Checked, start: FnDecl, backend: Backend, seed: int = 0) -> Non
 
 def measured(checked: Checked, start: FnDecl, backend: Backend, seed: int, wanted: Measures) -> None:
     """Does as `run`, and prints what was to be measured."""
+    if wanted.trace is not None:
+        refuse_unwritable(wanted.trace)
     if wanted.of_nests:
         if backend == "interp":
             raise not_measured(backend)

@@ -15,8 +15,8 @@ from dlang.driver import Backend, Request, Runner, call, check, load, lower, rea
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.spelling import plural
-from dlang.tools.arguments import Parser, add_backend, add_json, add_paths
-from dlang.tools.files import programs
+from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, whole
+from dlang.tools.files import programs, refuse_unwritable
 from dlang.tools.report import report, report_defect
 from dlang.tools.terminal import coloured, painted
 from dlang.typecheck import core
@@ -67,14 +67,9 @@ def options(parser: Parser) -> None:
     parser.add_argument("--doc", action="store_true", help="also the examples in `##` lines, between ```dlang and ```")
     parser.add_argument("--coverage", action="store_true", help="which lines and branches the tests reach, as a table")
     parser.add_argument("--coverage-out", metavar="FILE", help="write that in the format of LCOV")
-    parser.add_argument("--jobs", metavar="N", type=_jobs, default=1, help="test so many files at once")
+    jobs = whole("a number of processes", 1, MOST_JOBS)
+    parser.add_argument("--jobs", metavar="N", type=jobs, default=1, help="test so many files at once")
     add_paths(parser)
-
-
-def _jobs(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_JOBS:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a number of processes from 1 to {MOST_JOBS}")
-    return int(text)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -82,6 +77,8 @@ def main(args: argparse.Namespace) -> int:
     wanted = Wanted(args.filter, args.backend, args.json, args.doc, covers, coloured(sys.stdout))
     start = time.monotonic()
     try:
+        if args.coverage_out is not None:
+            refuse_unwritable(args.coverage_out)
         totals = run_tests(programs(args.paths), wanted, args.jobs)
         _tell(totals, args.json, time.monotonic() - start)
         if covers:

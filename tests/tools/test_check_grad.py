@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dlang.tools.deadline import TooLong, within
 from dlang.tools.dlc import main
 
 ROOT = Path(__file__).parents[2]
@@ -116,6 +117,8 @@ def test_what_cannot_be_checked_is_said(check):
     assert code == 1 and "E0955" in err
     code, _, err = check("fn f(x: f64) -> f64 = x", "--size", "many")
     assert code == 1 and "E0957" in err
+    code, _, err = check("fn f(x: f64[n]) -> f64 = sum(x)", "--size", "m=2")
+    assert code == 1 and "no function that is checked has a size `m`" in err and "there are `n`" in err
     code, _, err = check("fn f(x: f64[n]) -> f64 = x[5]")
     assert code == 1 and "E0801" in err
 
@@ -222,3 +225,17 @@ def test_time_is_bounded_and_what_was_compared_is_said(check):
     endless = "fn f(x: f64) -> f64 { var y = x; while y < 1e300 { y = 0.5 * y }; y }"
     code, _, err = check(endless, "--seconds", "0.2")
     assert code == 1 and "a gradient of `f` takes more than 0.2 s" in err
+
+
+@pytest.mark.parametrize("options", [["--seconds", "0"], ["--seconds", "nan"], ["--seed", "-1"]])
+def test_numbers_that_make_no_sense_are_a_wrong_command_line(check, options):
+    assert check("fn f(x: f64) -> f64 = x", *options)[0] == 2
+
+
+def test_what_an_end_of_the_time_makes_fail_is_that():
+    with pytest.raises(TooLong), within(0.01):
+        try:
+            while True:
+                pass
+        except TooLong as e:
+            raise RuntimeError("an import has failed") from e

@@ -207,7 +207,8 @@ def test_the_command_prints_and_writes_it_for_imports_too(write, dlc, tmp_path):
         ["all", "3", "2", "66.7", "%"],
     ]
     assert (tmp_path / "lcov.info").read_text().count("end_of_record") == 2
-    assert "E0822" in dlc("test", "--coverage-out", "no/lcov.info", main)[2]
+    code, out, err = dlc("test", "--coverage-out", "no/lcov.info", main)
+    assert (code, out) == (1, "") and "E0822" in err
     code, out, _ = dlc("test", "--coverage", write("fn f(x: f64) -> f64 = x\n", "untested.dl"))
     assert code == 0 and out.splitlines()[-1].split()[:4] == ["untested.dl", "1", "0", "0.0"]
 
