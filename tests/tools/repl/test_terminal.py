@@ -132,8 +132,15 @@ def test_ctrl_c_stops_compiled_code_and_values_stay():
         t.say("let kept = [1.0, 2.0]")
         assert t.cell("let kept").fg == "default"
         t.say("fn spin(x: f64) -> f64 {\rvar s = x\rwhile s > 0.0 { s = s + 1.0 }\rs\r}")
-        t.type("spin(1.0)" + ENTER)
-        t.interrupt()
+        t.say(":set threads 2")
+        t.say("let a = [[f64(i % 7) for i < 3000] for j < 3000]")
+        for long in (
+            "spin(1.0)",
+            "[sum(sin(f64(i * j)) for j < 1000000) for i < 1000000]",
+            "let b = a @ a @ a @ a @ a @ a",
+        ):
+            t.type(long + ENTER)
+            t.interrupt()
         assert t.say("kept") == ["[1. 2.] : f64[2]"]
         assert t.say("kept + nope")[0].startswith("error[E0201]")
         assert t.cell("error[E0201]").fg == "default"
