@@ -221,7 +221,8 @@ class Session:
         if wrong:
             raise DlangError(self._refused(new, items, wrong))
         self._checked = new.text, checked
-        self.state, stale, replaced = new.outdated(new.changed_since(before))
+        imported = {d.name for k, d in new.declarations.items() if d.imports and k not in before.declarations}
+        self.state, stale, replaced = new.outdated(new.changed_since(before) - imported)
         if items:
             self._remember(before)
         functions = checked.module.functions

@@ -296,6 +296,7 @@ def test_values_know_what_they_were_computed_with(say):
     say("struct P { a: f64 }", "enum E { First, Second(f64) }", "const k = 2", "let p = P(1.0)", "let e = Second(1.0)")
     assert say("let d = [0.0 for i < k]", "const k = 3").startswith("note: `d` was computed with the earlier `k`")
     assert say("struct P { a: f64, b: f64 }").startswith("note: `p` was")
+    assert say("import nn", "let l = nn.Dense([[1.0]], [2.0])", "import nn { Dense }") == ""
     assert (
         say("enum E { First, Second(f64), Third }")
         == "note: `e` was computed with the earlier `E`, and keeps its value"
