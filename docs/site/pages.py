@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[2]
 EXPLANATIONS = ROOT / "dlang/explain"
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^( *```\w+)[^\n`]*$", re.MULTILINE)
-_REFUSED = re.compile(r"^```dlang (refused|stops)(?: (E\d{4}))?\n.*?^```\n(?!\n*```text)", re.MULTILINE | re.DOTALL)
+_REFUSED = re.compile(
+    r"^```dlang (refused|stops)(?: (E\d{4}))?\n.*?^```\n(?:\n*```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL
+)
 _CODE = re.compile(r"`[^`\n]*`")
 
 
@@ -110,7 +112,7 @@ def relinked(link: re.Match[str], source: Path, page: str) -> str:
 
 # ---- Markdown --------------------------------------------------------------------------------------------------------
 def noted(markdown: str, errors: str) -> str:
-    """Behind a program that is refused, or that stops, a line that says so, if its message does not follow.
+    """Behind a program that is refused, or that stops, and its message, a line that says so.
 
     errors: the page of all codes.
     """
