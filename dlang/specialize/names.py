@@ -24,7 +24,7 @@ class Name:
     """A local where it gets a value. span: where it was declared. value: how its leaves are arranged.
 
     passed, others: the positions of the leaves that are subjects of the mark, and of those that are only mentioned. Any
-    leaf besides is a literal. A function has no leaves.
+    leaf besides is a literal. A function has no leaves. given: whether a function begins with it, as a parameter.
     """
 
     text: str
@@ -33,6 +33,7 @@ class Name:
     value: Value
     passed: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
+    given: bool = False
 
     @property
     def is_result(self) -> bool:
@@ -50,14 +51,15 @@ class Names:
         if local.span is None and local.name != RESULT:
             return v  # nobody wrote it
         key = str(len(self.table))
+        given = span is not None and span == local.span
         if contains_function(v):
-            self.table[key] = Name(local.name, local.span, local, v)
+            self.table[key] = Name(local.name, local.span, local, v, given=given)
             self.emit(e, Mark(key).check(), (), span)
             return v
         atoms = list(leaves(v))
         passed = [k for k, a in enumerate(atoms) if is_passed(a)]
         others = [k for k, a in enumerate(atoms) if isinstance(a, Var) and not is_passed(a)]
-        self.table[key] = Name(local.name, local.span, local, v, tuple(passed), tuple(others))
+        self.table[key] = Name(local.name, local.span, local, v, tuple(passed), tuple(others), given)
         bound = tuple([fresh(local.name, atoms[k].type) for k in passed])
         op = Mark(key).check(tuple([atoms[k] for k in others]), tuple([atoms[k] for k in passed]))
         self.emit(e, op, bound, span)

@@ -67,9 +67,9 @@ class Spot:
 class Instruction:
     """kind: how the machine runs it. function: what evaluates it, if that holds no code.
 
-    spot: None if it belongs to no statement that a person has written. starts: whether a person stops there. enters:
-    of a comprehension, whether there is something to see at its points. reversed: of a loop, whether it goes through
-    the trips of another, the last first.
+    spot: None if it belongs to no statement that a person has written. via: of a mark, the calls in whose place it
+    stands. starts: whether a person stops there. enters: of a comprehension, whether there is something to see at its
+    points. reversed: of a loop, whether it goes through the trips of another, the last first.
     """
 
     kind: int
@@ -77,6 +77,7 @@ class Instruction:
     spot: Spot | None
     function: Callable[..., Any]
     mark: Mark | None = None
+    via: tuple[CallSite, ...] = ()
     starts: bool = True
     enters: bool = False
     reversed: bool = False
@@ -130,13 +131,10 @@ class Library:
         several, evaluate = evaluation(op)
         mark = mark_of(op)
         if mark is not None:
-            starts = (
-                spot is not None
-                and mark.key in self.names
-                and spot.place.kind != LOOP
-                and not self._declares(mark, let)
-            )
-            return Instruction(MARK, let, spot, evaluate, mark, starts)
+            name = self.names.get(mark.key)
+            starts = spot is not None and spot.place.kind != LOOP and name is not None and not name.given
+            via = () if let.span is None else tuple(let.span.calls())
+            return Instruction(MARK, let, spot, evaluate, mark, via, starts)
         kind = _KINDS.get(type(op))
         if kind is None:
             return Instruction(MANY if several else ONE, let, spot, evaluate)
@@ -164,11 +162,6 @@ class Library:
             saves = isinstance(last, anf.Scalar) and last.dtype in self.tapes
             self._remembers[function.name] = saves or any(_is_backward(let) for let in function.body.lets)
         return self._remembers[function.name]
-
-    def _declares(self, mark: Mark, let: Let) -> bool:
-        """Whether a mark stands where its variable is declared: as a parameter, which is no statement."""
-        name = self.names.get(mark.key)
-        return name is not None and name.span is not None and let.span is not None and name.span == let.span.plain
 
     # ---- spots
     def spot(self, span: Span | None, element: bool) -> Spot | None:

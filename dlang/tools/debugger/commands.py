@@ -107,7 +107,9 @@ def finish(c: Conversation, rest: str) -> Lines:
     out = showing.stop(d, why)
     returned = d.top.state().returned
     if why is Why.STEP and returned is not None and returned[0] == depth:
-        out.append(f"     it gave {shown(returned[1], d.trees)}")
+        for x in returned[1]:
+            what = f"the {showing.cotangent_of(x)} = {cotangent_text(x, d.trees)}" if x.order else shown(x, d.trees)
+            out.append(f"     it gave {what}")
     return out
 
 
@@ -242,7 +244,7 @@ def cotangent(c: Conversation, rest: str) -> Lines:
         )
     found = d.cotangents()
     if rest in found:
-        return [f"{showing.cotangent_of(found[rest])} = {cotangent_text(found[rest])}"]
+        return [f"{showing.cotangent_of(found[rest])} = {cotangent_text(found[rest], d.trees)}"]
     if rest not in d.seen():
         raise error(UNKNOWN, f"there is no variable `{rest}` here", None, help=("`grads` shows what is known",))
     return [f"the cotangent of `{rest}` is not known yet, or nothing depends on it"]

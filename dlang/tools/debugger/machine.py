@@ -243,7 +243,7 @@ class Machine:
             env[var] = value
         name = self.library.names.get(mark.key)
         if name is not None:
-            found = (frame.backward, frame.trips, i.spot)
+            found = (frame.backward, frame.trips, i.spot, i.via)
             others = [value_of(a, env) for a in op.values]
             if mark.order:
                 seen = frame.cotangents[name.local] = Seen(name, tuple(values), mark.order, mark.subjects, *found)
@@ -347,10 +347,12 @@ class Machine:
             s.results = results
             return True
         parent = frame.parent.copy() if frame.parent.shared else frame.parent
-        for seen in reversed(frame.names.values()):
-            if seen.name.is_result:
-                s.returned = (frame.depth, seen)
-                break
+        gave = [x for x in frame.cotangents.values() if x.name.given and not x.via]
+        gave.sort(key=lambda x: 0 if x.name.span is None else x.name.span.first)
+        if not gave:
+            gave = [x for x in frame.names.values() if x.name.is_result][-1:]
+        if gave or frame.spot is not None:  # else nobody wrote it
+            s.returned = (frame.depth, tuple(gave))
         assert frame.caller is not None
         for var, value in zip(frame.caller.let.vars, results, strict=True):
             parent.env[var] = value

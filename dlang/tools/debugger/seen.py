@@ -14,7 +14,7 @@ from dlang.tools.debugger.code import Spot
 class Seen:
     """A variable with its value, or its cotangent: which of the subjects it has, and what they are.
 
-    backward, trips, spot: where that was found.
+    backward, trips, spot, via: where that was found.
     """
 
     name: Name
@@ -24,10 +24,7 @@ class Seen:
     backward: bool = False
     trips: tuple[int, ...] = ()
     spot: Spot | None = None
-
-    @property
-    def via(self) -> tuple[CallSite, ...]:
-        return self.spot.via if self.spot is not None else ()
+    via: tuple[CallSite, ...] = ()
 
     def holds(self, trips: tuple[int, ...], via: tuple[CallSite, ...]) -> bool:
         """Whether it still does: in the same trips of the loops, and in the same calls in whose place code stands."""

@@ -60,7 +60,7 @@ def position(d: Debugger) -> list[str]:
     out = [f"{number(d)}  {place(spot)}" + (f"  ({'; '.join(more)})" if more else "")]
     out.append(line(spot.place.source, spot.place.line, "▸"))
     if d.selected == 0 and not d.top.over:
-        out += [f"     {cotangent_of(s)} = {cotangent(s, brief=True)}" for s in view.frame.fresh]
+        out += [f"     {cotangent_of(s)} = {cotangent(s, d.trees, brief=True)}" for s in view.frame.fresh]
     return out
 
 
@@ -181,7 +181,7 @@ def cotangents(d: Debugger) -> list[str]:
     if not d.view.frame.backward:
         return ["this is no backward pass"]
     found = d.cotangents().values()
-    return [f"{cotangent_of(s)} = {cotangent(s, brief=True)}" for s in found] or ["no cotangent is known yet"]
+    return [f"{cotangent_of(s)} = {cotangent(s, d.trees, brief=True)}" for s in found] or ["no cotangent is known yet"]
 
 
 def calls(d: Debugger) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlang.ad.tangents import holding
 from dlang.diagnostics import Source
 from dlang.driver import Request, followed
 from dlang.ir.interpreter import Interpreter
@@ -40,4 +41,4 @@ def debugger_of(
             sources.of(Source(table.path, read(table.path)))
     machine = Machine(Library(program, sources, names.table), Interpreter(program, host or Host()), memory)
     state = machine.start(entry.name, [seed] if entry.seed else [])
-    return Debugger(machine, state, Expressions(checked), Trees(trees), memory)
+    return Debugger(machine, state, Expressions(checked), Trees(trees, holding(program.datatypes)), memory)

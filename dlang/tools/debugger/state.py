@@ -120,14 +120,15 @@ class Frame:
 class State:
     """Where a run is. steps: how many operations ran; effects: how many of them the world has seen.
 
-    returned: the depth of the function that has returned last, and what it gave. begun: whether a statement of a
-    backward pass begins here, whose cotangents are known.
+    returned: the depth of the function that has returned last, and what it gave: its result, or the cotangents of its
+    parameters if it is a derivative. begun: whether a statement of a backward pass begins here, whose cotangents are
+    known.
     """
 
     frame: Frame
     steps: int = 0
     effects: int = 0
-    returned: tuple[int, Seen] | None = None
+    returned: tuple[int, tuple[Seen, ...]] | None = None
     results: list[Any] = field(default_factory=list)
     begun: bool = False
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dlang.ad.tangents import carries
 from dlang.ir.anf import FLOATS, INTEGERS, Lit
 from dlang.ir.node import Node
 from dlang.ir.values import Version, array_of, literal
@@ -37,9 +38,10 @@ FUNCTION = "<function>"
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """The datatypes of a program: how the nodes of each keep their fields."""
+    """The datatypes of a program: how the nodes of each keep their fields, and which of them hold floats."""
 
     layouts: Mapping[str, tuple[DataDecl, tuple[Layout, ...]]]
+    held: set[str]
 
 
 def leaves_of(seen: Seen) -> list[Any]:
@@ -172,37 +174,51 @@ def type_text(v: Value, own: Sequence[Any]) -> str:
     return ""
 
 
-def cotangent(seen: Seen, brief: bool = False) -> str:
-    """The cotangent of a variable, with 0 where nothing depends on it. brief: as of its value."""
+# ---- cotangents ------------------------------------------------------------------------------------------------------
+ZERO, NONE = "0.0", "_"  # of what nothing depends on, and of what has none
+
+
+def cotangent(seen: Seen, trees: Trees, brief: bool = False) -> str:
+    """The cotangent of a variable, in the structure of its value. brief: as of a value."""
     name = seen.name
     given = {name.passed[k]: v for k, v in zip(seen.subjects, seen.values, strict=True) if k < len(name.passed)}
-    if not given:
-        return "0.0"
-    if isinstance(name.value, ArrayV) and not brief:
+    if isinstance(name.value, ArrayV) and given and not brief:
         return leaf(given[0])
-    parts = []
-    for k, (path, v) in enumerate(paths(name.value)):
-        if k in given:
-            one = within(given[k], v.dtype) if isinstance(v, ArrayV) else leaf(given[k])
-            parts.append(f"{path} = {one}" if path else one)
-    return ", ".join(parts)
+    own = [given.get(k, ZERO if carries(a.type, trees.held) else NONE) for k, a in enumerate(leaves(name.value))]
+    return differential(name.value, iter(own), trees, 0)
 
 
-def paths(v: Value, path: str = "") -> Iterator[tuple[str, Value]]:
-    """The leaves of a structure, with how one gets to each."""
+def differential(v: Value, own: Iterator[Any], trees: Trees, depth: int) -> str:
+    """The cotangent of a value of a structure, over those of its leaves."""
     match v:
         case TupleV(items):
-            named = [(f"{path}.{k}", x) for k, x in enumerate(items)]
+            return f"({', '.join([differential(x, own, trees, depth + 1) for x in items])})"
         case DataV(decl, fields):
-            named = [(f"{path}.{n}", x) for (n, _), x in zip(decl.variants[0].fields, fields, strict=True)]
+            return constructed(decl, 0, [differential(x, own, trees, depth + 1) for x in fields])
+        case EnumV(decl, _, variants):
+            next(own)
+            all_fields = [[differential(x, own, trees, depth + 1) for x in fields] for fields in variants]
+            taken = [k for k, fields in enumerate(all_fields) if any(f not in (ZERO, NONE) for f in fields)]
+            return " or ".join([constructed(decl, k, all_fields[k]) for k in taken]) or ZERO
         case Many(_, element):
-            named = [(f"{path}[..]", element)]
-        case EnumV(decl, tag, variants):
-            named = [("", tag)]
-            for variant, fields in zip(decl.variants, variants, strict=True):
-                named += [(f"{path}.{variant.name}.{k}", x) for k, x in enumerate(fields)]
-        case _:
-            yield path, v
-            return
-    for inner, x in named:
-        yield from paths(x, inner)
+            return f"[{differential(element, own, trees, depth + 1)}]"
+    value = next(own)
+    if isinstance(value, str):
+        return value
+    if isinstance(v, NodeV):
+        return differential_of_node(value, v.type.dtype, trees, depth)
+    return within(value, v.dtype) if isinstance(v, ArrayV) else leaf(value)
+
+
+def differential_of_node(value: Node | None, dtype: str, trees: Trees, depth: int) -> str:
+    """The node with cotangents in place of its floats. How these are kept is said in `ad/tangents.py`."""
+    if value is None or dtype not in trees.layouts or depth > SHOWN:
+        return "…"
+    if value.tag == 0:
+        return ZERO
+    decl, layouts = trees.layouts[dtype]
+    layout = layouts[value.tag - 1]
+    given = iter([x for x in value.fields if not isinstance(x, np.integer)])  # without sizes
+    atoms = [a for v in layout.values for a in leaves(v)]
+    own = iter([next(given) if carries(a.type, trees.held) else NONE for a in atoms])
+    return constructed(decl, value.tag - 1, [differential(v, own, trees, depth + 1) for v in layout.values])

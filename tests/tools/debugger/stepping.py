@@ -32,7 +32,7 @@ class Talk:
 def snapshot(d):
     """All that is to be seen at a position."""
     variables = {name: shown(s, d.trees) for name, s in d.seen().items()}
-    cotangents = {name: cotangent(s) for name, s in d.cotangents().items()}
+    cotangents = {name: cotangent(s, d.trees) for name, s in d.cotangents().items()}
     return showing.number(d), showing.position(d), variables, cotangents, showing.calls(d)
 
 
