@@ -375,7 +375,9 @@ class Session:
             of = next((array for array, size in sizes_bound(statement) if size == name), of)
         earlier = {d: text for v in given for d, text in v.decls.items()}
         decls = {d: earlier[d] if d in earlier else state.text_of_type(d.name) for d in datatypes_of(t)}
-        uses = state.reached({*mentions(*body), *(d.name for d in decls)}).union(*(v.uses for v in given))
+        mentioned = mentions(*body)
+        made = (v.mentions() for n, v in state.values.items() if n in mentioned and isinstance(v, Recipe))
+        uses = state.reached(mentioned.union((d.name for d in decls), *made)).union(*(v.uses for v in given))
         stale = frozenset[str]().union(*(v.stale for v in given))
         return Kept(form, leaves, t, "", mutable, declared, decls, uses, stale, of)
 

@@ -79,6 +79,10 @@ class Recipe:
     shown: str
     function: bool
 
+    def mentions(self) -> set[str]:
+        """The names that making it mentions."""
+        return mentions(self.let).union(*(r.mentions() for r in self.uses.values()))
+
 
 @dataclass(frozen=True, slots=True)
 class Written:

@@ -289,6 +289,8 @@ def test_values_know_what_they_were_computed_with(say):
     assert say("let a = g(1.0)", "a") == "2.0"
     assert "a : f64 = 2.0\n" in say(":vars") + "\n"
     assert say("fn f(x: f64) -> f64 = 2.0 * x") == ""  # the same again
+    say("fn q(x: f64) -> f64 = x", "let h = |x: f64| q(x)", "let i = |x: f64| h(x)", "let j = i(1.0)")
+    assert say("fn q(x: f64) -> f64 = 3.0 * x").startswith("note: `j` was computed with the earlier `q`")
     assert say("g(1.0)", "fn f(x: f64) -> f64 = 3.0 * x") == (
         "note: `a` was computed with the earlier `f`, and keeps its value"
     )
