@@ -280,7 +280,8 @@ class _Uses:
         if any(array in chosen for array in used):
             return single and all(_once(read, axes) for read, axes in reads)
         count = len([let for let in code if not isinstance(let.op, SizeOf)])
-        gathers = any(isinstance(let.op, Read) and _by_data(let.op, op) for let in code)
+        inside = {v for let in op.body.lets for v in let.vars}
+        gathers = any(isinstance(let.op, Read) and any(i.mentions(inside) for i in let.op.index) for let in code)
         moves = count <= 1 and all(isinstance(let.op, Read | Cast | SizeOf) for let in code) and not gathers
         if moves:
             return True
@@ -289,11 +290,6 @@ class _Uses:
         cheap = count <= FEW and not gathers
         cheap = cheap and all(not isinstance(let.op, Prim) or let.op.name in CHEAP for let in code)
         return single or (cheap and len(reads) <= FEW)
-
-
-def _by_data(read: Read, op: Comp) -> bool:
-    inside = {v for let in op.body.lets for v in let.vars}
-    return any(i.mentions(inside) for i in read.index)
 
 
 def _once(read: Read, axes: Sequence[Axis]) -> bool:

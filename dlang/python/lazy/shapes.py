@@ -203,8 +203,9 @@ def repeated(a: Any, repeats: int, axis: Any = None) -> Lazy:
     return _along(x, k, x.shape[k] * int(repeats), f"{{k}} // {max(int(repeats), 1)}")
 
 
-def tiled(A: Any, reps: Any) -> Lazy:  # noqa: N803 - NumPy's name
-    x = lazy(A)
+def tiled(array: Any, /, reps: Any) -> Lazy:
+    """As `numpy.tile`."""
+    x = lazy(array)
     times = (reps,) if isinstance(reps, int | np.integer) else tuple(reps)
     rank = max(x.ndim, len(times))
     x = reshape(x, (*(1,) * (rank - x.ndim), *x.shape))
