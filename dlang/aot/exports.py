@@ -21,7 +21,7 @@ from dlang.spelling import closest, plural
 from dlang.typecheck import core
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, check_function
-from dlang.typecheck.types import RowVar, TypeFn, TypeVar, resolve
+from dlang.typecheck.types import RowVar, TypeVar
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm.processors import Processor
@@ -107,6 +107,8 @@ def chosen(checked: Checked, wanted: Sequence[Wanted]) -> list[Chosen]:
     program = Program(checked, "cpu")
     if not wanted:
         found = [Chosen(d.name, d) for d in checked.module.functions.values() if _is_closed(d)]
+        if not found and not any(d.kind == "fn" for d in checked.module.functions.values()):
+            raise error(NOT_CHOSEN, "the file has no functions", None)
         if not found:
             help = ("name one: `--fn NAME=f64,f64[n]`",)
             raise error(NOT_CHOSEN, "no function of the file has its types written out", None, help=help)
@@ -123,15 +125,11 @@ def chosen(checked: Checked, wanted: Sequence[Wanted]) -> list[Chosen]:
 
 def _is_closed(decl: FnDecl) -> bool:
     """Whether a function can be built as it stands."""
-    return decl.kind == "fn" and not decl.name.startswith("_") and not _is_open(decl) and not _takes_function(decl)
+    return decl.kind == "fn" and not decl.name.startswith("_") and not _is_open(decl)
 
 
 def _is_open(decl: FnDecl) -> bool:
     return bool(decl.constraints) or any(isinstance(v, TypeVar | RowVar) for v in decl.variables)
-
-
-def _takes_function(decl: FnDecl) -> bool:
-    return any(isinstance(resolve(p.local.type), TypeFn) for p in decl.params)
 
 
 def _function(program: Program, name: str, types: tuple[str, ...] | None) -> Function:

@@ -171,6 +171,18 @@ def test_threads_change_no_bit(tmp_path):
     assert ran(program, "--threads", "0")[0] == 1
 
 
+EXAMPLES = [p for p in sorted((ROOT / "examples").rglob("*.dl")) if "\nfn main" in p.read_text()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_all_examples_but_those_that_call_python_can_be_built(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    code = main(["build", "--exe", str(path), "-o", str(tmp_path)])
+    assert code == ('"python:' in path.read_text()), capsys.readouterr().err
+    assert code or ran(tmp_path / path.stem, "--help")[0] == 0
+
+
 @pytest.mark.parametrize(
     "text, code, message",
     [
