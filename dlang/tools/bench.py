@@ -19,7 +19,7 @@ from dlang.python.instances import Program
 from dlang.runtime.host import Host
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, positive
 from dlang.tools.files import programs, refuse_unwritable
-from dlang.tools.report import report
+from dlang.tools.report import failed_in, report
 from dlang.tools.results import Key, Saved, differences, read_saved, save, verdict
 from dlang.tools.subject import subject_of
 from dlang.tools.terminal import coloured, painted
@@ -144,22 +144,22 @@ class _Session:
         self._say("\n".join([path, *self._head(width)]))
         with open(os.devnull, "w", encoding="utf-8") as nowhere:  # for what a benchmark prints
             program = Program(checked, self.backend, host=Host(nowhere))
-            made = [self._attempt(bench.name, partial(_benchmark, program, bench)) for bench in benches]
+            made = [self._attempt(bench, partial(_benchmark, program, bench)) for bench in benches]
             for _ in range(ROUNDS):
                 for k, b in enumerate(made):
-                    if b is not None and not self._attempt(b.name, partial(b.round, self.seconds / ROUNDS)):
+                    if b is not None and not self._attempt(b.setup, partial(b.round, self.seconds / ROUNDS)):
                         made[k] = None
             for b in made:
                 if b is not None:
                     self._tell(path, b, width)
 
-    def _attempt(self, name: str, work: Callable[[], T]) -> T | None:
-        """What some work gives; None if it failed, which is told."""
+    def _attempt(self, bench: FnDecl, work: Callable[[], T]) -> T | None:
+        """What some work for a benchmark gives; None if it failed, which is told."""
         try:
             return work()
         except DlangError as e:
-            self._say(f"  FAILED  {name}")
-            self._complain(e)
+            self._say(f"  FAILED  {bench.name}")
+            self._complain(DlangError(failed_in(bench.span, e.diagnostics)))
             return None
 
     def _tell(self, path: str, b: _Benchmark, width: int) -> None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import replace
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Backend, check, errors_of
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser, add_backend, add_json
-from dlang.tools.report import report
+from dlang.tools.report import failed_in, report
 from dlang.tools.run import printed, run
-
-IMPORTS = "<imports>"
-"""The module that an expression belongs to, which no message is to mention."""
 
 
 def options(parser: Parser) -> None:
@@ -32,14 +28,18 @@ def evaluate(expression: str, backend: Backend, as_json: bool) -> int:
     from dlang.typecheck.program import check_expression
 
     try:
-        checked = check(Source(IMPORTS, "".join(f"import {m}\n" for m in _modules(expression))))
+        checked = check(Source("<imports>", "".join(f"import {m}\n" for m in _modules(expression))))
         decl, found = check_expression(checked, _source(expression))
         if decl is None or errors_of(checked) or any(d.severity == "error" for d in found):
             report([*checked.diagnostics, *found], as_json)
             return 1
+    except DlangError as e:
+        report(e.diagnostics, as_json)
+        return 1
+    try:
         run(checked, printed(decl), backend)
     except DlangError as e:
-        report([replace(d, notes=tuple(n for n in d.notes if IMPORTS not in n.text)) for d in e.diagnostics], as_json)
+        report(failed_in(decl.span, e.diagnostics), as_json)
         return 1
     return 0
 

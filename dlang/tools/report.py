@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 
-from dlang.diagnostics import Diagnostic, render, to_json
+from dlang.diagnostics import Diagnostic, Note, Span, render, to_json
 from dlang.tools.terminal import coloured
 
 
@@ -22,6 +23,17 @@ def report(diagnostics: Iterable[Diagnostic], as_json: bool) -> int:
         else:
             print(render(d, colour=coloured(sys.stderr)), end="\n\n", file=sys.stderr)
     return errors
+
+
+def failed_in(around: Span, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Messages about a failure in what is at a place, a test for example, without the last note, that it was called:
+    nobody has written that call."""
+    place = around.source.path, around.first, around.last
+
+    def is_call(note: Note) -> bool:
+        return note.span is not None and (note.span.source.path, note.span.first, note.span.last) == place
+
+    return [replace(d, notes=d.notes[:-1]) if d.notes and is_call(d.notes[-1]) else d for d in diagnostics]
 
 
 def report_defect(e: Exception) -> None:

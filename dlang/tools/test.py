@@ -17,7 +17,7 @@ from dlang.specialize.specialize import Entry
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, whole
 from dlang.tools.files import programs, refuse_unwritable
-from dlang.tools.report import report, report_defect
+from dlang.tools.report import failed_in, report, report_defect
 from dlang.tools.terminal import coloured, painted
 from dlang.typecheck import core
 
@@ -182,7 +182,7 @@ def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Total
             totals.failed += 1
             _tell_test(path, test.name, False, wanted)
             if isinstance(e, DlangError):
-                report(e.diagnostics, as_json)
+                report(failed_in(test.span, e.diagnostics), as_json)
             else:
                 report_defect(e)
         else:

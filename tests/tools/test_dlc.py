@@ -103,7 +103,7 @@ def test_tests_are_listed_and_counted(write, dlc):
     assert code == 1
     assert lines[:4] == ["program.dl", "  ok      sums", "  FAILED  wrong", "  ok      products"]
     assert lines[-1].startswith("2 passed, 1 failed")
-    assert "program.dl:2:" in err and "5" in err and "6" in err
+    assert "program.dl:2:" in err and "5" in err and "6" in err and "called here" not in err
 
 
 def test_what_became_of_tests_is_told_in_colours_if_they_are_asked_for(write, dlc, monkeypatch):
@@ -196,6 +196,8 @@ def test_eval_reports_mistakes(dlc):
     assert "did you mean `linalg`?" in dlc("eval", "linlag.det([[1.0]])")[2]
     assert "<expression>:1:9\n" in dlc("eval", "let x = (")[2] and "expected an expression" in dlc("eval", "")[2]
     err = dlc("eval", "1 // 0")[2]
+    assert "E0803" in err and "imports" not in err
+    err = dlc("eval", "sum([6 // k for k < 3])")[2]
     assert "E0803" in err and "imports" not in err
 
 
