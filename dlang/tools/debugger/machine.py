@@ -123,7 +123,7 @@ class Machine:
         )
         frame.env.update(index)
         known = around.names.values() if around.spot is None else around.variables(around.spot)
-        frame.names = {s.name.local: replace(s, backward=around.backward) for s in known}
+        frame.names = {s.key: replace(s, backward=around.backward) for s in known}
         frame.cotangents, frame.passes, frame.trips = around.cotangents, around.passes, around.trips
         frame.caller, frame.base, frame.spot = around.caller, True, i.spot
         return State(frame, 0, s.effects)
@@ -246,13 +246,15 @@ class Machine:
             found = (frame.backward, frame.trips, i.spot, i.via)
             others = [value_of(a, env) for a in op.values]
             if mark.order:
-                seen = frame.cotangents[name.local] = Seen(name, tuple(values), mark.order, mark.subjects, *found)
+                seen = Seen(name, tuple(values), mark.order, mark.subjects, *found)
+                frame.cotangents[seen.key] = seen
                 frame.fresh = (*frame.fresh, seen)
             else:
                 others = [*values[: len(name.passed)], *others]
             if others or not mark.order:
-                frame.names.pop(name.local, None)
-                seen = frame.names[name.local] = Seen(name, tuple(others), 0, (), *found)
+                seen = Seen(name, tuple(others), 0, (), *found)
+                frame.names.pop(seen.key, None)
+                frame.names[seen.key] = seen
                 if frame.past is not None and not frame.passes:
                     frame.past.variable(s.steps, seen)
         elif mark.key == BACKWARD:
@@ -350,7 +352,7 @@ class Machine:
         gave = [x for x in frame.cotangents.values() if x.name.given and not x.via]
         gave.sort(key=lambda x: 0 if x.name.span is None else x.name.span.first)
         if not gave:
-            gave = [x for x in frame.names.values() if x.name.is_result][-1:]
+            gave = [x for x in frame.names.values() if x.name.is_result and not x.via][-1:]
         if gave or frame.spot is not None:  # else nobody wrote it
             s.returned = (frame.depth, tuple(gave))
         assert frame.caller is not None

@@ -92,7 +92,8 @@ def _cotangent(d: Debugger, around: list[tuple[Timeline, int]]) -> tuple[Seen, S
             if i is not None and i.kind == MARK and i.mark is not None and i.mark.order:
                 seen = frame.fresh[-1] if frame.fresh else None
                 if seen is not None and not all(map(is_finite, seen.values)):
-                    return seen, frame.names.get(seen.name.local)
+                    values = frame.variables(frame.spot) if frame.spot is not None else []
+                    return seen, next((x for x in reversed(values) if x.name.local is seen.name.local), None)
             if frame.base and frame.pc == len(frame.code.instructions) and frame.cell is None:
                 break
     return None

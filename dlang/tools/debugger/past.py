@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dlang.diagnostics import CallSite
 from dlang.tools.debugger.code import Spot
-from dlang.tools.debugger.seen import Seen, reached
+from dlang.tools.debugger.seen import Key, Seen, reached
 
 Trips = tuple[int, ...]
 OBJECT = 250  # bytes of a variable with a number, about
@@ -51,7 +50,7 @@ class Past:
     """
 
     room: int
-    variables: dict[tuple[object, tuple[CallSite, ...]], Track] = field(default_factory=dict)
+    variables: dict[Key, Track] = field(default_factory=dict)
     begun: dict[int, array[int]] = field(default_factory=dict)
     trips: dict[tuple[int, Trips], int] = field(default_factory=dict)
     counts: dict[tuple[int, Trips], int] = field(default_factory=dict)
@@ -78,10 +77,9 @@ class Past:
     def variable(self, steps: int, seen: Seen) -> None:
         if self.full:
             return
-        key = (seen.name.local, seen.via)
-        track = self.variables.get(key)
+        track = self.variables.get(seen.key)
         if track is None:
-            track = self.variables[key] = Track()
+            track = self.variables[seen.key] = Track()
         if not (track.steps and track.steps[-1] >= steps):
             track.steps.append(steps)
             track.seen.append(seen)
@@ -99,8 +97,8 @@ class Past:
         """How many trips a loop had, in trips of those around; 0 if that is not known."""
         return self.counts.get((loop.number, trips), 0)
 
-    def at(self, spot: Spot, loop: Spot | None, trips: Trips) -> dict[object, Seen] | None:
-        """The variables when a statement has run, by the local; None if that is not remembered.
+    def at(self, spot: Spot, loop: Spot | None, trips: Trips) -> list[Seen] | None:
+        """The variables when a statement has run; None if that is not remembered.
 
         loop: the innermost one around the statement; trips: of all around.
         """
@@ -112,10 +110,7 @@ class Past:
         if k == len(begun) - 1 and spot.number in self.cut:
             return None
         begin, end = begun[k], begun[k + 1] if k + 1 < len(begun) else 1 << 62
-        found: dict[object, Seen] = {}
-        for (local, via), track in self.variables.items():
-            if reached(spot.via, via):
-                seen = track.of(spot, trips, begin, end)
-                if seen is not None:
-                    found[local] = seen
-        return found
+        tracks = [(via, track) for (_, via), track in self.variables.items() if reached(spot.via, via)]
+        tracks.sort(key=lambda t: len(t[0]))  # what is inside counts
+        found = [track.of(spot, trips, begin, end) for _, track in tracks]
+        return [seen for seen in found if seen is not None]

@@ -9,6 +9,8 @@ from dlang.diagnostics import CallSite
 from dlang.specialize.names import Name
 from dlang.tools.debugger.code import Spot
 
+Key = tuple[object, tuple[CallSite, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -25,6 +27,11 @@ class Seen:
     trips: tuple[int, ...] = ()
     spot: Spot | None = None
     via: tuple[CallSite, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Of which there is one value at a time: what a lambda has captured is not the variable around it."""
+        return self.name.local, self.via
 
     def holds(self, trips: tuple[int, ...], via: tuple[CallSite, ...]) -> bool:
         """Whether it still does: in the same trips of the loops, and in the same calls in whose place code stands."""

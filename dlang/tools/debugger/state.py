@@ -15,7 +15,7 @@ from dlang.ir.anf import Var
 from dlang.ir.values import Version
 from dlang.tools.debugger.code import IF, Code, Instruction, Spot
 from dlang.tools.debugger.past import Past
-from dlang.tools.debugger.seen import Seen
+from dlang.tools.debugger.seen import Key, Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Cell:
 
 
 class Frame:
-    """A call under way. names, cotangents: by the local; fresh: the cotangents that the statement begins with.
+    """A call under way. names, cotangents: by their keys; fresh: the cotangents that the statement begins with.
 
     trips: of the loops around, counted from 0; of one that runs backward and of which nobody knows how many it has,
     counted from the end, from -1. passes: how many backward passes are under way. past: what is remembered for one.
@@ -53,8 +53,8 @@ class Frame:
         self.cell: Cell | None = None
         self.spot: Spot | None = None
         self.trips: tuple[int, ...] = ()
-        self.names: dict[object, Seen] = {}
-        self.cotangents: dict[object, Seen] = {}
+        self.names: dict[Key, Seen] = {}
+        self.cotangents: dict[Key, Seen] = {}
         self.fresh: tuple[Seen, ...] = ()
         self.passes = 0
         self.past: Past | None = None
@@ -82,8 +82,9 @@ class Frame:
         known = [s for s in self.names.values() if s.backward == self.backward and s.holds(self.trips, spot.via)]
         if not self.backward or self.past is None:
             return known
-        past = self.past.at(spot, *self._around(spot)) or {}
-        return [*past.values(), *(s for s in known if s.name.local not in past)]
+        past = self.past.at(spot, *self._around(spot)) or []
+        remembered = {s.name.local for s in past}
+        return [*past, *(s for s in known if s.name.local not in remembered)]
 
     def forgot(self, spot: Spot) -> bool:
         """Whether there was no room to remember the variables at a statement of a backward pass."""

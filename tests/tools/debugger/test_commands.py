@@ -134,6 +134,15 @@ def test_what_a_lambda_has_captured_is_a_variable_there():
     assert "backward pass" in talk("where") and talk("print twice + x") == "twice + x = 8.0"
 
 
+def test_what_is_captured_stays_a_variable_outside():
+    text = (
+        "fn main() {\n  let v = 2.0\n  let s = grad(|w: f64| w * v)(3.0)\n  let g = |x: f64| x + v\n  let u = g(1.0)\n"
+    )
+    talk = Talk(text + '  print("{s} {u}")\n}')
+    talk("run to 6")
+    assert talk("locals").splitlines() == ["v = 2.0", "s = 2.0", "g = <function>", "u = 3.0"]
+
+
 def test_next_goes_over_a_call_and_step_goes_into_it():
     talk = Talk(DATA)
     talk("run to 18")
