@@ -185,40 +185,41 @@ def cotangent(seen: Seen, trees: Trees, brief: bool = False) -> str:
     if isinstance(name.value, ArrayV) and given and not brief:
         return leaf(given[0])
     own = [given.get(k, ZERO if carries(a.type, trees.held) else NONE) for k, a in enumerate(leaves(name.value))]
-    return differential(name.value, iter(own), trees, 0)
+    return differential(name.value, iter(own), trees, seen.order)
 
 
-def differential(v: Value, own: Iterator[Any], trees: Trees, depth: int) -> str:
-    """The cotangent of a value of a structure, over those of its leaves."""
+def differential(v: Value, own: Iterator[Any], trees: Trees, order: int, depth: int = 0) -> str:
+    """The cotangent of a value of a structure, over those of its leaves. order: 2 of that of a cotangent, and so on."""
     match v:
         case TupleV(items):
-            return f"({', '.join([differential(x, own, trees, depth + 1) for x in items])})"
+            return f"({', '.join([differential(x, own, trees, order, depth + 1) for x in items])})"
         case DataV(decl, fields):
-            return constructed(decl, 0, [differential(x, own, trees, depth + 1) for x in fields])
+            return constructed(decl, 0, [differential(x, own, trees, order, depth + 1) for x in fields])
         case EnumV(decl, _, variants):
             next(own)
-            all_fields = [[differential(x, own, trees, depth + 1) for x in fields] for fields in variants]
+            all_fields = [[differential(x, own, trees, order, depth + 1) for x in fields] for fields in variants]
             taken = [k for k, fields in enumerate(all_fields) if any(f not in (ZERO, NONE) for f in fields)]
             return " or ".join([constructed(decl, k, all_fields[k]) for k in taken]) or ZERO
         case Many(_, element):
-            return f"[{differential(element, own, trees, depth + 1)}]"
+            return f"[{differential(element, own, trees, order, depth + 1)}]"
     value = next(own)
     if isinstance(value, str):
         return value
     if isinstance(v, NodeV):
-        return differential_of_node(value, v.type.dtype, trees, depth)
+        return differential_of_node(value, v.type.dtype, trees, order, depth)
     return within(value, v.dtype) if isinstance(v, ArrayV) else leaf(value)
 
 
-def differential_of_node(value: Node | None, dtype: str, trees: Trees, depth: int) -> str:
+def differential_of_node(value: Node | None, dtype: str, trees: Trees, order: int, depth: int) -> str:
     """The node with cotangents in place of its floats. How these are kept is said in `ad/tangents.py`."""
     if value is None or dtype not in trees.layouts or depth > SHOWN:
         return "…"
-    if value.tag == 0:
+    tag = value.tag - order
+    if tag < 0:
         return ZERO
     decl, layouts = trees.layouts[dtype]
-    layout = layouts[value.tag - 1]
+    layout = layouts[tag]
     given = iter([x for x in value.fields if not isinstance(x, np.integer)])  # without sizes
     atoms = [a for v in layout.values for a in leaves(v)]
     own = iter([next(given) if carries(a.type, trees.held) else NONE for a in atoms])
-    return constructed(decl, value.tag - 1, [differential(v, own, trees, depth + 1) for v in layout.values])
+    return constructed(decl, tag, [differential(v, own, trees, order, depth + 1) for v in layout.values])

@@ -6,7 +6,7 @@ import pytest
 
 from dlang.tools.debugger.levels import Why
 from dlang.tools.debugger.values import shown
-from tests.tools.debugger.stepping import Talk
+from tests.tools.debugger.stepping import Talk, forward
 
 TREE = """
 enum Tree { Leaf(f64), Node(f64, Tree, Tree) }
@@ -203,3 +203,22 @@ def test_a_derivative_gives_the_cotangents_of_its_parameters():
     assert talk("finish").splitlines()[2:] == [
         "     it gave the cotangent of `t` (line 12) = Node(_, Leaf(36.0), Leaf(24.0))"
     ]
+
+
+def test_the_cotangent_of_the_cotangent_of_a_tree():
+    text = (
+        CASES[: CASES.index("fn main")]
+        + """
+fn slope(w: f64) -> f64 = match grad(product)(Node(1, Leaf(w), Leaf(3.0))) {
+  Node(_, Leaf(a), _) => a
+  _ => 0.0
+}
+fn main() {
+  let s = grad(slope)(2.0)
+  print("{s}")
+}
+"""
+    )
+    found, _ = forward(Talk(text).debugger)
+    told = [cotangents["t"] for _, _, _, cotangents, _ in found if "t" in cotangents]
+    assert "Node(_, Leaf(1.0), Leaf(0.0))" in told
