@@ -76,7 +76,7 @@ def compare(made: Gradients, args: Sequence[Any], names: Sequence[str], seconds:
             slopes["reference"] = float(reference[k][at])
         slopes["differences"] = made.difference_at(args, made.wrt[k], at)
         label = names[k] + (f"[{', '.join(map(str, at))}]" if at else "")
-        row = Row(label, slopes, error(slopes, made.dtype(made.wrt[k]), value, stopped))
+        row = Row(label, slopes, error(slopes, made.precision(made.wrt[k]), value, stopped))
         if k not in found or row.error > found[k].error:
             found[k] = row
         out.compared += 1
@@ -125,7 +125,7 @@ def _along(
     if reference is not None:
         slopes["reference"] = sum_of(reference)
     slopes["differences"] = made.difference_along(args, direction)
-    widest = max([made.dtype(k) for k in made.wrt], key=TOLERANCES.__getitem__)
+    widest = max([made.precision(k) for k in made.wrt], key=TOLERANCES.__getitem__)
     return Row("a direction", slopes, error(slopes, widest, value, stopped))
 
 

@@ -10,7 +10,7 @@ weight of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from io import StringIO
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dlang.driver import Request, Runner, lower
-from dlang.ir.anf import FLOATS, Array, Atom, Function, Lit, Program, Scalar, Stop, Token, Var
+from dlang.ir.anf import FLOATS, Array, Atom, Function, Let, Lit, Program, Scalar, Stop, Token, Var
 from dlang.ir.builder import Builder
 from dlang.ir.pointwise import Pointwise
 from dlang.ir.substitution import refresh_vars
@@ -43,7 +43,7 @@ class Gradients:
     """A function of the IR that gives a float, compiled with its derivatives.
 
     mono: the program as specialised, with derivatives that are not expanded. wrt: the float arguments, among those that
-    are given. fixed: parameters that are `nodiff`.
+    are given. fixed: parameters that are `nodiff`. coarsest: of the dtypes of floats that the function computes with.
     """
 
     mono: Program
@@ -52,6 +52,7 @@ class Gradients:
     compiled: Callable[[], Runner]
     host: Host
     fixed: frozenset[Atom] = frozenset()
+    coarsest: str = "f64"
 
     def prepare(self) -> None:
         """Compiles it, if it is not."""
@@ -62,18 +63,17 @@ class Gradients:
 
     def stops(self) -> bool:
         """Whether a derivative is stopped somewhere in the function (`stop_gradient`)."""
-        names, open, fixed = {self.function.name}, [self.function], set(self.fixed)
-        while open:
-            for let in walk(open.pop().body):
-                if isinstance(let.op, Stop):
-                    if let.op.arg not in fixed:
-                        return True
-                    fixed.update(let.vars)
-                callee = named_function(let.op)
-                if callee is not None and callee not in names:
-                    names.add(callee)
-                    open.append(self.mono.functions[callee])
+        fixed = set(self.fixed)
+        for let in _reached(self.mono, self.function):
+            if isinstance(let.op, Stop):
+                if let.op.arg not in fixed:
+                    return True
+                fixed.update(let.vars)
         return False
+
+    def precision(self, k: int) -> str:
+        """The coarsest of the dtypes that argument k has and that are computed with."""
+        return max(self.coarsest, self.dtype(k), key=TOLERANCES.__getitem__)
 
     def value(self, args: Sequence[Any]) -> float:
         return float(self.call(self.function.name, _copies(args))[-1])
@@ -107,13 +107,13 @@ class Gradients:
 
         finer: by how much the step is smaller than usual, for functions that bend sharply.
         """
-        step = STEPS[self.dtype(k)] / finer
+        step = STEPS[self.precision(k)] / finer
         near, far = [self._moved(args, k, at, s) for s in (step, 2 * step)]
         return (4 * near - far) / 3
 
     def difference_along(self, args: Sequence[Any], direction: Slopes) -> float:
         """The same along a direction."""
-        step = max([STEPS[self.dtype(k)] for k in self.wrt])
+        step = max([STEPS[self.precision(k)] for k in self.wrt])
         near, far = [
             (self._stepped(args, direction, s) - self._stepped(args, direction, -s)) / (2 * s) for s in (step, 2 * step)
         ]
@@ -171,6 +171,18 @@ class Gradients:
         return given(self.function)
 
 
+def _reached(program: Program, function: Function) -> Iterator[Let]:
+    """What a function computes, itself and in the functions that it calls."""
+    names, open = {function.name}, [function]
+    while open:
+        for let in walk(open.pop().body):
+            yield let
+            callee = named_function(let.op)
+            if callee is not None and callee not in names:
+                names.add(callee)
+                open.append(program.functions[callee])
+
+
 def given(function: Function) -> tuple[Var, ...]:
     return tuple([p for p in function.params if not isinstance(p.type, Token)])
 
@@ -206,7 +218,9 @@ def gradients(
     def compiled() -> Runner:
         return Engine(host, level=level, driver=driver).compile(program, [function.name, REVERSE, FORWARD])
 
-    return Gradients(mono, function, wrt, compiled, host, frozenset(held)), entry
+    kinds = {v.type.dtype for let in _reached(mono, function) for v in let.vars if isinstance(v.type, Scalar | Array)}
+    coarsest = max(kinds.intersection(FLOATS), key=TOLERANCES.__getitem__, default="f64")
+    return Gradients(mono, function, wrt, compiled, host, frozenset(held), coarsest), entry
 
 
 def with_derivatives(program: Program, function: Function, fixed: Container[int] = ()) -> tuple[Program, Function]:

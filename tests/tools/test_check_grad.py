@@ -89,6 +89,16 @@ def test_enums_integers_halves_draws_and_prints_are_no_obstacle(check):
     assert code == 0 and out.count("agree") == 5
 
 
+def test_a_function_is_as_precise_as_what_it_computes_with(check):
+    code, out, _ = check(
+        """
+        fn half(w: f32[n, m], x: f32[m]) -> f32 = f32(sum((f16(w) @ f16(x)) ** 2))
+        fn brain(w: f64[n, m], x: f64[m]) -> f64 = f64(sum((bf16(w) @ bf16(x)) ** 2))
+        """
+    )
+    assert code == 0 and out.count("agree") == 2, out
+
+
 def test_each_variant_of_an_enum_is_checked(check):
     code, out, _ = check(
         """
