@@ -53,6 +53,7 @@ ALLOWED = {
         "python",
     },
     "tools": {
+        "ad",
         "grammar",
         "format",
         "typecheck",
