@@ -16,7 +16,10 @@ NO_PLACE = "E0983"
 
 @dataclass(slots=True)
 class Breakpoint:
-    """places: where it stops. forward: not in backward passes. once: it is gone when it was met, and has no number."""
+    """places: where it stops. forward: not in backward passes. once: it is gone when it was met, and has no number.
+
+    problem: why its condition could not be evaluated where it was met last.
+    """
 
     number: int
     text: str
@@ -25,6 +28,7 @@ class Breakpoint:
     forward: bool = False
     once: bool = False
     hits: int = 0
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,7 +229,7 @@ class Debugger:
         for b in list(here):
             if b.forward and t.log.backward[level.moment]:
                 continue
-            if b.condition is not None and not self.holds(b.condition):
+            if b.condition is not None and not self._holds(b, b.condition):
                 continue
             b.hits += 1
             self.met.append(b)
@@ -237,12 +237,14 @@ class Debugger:
                 self.points.delete(b.number)
         return bool(self.met)
 
-    def holds(self, condition: str) -> bool:
-        """Whether a condition does here; one that cannot be evaluated here does not."""
+    def _holds(self, b: Breakpoint, condition: str) -> bool:
+        """Whether a condition does here. Where it cannot be evaluated a person is to know, so one stops there."""
+        b.problem = ""
         try:
             return self.expressions.holds(condition, self.seen(), self.module)
-        except DlangError:
-            return False
+        except DlangError as e:
+            b.problem = e.diagnostics[0].message
+            return True
 
     def watched(self, w: Watch) -> str | None:
         """The value of a watch here; None in other functions than the one where it was set."""

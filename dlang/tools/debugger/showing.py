@@ -105,6 +105,8 @@ def stop(d: Debugger, why: Why) -> list[str]:
             case b:
                 if not b.once:
                     out.append(f"breakpoint {b.number}" + (f", if {b.condition}" if b.condition else ""))
+                    if b.problem:
+                        out.append(f"     this cannot be evaluated here: {b.problem}")
     if why is Why.BEGINNING:
         out.append("this is the beginning")
     if why is Why.INTERRUPTED:

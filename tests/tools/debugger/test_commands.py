@@ -246,6 +246,16 @@ def test_a_breakpoint_has_a_condition_and_holds_in_both_directions():
     assert "this is the beginning" in talk("rcontinue")
 
 
+def test_a_condition_that_cannot_be_evaluated_is_told():
+    talk = Talk(DATA)
+    talk("break inner if twice > 3")
+    assert talk("continue").splitlines()[:3] == [
+        "breakpoint 1, if twice > 3",
+        "     this cannot be evaluated here: unknown name `twice`",
+        "#11  p.dl:8 in inner",
+    ]
+
+
 def test_a_breakpoint_in_a_comprehension_stops_at_its_elements():
     talk = Talk(FAILS)
     talk("break pick if k == 2")
