@@ -58,7 +58,8 @@ def layout(built: Built) -> str:
     for name in ("THREADS", "STARTED", "CLOSING", "CHANGES", "EPOCH", "POOL_WORDS", "OF_POOL", "NUMBER"):
         words[name] = getattr(pool, name)
     words |= {"WORKER_CONTEXT": pool.WORKER_CONTEXT, "WORKER_WORDS": pool.WORKER_WORDS, "MOST_THREADS": MOST}
-    words["ROOM"] = max(built.compiled.words, support.MESSAGE_ROOM)
+    room = max(built.compiled.words, support.MESSAGE_ROOM)
+    words["ROOM"] = 1 << (room - 1).bit_length()  # few sizes, so that what is compiled serves many programs
     for name in ("ARRAY", "OF_REFERENCES", "TAG_SHIFT", "TAG_MASK"):
         words[name] = getattr(collector, name)
     lines = [f"#define DL_{name} ({value})" for name, value in words.items()]

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -135,7 +136,9 @@ def link(
         (folder / "layout.h").write_text(layout(built), encoding="utf-8")
         (folder / "program.c").write_text(source, encoding="utf-8")
         found = {"code.o": built.compiled.code} | {f"{m.name}.o": m.code for m in shared_modules(built)}
-        found |= {f"{file}.o": _runtime_object(command, folder, file) for file in files}
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            compiled = pool.map(lambda file: _runtime_object(command, folder, file), files)
+            found |= {f"{file}.o": code for file, code in zip(files, compiled, strict=True)}
         for file, code in found.items():
             (folder / file).write_bytes(code)
         more = [*options, *libraries.options, "-pthread", "-lm"]

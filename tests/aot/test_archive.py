@@ -27,9 +27,16 @@ print("fine")
 """
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fit")
+    assert main(["build", FIT, "--fn", "loss", "--grad", "loss", "-o", str(folder)]) == 0
+    return (folder / "fit.dlo").read_bytes()
+
+
 @pytest.fixture
-def fit(tmp_path):
-    assert main(["build", FIT, "--fn", "loss", "--grad", "loss", "-o", str(tmp_path)]) == 0
+def fit(built, tmp_path):
+    (tmp_path / "fit.dlo").write_bytes(built)
     return tmp_path / "fit.dlo"
 
 
