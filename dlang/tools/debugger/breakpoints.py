@@ -102,7 +102,7 @@ class Points:
         if not found:
             known = [n for p in self.sources.known.values() for n in p.functions]
             close = closest(text, known)
-            help = "write a line, FILE:LINE or the name of a function"
+            help = f"write a line, FILE:LINE or the name of a function{self._elsewhere}"
             raise error(
                 NO_PLACE, f"there is no function `{text}`", None, help=(f"did you mean `{close}`?" if close else help,)
             )
@@ -114,7 +114,13 @@ class Points:
             if path == file or Path(path).name == file or Path(path).stem == file:
                 return path
         names = ", ".join(sorted({Path(p).name for p in known if self.sources.known[p].places}))
-        raise error(NO_PLACE, f"the program has no file `{file}`", None, help=(f"its files are {names}",))
+        raise error(
+            NO_PLACE, f"the program has no file `{file}`", None, help=(f"its files are {names}{self._elsewhere}",)
+        )
+
+    @property
+    def _elsewhere(self) -> str:
+        return "; `dlc debug --library` sees the standard library, too" if self.sources.hidden else ""
 
     def _line(self, line: int, path: str) -> Sequence[Place]:
         """The statements that begin in a line, or in the next one where one does."""

@@ -373,8 +373,10 @@ def test_help_has_every_command():
 def test_functions_of_the_library_are_passed_over_unless_they_are_asked_for():
     text = 'import stats\nfn main() {\n  let m = stats.variance([1.0, 2.0, 4.0])\n  print("{m}")\n}'
     talk = Talk(text)
+    assert "`dlc debug --library` sees the standard library" in talk("break variance")
     assert "p.dl:4" in talk("step")
     talk = Talk(text, library=True)
+    assert "stats.dl" in talk("break variance")
     assert "stats.dl" in talk("step")
 
 
