@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -111,22 +112,22 @@ def written(header: str, value: Any) -> str:
     import numpy as np
 
     array = np.asarray(value)
-    rows = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
+    rows = array.reshape(len(array), math.prod(array.shape[1:])) if array.ndim else array.reshape(1, 1)
     return (header + "\n" if header else "") + _lines(rows)
 
 
 def _lines(rows: Iterable[Iterable[Any]]) -> str:
-    """Rows of cells, in quotes where a text needs them."""
-    import csv
-
-    out = io.StringIO(newline="")
-    csv.writer(out, lineterminator="\n").writerows([[_cell(v) for v in row] for row in rows])
-    return out.getvalue()
+    """Rows of cells."""
+    written = [[_cell(v) for v in row] for row in rows]
+    return "".join(['""\n' if row == [""] else ",".join(row) + "\n" for row in written])  # an empty line is no row
 
 
 def _cell(v: Any) -> str:
+    """A text as it stands, or in quotes if it needs them."""
     text = str(v)
-    return text.lower() if text in ("True", "False") and not isinstance(v, str) else text
+    if not isinstance(v, str):
+        return text.lower() if text in ("True", "False") else text
+    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\r\n') else text
 
 
 def append(path: str, names: Sequence[str], values: Sequence[Any]) -> None:

@@ -60,6 +60,8 @@ fn main(dir: str) {
   io.save_csv("{dir}/u.csv", "", [1i32, -2i32])
   io.save_csv("{dir}/v.csv", "", [1.0f32, 0.1f32, 1e10f32])
   io.save_csv("{dir}/w.csv", "on", [true, false])
+  io.save_csv("{dir}/none.csv", "", zeros(0, 3))
+  io.save_csv("{dir}/narrow.csv", "", zeros(2, 0))
   let t: f64[?, ?] = io.csv("{dir}/t.csv", true)
   let u: i64[?] = io.csv("{dir}/u.csv", false)
   let w: bool[?] = io.csv("{dir}/w.csv", true)
@@ -114,6 +116,7 @@ WRONG = [
     'let v: u8[?, ?] = io.csv("{dir}/large.csv", false)',
     'io.save_npy("{dir}/none/v.npy", [1.0])\nlet v = [0.0]',
     'io.save_text("", "a")\nlet v = [0.0]',
+    'let v: str[?, ?] = io.csv("{dir}/open.csv", false)',
     'io.log("{dir}/mixed.csv", (1, 2))\nlet v = [0.0]',
     'io.log("{dir}/latin.csv", (1, 2))\nlet v = [0.0]',
     'io.log("{dir}/mac.csv", (1, 2))\nlet v = [0.0]',
@@ -142,7 +145,7 @@ def test_tables_and_arrays_in_files(tmp_path, capfd):
     ours = ran(built(path, tmp_path), "--dir", str(folders[0]))
     assert ours == interpreted(capfd, path, "--dir", str(folders[1])) and ours[0] == 0
     names = [{f.name: f.read_bytes() for f in folder.iterdir()} for folder in folders]
-    assert names[0] == names[1] and len(names[0]) == 20
+    assert names[0] == names[1] and len(names[0]) == 22
 
 
 def test_files_that_are_not_as_expected(tmp_path, capfd):
@@ -166,6 +169,7 @@ def test_files_that_are_not_as_expected(tmp_path, capfd):
     (tmp_path / "packed.npz").write_bytes(packed)
     (tmp_path / "mixed.csv").write_text("x,y\n1,2\n3,4.5\n")
     (tmp_path / "uneven.csv").write_text("1,2\n\n3\n")
+    (tmp_path / "open.csv").write_text('1,2\n"3\n\n')
     (tmp_path / "mac.csv").write_bytes(b"0,1\r1,2\r")
     (tmp_path / "latin.csv").write_bytes(b"1,\xff\n")
     (tmp_path / "large.csv").write_text("\ufeff1,256\n")

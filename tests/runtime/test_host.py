@@ -89,7 +89,7 @@ def test_a_refusal_says_which_file_and_why(host, name, static, args, code, words
 
 
 def test_texts_and_bf16_are_written_and_read(host):
-    texts, halves = np.array(["a", "ü,b", ""], object), np.array([0.5, 3.0], np.float32)
+    texts, halves = np.array(["a", "ü,b", "", "c\rd", '"'], object), np.array([0.5, 3.0], np.float32)
     host.effect("write_npy", (), ["t.npy", texts])
     host.effect("write_npy", (), ["h.npy", halves])
     host.effect("write_csv", (), ["t.csv", "", texts])

@@ -44,7 +44,7 @@ static bool next_cell(reader *r) {
             }
         } else if (quoted && at_line_end(r)) {
             take_line_end(r);
-            r->line++;
+            r->line += r->at < r->end;
             dl_put(&r->cell, c, (size_t)(r->at - c));
             continue;
         } else if (!quoted && (*c == ',' || at_line_end(r)))
@@ -202,12 +202,14 @@ bool dl_write_csv(dl_context *c, const char *path, const char *header, dl_signat
     const dl_dtype *dtype = signature.dtype;
     int64_t rows = signature.rank ? words[1] : 1, width = signature.rank > 1 ? dl_count(words + 2, signature.rank - 1) : 1;
     const char *at = (const char *)(intptr_t)words[0];
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
         for (int64_t k = 0; k < width; k++) {
+            if (k) dl_puts(&text, ",");
             put_value(&text, dtype, signature.rank ? dl_element(dtype, at) : words[0], width == 1);
-            dl_puts(&text, k + 1 < width ? "," : "\n");
             at += signature.rank ? dtype->bytes : 0;
         }
+        dl_puts(&text, "\n");
+    }
     bool fine = text.failed ? dl_no_room(c) : dl_write_text(c, path, text.bytes ? text.bytes : "", text.length);
     dl_drop(&text);
     return fine;
