@@ -152,7 +152,7 @@ def _check_columns(path: str, first: bytes, names: Sequence[str]) -> None:
     import csv
 
     try:
-        head = next(csv.reader([first.decode("utf-8-sig")]))
+        head = next(csv.reader([first.decode("utf-8-sig")], skipinitialspace=True))
     except (UnicodeDecodeError, csv.Error):
         head = None
     if head is None or len(first) == LONGEST_HEAD:

@@ -137,7 +137,7 @@ def test_tables_and_arrays_in_files(tmp_path, capfd):
         arrays |= {"words": np.array(["ü", "", "abc"]), "large": rng.integers(0, 9, 100_000)}
         np.savez_compressed(folder / "packed.npz", **arrays)
         np.savez(folder / "stored.npz", **arrays)
-        (folder / "log.csv").write_text("\ufeff0,1,2,3,4\n7,8,9,10,11")
+        (folder / "log.csv").write_text("\ufeff0, 1,2,3,4\n7,8,9,10,11")
         (folder / "quoted.csv").write_text('"a\nb", "c""d"e\r\n"", f g \n')
         (folder / "mixed.csv").write_text('x, "y"\r\n1.5, "2"\r\n\r\n  ,-3e2\n')
     path = tmp_path / "files.dl"
