@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from dlang.diagnostics import DlangError, error
 from dlang.ir import terms
 from dlang.ir.terms import Scalar, poly
@@ -54,9 +56,9 @@ class Matcher:
     """Matches the arguments of one call.
 
     device: whether arrays may be on one. thorough: looks at every part of a tree, also where that says no more of its
-    type. known: whether arguments do not stand for others of the same dtypes and sizes. kinds: for messages, the
-    libraries of arguments that are not NumPy's, by the parameters' names. structures: what stands for a variable where
-    that is a tuple, a struct, an enum, or a list of them.
+    type. known: whether arguments do not stand for others of the same dtypes and sizes; if they do, scalars of NumPy
+    say no size. kinds: for messages, the libraries of arguments that are not NumPy's, by the parameters' names.
+    structures: what stands for a variable where that is a tuple, a struct, an enum, or a list of them.
     """
 
     decl: FnDecl
@@ -92,8 +94,8 @@ class Matcher:
                 weak, self._weak = sorted(self._weak, key=weight), []
                 for value, v in weak:
                     self._variable(value, v, late=True)
-            if (size := param.local.size) is not None:
-                value = values[param]
+            value = values[param]
+            if (size := param.local.size) is not None and (self.known or not isinstance(value, np.generic)):
                 count = value if isinstance(value, Extent) else int(number(value, "i64"))
                 if size.opened:  # a value that types mention, which a size has to be only where an array is made
                     self.sizes[size] = Fixed(count, self._name)

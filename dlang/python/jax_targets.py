@@ -30,6 +30,7 @@ from dlang.python.operators import (
 from dlang.runtime.crossing import leaf_count
 from dlang.runtime.engine import CompiledProgram
 from dlang.runtime.values import NUMPY, bfloat16, dtype_name
+from dlang.typecheck.headers import Param
 
 Shapes = Sequence[tuple[tuple[int, ...], str]]
 """Of arrays, their sizes and dtypes."""
@@ -106,7 +107,7 @@ def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: S
     from dlang.runtime.xla import target
 
     f = function_of(what.f)
-    if f.asks_for_indices:  # which only Python looks at
+    if f.asks_for_indices or _has_sizes_in_arrays(what):  # which only Python looks at
         return None
     stand_ins = [np.zeros(shape, bfloat16() if dtype == "bf16" else NUMPY[dtype]) for shape, dtype in arrays]
     values = f.assigned((), {**(what.f.named if isinstance(what.f, Bound) else {}), **what.arguments(stand_ins)})
@@ -141,6 +142,17 @@ def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: S
         capsule = jax.ffi.pycapsule(_pointer(made.address))
         jax.ffi.register_ffi_target(name, capsule, platform="cpu")
     return made
+
+
+def _has_sizes_in_arrays(what: Called) -> bool:
+    """Whether a parameter that is a size is given as an array."""
+    letters = dict(zip(what.plans.names, what.letters.split(NEXT)))
+    params = function_of(what.f).decl.params
+    return any(p.local.size is not None and letters.get(p.local.name) == ARRAY for p in params if not _is_opened(p))
+
+
+def _is_opened(p: Param) -> bool:
+    return p.local.size is not None and p.local.size.opened
 
 
 def _buffers(what: Called, params: Sequence[Any], entry: Any) -> dict[int, int]:

@@ -291,7 +291,11 @@ def _unwritten(decl: FnDecl) -> DlangError:
 def _refuse_unknown(decl: FnDecl, matcher: Matcher, t: Type) -> None:
     for size in _sizes(t):
         if size not in matcher.sizes:
-            raise _unsized(decl)
+            given = next((p.local.name for p in decl.params if p.local.size is size), None)
+            if given is None:
+                raise _unsized(decl)
+            why = f"its parameter `{given}` is a size of its result, and is given as an array"
+            raise refused(decl, why, "give it as a number of Python's, which is a constant of the program")
 
 
 def _sizes(t: Type | Shape | Size) -> Iterator[SizeVar]:

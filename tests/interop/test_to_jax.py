@@ -220,6 +220,18 @@ def test_calls_from_several_threads_wait_for_each_other(m):
     assert right == [True] * 3
 
 
+def test_a_size_that_jax_traces_is_compared_or_refused(m):
+    module = dlang.compile("fn scaled(n: size, x: f64[n]) -> f64[n] = x * f64(n)")
+    x = real(3)
+    assert np.array_equal(jax.jit(module.scaled.to_jax())(3, x), 3.0 * x)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="n = 4 from `n`"):
+        jax.block_until_ready(jax.jit(module.scaled.to_jax())(4, x))
+    f = m.repeated.to_jax()
+    assert f(2.0, jnp.int64(3)).shape == jax.jit(f, static_argnums=1)(2.0, 3).shape == (3,)
+    with pytest.raises(dlang.DlangError, match=r"E0967.*its parameter `n` is a size of its result"):
+        jax.jit(f)(2.0, 3)
+
+
 def test_what_needs_python_asks_it():
     module = dlang.compile(
         """

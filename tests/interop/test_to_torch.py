@@ -211,6 +211,14 @@ def test_whole_numbers_and_failures_are_as_they_are_outside_of_a_graph(m):
         torch.compile(lambda x, k: g(x, k), backend="eager", fullgraph=True)(x, torch.tensor([5]))
 
 
+def test_a_size_in_a_tensor_is_no_size_of_a_graph(m):
+    torch._dynamo.reset()
+    f, x, n = m.repeated.to_torch(), real(), torch.tensor(3)
+    assert f(x, n).shape == (3,)
+    with pytest.raises(Exception, match="its parameter `n` is a size of its result"):
+        torch.compile(f, backend="eager", fullgraph=True)(x, n)
+
+
 def test_one_graph_serves_all_sizes(m):
     from torch._dynamo.testing import CompileCounterWithBackend
 

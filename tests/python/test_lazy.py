@@ -276,6 +276,7 @@ fn score(p: P, x: f64[n, 2]) -> f64[n] = tanh(x @ p.w) + p.b
 fn both(x: f64[n], k: f64 = 2.0) -> (f64[n], P) = (k * x, P(w = [x[0], x[1]], b = sum(x)))
 fn noisy(x: f64) -> f64 { print("x"); x }
 struct Edge { from: f64, to': f64 }
+fn filled(x: f64, n: size) -> f64[n] = full(x, n)
 fn edge(x: f64) -> Edge = Edge(from = x, to' = 2.0 * x)
 enum Tree { Leaf(value: f64), Row(values: f64[2]), Node(left: Tree, right: Tree) }
 fn total(t: Tree) -> f64 = match t { Leaf(v) => v, Row(v) => sum(v), Node(l, r) => total(l) + total(r) }
@@ -311,6 +312,9 @@ def test_results_of_several_parts_are_recorded_part_by_part(module):
 
 def test_fields_may_have_names_that_python_does_not_have(module):
     e = module.edge(dlang.lazy(1.5))
+    assert (
+        module.filled(dlang.lazy(1.5), 2).tolist() == module.filled(dlang.lazy(1.5), np.int64(2)).tolist() == [1.5, 1.5]
+    )
     assert float(e.from_) == 1.5 and float(e.to_) == 3.0
 
 
@@ -328,6 +332,7 @@ def test_trees_are_no_part_of_a_recording_however_deep(module):
     "call, code",
     [
         (lambda m, x: m.noisy(x), "E0967"),
+        (lambda m, x: m.filled(x, dlang.lazy(3)), "E0967"),
         (lambda m, x: dlang.compile("fn f(x: f64) -> f64 = x").f(x), "E0999"),
         (lambda m, x: m.score.bind(m.P(np.ones(2), 0.0))(x.reshape(1, 1)), "E0966"),
         (lambda m, x: dlang.lazy(X)[X > 0], "E0999"),

@@ -62,7 +62,7 @@ def _stand_in(value: Any) -> Any:
         assert name is not None
         return Described(name, value.shape).stand_in()
     if not has_lazy((value,)):
-        return value
+        return int(value) if isinstance(value, np.int64) else value
     parts = [_stand_in(p) for p in _parts(value)]
     return tuple(parts) if isinstance(value, tuple) else type(value)(*parts)
 
