@@ -14,7 +14,7 @@ from dlang.python.derivatives import grad, value_and_grad
 from dlang.python.function import Function
 from dlang.python.instances import Program, terms_of
 from dlang.runtime.compiled import Compiled
-from dlang.runtime.crossing import holds_code
+from dlang.runtime.crossing import holds_blanks, holds_code
 from dlang.runtime.faces import Face, Terms
 from dlang.runtime.sizes import Step, Unsolvable, plan
 from dlang.spelling import closest, plural
@@ -212,10 +212,11 @@ def build(
 
 
 def _export(f: Chosen, face: Face, terms: Terms | None) -> Export:
-    if holds_code(face.border.result, face.border.trees) or any(
-        holds_code(part, face.border.trees) for part in face.border.params
-    ):
+    border = face.border
+    if any(holds_code(part, border.trees) for part in (border.result, *border.params)):
         raise not_exported(f, "it takes or gives a function")
+    if holds_blanks(border.result, border.trees):
+        raise not_exported(f, "it gives an array of values that hold nothing")
     if terms is None:
         raise not_exported(f, "it asks for indices inside of other values")
     try:

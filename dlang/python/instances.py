@@ -18,7 +18,7 @@ from dlang.driver import Backend, Request, Runner, call, failure, ready, split
 from dlang.python.callables import Handles
 from dlang.python.indices import indices_asked
 from dlang.python.settling import Settled
-from dlang.runtime.crossing import holds_code
+from dlang.runtime.crossing import holds_blanks, holds_code
 from dlang.runtime.drivers import DEVICES
 from dlang.runtime.faces import Face, Terms
 from dlang.runtime.host import Host
@@ -203,7 +203,7 @@ class Program:
                     self.backend,
                     self.host,
                     structs=self.classes,
-                    refuse=partial(_refuse_code, decl),
+                    refuse=partial(_refuse_formless, decl),
                     profile=self.profile,
                     deterministic=self.deterministic,
                 )
@@ -233,9 +233,13 @@ def terms_of(decl: FnDecl, bindings: Bindings, entry: Face, bound: tuple[int, ..
     return Terms(values, indices, bound)
 
 
-def _refuse_code(decl: FnDecl, entry: Face) -> None:
-    """A function has no form in Python."""
-    if holds_code(entry.border.result, entry.border.trees):
+def _refuse_formless(decl: FnDecl, entry: Face) -> None:
+    """A function has no form in Python, nor has an array of values that hold nothing."""
+    border = entry.border
+    if holds_code(border.result, border.trees):
         help = ("return what the function needs, and pass it to a function of the module",)
         message = f"the result of `{decl.name}` holds a function, which Python cannot get yet"
         raise error("E0690", message, decl.span, help=help)
+    if holds_blanks(border.result, border.trees):
+        message = f"the result of `{decl.name}` holds an array of values that hold nothing, which Python cannot get yet"
+        raise error("E0690", message, decl.span, help=("return its length",))

@@ -124,15 +124,30 @@ def leaves_of(parts: Sequence[Part]) -> Iterator[Leaf]:
                     yield Leaf(leaf.dtype, shape + leaf.shape)
 
 
-def holds_code(part: Part, trees: Trees) -> bool:
-    """Whether a function is in a value, which then cannot cross."""
+def parts_of(part: Part, trees: Trees) -> Iterator[Part]:
+    """A part and all inside of it; each datatype is entered once."""
     seen: set[str] = set()
     work = [part]
     while work:
-        for leaf in leaves_of((work.pop(),)):
-            if leaf.dtype == CODE:
-                return True
-            if leaf.dtype in trees and leaf.dtype not in seen:
-                seen.add(leaf.dtype)
-                work += [item for branch in trees[leaf.dtype] for item in branch.items]
-    return False
+        part = work.pop()
+        yield part
+        match part:
+            case Items(items) | Fields(_, items):
+                work += items
+            case Choice(_, variants):
+                work += [item for items in variants for item in items]
+            case Rows(_, element):
+                work.append(element)
+            case Tree(dtype) if dtype not in seen:
+                seen.add(dtype)
+                work += [item for branch in trees[dtype] for item in branch.items]
+
+
+def holds_code(part: Part, trees: Trees) -> bool:
+    """Whether a function is in a value, which then cannot cross."""
+    return any(isinstance(p, Code) for p in parts_of(part, trees))
+
+
+def holds_blanks(part: Part, trees: Trees) -> bool:
+    """Whether an array of values that hold nothing is in a value: then no leaf says how long that is."""
+    return any(isinstance(p, Rows) and not leaf_count(p.element) for p in parts_of(part, trees))

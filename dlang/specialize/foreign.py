@@ -11,7 +11,7 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh, poly
 from dlang.polynomials import Poly
 from dlang.runtime.c_functions import find_c
-from dlang.runtime.crossing import holds_code
+from dlang.runtime.crossing import holds_blanks, holds_code
 from dlang.runtime.foreign import Missing, PythonFunction
 from dlang.runtime.python_modules import find_python
 from dlang.specialize.borders import Describer, unsized
@@ -145,6 +145,8 @@ def _described(
     gives = describer.part(result, lambda shape: tuple([position[s] for s in shape]))
     if any(holds_code(x, describer.trees) for x in (*params, gives)):
         raise _crossing(f, e, "a function")
+    if any(holds_blanks(x, describer.trees) for x in (*params, gives)):
+        raise _crossing(f, e, "an array of values that hold nothing")
     described = PythonFunction(
         decl.name,
         function,

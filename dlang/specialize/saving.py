@@ -6,7 +6,7 @@ from dlang.diagnostics import Span, error
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Size, Var, fresh, poly
 from dlang.runtime.contents import Form, encoded, form_of
-from dlang.runtime.crossing import holds_code
+from dlang.runtime.crossing import holds_blanks, holds_code
 from dlang.specialize.borders import Describer, unsized
 from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, unsupported
@@ -95,4 +95,7 @@ def _form(f: Frame, m: Mono, what: str) -> Form:
     if holds_code(part, describer.trees):
         message = f"a value with a function in it cannot be {what}: a function has no form in a file"
         raise error("E0418", message, f.emitter.span, help=("keep the parameters that it depends on",))
+    if holds_blanks(part, describer.trees):
+        message = f"a value with an array in it whose elements hold nothing cannot be {what}"
+        raise error("E0418", message, f.emitter.span, help=("keep its length",))
     return form_of(part, describer.trees)

@@ -132,11 +132,15 @@ def test_types_that_are_asked_for(tmp_path, capsys):
 
 def test_what_cannot_be_built_is_left_out_and_said(tmp_path, capsys):
     path = tmp_path / "left.dl"
-    path.write_text("fn f(g: (f64) -> f64) -> f64 = g(1.0)\nfn h(x: f64) -> f64 = x\nfn open(x) = x\nfn _own() = 1\n")
+    path.write_text(
+        "fn f(g: (f64) -> f64) -> f64 = g(1.0)\nfn h(x: f64) -> f64 = x\nfn open(x) = x\nfn _own() = 1\n"
+        "fn blanks(n: size) -> ()[n] = [() for _ < n]\n"
+    )
     assert main(["build", str(path), "-o", str(tmp_path)]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "left out `f`: `f` cannot be called from outside: it takes or gives a function"
-    assert len(said) == 2 and dlang.load(tmp_path / "left.dlo").h(2.0) == 2
+    assert said[1].endswith("it gives an array of values that hold nothing")
+    assert len(said) == 3 and dlang.load(tmp_path / "left.dlo").h(2.0) == 2
     path.write_text("")
     assert main(["build", str(path), "-o", str(tmp_path)]) == 1
     assert "error[E0986]: the file has no functions" in capsys.readouterr().err

@@ -289,6 +289,8 @@ def test_callables_take_and_give_trees(compile):
 def test_what_holds_a_function_is_refused(compile):
     m = compile(COPIED + "enum T { Done, Later((f64) -> f64, T) }\nfn f() = match copied(Later(sin, Done)) { _ => 1 }")
     assert first_line(m.f) == "error[E0418]: `copied` is used with a function, which cannot cross to Python"
+    m = compile(COPIED + "fn f() = len(copied([(), ()]))")
+    assert "`copied` is used with an array of values that hold nothing, which cannot cross" in first_line(m.f)
 
 
 @pytest.mark.parametrize(

@@ -220,3 +220,12 @@ def test_a_value_that_holds_itself_is_refused(m):
 @pytest.mark.parametrize("name", ["task", "inside"])
 def test_a_function_in_a_result_is_refused_before_it_runs(m, name):
     assert message(getattr(m, name)).startswith(f"error[E0690]: the result of `{name}` holds a function")
+
+
+@pytest.mark.parametrize("body", ["[() for i < 3]", "[]", "(1, Some([(), ()]))"])
+def test_an_array_of_nothing_in_a_result_is_refused_before_it_runs(body):
+    m = dlang.compile(f"fn blanks() = {body}\nfn given(x: ()[n]) -> i64 = n")
+    assert message(m.blanks).startswith(
+        "error[E0690]: the result of `blanks` holds an array of values that hold nothing"
+    )
+    assert m.given([None, None]) == 2

@@ -200,6 +200,7 @@ def test_the_sizes_of_trees_are_checked_when_they_are_looked_at(write, dlc):
         ('let x: Even<n> = io.load("a.npz")', "E0412", "the size `n` and nothing more"),
         ('let x: (f64) -> f64 = io.load("a.npz")', "E0418", "function"),
         ('io.save("a.npz", |x: f64| x)', "E0418", "function"),
+        ('io.save("a.npz", ([() for i < 3], 1))', "E0418", "hold nothing"),
         ('io.log("a.csv", (1, [1.0, 2.0]))', "E0418", "`1` is no such thing"),
     ],
 )
