@@ -29,7 +29,7 @@ def options(parser: Parser) -> None:
     kinds.add_argument("--shared", action="store_true", help="a library for C, with a header")
     kinds.add_argument("--exe", action="store_true", help="a program, whose options are the parameters of `main`")
     kinds.add_argument("--wheel", action="store_true", help="a package of Python that needs NumPy alone")
-    parser.add_argument("--package-version", default="0.1.0", metavar="VERSION", help="of a wheel, 0.1.0 if not given")
+    parser.add_argument("--package-version", metavar="VERSION", help="of a wheel, 0.1.0 if not given")
     parser.add_argument(
         "--requires", action="append", default=[], metavar="PACKAGE", help="what a wheel needs beside, as pip says it"
     )
@@ -46,11 +46,14 @@ def options(parser: Parser) -> None:
         "--value-and-grad", action="append", default=[], metavar="NAME[=PARAMETERS]", help="its value with its gradient"
     )
     parser.add_argument("--cpu", choices=(NATIVE, *LEVELS), help="the processor; x86-64-v3 if not given")
+    parser.set_defaults(refuse=parser.error)
     add_json(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     """0 if all was built; 1 if the program is wrong or something could not be built."""
+    if not args.wheel and (args.package_version is not None or args.requires):
+        args.refuse("--package-version and --requires are of a wheel: they go with --wheel")
     try:
         return _build(args)
     except DlangError as e:
@@ -121,7 +124,7 @@ def _made(args: argparse.Namespace, built: Built, name: str, folder: Path) -> li
     if args.shared:
         return build_shared(built, name.replace("-", "_"), folder)
     if args.wheel:
-        return build_wheel(built, name, args.package_version, args.requires, folder)
+        return build_wheel(built, name, args.package_version or "0.1.0", args.requires, folder)
     return build_archive(built, name, folder)
 
 

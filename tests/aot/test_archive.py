@@ -146,6 +146,12 @@ def test_what_cannot_be_built_is_left_out_and_said(tmp_path, capsys):
     assert "error[E0986]: the file has no functions" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--package-version", "--requires"])
+def test_options_of_a_wheel_are_for_wheels(option, tmp_path, capsys):
+    assert main(["build", str(tmp_path / "any.dl"), option, "1.0"]) == 2
+    assert "they go with --wheel" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v2", "native"])
 def test_other_processors(cpu, tmp_path):
     (tmp_path / "p.dl").write_text(
