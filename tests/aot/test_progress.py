@@ -12,7 +12,7 @@ from tests.aot.running import built, needs_compiler
 pytestmark = needs_compiler
 LOOPS = """
 import io
-fn wait(seconds: f64) ! io {
+fn wait(seconds: f64) {
   let start = io.seconds()
   while io.seconds() - start < seconds { }
 }
