@@ -17,6 +17,7 @@ from dlang.ir.anf import (
     Add,
     Array,
     Atom,
+    Axis,
     Block,
     Call,
     Cast,
@@ -327,7 +328,6 @@ class _Verifier:
         self.block(op.body)
         if len(op.body.results) != len(op.destinations):
             raise IRError(f"{len(op.body.results)} values for {len(op.destinations)} destinations")
-        axes = [axis.var for axis in op.axes]
         for k, (value, destination) in enumerate(zip(op.body.results, op.destinations, strict=True)):
             if isinstance(destination, Keep) and destination.after is not None:
                 self.segment(op, k, destination.after)
@@ -341,7 +341,7 @@ class _Verifier:
             if monoid not in ("any", "all", "set") and dtype not in _NUMBERS:
                 raise IRError(f"{monoid} of {dtype}")
             if not isinstance(destination, Add):
-                self.kept(destination.index, axes, monoid)
+                self.kept(destination.index, op.axes, monoid)
             if destination.into is not None:
                 if monoid in ("argmax", "argmin"):
                     raise IRError(f"{monoid} into an array")
@@ -376,12 +376,13 @@ class _Verifier:
             raise IRError(f"an index of {len(index)} entries for a shape of {len(shape)}")
         return dtype_of(value)
 
-    def kept(self, index: Sequence[Size], axes: Sequence[Var], monoid: str) -> None:
-        """What can be seen of the promise that an index determines its axes."""
+    def kept(self, index: Sequence[Size], bounded: Sequence[Axis], monoid: str) -> None:
+        """What can be seen of the promise that an index determines its axes; one of a single point needs nothing."""
+        axes = [axis.var for axis in bounded]
         mentioned = {v for entry in index for v in entry.atoms()}
         if monoid == "set" and not mentioned.issuperset(axes):
             raise IRError("`set` with an index that misses an axis")
-        determined: set[Var] = set()
+        determined = {axis.var for axis in bounded if _single(axis)}
         entries = [{v for v in entry.atoms() if v in axes} for entry in index]
         for _ in entries:
             for names in entries:
@@ -481,3 +482,9 @@ class _Verifier:
 def type_rank(type: Type) -> int:
     """The number of axes."""
     return len(type.shape) if isinstance(type, Array) else 0
+
+
+def _single(axis: Axis) -> bool:
+    """Whether an axis has one point at most."""
+    spans = [(high - low).constant for low in axis.lows for high in axis.highs]
+    return any(span is not None and span <= 1 for span in spans)

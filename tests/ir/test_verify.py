@@ -162,6 +162,13 @@ def test_a_variable_is_bound_once() -> None:
         verify(made([let, let], [y], [x]))
 
 
+def test_an_axis_of_one_point_needs_no_entry_of_its_own() -> None:
+    lets = "a.9: f64[n.0] = comp i.8 in 0..n.0, j.7 in 2..3 { yield s.2 } to keep [n.0] [i.8 + j.7 - 2] set"
+    verify(program(lets))
+    with pytest.raises(IRError, match="does not determine its axes"):
+        verify(program(lets.replace("2..3", "2..4")))
+
+
 def test_a_literal_is_of_its_dtype() -> None:
     for lit in (Lit(1.5, "i64"), Lit(True, "i64"), Lit(1, "bool"), Lit("a", "f64")):
         with pytest.raises(IRError, match="no literal"):
