@@ -14,12 +14,11 @@ import pytest
 
 import dlang
 from dlang.python import jax_targets
+from tests.interop.functions import CASES, TEXT, of_arrays
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 from jax.test_util import check_grads  # noqa: E402
-
-from tests.interop.functions import CASES, TEXT, of_arrays  # noqa: E402
 
 
 @pytest.fixture(scope="module")

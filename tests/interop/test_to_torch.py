@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import dlang
+from tests.interop.functions import CASES, TEXT, of_arrays
 
 torch = pytest.importorskip("torch")
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
-
-from tests.interop.functions import CASES, TEXT, of_arrays  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import time
 
 import pytest
 
+from dlang.tools.dlc import main
+
 lsp = pytest.importorskip("lsprotocol.types")
 from pygls.exceptions import JsonRpcException  # noqa: E402
-
-from dlang.tools.dlc import main  # noqa: E402
 
 
 def test_columns_are_counted_in_utf_16_whatever_a_client_offers(files):
