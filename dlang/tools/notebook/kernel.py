@@ -54,7 +54,7 @@ class DlangKernel(Kernel):
             if hasattr(stream, "set_parent"):
                 stream.set_parent(parent)
 
-    def do_execute(self, code: str, silent: bool, *_: Any, **__: Any) -> dict[str, Any]:
+    async def do_execute(self, code: str, silent: bool, *_: Any, **__: Any) -> dict[str, Any]:
         """Runs a cell."""
         try:
             self.notebook.run(code, self.execution_count)
@@ -77,7 +77,7 @@ class DlangKernel(Kernel):
             self.send_response(self.iopub_socket, "error", content)
         return {"status": "error", "execution_count": self.execution_count, **content}
 
-    def do_complete(self, code: str, cursor_pos: int) -> dict[str, Any]:
+    async def do_complete(self, code: str, cursor_pos: int) -> dict[str, Any]:
         """What may stand at the cursor."""
         before = code[:cursor_pos]
         start = before.rfind("\n") + 1 if before.rpartition("\n")[2].startswith(":") else 0
@@ -93,7 +93,9 @@ class DlangKernel(Kernel):
             "metadata": {"_jupyter_types_experimental": types},
         }
 
-    def do_inspect(self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()) -> dict[str, Any]:
+    async def do_inspect(
+        self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()
+    ) -> dict[str, Any]:
         """The signature and the documentation of the name at the cursor, or else of the function that is called."""
         call = call_at(situation(code[:cursor_pos]))
         paths = [m[0] for m in _PATH.finditer(code) if m.start() <= cursor_pos <= m.end()]
@@ -103,7 +105,7 @@ class DlangKernel(Kernel):
                 return {"status": "ok", "found": True, "data": {"text/plain": text}, "metadata": {}}
         return {"status": "ok", "found": False, "data": {}, "metadata": {}}
 
-    def do_is_complete(self, code: str) -> dict[str, Any]:
+    async def do_is_complete(self, code: str) -> dict[str, Any]:
         """Whether Enter runs a cell in a console."""
         if incomplete(code):
             return {"status": "incomplete", "indent": indentation(code)}
