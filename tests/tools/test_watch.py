@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -92,7 +91,7 @@ def test_a_process_checks_again_after_a_change_and_ends_with_0_at_ctrl_c(edit, t
         assert process.wait(timeout=20) == 0
 
 
-def test_an_edit_of_a_long_file_is_checked_at_once(edit):
+def test_of_a_long_file_what_an_edit_touches_alone_is_checked_again(edit):
     functions = [
         f"fn part{k}(x: f64[n], y: f64[n]) -> f64 {{\n  let r = x - {k}.0 * y\n  sum(r * r) / f64(len(r))\n}}\n"
         for k in range(250)
@@ -100,10 +99,7 @@ def test_an_edit_of_a_long_file_is_checked_at_once(edit):
     file = edit("".join(functions))
     watcher = Watcher([file])
     assert watcher.check() == (1, 0)
-    seconds = []
     for k in range(5):
         edit("".join(functions).replace("x - 100.0", f"x + {k}.5"))
-        start = time.process_time()  # whatever else the machine does
         assert watcher.changed() and watcher.check() == (1, 0)
-        seconds.append(time.process_time() - start)
-    assert min(seconds) < 0.1, seconds
+        assert watcher.workspaces[file].rechecked == ("part100",)

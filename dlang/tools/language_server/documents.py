@@ -128,7 +128,11 @@ class Analysis:
 
 @dataclass(eq=False)
 class Document:
-    """A file. version: of the editor, None if it isn't open there. declared: what a tree of it declares."""
+    """A file.
+
+    version: of the editor, None if it isn't open there. declared: what a tree of it declares. workspace: what earlier
+    checks of it found out.
+    """
 
     path: str
     uri: str
@@ -136,7 +140,7 @@ class Document:
     project: Project
     version: int | None = None
     declared: tuple[s.Module, dict[tuple[str, str], Definition]] | None = None
-    _workspace: Workspace | None = None
+    workspace: Workspace | None = None
     _analysis: tuple[int, Analysis] | None = None
     _outline: tuple[str, s.Module] | None = None
     _known_names: tuple[Known, dict[int, tuple[s.Item, Names]]] | None = None
@@ -169,22 +173,22 @@ class Document:
             _ = self.analysis  # the spans of what stayed as it was are moved back
 
     def _analyse(self) -> Analysis:
-        if self._workspace is None:
-            self._workspace = Workspace((), self.project.unsaved, Observed(self.path))
+        if self.workspace is None:
+            self.workspace = Workspace((), self.project.unsaved, Observed(self.path))
         source = Source(self.path, self.text)
-        assert self._workspace.observed is not None
+        assert self.workspace.observed is not None
         checked: Checked | None = None
         try:
-            checked = self._workspace.check(source)
+            checked = self.workspace.check(source)
             module = next(m for t, m in checked.program.checked if t is checked.table)
             found = checked.diagnostics
         except Exception as problem:  # a mistake of the checker must not end an editor's session
             log.exception("cannot check %s", self.path)
-            self._workspace = None
+            self.workspace = None
             module, found = parse(source)
             if isinstance(problem, DlangError):
                 found = [*found, *problem.diagnostics]
-        observed = self._workspace.observed if self._workspace is not None else None
+        observed = self.workspace.observed if self.workspace is not None else None
         analysis = Analysis(source, module, checked, found, observed or Observed(self.path), {})
         if self._known_names is not None and self._known_names[0] == analysis.known:
             analysis.known_names = self._known_names[1]
