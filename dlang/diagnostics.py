@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+_LINE_END = re.compile("\n")
+
 
 @dataclass(eq=False)
 class Source:
@@ -32,7 +34,7 @@ class Source:
 
     @cached_property
     def line_starts(self) -> list[int]:
-        return [0] + [i + 1 for i, c in enumerate(self.text) if c == "\n"]
+        return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column in the file, both counted from 1."""

@@ -14,10 +14,13 @@ def closest(name: str, candidates: Iterable[str]) -> str | None:
     limit = 1 if len(name) <= 5 else 2
     best: str | None = None
     fewest = (limit + 1, False)
+    letters = set(name)
     for candidate in candidates:
         if candidate.lower() == name.lower() and candidate != name:
             return candidate
         if len(name) < 3 or len(candidate) < 2 or abs(len(candidate) - len(name)) > limit:
+            continue
+        if len(letters ^ set(candidate)) > 2 * limit:  # an edit takes one letter away and brings another, at most
             continue
         edits = (distance(name, candidate), sorted(name) != sorted(candidate))
         if (0, True) < edits < fewest:

@@ -19,6 +19,7 @@ from dlang.typecheck.stored import Modules
 from dlang.typecheck.types import DataDecl, Variant
 
 if TYPE_CHECKING:
+    from dlang.typecheck.mentions import Mentions
     from dlang.typecheck.observed import Observed
 
 Uses = dict[str, FnDecl]  # the declarations of other groups of the module that a tree mentions
@@ -26,8 +27,11 @@ Uses = dict[str, FnDecl]  # the declarations of other groups of the module that 
 
 @dataclass(frozen=True, slots=True)
 class CachedGroup:
+    """interfaces: the digests of what others see of its functions."""
+
     entries: dict[str, FnEntry]
     integers: dict[str, int]
+    interfaces: dict[str, str]
     diagnostics: list[Diagnostic]
     uses: Uses
 
@@ -51,19 +55,23 @@ class CachedTypes:
 
 @dataclass(frozen=True, slots=True)
 class CachedModule:
-    """An imported module, with the digests of the modules that it imports, by their paths and names."""
+    """An imported module, with the digests of the modules that it imports, by their paths and names.
+
+    used: what its check reused, or would if it were done again.
+    """
 
     text: str
     imports: tuple[tuple[str, str, str], ...]
     table: ModuleTable
     diagnostics: list[Diagnostic]
+    used: frozenset[str]
 
 
 @dataclass(slots=True)
 class Cache:
     """hits: how many results were reused in the last check; checked: the functions and tests that were not.
 
-    observed: the types of the expressions of a file, if someone asks for them.
+    mentions: by the path of a file. observed: the types of the expressions of a file, if someone asks for them.
     """
 
     groups: dict[str, CachedGroup] = field(default_factory=dict)
@@ -72,6 +80,7 @@ class Cache:
     modules: dict[str, CachedModule] = field(default_factory=dict)
     builtins: dict[str, FnEntry] = field(default_factory=dict)
     parts: Parts = field(default_factory=Parts)
+    mentions: dict[str, Mentions] = field(default_factory=dict)
     prelude: ModuleTable | None = None
     stored: Modules = field(default_factory=Modules)
     used: set[str] = field(default_factory=set)

@@ -15,7 +15,8 @@ from dlang.typecheck.cache import CachedBlock, CachedGroup, CachedTypes
 from dlang.typecheck.cascades import bind_missing, outside_of_script, without_cascades
 from dlang.typecheck.foreign import PRIMITIVE, Primitive, given_by
 from dlang.typecheck.groups import dependency_groups
-from dlang.typecheck.keys import Keys, combined, moved, uses_of
+from dlang.typecheck.keys import Keys, combined, interfaces, moved
+from dlang.typecheck.mentions import Mentions
 from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.relink import relinked, relinked_block
 from dlang.typecheck.scope import Entry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
@@ -91,7 +92,9 @@ def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
                 bind_missing(table, item)
     prelude = program.the_prelude()
     outside = combined([prelude.key, table.name, *(key for _, _, key in table.imports)])
-    keys = program.keys[table] = Keys(module, outside)
+    before = program.cache.mentions.get(table.path)
+    mentions = program.cache.mentions[table.path] = Mentions(before.kept if before is not None else {})
+    keys = program.keys[table] = Keys(module, outside, mentions)
     if table is not prelude:
         table.key = combined([outside, module.source.text])
     for item in module.items:
@@ -101,7 +104,7 @@ def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
                 continue
             table.functions[item.name] = item
             table.entries.pop(item.name, None)
-    table.groups = dependency_groups(table.functions)
+    table.groups = dependency_groups(table.functions, mentions)
     for group in table.groups:
         for name in group:
             program.group_of[(table, name)] = group
@@ -193,29 +196,28 @@ def check_group(program: Program, table: ModuleTable, name: str) -> None:
         return
     group = program.group_of[(table, name)]
     program.done.update((table, n) for n in group)
-    keys = program.keys.get(table)
+    keys = program.keys[table]
     items = [table.functions[n] for n in group]
-    key = keys.group(table, group) if keys is not None else ""
+    key = keys.group(table, group)
     kept = program.cache.groups.get(key)
     if kept is None:
         program.cache.checked += group
         problems = declarations.check_functions(program, table, group)
         entries = {n: e for n in group if isinstance(e := table.entries.get(n), FnEntry)}
         integers = {n: table.integers[n] for n in group if n in table.integers}
-        kept = CachedGroup(entries, integers, problems, uses_of(table, items))
-        if key and not problems:  # what a message suggests may depend on any name
+        kept = CachedGroup(entries, integers, interfaces(table, group), problems, keys.uses_of(table, items))
+        if not problems:  # what a message suggests may depend on any name
             program.cache.groups[key] = kept
     else:
         program.cache.hits += 1
-        now = uses_of(table, items)
+        now = keys.uses_of(table, items)
         if to := moved(kept.uses, now):
             kept = replace(kept, entries=relinked(kept.entries, to), uses=now)
             program.cache.groups[key] = kept
         for n, entry in kept.entries.items():
             declarations.register(table, n, entry)
         table.integers.update(kept.integers)
-    if keys is not None:
-        keys.checked(table, group)
+    keys.interfaces.update(kept.interfaces)
     program.cache.used.add(key)
     program.diagnostics += kept.diagnostics
 
@@ -253,9 +255,10 @@ def check_named_block(
     program: Program, table: ModuleTable, item: s.Test | s.Bench
 ) -> tuple[core.FnDecl, list[Diagnostic]]:
     """A test or a benchmark as a function, and its messages, as they were kept if nothing that it mentions changed."""
-    key = program.keys[table].block(table, item)
+    keys = program.keys[table]
+    key = keys.block(table, item)
     program.cache.used.add(key)
-    uses = uses_of(table, [item])
+    uses = keys.uses_of(table, [item])
     kept = program.cache.blocks.get(key)
     if kept is None:
         program.cache.checked.append(item.name)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from typing import TYPE_CHECKING
 
 from dlang.components import components
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import walk
+
+if TYPE_CHECKING:
+    from dlang.typecheck.mentions import Mentions
 
 
 def names_in(nodes: Iterable[s.Node | None], used: set[str], sizes: set[str] | None = None) -> None:
@@ -28,7 +32,12 @@ def mentioned(functions: Mapping[str, s.Fn | s.Const | s.Extern], *nodes: s.Node
     used: set[str] = set()
     sizes: set[str] = set()
     names_in(nodes, used, sizes)
-    return {n for n in used if n in functions} | {n for n in sizes if isinstance(functions.get(n), s.Const)}
+    return mentioned_among(functions, used, sizes)
+
+
+def mentioned_among(functions: Mapping[str, s.Fn | s.Const | s.Extern], used: Set[str], sizes: Set[str]) -> set[str]:
+    """Of the names in trees, the functions and constants; only a constant can be a size."""
+    return (functions.keys() & used) | {n for n in functions.keys() & sizes if isinstance(functions[n], s.Const)}
 
 
 def reached(names: set[str], functions: Mapping[str, s.Fn | s.Const | s.Extern]) -> set[str]:
@@ -49,19 +58,17 @@ def types_in(node: s.Node) -> set[str]:
     return {n.name for n in walk(node) if isinstance(n, named) and n.name[:1].isupper()}
 
 
-def dependency_groups(functions: dict[str, s.Fn | s.Const | s.Extern]) -> list[list[str]]:
+def dependency_groups(functions: dict[str, s.Fn | s.Const | s.Extern], mentions: Mentions) -> list[list[str]]:
     """The functions and constants of a module, in the order in which they are checked."""
     graph: dict[str, list[str]] = {}
+    place = {name: number for number, name in enumerate(functions)}
     for name, item in functions.items():
         if isinstance(item, s.Extern):
             graph[name] = []
             continue
-        written = (item.value,) if isinstance(item, s.Const) else (item.body, *item.parameters, item.result)
-        used = mentioned(functions, *written)
-        own: set[str] = set()
-        if isinstance(item, s.Fn):
-            bound_names(item, own)
-        graph[name] = [f for f in functions if f in used and (f not in own or f == name)] if used else []
+        written = item.value if isinstance(item, s.Const) else item
+        used = mentions.among(functions, written)
+        graph[name] = sorted(used - (mentions.of(written).bound - {name}), key=place.__getitem__)
     return components(graph)
 
 

@@ -8,8 +8,9 @@ from hashlib import blake2b
 from dlang.grammar import syntax as s
 from dlang.typecheck import core
 from dlang.typecheck.cache import Uses
-from dlang.typecheck.groups import mentioned, reached
+from dlang.typecheck.groups import reached
 from dlang.typecheck.interfaces import interface
+from dlang.typecheck.mentions import Mentions
 from dlang.typecheck.scope import FnEntry, ModuleTable
 
 
@@ -17,14 +18,16 @@ class Keys:
     """The digests of the parts of one module.
 
     types: of its data types, with the constants in their sizes. interfaces: of the functions that have been checked.
+    mentions: of its trees.
     """
 
-    def __init__(self, module: s.Module, outside: str) -> None:
+    def __init__(self, module: s.Module, outside: str, mentions: Mentions) -> None:
         types = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias | s.Import)]
         functions = {i.name: i for i in module.items if isinstance(i, s.Fn | s.Const | s.Extern)}
-        sizes = reached({n for t in types for n in mentioned(functions, t)}, functions)
+        sizes = reached({n for t in types for n in mentions.among(functions, t)}, functions)
         self.types = combined([outside, *map(text_of, types), *[text_of(functions[n]) for n in sorted(sizes)]])
         self.interfaces: dict[str, str] = {}
+        self.mentions = mentions
 
     def group(self, table: ModuleTable, group: list[str]) -> str:
         """The digest of a group; the interfaces of those before it are known, others count by their text alone."""
@@ -33,31 +36,29 @@ class Keys:
             parts += self.of_item(table, table.functions[name])
         return combined(parts)
 
-    def checked(self, table: ModuleTable, group: list[str]) -> None:
-        """The interfaces of a group are known from now on."""
-        for name in group:
-            entry = table.entries.get(name)
-            if isinstance(entry, FnEntry):
-                self.interfaces[name] = combined([interface(entry, table.integers.get(name))])
-
     def block(self, table: ModuleTable, item: s.Test | s.Bench) -> str:
         """The digest of a test or a benchmark."""
         return combined([self.types, *self.of_item(table, item)])
 
     def of_item(self, table: ModuleTable, item: s.Item) -> list[str]:
         """The text of an item, and what it depends on in its module."""
-        used = sorted(mentioned(table.functions, item))
+        used = sorted(self.mentions.among(table.functions, item))
         return [text_of(item), *(self.dependency(table, n) for n in used)]
 
     def dependency(self, table: ModuleTable, name: str) -> str:
         known = self.interfaces.get(name)
         return known if known is not None else text_of(table.functions[name])
 
+    def uses_of(self, table: ModuleTable, items: Iterable[s.Item]) -> Uses:
+        """What items mention of the functions of their module, as far as these have been checked."""
+        names = {n for item in items for n in self.mentions.among(table.functions, item)}
+        return {n: e.decl for n in names if isinstance(e := table.entries.get(n), FnEntry)}
 
-def uses_of(table: ModuleTable, items: Iterable[s.Item]) -> Uses:
-    """What items mention of the functions of their module, as far as these have been checked."""
-    names = {n for item in items for n in mentioned(table.functions, item)}
-    return {n: e.decl for n in names if isinstance(e := table.entries.get(n), FnEntry)}
+
+def interfaces(table: ModuleTable, group: list[str]) -> dict[str, str]:
+    """The digests of what others see of the functions of a group that has been checked."""
+    entries = {n: e for n in group if isinstance(e := table.entries.get(n), FnEntry)}
+    return {n: combined([interface(e, table.integers.get(n))]) for n, e in entries.items()}
 
 
 def moved(uses: Uses, now: Uses) -> dict[core.FnDecl, core.FnDecl]:

@@ -162,14 +162,15 @@ class Program:
         kept = self.cache.modules.get(key)
         if kept is not None and kept.text == text and self.unchanged(kept, at):
             self.cache.hits += 1
+            self.cache.used |= kept.used
             self.tables[kept.table.name] = kept.table
             self.know_groups(kept.table)
             self.diagnostics += kept.diagnostics
             return kept.table
-        before = len(self.diagnostics)
+        before, used = len(self.diagnostics), set(self.cache.used)
         table = recall(self, key, name, text) or _check_module(self, Source(key, text), name, {})
         own = [d for d in self.diagnostics[before:] if d.span is not None and d.span.source.path == key]
-        self.cache.modules[key] = CachedModule(text, table.imports, table, own)
+        self.cache.modules[key] = CachedModule(text, table.imports, table, own, frozenset(self.cache.used - used))
         return table
 
     def unchanged(self, kept: CachedModule, at: Span) -> bool:

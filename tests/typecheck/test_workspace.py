@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dlang.diagnostics import Source, Span, render
+from dlang.grammar import syntax as s
+from dlang.typecheck import mentions
 from dlang.typecheck.observed import Observed
 from dlang.typecheck.printing import show
 from dlang.typecheck.program import check_source
@@ -47,6 +51,29 @@ def test_an_edit_of_the_first_of_many_functions_checks_that_one() -> None:
     workspace.check(Source("m.dl", text))
     workspace.check(Source("m.dl", text.replace("x * 0.0", "x *\n 0.5")))
     assert workspace.rechecked == ("f0",)
+
+
+def test_what_a_declaration_mentions_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[s.Node] = []
+    found = mentions._found
+    monkeypatch.setattr(mentions, "_found", lambda tree: looked.append(tree) or found(tree))
+    workspace = Workspace()
+    workspace.check(Source("m.dl", TEXT))
+    looked.clear()
+    workspace.check(Source("m.dl", "# a comment\n\n" + TEXT.replace("f24(x) + 1.0\n", "f24(x) + f0(2.0)\n", 1)))
+    assert [tree.name for tree in looked if isinstance(tree, s.Fn)] == ["f49"]
+
+
+def test_an_imported_module_is_checked_by_functions_after_edits_elsewhere(tmp_path: Path) -> None:
+    unsaved = {str(tmp_path / "other.dl"): TEXT}
+    workspace = Workspace(unsaved=unsaved)
+    main = "import other { f50 }\nfn f() = f50(1.0)\n"
+    workspace.check(Source(str(tmp_path / "m.dl"), main))
+    workspace.check(Source(str(tmp_path / "m.dl"), main + "fn g() = 1\n"))
+    assert workspace.rechecked == ("g",)
+    unsaved[str(tmp_path / "other.dl")] = TEXT.replace("fn f0(x: f64) -> f64 = x", "fn f0(x: f64) -> f64 = x + 2.0")
+    workspace.check(Source(str(tmp_path / "m.dl"), main + "fn g() = 1\n"))
+    assert set(workspace.rechecked) == {"f0", "f", "g"}
 
 
 def test_places_follow_the_edits_above() -> None:
