@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from dlang.ad.conversions import Conversions
 from dlang.ir.anf import Atom, Let, Type, Var, fresh
 from dlang.ir.builder import Builder
+from dlang.ir.marks import TANGENT
 
 
 @dataclass(slots=True)
@@ -19,7 +20,7 @@ class Dual:
     """The forward walk of a function under way.
 
     walk: emits lets with their tangents. named: the name of the dual function of a function, for calls in which the
-    arguments that are marked have tangents.
+    arguments that are marked have tangents. kind: what marks call them.
     """
 
     b: Builder
@@ -27,6 +28,7 @@ class Dual:
     nodes: Conversions
     walk: Callable[[Sequence[Let], Dual], None]
     named: Callable[[str, tuple[bool, ...]], str]
+    kind: str = TANGENT
     dots: dict[Var, Atom] = field(default_factory=dict)
 
     def carries(self, type: Type) -> bool:

@@ -16,6 +16,7 @@ from dlang.ad.forward import push_block
 from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ir.anf import Atom, Block, Call, Function, Jvp, Let, Program, Type, Var, fresh
 from dlang.ir.builder import Builder
+from dlang.ir.marks import TANGENT, has_marks, tangent_kind
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.types import carries
 from dlang.optimize.distribute import distribute_function
@@ -99,7 +100,8 @@ class Duals:
         body = distribute_function(Function(source.name, params, source.results, body)).body
         b = Builder(self.nodes.functions, source.span)
         active = active_vars(body, seeds, seeded, held) | {p for p in seeds if self.nodes.carries(p.type)}
-        s = Dual(b, active, self.nodes, push_block, self.named)
+        kind = tangent_kind(body) if has_marks(source.body) else TANGENT
+        s = Dual(b, active, self.nodes, push_block, self.named, kind)
         with b.scope() as lets:
             for p, dot in zip(seeds, dots, strict=True):
                 if p in active:

@@ -50,7 +50,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import axis
-from dlang.ir.marks import TANGENT, Mark, is_mark
+from dlang.ir.marks import is_mark, mark_of
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import array_type, carries, dtype_of
 
@@ -77,10 +77,7 @@ def _push(let: Let, s: Dual) -> None:
         case For() | While():
             _push_loop(let, op, s)
         case Check() if is_mark(op):
-            s.b.append(let)
-            known = [(v, dot) for v, a in zip(let.vars, op.subjects, strict=True) if (dot := s.dot(a)) is not None]
-            dots = tuple([s.bind(v) for v, _ in known])
-            s.b.append(Let(dots, Mark(TANGENT).check((), tuple([dot for _, dot in known])), let.span))
+            _push_mark(let, op, s)
         case Check():
             # Tangents are certified with the values: no access to one is moved above the check.
             known = [(v, dot) for v, a in zip(let.vars, op.subjects, strict=True) if (dot := s.dot(a)) is not None]
@@ -109,6 +106,18 @@ def _push(let: Let, s: Dual) -> None:
         case _:
             s.b.append(let)
             _push_simple(let, s)
+
+
+def _push_mark(let: Let, op: Check, s: Dual) -> None:
+    """What goes through a mark has the tangent of the variable that it names."""
+    mark = mark_of(op)
+    assert mark is not None
+    s.b.append(let)
+    known = [k for k, a in enumerate(op.subjects) if s.dot(a) is not None]
+    if known:
+        subjects = tuple([s.built(op.subjects[k]) for k in known])
+        dots = tuple([s.bind(let.vars[k]) for k in known])
+        s.b.append(Let(dots, mark.derived(s.kind, known).check((), subjects), let.span))
 
 
 def _push_simple(let: Let, s: Dual) -> None:

@@ -55,7 +55,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import axis
-from dlang.ir.marks import is_mark, mark_of
+from dlang.ir.marks import COTANGENT, is_mark, mark_of
 from dlang.ir.traverse import bound_vars
 from dlang.ir.types import array_type, dtype_of
 from dlang.polynomials import Poly
@@ -135,9 +135,9 @@ def _pull_mark(let: Let, op: Check, scope: Scope) -> None:
             given.append((k, g))
     bars = tuple([g for _, g in given])
     values = (*op.subjects, *op.values)
-    if mark.order or not all(_is_told(a, scope) for a in values):
+    if mark.kinds or not all(_is_told(a, scope) for a in values):
         values = ()
-    named = scope.b.emit(mark.cotangent([k for k, _ in given]).check(values, bars))
+    named = scope.b.emit(mark.derived(COTANGENT, [k for k, _ in given]).check(values, bars))
     for (k, _), g in zip(given, named, strict=True):
         scope.add(op.subjects[k], g)
 

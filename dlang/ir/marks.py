@@ -1,11 +1,12 @@
 """Marks: checks that always hold, and say of which variable of the source their subjects are the value.
 
 A program has them where it was specialised for someone who follows it step by step. As a check certifies its subjects,
-a derivative passes through a mark, and what it passes there is the cotangent of that variable: it gets a mark too. No
-pass that optimises has to know them; a check whose condition is the literal true is removed by the first. The mark of a
-cotangent has the value among what it mentions, so that a backward pass knows that as well.
+a derivative passes through a mark, and what it passes there is the cotangent or the tangent of that variable: it gets a
+mark too. No pass that optimises has to know them; a check whose condition is the literal true is removed by the first.
+The mark of a cotangent has the value among what it mentions, so that a backward pass knows that as well.
 
-The message of a mark, which nobody reads, is its key; of a cotangent also which of the subjects it belongs to.
+The message of a mark, which nobody reads, is its key; of a cotangent or a tangent also which of the subjects it belongs
+to.
 """
 
 from __future__ import annotations
@@ -15,31 +16,38 @@ from dataclasses import dataclass
 
 from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Block, Check, Let, Lit
+from dlang.ir.traverse import walk
 
 MARK = "mark"  # in the place of a code
 BACKWARD, FORWARD = "backward", "forward"  # the keys of the marks around a backward pass
 REVERSED = "reversed"  # that of the mark in the body of a loop that goes through the trips of another backward
-TANGENT = "tangent"  # that of marks of tangents
+COTANGENT, TANGENT = "cotangent", "tangent"
+OUTER = "outer "  # before the kind of the tangents of a derivative that is around another one
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """key: of the variable. order: 0 of its value, 1 of its cotangent, 2 of the cotangent of that, and so on.
+    """key: of the variable. kinds: none of its value; of a tangent of its cotangent, `COTANGENT` and then `TANGENT`.
 
-    subjects: of a cotangent, which of the subjects of the mark of the value its own belong to.
+    subjects: of a cotangent or a tangent, which of the subjects of the mark of the value its own belong to.
     """
 
     key: str
-    order: int = 0
+    kinds: tuple[str, ...] = ()
     subjects: tuple[int, ...] = ()
 
-    def cotangent(self, given: Sequence[int]) -> Mark:
-        """Of the cotangents of some of the subjects."""
-        own = self.subjects if self.order else range(max(given, default=-1) + 1)
-        return Mark(self.key, self.order + 1, tuple([own[k] for k in given]))
+    def derived(self, kind: str, given: Sequence[int]) -> Mark:
+        """Of the cotangents, or the tangents, of some of the subjects."""
+        own = self.subjects if self.kinds else range(max(given, default=-1) + 1)
+        return Mark(self.key, (*self.kinds, kind), tuple([own[k] for k in given]))
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it stands in a backward pass."""
+        return COTANGENT in self.kinds
 
     def check(self, values: tuple[Atom, ...] = (), subjects: tuple[Atom, ...] = ()) -> Check:
-        text = f"{self.key} {self.order} {' '.join(map(str, self.subjects))}"
+        text = ";".join((self.key, ",".join(self.kinds), ",".join(map(str, self.subjects))))
         return Check(Lit(True, "bool"), MARK, (text, *[""] * (2 * len(values))), values, subjects)
 
 
@@ -47,8 +55,8 @@ def mark_of(op: object) -> Mark | None:
     if not is_mark(op):
         return None
     assert isinstance(op, Check)
-    key, order, *subjects = op.parts[0].split()
-    return Mark(key, int(order), tuple(map(int, subjects)))
+    key, kinds, subjects = op.parts[0].split(";")
+    return Mark(key, tuple(kinds.split(",")) if kinds else (), tuple(map(int, subjects.split(","))) if subjects else ())
 
 
 def is_mark(op: object) -> bool:
@@ -58,6 +66,13 @@ def is_mark(op: object) -> bool:
 def has_marks(block: Block) -> bool:
     """Whether a function was specialised with marks: if so, it begins with those of its parameters."""
     return any(is_mark(let.op) for let in block.lets)
+
+
+def tangent_kind(block: Block) -> str:
+    """What the tangents are called that a derivative of a block makes, which may have tangents already."""
+    marks = [mark for let in walk(block) if (mark := mark_of(let.op)) is not None]
+    known = [kind.count(OUTER) for mark in marks for kind in mark.kinds if kind != COTANGENT]
+    return OUTER * (max(known, default=-1) + 1) + TANGENT
 
 
 def backward(lets: Iterable[Let], span: Span | None) -> tuple[Let, ...]:

@@ -393,7 +393,7 @@ def updated(
         cx.settled(value.type)
         cx.expect(types[i], value.type, a.value.span, f"field `{a.name}` of `{decl_name}`: ")
         given[a.name] = value
-    local = core.Local("old", old_type, False, None, spread[0].span)
+    local = core.Local("old", old_type)  # without a span: nobody wrote it
     ref = core.Ref(old_type, spread[0].span, local)
     variant = t.decl.variants[0]
     fields: list[core.Expr] = []

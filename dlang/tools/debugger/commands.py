@@ -11,9 +11,9 @@ from dlang.diagnostics import DlangError, error, render
 from dlang.spelling import closest
 from dlang.tools.debugger import showing
 from dlang.tools.debugger.debugger import Debugger
+from dlang.tools.debugger.differentials import WITHOUT
 from dlang.tools.debugger.levels import Why
 from dlang.tools.debugger.origins import first_not_finite
-from dlang.tools.debugger.values import cotangent as cotangent_text, shown
 
 UNKNOWN = "E0985"
 Lines = list[str]
@@ -108,8 +108,8 @@ def finish(c: Conversation, rest: str) -> Lines:
     returned = d.top.state().returned
     if why is Why.STEP and returned is not None and returned[0] == depth:
         for x in returned[1]:
-            what = f"the {showing.cotangent_of(x)} = {cotangent_text(x, d.trees)}" if x.order else shown(x, d.trees)
-            out.append(f"     it gave {what}")
+            value = f"the {showing.derivative(x, d, brief=False)}" if x.kinds else showing.result(x, d)
+            out.append(f"     it gave {value}")
     return out
 
 
@@ -191,7 +191,7 @@ def watch(c: Conversation, rest: str) -> Lines:
     if not rest:
         raise wrong("watch", "an expression")
     d.expressions.check(rest)
-    value = evaluated(d, rest)
+    value = d.value(rest) or evaluated(d, rest)
     w = d.points.watch(rest, d.function)
     return [f"watch {w.number}: {rest} = {value}"]
 
@@ -229,7 +229,7 @@ def print_value(c: Conversation, rest: str) -> Lines:
 
 def evaluated(d: Debugger, expression: str) -> str:
     try:
-        return d.expressions.text(expression, d.seen(), d.module)
+        return d.expressions.text(expression, d.known(expression), d.module)
     except DlangError as e:
         if not d.at_end:
             raise
@@ -238,16 +238,27 @@ def evaluated(d: Debugger, expression: str) -> str:
 
 def cotangent(c: Conversation, rest: str) -> Lines:
     d = c.debugger
-    if not d.view.frame.backward:
+    if not d.view.backward:
         raise error(
             UNKNOWN, "this is no backward pass", None, help=("`step` into a gradient, and on to its lines again",)
         )
-    found = d.cotangents()
-    if rest in found:
-        return [f"{showing.cotangent_of(found[rest])} = {cotangent_text(found[rest], d.trees)}"]
+    found = [s for s in d.cotangents() if s.name.text == rest]
+    if found:
+        return [showing.derivative(s, d, brief=False) for s in found]
     if rest not in d.seen():
         raise error(UNKNOWN, f"there is no variable `{rest}` here", None, help=("`grads` shows what is known",))
     return [f"the cotangent of `{rest}` is not known yet, or nothing depends on it"]
+
+
+def tangent(c: Conversation, rest: str) -> Lines:
+    d = c.debugger
+    if not d.view.forward:
+        raise error(UNKNOWN, "there are no tangents here", None, help=("`step` into a `jvp`",))
+    seen = d.seen()
+    if rest not in seen:
+        raise error(UNKNOWN, f"there is no variable `{rest}` here", None, help=("`tangents` shows what is known",))
+    found = seen[rest].tangents
+    return [showing.derivative(t, d, brief=False) for t in found] or [f"`{rest}` has no tangent: {WITHOUT}"]
 
 
 def select(by: int) -> Callable[[Conversation, str], Lines]:
@@ -289,6 +300,10 @@ def cotangents(c: Conversation, rest: str) -> Lines:
     return showing.cotangents(c.debugger)
 
 
+def tangents_known(c: Conversation, rest: str) -> Lines:
+    return showing.tangents_known(c.debugger)
+
+
 def where(c: Conversation, rest: str) -> Lines:
     return showing.calls(c.debugger)
 
@@ -317,6 +332,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(("locals",), "", "the variables here", local_variables),
     Command(("cotangent",), "NAME", "in a backward pass: the cotangent of a variable", cotangent),
     Command(("grads",), "", "in a backward pass: all cotangents that are known", cotangents),
+    Command(("tangent",), "NAME", "in forward mode: the tangent of a variable", tangent),
+    Command(("tangents",), "", "in forward mode: all tangents that are known", tangents_known),
     Command(("where", "bt"), "", "the calls that lead here", where),
     Command(("up",), "[N]", "look at the caller", select(1)),
     Command(("down",), "[N]", "look at what it called", select(-1)),

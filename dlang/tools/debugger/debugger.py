@@ -9,10 +9,12 @@ from itertools import islice
 import numpy as np
 
 from dlang.diagnostics import DlangError
+from dlang.ir.marks import TANGENT
 from dlang.ir.values import array_of
 from dlang.runtime.errors import RunError
 from dlang.tools.debugger.breakpoints import Breakpoint, Points, Watch, Watched
 from dlang.tools.debugger.code import Instruction, Spot
+from dlang.tools.debugger.differentials import cotangent, derivatives, tangent, variable
 from dlang.tools.debugger.expressions import Expressions
 from dlang.tools.debugger.levels import Level, Walk, Why
 from dlang.tools.debugger.machine import MEMORY, Machine, Stop
@@ -20,7 +22,7 @@ from dlang.tools.debugger.places import ELEMENT
 from dlang.tools.debugger.seen import Seen
 from dlang.tools.debugger.state import Frame, State
 from dlang.tools.debugger.timeline import Timeline
-from dlang.tools.debugger.values import Trees, identity, leaves_of, shown
+from dlang.tools.debugger.values import Trees, identity, leaves_of, shown, tangents
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,21 @@ class View:
     frame: Frame
     spot: Spot | None
     label: str
+
+    @property
+    def forward(self) -> bool:
+        """Whether there are tangents: the code is run by a derivative in forward mode."""
+        return self.spot is not None and any(s.tangents for s in self.frame.variables(self.spot))
+
+    @property
+    def backward(self) -> bool:
+        """Whether it is of a backward pass."""
+        return self.spot is not None and self.frame.backward(self.spot.via)
+
+    @property
+    def mode(self) -> list[str]:
+        """What derivatives do here."""
+        return ["forward mode"] * self.forward + ["backward pass"] * self.backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +123,20 @@ class Debugger:
         v = view or self.view
         return {s.name.text: s for s in self._in_scope(v) if not s.name.is_result}
 
-    def cotangents(self, view: View | None = None) -> dict[str, Seen]:
+    def known(self, expression: str) -> dict[str, Seen]:
+        """The variables in scope, with the tangents and cotangents that an expression mentions. Raises `DlangError`."""
+        seen = self.seen()
+        for word, name in derivatives(self.expressions.tree(expression)[1]):
+            found = tangent(name, seen) if word == TANGENT else cotangent(name, seen, self.cotangents())
+            seen[variable(word, name)] = found
+        return seen
+
+    def cotangents(self, view: View | None = None) -> list[Seen]:
         """The cotangents that a backward pass has found so far, also of variables that are out of scope by then."""
         v = view or self.view
         via = v.spot.via if v.spot is not None else ()
-        return {s.name.text: s for s in v.frame.cotangents.values() if s.holds(v.frame.trips, via)}
+        found = [s for s in v.frame.cotangents.values() if s.holds(v.frame.trips, via)]
+        return list({(s.name.text, s.kinds): s for s in found}.values())
 
     def _in_scope(self, v: View) -> Iterator[Seen]:
         sources = self.machine.library.sources
@@ -126,7 +152,7 @@ class Debugger:
                 continue
             scope = sources.of(span.source).scope(span.first)
             # A cotangent is known when the statement that computes the variable comes, before it does so.
-            first = min(scope.start, scope.first) if v.frame.backward else scope.first
+            first = min(scope.start, scope.first) if v.backward else scope.first
             if first <= place.start < scope.last or (place.kind == ELEMENT and first <= place.end <= scope.last):
                 yield s
 
@@ -241,7 +267,7 @@ class Debugger:
         """Whether a condition does here. Where it cannot be evaluated a person is to know, so one stops there."""
         b.problem = ""
         try:
-            return self.expressions.holds(condition, self.seen(), self.module)
+            return self.expressions.holds(condition, self.known(condition), self.module)
         except DlangError as e:
             b.problem = e.diagnostics[0].message
             return True
@@ -268,9 +294,10 @@ class Debugger:
         seen = self.seen()
         try:
             if w.expression in seen:
-                now = leaves_of(seen[w.expression])
+                own = seen[w.expression]
+                now = [*leaves_of(own), *(x for t in own.tangents for x in t.values)]
             else:
-                now = self.expressions.leaves(w.expression, seen, self.module)
+                now = self.expressions.leaves(w.expression, self.known(w.expression), self.module)
         except DlangError:
             return False
         if w.last is not None and identity(w.last.leaves) == identity(now):
@@ -283,9 +310,10 @@ class Debugger:
         """The value of an expression here; None where it has none. What is a name costs little."""
         seen = self.seen()
         if expression in seen:
-            return shown(seen[expression], self.trees, brief=True)
+            own = seen[expression]
+            return shown(own, self.trees, brief=True) + tangents(own, self.trees, brief=True)
         try:
-            return self.expressions.text(expression, seen, self.module)
+            return self.expressions.text(expression, self.known(expression), self.module)
         except DlangError:
             return None
 

@@ -31,6 +31,7 @@ from dlang.specialize.values import (
     contains_function,
     leaves,
 )
+from dlang.tools.debugger.differentials import with_variables
 from dlang.tools.debugger.seen import Seen
 from dlang.tools.debugger.values import leaves_of
 from dlang.typecheck.program import Checked, check_item
@@ -74,13 +75,17 @@ class Expressions:
 
     def check(self, written: str) -> None:
         """Raises `DlangError` for a text that is no expression."""
-        parsed(written)
+        self.tree(written)
+
+    def tree(self, written: str) -> tuple[s.Expr, frozenset[str]]:
+        """An expression, and the names that it mentions; `tangent(x)` is one. Raises `DlangError`."""
+        if written not in self.parsed:
+            tree = with_variables(parsed(written), list(self.checked.module.functions))
+            self.parsed[written] = tree, frozenset([n.name for n in walk(tree) if isinstance(n, s.Name)])
+        return self.parsed[written]
 
     def _value(self, written: str, seen: Mapping[str, Seen], module: str, wanted: str) -> list[Any]:
-        if written not in self.parsed:
-            tree = parsed(written)
-            self.parsed[written] = tree, frozenset([n.name for n in walk(tree) if isinstance(n, s.Name)])
-        e, mentioned = self.parsed[written]
+        e, mentioned = self.tree(written)
         given = {name: v for name, v in seen.items() if name in mentioned}
         for name, v in given.items():
             if contains_function(v.name.value):

@@ -18,7 +18,7 @@ import numpy as np
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, Token, Var
 from dlang.ir.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter
-from dlang.ir.marks import BACKWARD, FORWARD, REVERSED, TANGENT
+from dlang.ir.marks import BACKWARD, COTANGENT, FORWARD, REVERSED
 from dlang.ir.node import Node
 from dlang.ir.operations import value_of
 from dlang.ir.points import box_of, points_of
@@ -123,7 +123,8 @@ class Machine:
         )
         frame.env.update(index)
         known = around.names.values() if around.spot is None else around.variables(around.spot)
-        frame.names = {s.key: replace(s, backward=around.backward) for s in known}
+        here = around.backward(i.spot.via) if i.spot is not None else bool(around.passes)
+        frame.names = {s.key: replace(s, backward=here) for s in known}
         frame.cotangents, frame.passes, frame.trips = around.cotangents, around.passes, around.trips
         frame.caller, frame.base, frame.spot = around.caller, True, i.spot
         return State(frame, 0, s.effects)
@@ -171,7 +172,7 @@ class Machine:
                 i = instructions[pc]
                 kind = i.kind
                 spot = i.spot
-                if begun and (kind != MARK or spot is not frame.spot or i.mark is None or not i.mark.order):
+                if begun and (kind != MARK or spot is not frame.spot or i.mark is None or not i.mark.is_backward):
                     return Stop.STATEMENT
                 if spot is not frame.spot and spot is not None and i.starts:
                     before = frame.spot
@@ -182,7 +183,7 @@ class Machine:
                         if frame.past is not None and not frame.passes:
                             for each in spot.beginning(before, frame.loop):
                                 frame.past.statement(s.steps, each)
-                        if frame.spot is spot and kind == MARK and i.mark is not None and i.mark.order:
+                        if frame.spot is spot and kind == MARK and i.mark is not None and i.mark.is_backward:
                             begun = s.begun = statements
                         elif statements:
                             return Stop.STATEMENT
@@ -243,26 +244,48 @@ class Machine:
             env[var] = value
         name = self.library.names.get(mark.key)
         if name is not None:
-            found = (frame.backward, frame.trips, i.spot, i.via)
+            found = (frame.backward(i.via), frame.trips, i.spot, i.via)
             others = [value_of(a, env) for a in op.values]
-            if mark.order:
-                seen = Seen(name, tuple(values), mark.order, mark.subjects, *found)
+            if mark.kinds and mark.kinds[-1] != COTANGENT:
+                self._tangent(s, Seen(name, tuple(values), mark.kinds, mark.subjects, *found))
+                return
+            if mark.kinds:
+                seen = Seen(name, tuple(values), mark.kinds, mark.subjects, *found)
                 frame.cotangents[seen.key] = seen
                 frame.fresh = (*frame.fresh, seen)
             else:
                 others = [*values[: len(name.passed)], *others]
-            if others or not mark.order:
-                seen = Seen(name, tuple(others), 0, (), *found)
+            if others or not mark.kinds:
+                seen = Seen(name, tuple(others), (), (), *found)
                 frame.names.pop(seen.key, None)
                 frame.names[seen.key] = seen
                 if frame.past is not None and not frame.passes:
                     frame.past.variable(s.steps, seen)
         elif mark.key == BACKWARD:
-            frame.passes, frame.spot = frame.passes + 1, i.spot
+            if not frame.passes:
+                frame.cotangents = {}
+            frame.passes, frame.spot = (*frame.passes, i.via), i.spot
         elif mark.key == FORWARD:
-            frame.passes -= 1
+            frame.passes = frame.passes[:-1]
         else:
-            assert mark.key in (REVERSED, TANGENT)
+            assert mark.key == REVERSED
+
+    def _tangent(self, s: State, seen: Seen) -> None:
+        """Keeps a tangent with the value, or with the cotangent, that it belongs to: that of the mark before."""
+        frame = s.frame
+        kinds = seen.kinds
+        while kinds and kinds[-1] != COTANGENT:
+            kinds = kinds[:-1]
+        key = (seen.name.local, seen.via, kinds)
+        held = frame.cotangents if kinds else frame.names
+        before = held.get(key)
+        if before is None:
+            return
+        after = held[key] = replace(before, tangents=(*before.tangents, seen))
+        if kinds:
+            frame.fresh = tuple([after if x is before else x for x in frame.fresh])
+        elif frame.past is not None and not frame.passes:
+            frame.past.variable(s.steps, after)
 
     # ---- control
     def _enter(self, frame: Frame, cell: Cell, code: Code) -> None:

@@ -54,7 +54,8 @@ def first_not_finite(d: Debugger, steps: int) -> tuple[Origin, int] | None:
             d.levels.append(level)
     s = timeline.at(end)
     value = next((s.frame.env[v] for v in i.let.vars if is_float(v) and not is_finite(s.frame.env[v])), None)
-    origin = Origin(i, before, value, before.frame.backward, _cotangent(d, around) if before.frame.backward else None)
+    backward = before.frame.backward(i.spot.via) if i.spot is not None else bool(before.frame.passes)
+    origin = Origin(i, before, value, backward, _cotangent(d, around) if backward else None)
     return origin, after
 
 
@@ -89,7 +90,7 @@ def _cotangent(d: Debugger, around: list[tuple[Timeline, int]]) -> tuple[Seen, S
                 timeline.again(s, s.steps + 1)
             except Exception:
                 break
-            if i is not None and i.kind == MARK and i.mark is not None and i.mark.order:
+            if i is not None and i.kind == MARK and i.mark is not None and i.mark.is_backward:
                 seen = frame.fresh[-1] if frame.fresh else None
                 if seen is not None and not all(map(is_finite, seen.values)):
                     values = frame.variables(frame.spot) if frame.spot is not None else []

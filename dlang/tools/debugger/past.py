@@ -11,13 +11,10 @@ from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from dlang.tools.debugger.code import Spot
-from dlang.tools.debugger.seen import Key, Seen, reached
+from dlang.tools.debugger.seen import OBJECT, Key, Seen, reached
 
 Trips = tuple[int, ...]
-OBJECT = 250  # bytes of a variable with a number, about
 
 
 @dataclass(slots=True)
@@ -83,7 +80,7 @@ class Past:
         if not (track.steps and track.steps[-1] >= steps):
             track.steps.append(steps)
             track.seen.append(seen)
-            self.room -= OBJECT + sum([v.nbytes for v in seen.values if isinstance(v, np.ndarray)])
+            self.room -= seen.nbytes
 
     def trip(self, steps: int, loop: Spot, trips: Trips) -> None:
         key = (loop.number, trips[:-1])
@@ -110,7 +107,7 @@ class Past:
         if k == len(begun) - 1 and spot.number in self.cut:
             return None
         begin, end = begun[k], begun[k + 1] if k + 1 < len(begun) else 1 << 62
-        tracks = [(via, track) for (_, via), track in self.variables.items() if reached(spot.via, via)]
+        tracks = [(via, track) for (_, via, _), track in self.variables.items() if reached(spot.via, via)]
         tracks.sort(key=lambda t: len(t[0]))  # what is inside counts
         found = [track.of(spot, trips, begin, end) for _, track in tracks]
         return [seen for seen in found if seen is not None]

@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from dlang.diagnostics import CallSite
+from dlang.ir.values import Version
 from dlang.specialize.names import Name
 from dlang.tools.debugger.code import Spot
 
-Key = tuple[object, tuple[CallSite, ...]]
+Via = tuple[CallSite, ...]
+Key = tuple[object, Via, tuple[str, ...]]
+
+
+OBJECT = 250  # bytes of a variable with a number, about
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A variable with its value, or its cotangent: which of the subjects it has, and what they are.
+    """A variable with its value, or its cotangent or tangent: which of the subjects it has, and what they are.
 
-    backward, trips, spot, via: where that was found.
+    kinds: as of its mark. backward, trips, spot, via: where that was found. tangents: those of the value, or of the
+    cotangent.
     """
 
     name: Name
     values: tuple[Any, ...]
-    order: int = 0
+    kinds: tuple[str, ...] = ()
     subjects: tuple[int, ...] = ()
     backward: bool = False
     trips: tuple[int, ...] = ()
     spot: Spot | None = None
-    via: tuple[CallSite, ...] = ()
+    via: Via = ()
+    tangents: tuple[Seen, ...] = ()
 
     @property
     def key(self) -> Key:
         """Of which there is one value at a time: what a lambda has captured is not the variable around it."""
-        return self.name.local, self.via
+        return self.name.local, self.via, self.kinds
 
-    def holds(self, trips: tuple[int, ...], via: tuple[CallSite, ...]) -> bool:
+    def detached(self) -> Seen:
+        """Sharing no memory with what its arrays become by updates."""
+        if not any(type(v) is Version for v in self.values) and not self.tangents:
+            return self
+        values = tuple([v.read().copy() if type(v) is Version else v for v in self.values])
+        return replace(self, values=values, tangents=tuple([t.detached() for t in self.tangents]))
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes."""
+        return (
+            OBJECT
+            + sum([v.nbytes for v in self.values if isinstance(v, np.ndarray)])
+            + sum([t.nbytes for t in self.tangents])
+        )
+
+    def holds(self, trips: tuple[int, ...], via: Via) -> bool:
         """Whether it still does: in the same trips of the loops, and in the same calls in whose place code stands."""
         return trips[: len(self.trips)] == self.trips and reached(via, self.via)
 
 
-def reached(via: tuple[CallSite, ...], inner: tuple[CallSite, ...]) -> bool:
+def reached(via: Via, inner: Via) -> bool:
     """Whether code that is reached by some calls sees what is known in others of them: those around."""
     return via[len(via) - len(inner) :] == inner

@@ -22,9 +22,9 @@ from dlang.tools.debugger.code import Spot
 from dlang.tools.debugger.debugger import Change, Debugger, View
 from dlang.tools.debugger.levels import Level, Why
 from dlang.tools.debugger.origins import Origin
-from dlang.tools.debugger.places import Place
+from dlang.tools.debugger.places import ELEMENT, Place
 from dlang.tools.debugger.seen import Seen
-from dlang.tools.debugger.values import LONG, cotangent, leaf, leaves_of, shown, type_text
+from dlang.tools.debugger.values import LONG, called, cotangent, leaf, leaves_of, shown, tangents, type_text
 
 MOST = 10  # calls that `where` shows at each end
 ENDED = ["the program has ended", "`back` goes to its last statement"]
@@ -55,13 +55,26 @@ def position(d: Debugger) -> list[str]:
     more = [f"trip {', '.join([trip(t) for t in trips])}"] if trips else []
     if len(d.levels) > 1 and d.selected == 0:
         more += ["element " + ", ".join(elements(d))]
-    if view.frame.backward:
-        more.append("backward pass")
+    more += view.mode
     out = [f"{number(d)}  {place(spot)}" + (f"  ({'; '.join(more)})" if more else "")]
     out.append(line(spot.place.source, spot.place.line, "▸"))
     if d.selected == 0 and not d.top.over:
-        out += [f"     {cotangent_of(s)} = {cotangent(s, d.trees, brief=True)}" for s in view.frame.fresh]
+        out += [f"     {derivative(s, d)}" for s in view.frame.fresh]
+        if not view.backward:
+            names = mentioned(spot.place, d)
+            known = [t for name, s in d.seen(view).items() if name in names for t in s.tangents]
+            out += [f"     {derivative(t, d)}" for t in known]
     return out
+
+
+def mentioned(p: Place, d: Debugger) -> set[str]:
+    """The names in a statement; of one with others inside, in what is before these."""
+    inside = [x.start for x in d.machine.library.sources.of(p.source).places if x.parent is p and x.kind != ELEMENT]
+    return names_in(p.source.text[p.start : min(inside, default=p.end)])
+
+
+def names_in(code: str) -> set[str]:
+    return set(re.findall(r"[^\W\d][\w']*", code))
 
 
 def trip(number: int) -> str:
@@ -88,11 +101,16 @@ def line(source: Source, n: int, mark: str = " ") -> str:
     return f"{n:4} {mark} {source.line(n)}"
 
 
-def cotangent_of(s: Seen) -> str:
-    """How a cotangent is called: with the line where its variable got its value."""
+def derivative(s: Seen, d: Debugger, brief: bool = True) -> str:
+    """A cotangent, or a tangent, with its tangents."""
+    return f"{derivative_of(s)} = {cotangent(s, d.trees, brief)}{tangents(s, d.trees, brief)}"
+
+
+def derivative_of(s: Seen) -> str:
+    """How a cotangent or a tangent is called: with the line where its variable got its value."""
     name = "the result" if s.name.is_result else f"`{s.name.text}`"
     where = f" (line {s.name.span.line})" if s.name.span is not None else ""
-    return "cotangent of " * s.order + name + where
+    return f"{called(s.kinds)} of {name}{where}"
 
 
 def stop(d: Debugger, why: Why) -> list[str]:
@@ -154,10 +172,23 @@ def listing(d: Debugger, around: int | None = None) -> list[str]:
     last = source.text.count("\n") + (not source.text.endswith("\n"))
     marked = {p.line for p in d.points.by_place if p.source.path == source.path}
     first = max(1, min(centre, last) - AROUND)
-    return [
-        line(source, n, "▸" if n == here else "●" if n in marked else " ")
-        for n in range(first, min(last, first + 2 * AROUND) + 1)
-    ]
+    numbers = range(first, min(last, first + 2 * AROUND) + 1)
+    out = [line(source, n, "▸" if n == here else "●" if n in marked else " ") for n in numbers]
+    beside = _beside(d, source)
+    width = max([len(text) for n, text in zip(numbers, out, strict=True) if n in beside], default=0)
+    return [f"{text:<{width}}   {beside[n]}" if n in beside else text for n, text in zip(numbers, out, strict=True)]
+
+
+def _beside(d: Debugger, source: Source) -> dict[int, str]:
+    """What derivatives know of the variables that are declared in the lines of a source."""
+    found: dict[int, list[str]] = {}
+    known = d.cotangents() if d.view.backward else [t for s in d.seen().values() for t in s.tangents]
+    for s in known:
+        span = s.name.span
+        if span is not None and span.source.file.path == source.path and not s.name.is_result:
+            text = f"{called(s.kinds)} of `{s.name.text}` = {cotangent(s, d.trees, brief=True)}"
+            found.setdefault(span.line, []).append(text + tangents(s, d.trees, brief=True))
+    return {n: ", ".join(texts) for n, texts in found.items()}
 
 
 def variable(name: str, s: Seen, d: Debugger, brief: bool = False) -> str:
@@ -165,7 +196,15 @@ def variable(name: str, s: Seen, d: Debugger, brief: bool = False) -> str:
     if contains_function(s.name.value):
         return f"{name} = {value}"
     kind = type_text(s.name.value, leaves_of(s))
-    return f"{name}: {value}" if kind and value.startswith(kind) else f"{name}{': ' + kind if kind else ''} = {value}"
+    beside = tangents(s, d.trees, brief)
+    if "\n" in value + beside:
+        beside = "".join([f"\n{called(t.kinds)} of `{name}` = {cotangent(t, d.trees, brief)}" for t in s.tangents])
+    start = f"{name}:" if kind and value.startswith(kind) else f"{name}{': ' + kind if kind else ''} ="
+    return f"{start} {value}{beside}"
+
+
+def result(s: Seen, d: Debugger) -> str:
+    return shown(s, d.trees) + tangents(s, d.trees)
 
 
 def variables(d: Debugger) -> list[str]:
@@ -180,10 +219,17 @@ def variables(d: Debugger) -> list[str]:
 
 def cotangents(d: Debugger) -> list[str]:
     """The cotangents that are known."""
-    if not d.view.frame.backward:
+    if not d.view.backward:
         return ["this is no backward pass"]
-    found = d.cotangents().values()
-    return [f"{cotangent_of(s)} = {cotangent(s, d.trees, brief=True)}" for s in found] or ["no cotangent is known yet"]
+    return [derivative(s, d) for s in d.cotangents()] or ["no cotangent is known yet"]
+
+
+def tangents_known(d: Debugger) -> list[str]:
+    """The tangents of the variables in scope."""
+    if not d.view.forward:
+        return ["there are no tangents here"]
+    found = [derivative(t, d) for s in d.seen().values() for t in s.tangents]
+    return found or ["no variable in scope has a tangent"]
 
 
 def calls(d: Debugger) -> list[str]:
@@ -201,7 +247,8 @@ def _call(view: View) -> str:
     if view.spot is None:
         return view.label
     text = view.spot.place.source.line(view.spot.place.line).strip()
-    return f"{place(view.spot)}{'  (backward pass)' if view.frame.backward else ''}: {text}"
+    mode = "; ".join(view.mode)
+    return f"{place(view.spot)}{f'  ({mode})' if mode else ''}: {text}"
 
 
 # ---- what is not finite ----------------------------------------------------------------------------------------------
@@ -232,10 +279,10 @@ def origin(o: Origin, d: Debugger) -> list[str]:
         case op:
             given = [leaf(value_of(a, env)) for a in parts(op).atoms if not isinstance(a, Lit)]
             out.append(f"     {type(op).__name__.lower()}({', '.join(given)}) gives {leaf(o.value)}")
-    names = set(re.findall(r"[^\W\d][\w']*", code))
+    names = names_in(code)
     if o.cotangent is not None:
         seen, value = o.cotangent
-        out.append(f"     it goes into the {cotangent_of(seen)}" + _computed(seen))
+        out.append(f"     it goes into the {derivative_of(seen)}" + _computed(seen))
         if value is not None and not seen.name.is_result:
             out.append(f"     {variable(seen.name.text, value, d)}")
             names.discard(seen.name.text)

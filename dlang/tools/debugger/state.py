@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from dlang.ir.anf import Var
 from dlang.ir.values import Version
 from dlang.tools.debugger.code import IF, Code, Instruction, Spot
 from dlang.tools.debugger.past import Past
-from dlang.tools.debugger.seen import Key, Seen
+from dlang.tools.debugger.seen import Key, Seen, Via, reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Frame:
     """A call under way. names, cotangents: by their keys; fresh: the cotangents that the statement begins with.
 
     trips: of the loops around, counted from 0; of one that runs backward and of which nobody knows how many it has,
-    counted from the end, from -1. passes: how many backward passes are under way. past: what is remembered for one.
-    depth: how many calls are around. base: whether the machine ends with it. shared: whether a copy of the state has it
-    too.
+    counted from the end, from -1. passes: the backward passes under way, by the calls in whose place they stand. past:
+    what is remembered for one. depth: how many calls are around. base: whether the machine ends with it. shared:
+    whether a copy of the state has it too.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class Frame:
         self.names: dict[Key, Seen] = {}
         self.cotangents: dict[Key, Seen] = {}
         self.fresh: tuple[Seen, ...] = ()
-        self.passes = 0
+        self.passes: tuple[Via, ...] = ()
         self.past: Past | None = None
         self.base = self.shared = False
         self.caller: Instruction | None = None
@@ -73,14 +73,15 @@ class Frame:
         new.caller, new.fresh = self.caller, self.fresh
         return new
 
-    @property
-    def backward(self) -> bool:
-        return self.passes > 0
+    def backward(self, via: Via) -> bool:
+        """Whether code that stands in the place of calls is of a backward pass."""
+        return bool(self.passes) and any(reached(via, p) for p in self.passes)
 
     def variables(self, spot: Spot) -> list[Seen]:
         """Those that have a value at a statement of this call."""
-        known = [s for s in self.names.values() if s.backward == self.backward and s.holds(self.trips, spot.via)]
-        if not self.backward or self.past is None:
+        backward = self.backward(spot.via)
+        known = [s for s in self.names.values() if s.backward == backward and s.holds(self.trips, spot.via)]
+        if not backward or self.past is None:
             return known
         past = self.past.at(spot, *self._around(spot)) or []
         remembered = {s.name.local for s in past}
@@ -88,7 +89,7 @@ class Frame:
 
     def forgot(self, spot: Spot) -> bool:
         """Whether there was no room to remember the variables at a statement of a backward pass."""
-        past = self.past if self.backward else None
+        past = self.past if self.backward(spot.via) else None
         return past is not None and past.full and past.at(spot, *self._around(spot)) is None
 
     @property
@@ -152,10 +153,8 @@ class State:
                 value = env[var] = value.read().copy()
             size += 100 + (value.nbytes if type(value) is np.ndarray and id(value) not in known else 0)
         for seen in (self.frame.names, self.frame.cotangents):
-            for local, s in seen.items():
-                if any(type(v) is Version for v in s.values):
-                    values = tuple([v.read().copy() if type(v) is Version else v for v in s.values])
-                    seen[local] = replace(s, values=values)
+            for key, s in seen.items():
+                seen[key] = s.detached()
         return size
 
 

@@ -95,7 +95,7 @@ class Timeline:
         log.steps.append(self.front.steps)
         log.spots.append(frame.spot.number)
         log.depths.append(frame.depth_here)
-        log.backward.append(frame.backward)
+        log.backward.append(frame.backward(frame.spot.via))
         log.begun.append(self.front.begun)
 
     # ---- states

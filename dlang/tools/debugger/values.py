@@ -174,22 +174,36 @@ def type_text(v: Value, own: Sequence[Any]) -> str:
     return ""
 
 
-# ---- cotangents ------------------------------------------------------------------------------------------------------
+# ---- cotangents and tangents -----------------------------------------------------------------------------------------
 ZERO, NONE = "0.0", "_"  # of what nothing depends on, and of what has none
 
 
 def cotangent(seen: Seen, trees: Trees, brief: bool = False) -> str:
-    """The cotangent of a variable, in the structure of its value. brief: as of a value."""
+    """The cotangent or tangent of a variable, in the structure of its value. brief: as of a value."""
     name = seen.name
     given = {name.passed[k]: v for k, v in zip(seen.subjects, seen.values, strict=True) if k < len(name.passed)}
     if isinstance(name.value, ArrayV) and given and not brief:
         return leaf(given[0])
     own = [given.get(k, ZERO if carries(a.type, trees.held) else NONE) for k, a in enumerate(leaves(name.value))]
-    return differential(name.value, iter(own), trees, seen.order)
+    return differential(name.value, iter(own), trees, len(seen.kinds))
+
+
+def tangents(seen: Seen, trees: Trees, brief: bool = False) -> str:
+    """What is written behind a value, or a cotangent, that has tangents."""
+    found = [f"{called(t.kinds[len(seen.kinds) :])} {cotangent(t, trees, brief)}" for t in seen.tangents]
+    return "".join(["  " + text for text in found])
+
+
+def called(kinds: Sequence[str]) -> str:
+    """`tangent of cotangent` of what was made in that order, the last first."""
+    return " of ".join(reversed(kinds))
 
 
 def differential(v: Value, own: Iterator[Any], trees: Trees, order: int, depth: int = 0) -> str:
-    """The cotangent of a value of a structure, over those of its leaves. order: 2 of that of a cotangent, and so on."""
+    """The cotangent of a value of a structure, over those of its leaves, and so is a tangent.
+
+    order: 2 of that of a cotangent, and so on.
+    """
     match v:
         case TupleV(items):
             return f"({', '.join([differential(x, own, trees, order, depth + 1) for x in items])})"

@@ -9,7 +9,7 @@ from dlang.tools.debugger import showing
 from dlang.tools.debugger.commands import Conversation
 from dlang.tools.debugger.levels import Why
 from dlang.tools.debugger.start import debugger_of
-from dlang.tools.debugger.values import cotangent, shown
+from dlang.tools.debugger.values import cotangent, shown, tangents
 
 
 class Talk:
@@ -31,8 +31,8 @@ class Talk:
 
 def snapshot(d):
     """All that is to be seen at a position."""
-    variables = {name: shown(s, d.trees) for name, s in d.seen().items()}
-    cotangents = {name: cotangent(s, d.trees) for name, s in d.cotangents().items()}
+    variables = {name: shown(s, d.trees) + tangents(s, d.trees) for name, s in d.seen().items()}
+    cotangents = {s.name.text: cotangent(s, d.trees) + tangents(s, d.trees) for s in d.cotangents()}
     return showing.number(d), showing.position(d), variables, cotangents, showing.calls(d)
 
 

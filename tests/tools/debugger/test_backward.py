@@ -108,7 +108,9 @@ def statements(talk):
     d, out = talk.debugger, []
     while d.step() is Why.STEP:
         variables = {name: shown(s, d.trees) for name, s in d.seen().items()}
-        out.append((d.view.frame.backward, (talk("list").split("▸")[1].splitlines()[0], d.view.frame.trips), variables))
+        place = d.view.spot.place
+        line = place.source.line(place.line)
+        out.append((d.view.backward, (f" {line}", d.view.frame.trips), variables))
     return out
 
 
