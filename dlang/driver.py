@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dlang.runtime.engine import Engine
     from dlang.runtime.faces import Face
     from dlang.runtime.host import Host
-    from dlang.specialize.datatypes import Nodes
+    from dlang.specialize.instances import Instances
     from dlang.specialize.layouts import Layout
     from dlang.specialize.names import Names
     from dlang.specialize.specialize import Entry
@@ -46,6 +46,7 @@ DETERMINISTIC = "DLANG_DETERMINISTIC"
 """The environment variable with which a GPU gives the same floats in every run."""
 Observer = Callable[[str, "anf.Program"], None]
 Trees = dict[str, tuple["DataDecl", tuple["Layout", ...]]]
+Functions = dict[str, tuple["Layout", ...]]
 Extension = Callable[["anf.Program", "Sequence[Entry]"], tuple["anf.Program", list[str]]]
 
 
@@ -121,14 +122,17 @@ def _early(entry: Entry, bound: Sequence[int]) -> frozenset[int]:
     return frozenset([k + (entry.token and k >= before) for k in known])
 
 
-def followed(request: Request) -> tuple[anf.Program, Entry, Names, Trees]:
+def followed(request: Request) -> tuple[anf.Program, Entry, Names, Trees, Functions]:
     """A program to be followed step by step: as it was written, with the names of its variables, and how the values of
-    its types that contain themselves are kept. Derivatives are expanded, and nothing is optimised."""
+    its types that contain themselves are kept, and the functions that are known only when it runs. Derivatives are
+    expanded, and nothing is optimised."""
     from dlang.specialize.names import Names
 
     names = Names()
-    program, entry, nodes = _expanded(request, names)
-    return program, entry, names, {n.name: (n.decl, n.layouts) for n in nodes.named.values()}
+    program, entry, made = _expanded(request, names)
+    trees = {n.name: (n.decl, n.layouts) for n in made.nodes.named.values()}
+    functions = {n: tuple([m.layout for m in a.members.values()]) for n, a in made.arrows.named.items()}
+    return program, entry, names, trees, functions
 
 
 def expanded(request: Request) -> tuple[anf.Program, Entry]:
@@ -137,7 +141,7 @@ def expanded(request: Request) -> tuple[anf.Program, Entry]:
     return program, entry
 
 
-def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry, Nodes]:
+def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry, Instances]:
     from dlang.ad.expand import expand
     from dlang.specialize.specialize import Specializer
     from dlang.typecheck.limits import room
@@ -146,7 +150,7 @@ def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry
     try:
         with room(), no_collection():
             entry = specializer.entry(request.decl, request.bindings)
-            return expand(specializer.program), entry, specializer.instances.nodes
+            return expand(specializer.program), entry, specializer.instances
     except RecursionError:
         raise too_deep([request]) from None
 

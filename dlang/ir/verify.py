@@ -64,6 +64,7 @@ from dlang.ir.anf import (
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import equal_sizes, library_types
 from dlang.ir.linearity import check_linear
+from dlang.ir.marks import is_mark
 from dlang.ir.printer import print_let
 from dlang.ir.scope import Scope
 from dlang.ir.sizes import learn
@@ -207,7 +208,8 @@ class _Verifier:
                 self.message(op.parts, op.args)
             case Check():
                 self.scalar(op.condition, "bool")
-                self.message(op.parts, op.values)
+                if not is_mark(op):  # which has no message
+                    self.message(op.parts, op.values)
             case Read():
                 self.rank(op.array, len(op.index), "the index")
             case Update():

@@ -6,7 +6,7 @@ be known of the local is in a table beside the program.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlang.diagnostics import Span
 from dlang.ir import anf
@@ -24,7 +24,8 @@ class Name:
     """A local where it gets a value. span: where it was declared. value: how its leaves are arranged.
 
     passed, others: the positions of the leaves that are subjects of the mark, and of those that are only mentioned. Any
-    leaf besides is a literal. A function has no leaves. given: whether a function begins with it, as a parameter.
+    leaf besides is a literal. The leaves of a function are those of what it has captured. given: whether a function
+    begins with it, as a parameter.
     """
 
     text: str
@@ -53,8 +54,7 @@ class Names:
         key = str(len(self.table))
         given = span is not None and span == local.span
         if contains_function(v):
-            self.table[key] = Name(local.name, local.span, local, v, given=given)
-            self.emit(e, Mark(key).check(), (), span)
+            self._held(e, key, Name(local.name, local.span, local, v, given=given), span)
             return v
         atoms = list(leaves(v))
         passed = [k for k, a in enumerate(atoms) if is_passed(a)]
@@ -70,9 +70,14 @@ class Names:
 
     def function(self, e: Emitter, decl: core.FnDecl, v: Value, span: Span) -> None:
         """Names a local function, or a lambda that a `let` gives a name."""
-        key = str(len(self.table))
-        self.table[key] = Name(decl.name, decl.span, decl, v)
-        self.emit(e, Mark(key).check(), (), span)
+        self._held(e, str(len(self.table)), Name(decl.name, decl.span, decl, v), span)
+
+    def _held(self, e: Emitter, key: str, name: Name, span: Span | None) -> None:
+        """Names a value with functions in it, by a mark that mentions what these have captured."""
+        atoms = list(leaves(name.value))
+        others = [k for k, a in enumerate(atoms) if isinstance(a, Var) and not isinstance(a.type, anf.Token)]
+        self.table[key] = replace(name, others=tuple(others))
+        self.emit(e, Mark(key).check(tuple([atoms[k] for k in others])), (), span)
 
     def emit(self, e: Emitter, op: anf.Check, bound: tuple[Var, ...], span: Span | None) -> None:
         if span is None:

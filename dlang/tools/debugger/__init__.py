@@ -4,6 +4,7 @@
 program one operation at a time, with a state (`state.py`) that can be copied; what it knows of a variable is in
 `seen.py`, and what it remembers for backward passes in `past.py`. `timeline.py` remembers where it has been and can go
 back. `levels.py` steps through that, and into the points of comprehensions. `debugger.py` is what a person can do,
-without a terminal; `expressions.py` evaluates what they ask for, and `origins.py` finds NaNs. `commands.py` reads
-commands, `showing.py` writes the answers, and `terminal.py` talks to whoever is there.
+without a terminal; `expressions.py` evaluates what they ask for, with `differentials.py` for the derivatives in it, and
+`origins.py` finds NaNs. `commands.py` reads commands, `showing.py` writes the answers, with `values.py` and
+`functions.py` for values, and `terminal.py` talks to whoever is there.
 """

@@ -223,7 +223,7 @@ def print_value(c: Conversation, rest: str) -> Lines:
         raise wrong("print", "an expression")
     seen = d.seen()
     if rest in seen:
-        return [showing.variable(rest, seen[rest], d)]
+        return [showing.variable(rest, seen[rest], d), *showing.code_of(seen[rest], d)]
     return [f"{rest} = {evaluated(d, rest)}"]
 
 

@@ -16,10 +16,11 @@ from dlang.ir.anf import Lit
 from dlang.ir.operations import value_of
 from dlang.ir.traverse import parts
 from dlang.runtime.errors import RunError
-from dlang.specialize.values import contains_function
+from dlang.specialize.values import FnV
 from dlang.tools.debugger.breakpoints import Watched
 from dlang.tools.debugger.code import Spot
 from dlang.tools.debugger.debugger import Change, Debugger, View
+from dlang.tools.debugger.functions import written
 from dlang.tools.debugger.levels import Level, Why
 from dlang.tools.debugger.origins import Origin
 from dlang.tools.debugger.places import ELEMENT, Place
@@ -193,14 +194,22 @@ def _beside(d: Debugger, source: Source) -> dict[int, str]:
 
 def variable(name: str, s: Seen, d: Debugger, brief: bool = False) -> str:
     value = shown(s, d.trees, brief)
-    if contains_function(s.name.value):
-        return f"{name} = {value}"
+    if isinstance(s.name.value, FnV):
+        return f"{name}: {value}"
     kind = type_text(s.name.value, leaves_of(s))
     beside = tangents(s, d.trees, brief)
     if "\n" in value + beside:
         beside = "".join([f"\n{called(t.kinds)} of `{name}` = {cotangent(t, d.trees, brief)}" for t in s.tangents])
     start = f"{name}:" if kind and value.startswith(kind) else f"{name}{': ' + kind if kind else ''} ="
     return f"{start} {value}{beside}"
+
+
+def code_of(s: Seen, d: Debugger) -> list[str]:
+    """The lines in which a variable's value, which is a function, was written."""
+    span = written(s.name.value, leaves_of(s), d.trees.functions)
+    if span is None:
+        return []
+    return [line(span.source.file, span.line + n) for n in range(span.text.count("\n") + 1)]
 
 
 def result(s: Seen, d: Debugger) -> str:

@@ -33,7 +33,7 @@ def debugger_of(
     seed: of random numbers. memory: bytes that states of the past may take. library: whether one steps into functions
     of the standard library. Raises `DlangError`.
     """
-    program, entry, names, trees = followed(Request(start))
+    program, entry, names, trees, functions = followed(Request(start))
     hidden = () if library else tuple([str(folder) for folder in library_folders()])
     sources = Sources(hidden, {source.path: Places.of(source)})
     for table in checked.program.tables.values():
@@ -41,4 +41,4 @@ def debugger_of(
             sources.of(Source(table.path, read(table.path)))
     machine = Machine(Library(program, sources, names.table), Interpreter(program, host or Host()), memory)
     state = machine.start(entry.name, [seed] if entry.seed else [])
-    return Debugger(machine, state, Expressions(checked), Trees(trees, holding(program.datatypes)), memory)
+    return Debugger(machine, state, Expressions(checked), Trees(trees, functions, holding(program.datatypes)), memory)

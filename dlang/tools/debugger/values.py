@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,46 +19,48 @@ from dlang.specialize.layouts import Layout
 from dlang.specialize.values import (
     ArrayV,
     DataV,
-    DynamicV,
     EnumV,
+    FnV,
     Many,
     NodeV,
     ScalarV,
     TupleV,
     Value,
-    contains_function,
     leaves,
 )
+from dlang.tools.debugger.functions import Dynamic, function_text
 from dlang.tools.debugger.seen import Seen
 from dlang.typecheck.types import DataDecl
 
 SHOWN = 6  # elements of an array of structures, and fields inside of one another
 LONG = 40  # elements of an array of numbers
-FUNCTION = "<function>"
 
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """The datatypes of a program: how the nodes of each keep their fields, and which of them hold floats."""
+    """The datatypes of a program: how the nodes of each keep their fields, and which of them hold floats.
+
+    functions: what the nodes hold that are functions.
+    """
 
     layouts: Mapping[str, tuple[DataDecl, tuple[Layout, ...]]]
+    functions: Dynamic
     held: set[str]
 
 
 def leaves_of(seen: Seen) -> list[Any]:
-    """The leaves of a variable's value, in order; a function has none to show."""
+    """The leaves of a variable's value, in order."""
     name = seen.name
-    if contains_function(name.value):
-        return []
     own: dict[int, Any] = dict(zip((*name.passed, *name.others), seen.values, strict=True))
-    return [literal(a) if isinstance(a, Lit) else array_of(own[k]) for k, a in enumerate(leaves(name.value))]
+    return [literal(a) if isinstance(a, Lit) else array_of(own.get(k)) for k, a in enumerate(leaves(name.value))]
 
 
 def shown(seen: Seen, trees: Trees, brief: bool = False) -> str:
     """The value of a variable. brief: of a large array with several axes only the range, as in structures."""
-    if contains_function(seen.name.value):
-        return FUNCTION
-    return text(seen.name.value, iter(leaves_of(seen)), trees, int(brief))
+    value, own = seen.name.value, iter(leaves_of(seen))
+    if isinstance(value, FnV):
+        return function_text(value, own, trees.functions, partial(text, trees=trees), 1, seen.name.local)
+    return text(value, own, int(brief), trees=trees)
 
 
 def identity(values: Sequence[Any]) -> tuple[object, ...]:
@@ -79,7 +82,7 @@ def identity(values: Sequence[Any]) -> tuple[object, ...]:
     return tuple(out)
 
 
-def text(v: Value, own: Iterator[Any], trees: Trees, depth: int = 0) -> str:
+def text(v: Value, own: Iterator[Any], depth: int = 0, *, trees: Trees) -> str:
     """A value of a structure over its leaves."""
     match v:
         case ScalarV():
@@ -87,26 +90,21 @@ def text(v: Value, own: Iterator[Any], trees: Trees, depth: int = 0) -> str:
         case ArrayV():
             return within(next(own), v.dtype) if depth else leaf(next(own))
         case TupleV(items):
-            inside = [text(i, own, trees, depth + 1) for i in items]
+            inside = [text(i, own, depth + 1, trees=trees) for i in items]
             return f"({', '.join(inside)}{',' if len(items) == 1 else ''})"
         case DataV(decl, fields):
-            return constructed(decl, 0, [text(x, own, trees, depth + 1) for x in fields])
+            return constructed(decl, 0, [text(x, own, depth + 1, trees=trees) for x in fields])
         case EnumV(decl, _, variants):
             tag = int(next(own))
-            all_fields = [[text(x, own, trees, depth + 1) for x in fields] for fields in variants]
+            all_fields = [[text(x, own, depth + 1, trees=trees) for x in fields] for fields in variants]
             return constructed(decl, tag, all_fields[tag])
         case Many(shape, element):
             arrays = [next(own) for _ in leaves(element)]
             return _many(element, arrays, len(shape), trees, depth)
         case NodeV():
             return node(next(own), v.type.dtype, trees, depth)
-        case DynamicV():
-            next(own)
-            return FUNCTION
         case _:
-            for _ in leaves(v):
-                next(own)
-            return FUNCTION
+            return function_text(v, own, trees.functions, partial(text, trees=trees), depth)
 
 
 def constructed(decl: DataDecl, tag: int, fields: Sequence[str]) -> str:
@@ -126,13 +124,13 @@ def node(value: Node | None, dtype: str, trees: Trees, depth: int) -> str:
     decl, layouts = trees.layouts[dtype]
     layout = layouts[value.tag]
     own = iter([array_of(x) for x in value.fields[len(layout.sizes) :]])
-    return constructed(decl, value.tag, [text(x, own, trees, depth + 1) for x in layout.values])
+    return constructed(decl, value.tag, [text(x, own, depth + 1, trees=trees) for x in layout.values])
 
 
 def _many(element: Value, arrays: Sequence[Any], rank: int, trees: Trees, depth: int) -> str:
     """An array of structures."""
     if rank == 0:
-        return text(element, iter(arrays), trees, depth)
+        return text(element, iter(arrays), depth, trees=trees)
     n = arrays[0].shape[0] if arrays else 0
     first = [_many(element, [a[k] for a in arrays], rank - 1, trees, depth + 1) for k in range(min(n, SHOWN))]
     return f"[{', '.join([*first, f'… {n - SHOWN} more'] if n > SHOWN else first)}]"

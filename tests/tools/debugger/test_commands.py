@@ -70,7 +70,7 @@ def test_variables_are_shown_as_they_are_written():
         'p = P(at = [1. 2.], name = "a")',
         "t = Node(Leaf(1.5), Leaf(2.5))",
         'ps = [P(at = [0. 0.], name = "b"), P(at = [1. 0.], name = "b")]',
-        "f = <function>",
+        "f: (f64) -> f64",
         "u = (4.0, true)",
         "n = 7",
         "squares: f64[4] = [1. 2. 3. 4.]",
@@ -139,7 +139,7 @@ def test_what_is_captured_stays_a_variable_outside():
     )
     talk = Talk(text + '  print("{s} {u}")\n}')
     talk("run to 6")
-    assert talk("locals").splitlines() == ["v = 2.0", "s = 2.0", "g = <function>", "u = 3.0"]
+    assert talk("locals").splitlines() == ["v = 2.0", "s = 2.0", "g: (f64) -> f64 with v = 2.0", "u = 3.0"]
 
 
 def test_next_goes_over_a_call_and_step_goes_into_it():

@@ -34,7 +34,7 @@ def usually(request, args):
 
 
 def stepped(request, source, args):
-    made, entry, names, _ = followed(request)
+    made, entry, names, *_ = followed(request)
     verify(made)
     sources = Sources((), {source.path: Places.of(source)})
     machine = Machine(Library(made, sources, names.table), Interpreter(made))
