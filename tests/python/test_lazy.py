@@ -1,11 +1,15 @@
 """`dlang.lazy`: what is recorded is what NumPy computes, and its derivatives are those of differences."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 import dlang
+from dlang.python.lazy import pieces
 from dlang.python.lazy.arrays import Lazy
+from dlang.python.lazy.nodes import wanted
 from dlang.python.lazy.text import program
 
 X = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
@@ -164,7 +168,8 @@ def test_several_values_share_what_they_have_in_common():
     x = dlang.lazy(X)
     e = np.exp(x)
     a, b = e.sum(), e * 2.0
-    assert program([a.node, b.node]).text.count("exp(") == 1
+    outputs = [a.node, b.node]
+    assert program(wanted(outputs), outputs).text.count("exp(") == 1
     dlang.evaluate(a, b)
     assert a.node.value is not None and b.node.value is not None and e.node.value is None
 
@@ -242,8 +247,68 @@ def test_a_long_chain():
     a, c = dlang.lazy(1.001), dlang.lazy(1.0)
     for _ in range(300):
         c = a * c
+    assert len(repr(c.node)) < 200  # not all that it was made of, each as often as it is used
     assert float(c) == pytest.approx(1.001**300, rel=1e-12)
     assert float(c.grad(a)) == pytest.approx(300 * 1.001**299, rel=1e-12)
+
+
+def test_steps_of_a_long_chain_are_compiled_once():
+    start = np.linspace(0.1, 1.0, 9)
+    value, slope = start, np.ones(9)
+    for _ in range(1600):
+        value, slope = np.sin(value) * 0.001 + value, slope * (np.cos(value) * 0.001 + 1.0)
+    x = dlang.lazy(start)
+    c = x
+    for _ in range(1600):
+        c = np.sin(c) * 0.001 + c
+    before = dlang.compilations()
+    np.testing.assert_allclose(c.value(), value, rtol=1e-12)
+    np.testing.assert_allclose(c.sum().grad(x).value(), slope, rtol=1e-10)
+    assert dlang.compilations() - before <= 6  # 4,800 operations and their derivatives
+
+
+def test_a_long_recording_is_cut_where_the_least_is_known():
+    x = dlang.lazy(X)
+    rows = []
+    for k in range(80):
+        a = np.exp(x * 0.01 * k)
+        x = (a * x - a / 2.0) + np.cos(a)
+        rows.append(x.node)
+    found = pieces.pieces(wanted(rows[-1:]), rows[-1:])
+    assert len(found) > 2 and all(len(p.left) == 1 and p.left[0] in rows for p in found)
+    assert all(len(p.nodes) <= pieces.MOST for p in found) and sum(len(p.nodes) for p in found) == 640
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=6), st.integers(0, 2**31), st.integers(3, 8))
+def test_values_and_derivatives_do_not_depend_on_where_a_recording_is_cut(steps, seed, size):
+    random = np.random.default_rng(seed)
+    start, other = random.normal(size=(3, 2)), random.normal(size=(2,))
+
+    def run(v):
+        w = u = v
+        for k in steps:
+            w, u = [
+                lambda w, u: (np.tanh(w), w), lambda w, u: (w * u, u), lambda w, u: (u, w + v),
+                lambda w, u: (w - u.mean(axis=0), u * other), lambda w, u: (w / (1.0 + u**2), u),
+                lambda w, u: (w[np.argsort(w[:, 0])], w), lambda w, u: (w * 0.5 + u, np.sort(u, axis=0)),
+                lambda w, u: (np.where(u > 0, w, 2 * w), u), lambda w, u: (w * (u > 0).sum(), u),
+            ][k](w, u)  # fmt: skip
+        return (w**2).sum() + (u * w).sum()
+
+    def found():
+        x = dlang.lazy(start)
+        y = run(x)
+        slope = y.grad(x)
+        return [y, slope, (slope * other).sum().grad(x)]
+
+    whole = found()
+    dlang.evaluate(*whole)
+    with mock.patch.multiple(pieces, FEWEST=size, MOST=2 * size):
+        cut = found()
+        dlang.evaluate(*cut)
+    for a, b in zip(whole, cut, strict=True):
+        np.testing.assert_allclose(a.value(), b.value(), rtol=1e-9, atol=1e-9 * np.abs(a.value()).max())
 
 
 @settings(max_examples=8, deadline=None)

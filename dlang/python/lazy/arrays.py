@@ -10,7 +10,8 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dlang.diagnostics import error
-from dlang.python.lazy.nodes import Apply, Grad, Node, between
+from dlang.python.lazy.nodes import Apply, Node, is_float
+from dlang.python.lazy.pieces import cotangent
 from dlang.python.lazy.values import compute
 from dlang.runtime.values import dtype_name
 
@@ -102,7 +103,7 @@ class Lazy(NDArrayOperatorsMixin):
         if not isinstance(at, Lazy):
             raise TypeError(f"a derivative is with respect to something lazy, not {type(at).__name__}")
         for what, x in (("of", self), ("with respect to", at)):
-            if x.dtype.kind != "f" and dtype_name(x.dtype) != "bf16":
+            if not is_float(x.node):
                 raise TypeError(f"there is no derivative {what} an array of {x.dtype}")
         if seed is None:
             if self.shape:
@@ -112,9 +113,8 @@ class Lazy(NDArrayOperatorsMixin):
         if given.shape != self.shape:
             raise ValueError(f"the seed has the shape {list(given.shape)}, not {list(self.shape)}")
         given = given.astype(self.dtype)
-        if not between(at.node, self.node):
-            return lazy(np.zeros(at.shape, at.dtype))
-        return Lazy(Grad(at.shape, at.dtype, of=self.node, at=at.node, seed=given.node))
+        found = cotangent(at.node, self.node, given.node)
+        return lazy(np.zeros(at.shape, at.dtype)) if found is None else Lazy(found)
 
     # ---- what NumPy asks ---------------------------------------------------------------------------------------------
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
+
+from dlang.runtime.values import dtype_name
 
 _NUMBERS = count()
 
@@ -16,7 +18,7 @@ class Node:
 
     shape: tuple[int, ...] | None
     dtype: Any
-    value: Any = None
+    value: Any = field(default=None, repr=False)
     number: int = field(default_factory=lambda: next(_NUMBERS))
 
     @property
@@ -29,7 +31,7 @@ class Apply(Node):
     """An expression in which `{0}`, `{1}`… stand for the operands. module: a file that `{m}` stands for."""
 
     expression: str = ""
-    operands: tuple[Node, ...] = ()
+    operands: tuple[Node, ...] = field(default=(), repr=False)
     module: str | None = None
 
     @property
@@ -38,57 +40,59 @@ class Apply(Node):
 
 
 @dataclass(slots=True, eq=False)
-class Grad(Node):
-    """The cotangent of `at`, given that of `of`, which is computed from it: of all other nodes as they are."""
+class Pull(Node):
+    """The cotangents of `ats`, given those of `ofs`, which are computed from them: a tuple if there are several.
 
-    of: Node = field(default_factory=lambda: Node((), None))
-    at: Node = field(default_factory=lambda: Node((), None))
-    seed: Node = field(default_factory=lambda: Node((), None))
+    way: what is computed between the two, in order; it is computed again here, from `ats` and all else that it uses.
+    """
+
+    ats: tuple[Node, ...] = field(default=(), repr=False)
+    ofs: tuple[Node, ...] = field(default=(), repr=False)
+    seeds: tuple[Node, ...] = field(default=(), repr=False)
+    way: tuple[Node, ...] = field(default=(), repr=False)
+    taken: tuple[Node, ...] = field(default=(), repr=False)
 
     @property
     def uses(self) -> tuple[Node, ...]:
-        return (self.of, self.at, self.seed)
+        return self.taken
+
+
+def pull(ats: Sequence[Node], ofs: Sequence[Node], seeds: Sequence[Node], way: Sequence[Node]) -> Pull:
+    own = {*ats, *way}
+    others = [u for w in way for u in w.uses if u not in own]
+    shape, dtype = (ats[0].shape, ats[0].dtype) if len(ats) == 1 else (None, None)
+    taken = tuple(dict.fromkeys([*ats, *seeds, *others]))
+    return Pull(shape, dtype, ats=tuple(ats), ofs=tuple(ofs), seeds=tuple(seeds), way=tuple(way), taken=taken)
 
 
 def between(at: Node, of: Node) -> list[Node]:
-    """The nodes on the ways from one to another, both included, in order; nothing if there is none."""
+    """What is computed from one node on the ways to another, which is the last, in order; nothing if there is none."""
     seen: dict[Node, None] = {}
     work = [of]
     while work:
         n = work.pop()
-        if n in seen or n.number < at.number:
+        if n in seen or n.number <= at.number:
             continue
         seen[n] = None
         work += n.uses
     reached = {at}
-    found = [at]
+    found = []
     for n in sorted(seen, key=_number):
-        if n is not at and any(u in reached for u in n.uses):
+        if any(u in reached for u in n.uses):
             reached.add(n)
             found.append(n)
     return found if of in reached else []
 
 
-def needs(n: Node) -> Iterable[Node]:
-    """What has to be known for the value of a node; of a derivative that is what its ways use beside themselves."""
-    if not isinstance(n, Grad):
-        return n.uses
-    way = between(n.at, n.of)
-    own = set(way)
-    return dict.fromkeys([n.at, n.seed, *(u for w in way if w is not n.at for u in needs(w) if u not in own)])
-
-
 def wanted(outputs: Iterable[Node]) -> list[Node]:
-    """All that has to be computed for some nodes, and what is known of it, in order."""
+    """All that has to be computed for some nodes, in order; what is known already is not among it."""
     seen: dict[Node, None] = {}
     work = list(outputs)
     while work:
         n = work.pop()
-        if n in seen:
-            continue
-        seen[n] = None
-        if n.value is None:
-            work += needs(n)
+        if n not in seen and n.value is None:
+            seen[n] = None
+            work += n.uses
     return sorted(seen, key=_number)
 
 
@@ -96,12 +100,17 @@ def _number(n: Node) -> int:
     return n.number
 
 
+def is_float(n: Node) -> bool:
+    """Whether a node can have a derivative: structures are asked part by part."""
+    return n.shape is not None and (n.dtype.kind == "f" or dtype_name(n.dtype) == "bf16")
+
+
 def modules(nodes: Iterable[Node]) -> list[str]:
     """The files that nodes mention, and the ways of derivatives among them, each once."""
     found: dict[str, None] = {}
     for n in nodes:
-        if isinstance(n, Grad):
-            found |= dict.fromkeys(modules(between(n.at, n.of)[1:]))
+        if isinstance(n, Pull):
+            found |= dict.fromkeys(modules(n.way))
         elif isinstance(n, Apply) and n.module is not None:
             found[n.module] = None
     return list(found)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dlang.python.lazy.nodes import Apply, Grad, Node, between, modules, wanted
+from dlang.python.lazy.nodes import Apply, Node, Pull, modules
 from dlang.runtime.values import dtype_name
 
 NAME = "values"
@@ -46,7 +46,7 @@ class _Writer:
     def write(self, nodes: Sequence[Node], names: dict[Node, str], indent: str) -> None:
         """A `let` for each node; names: of nodes that are known here, and of these afterwards."""
         for n in nodes:
-            text = self._grad(n, names, indent) if isinstance(n, Grad) else self._applied(n, names)
+            text = self._pull(n, names, indent) if isinstance(n, Pull) else self._applied(n, names)
             names[n] = self.fresh()
             self.lines.append(f"{indent}let {names[n]} = {text}")
 
@@ -55,38 +55,41 @@ class _Writer:
         module = self.aliases[n.module] if n.module is not None else ""
         return n.expression.format(*[names[u] for u in n.operands], m=module)
 
-    def _grad(self, g: Grad, names: Mapping[Node, str], indent: str) -> str:
+    def _pull(self, p: Pull, names: Mapping[Node, str], indent: str) -> str:
         """The derivative; what its way computes is written into a function."""
-        begin, *way = between(g.at, g.of)
         inner = dict(names)
-        inner[begin] = self.fresh()
+        for n in p.ats:
+            inner[n] = self.fresh()
         function = self.fresh()
-        self.lines.append(f"{indent}let {function} = |{inner[begin]}| {{")
-        self.write(way, inner, indent + "  ")
-        self.lines.append(f"{indent}  {inner[g.of]}")
+        self.lines.append(f"{indent}let {function} = |{', '.join(inner[n] for n in p.ats)}| {{")
+        self.write(p.way, inner, indent + "  ")
+        self.lines.append(f"{indent}  {_together([inner[n] for n in p.ofs])}")
         self.lines.append(f"{indent}}}")
-        return f"vjp({function}, {names[g.at]}).1({names[g.seed]})"
+        at = ", ".join(names[n] for n in p.ats)
+        return f"vjp({function}, {at}).1({_together([names[n] for n in p.seeds])})"
 
 
-def program(outputs: Sequence[Node]) -> Written:
-    """The program whose function `values` gives the values of nodes that have none, as a tuple if there are several."""
-    nodes = wanted(outputs)
-    inputs = [n for n in nodes if n.value is not None]
-    pending = [n for n in nodes if n.value is None]
-    aliases = {path: f"m{k}" for k, path in enumerate(modules(pending))}
+def program(nodes: Sequence[Node], outputs: Sequence[Node]) -> Written:
+    """The program whose function `values` computes nodes and gives some of them, as a tuple if there are several."""
+    own = set(nodes)
+    inputs = sorted({u for n in nodes for u in n.uses if u not in own}, key=lambda n: n.number)
+    aliases = {path: f"m{k}" for k, path in enumerate(modules(nodes))}
     names = {n: f"x{k}" for k, n in enumerate(inputs)}
     writer = _Writer(aliases)
-    writer.write(pending, names, "  ")
+    writer.write(nodes, names, "  ")
     params = ", ".join(names[n] + _type(n) for n in inputs)
-    results = ", ".join(names[n] for n in outputs)
     lines = [
         *(f"import {Path(path).stem} as {alias}" for path, alias in aliases.items()),
         f"fn {NAME}({params}) = {{",
         *writer.lines,
-        f"  {results if len(outputs) == 1 else f'({results})'}",
+        f"  {_together([names[n] for n in outputs])}",
         "}",
     ]
     return Written("\n".join(lines) + "\n", tuple(inputs))
+
+
+def _together(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 def _type(n: Node) -> str:

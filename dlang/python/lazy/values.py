@@ -12,6 +12,7 @@ import numpy as np
 
 from dlang.diagnostics import Source, error
 from dlang.python.lazy.nodes import Node, modules, wanted
+from dlang.python.lazy.pieces import pieces
 from dlang.python.lazy.text import NAME, program
 from dlang.python.module import populate
 from dlang.typecheck.modules import library_folders
@@ -21,13 +22,19 @@ KEPT = 256  # programs
 
 def compute(outputs: Sequence[Node]) -> None:
     """Gives nodes their values. Raises `DlangError`."""
-    pending = [n for n in outputs if n.value is None]
-    if not pending:
-        return
-    written = program(pending)
-    found = _compiled(written.text, _folder(pending))(*[n.value for n in written.inputs])
-    for n, value in zip(pending, found if len(pending) > 1 else (found,), strict=True):
-        n.value = value if n.shape is None else _kept(np.asarray(value, n.dtype))
+    nodes = wanted(outputs)
+    folder = _folder(nodes)
+    known: dict[Node, Any] = {}  # what is needed until the end, and no longer
+    for piece in pieces(nodes, outputs):
+        left = set(piece.left)
+        given = [n for n in piece.nodes if n in left]
+        written = program(piece.nodes, given)
+        found = _compiled(written.text, folder)(*[known.get(n, n.value) for n in written.inputs])
+        known = {n: value for n, value in known.items() if n in left}
+        for n, value in zip(given, found if len(given) > 1 else (found,), strict=True):
+            known[n] = value if n.shape is None else _kept(np.asarray(value, n.dtype))
+    for n, value in known.items():
+        n.value = value
 
 
 def _kept(array: Any) -> Any:
@@ -36,9 +43,9 @@ def _kept(array: Any) -> Any:
     return array
 
 
-def _folder(pending: Sequence[Node]) -> str:
+def _folder(nodes: Sequence[Node]) -> str:
     """Where the modules of recorded functions lie."""
-    folders = {str(Path(path).parent) for path in modules(wanted(pending))} - {str(f) for f in library_folders()}
+    folders = {str(Path(path).parent) for path in modules(nodes)} - {str(f) for f in library_folders()}
     if len(folders) > 1:
         message = f"functions of modules in several folders are recorded: {', '.join(sorted(folders))}"
         raise error("E0999", message, None, help=("compute what the first gives before it goes on: `x.value()`",))
