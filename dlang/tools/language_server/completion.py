@@ -40,6 +40,7 @@ from dlang.tools.language_server.items import (
 from dlang.tools.language_server.members import members, public, type_before
 from dlang.tools.language_server.positions import offset_at
 from dlang.tools.language_server.scopes import Global, Local
+from dlang.tools.language_server.symbols import fits
 from dlang.typecheck import builtins
 from dlang.typecheck.annotations import EFFECTS
 from dlang.typecheck.terms import I64
@@ -49,8 +50,8 @@ _LET = re.compile(r"\b(?:let|var)\b([^=]*)=(?!=)[^;{}]*\Z")
 
 
 def completion(document: Document, position: lsp.Position) -> lsp.CompletionList:
-    """What fits at a position; the editor chooses among it by what is written already, and asks again when a word
-    begins, for only then names are offered that are not imported."""
+    """What fits at a position. The editor asks again when a word begins: only then names are offered that are not
+    imported, and those alone that have its letters in their order, from which the editor chooses further."""
     at = situation_at(document, offset_at(document.analysis.source, position))
     return lsp.CompletionList(not at.prefix, _items(document, at))
 
@@ -98,7 +99,8 @@ def _values(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
     yield from found
     yield from (item for item in importable(document, at.prefix) if item.label not in known)
     for word in sorted({*KEYWORDS, *CONTEXTUAL}):
-        yield plain_item(word, Kind.Keyword, KEYWORD)
+        if fits(at.prefix, word):
+            yield plain_item(word, Kind.Keyword, KEYWORD)
 
 
 def _arguments(document: Document, call: CallAt | None) -> Iterator[lsp.CompletionItem]:
@@ -131,18 +133,18 @@ def _in_scope(document: Document, at: Situation, call: CallAt | None) -> Iterato
     wanted = _wanted(document, call)
     fitting = _functions_behind(document, at) | _variants_matched(document, at)
     seen: set[str] = set()
-    for local in _locals(document, at):
+    for local in (x for x in _locals(document, at) if fits(at.prefix, x.name)):
         t = document.analysis.type_at(local.span) if wanted is not None else None
-        fits = wanted is not None and t is not None and takes(wanted, t)
+        suits = wanted is not None and t is not None and takes(wanted, t)
         seen.add(local.name)
-        yield item_of(document, _of_local(document, local), FITTING if fits else LOCAL)
+        yield item_of(document, _of_local(document, local), FITTING if suits else LOCAL)
     for found in _global_names(document, ("value", "constructor", "module")):
-        if found.name not in seen:
+        if found.name not in seen and fits(at.prefix, found.name):
             seen.add(found.name)
             order = OWN if found.document is document else FOREIGN
             yield item_of(document, found, FITTING if found.name in fitting else order)
     for name in builtins.names():
-        if name not in seen:
+        if name not in seen and fits(at.prefix, name):
             yield item_of(document, Definition(name, "builtin"), FITTING if name in fitting else BUILTIN)
 
 

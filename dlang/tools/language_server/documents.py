@@ -21,6 +21,7 @@ from dlang.grammar.parser import parse
 from dlang.tools.files import programs_in
 from dlang.tools.language_server.names import names_of
 from dlang.tools.language_server.scopes import Known, Names, Occurrence, Scope
+from dlang.tools.language_server.wire import Kept
 from dlang.typecheck.limits import room
 from dlang.typecheck.modules import Finder, library_folders
 from dlang.typecheck.observed import Observed
@@ -30,6 +31,7 @@ from dlang.typecheck.workspace import Workspace
 
 if TYPE_CHECKING:
     from dlang.tools.language_server.definitions import Definition
+    from dlang.tools.language_server.tokens import Coloured
 
 log = logging.getLogger(__name__)
 
@@ -68,9 +70,14 @@ class Analysis:
         return {i.name: i for i in self.module.items if isinstance(i, s.Fn | s.Extern)}
 
     @cached_property
+    def script(self) -> list[s.Statement]:
+        """The statements outside of declarations."""
+        return [i for i in self.module.items if isinstance(i, s.Statement) and not isinstance(i, s.Fn)]
+
+    @cached_property
     def names(self) -> list[Names]:
         """The names of each declaration, in order, and of the script."""
-        script = [i for i in self.module.items if isinstance(i, s.Statement) and not isinstance(i, s.Fn)]
+        script = self.script
         found: list[Names] = []
         kept: dict[int, tuple[s.Item, Names]] = {}
         with room():
@@ -92,18 +99,14 @@ class Analysis:
     @cached_property
     def occurrences(self) -> list[Occurrence]:
         """All names, by their place."""
-        found = {(o.span.first, o.span.last): o for names in self.names for o in names.occurrences}
-        return [found[place] for place in sorted(found)]
+        return sorted([o for names in self.names for o in names.ordered], key=lambda o: (o.span.first, o.span.last))
 
     def occurrence(self, offset: int) -> Occurrence | None:
         """The name at an offset, or that ends there."""
-        found = None
-        for o in self.occurrences:
-            if o.span.first > offset:
-                break
-            if offset < o.span.last or (offset == o.span.last and found is None):
-                found = o
-        return found
+        near = [n.ordered for n in self.names if n.ordered and n.ordered[0].span.first <= offset]
+        here = [o for ordered in near if offset <= ordered[-1].span.last
+                for o in ordered if o.span.first <= offset <= o.span.last]  # fmt: skip
+        return max(here, key=lambda o: (offset < o.span.last, o.span.first), default=None)
 
     def scope(self, offset: int) -> Scope:
         """The innermost scope around an offset."""
@@ -130,8 +133,8 @@ class Analysis:
 class Document:
     """A file.
 
-    version: of the editor, None if it isn't open there. declared: what a tree of it declares. workspace: what earlier
-    checks of it found out.
+    version: of the editor, None if it isn't open there. declared: what a tree of it declares. coloured: the colours
+    that it has; outlined, lenses: what is kept of these answers. workspace: what earlier checks of it found out.
     """
 
     path: str
@@ -140,6 +143,9 @@ class Document:
     project: Project
     version: int | None = None
     declared: tuple[s.Module, dict[tuple[str, str], Definition]] | None = None
+    coloured: Coloured | None = None
+    outlined: Kept[s.Item] = field(default_factory=Kept)
+    lenses: Kept[s.Item] = field(default_factory=Kept)
     workspace: Workspace | None = None
     _analysis: tuple[int, Analysis] | None = None
     _outline: tuple[str, s.Module] | None = None

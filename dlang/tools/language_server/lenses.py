@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lsprotocol import types as lsp
 
 from dlang.grammar import syntax as s
@@ -10,37 +12,47 @@ from dlang.tools.language_server.describe import entry_of
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.positions import range_of
 from dlang.typecheck.schemes import scheme_names
+from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.types import FLOATS, Type, TypeArray, TypeCon, TypeData, TypeTuple, TypeVar, resolve
 
 RUN, TEST, BENCH = "dlang.run", "dlang.test", "dlang.bench"
 
 
-def code_lenses(document: Document) -> list[lsp.CodeLens]:
-    """The lenses of a file. The client knows how to run something; what a gradient is, is only shown."""
-    found: list[lsp.CodeLens] = []
-    for item in document.analysis.module.items:
-        match item:
-            case s.Test():
-                command = lsp.Command("▶ Run test", TEST, arguments=[document.path, item.name])
-                found.append(lsp.CodeLens(range_of(item.span.head(len("test"))), command))
-            case s.Bench():
-                command = lsp.Command("▶ Run bench", BENCH, arguments=[document.path, item.name])
-                found.append(lsp.CodeLens(range_of(item.span.head(len("bench"))), command))
-            case s.Fn(name="main"):
-                command = lsp.Command("▶ Run", RUN, arguments=[document.path])
-                found.append(lsp.CodeLens(range_of(item.name_span), command))
-            case s.Fn() if (gradient := gradient_type(document, item)) is not None:
-                found.append(lsp.CodeLens(range_of(item.name_span), lsp.Command(f"grad: {gradient}", "")))
-            case _:
-                pass
-    return found
+def code_lenses(document: Document) -> list[Any]:
+    """The lenses of a file, as plain data. The client knows how to run something; what a gradient is, is only shown.
+    An item that is where it was, and of which the checker knows what it did, has the lens that it had."""
+    entries = {id(i): _entry(document, i) for i in document.analysis.module.items if isinstance(i, s.Fn)}
+    return document.lenses.answer(
+        ((item, (item.span.line, entries.get(id(item)))) for item in document.analysis.module.items),
+        lambda item: _lens(document, item, entries.get(id(item))),
+    )
 
 
-def gradient_type(document: Document, f: s.Fn) -> str | None:
-    """The type of `grad(f)`, which is in the type of the first parameter; None if the function has no such gradient."""
+def _lens(document: Document, item: s.Item, entry: FnEntry | None) -> lsp.CodeLens | None:
+    match item:
+        case s.Test():
+            command = lsp.Command("▶ Run test", TEST, arguments=[document.path, item.name])
+            return lsp.CodeLens(range_of(item.span.head(len("test"))), command)
+        case s.Bench():
+            command = lsp.Command("▶ Run bench", BENCH, arguments=[document.path, item.name])
+            return lsp.CodeLens(range_of(item.span.head(len("bench"))), command)
+        case s.Fn(name="main"):
+            command = lsp.Command("▶ Run", RUN, arguments=[document.path])
+            return lsp.CodeLens(range_of(item.name_span), command)
+        case s.Fn() if entry is not None and (gradient := gradient_type(entry)) is not None:
+            return lsp.CodeLens(range_of(item.name_span), lsp.Command(f"grad: {gradient}", ""))
+        case _:
+            return None
+
+
+def _entry(document: Document, f: s.Fn) -> FnEntry | None:
     found = own(document, f.name, "value")
-    entry = entry_of(document, found) if found is not None and found.item is f else None
-    if entry is None or not entry.scheme.params or entry.decl.params[0].nodiff:
+    return entry_of(document, found) if found is not None and found.item is f else None
+
+
+def gradient_type(entry: FnEntry) -> str | None:
+    """The type of `grad(f)`, which is in the type of the first parameter; None if the function has no such gradient."""
+    if not entry.scheme.params or entry.decl.params[0].nodiff:
         return None
     scheme = entry.scheme
     if not isinstance(resolve(scheme.result), TypeCon | TypeVar) or not holds_floats(scheme.result):

@@ -66,11 +66,16 @@ def is_parameter_of_module(document: Document, found: Definition) -> bool:
 def uses_in(document: Document, found: Definition) -> Iterator[Occurrence]:
     """The occurrences in one file."""
     key = found.key
-    for o in document.analysis.occurrences:
+    analysis = document.analysis
+    if found.kind == "module":  # it may have any name
+        named = analysis.occurrences
+    else:
+        named = [o for names in analysis.names for o in names.by_name.get(found.name, ())]
+    for o in sorted(named, key=lambda o: o.span.first):
         if isinstance(o.target, Local):
             if (o.target.span.source.path, o.target.span.first) == key:
                 yield o
-        elif found.kind == "module" or o.span.text == found.name:
+        else:
             other = definition(document, o.target)
             if other is not None and other.key == key and other.kind == found.kind:
                 yield o

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dlang.diagnostics import Span
 
@@ -118,7 +119,7 @@ class Scope:
         return [local for name, local in out.items() if not name.startswith((".", "?"))]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Names:
     """The names of an item. scopes: the regions of the text in which a scope holds, outer ones first."""
 
@@ -129,6 +130,20 @@ class Names:
         """Notes a name; one without text was invented by a repair."""
         if span.end > span.start:
             self.occurrences.append(Occurrence(span, target, role))
+
+    @cached_property
+    def ordered(self) -> list[Occurrence]:
+        """The names by their place, when all have been noted; of two at one place, the one that was noted last."""
+        found = {o.span: o for o in self.occurrences}
+        return sorted(found.values(), key=lambda o: (o.span.first, o.span.last))
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Occurrence]]:
+        """The same, by what is written; what stands for a local, by the name of that."""
+        found: dict[str, list[Occurrence]] = {}
+        for o in self.ordered:
+            found.setdefault(o.target.name if isinstance(o.target, Local) else o.span.text, []).append(o)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

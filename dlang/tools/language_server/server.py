@@ -34,7 +34,8 @@ from dlang.tools.language_server.lenses import code_lenses
 from dlang.tools.language_server.references import go_to_definition, highlights, references
 from dlang.tools.language_server.rename import Refused, prepare, rename
 from dlang.tools.language_server.symbols import document_symbols, workspace_symbols
-from dlang.tools.language_server.tokens import LEGEND, semantic_tokens
+from dlang.tools.language_server.tokens import LEGEND, semantic_tokens, semantic_tokens_since
+from dlang.tools.language_server.wire import converter
 
 log = logging.getLogger(__name__)
 PAUSE = 0.15  # seconds without an edit, after which a file is checked
@@ -44,7 +45,12 @@ T = TypeVar("T")
 
 
 class Protocol(LanguageServerProtocol):
-    """Columns are counted in UTF-16, which every client has to know."""
+    """Columns are counted in UTF-16, which every client has to know. Answers may be plain data already."""
+
+    def _serialize_message(self, data: Any) -> Any:
+        if hasattr(data, "result") and hasattr(data, "jsonrpc"):  # what is in it is asked for by itself
+            return {"id": data.id, "jsonrpc": data.jsonrpc, "result": data.result}
+        return super()._serialize_message(data)
 
     @lsp_method(lsp.INITIALIZE)
     def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[Any, Any, lsp.InitializeResult]:
@@ -58,7 +64,7 @@ class Server(LanguageServer):
     turn: who holds it is answered."""
 
     def __init__(self) -> None:
-        super().__init__("dlc", dlang.__version__, protocol_cls=Protocol)
+        super().__init__("dlc", dlang.__version__, protocol_cls=Protocol, converter_factory=converter)
         self.project = Project()
         self.waiting: asyncio.TimerHandle | None = None
         self.told: dict[str, dict[str, list[lsp.Diagnostic]]] = {}
@@ -247,7 +253,7 @@ def _bind_names(server: Server) -> None:
         return await answer(server, params.text_document.uri, ask, None)
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-    async def outlined(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
+    async def outlined(params: lsp.DocumentSymbolParams) -> list[Any]:
         return await answer(server, params.text_document.uri, document_symbols, [])
 
     @server.feature(lsp.WORKSPACE_SYMBOL)
@@ -295,12 +301,19 @@ def _bind_shown(server: Server) -> None:
         return await answer(server, params.text_document.uri, lambda d: inlay_hints(d, params.range), [])
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)
-    async def lenses(params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+    async def lenses(params: lsp.CodeLensParams) -> list[Any]:
         return await answer(server, params.text_document.uri, code_lenses, [])
 
     @server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, LEGEND)
     async def coloured(params: lsp.SemanticTokensParams) -> lsp.SemanticTokens | None:
         return await answer(server, params.text_document.uri, semantic_tokens, None)
+
+    @server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL_DELTA, LEGEND)
+    async def recoloured(params: lsp.SemanticTokensDeltaParams) -> lsp.SemanticTokens | lsp.SemanticTokensDelta | None:
+        def ask(d: Document) -> lsp.SemanticTokens | lsp.SemanticTokensDelta | None:
+            return semantic_tokens_since(d, params.previous_result_id)
+
+        return await answer(server, params.text_document.uri, ask, None)
 
     @server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, LEGEND)
     async def coloured_lines(params: lsp.SemanticTokensRangeParams) -> lsp.SemanticTokens | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from lsprotocol import types as lsp
 
@@ -24,8 +25,9 @@ _KINDS = {
 _MOST = 500  # symbols of an answer
 
 
-def document_symbols(document: Document) -> list[lsp.DocumentSymbol]:
-    return [symbol for item in tree_of(document).items if (symbol := _symbol(item)) is not None]
+def document_symbols(document: Document) -> list[Any]:
+    """The outline, as plain data; an item that is where it was is what it was."""
+    return document.outlined.answer(((item, item.span.line) for item in tree_of(document).items), _symbol)
 
 
 def _symbol(item: s.Item) -> lsp.DocumentSymbol | None:

@@ -175,7 +175,8 @@ def test_a_name_is_not_changed_where_the_program_would_mean_something_else(opene
 @pytest.mark.parametrize(
     "text, fits_here, not_here",
     [
-        ("fn f(xs: f64[n]) {\n  let y = x‸\n}", {"xs", "n", "exp", "sum", "let"}, {"y", "w"}),
+        ("fn f(xs: f64[n]) {\n  let y = x‸\n}", {"xs", "exp", "maximum"}, {"y", "w", "n", "sum", "let"}),
+        ("fn f(xs: f64[n]) {\n  let y = ‸\n}", {"xs", "n", "exp", "sum", "let"}, {"y", "w"}),
         ("struct P { w: f64, v: f64 }\nfn f(p: P) = p.‸", {"w", "v"}, {"exp", "let"}),
         ("struct P { w: f64 }\nfn f(ps: P[n]) {\n  let q = ps[0].‸\n  q\n}", {"w"}, {"let"}),
         ("struct P { w: f64 }\nfn norm2(p: P) = p.w\nfn f(p: P) = p.‸", {"w", "norm2"}, {"f64"}),
@@ -210,7 +211,7 @@ def test_a_name_is_not_changed_where_the_program_would_mean_something_else(opene
         ("fn f() {\n  for ‸\n}", set(), {"exp"}),
         ("fn f() -> f64 ! ‸", {"print", "random"}, {"exp"}),
         ("let ‸", set(), {"exp"}),
-        ("enum E { Aaa, Bbb }\nfn f() -> E = A‸", {"Aaa", "Bbb"}, set()),
+        ("enum E { Aaa, Bbb }\nfn f() -> E = ‸", {"Aaa", "Bbb"}, set()),
         ("fn f(x: f64[n]) = [xi for xi in x if x‸]", {"xi", "x"}, set()),
     ],
 )
@@ -226,7 +227,7 @@ def test_completion_offers_what_can_stand_there(opened, text, fits_here, not_her
     [
         ("fn f(a: i64, b: f64) = g(‸\n\nfn g(x: f64) = x\n", "b", "a"),
         ("fn f(a: i64, b: f64) = g(0.0, y = ‸\n\nfn g(x: f64, y: i64) = x\n", "a", "b"),
-        ("enum E { Aa, Bb }\nfn f(e: E, a: i64) = match e {\n  B‸\n}\n", "Bb", "a"),
+        ("enum E { Aa, Bb }\nfn f(e: E, b: i64) = match e {\n  B‸\n}\n", "Bb", "b"),
         ("enum E { Aa, Bb }\nfn f(e: E, a: i64) = match e {\n  Aa => 1\n  ‸\n}\n", "Bb", "a"),
         ("enum E { Aa, Bb }\nfn f(e: E, a: i64) = match e { Aa => { ‸ } }\n", "a", "Bb"),
         ("fn f(a: f64[n]) = a |> ‸\n\nfn g(x: i64) = x\n", "sum", "g"),

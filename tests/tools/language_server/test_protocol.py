@@ -101,8 +101,10 @@ def test_completion_knows_what_fits(files):
         return {item.label: item for item in found.items}
 
     text = files.texts["main.dl"]
-    names = complete(text.replace('print("', 'la\n  print("'), "  la")
+    names = complete(text.replace('print("', 'let z = \n  print("'), "let z = ")
     assert {"layer", "steps", "loss", "model", "sqrt", "Some", "while"} <= set(names) and "apply" not in names
+    begun = set(complete(text.replace('print("', 'lo\n  print("'), "  lo"))
+    assert {"loss", "floor"} <= begun and not {"layer", "steps", "model"} & begun
     fields = set(complete(text.replace('print("', 'layer.\n  print("'), "  layer."))
     assert {"w", "b"} <= fields and not {"steps", "let", "sqrt"} & fields
     assert {"apply", "loss", "next", "Linear"} <= set(complete(text.replace("model.apply", "model."), "= model."))
