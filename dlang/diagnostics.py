@@ -87,11 +87,11 @@ class Span(NamedTuple):
 
     def head(self, length: int) -> Span:
         """Its first characters alone."""
-        return self._replace(end=self.start + length)
+        return Span(self.source, self.start, self.start + length, self.via)
 
     def tail(self, length: int) -> Span:
         """Its last characters alone."""
-        return self._replace(start=self.end - length)
+        return Span(self.source, self.end - length, self.end, self.via)
 
     def word(self, text: str) -> Span:
         """Where a word stands in it; all of it, if it doesn't."""

@@ -7,6 +7,8 @@ costs none of the others, and a declaration's tree depends on its own text alone
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable
+from itertools import islice
 from typing import cast
 
 from dlang.collection import no_collection
@@ -92,7 +94,6 @@ class _Parser:
         ranges = declarations(self.file.text)
         before = parts.kept.get(self.file.path, {}) if parts is not None else {}
         kept: dict[str, list[tuple[Source, tuple[s.Item, ...]]]] = {}
-        nesting: list[int] = []  # per part, how many more brackets open than close; found when first needed
         items: list[s.Item] = []
         at = line = 0  # `line`: how many end before `at`
         lines_to = 0
@@ -112,8 +113,8 @@ class _Parser:
             tokens = self._enter(start, end, line, parts)
             found = self._well_formed(tokens)
             if found is None:
-                nesting = nesting or [_nesting(tokenize(self.file.text, *r)) for r in ranges]
-                if (taken := _balanced_run(nesting, at)) > 1:
+                nesting = (self._nesting(start, end, before) for start, end in islice(ranges, at, None))
+                if (taken := _balanced_run(nesting)) > 1:
                     # A bracket is open at the end: what follows may be its content, although it isn't indented.
                     found = self._well_formed(self._enter(start, ranges[at + taken - 1][1], line, parts))
                 if found is None:
@@ -130,6 +131,11 @@ class _Parser:
             self.diagnostics.append(too_long(statements[STATEMENTS].span, "this script"))
             return tuple(i for i in items if isinstance(i, s.Fn) or not isinstance(i, s.Statement))
         return tuple(items)
+
+    def _nesting(self, start: int, end: int, well_formed: Container[str]) -> int:
+        """How many more brackets open than close in a range of the file."""
+        text = self.file.text[start:end]
+        return 0 if text in well_formed else sum((t.kind in OPENERS) - (t.kind in CLOSERS) for t in tokenize(text))
 
     def _enter(self, start: int, end: int, line: int, parts: Parts | None) -> list[Token]:
         """Goes to a range of the file, which begins after so many lines; its tokens."""
@@ -254,17 +260,14 @@ def _end(position: int) -> Token:
     return Token(END, "", position, position)
 
 
-def _nesting(tokens: list[Token]) -> int:
-    return sum((token.kind in OPENERS) - (token.kind in CLOSERS) for token in tokens)
-
-
-def _balanced_run(nesting: list[int], at: int) -> int:
-    """How many parts from `at` on must be joined so that as many brackets close as open; 1 if none do."""
+def _balanced_run(nesting: Iterable[int]) -> int:
+    """How many parts must be joined so that as many brackets close as open; 1 if none do. nesting: of each part, how
+    many more open than close."""
     depth = 0
-    for end in range(at, len(nesting)):
-        depth += nesting[end]
+    for joined, more in enumerate(nesting, 1):
+        depth += more
         if depth <= 0:
-            return end + 1 - at if depth == 0 else 1
+            return joined if depth == 0 else 1
     return 1
 
 

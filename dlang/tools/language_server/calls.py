@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lsprotocol import types as lsp
 
+from dlang.grammar.parser import declarations
 from dlang.tools.assistance.calls import CallAt, call_at
 from dlang.tools.assistance.signatures import Signature
 from dlang.tools.assistance.situation import Situation, situation
@@ -13,13 +14,14 @@ from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.positions import offset_at, units
 from dlang.tools.language_server.scopes import Global
 
-_FAR = 8_000  # characters that a call is not longer than
+_FAR = 8_000  # characters that a call is not longer than, in one declaration
 
 
 def situation_at(document: Document, offset: int) -> Situation:
     """Where an offset is in the text, of which only the lines shortly before it are looked at."""
     text = document.analysis.source.text[:offset]
-    return situation(text, text.rfind("\n", 0, max(0, offset - _FAR)) + 1)
+    far = text.rfind("\n", 0, max(0, offset - _FAR)) + 1
+    return situation(text, far + declarations(text[far:])[-1][0])
 
 
 def called(document: Document, call: CallAt) -> Definition | None:
