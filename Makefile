@@ -51,6 +51,10 @@ test-interop: venv
 test-editors: venv
 	$(BIN)/python -m pytest -q -m slow tests/tools/test_highlighting.py
 
+# Hundreds of random edits and undone edits, after each of which the language server knows what a fresh one would.
+test-edits: venv
+	$(BIN)/python -m pytest -q -n 2 -m slow tests/tools/language_server
+
 # The extension for VS Code, as a file that `code --install-extension` takes.
 vscode: venv
 	$(BIN)/python -m dlang.tools.highlighting editors/vscode

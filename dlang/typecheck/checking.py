@@ -101,6 +101,7 @@ def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
         if isinstance(item, s.Fn | s.Const | s.Extern):
             if item.name in table.functions:
                 twice(program, item.name, item.name_span, table.functions[item.name].name_span)
+                forget(program, item)
                 continue
             table.functions[item.name] = item
             table.entries.pop(item.name, None)
@@ -114,6 +115,7 @@ def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
         kinds = {n: kinds_of(t) for n, t in ({} if table is prelude else prelude.types | table.types).items()}
         for name, circle in datatypes.circular(table, written):
             cx.report(circle)
+            forget(program, table.functions[name])
             span = table.functions[name].name_span
             declarations.register(table, name, declarations.any_entry(name, table.name, span, None))
             table.integers[name] = 1  # any number will do: the program has been refused
@@ -202,6 +204,8 @@ def check_group(program: Program, table: ModuleTable, name: str) -> None:
     kept = program.cache.groups.get(key)
     if kept is None:
         program.cache.checked += group
+        for item in items:
+            forget(program, item)
         problems = declarations.check_functions(program, table, group)
         entries = {n: e for n in group if isinstance(e := table.entries.get(n), FnEntry)}
         integers = {n: table.integers[n] for n in group if n in table.integers}
@@ -230,6 +234,7 @@ def check_rest(program: Program, table: ModuleTable, module: s.Module) -> None:
     for item in module.items:
         match item:
             case s.Rule():
+                forget(program, item)
                 program.diagnostics += declarations.check_rule(program, table, item)
             case s.Test() | s.Bench():
                 decl, problems = check_named_block(program, table, item)
@@ -239,6 +244,7 @@ def check_rest(program: Program, table: ModuleTable, module: s.Module) -> None:
             case s.Fn() | s.Struct() | s.Enum() | s.Alias() | s.Const() | s.Import() | s.Extern():
                 pass
             case _:
+                forget(program, item)
                 statements.append(item)
     if statements:
         table.is_script = True
@@ -249,6 +255,12 @@ def check_rest(program: Program, table: ModuleTable, module: s.Module) -> None:
         block = s.Block(span, tuple(statements))
         table.core.script, problems = declarations.check_block(program, table, "script", "script", block, span)
         program.diagnostics += problems
+
+
+def forget(program: Program, item: s.Item) -> None:
+    """What was found out about the expressions of an item, which is checked again, or not at all."""
+    if program.cache.observed is not None:
+        program.cache.observed.forget(item.span)
 
 
 def check_named_block(
@@ -262,6 +274,7 @@ def check_named_block(
     kept = program.cache.blocks.get(key)
     if kept is None:
         program.cache.checked.append(item.name)
+        forget(program, item)
         kind = "test" if isinstance(item, s.Test) else "bench"
         kept = CachedBlock(*declarations.check_block(program, table, item.name, kind, item.body, item.span), uses)
     else:

@@ -41,6 +41,14 @@ class Observed:
         found = self.types.get(span.source, {}).get((span.start, span.end))
         return None if found is None or (found := resolve(found)) is MISTAKE else found
 
+    def forget(self, span: Span) -> None:
+        """What is written there is checked again, and may have no type then."""
+        known = self.types.get(span.source)
+        if known is not None:
+            self.types[span.source] = {
+                place: t for place, t in known.items() if not (span.start <= place[0] and place[1] <= span.end)
+            }
+
     def keep(self, file: Source) -> None:
         """Forgets what is no longer in the file."""
         self.types = {source: types for source, types in self.types.items() if source.file is file}

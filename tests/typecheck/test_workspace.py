@@ -76,6 +76,17 @@ def test_an_imported_module_is_checked_by_functions_after_edits_elsewhere(tmp_pa
     assert set(workspace.rechecked) == {"f0", "f", "g"}
 
 
+def test_types_that_an_earlier_check_noted_are_not_shown() -> None:
+    observed = Observed("m.dl")
+    workspace = Workspace(observed=observed)
+    text = "fn f(x: f64) = x\nfn g(y: f64) = y\n"
+    workspace.check(Source("m.dl", text))
+    assert len(observed.types) == 2
+    checked = workspace.check(Source("m.dl", text.replace("fn f(x: f64) = x\n", "fn g(x: f64) = x\n")))
+    assert [d.code for d in checked.diagnostics] == ["E0202"]
+    assert [bool(types) for types in observed.types.values()] == [False, True]
+
+
 def test_places_follow_the_edits_above() -> None:
     workspace = Workspace()
     bad = "fn callee(x: f64[2]) = x\nfn bad() = callee([1.0])\nlet unused = nope\n"

@@ -15,7 +15,7 @@ from dlang.tools.language_server.documents import Document
 from dlang.typecheck.limits import room
 from dlang.typecheck.printing import Names, show
 from dlang.typecheck.scope import FnEntry
-from dlang.typecheck.types import MISTAKE, Type, TypeFn
+from dlang.typecheck.types import MISTAKE, Type, TypeFn, resolve
 
 
 def entry_of(document: Document, found: Definition) -> FnEntry | None:
@@ -28,8 +28,12 @@ def entry_of(document: Document, found: Definition) -> FnEntry | None:
         if table.path == found.document.path and (found.name in table.functions or found.name in table.entries):
             with room():
                 entry = program.value(table, found.name)
-            return entry if isinstance(entry, FnEntry) and entry.decl.result is not MISTAKE else None
+            return entry if isinstance(entry, FnEntry) and not _is_mistake(entry.decl.result) else None
     return None
+
+
+def _is_mistake(t: Type | None) -> bool:
+    return t is not None and resolve(t) is MISTAKE
 
 
 def signature_of(document: Document, found: Definition) -> Signature | None:
@@ -144,8 +148,8 @@ def index_type(document: Document, name: Span | None) -> str:
 
 
 def shown_type(t: Type) -> str:
-    """A type; what it holds of sizes known only when the program runs is `?`."""
-    return re.sub(r"\?\d+", "?", show(t))
+    """A type; what it holds of sizes known only when the program runs is `?`, and what a mistake hides is `_`."""
+    return re.sub(r"\?\d+", "?", show(t)).replace(MISTAKE.name, "_")
 
 
 def documentation(found: Definition) -> str:

@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Analysis:
-    """What is known of one state of a file. checked: None if the checker failed, which is its mistake."""
+    """What is known of one state of a file. checked: None if the checker failed, which is its mistake. known_names: of
+    the state before, by the identity of items; known_since: names that the module has and had not, or had."""
 
     source: Source
     module: s.Module
@@ -46,6 +47,7 @@ class Analysis:
     diagnostics: list[Diagnostic]
     observed: Observed
     known_names: dict[int, tuple[s.Item, Names]]
+    known_since: frozenset[str] = frozenset()
 
     @cached_property
     def known(self) -> Known:
@@ -85,7 +87,7 @@ class Analysis:
                 if isinstance(item, s.Statement) and not isinstance(item, s.Fn):
                     continue
                 before = self.known_names.get(id(item))
-                if before is not None and before[0] is item and not isinstance(item, s.Rule):
+                if before is not None and before[0] is item and self._means_the_same(item):
                     names = before[1]
                 else:
                     names = names_of([item], self.known, self.functions)
@@ -95,6 +97,11 @@ class Analysis:
                 found.append(names_of(script, self.known, self.functions))
         self.known_names = kept
         return found
+
+    def _means_the_same(self, item: s.Item) -> bool:
+        """Whether names in an item stand for what they did: the module has all those that it had, and no others."""
+        text = item.span.text
+        return not isinstance(item, s.Rule) and not any(name in text for name in self.known_since)
 
     @cached_property
     def occurrences(self) -> list[Occurrence]:
@@ -196,8 +203,9 @@ class Document:
                 found = [*found, *problem.diagnostics]
         observed = self.workspace.observed if self.workspace is not None else None
         analysis = Analysis(source, module, checked, found, observed or Observed(self.path), {})
-        if self._known_names is not None and self._known_names[0] == analysis.known:
+        if self._known_names is not None:
             analysis.known_names = self._known_names[1]
+            analysis.known_since = analysis.known.differs(self._known_names[0])
         _ = analysis.names
         self._known_names = (analysis.known, analysis.known_names)
         return analysis

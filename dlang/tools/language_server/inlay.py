@@ -15,7 +15,7 @@ from dlang.tools.language_server.definitions import own
 from dlang.tools.language_server.describe import entry_of, shown_type
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.positions import offset_at, position_at
-from dlang.typecheck.types import TypeFn
+from dlang.typecheck.types import MISTAKE, TypeFn
 
 _LONGEST = 60
 
@@ -85,9 +85,9 @@ def of_signature(document: Document, f: s.Fn) -> Iterator[tuple[int, str]]:
     if signature.bounds and not f.bounds:
         yield f.name_span.last, signature.bounds
     for p, text in zip(f.parameters, signature.parameters, strict=True):
-        if p.type is None:
+        if p.type is None and MISTAKE.name not in text:
             yield p.pattern.span.last, ": " + text.partition(": ")[2].partition(" = ")[0]
-    if f.result is None and not signature.result.startswith("()"):
+    if f.result is None and not signature.result.startswith("()") and MISTAKE.name not in signature.result:
         yield end_of_parameters(f), f" -> {signature.result}"
 
 

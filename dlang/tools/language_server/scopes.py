@@ -153,3 +153,7 @@ class Known:
     constants: frozenset[str]
     values: frozenset[str]
     modules: frozenset[str]
+
+    def differs(self, other: Known) -> frozenset[str]:
+        """The names that only one of two has, or that are something else in the other."""
+        return (self.constants ^ other.constants) | (self.values ^ other.values) | (self.modules ^ other.modules)

@@ -14,10 +14,12 @@ from dlang.tools.language_server.completion import completion
 from dlang.tools.language_server.documents import Project
 from dlang.tools.language_server.hover import hover
 from dlang.tools.language_server.inlay import inlay_hints
+from dlang.tools.language_server.lenses import code_lenses
 from dlang.tools.language_server.positions import offset_at, position_at
 from dlang.tools.language_server.references import go_to_definition, references
 from dlang.tools.language_server.rename import Refused, rename
-from dlang.tools.language_server.symbols import fits
+from dlang.tools.language_server.symbols import document_symbols, fits
+from dlang.tools.language_server.tokens import semantic_tokens, semantic_tokens_since
 
 
 @pytest.fixture
@@ -365,6 +367,33 @@ def test_a_keystroke_in_a_long_file_has_the_function_alone_checked(opened):
     assert "z: f64[n]" in hover(document, place).contents.value
     assert document.workspace.rechecked == ("f0",)
     assert [a is b for a, b in zip(known, document.analysis.names, strict=True)] == [False] + [True] * 149
+
+
+def test_answers_about_a_long_file_are_made_again_where_it_was_edited(opened):
+    function = "fn f{0}(x: f64[n], y: f64[n]) -> f64 {{\n  let z = x + y\n  sum(z)\n}}\n\n"
+    text = "".join(function.format(i) for i in range(50))
+    document, _ = opened(text)
+
+    def answers():
+        number = semantic_tokens(document).result_id
+        return number, document_symbols(document), code_lenses(document), list(document.coloured.blocks.values())
+
+    def new(before, after):
+        return [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a is not b]
+
+    number, symbols, lenses, colours = answers()
+    document.project.put(document.path, document.uri, text.replace("x + y", "x + y * 2.0 + y", 1), 2)
+    (edit,) = semantic_tokens_since(document, number).edits
+    assert edit.delete_count == 0 and len(edit.data) == 5  # the name that was added
+    _, *again = answers()
+    assert [new(*pair) for pair in zip([symbols, lenses, colours], again, strict=True)] == [[0], [0], [0]]
+    above = "fn g(x: f64) = x\n"
+    number = semantic_tokens(document).result_id
+    document.project.put(document.path, document.uri, above + text, 3)
+    (edit,) = semantic_tokens_since(document, number).edits
+    assert len(edit.data) <= 5 * 20  # of some thousand numbers
+    assert new(colours[1:], answers()[3][2:]) == []
+    assert document_symbols(document)[1:] != symbols  # they are a line below
 
 
 def test_of_many_mistakes_as_many_are_mended_as_a_moment_allows(opened, monkeypatch):
