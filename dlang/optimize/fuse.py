@@ -223,12 +223,13 @@ def _with_sums(op: Comp, vars: Sequence[Var], uses: _Uses) -> Comp:
 def inlined_producers(block: Block) -> Block:
     """The block with the results that are cheaper to compute at their reads computed there."""
     uses = _Uses(block)
-    chosen: dict[Var, tuple[Comp, int]] = {}
+    chosen: dict[Var, tuple[_Producer, int]] = {}
     for let in block.lets:
         if isinstance(let.op, Comp):
+            producer = _Producer(let.op)
             for k, var in enumerate(let.vars):
-                if uses.inlinable(let.op, k, var, chosen):
-                    chosen[var] = let.op, k
+                if uses.inlinable(producer, k, var, chosen):
+                    chosen[var] = producer, k
     if not chosen:
         return block
     inliner = _Inliner(chosen)
@@ -265,22 +266,23 @@ class _Uses:
             for nested in b.lets:
                 self.let(nested, inner)
 
-    def inlinable(self, op: Comp, k: int, var: Var, chosen: Container[Var]) -> bool:
+    def inlinable(self, producer: _Producer, k: int, var: Var, chosen: Container[Var]) -> bool:
         """Whether a result is better computed at its reads, given those chosen before it."""
+        op = producer.op
         reads = self.reads.get(var, [])
         if not reads or var in self.otherwise or point_of(op, k) is None:
             return False
-        code = slice_of(op.body, op.body.results[k])
-        if not all(isinstance(let.op, Prim | Cast | Read | SizeOf) for let in code):
+        single = len(reads) == 1 and len(op.destinations) == 1
+        code = producer.code(k, None if single else FEW)
+        if code is None or not all(isinstance(let.op, Prim | Cast | Read | SizeOf) for let in code):
             return False
         used = [let.op.array for let in code if isinstance(let.op, Read)]
         if any(array in self.consumed for array in used):
             return False
-        single = len(reads) == 1 and len(op.destinations) == 1
         if any(array in chosen for array in used):
             return single and all(_once(read, axes) for read, axes in reads)
         count = len([let for let in code if not isinstance(let.op, SizeOf)])
-        inside = {v for let in op.body.lets for v in let.vars}
+        inside = {v for let in code for v in let.vars}
         gathers = any(isinstance(let.op, Read) and any(i.mentions(inside) for i in let.op.index) for let in code)
         moves = count <= 1 and all(isinstance(let.op, Read | Cast | SizeOf) for let in code) and not gathers
         if moves:
@@ -308,21 +310,35 @@ def _multiple(entry: Size, axis: Var) -> bool:
     return all(axis not in m or len(m) == 1 for m in entry.terms)
 
 
-def slice_of(body: Block, value: Atom) -> list[Let]:
-    """The lets of a body that a value needs."""
-    needed: set[Atom] = {value}
-    out = []
-    for let in reversed(body.lets):
-        if any(v in needed for v in let.vars):
-            needed.update(mentioned(let.op))
-            out.append(let)
-    return out[::-1]
+class _Producer:
+    """A comprehension, and where the values of its body are defined."""
+
+    def __init__(self, op: Comp) -> None:
+        self.op = op
+        self.at = {v: k for k, let in enumerate(op.body.lets) for v in let.vars}
+
+    def code(self, k: int, most: int | None = None) -> list[Let] | None:
+        """The lets of the body that a result needs; None if more than `most` of them compute something."""
+        found: set[int] = set()
+        work: list[Atom] = [self.op.body.results[k]]
+        count = 0
+        while work:
+            a = work.pop()
+            n = self.at.get(a) if isinstance(a, Var) else None
+            if n is not None and n not in found:
+                found.add(n)
+                op = self.op.body.lets[n].op
+                work += mentioned(op)
+                count += not isinstance(op, SizeOf)
+                if most is not None and count > most:
+                    return None
+        return [self.op.body.lets[n] for n in sorted(found)]
 
 
 class _Inliner:
     """Replaces reads of chosen results by the code that computes the element."""
 
-    def __init__(self, chosen: dict[Var, tuple[Comp, int]]) -> None:
+    def __init__(self, chosen: dict[Var, tuple[_Producer, int]]) -> None:
         self.chosen = chosen
         self.renaming = Renaming({})
 
@@ -336,17 +352,19 @@ class _Inliner:
             else:
                 if isinstance(op, Comp):
                     # what is inlined later must be the code as it is now
+                    producer = _Producer(op)
                     for k, var in enumerate(let.vars):
                         if var in self.chosen:
-                            self.chosen[var] = op, k
+                            self.chosen[var] = producer, k
                 lets.append(Let(tuple([r.bind(v) for v in let.vars]), op, let.span))
         return Block(tuple(lets), tuple([r.atom(a) for a in block.results]))
 
     def element(self, read: Read, lets: list[Let]) -> Atom:
         """Emits the code of one element and gives its value."""
-        op, k = self.chosen[read.array]
+        producer, k = self.chosen[read.array]
+        op = producer.op
         value = op.body.results[k]
-        code = slice_of(op.body, value)
+        code = producer.code(k) or []
         values = {a for let in code for a in parts(let.op).atoms} | {value}
         env: dict[Var, Atom | Size] = {}
         for axis, entry in zip(point_of(op, k) or (), read.index, strict=True):

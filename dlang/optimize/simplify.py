@@ -225,7 +225,7 @@ class _Walk:
             case Check():
                 return op.subjects[0] if self.holds(op) and self.same_type(op.subjects[0].type, var.type) else None
             case Comp():
-                return self.whole(op, var)
+                return self.copied(op, (var,)).get(0)
             case If():
                 return self.branch(op)
             case _:
@@ -306,19 +306,20 @@ class _Walk:
             return View(inner.array, op.axes, op.shape, tuple([substitute(i, at) for i in inner.index]))
         return None
 
-    def whole(self, op: Comp, var: Var, k: int = 0) -> Var | None:
-        """A result of a comprehension that is a copy of an array is the array, unless the comprehension has to stay."""
-        entries = point_of(op, k)
-        value = op.body.results[k]
-        if entries is None or None in entries:
-            return None
-        match [let for let in op.body.lets if let.vars[0:1] == (value,)]:
-            case [Let(op=Read(array=array, index=index))] if isinstance(array.type, Array):
-                copied = [i.atom for i in index] == list(entries) and self.same_type(array.type, var.type)
-                pure = all(isinstance(let.op, Read | Prim | Cast | SizeOf) for let in op.body.lets)
-                return array if copied and pure and array.type.shape == op.destinations[k].shape else None
-            case _:
-                return None
+    def copied(self, op: Comp, vars: tuple[Var, ...]) -> dict[int, Var]:
+        """The results of a comprehension that are copies of arrays, and these, unless the comprehension has to stay."""
+        if not all(isinstance(let.op, Read | Prim | Cast | SizeOf) for let in op.body.lets):
+            return {}
+        reads = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, Read)}
+        found = {}
+        for k, (var, value, d) in enumerate(zip(vars, op.body.results, op.destinations, strict=True)):
+            read = reads.get(value) if isinstance(value, Var) else None
+            if read is None or not isinstance(read.array.type, Array) or (entries := point_of(op, k)) is None:
+                continue
+            whole = None not in entries and [i.atom for i in read.index] == list(entries)
+            if whole and self.same_type(read.array.type, var.type) and read.array.type.shape == d.shape:
+                found[k] = read.array
+        return found
 
     def branch(self, op: If) -> Op | Atom | None:
         """A branch of one result whose arms agree, or that is its condition."""
@@ -381,7 +382,7 @@ class _Walk:
                     return None
                 return tuple([vars[k] for k in keep]), If(op.condition, then, otherwise, rare=op.rare)
             case Comp() if vars:
-                copied = {k: array for k, var in enumerate(vars) if (array := self.whole(op, var, k)) is not None}
+                copied = self.copied(op, vars)
                 if not copied:
                     return vars, op
                 self.renaming.env.update({vars[k]: array for k, array in copied.items()})
