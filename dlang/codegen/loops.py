@@ -2,13 +2,47 @@
 
 Scalars keep the variables and polynomials of the core IR; an array is a `Buffer`, a pointer to elements in row-major
 order. Control is structured, and what it carries or binds is explicit, so a back end emits it without an analysis of
-its own: a `Slot` is a scalar variable or a buffer, and each is bound once.
+its own: a `Slot` is a scalar variable or a buffer, and each is bound once. What holds no statements is defined in
+`instructions.py`, and what that works on in `operands.py`; both have their names here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dlang.codegen.instructions import (
+    Allocate as Allocate,
+    At as At,
+    Batch as Batch,
+    CallC as CallC,
+    Collect as Collect,
+    Compute as Compute,
+    Convert as Convert,
+    Count as Count,
+    Enter as Enter,
+    Evaluate as Evaluate,
+    Fetch as Fetch,
+    Free as Free,
+    Guard as Guard,
+    Invoke as Invoke,
+    Launch as Launch,
+    Leave as Leave,
+    Load as Load,
+    LoadField as LoadField,
+    LoadTag as LoadTag,
+    Mark as Mark,
+    Move as Move,
+    Node as Node,
+    Only as Only,
+    Pack as Pack,
+    Product as Product,
+    Release as Release,
+    Room as Room,
+    Runtime as Runtime,
+    Slice as Slice,
+    Store as Store,
+    Transfer as Transfer,
+)
 from dlang.codegen.kernel import Kernel
 from dlang.codegen.operands import (
     ArrayValue as ArrayValue,
@@ -22,342 +56,6 @@ from dlang.codegen.operands import (
 )
 from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Size, Var
-
-
-# ---- straight-line statements ----------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Compute:
-    """var = a primitive of scalars."""
-
-    var: Var
-    name: str
-    args: tuple[Atom, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Convert:
-    """var = a conversion of a scalar to the dtype of var."""
-
-    var: Var
-    arg: Atom
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluate:
-    """var = a polynomial."""
-
-    var: Var
-    size: Size
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    var: Var
-    buffer: Buffer
-    offset: Size
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """buffer[offset] = value, or its combination with what is there by a monoid."""
-
-    buffer: Buffer
-    offset: Size
-    value: Atom
-    monoid: str = "set"
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Copies `count` elements between buffers that do not overlap."""
-
-    target: Buffer
-    source: Buffer
-    count: Size
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """result = the address of an element."""
-
-    result: Buffer
-    source: Buffer
-    offset: Size
-
-
-@dataclass(frozen=True, slots=True)
-class Allocate:
-    """Room for an array, with `extra` elements behind it."""
-
-    buffer: Buffer
-    shape: tuple[Size, ...]
-    extra: int = 0
-    span: Span | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Free:
-    buffer: Buffer
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """Ends the run with a message unless the condition holds."""
-
-    condition: Atom
-    code: str
-    parts: tuple[str, ...]
-    values: tuple[Operand, ...]
-    span: Span | None
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """Work of the host: `format`, `library` (static: which operation) or an effect.
-
-    Arrays of known sizes go to `outs`, the rest are results.
-    """
-
-    name: str
-    static: tuple[str, ...]
-    args: tuple[Operand, ...]
-    outs: tuple[ArrayValue, ...]
-    results: tuple[Slot, ...]
-    span: Span | None
-
-
-@dataclass(frozen=True, slots=True)
-class Invoke:
-    """A call: arguments, destinations of the results whose sizes the caller knows, and the other results."""
-
-    function: str
-    args: tuple[Value, ...]
-    outs: tuple[Buffer, ...]
-    results: tuple[Slot, ...]
-    span: Span | None
-
-
-@dataclass(frozen=True, slots=True)
-class CallC:
-    """A C function, or a routine of BLAS or LAPACK by its symbol: scalars by value, arrays by pointer.
-
-    What fills an array takes its pointer last. threads: of a kernel, how many are to run.
-    """
-
-    target: str
-    args: tuple[Value, ...]
-    result: Var | None
-    threads: Size | None = None
-    span: Span | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Pack:
-    """target = a matrix (rows × columns) in panels, in each its rows one after another; the last ends with zeros."""
-
-    target: Panels
-    source: Matrix | Scattered
-    rows: Size
-    columns: Size
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """c (rows × columns) = a (rows × inner) · b (inner × columns), or is increased by that. c is not transposed.
-
-    room: where a part of b is put in panels at a time, as much as `packing.room_for` says; small products do without,
-    and those by panels. bits: of the vectors that are made for it. followed: whether the next product of a batch, of
-    the same sizes, lies right behind in all three arrays. A scattered `a` needs `b` in panels. batch: on a device, if
-    there are several.
-    """
-
-    a: Matrix | Scattered
-    b: Matrix | Panels
-    c: Matrix
-    rows: Size
-    columns: Size
-    inner: Size
-    bits: int
-    room: Buffer | None = None
-    adds: bool = False
-    followed: Var | None = None
-    batch: Batch | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Several products at once; from one to the next their arrays move by so many elements."""
-
-    count: Size
-    a: Size
-    b: Size
-    c: Size
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Runs a kernel of the program, known by its number, over so many trips. args: what its parameters stand for.
-
-    Results of reductions go to buffers of one element, the last of these. guards: what may fail in it, by their numbers
-    in the kernel; the first trip that fails ends the run. block: the threads of a block, if these are not as many as
-    the kernel says; then a trip keeps a block busy. reach: up to where its indices go, with atoms of which the signs do
-    not matter; if one of these is too large for narrow indices, they are wide.
-    """
-
-    kernel: int
-    trips: Atom
-    args: tuple[Value, ...]
-    guards: tuple[Guard, ...]
-    block: Atom | None = None
-    reach: tuple[Size, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Only:
-    """In front of the trips of a kernel: there are none unless a condition holds."""
-
-    condition: Var
-
-
-@dataclass(frozen=True, slots=True)
-class OnDevice:
-    """Has the device do a statement in its own memory, where all arrays of it are: one of those inside."""
-
-    stmt: Allocate | Free | Move | Product
-
-
-@dataclass(frozen=True, slots=True)
-class OnHost:
-    """Statements of the host on arrays of the device: inside, they are copies that the host has of them.
-
-    arrays: those that are looked at; changed: which of them are copied back. held: those of which the host has a copy
-    already, beside it. made: arrays of the host that the statements bind; behind them they are the device's.
-    """
-
-    stmts: tuple[Stmt, ...]
-    arrays: tuple[Buffer, ...]
-    changed: tuple[Buffer, ...]
-    held: tuple[tuple[Buffer, Buffer], ...]
-    made: tuple[Buffer, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """var = an element of an array of the device, for which the host waits."""
-
-    var: Var
-    buffer: Buffer
-    offset: Size
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """Copies `count` elements from the host to the device, if `up`, or back."""
-
-    target: Buffer
-    source: Buffer
-    count: Size
-    up: bool
-
-
-# ---- nodes of datatypes ----------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Node:
-    """var = a new node: its tag, then a word for each reference (a handle, or an array in the arena), then the scalars.
-
-    A reference is what a collector follows.
-    """
-
-    var: Var
-    tag: int
-    references: tuple[Value, ...]
-    scalars: tuple[Atom, ...]
-    span: Span | None
-
-
-@dataclass(frozen=True, slots=True)
-class LoadTag:
-    var: Var
-    node: Atom
-
-
-@dataclass(frozen=True, slots=True)
-class LoadField:
-    """slot = a word of a node; shape: of an array."""
-
-    slot: Slot
-    node: Atom
-    word: int
-    shape: tuple[Size, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Room in the arena for an array that a node holds; it is never freed."""
-
-    buffer: Buffer
-    shape: tuple[Size, ...]
-    span: Span | None
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """var = where the arena ends now."""
-
-    var: Var
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """The arena ends at a mark again: nothing refers to what was made since then."""
-
-    mark: Var
-
-
-@dataclass(frozen=True, slots=True)
-class Collect:
-    """If the arena ends beyond `trigger`: drops what was made since the mark and is not reached from here.
-
-    What stays moves: `results` are the handles afterwards, arrays of handles change in place. following: next trigger.
-    """
-
-    mark: Var
-    trigger: Var
-    handles: tuple[Atom, ...]
-    arrays: tuple[ArrayValue, ...]
-    results: tuple[Var, ...]
-    following: Var
-
-
-# ---- where code comes from, and what it costs ------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class At:
-    """What follows, up to the next of these, comes from a place in a source."""
-
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Enter:
-    """Here a nest of the program's list begins: its clock starts."""
-
-    nest: int
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Here it ends."""
-
-    nest: int
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Adds to what a nest, known by its number, has moved and computed."""
-
-    nest: Atom
-    bytes: Size
-    operations: Size
 
 
 # ---- control ---------------------------------------------------------------------------------------------------------
@@ -488,6 +186,29 @@ class Branch:
     otherwise: Body
     results: tuple[Slot, ...]
     rare: bool = False
+
+
+# ---- on a device -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class OnDevice:
+    """Has the device do a statement in its own memory, where all arrays of it are: one of those inside."""
+
+    stmt: Allocate | Free | Move | Product
+
+
+@dataclass(frozen=True, slots=True)
+class OnHost:
+    """Statements of the host on arrays of the device: inside, they are copies that the host has of them.
+
+    arrays: those that are looked at; changed: which of them are copied back. held: those of which the host has a copy
+    already, beside it. made: arrays of the host that the statements bind; behind them they are the device's.
+    """
+
+    stmts: tuple[Stmt, ...]
+    arrays: tuple[Buffer, ...]
+    changed: tuple[Buffer, ...]
+    held: tuple[tuple[Buffer, Buffer], ...]
+    made: tuple[Buffer, ...]
 
 
 Stmt = (
