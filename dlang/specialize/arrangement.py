@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Size, Var, fresh, poly
+from dlang.ir.types import I64
 from dlang.specialize.arith import reduce_axes
 from dlang.specialize.dynamic import dynamic, reconciled, with_effects
 from dlang.specialize.effects import NONE, effects_of
 from dlang.specialize.elements import collect, gathered
-from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame
 from dlang.specialize.indexing import Element, leading_shape, map_leaves, select, store
 from dlang.specialize.types import Mono, strip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Scalar, fresh, poly
+from dlang.ir.types import I64
 from dlang.primitives.table import PRIMITIVES
 from dlang.specialize import linear_algebra
 from dlang.specialize.arith import elementwise, reduce_axes
@@ -30,7 +31,7 @@ from dlang.specialize.binders import acts, ragged
 from dlang.specialize.dynamic import reconciled
 from dlang.specialize.effects import WORLD, effects_of
 from dlang.specialize.elements import gathered
-from dlang.specialize.emitter import I64, Emitter
+from dlang.specialize.emitter import Emitter
 from dlang.specialize.floats import map_floats
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.functions import apply, run_from, stopped
@@ -139,7 +140,7 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case "print", [x]:
             return effect(f, "print", [text(f, x)], (), [])
         case "progress", [done, total, label]:
-            return ScalarV(asked(f, "io.progress", [atom(done), atom(total), atom(label)], Scalar("i64")))
+            return ScalarV(asked(f, "io.progress", [atom(done), atom(total), atom(label)], I64))
         case "read_value", [path]:
             return read_value(f, b, atom(path))
         case "write_value", [path, value]:

@@ -14,10 +14,11 @@ from itertools import count
 from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, fresh
+from dlang.ir.types import I64
 from dlang.specialize.effects import RANDOM, WORLD
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import NO_SIZE, Frame, World, array_of
-from dlang.specialize.layouts import I64, Layout, layout_of, marked, placeholders
+from dlang.specialize.layouts import Layout, layout_of, marked, placeholders
 from dlang.specialize.types import (
     Bound,
     Mono,

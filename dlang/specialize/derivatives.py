@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dlang.diagnostics import DlangError, error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Scalar, fresh
+from dlang.ir.types import I64
 from dlang.specialize.frame import Frame
 from dlang.specialize.instances import Instance, Use
 from dlang.specialize.layouts import into
@@ -110,7 +111,7 @@ def recorded(f: Frame, d: DerivativeV, call: Differentiated) -> tuple[Value, Pul
     value = f.instances.returned(f, call.use, results)
     if contains_function(value):
         raise no_function(d, "the function that is differentiated gives a function")
-    integers = [a for a in call.use.actuals if a.type == Scalar("i64")]
+    integers = [a for a in call.use.actuals if a.type == I64]
     targets = [call.actual(k) for k in d.wrt]
     pull = PullV(
         call.instance.name,

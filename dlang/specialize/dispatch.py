@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Lit, Scalar, Var, fresh, poly
+from dlang.ir.types import I64
 from dlang.specialize.binders import known
 from dlang.specialize.dynamic import Arrow, Member, dynamic
 from dlang.specialize.effects import RANDOM, WORLD
-from dlang.specialize.emitter import FALSE, I64, Emitter
+from dlang.specialize.emitter import FALSE, Emitter
 from dlang.specialize.frame import Frame, Level, World
 from dlang.specialize.functions import apply
 from dlang.specialize.instances import Instances

@@ -15,6 +15,7 @@ from itertools import count
 from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.types import I64
 from dlang.specialize.datatypes import bound_key, label
 from dlang.specialize.effects import RANDOM, WORLD, effects_of
 from dlang.specialize.frame import NO_SIZE, Frame, unsupported
@@ -163,7 +164,7 @@ def part_types(v: Value, wanted: Mono) -> tuple[Mono, ...]:
         case DataV(), MonoData(_, fields):
             return fields
         case EnumV(), MonoEnum():
-            return (Scalar("i64"), *wanted.fields)
+            return (I64, *wanted.fields)
     raise AssertionError("a value of another type")
 
 
@@ -190,7 +191,7 @@ def element(f: Frame, a: Var, index: tuple[Size, ...]) -> Atom:
     rest = a.type.shape[len(index) :]
     if not rest:
         return f.emitter.read(a, index)
-    axes = tuple([fresh("i", Scalar("i64")) for _ in rest])
+    axes = tuple([fresh("i", I64) for _ in rest])
     return f.emitter.view(a, axes, rest, (*index, *map(poly, axes)))
 
 

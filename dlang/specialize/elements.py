@@ -10,7 +10,7 @@ from dlang.ir.substitution import refresh
 from dlang.specialize.binders import Index, inside
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.randomness import Points
-from dlang.specialize.values import ArrayV, Many, ScalarV, Value, leaves, rebuild
+from dlang.specialize.values import ArrayV, Many, ScalarV, Value, leaf_var, leaves, rebuild
 from dlang.specialize.zeros import zeros
 from dlang.typecheck import core
 
@@ -117,7 +117,7 @@ def sequential(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Val
         if depth == len(axes):
             e.lets.extend(lets)
             index = tuple([poly(a.var) for a in axes])
-            return [stored(f, _var(c), index, p) for c, p in zip(current, parts, strict=True)]
+            return [stored(f, leaf_var(c), index, p) for c, p in zip(current, parts, strict=True)]
         params = [fresh("rows", c.type) for c in current]
         with f.block() as body:
             results = nest(depth + 1, params)
@@ -131,12 +131,7 @@ def sequential(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Val
         )
         return list(e.emit(loop, *[c.type for c in current], name="rows"))
 
-    return gathered(value, list(map(_var, nest(0, state))), shape)
-
-
-def _var(a: Atom) -> anf.Var:
-    assert isinstance(a, anf.Var)
-    return a
+    return gathered(value, list(map(leaf_var, nest(0, state))), shape)
 
 
 def stored(f: Frame, array: anf.Var, index: tuple[Size, ...], part: Atom) -> anf.Var:

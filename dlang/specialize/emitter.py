@@ -15,10 +15,9 @@ from dlang.diagnostics import CallSite, Span
 from dlang.inequalities import Facts
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Lit, Op, Scalar, Size, Type, Var, fresh, poly
+from dlang.ir.types import I64
 from dlang.primitives.table import result_dtype
 
-I64 = Scalar("i64")
-BOOL = Scalar("bool")
 TRUE = Lit(True, "bool")
 FALSE = Lit(False, "bool")
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dlang.ir import anf
 from dlang.ir.anf import Add, Array, Atom, Keep, Lit, Size, Var, fresh, poly
+from dlang.ir.types import I64
 from dlang.specialize.binders import (
     Bound,
     Chosen,
@@ -28,7 +29,6 @@ from dlang.specialize.binders import (
 )
 from dlang.specialize.chosen import bounds
 from dlang.specialize.elements import elements
-from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame
 from dlang.specialize.indexing import Element, select
 from dlang.specialize.patterns import bind_pattern

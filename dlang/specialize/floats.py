@@ -14,6 +14,7 @@ from dlang.specialize.effects import WORLD, effects_of
 from dlang.specialize.elements import collect
 from dlang.specialize.frame import Frame, Level, scalar
 from dlang.specialize.functions import apply
+from dlang.specialize.generated import generated
 from dlang.specialize.in_order import each_in_order
 from dlang.specialize.indexing import Element, select
 from dlang.specialize.joins import Arm, joined
@@ -146,4 +147,4 @@ def mapped_node(f: Frame, function: Value, values: Sequence[NodeV], acts: bool) 
         return by_variant(g, tag, len(first.type.decl.variants), arm)[0]
 
     held = (function, ScalarV(passed_key(f))) if draws else (function,)
-    return f.instances.generated(f, "map_floats", ("drawn", draws), (*values, *held), lambda args: args[0], body, acts)
+    return generated(f, "map_floats", ("drawn", draws), (*values, *held), lambda args: args[0], body, acts)

@@ -9,16 +9,16 @@ from typing import Any
 from dlang.diagnostics import DlangError, error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh, poly
+from dlang.ir.types import I64
 from dlang.polynomials import Poly
 from dlang.runtime.c_functions import find_c
 from dlang.runtime.crossing import holds_blanks, holds_code
 from dlang.runtime.foreign import Missing, PythonFunction
 from dlang.runtime.python_modules import find_python
 from dlang.specialize.borders import Describer, unsized
-from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, scalar, unsupported
 from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoNode, MonoTuple, sizes_of_mono
-from dlang.specialize.values import ClosureV, Value, leaves, mono_of, template
+from dlang.specialize.values import ClosureV, Value, leaf_vars, leaves, mono_of, template
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.terms import variables
@@ -63,7 +63,7 @@ def foreign(f: Frame, e: core.Foreign, args: list[Value]) -> Value:
         function, given = _described(f, e, made, args, mono, opened)
         target = _registered(f, name, function)
         atoms = [*[em.atom(s) for s in given], *atoms]
-    results = (*opened, *[_var(a) for a in leaves(value)])
+    results = (*opened, *leaf_vars(value))
     if not decl.effects:
         em.bind(anf.Foreign(target, tuple(atoms)), results)
         return value
@@ -175,8 +175,3 @@ def _registered(f: Frame, target: str, function: PythonFunction) -> str:
         name = f"{target}#{number}"
     table[name] = function
     return name
-
-
-def _var(a: Atom) -> Var:
-    assert isinstance(a, Var)
-    return a

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import DlangError, Span, error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Let, Size, Var, poly
+from dlang.ir.types import I64
 from dlang.polynomials import Poly
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.types import (
@@ -35,6 +36,7 @@ from dlang.specialize.values import (
     NodeV,
     TupleV,
     Value,
+    leaf_var,
     leaves,
     mono_of,
 )
@@ -125,6 +127,14 @@ class Frame:
     def atom(self, e: core.Expr) -> Atom:
         """The value of an expression that is a scalar."""
         return scalar(self.eval(e))
+
+    def define(self, local: core.Local, v: Value) -> bool:
+        """Whether a local is a `size` that types give; uses of its value are then uses of that size."""
+        bound = None if local.size is None else self.bindings.get(local.size)
+        if not isinstance(bound, Poly):
+            return False
+        self.emitter.definitions[leaf_var(scalar(v))] = bound
+        return True
 
     def name(self, local: core.Local, span: Span | None = None) -> None:
         """Marks what a local stands for now, if names are wanted."""
@@ -348,7 +358,7 @@ class Frame:
                 return DataV(decl, tuple([self.fit(x, p, front) for x, p in zip(fields, parts, strict=True)]))
             case EnumV(), MonoEnum():
                 fitted = [self.fit(x, p, front) for x, p in zip(v.fields, wanted.fields, strict=True)]
-                return v.over(self.fit(v.tag, anf.Scalar("i64"), front), iter(fitted))
+                return v.over(self.fit(v.tag, I64, front), iter(fitted))
             case Many(_, element), MonoArray(e, shape):
                 return Many(shape, self.fit(element, e, front + shape))
             case NodeV(type, handle), MonoNode() if type.dtype == wanted.dtype:

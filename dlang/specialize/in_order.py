@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Lit, Scalar, Size, Token, Type, Var, fresh, poly
 from dlang.ir.traverse import walk
+from dlang.ir.types import I64
 from dlang.specialize.binders import Bound, Chosen, Index, bound, chosen, known, open_variables, places_of, with_chosen
 from dlang.specialize.elements import gathered, stored
-from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.randomness import Points, at, restart
 from dlang.specialize.values import Value, leaves

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Size, fresh, poly
-from dlang.specialize.emitter import I64, Emitter
+from dlang.ir.types import I64
+from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.nodes import construct, opened
 from dlang.specialize.values import ArrayV, DataV, Many, NodeV, ScalarV, TupleV, Value, parts, with_parts

@@ -6,43 +6,38 @@ other sizes or by values. Equal sizes at a call are one parameter, so what the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from dlang.diagnostics import Span, error
+from dlang.diagnostics import error
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Function, Program, Size, Var, fresh, poly
 from dlang.ir.traverse import parts, walk
-from dlang.polynomials import Poly
+from dlang.ir.types import I64
 from dlang.runtime.foreign import PythonFunction
+from dlang.specialize.bodies import build
 from dlang.specialize.datatypes import Nodes
-from dlang.specialize.dynamic import Arrows, dynamic, with_effects
-from dlang.specialize.effects import WORLD, effects_of
-from dlang.specialize.emitter import I64, Emitter
-from dlang.specialize.frame import Frame, Level, World, unsupported
+from dlang.specialize.dynamic import Arrows
+from dlang.specialize.frame import Frame
 from dlang.specialize.keys import erasable, instance_key, is_large
-from dlang.specialize.names import RESULT, Names
+from dlang.specialize.layouts import array_sizes, into
+from dlang.specialize.names import Names
 from dlang.specialize.randomness import draws_by, passed_key
 from dlang.specialize.rules import add_rules
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode, map_bound, map_mono, sizes_of_binding
+from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode
 from dlang.specialize.values import (
     ClosureV,
-    TupleV,
     Value,
     contains_function,
     formal,
     leaves,
     mono_of,
     rebuild,
-    shape_key,
-    sizes_of,
-    template,
 )
 from dlang.typecheck import core, types as ty
-from dlang.typecheck.terms import size_variables
-from dlang.typecheck.types import Below, DataDecl, SizeVar
+from dlang.typecheck.types import DataDecl
 
 LIMIT = 400  # instances of one function, and
 NESTING = 24  # those of one function being made at a time: an endless family is an error
@@ -158,7 +153,7 @@ class Instances:
                 erased = erasable(closure, args)
                 key, polys = instance_key(closure, args, erased, other)
             if key not in self.table:
-                self.build(key, closure, args, polys, erased, f, checkpoint)
+                self.make(key, closure, args, polys, erased, f, checkpoint)
         instance = self.table[key]
         polys += instance.further(args)
         actual_sizes = tuple([e.atom(s) for s in polys])
@@ -186,7 +181,7 @@ class Instances:
         owner = owner_of(closure)
         return self.nested.get(owner, 0) >= LITERAL_NESTING or self.counts.get(owner, 0) >= LITERAL_LIMIT
 
-    def build(
+    def make(
         self,
         key: object,
         closure: ClosureV,
@@ -196,8 +191,8 @@ class Instances:
         f: Frame,
         checkpoint: bool,
     ) -> None:
-        decl = closure.decl
-        owner = owner_of(closure)
+        """Adds an instance to the table and its function to the program. Raises E0602 in an endless family."""
+        decl, owner = closure.decl, owner_of(closure)
         self.counts[owner] = self.counts.get(owner, 0) + 1
         self.nested[owner] = self.nested.get(owner, 0) + 1
         name = decl.name if decl is not None else "lambda"
@@ -209,208 +204,10 @@ class Instances:
                 closure.span,
                 help=("pass what grows from call to call as a value, not in a type",),
             )
-        label = f"{decl.module}.{name}" if decl is not None and decl.module else name
-        instance = Instance(f"{name}.{next(self.serial)}")
-        self.table[key] = instance
-        e = Emitter(span=closure.span)
-        formals = {s: fresh("n", I64) for s in sizes}
-        for s in existing_sizes(closure, args):
-            if s in formals:
-                e.facts.size(formals[s])
-
-        def translate(s: Size) -> Size:
-            return s if s.constant is not None else poly(formals[s])
-
-        def parameter(s: Size) -> Size:
-            return poly(formals[s])
-
-        instance.sizes = tuple(formals.values())
-        token = fresh("world", anf.Token())
-        instance.token = any(WORLD & effects_of(v) for v in (closure, *args))
-        instance.key = draws_by(f, closure, *args)
-        if instance.token and f.world.token is None:
-            raise unsupported(f"an effect of `{name}` inside a comprehension or a derivative", f.emitter.span)
-        bindings = {v: map_bound(b, parameter if v in erased else translate) for v, b in closure.bindings.items()}
-        random = fresh("key", U64)
-        world = World(token if instance.token else None, Level(random) if instance.key else None)
-        frame = Frame(e, world, self, self.evaluate, bindings)
-        captured = []
-        for local, c in closure.captured:
-            captured.append(formal(c, translate))
-            frame.env[local] = captured[-1]
-        instance.captured = tuple(captured)
-        formals_args = []
-
-        def apart(s: Size) -> Size:
-            """A size that is computed inside is one of its own outside, with which it is compared."""
-            if not s.mentions(e.floors.values()):
-                return s
-            instance.own = (*instance.own, fresh("n", I64))
-            e.facts.size(instance.own[-1])
-            return poly(instance.own[-1])
-
-        for local, a in zip(closure.params, args, strict=True):
-            declared = None if contains_function(a) else frame.mono(local.type)
-            free = None if declared is None else map_mono(declared, apart)
-            own = formal(a, translate) if free is None else template(free, named_leaf(local.name))
-            formals_args.append(own)
-            frame.env[local] = own if declared is None or free == declared else frame.fit(own, declared)
-            if local.size is not None:
-                (atom,) = leaves(own)
-                bound = frame.bindings.get(local.size)
-                if isinstance(bound, Poly):  # a `size`: uses of its value are uses of the size
-                    e.definitions[_var(atom)] = bound
-                else:
-                    frame.bindings[local.size] = poly(atom)
-            if isinstance(local.refinement, Below):  # who calls has proven or checked it
-                learn_index(frame, own, local.refinement.size)
-        instance.args = tuple(formals_args)
-        instance.sizes += instance.own
-        if decl is not None and decl.local:
-            here = ClosureV(
-                closure.params,
-                closure.body,
-                closure.span,
-                tuple([(k, frame.env[k]) for k, _ in closure.captured]),
-                dict(bindings),
-                decl,
-            )
-            frame.env[decl] = here
-        params = [*instance.sizes]
-        if instance.token:
-            params.append(token)
-        if instance.key:
-            params.append(random)
-        for own in (*captured, *formals_args):
-            params.extend(_var(a) for a in leaves(own))
-        if decl is not None and decl.recursive:
-            self.declare_result(instance, frame, decl)
-        known = dict(frame.bindings)
-        frame.name_all(closure)
-        value = frame.evaluate(frame, closure.body)
-        if self.names is not None:
-            value = self.names.mark(e, core.Local(RESULT, closure.body.type), value, result_span(closure.body))
+        instance = self.table[key] = Instance(f"{name}.{next(self.serial)}")
+        known = build(self, instance, closure, args, sizes, erased, f)
         self.nested[owner] -= 1
-        self.finish(instance, frame, decl, value, tuple(params), label, closure)
         add_rules(self, instance, closure, known, checkpoint)
-
-    def generated(
-        self,
-        f: Frame,
-        name: str,
-        what: object,
-        args: Sequence[Value],
-        result: Callable[[Sequence[Value]], Value],
-        body: Callable[[Frame, Sequence[Value]], Value],
-        acts: bool = False,
-    ) -> Value:
-        """A call of a function that the compiler writes, which may call itself: one for each structure of arguments.
-
-        what: identifies it. result: a value of the type of the result, which has no sizes but those of the arguments.
-        acts: whether it touches the world.
-        """
-        order: dict[Size, int] = {}
-
-        def size_label(s: Size) -> object:
-            c = s.constant
-            return int(c) if c is not None else ("size", order.setdefault(s, len(order)))
-
-        key = ("generated", name, what, acts, tuple([shape_key(a, size_label) for a in args]))
-        sizes = list(order)
-        if key not in self.table:
-            instance = self.table[key] = Instance(f"{name}.{next(self.serial)}")
-            e = Emitter()  # no place in the source: what fails there, fails where it is called
-            formals = {s: fresh("n", I64) for s in sizes}
-            for k in formals.values():
-                e.facts.size(k)
-
-            def translate(s: Size) -> Size:
-                return s if s.constant is not None else poly(formals[s])
-
-            instance.sizes = tuple(formals.values())
-            instance.args = tuple([formal(a, translate) for a in args])
-            instance.result = formal(result(instance.args), lambda s: s)
-            instance.token = acts
-            token, after = [[fresh("world", anf.Token())] if acts else [] for _ in range(2)]
-            instance.results = (*after, *[_var(a) for a in leaves(instance.result)])
-            frame = Frame(e, World(token[0] if acts else None), self, self.evaluate)
-            value = body(frame, instance.args)
-            params = (*instance.sizes, *token, *[_var(a) for own in instance.args for a in leaves(own)])
-            last = [frame.world.token] if frame.world.token is not None else []
-            block = Block(tuple(e.lets), (*last, *leaves(value)))
-            self.functions[instance.name] = Function(instance.name, params, instance.results, block, name)
-        instance = self.table[key]
-        world = [f.world.token] if acts and f.world.token is not None else []
-        actuals = [*[f.emitter.atom(s) for s in sizes], *world, *[a for v in args for a in leaves(v)]]
-        use = Use(instance, tuple(actuals), dict(zip(instance.sizes, sizes, strict=True)))
-        bound = self.result_vars(use)
-        f.emitter.bind(anf.Call(instance.name, use.actuals), bound)
-        return self.returned(f, use, bound)
-
-    def declare_result(self, instance: Instance, frame: Frame, decl: core.FnDecl) -> None:
-        """A recursive function's result is known from its type, before its body is."""
-        assert decl.result is not None
-        if decl.opened:
-            extra = []
-            for _ in decl.opened:
-                k = fresh("k", I64)
-                frame.emitter.facts.size(k)
-                extra.append(k)
-            instance.extra = tuple(extra)
-            inner = frame.inner(frame.bindings | {v: poly(k) for v, k in zip(decl.opened, extra, strict=True)}, {})
-            mono = inner.mono(decl.result)
-        else:
-            mono = frame.mono(decl.result)
-        effects = effects_of(TupleV((*instance.captured, *instance.args)))
-        instance.result = template(with_effects(frame, mono, effects), lambda t: fresh("r", t))
-        token = (fresh("world", anf.Token()),) if instance.token else ()
-        instance.results = (*token, *instance.extra, *[_var(a) for a in leaves(instance.result)])
-
-    def finish(
-        self,
-        instance: Instance,
-        frame: Frame,
-        decl: core.FnDecl | None,
-        value: Value,
-        params: tuple[Var, ...],
-        label: str,
-        closure: ClosureV,
-    ) -> None:
-        e = frame.emitter
-        token = [frame.world.token] if instance.token and frame.world.token is not None else []
-        if instance.result is not None:
-            assert decl is not None and decl.result is not None
-            value = dynamic(frame, value, mono_of(instance.result))
-            frame.bind_sizes(decl.result, value, decl.opened)
-            value = frame.fit(value, frame.mono(decl.result))
-            sizes: list[Atom] = []
-            for v in decl.opened:
-                bound = frame.bindings[v]
-                assert isinstance(bound, Poly)
-                sizes.append(e.atom(bound))
-            results = [*token, *sizes, *leaves(value)]
-        else:
-            if decl is not None and decl.result is not None and not contains_function(value):
-                frame.bind_sizes(decl.result, value, decl.opened)
-                value = frame.fit(value, frame.mono(decl.result))
-            known = set(instance.sizes) | {p for p in params if isinstance(p.type, anf.Scalar) and p.type == I64}
-            inside: dict[Size, Var] = {}
-            for s in sizes_of(value):
-                if not set(s.atoms()) <= known and s not in inside:
-                    inside[s] = fresh("k", I64)
-            extra_atoms = [e.atom(s) for s in inside]
-            instance.extra = tuple(inside.values())
-
-            def out(s: Size) -> Size:
-                return poly(inside[s]) if s in inside else s
-
-            instance.result = formal(value, out)
-            first = (fresh("world", anf.Token()),) if instance.token else ()
-            instance.results = (*first, *instance.extra, *[_var(a) for a in leaves(instance.result)])
-            results = [*token, *extra_atoms, *leaves(value)]
-        self.functions[instance.name] = Function(
-            instance.name, params, instance.results, Block(tuple(e.lets), tuple(results)), label, closure.span
-        )
 
     def returned(self, f: Frame, use: Use, bound: tuple[Var, ...]) -> Value:
         """The value of a call from what it bound."""
@@ -470,53 +267,6 @@ def used_datatypes(functions: Iterable[Function], datatypes: dict[str, anf.Datat
     return found
 
 
-def result_span(body: core.Expr) -> Span:
-    """Where a function gives its result: the last expression of a block, if it has one."""
-    while isinstance(body, core.BlockExpr) and body.result.span.start < body.result.span.end:
-        body = body.result
-    return body.span
-
-
 def owner_of(closure: ClosureV) -> object:
     """What instances are counted by."""
     return closure.decl if closure.decl is not None else closure.span
-
-
-def existing_sizes(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:
-    """Those sizes at a call that are known to be at least 0: of arrays, and of the variables of schemes.
-
-    The others are the values of i64 locals, which types may mention too.
-    """
-    for _, c in closure.captured:
-        yield from array_sizes(c)
-    for a in args:
-        yield from array_sizes(a)
-    for v, b in closure.bindings.items():
-        if not (isinstance(v, SizeVar) and v.opened):
-            yield from sizes_of_binding(b)
-
-
-def array_sizes(v: Value) -> Iterator[Size]:
-    for a in leaves(v):
-        if isinstance(a.type, anf.Array):
-            yield from a.type.shape
-
-
-def learn_index(f: Frame, v: Value, below: ty.Size) -> None:
-    """A parameter of type `Idx<n>`: 0 <= v < n, where n is known."""
-    if not f.erased and all(s in f.bindings for s in size_variables(below)):
-        (atom,) = leaves(v)
-        f.emitter.facts.between(_var(atom), (poly(0),), (f.size(below),))
-
-
-def named_leaf(name: str) -> Callable[[anf.Type], Atom]:
-    return lambda t: fresh(name, t)
-
-
-def into(sizes: dict[Var, Size]) -> Callable[[Size], Size]:
-    return lambda s: s.substitute(lambda v: sizes.get(v))
-
-
-def _var(a: Atom) -> Var:
-    assert isinstance(a, Var)
-    return a

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Block, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Block, Size, Var, fresh, poly
+from dlang.ir.types import I64
 from dlang.specialize.dynamic import reconciled
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.values import Value, contains_function, leaves, rebuild, shape_key, sizes_of, with_sizes
@@ -58,7 +59,7 @@ def joined(f: Frame, condition: Atom, arms: Sequence[Arm], types: Sequence[ty.Ty
                 common.append(p)
                 continue
             if (p, q) not in sizes:
-                sizes[(p, q)] = fresh("k", Scalar("i64"))
+                sizes[(p, q)] = fresh("k", I64)
                 em.facts.size(sizes[(p, q)])
             common.append(poly(sizes[(p, q)]))
         values.append(with_sizes(x, iter(common)))

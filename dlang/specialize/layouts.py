@@ -5,16 +5,15 @@ So are the fields of a node, and the arguments and results of a function that is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh, poly
+from dlang.ir.types import I64
 from dlang.specialize.frame import Frame
 from dlang.specialize.types import Mono, map_mono
-from dlang.specialize.values import Value, formal, leaves, mono_of, sizes_of, template
-
-I64 = anf.Scalar("i64")
+from dlang.specialize.values import Value, formal, leaf_vars, leaves, mono_of, sizes_of, template
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class Layout:
 
     @property
     def vars(self) -> tuple[Var, ...]:
-        return (*self.sizes, *[a for v in self.values for a in leaves(v) if isinstance(a, Var)])
+        return (*self.sizes, *[a for v in self.values for a in leaf_vars(v)])
 
 
 def layout_of(values: Iterable[Value]) -> Layout:
@@ -78,7 +77,7 @@ def unpacked(f: Frame, layout: Layout) -> tuple[tuple[Var, ...], tuple[Value, ..
         found[s] = poly(k)
         f.emitter.facts.size(k)
     values = tuple([formal(v, into(found)) for v in layout.values])
-    return (*sizes, *[a for v in values for a in leaves(v) if isinstance(a, Var)]), values
+    return (*sizes, *[a for v in values for a in leaf_vars(v)]), values
 
 
 def over(v: Value, sizes: dict[Var, Size]) -> Value:
@@ -86,5 +85,25 @@ def over(v: Value, sizes: dict[Var, Size]) -> Value:
     return formal(v, into(sizes))
 
 
+def array_sizes(v: Value) -> Iterator[Size]:
+    """The sizes of the arrays that a value consists of."""
+    for a in leaves(v):
+        if isinstance(a.type, anf.Array):
+            yield from a.type.shape
+
+
+def inner_sizes(result: Value, known: Container[Var]) -> dict[Size, Var]:
+    """The sizes of a function's result that only the function knows, with a variable for each, in their order.
+
+    known: the variables that its caller knows.
+    """
+    inside: dict[Size, Var] = {}
+    for s in sizes_of(result):
+        if s not in inside and not all(v in known for v in s.atoms()):
+            inside[s] = fresh("k", I64)
+    return inside
+
+
 def into(sizes: dict[Var, Size]) -> Callable[[Size], Size]:
+    """Translates sizes by what some of their variables stand for."""
     return lambda s: s.substitute(sizes.get)

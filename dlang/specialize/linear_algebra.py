@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Keep, Lit, Size, Var, poly
-from dlang.specialize.emitter import I64
+from dlang.ir.types import I64
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.values import ArrayV, ScalarV, TupleV, Value
 from dlang.typecheck import core

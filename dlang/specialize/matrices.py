@@ -14,11 +14,11 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Size, Var, fresh, is_handle, poly
+from dlang.ir.types import I64
 from dlang.specialize.arith import elementwise
 from dlang.specialize.arrangement import repeated
 from dlang.specialize.derivatives import Differentiated, differentiated, pulled, pushed, recorded
 from dlang.specialize.elements import collect, gathered
-from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.joins import choice
 from dlang.specialize.values import ArrayV, DerivativeV, Many, ScalarV, TupleV, Value, leaves, rebuild

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Scalar
+from dlang.ir.types import I64
 from dlang.specialize.dynamic import dynamic
-from dlang.specialize.emitter import I64
 from dlang.specialize.frame import Frame
 from dlang.specialize.layouts import packed, unpacked
 from dlang.specialize.types import MonoNode

@@ -17,6 +17,7 @@ from dlang.specialize.arith import all_of, cast_like, elementwise, matmul, reduc
 from dlang.specialize.elements import collect
 from dlang.specialize.emitter import TRUE
 from dlang.specialize.frame import Frame, scalar
+from dlang.specialize.generated import generated
 from dlang.specialize.indexing import Element, select
 from dlang.specialize.joins import choice
 from dlang.specialize.nodes import construct, fields_of, opened, tag_of
@@ -111,7 +112,7 @@ def pointwise(f: Frame, p: Pointwise, *values: Value) -> Value:
             def body(g: Frame, args: Sequence[Value]) -> Value:
                 return pointwise_node(g, p.over(args[n:]), [v for v in args[:n] if isinstance(v, NodeV)])
 
-            return f.instances.generated(f, "operator", p.key, (*values, *p.held), lambda args: args[0], body)
+            return generated(f, "operator", p.key, (*values, *p.held), lambda args: args[0], body)
         case _:  # a function
             return first
 
@@ -267,7 +268,7 @@ def agree(f: Frame, what: str, held: tuple[Value, ...], at: Agreement, a: Value,
                 return ScalarV(both(g, tags_agree, lambda: scalar(by_variant(g, tag, count, arm)[0])))
 
             result = ScalarV(fresh("same", Scalar("bool")))
-            return scalar(f.instances.generated(f, what, what, (a, b, *held), lambda _: result, body))
+            return scalar(generated(f, what, what, (a, b, *held), lambda _: result, body))
         case ((ClosureV() | DerivativeV() | PullV() | DynamicV()), _):
             help = ("compare what they give, or fields that are no functions",)
             raise error("E0301", "functions cannot be compared", f.emitter.span, help=help)
@@ -326,7 +327,7 @@ def sum_floats(f: Frame, v: Value, dtype: str) -> Atom:
                 return by_variant(g, tag, count, arm)[0]
 
             result = ScalarV(fresh("sum", Scalar(dtype)))
-            return scalar(f.instances.generated(f, "sum_floats", dtype, (v,), lambda _: result, body))
+            return scalar(generated(f, "sum_floats", dtype, (v,), lambda _: result, body))
         case _:
             return total(f, parts(v), dtype)
 

@@ -10,7 +10,8 @@ from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit
-from dlang.specialize.emitter import BOOL, FALSE, TRUE
+from dlang.ir.types import BOOL
+from dlang.specialize.emitter import FALSE, TRUE
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.joins import choice
 from dlang.specialize.nodes import fields_of, opened, tag_of

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Rules, Size, Var, fresh, poly
-from dlang.polynomials import Poly
-from dlang.specialize.emitter import I64, Emitter
+from dlang.ir.types import I64
+from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame, Level, World
 from dlang.specialize.layouts import into
 from dlang.specialize.tangents import carries, overlaid, same_variants, tags_in
@@ -121,9 +121,6 @@ def _copied(instances: Instances, instance: Instance, rule: core.FnDecl, binding
     *own, last = rule.params
     for param, value in zip(own, args, strict=True):
         f.env[param.local] = value
-        bound = f.bindings.get(param.local.size) if param.local.size is not None else None
-        (*_, atom) = leaves(value) if isinstance(bound, Poly) else (None,)
-        if isinstance(bound, Poly) and isinstance(atom, Var):  # uses of its value are uses of the size
-            e.definitions[atom] = bound
+        f.define(param.local, value)
     f.env[last.local] = result
     return _Copy(f, tuple(params), tuple(args), result)

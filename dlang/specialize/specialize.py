@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
-from dlang.polynomials import Poly
+from dlang.ir.types import I64
 from dlang.runtime.faces import Border, Face
 from dlang.specialize.borders import border_of
 from dlang.specialize.dispatch import complete
@@ -16,12 +16,23 @@ from dlang.specialize.endless import refuse_endless
 from dlang.specialize.expressions import evaluate
 from dlang.specialize.frame import Frame, World
 from dlang.specialize.functions import apply
-from dlang.specialize.instances import Instances, named_leaf
+from dlang.specialize.instances import Instances
+from dlang.specialize.layouts import inner_sizes
 from dlang.specialize.names import Names
 from dlang.specialize.randomness import seeded
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bindings, map_bindings, map_mono
-from dlang.specialize.values import ClosureV, DerivativeV, Value, formal, leaves, mono_of, sizes_of, template
+from dlang.specialize.values import (
+    ClosureV,
+    DerivativeV,
+    Value,
+    formal,
+    leaf_vars,
+    leaves,
+    mono_of,
+    named_leaf,
+    template,
+)
 from dlang.typecheck import core
 
 
@@ -91,7 +102,7 @@ class Specializer:
         sizes: list[Var] = []
 
         def own_size(_: Size) -> Size:
-            sizes.append(fresh("n", anf.Scalar("i64")))
+            sizes.append(fresh("n", I64))
             e.facts.size(sizes[-1])
             return poly(sizes[-1])
 
@@ -105,7 +116,7 @@ class Specializer:
         with_token, with_seed = bool(effects & WORLD), bool(effects & RANDOM)
         world = World(token if with_token else None)
         frame = Frame(e, world, self.instances, evaluate, dict(own))
-        seed = fresh("seed", anf.Scalar("i64"))
+        seed = fresh("seed", I64)
         if with_seed:
             world.level = seeded(frame, seed)
         declared = [frame.mono(p.local.type) for p in decl.params]
@@ -117,21 +128,14 @@ class Specializer:
         free = [map_mono(d, apart) for d in declared]
         params = tuple([template(t, named_leaf(p.local.name)) for t, p in zip(free, decl.params, strict=True)])
         for p, v in zip(decl.params, params, strict=True):
-            bound = own.get(p.local.size) if p.local.size is not None else None
-            (*_, atom) = leaves(v) if isinstance(bound, Poly) else (None,)
-            if isinstance(bound, Poly) and isinstance(atom, Var):
-                e.definitions[atom] = bound
+            frame.define(p.local, v)
         args = [v if t == d else frame.fit(v, d) for v, t, d in zip(params, free, declared, strict=True)]
         value = apply(frame, function, args)
-        known = set(sizes)
-        inside: dict[Size, Var] = {}
-        for s in sizes_of(value):
-            if not set(s.atoms()) <= known and s not in inside:
-                inside[s] = fresh("k", anf.Scalar("i64"))
+        inside = inner_sizes(value, sizes)
         extra = [e.atom(s) for s in inside]
         result = formal(value, lambda s: poly(inside[s]) if s in inside else s)
         flat: list[Atom] = [*extra, *leaves(value)]
-        formals: list[Atom] = [*inside.values(), *leaves(result)]
+        formals = [*inside.values(), *leaf_vars(result)]
         head: list[Var] = list(sizes)
         if with_token:
             assert frame.world.token is not None
@@ -143,8 +147,8 @@ class Specializer:
         name = f"{decl.name}.{next(self.instances.serial)}.entry"
         self.instances.functions[name] = Function(
             name,
-            (*head, *[_var(a) for p in params for a in leaves(p)]),
-            tuple(map(_var, formals)),
+            (*head, *[v for p in params for v in leaf_vars(p)]),
+            tuple(formals),
             Block(tuple(e.lets), tuple(flat)),
             decl.name,
             decl.span,
@@ -152,8 +156,3 @@ class Specializer:
         border = border_of(frame, [mono_of(p) for p in params], mono_of(result))
         complete(self.instances)
         return Entry(name, tuple(sizes), with_token, with_seed, params, tuple(inside.values()), result, border)
-
-
-def _var(a: Atom) -> Var:
-    assert isinstance(a, Var)
-    return a

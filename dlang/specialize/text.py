@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, For, Lit, Scalar, fresh, poly
 from dlang.specialize.frame import Frame, scalar
+from dlang.specialize.generated import generated
 from dlang.specialize.indexing import Element, select
 from dlang.specialize.nodes import fields_of, tag_of
 from dlang.specialize.operators import by_variant
@@ -42,9 +43,7 @@ def hole(f: Frame, v: Value, spec: str) -> list[Piece]:
             return [(scalar(text), "")]
         case NodeV():
             result = ScalarV(fresh("text", STR))
-            text = f.instances.generated(
-                f, "text", spec, (v,), lambda _: result, lambda g, args: text_of_node(g, args[0], spec)
-            )
+            text = generated(f, "text", spec, (v,), lambda _: result, lambda g, args: text_of_node(g, args[0], spec))
             return [(scalar(text), "")]
         case Many():
             return [(text_of_array(f, v, 0, [], spec), "")]

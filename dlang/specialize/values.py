@@ -13,6 +13,7 @@ from typing import assert_never
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh
+from dlang.ir.types import I64
 from dlang.specialize.types import (
     STATIC,
     Bindings,
@@ -247,7 +248,7 @@ def rebuild(v: Value, atoms: Iterator[Atom], size: Callable[[Size], Size] = lamb
     match v:
         case ScalarV() | ArrayV():
             a = next(atoms)
-            return ArrayV(_var(a)) if isinstance(a.type, anf.Array) else ScalarV(a)
+            return ArrayV(leaf_var(a)) if isinstance(a.type, anf.Array) else ScalarV(a)
         case _:
             return resized(with_parts(v, [rebuild(p, atoms, size) for p in parts(v)]), size)
 
@@ -388,10 +389,10 @@ def template(m: Mono, new: Callable[[anf.Type], Atom], front: tuple[Size, ...] =
     match m:
         case anf.Scalar(dtype):
             if front:
-                return ArrayV(_var(new(anf.Array(dtype, front))))
+                return ArrayV(leaf_var(new(anf.Array(dtype, front))))
             return ScalarV(new(m))
         case MonoArray(anf.Scalar(dtype), shape):
-            return ArrayV(_var(new(anf.Array(dtype, front + shape))))
+            return ArrayV(leaf_var(new(anf.Array(dtype, front + shape))))
         case MonoArray(element, shape):
             # Inside a structure that is itself an element, its own axes follow those in front.
             return Many(shape, template(element, new, front + shape))
@@ -400,7 +401,7 @@ def template(m: Mono, new: Callable[[anf.Type], Atom], front: tuple[Size, ...] =
         case MonoData(decl, fields):
             return DataV(decl, tuple([template(f, new, front) for f in fields]))
         case MonoEnum(decl, variants):
-            tag = template(anf.Scalar("i64"), new, front)
+            tag = template(I64, new, front)
             return EnumV(decl, tag, tuple([tuple([template(f, new, front) for f in fields]) for fields in variants]))
         case MonoNode():
             return NodeV(m, template(anf.Scalar(m.dtype), new, front))
@@ -412,6 +413,17 @@ def template(m: Mono, new: Callable[[anf.Type], Atom], front: tuple[Size, ...] =
             assert_never(m)
 
 
-def _var(atom: Atom) -> Var:
-    assert isinstance(atom, Var)
-    return atom
+def named_leaf(name: str) -> Callable[[anf.Type], Atom]:
+    """Makes leaves of one name, for `template`."""
+    return lambda t: fresh(name, t)
+
+
+def leaf_var(leaf: Atom) -> Var:
+    """A leaf that is no literal."""
+    assert isinstance(leaf, Var)
+    return leaf
+
+
+def leaf_vars(v: Value) -> list[Var]:
+    """The leaves of a value none of which is a literal, as those of parameters and results."""
+    return [leaf_var(a) for a in leaves(v)]

@@ -1,0 +1,206 @@
+"""The functions of instances: a body is evaluated with parameters of which only the structure is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import Span
+from dlang.ir import anf
+from dlang.ir.anf import Atom, Block, Function, Size, Var, fresh, poly
+from dlang.ir.types import I64
+from dlang.polynomials import Poly
+from dlang.specialize.dynamic import dynamic, with_effects
+from dlang.specialize.effects import WORLD, effects_of
+from dlang.specialize.emitter import Emitter
+from dlang.specialize.frame import Frame, Level, World, scalar, unsupported
+from dlang.specialize.layouts import array_sizes, inner_sizes
+from dlang.specialize.names import RESULT
+from dlang.specialize.randomness import draws_by
+from dlang.specialize.types import Bindings, map_bound, map_mono, sizes_of_binding
+from dlang.specialize.values import (
+    ClosureV,
+    TupleV,
+    Value,
+    contains_function,
+    formal,
+    leaf_var,
+    leaf_vars,
+    leaves,
+    mono_of,
+    named_leaf,
+    template,
+)
+from dlang.typecheck import core, types as ty
+from dlang.typecheck.terms import size_variables
+from dlang.typecheck.types import Below, SizeVar
+
+if TYPE_CHECKING:
+    from dlang.specialize.instances import Instance, Instances
+
+U64 = anf.Scalar("u64")
+
+
+def build(
+    instances: Instances,
+    instance: Instance,
+    closure: ClosureV,
+    args: list[Value],
+    sizes: list[Size],
+    erased: frozenset[ty.Var],
+    caller: Frame,
+) -> Bindings:
+    """Fills a new instance and adds its function to the program.
+
+    closure, args: of a call in the frame `caller`. sizes: those of them that are parameters. erased: variables of the
+    scheme that not even literal sizes are given for. Returns what variables stand for where the body begins.
+    """
+    decl = closure.decl
+    name = decl.name if decl is not None else "lambda"
+    e = Emitter(span=closure.span)
+    formals = {s: fresh("n", I64) for s in sizes}
+    for s in existing_sizes(closure, args):
+        if s in formals:
+            e.facts.size(formals[s])
+
+    def translate(s: Size) -> Size:
+        return s if s.constant is not None else poly(formals[s])
+
+    def parameter(s: Size) -> Size:
+        return poly(formals[s])
+
+    instance.sizes = tuple(formals.values())
+    instance.token = any(WORLD & effects_of(v) for v in (closure, *args))
+    instance.key = draws_by(caller, closure, *args)
+    if instance.token and caller.world.token is None:
+        raise unsupported(f"an effect of `{name}` inside a comprehension or a derivative", caller.emitter.span)
+    token = [fresh("world", anf.Token())] if instance.token else []
+    random = [fresh("key", U64)] if instance.key else []
+    bindings = {v: map_bound(b, parameter if v in erased else translate) for v, b in closure.bindings.items()}
+    world = World(token[0] if token else None, Level(random[0]) if random else None)
+    frame = Frame(e, world, instances, instances.evaluate, bindings)
+    instance.captured = tuple([formal(c, translate) for _, c in closure.captured])
+    for (local, _), own in zip(closure.captured, instance.captured, strict=True):
+        frame.env[local] = own
+    for local, a in zip(closure.params, args, strict=True):
+        instance.args = (*instance.args, bind_parameter(instance, frame, local, a, translate))
+    instance.sizes += instance.own
+    if decl is not None and decl.local:
+        captured = tuple([(k, frame.env[k]) for k, _ in closure.captured])
+        frame.env[decl] = replace(closure, captured=captured, bindings=dict(bindings))
+    leading = [v for own in (*instance.captured, *instance.args) for v in leaf_vars(own)]
+    params = (*instance.sizes, *token, *random, *leading)
+    if decl is not None and decl.recursive:
+        declare_result(instance, frame, decl)
+    known = dict(frame.bindings)
+    frame.name_all(closure)
+    value = frame.evaluate(frame, closure.body)
+    if instances.names is not None:
+        value = instances.names.mark(e, core.Local(RESULT, closure.body.type), value, result_span(closure.body))
+    results = results_of(instance, frame, decl, value, params)
+    label = f"{decl.module}.{name}" if decl is not None and decl.module else name
+    block = Block(tuple(e.lets), results)
+    instances.functions[instance.name] = Function(instance.name, params, instance.results, block, label, closure.span)
+    return known
+
+
+def existing_sizes(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:
+    """Those sizes at a call that are known to be at least 0: of arrays, and of the variables of schemes.
+
+    The others are the values of i64 locals, which types may mention too.
+    """
+    for _, c in closure.captured:
+        yield from array_sizes(c)
+    for a in args:
+        yield from array_sizes(a)
+    for v, b in closure.bindings.items():
+        if not (isinstance(v, SizeVar) and v.opened):
+            yield from sizes_of_binding(b)
+
+
+def bind_parameter(
+    instance: Instance, frame: Frame, local: core.Local, argument: Value, translate: Callable[[Size], Size]
+) -> Value:
+    """The formal value of a parameter, which it gets in the frame. translate: sizes of the caller to formal ones."""
+    facts, floors = frame.emitter.facts, frame.emitter.floors
+
+    def apart(s: Size) -> Size:
+        """A size that is computed inside is one of its own outside, with which it is compared."""
+        if not s.mentions(floors.values()):
+            return s
+        instance.own = (*instance.own, fresh("n", I64))
+        facts.size(instance.own[-1])
+        return poly(instance.own[-1])
+
+    declared = None if contains_function(argument) else frame.mono(local.type)
+    free = None if declared is None else map_mono(declared, apart)
+    own = formal(argument, translate) if free is None else template(free, named_leaf(local.name))
+    frame.env[local] = own if declared is None or free == declared else frame.fit(own, declared)
+    if local.size is not None and not frame.define(local, own):
+        frame.bindings[local.size] = poly(scalar(own))
+    if isinstance(local.refinement, Below):  # who calls has proven or checked it
+        learn_index(frame, own, local.refinement.size)
+    return own
+
+
+def learn_index(f: Frame, v: Value, below: ty.Size) -> None:
+    """A parameter of type `Idx<n>`: 0 <= v < n, where n is known."""
+    if not f.erased and all(s in f.bindings for s in size_variables(below)):
+        f.emitter.facts.between(leaf_var(scalar(v)), (poly(0),), (f.size(below),))
+
+
+def declare_result(instance: Instance, frame: Frame, decl: core.FnDecl) -> None:
+    """A recursive function's result is known from its type, before its body is."""
+    assert decl.result is not None
+    if decl.opened:
+        instance.extra = tuple([fresh("k", I64) for _ in decl.opened])
+        for k in instance.extra:
+            frame.emitter.facts.size(k)
+        opened = {v: poly(k) for v, k in zip(decl.opened, instance.extra, strict=True)}
+        mono = frame.inner(frame.bindings | opened, {}).mono(decl.result)
+    else:
+        mono = frame.mono(decl.result)
+    effects = effects_of(TupleV((*instance.captured, *instance.args)))
+    instance.result = template(with_effects(frame, mono, effects), named_leaf("r"))
+    instance.results = formal_results(instance, instance.result)
+
+
+def results_of(
+    instance: Instance, frame: Frame, decl: core.FnDecl | None, value: Value, params: tuple[Var, ...]
+) -> tuple[Atom, ...]:
+    """The results of a body, in the form that the instance has declared, or that it declares from now on."""
+    e = frame.emitter
+    token = [frame.world.token] if instance.token and frame.world.token is not None else []
+    if instance.result is not None:
+        assert decl is not None and decl.result is not None
+        value = dynamic(frame, value, mono_of(instance.result))
+        frame.bind_sizes(decl.result, value, decl.opened)
+        value = frame.fit(value, frame.mono(decl.result))
+        sizes: list[Atom] = []
+        for v in decl.opened:
+            bound = frame.bindings[v]
+            assert isinstance(bound, Poly)
+            sizes.append(e.atom(bound))
+    else:
+        if decl is not None and decl.result is not None and not contains_function(value):
+            frame.bind_sizes(decl.result, value, decl.opened)
+            value = frame.fit(value, frame.mono(decl.result))
+        inside = inner_sizes(value, {*instance.sizes, *[p for p in params if p.type == I64]})
+        sizes = [e.atom(s) for s in inside]
+        instance.extra = tuple(inside.values())
+        instance.result = formal(value, lambda s: poly(inside[s]) if s in inside else s)
+        instance.results = formal_results(instance, instance.result)
+    return (*token, *sizes, *leaves(value))
+
+
+def formal_results(instance: Instance, result: Value) -> tuple[Var, ...]:
+    token = [fresh("world", anf.Token())] if instance.token else []
+    return (*token, *instance.extra, *leaf_vars(result))
+
+
+def result_span(body: core.Expr) -> Span:
+    """Where a function gives its result: the last expression of a block, if it has one."""
+    while isinstance(body, core.BlockExpr) and body.result.span.start < body.result.span.end:
+        body = body.result
+    return body.span

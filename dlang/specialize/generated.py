@@ -1,0 +1,78 @@
+"""Functions that the compiler writes, which may call themselves: what is done to values that contain themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dlang.ir import anf
+from dlang.ir.anf import Block, Function, Size, fresh, poly
+from dlang.ir.types import I64
+from dlang.specialize.emitter import Emitter
+from dlang.specialize.frame import Frame, World
+from dlang.specialize.instances import Instance, Use
+from dlang.specialize.values import Value, formal, leaf_vars, leaves, shape_key
+
+
+def generated(
+    f: Frame,
+    name: str,
+    what: object,
+    args: Sequence[Value],
+    result: Callable[[Sequence[Value]], Value],
+    body: Callable[[Frame, Sequence[Value]], Value],
+    acts: bool = False,
+) -> Value:
+    """A call of a function that the compiler writes: one for each structure of arguments.
+
+    what: identifies it. result: a value of the type of the result, which has no sizes but those of the arguments.
+    acts: whether it touches the world.
+    """
+    order: dict[Size, int] = {}
+
+    def size_label(s: Size) -> object:
+        c = s.constant
+        return int(c) if c is not None else ("size", order.setdefault(s, len(order)))
+
+    key = ("generated", name, what, acts, tuple([shape_key(a, size_label) for a in args]))
+    sizes = list(order)
+    if key not in f.instances.table:
+        instance = f.instances.table[key] = Instance(f"{name}.{next(f.instances.serial)}", token=acts)
+        _write(f, instance, name, args, sizes, result, body)
+    instance = f.instances.table[key]
+    world = [f.world.token] if acts and f.world.token is not None else []
+    actuals = (*[f.emitter.atom(s) for s in sizes], *world, *[a for v in args for a in leaves(v)])
+    use = Use(instance, actuals, dict(zip(instance.sizes, sizes, strict=True)))
+    bound = f.instances.result_vars(use)
+    f.emitter.bind(anf.Call(instance.name, use.actuals), bound)
+    return f.instances.returned(f, use, bound)
+
+
+def _write(
+    f: Frame,
+    instance: Instance,
+    name: str,
+    args: Sequence[Value],
+    sizes: list[Size],
+    result: Callable[[Sequence[Value]], Value],
+    body: Callable[[Frame, Sequence[Value]], Value],
+) -> None:
+    """Fills a new instance, which its own body may call, and adds its function to the program."""
+    e = Emitter()  # no place in the source: what fails there, fails where it is called
+    formals = {s: fresh("n", I64) for s in sizes}
+    for k in formals.values():
+        e.facts.size(k)
+
+    def translate(s: Size) -> Size:
+        return s if s.constant is not None else poly(formals[s])
+
+    instance.sizes = tuple(formals.values())
+    instance.args = tuple([formal(a, translate) for a in args])
+    instance.result = formal(result(instance.args), lambda s: s)
+    token, after = [[fresh("world", anf.Token())] if instance.token else [] for _ in range(2)]
+    instance.results = (*after, *leaf_vars(instance.result))
+    frame = Frame(e, World(token[0] if token else None), f.instances, f.instances.evaluate)
+    value = body(frame, instance.args)
+    params = (*instance.sizes, *token, *[v for own in instance.args for v in leaf_vars(own)])
+    last = [frame.world.token] if frame.world.token is not None else []
+    block = Block(tuple(e.lets), (*last, *leaves(value)))
+    f.instances.functions[instance.name] = Function(instance.name, params, instance.results, block, name)
