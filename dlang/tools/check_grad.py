@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
 def check_gradients(
     path: str, only: str | None, every: bool, seed: int, sizes: Sequence[str], seconds: float, as_json: bool
 ) -> int:  # fmt: skip
-    """0 if all derivatives agree; 1 if some do not, or could not be computed, or the program is wrong."""
+    """0 if all derivatives agree; 1 if some do not, or could not be checked, or the program is wrong."""
     try:
         options = Options(only, every, seed, *_sizes(sizes), seconds)
         checked = check(read_source(path))
@@ -174,7 +174,10 @@ def _holds_float(t: ty.Type) -> bool:
 
 # ---- one function ----------------------------------------------------------------------------------------------------
 def _agrees(decl: core.FnDecl, options: Options) -> bool:
-    """Prints the derivatives of a function, at each variant of the enums that it takes; whether they agree."""
+    """Prints the derivatives of a function, at each variant of the enums that it takes; whether they agree.
+
+    Raises E0957 where the function has no derivatives, or no finite value.
+    """
     from dlang.tools.drawing import leaves_of
     from dlang.tools.gradients import gradients
     from dlang.tools.stand_ins import with_stand_ins
@@ -191,12 +194,17 @@ def _agrees(decl: core.FnDecl, options: Options) -> bool:
     at = [s.text.format(size) for s, size in zip(slots, sizes, strict=True)]
     many = max([len(leaf.variants) for leaf in draw.chosen], default=1)
     seconds = options.seconds / many
-    right = True
+    right, finite = True, True
     for variant in range(many):
         kind, compared = _compared(decl, draw, variant, seconds)
         which = [f"{leaf.name} = {leaf.variants[min(variant, len(leaf.variants) - 1)]}" for leaf in draw.chosen]
         _print(decl.name, ", ".join([*at, *which, f"seed {options.seed}"]), kind, replaced, compared, seconds)
         right = right and not compared.wrong
+        finite = finite and compared.finite
+    if not finite:
+        message = f"no derivative of `{decl.name}` could be checked where its value is not finite"
+        help = ("try another `--seed`, or give its parameters defaults at which its value is finite",)
+        raise error("E0957", message, decl.span, help=help)
     return right
 
 
@@ -239,7 +247,7 @@ def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tu
             help = ("give smaller sizes, such as `--size 1`, or more time: `--seconds 100`",)
             message = f"a gradient of `{decl.name}` takes more than {seconds:g} s"
             raise error("E0957", message, decl.span, help=help) from None
-        if abs(found[1].value) < float("inf"):
+        if found[1].finite:
             break
     if found is None:
         raise refused[0]
@@ -285,15 +293,15 @@ def _print(name: str, at: str, kind: Kind, replaced: Sequence[str], compared: Co
     for note in compared.notes:
         print(f"  {note}")
     _table(compared.rows)
-    if not abs(compared.value) < float("inf"):
-        print("  the value is not finite: try another `--seed`")
     for r in compared.wrong:
         print(f"  `{r.name}`: {_verdict(r)}")
     if compared.compared < compared.of:
         print(
             f"  {compared.compared} of {compared.of} were compared in {seconds:g} s, and all together along a direction"
         )
-    if not compared.wrong:
+    if not compared.finite:
+        print("  the value is not finite, so nothing is known of its derivatives")
+    elif not compared.wrong:
         print(f"  all {compared.compared} derivatives agree")
 
 

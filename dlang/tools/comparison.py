@@ -46,6 +46,11 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def finite(self) -> bool:
+        """Whether the function has a finite value: else there are no differences, and nothing is known to be right."""
+        return abs(self.value) < float("inf")
+
+    @property
     def wrong(self) -> list[Row]:
         return [r for r in self.rows if r.error > 1]
 
