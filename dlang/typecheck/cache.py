@@ -8,7 +8,7 @@ mention the declaration as it is now.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic
@@ -87,6 +87,14 @@ class Cache:
     hits: int = 0
     checked: list[str] = field(default_factory=list)
     observed: Observed | None = None
+
+    def copied(self) -> Cache:
+        """The same, to be changed on its own."""
+        return replace(
+            self, groups=dict(self.groups), blocks=dict(self.blocks), types=dict(self.types),
+            modules=dict(self.modules), builtins=dict(self.builtins), parts=self.parts.copied(),
+            mentions=dict(self.mentions), used=set(self.used), checked=list(self.checked),
+        )  # fmt: skip
 
     def begin(self) -> None:
         self.used.clear()

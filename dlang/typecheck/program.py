@@ -38,7 +38,7 @@ class Checked:
 
 @dataclass(slots=True)
 class Program:
-    """All modules of one check. It implements `context.Names`."""
+    """All modules of one check. It implements `context.Names`. files: those that imports found, by path."""
 
     finder: Finder
     cache: Cache = field(default_factory=Cache)
@@ -51,6 +51,7 @@ class Program:
     done: set[tuple[ModuleTable, str]] = field(default_factory=set)
     prelude: ModuleTable | None = None
     checked: list[tuple[ModuleTable, s.Module]] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)
 
     # ---- names -------------------------------------------------------------------------------------------------------
     def value(self, table: ModuleTable, name: str) -> Entry | None:
@@ -149,6 +150,7 @@ class Program:
     def load(self, path: Path, name: str, at: Span) -> ModuleTable:
         """The module of a file, checked."""
         key = str(path)
+        self.files.add(key)
         if key in self.loading:
             files = [Path(p) for p in [*self.loading[self.loading.index(key) :], key]]
             hiding = [p.name for p in files[1:] if self.finder.hidden(p)]

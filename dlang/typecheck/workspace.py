@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,22 @@ class Workspace:
         """The program with its mistakes; the text is that of the editor, which need not be saved."""
         self._cache.observed = self.observed
         return check_source(source, self.search_path, cache=self._cache, unsaved=self.unsaved)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Checks of other texts, after which all that is known, and where it stands, is as it was before."""
+        cache, observed = self._cache, self.observed
+        types = dict(observed.types) if observed is not None else {}
+        self._cache = cache.copied()
+        places = [(x, x.first_line, x.offset, x.whole) for x in cache.parts.sources()]
+        try:
+            yield
+        finally:
+            self._cache = cache
+            for x, line, offset, whole in places:
+                x.first_line, x.offset, x.whole = line, offset, whole
+            if observed is not None:
+                observed.types = types
 
     @property
     def rechecked(self) -> tuple[str, ...]:

@@ -88,18 +88,13 @@ def own(document: Document, name: str, space: str) -> Definition | None:
 
 def declarations(document: Document) -> dict[tuple[str, str], Definition]:
     """What a file declares, by space and name."""
-    tree = tree_of(document)
+    tree = document.outline
     if document.declared is None or document.declared[0] is not tree:
         found: dict[tuple[str, str], Definition] = {}
         for space, made in _declared(document, tree):
             found.setdefault((space, made.name), made)
         document.declared = (tree, found)
     return document.declared[1]
-
-
-def tree_of(document: Document) -> s.Module:
-    """The tree of a file, with the spans of its analysis if it is open."""
-    return document.outline if document.version is None else document.analysis.module
 
 
 def _declared(document: Document, tree: s.Module) -> Iterator[tuple[str, Definition]]:
@@ -124,7 +119,7 @@ def _declared(document: Document, tree: s.Module) -> Iterator[tuple[str, Definit
 
 
 def imports(document: Document) -> Iterator[s.Import]:
-    for item in tree_of(document).items:
+    for item in document.outline.items:
         if isinstance(item, s.Import) and item.path and all(item.path):
             yield item
 

@@ -7,8 +7,8 @@ declaration that no edit touches costs little then.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -38,14 +38,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Analysis:
-    """What is known of one state of a file. checked: None if the checker failed, which is its mistake. known_names: of
-    the state before, by the identity of items; known_since: names that the module has and had not, or had."""
+    """What is known of one state of a file. checked: None if the checker failed, which is its mistake. files: on whose
+    texts it depends, None if that is not known. known_names: of the state before, by the identity of items;
+    known_since: names that the module has and had not, or had."""
 
     source: Source
     module: s.Module
     checked: Checked | None
     diagnostics: list[Diagnostic]
     observed: Observed
+    files: frozenset[str] | None
     known_names: dict[int, tuple[s.Item, Names]]
     known_since: frozenset[str] = frozenset()
 
@@ -155,35 +157,44 @@ class Document:
     lenses: Kept[s.Item] = field(default_factory=Kept)
     workspace: Workspace | None = None
     _analysis: tuple[int, Analysis] | None = None
-    _outline: tuple[str, s.Module] | None = None
+    _outlines: dict[str, s.Module] = field(default_factory=dict)
     _known_names: tuple[Known, dict[int, tuple[s.Item, Names]]] | None = None
 
     @property
     def outline(self) -> s.Module:
-        """The tree alone, without a check; its spans are those of the file, and not of `analysis`."""
-        if self._outline is None or self._outline[0] != self.text:
-            self._outline = (self.text, parse(Source(self.path, self.text))[0])
-        return self._outline[1]
+        """The tree; of a file that is not open, without a check."""
+        if self.version is not None:
+            return self.analysis.module
+        if self.text not in self._outlines:
+            last = list(self._outlines.items())[-1:]  # a rename looks at two texts in turn
+            self._outlines = dict([*last, (self.text, parse(Source(self.path, self.text))[0])])
+        return self._outlines[self.text]
 
     @property
     def analysis(self) -> Analysis:
         """What is known of the present text."""
-        if self._analysis is None or self._analysis[0] != self.project.edits:
+        if self._analysis is None or self.project.changed(self._analysis[1].files, self._analysis[0]):
+            if self.project.trial is not None:
+                self.project.trial.enter_context(self._restored())
             self._analysis = (self.project.edits, self._analyse())
         return self._analysis[1]
 
     @contextmanager
     def rewritten(self, text: str) -> Iterator[Analysis]:
         """What would be known of another text of the file. While it lasts, spans of what is known are those of that."""
-        before = self.text
-        try:
-            self.text = text
-            self.project.edits += 1
+        _ = self.analysis
+        with self.project.rewritten({self.path: text}):
             yield self.analysis
+
+    @contextmanager
+    def _restored(self) -> Iterator[None]:
+        """What is found out meanwhile is forgotten."""
+        known = self.workspace, self._analysis, self._known_names, self.declared
+        try:
+            with self.workspace.trial() if self.workspace is not None else nullcontext():
+                yield
         finally:
-            self.text = before
-            self.project.edits += 1
-            _ = self.analysis  # the spans of what stayed as it was are moved back
+            self.workspace, self._analysis, self._known_names, self.declared = known
 
     def _analyse(self) -> Analysis:
         if self.workspace is None:
@@ -202,7 +213,8 @@ class Document:
             if isinstance(problem, DlangError):
                 found = [*found, *problem.diagnostics]
         observed = self.workspace.observed if self.workspace is not None else None
-        analysis = Analysis(source, module, checked, found, observed or Observed(self.path), {})
+        files = frozenset({self.path, *checked.program.files}) if checked is not None else None
+        analysis = Analysis(source, module, checked, found, observed or Observed(self.path), files, {})
         if self._known_names is not None:
             analysis.known_names = self._known_names[1]
             analysis.known_since = analysis.known.differs(self._known_names[0])
@@ -213,32 +225,70 @@ class Document:
 
 @dataclass(eq=False)
 class Project:
-    """All files. edits: counts the changes of any; unsaved: the texts of open files, by path."""
+    """All files. unsaved: the texts of open files, by path. edits: counts the changes of any; changes: the last one of
+    a text, by path; others: the last one that may concern all, such as a file that was opened. trial: while files have
+    other texts to try them, what is left when it ends."""
 
     folders: list[Path] = field(default_factory=list)
     open: dict[str, Document] = field(default_factory=dict)
     unsaved: dict[str, str] = field(default_factory=dict)
     edits: int = 0
+    changes: dict[str, int] = field(default_factory=dict)
+    others: int = 0
+    trial: ExitStack | None = None
     _saved: dict[str, tuple[int, Document]] = field(default_factory=dict)
 
     # ---- edits -------------------------------------------------------------------------------------------------------
     def put(self, path: str, uri: str, text: str, version: int | None) -> Document:
         """A file as it is in the editor now."""
-        document = self.open.setdefault(path, Document(path, uri, text, self))
+        if path not in self.open:
+            self.open[path] = Document(path, uri, text, self)
+            self.changed_outside()
+        document = self.open[path]
         document.text, document.version = text, version
         self.unsaved[path] = text
         self.edits += 1
+        self.changes[path] = self.edits
         return document
 
     def close(self, path: str) -> None:
         """The file is as it is saved."""
         self.open.pop(path, None)
         self.unsaved.pop(path, None)
-        self.edits += 1
+        self.changed_outside()
 
     def changed_outside(self) -> None:
-        """Files that are not open were written, made or removed."""
+        """Files were written, made or removed, or opened or closed."""
         self.edits += 1
+        self.others = self.edits
+
+    def changed(self, files: frozenset[str] | None, since: int) -> bool:
+        """Whether some files may have other texts than they had, or others been found instead of them."""
+        if files is None:
+            return self.edits > since
+        return self.others > since or any(self.changes.get(path, 0) > since for path in files)
+
+    @contextmanager
+    def rewritten(self, texts: Mapping[str, str]) -> Iterator[None]:
+        """While it lasts, files have other texts. Then all that is known of any file is as it was, and where it was."""
+        assert self.trial is None
+        documents = [d for path in texts if (d := self.document(path)) is not None]
+        before = self.edits, self.changes, dict(self.unsaved), [d.text for d in documents]
+        try:
+            with ExitStack() as self.trial:
+                self.edits += 1
+                self.changes = self.changes | dict.fromkeys(texts, self.edits)
+                self.unsaved.update(texts)
+                for d in documents:
+                    d.text = texts[d.path]
+                yield
+        finally:
+            self.trial = None
+            self.edits, self.changes, unsaved, old = before
+            self.unsaved.clear()
+            self.unsaved.update(unsaved)
+            for d, text in zip(documents, old, strict=True):
+                d.text = text
 
     # ---- files -------------------------------------------------------------------------------------------------------
     def document(self, path: str) -> Document | None:

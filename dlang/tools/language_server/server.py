@@ -25,7 +25,7 @@ from dlang.tools.language_server import messages
 from dlang.tools.language_server.actions import EXPLAIN, QUICK, REWRITE, code_actions
 from dlang.tools.language_server.calls import signature_help
 from dlang.tools.language_server.completion import completion
-from dlang.tools.language_server.documents import Document, Project
+from dlang.tools.language_server.documents import Analysis, Document, Project
 from dlang.tools.language_server.formatting import formatting
 from dlang.tools.language_server.hover import hover
 from dlang.tools.language_server.inlay import inlay_hints
@@ -61,13 +61,14 @@ class Protocol(LanguageServerProtocol):
 
 class Server(LanguageServer):
     """project: the files. waiting: the check that is to come; told: by path, the messages that each open file gave;
-    turn: who holds it is answered."""
+    checked: what they were told of. turn: who holds it is answered."""
 
     def __init__(self) -> None:
         super().__init__("dlc", dlang.__version__, protocol_cls=Protocol, converter_factory=converter)
         self.project = Project()
         self.waiting: asyncio.TimerHandle | None = None
         self.told: dict[str, dict[str, list[lsp.Diagnostic]]] = {}
+        self.checked: dict[str, Analysis] = {}
         self.turn = asyncio.Lock()
 
     # ---- files -------------------------------------------------------------------------------------------------------
@@ -114,7 +115,9 @@ class Server(LanguageServer):
         document = self.project.open.get(paths[0])
         if document is not None:
             try:
-                self.tell(document.path, messages.of_document(document))
+                if self.checked.get(document.path) is not document.analysis:
+                    self.checked[document.path] = document.analysis
+                    self.tell(document.path, messages.of_document(document))
             except Exception:
                 log.exception("cannot check %s", document.path)
         self.waiting = asyncio.get_running_loop().call_later(0, self._check_next, paths[1:], edits)
@@ -205,6 +208,7 @@ def _bind_files(server: Server) -> None:
         server.project.close(path)
         server.tell(path, {})
         server.told.pop(path, None)
+        server.checked.pop(path, None)
         server.publish(path)
         server.check_soon(0)
 

@@ -9,7 +9,7 @@ from lsprotocol import types as lsp
 
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
-from dlang.tools.language_server.definitions import declarations, tree_of
+from dlang.tools.language_server.definitions import declarations
 from dlang.tools.language_server.documents import Document, Project
 from dlang.tools.language_server.positions import range_of
 from dlang.tools.language_server.references import location
@@ -27,7 +27,7 @@ _MOST = 500  # symbols of an answer
 
 def document_symbols(document: Document) -> list[Any]:
     """The outline, as plain data; an item that is where it was is what it was."""
-    return document.outlined.answer(((item, item.span.line) for item in tree_of(document).items), _symbol)
+    return document.outlined.answer(((item, item.span.line) for item in document.outline.items), _symbol)
 
 
 def _symbol(item: s.Item) -> lsp.DocumentSymbol | None:
