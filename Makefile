@@ -5,7 +5,7 @@ BIN := .venv/bin
 LANGUAGE_TESTS := examples $(wildcard ../shared/tour/0*.dl)
 
 .PHONY: venv demo examples test test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
-.PHONY: docs test-slow test-distributed test-debugger format clean
+.PHONY: docs test-slow test-edits test-distributed test-debugger format clean
 
 venv: .venv/.ready
 

@@ -162,8 +162,10 @@ class Document:
 
     @property
     def outline(self) -> s.Module:
-        """The tree; of a file that is not open, without a check."""
-        if self.version is not None:
+        """The tree; of a file that is not open, or is tried with another text, without a check."""
+        if self._analysis is not None and self._analysis[1].source.text == self.text:
+            return self._analysis[1].module
+        if self.version is not None and self.project.trial is None:
             return self.analysis.module
         if self.text not in self._outlines:
             last = list(self._outlines.items())[-1:]  # a rename looks at two texts in turn

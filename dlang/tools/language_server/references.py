@@ -12,6 +12,7 @@ from dlang.tools.language_server.definitions import Definition, at, declarations
 from dlang.tools.language_server.documents import Document, Project
 from dlang.tools.language_server.positions import offset_at, range_of
 from dlang.tools.language_server.scopes import Local, Occurrence
+from dlang.tools.language_server.steps import Steps
 
 _KINDS = {"write": lsp.DocumentHighlightKind.Write, "definition": lsp.DocumentHighlightKind.Write}
 
@@ -21,13 +22,14 @@ def go_to_definition(document: Document, position: lsp.Position) -> lsp.Location
     return None if found is None or found[1].span is None else location(document.project, found[1].span)
 
 
-def references(document: Document, position: lsp.Position, declaration: bool = True) -> list[lsp.Location]:
+def references(document: Document, position: lsp.Position, declaration: bool = True) -> Steps[list[lsp.Location]]:
     """Every place that names the same thing, in all files. declaration: the one that declares it, too."""
     found = at(document, offset_at(document.analysis.source, position))
     if found is None:
         return []
-    places = [o.span for _, o in uses(document, found[1]) if declaration or o.role != "definition"]
-    return [location(document.project, span) for span in places]
+    places = yield from uses(document, found[1])
+    spans = [o.span for _, o in places if declaration or o.role != "definition"]
+    return [location(document.project, span) for span in spans]
 
 
 def highlights(document: Document, position: lsp.Position) -> list[lsp.DocumentHighlight]:
@@ -41,15 +43,17 @@ def highlights(document: Document, position: lsp.Position) -> list[lsp.DocumentH
     ]
 
 
-def uses(document: Document, found: Definition) -> Iterator[tuple[Document, Occurrence]]:
+def uses(document: Document, found: Definition) -> Steps[list[tuple[Document, Occurrence]]]:
     """The occurrences of a name, the present file first."""
-    yield from ((document, o) for o in uses_in(document, found))
+    places = [(document, o) for o in uses_in(document, found)]
     if is_local(found) and not is_parameter_of_module(document, found):
-        return
+        return places
     word = re.compile(rf"(?<![\w']){re.escape(found.name)}(?![\w'])")
     for other in document.project.files():
         if other.path != document.path and (word.search(other.text) or found.kind == "module"):
-            yield from ((other, o) for o in uses_in(other, found))
+            yield
+            places += [(other, o) for o in uses_in(other, found)]
+    return places
 
 
 def is_local(found: Definition) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 
 from lsprotocol import types as lsp
 
@@ -14,10 +16,12 @@ from dlang.tools.language_server.definitions import Definition, at, definition, 
 from dlang.tools.language_server.documents import Document, Project
 from dlang.tools.language_server.positions import offset_at, range_of
 from dlang.tools.language_server.references import uses
-from dlang.tools.language_server.scopes import Occurrence
+from dlang.tools.language_server.scopes import Occurrence, Target
+from dlang.tools.language_server.steps import Steps
 from dlang.typecheck.types import DTYPES
 
 _WORDS = KEYWORDS | CONTEXTUAL.keys() | DTYPES | {"size", "_"}
+_MOMENT = 0.05  # seconds in which nothing else is answered
 Edits = dict[str, list[tuple[int, int]]]
 """By path, where the name stands: first, last."""
 
@@ -41,7 +45,7 @@ def prepare(document: Document, position: lsp.Position) -> lsp.Range | None:
     return range_of(found[0].span)
 
 
-def rename(document: Document, position: lsp.Position, name: str) -> lsp.WorkspaceEdit | Refused:
+def rename(document: Document, position: lsp.Position, name: str) -> Steps[lsp.WorkspaceEdit | Refused]:
     """The edits of all files that give a name to what stands at a position."""
     found = at(document, offset_at(document.analysis.source, position))
     if found is None:
@@ -55,9 +59,9 @@ def rename(document: Document, position: lsp.Position, name: str) -> lsp.Workspa
     if name == before:
         return lsp.WorkspaceEdit({})
     edits: Edits = {}
-    for other, o in _places(document, *found):
+    for other, o in (yield from _places(document, *found)):
         edits.setdefault(other.path, []).append((o.span.first, o.span.last))
-    problem = _consequences(document.project, edits, name, found[0].span)
+    problem = yield from _consequences(document.project, edits, name, found[0].span)
     if problem is not None:
         return problem
     return lsp.WorkspaceEdit(
@@ -78,12 +82,11 @@ def _refused(message: str, span: Span | None, *help: str) -> Refused:
     return Refused(Diagnostic("E0978", message, span, help=help))
 
 
-def _places(document: Document, o: Occurrence, found: Definition) -> Iterator[tuple[Document, Occurrence]]:
+def _places(document: Document, o: Occurrence, found: Definition) -> Steps[list[tuple[Document, Occurrence]]]:
     """Where the name stands; another name of a module is known in its file alone."""
     if found.kind == "module":
-        yield from ((document, use) for use in document.analysis.occurrences if use.target == o.target)
-    else:
-        yield from uses(document, found)
+        return [(document, use) for use in document.analysis.occurrences if use.target == o.target]
+    return (yield from uses(document, found))
 
 
 def _not_a_name(name: str, before: str, span: Span) -> Refused:
@@ -116,58 +119,93 @@ def _text_edits(document: Document, path: str, places: list[tuple[int, int]], na
 
 
 # ---- what the edits would do -----------------------------------------------------------------------------------------
-def _consequences(project: Project, edits: Edits, name: str, span: Span) -> Refused | None:
-    """Makes the edits in a copy of the files and looks whether every name still stands for the same."""
-    copy = Project()
-    for path, open_file in project.open.items():
-        copy.put(path, open_file.uri, open_file.text, 0)
+Meaning = tuple[str, int] | tuple[str, str] | None
+"""What a name stands for: `Definition.key`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """A file without the edits. names: where each stands, what it stands for, and the line; codes: of its messages."""
+
+    names: list[tuple[int, int, Meaning, int]]
+    codes: Counter[str]
+
+
+def _consequences(project: Project, edits: Edits, name: str, span: Span) -> Steps[Refused | None]:
+    """Tries the edits, and looks whether every name still stands for the same. Some files are looked at together,
+    because all of them have their new texts meanwhile."""
+    texts: dict[str, str] = {}
+    files: list[tuple[Document, Before]] = []
     for path, places in edits.items():
-        before = project.document(path)
-        assert before is not None
-        text = before.text
+        document = project.document(path)
+        assert document is not None
+        text = document.text
         for first, last in sorted(places, reverse=True):
             text = text[:first] + name + text[last:]
-        copy.put(path, before.uri, text, 0)
-    for path in edits:
-        before, after = project.document(path), copy.document(path)
-        assert before is not None and after is not None
-        problem = _differs(before, after, edits, name, span)
-        if problem is not None:
-            return problem
+        texts[path] = text
+        files.append((document, _before(document)))
+        yield
+    while files:
+        with project.rewritten(texts):
+            until = time.monotonic() + _MOMENT
+            while files and time.monotonic() < until:
+                problem = _differs(*files.pop(0), edits, name, span)
+                if problem is not None:
+                    return problem
+        yield
     return None
 
 
-def _differs(before: Document, after: Document, edits: Edits, name: str, span: Span) -> Refused | None:
-    old, new = before.analysis, after.analysis
-    places = edits[before.path]
+def _before(document: Document) -> Before:
+    meanings = _Meanings(document)
+    names = [(o.span.first, o.span.last, meanings.of(o), o.span.line) for o in document.analysis.occurrences]
+    return Before(names, Counter(d.code for d in document.analysis.diagnostics))
+
+
+def _differs(document: Document, before: Before, edits: Edits, name: str, span: Span) -> Refused | None:
+    """Why a file with the edits is another program than before."""
+    new, meanings = document.analysis, _Meanings(document)
     stands_for = {(o.span.first, o.span.last): o for o in new.occurrences}
-    for o in old.occurrences:
-        moved = (_moved(o.span.first, places, name), _moved(o.span.last, places, name))
-        again = stands_for.get(moved)
-        meant = definition(before, o.target)
-        means = definition(after, again.target) if again is not None else None
-        if not _same(meant, means, edits, name):
-            what = f"`{name}`" if (o.span.first, o.span.last) in places else f"`{o.span.text}`"
-            line = old.source.position(o.span.first)[0]
-            said = f"with the name `{name}`, {what} in line {line} would stand for something else"
-            return _refused(said, o.span, "choose a name that nothing has there")
+    moved = {path: _Moved(sorted(places), name) for path, places in edits.items()}
+    here = moved[document.path]
+    for first, last, meant, line in before.names:
+        place = (here.offset(first), here.offset(last))
+        again = stands_for.get(place)
+        means = meanings.of(again) if again is not None else None
+        if meant is not None and isinstance(meant[1], int) and meant[0] in moved:
+            meant = (meant[0], moved[meant[0]].offset(meant[1]))
+        if meant != means:
+            what = new.source.text[slice(*place)]
+            said = f"with the name `{name}`, `{what}` in line {line} would stand for something else"
+            return _refused(said, span, "choose a name that nothing has there")
     counts = Counter(d.code for d in new.diagnostics)
-    counts.subtract(Counter(d.code for d in old.diagnostics))
+    counts.subtract(before.codes)
     worse = next((d for d in new.diagnostics if counts[d.code] > 0), None)
     if worse is not None:
         return _refused(f"with the name `{name}` the program would have a mistake: {worse.message}", span)
     return None
 
 
-def _moved(offset: int, places: list[tuple[int, int]], name: str) -> int:
-    """Where an offset is after the edits."""
-    return offset + sum(len(name) - (last - first) for first, last in places if last <= offset)
+@dataclass(slots=True)
+class _Meanings:
+    """What names of a document stand for, found once for all that stands for the same."""
+
+    document: Document
+    known: dict[Target, Meaning] = field(default_factory=dict)
+
+    def of(self, o: Occurrence) -> Meaning:
+        if o.target not in self.known:
+            found = definition(self.document, o.target)
+            self.known[o.target] = found.key if found is not None else None
+        return self.known[o.target]
 
 
-def _same(a: Definition | None, b: Definition | None, edits: Edits, name: str) -> bool:
-    if a is None or b is None:
-        return a is b
-    if a.span is None or b.span is None:
-        return a.key == b.key
-    path = a.span.source.path
-    return path == b.span.source.path and _moved(a.span.first, edits.get(path, []), name) == b.span.first
+class _Moved:
+    """Where offsets in a file are after the edits, which have these places, in order."""
+
+    def __init__(self, places: list[tuple[int, int]], name: str) -> None:
+        self.ends = [last for _, last in places]
+        self.shifts = [0, *accumulate(len(name) - (last - first) for first, last in places)]
+
+    def offset(self, offset: int) -> int:
+        return offset + self.shifts[bisect_right(self.ends, offset)]

@@ -33,6 +33,7 @@ from dlang.tools.language_server.items import resolve_item
 from dlang.tools.language_server.lenses import code_lenses
 from dlang.tools.language_server.references import go_to_definition, highlights, references
 from dlang.tools.language_server.rename import Refused, prepare, rename
+from dlang.tools.language_server.steps import Steps
 from dlang.tools.language_server.symbols import document_symbols, workspace_symbols
 from dlang.tools.language_server.tokens import LEGEND, semantic_tokens, semantic_tokens_since
 from dlang.tools.language_server.wire import converter
@@ -166,6 +167,27 @@ async def answer(server: Server, uri: str, ask: Callable[[Document], T], otherwi
         return otherwise if document is None else _answered(document, ask, otherwise)
 
 
+async def answer_in_steps(server: Server, uri: str, ask: Callable[[Document], Steps[T]], otherwise: T) -> T:
+    """The same of a feature that looks at many files. Between two steps others are answered; after an edit it is given
+    up, and so it is when nobody waits for it any more."""
+    edits = server.project.edits
+    steps = await answer(server, uri, ask, None)
+    while steps is not None:
+        async with server.turn:
+            await asyncio.sleep(READING)
+            if edits != server.project.edits:
+                raise JsonRpcContentModified("the text has changed")
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            except Exception:
+                log.exception("no answer for %s", uri)
+                break
+    return otherwise
+
+
 def _answered(document: Document, ask: Callable[[Document], T], otherwise: T) -> T:
     try:
         return ask(document)
@@ -233,10 +255,10 @@ def _bind_names(server: Server) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
     async def used(params: lsp.ReferenceParams) -> list[lsp.Location]:
-        def ask(d: Document) -> list[lsp.Location]:
+        def ask(d: Document) -> Steps[list[lsp.Location]]:
             return references(d, params.position, params.context.include_declaration)
 
-        return await answer(server, params.text_document.uri, ask, [])
+        return await answer_in_steps(server, params.text_document.uri, ask, [])
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
     async def highlighted(params: lsp.DocumentHighlightParams) -> list[lsp.DocumentHighlight]:
@@ -248,13 +270,13 @@ def _bind_names(server: Server) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
     async def renamed(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
-        def ask(d: Document) -> lsp.WorkspaceEdit:
-            edit = rename(d, params.position, params.new_name)
-            if isinstance(edit, Refused):
-                raise JsonRpcException(edit.text, REQUEST_FAILED)
-            return edit
+        def ask(d: Document) -> Steps[lsp.WorkspaceEdit | Refused | None]:
+            return rename(d, params.position, params.new_name)
 
-        return await answer(server, params.text_document.uri, ask, None)
+        edit = await answer_in_steps(server, params.text_document.uri, ask, None)
+        if isinstance(edit, Refused):
+            raise JsonRpcException(edit.text, REQUEST_FAILED)
+        return edit
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     async def outlined(params: lsp.DocumentSymbolParams) -> list[Any]:

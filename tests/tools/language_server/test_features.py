@@ -18,6 +18,7 @@ from dlang.tools.language_server.lenses import code_lenses
 from dlang.tools.language_server.positions import offset_at, position_at
 from dlang.tools.language_server.references import go_to_definition, references
 from dlang.tools.language_server.rename import Refused, rename
+from dlang.tools.language_server.steps import finished
 from dlang.tools.language_server.symbols import document_symbols, fits
 from dlang.tools.language_server.tokens import semantic_tokens, semantic_tokens_since
 
@@ -120,7 +121,7 @@ def test_the_names_of_a_custom_derivative_and_of_wrt_are_those_of_the_function(o
         pullback f(x, k) -> y = |d| (d * k, d * x)
         fn g() = grad(f, wrt = x)(1.0, k = 2.0)
     """)
-    assert [r.range.start for r in references(document, place)] == [
+    assert [r.range.start for r in finished(references(document, place))] == [
         lsp.Position(0, 5), lsp.Position(0, 30), lsp.Position(2, 23),
     ]  # fmt: skip
 
@@ -143,7 +144,7 @@ def test_the_names_of_a_custom_derivative_and_of_wrt_are_those_of_the_function(o
 )  # fmt: skip
 def test_a_name_is_changed_wherever_it_stands(opened, text, name, changed):
     document, place = opened(text)
-    edit = rename(document, place, name)
+    edit = finished(rename(document, place, name))
     assert not isinstance(edit, Refused), edit
     assert edited(document, edit) == changed
 
@@ -168,7 +169,7 @@ def test_a_name_is_changed_wherever_it_stands(opened, text, name, changed):
 )
 def test_a_name_is_not_changed_where_the_program_would_mean_something_else(opened, text, name, reason):
     document, place = opened(text)
-    refused = rename(document, place, name)
+    refused = finished(rename(document, place, name))
     assert isinstance(refused, Refused) and refused.diagnostic.code == "E0978"
     assert reason in refused.text
 
@@ -405,6 +406,62 @@ def test_of_many_mistakes_as_many_are_mended_as_a_moment_allows(opened, monkeypa
     (first,) = code_actions(document, lsp.Range(place, lsp.Position(0, 26)), ("quickfix",))
     assert edited(document, first.edit).startswith("fn f0(xs: f64[n]) = sin(xs) + mean(ys0)\nfn f1(xs: f64[n]) = sun")
     assert several[0].edit == first.edit
+
+
+def test_a_file_is_looked_at_again_when_one_changes_that_it_depends_on(opened):
+    document, _ = opened("import b\nfn f() = b.g()\n")
+    project, folder = document.project, document.project.folders[0]
+
+    def put(name, text, version):
+        return project.put(str(folder / name), (folder / name).as_uri(), text, version)
+
+    b, c = put("b.dl", "fn g() = 1\n", 1), put("c.dl", "fn g() = 1\n", 1)
+
+    def looked_at():
+        before = {d: d.analysis for d in (document, b, c)}
+        yield
+        yield [d.path[-4:-3] for d, known in before.items() if d.analysis is not known]
+
+    for changed, expected in [
+        (lambda: put("c.dl", "fn g() = 2\n", 2), ["c"]),
+        (lambda: put("b.dl", "fn g() = 2\n", 2), ["a", "b"]),
+        (lambda: put("a.dl", document.text + "\n", 2), ["a"]),
+        (lambda: put("d.dl", "fn g() = 2\n", 1), ["a", "b", "c"]),  # an import may find it
+    ]:
+        steps = looked_at()
+        next(steps)
+        changed()
+        assert next(steps) == expected
+
+
+def test_another_text_is_tried_without_a_trace(opened):
+    document, place = opened("fn f(x: f64) = x\n\nfn g(x: f64) = f(‸x)\n\nfn h(x: f64) = g(x)\n")
+    known = document.analysis
+    with document.rewritten("\n\nfn f(x: f32) = x\n\nfn g(x: f64) = f(x)\n\nfn h(x: f64) = g(x)\n") as other:
+        assert [d.code for d in other.diagnostics] == ["E0301"]
+        assert document.analysis is other
+    assert document.analysis is known and known.diagnostics == []
+    assert hover(document, place).range.start.line == 2
+    document.project.put(document.path, document.uri, document.text + "fn k(x: f64) = g(x)\n", 2)
+    assert "x: f64" in hover(document, place).contents.value
+    assert document.workspace.rechecked == ("k",)
+
+
+def test_other_questions_are_answered_while_a_name_is_changed_in_many_files(opened):
+    document, place = opened("fn ‸f(x: f64) = x\n")
+    folder = document.project.folders[0]
+    for i in range(20):
+        (folder / f"m{i}.dl").write_text(f"import a {{ f }}\nfn g{i}(x: f64) = f(x)\n")
+    steps = rename(document, place, "better")
+    for _ in range(20):
+        next(steps)
+        assert "fn f(x: f64)" in hover(document, place).contents.value
+        assert document.project.trial is None and len(document.project.unsaved) == 1
+    edit = finished(steps)
+    assert {uri.rpartition("/")[2]: len(edits) for uri, edits in edit.changes.items()} == {
+        "a.dl": 1, **{f"m{i}.dl": 2 for i in range(20)},
+    }  # fmt: skip
+    assert document.text == "fn f(x: f64) = x\n"
 
 
 def test_a_type_that_a_repair_invented_has_no_name(opened):

@@ -278,6 +278,36 @@ def test_what_nobody_waits_for_is_not_computed(tmp_path):
     asyncio.run(ask())
 
 
+def test_a_question_is_answered_before_a_rename_of_many_files_and_an_edit_ends_it(tmp_path):
+    from dlang.tools.language_server.server import answer, answer_in_steps, make_server
+
+    path = str(tmp_path / "a.dl")
+    order = []
+
+    def rename(document):
+        for step in range(50):
+            order.append(step)
+            yield
+        return "renamed"
+
+    async def ask():
+        server = make_server()
+        server.project.put(path, "file://" + path, "fn f() = 1\n", 1)
+        long = asyncio.ensure_future(answer_in_steps(server, "file://" + path, rename, None))
+        short = asyncio.ensure_future(answer(server, "file://" + path, lambda d: order.append("hover"), None))
+        await short
+        assert "hover" in order[:3]
+        assert await long == "renamed" and order[-1] == 49
+        long = asyncio.ensure_future(answer_in_steps(server, "file://" + path, rename, None))
+        while order[-1] != 3:
+            await asyncio.sleep(0)
+        server.project.put(path, "file://" + path, "fn f() = 2\n", 2)
+        (refused,) = await asyncio.gather(long, return_exceptions=True)
+        assert refused.code == -32801 and order[-1] == 3
+
+    asyncio.run(ask())
+
+
 def test_requests_that_are_given_up_or_outrun_are_refused_and_the_next_is_answered(files):
     async def ask():
         place = lsp.HoverParams(*files.at("main.dl", "layer"))
