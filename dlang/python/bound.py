@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlang.python.function import REMEMBERED, Function, Known
+from dlang.python.function import REMEMBERED, Function, Known, is_traced
 from dlang.python.instances import Instance, Prepared
 from dlang.python.kinds import borrowed
 from dlang.python.repeats import Seen, conversions, converted
@@ -57,6 +57,10 @@ class Bound:
         self.__doc__ = function.decl.doc or None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if is_traced():
+            from dlang.python.torch_graphs import plain_call_that_breaks_the_graph
+
+            return plain_call_that_breaks_the_graph(self, args, named)
         theirs = borrowed(self.left, args, named)
         if theirs is None:
             return self._called(args, named)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dlang.runtime.profile import Profile
 
 RECORDING = "dlang.python.lazy.arrays"  # without this module nothing is lazy
+COMPILER = "torch._dynamo"  # without this module PyTorch compiles nothing
 REMEMBERED = 512  # kinds of call that a function recognises without matching them again
 
 
@@ -41,6 +42,15 @@ class Known:
     prepared: Prepared
     conversions: tuple[Conversion, ...]
     shortened: bool
+
+
+def is_traced() -> bool:
+    """Whether PyTorch's compiler traces what runs."""
+    if COMPILER not in sys.modules:
+        return False
+    from dlang.python.torch_graphs import is_compiling
+
+    return is_compiling()
 
 
 class Function:
@@ -88,6 +98,10 @@ class Function:
 
             if calls.has_lazy((*args, *named.values())):
                 return calls.recorded(self, args, named)
+        if is_traced():
+            from dlang.python.torch_graphs import plain_call_that_breaks_the_graph
+
+            return plain_call_that_breaks_the_graph(self, args, named)
         theirs = borrowed(self.decl.params, args, named)
         if theirs is None:
             return self._called(args, named)

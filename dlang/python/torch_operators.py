@@ -45,7 +45,9 @@ ARRAYS = (np.ndarray, np.generic)
 def to_torch(f: Target) -> Operator:
     """A function of PyTorch. Raises `DlangError` for one that can't be an operator."""
     plans = Plans.of(f)
-    key, operator = key_of(f), _operator()
+    key = key_of(f)
+    _operator()
+    traced = _traced()
     names, params, defaults, result = plans.names, plans.params, plans.defaults, plans.result
     seeded = draws(f)
 
@@ -54,42 +56,14 @@ def to_torch(f: Target) -> Operator:
         tensors: list[Any] = []
         floats: list[float] = []
         integers: list[int] = []
-
-        def take(plan: Plan, value: Any, name: str) -> str:
-            if isinstance(plan, tuple):
-                if not plan and value is None:
-                    return ""
-                if not isinstance(value, tuple) or len(value) != len(plan):
-                    misfit(f, name, value)
-                return "".join([take(p, v, name) for p, v in zip(plan, value)])
-            if plan is not None:
-                if not torch.compiler.is_compiling() and not is_struct(value, plan):
-                    misfit(f, name, value)
-                return "".join([take(p, getattr(value, n), name) for p, n in zip(plan.items, plan.names)])
-            if isinstance(value, torch.Tensor):
-                tensors.append(value)
-                return ARRAY
-            if isinstance(value, bool):
-                return TRUE if value else FALSE
-            if isinstance(value, float):
-                floats.append(value)
-                return FLOAT
-            if isinstance(value, INTEGERS):
-                integers.append(value)
-                return INTEGER
-            if isinstance(value, ARRAYS):
-                tensors.append(torch.as_tensor(value))
-                return ARRAY
-            misfit(f, name, value)
-
         letters = []
         used = len(args)
         for k, name in enumerate(names):
             if k < len(args) and name not in named:
-                letters.append(take(params[k], args[k], name))
+                letters.append(take(params[k], args[k], f, name, tensors, floats, integers))
             elif k >= len(args) and name in named:
                 used += 1
-                letters.append(take(params[k], named[name], name))
+                letters.append(take(params[k], named[name], f, name, tensors, floats, integers))
             elif k >= len(args) and defaults[k]:
                 letters.append(DEFAULT)
             else:
@@ -101,7 +75,7 @@ def to_torch(f: Target) -> Operator:
             mismatch(f, args, named)
         text = NEXT.join(letters)
         if torch.compiler.is_compiling():
-            made = operator(tensors, floats, integers, key, text)
+            made = traced(tensors, floats, integers, key, text)
         else:
             made = invoke(Call(key, text, floats, integers), tensors)
         return whole(result, iter(made))
@@ -115,6 +89,45 @@ def to_torch(f: Target) -> Operator:
         return hidden(*args, **named)
 
     return Operator(f, visible, to_torch)
+
+
+def take(
+    plan: Plan, value: Any, f: Target, name: str, tensors: list[Any], floats: list[float], integers: list[Any]
+) -> str:
+    """Adds the leaves of a value to those of a call, and gives their letters.
+
+    It closes over nothing, nor does anything in it: else a compiled graph would give all tensors here as results.
+    """
+    letters = ""
+    if isinstance(plan, tuple):
+        if not plan and value is None:
+            return ""
+        if not isinstance(value, tuple) or len(value) != len(plan):
+            misfit(f, name, value)
+        for k in range(len(plan)):
+            letters += take(plan[k], value[k], f, name, tensors, floats, integers)
+        return letters
+    if plan is not None:
+        if not torch.compiler.is_compiling() and not is_struct(value, plan):
+            misfit(f, name, value)
+        for k in range(len(plan.items)):
+            letters += take(plan.items[k], getattr(value, plan.names[k]), f, name, tensors, floats, integers)
+        return letters
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return ARRAY
+    if isinstance(value, bool):
+        return TRUE if value else FALSE
+    if isinstance(value, float):
+        floats.append(value)
+        return FLOAT
+    if isinstance(value, INTEGERS):
+        integers.append(value)
+        return INTEGER
+    if not isinstance(value, ARRAYS):
+        misfit(f, name, value)
+    tensors.append(torch.as_tensor(value))
+    return ARRAY
 
 
 def is_nested(plan: Plan, inside: bool = False) -> bool:
@@ -153,6 +166,19 @@ def _operator() -> Any:
     operator.register_fake(_describe)
     operator.register_autograd(_backward, setup_context=_save)
     return operator
+
+
+@cache
+def _traced() -> Any:
+    """What is a node of a graph: the operator, with the transforms of `torch.func` that are active there around it.
+
+    PyTorch's compiler does not look into it, but runs it with its transforms when it takes the graph apart.
+    """
+
+    def call(tensors: list[Any], floats: list[float], integers: list[Any], key: str, letters: str) -> list[Any]:
+        return list(invoke(Call(key, letters, floats, integers), tensors))
+
+    return torch.compiler.allow_in_graph(call)
 
 
 def _run(tensors: list[Any], floats: list[float], integers: list[int], key: str, letters: str) -> list[Any]:

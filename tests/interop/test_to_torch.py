@@ -202,6 +202,65 @@ def test_pytorch_compiles_what_calls_it(m, backend):
     assert type(made) is m.Deep and made.first.w.shape == (3, 3) and number.shape == ()
 
 
+@pytest.mark.parametrize("backend", compilers())
+def test_transforms_are_seen_through_in_what_pytorch_compiles(m, backend):
+    from torch.func import grad, grad_and_value, jacfwd, jvp, vjp, vmap
+
+    def theirs(w, b, x, y):
+        return ((torch.tanh(x @ w + b) - y) ** 2).mean()
+
+    ours = plain(m, "loss")
+    w, b, x, y = [t.detach() for t in (real(3, 2), real(2), real(5, 4, 3), real(5, 4, 2))]
+
+    def program(f):
+        def run(w, b, x, y):
+            slope, value = grad_and_value(f)(w, b, x[0], y[0])
+            several = vmap(grad(f, argnums=(0, 2)), (None, None, 0, 0))(w, b, x, y)
+            dot = jvp(lambda w: f(w, b, x[1], y[1]), (w,), (torch.sin(w),))[1]
+            pulled = vjp(lambda b: f(w, b, x[2], y[2]), b)[1](value)[0]
+            rows = jacfwd(lambda b: vmap(f, (None, None, 0, 0))(w, b, x, y))(b)
+            return [slope * 2.0, value, *several, dot, pulled, rows]
+
+        return run
+
+    torch._dynamo.reset()
+    made = torch.compile(program(ours), backend=backend, fullgraph=True)(w, b, x, y)
+    for a, c in zip(made, program(theirs)(w, b, x, y), strict=True):
+        assert torch.allclose(a, c, rtol=1e-9, atol=1e-12)
+
+
+def test_a_graph_gives_what_is_asked_for_and_no_more(m):
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph
+
+    torch._dynamo.reset()
+    f, x = m.cube.to_torch(), real(3)
+    torch.compile(lambda x: f(x * 2.0) + 1.0, backend=backend, fullgraph=True)(x)
+    (graph,) = graphs
+    assert len(next(n for n in graph.graph.nodes if n.op == "output").args[0]) == 1
+
+
+def test_a_plain_call_breaks_a_graph_and_is_not_traced(m):
+    from torch._dynamo.exc import Unsupported
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    bound = m.grown.bind(s=3.0)
+
+    def program(x):
+        return m.grown(x * 2.0, s=4.0) * 3.0 + bound(x + 1.0)
+
+    x = real(4).detach()
+    assert torch.equal(torch.compile(program, backend=counter)(x), program(x))
+    assert counter.frame_count == 3  # before, between and after the calls
+    with pytest.raises(Unsupported, match="plain_call_that_breaks_the_graph"):
+        torch.compile(program, backend="eager", fullgraph=True)(x)
+
+
 def test_whole_numbers_and_failures_are_as_they_are_outside_of_a_graph(m):
     torch._dynamo.reset()
     f, g, x = m.steps.to_torch(), m.gathered.to_torch(), real(3)
