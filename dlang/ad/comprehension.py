@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.ad.place import emit_comp, place
+from dlang.ad.bodies import emit_comp
+from dlang.ad.place import place
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, carry, copied
 from dlang.ad.sequential import sequential
 from dlang.ir.affine import Change, axes_of, degree_less, extent, hull

@@ -9,6 +9,8 @@ In y[o] = Σ f(… x[i] …) the adjoint of the read is x̄[i] += g at every poi
   the same. Offsets stay in the index, so reads that differ by an offset share a pass. Where that would compute a dear
   body again, the contributions are first summed over the axes that the index misses, at the primal's own points, and
   the axes of these sums are changed;
+- an entry is clipped or wrapped at the ends of an axis: `borders.py` leads from the elements back to the points, so
+  that x̄ is a `Keep` like that of the first kind, and passes over few points add what is read at the ends of the axis;
 - anything else: an `Add`, after a reduction over the axes that the index does not depend on.
 
 Adjoints with equal axes are results of one comprehension. A contribution is added into an earlier one where that is
@@ -19,7 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product as combinations
 
+from dlang.ad.bodies import emit_comp, with_axes_as_values
+from dlang.ad.borders import Piece, Points, at_most_one, end_of
 from dlang.ad.recompute import SIMPLE
 from dlang.ad.scope import Contribution, Scope, Unplaceable
 from dlang.ir.affine import (
@@ -43,25 +48,18 @@ from dlang.ir.anf import (
     Array,
     Atom,
     Axis,
-    Block,
-    Comp,
     Destination,
     Keep,
     Let,
-    Op,
     Prim,
     Read,
     Size,
-    SizeOf,
     Var,
     fresh,
     poly,
 )
-from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned
-from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import parts, rebuild
-from dlang.ir.types import dtype_of, product, type_of
+from dlang.ir.types import array_type, dtype_of, product, type_of
 from dlang.polynomials import Poly
 
 DEAR = 10  # of a body that is not to be computed again: simple primitives, of which others take four times the time
@@ -90,6 +88,8 @@ class _Placement:
     before: list[tuple[Change, Sequence[Let], Var, Atom, Destination]] = field(default_factory=list)
     mine: set[Var] = field(default_factory=set)
     bars: dict[Var, list[Atom]] = field(default_factory=dict)
+    ends: list[tuple[Contribution, tuple[Axis, ...]]] = field(default_factory=list)
+    later: dict[object, _Group] = field(default_factory=dict)  # of what the others give
 
 
 def place(
@@ -113,10 +113,13 @@ def place(
     p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes), digits or {})
     for contribution in wanted:
         p.bars.setdefault(contribution.array, list(scope.bars.get(contribution.array, [])))
-        _decide(p, contribution)
+        if not _straightened(p, contribution):
+            _decide(p, contribution)
+    for contribution, beyond in p.ends:
+        _add_end(p, contribution, beyond)
     for change, body_lets, var, atom, destination in p.before:
         emit_comp(scope.b, change, body_lets, [(var, atom, destination)])
-    for group in p.groups.values():
+    for group in (*p.groups.values(), *p.later.values()):
         emit_comp(scope.b, group.change, group.lets, group.results)
     for change, body_lets, var, atom, destination in p.after:
         emit_comp(scope.b, change, body_lets, [(var, atom, destination)])
@@ -146,9 +149,14 @@ def _decide(p: _Placement, c: Contribution) -> None:
     bar = fresh(f"{array.name}_bar", array.type)
     inside = not c.conditional or p.known.inside(index, shape)
     key: object = object() if apart else None
+    if data <= solved and not left and inside and (absent := _absent(p, over, index, shape)):
+        _add_where_it_is(p, c, absent, over, into)
+        return
     if data <= solved and not left:
         change = Change(p.axes, {})
         keep = Keep(shape, index, "sum", into)
+        if into is None and inside and _joins(p, p.groups.get(None), c):
+            return
         if apart and inside and not by_data and (summed := _summed(p, over, c.g)) is not None:
             p.after.append((*summed[:2], bar, summed[2], keep))
         else:
@@ -177,6 +185,151 @@ def _decide(p: _Placement, c: Contribution) -> None:
     else:
         _join(p, key, Change(p.axes, {}), p.lets, bar, c.g, Add(shape, index, into))
     p.bars[array].append(bar)
+    p.mine.add(bar)
+
+
+# ---- clipped and wrapped indices -------------------------------------------------------------------------------------
+def _straightened(p: _Placement, c: Contribution) -> bool:
+    """Decides on a contribution at an index that is clipped or wrapped; False if it is not, or not as known here."""
+    shape = c.array.type.shape if isinstance(c.array.type, Array) else ()
+    local = p.depends.keys() - p.digits.keys()
+    if c.conditional or p.box is None or not any(e.mentions(local) for e in c.index):
+        return False
+    points = Points(p.axes, p.lets, p.known, p.box, p.scope.sizes)
+    bent = points.bent(c.index, shape)
+    if not bent:
+        return False
+    names = [a.var for a in p.axes]
+    if _solved(p, [poly(bent[k].axis) if k in bent else e for k, e in enumerate(c.index)], names)[1]:
+        return False
+    ways: list[tuple[tuple[Piece | None, ...], tuple[Axis, ...]]] = []
+    for choice in combinations(*[(None, *b.ends) for b in bent.values()]):
+        axes = points.behind([(b, end) for b, end in zip(bent.values(), choice, strict=True) if end is not None])
+        if axes is None:
+            return False
+        ways.append((choice, axes))
+    over = {a for e in c.index for v in e.atoms() for a in p.depends.get(v, set())}
+    over |= {v for e in c.index for v in axes_of(e, names)}
+    stored = _stored(p, over, c.g) if _dear(pruned(p.lets, [c.g])) else None
+    g = c.g if stored is None else stored
+    for choice, axes in ways:
+        index = list(c.index)
+        beyond: list[Axis] = []
+        for (k, b), end in zip(bent.items(), choice, strict=True):
+            index[k] = poly(b.axis)
+            if end is not None:
+                index[k], more = end_of(b, end, axes, p.scope.known)
+                beyond += more
+        straight = [b for b, end in zip(bent.values(), choice, strict=True) if end is None]
+        lets, here = points.back(straight, g)
+        p.lets.extend(lets)
+        p.depends = dependencies(p.lets, p.axes)
+        if stored is not None:
+            axes = tuple([a for a in axes if a.var in over])
+        if len(straight) < len(bent):
+            for k, entry in enumerate(index):
+                if k not in bent and not entry.mentions(names):
+                    one = at_most_one(entry, shape[k])
+                    index[k] = poly(one.var)
+                    beyond.append(one)
+            axes = (*beyond, *axes)
+        new = Contribution(c.array, tuple(index), here, False)
+        if len(straight) < len(bent):
+            p.ends.append((new, axes))
+        elif stored is None:
+            _decide(p, new)
+        else:
+            _add_later(p, new, axes)
+    return True
+
+
+def _stored(p: _Placement, over: set[Var], g: Atom) -> Var | None:
+    """The sums of g over the axes other than `over`, from an array; None if the axes depend on those others."""
+    space = [a for a in p.axes if a.var in over]
+    rest = {a.var for a in p.axes if a.var not in over}
+    if p.box is None or not space or any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs)):
+        return None
+    shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
+    at = tuple(poly(a.var) - p.box[a.var][0] for a in space)
+    sums, value = fresh("sums", type_of(dtype_of(g), shape)), fresh("g", g.type)
+    _join(p, None, Change(p.axes, {}), p.lets, sums, g, Keep(shape, at))
+    p.lets.append(Let((value,), Read(sums, at)))
+    return value
+
+
+def _joins(p: _Placement, group: _Group | None, c: Contribution) -> bool:
+    """Whether a contribution has become part of another one of its pass, to the same elements."""
+    for n, (bar, g, d) in enumerate(group.results if group is not None else ()):
+        if isinstance(d, Keep) and d.index == c.index and d.monoid == "sum" and bar in p.bars[c.array]:
+            total = fresh("t", g.type)
+            p.lets.append(Let((total,), Prim("add", (g, c.g))))
+            assert group is not None
+            group.results[n] = bar, total, d
+            return True
+    return False
+
+
+def _add_later(p: _Placement, c: Contribution, axes: tuple[Axis, ...]) -> None:
+    """Adds what is read of sums that another pass makes."""
+    group = p.later.setdefault(axes, _Group(Change(axes, {}), p.lets))
+    if not _joins(p, group, c):
+        bar = fresh(f"{c.array.name}_bar", c.array.type)
+        group.results.append((bar, c.g, Keep(array_type(c.array).shape, c.index)))
+        p.bars[c.array].append(bar)
+        p.mine.add(bar)
+
+
+def _add_end(p: _Placement, c: Contribution, axes: tuple[Axis, ...]) -> None:
+    """Adds a contribution at the end of a clipped axis, in a pass of its own."""
+    bars = p.bars[c.array]
+    into = bars.pop() if bars else None
+    assert into is None or isinstance(into, Var)
+    bar = fresh(f"{c.array.name}_bar", c.array.type)
+    p.after.append((Change(axes, {}), p.lets, bar, c.g, Keep(array_type(c.array).shape, c.index, "sum", into)))
+    bars.append(bar)
+    p.mine.add(bar)
+
+
+# ---- elements that may not be there ----------------------------------------------------------------------------------
+def _absent(p: _Placement, over: set[Var], index: Sequence[Size], shape: Sequence[Size]) -> list[int]:
+    """The entries of an index that may be out of range where axes that it misses are empty."""
+    rest = [a for a in p.axes if a.var not in over]
+    if not rest:
+        return []
+    names = {a.var for a in p.axes}
+    known = p.scope.known.copy()
+    for axis in p.axes:
+        if axis.var in over and any(b.mentions(names) for b in (*axis.lows, *axis.highs)) and p.box is not None:
+            known.facts.between(axis.var, (p.box[axis.var][0],), (p.box[axis.var][1] + 1,))
+        elif axis.var in over:
+            known = known.within([axis])
+    for axis in rest:
+        counts = [high - low for high in axis.highs for low in axis.lows]
+        if all(not count.mentions(names) and p.scope.known.positive(count) for count in counts):
+            known = known.within([axis])
+    out = []
+    for k, (e, size) in enumerate(zip(index, shape, strict=True)):
+        if not e.mentions(p.depends) and not known.inside((e,), (size,)):
+            if not e.mentions(names) or p.known.inside((e,), (size,)):
+                out.append(k)
+    return out
+
+
+def _add_where_it_is(p: _Placement, c: Contribution, absent: Sequence[int], over: set[Var], into: Var | None) -> None:
+    """Adds a sum over axes that may be empty to an element that is not there if they are."""
+    shape = array_type(c.array).shape
+    bar = fresh(f"{c.array.name}_bar", c.array.type)
+    names = [a.var for a in p.axes]
+    fixed = not any(c.index[k].mentions(names) for k in absent) and not any(e.mentions(p.depends) for e in c.index)
+    summed = _summed(p, over, c.g) if fixed else None
+    if summed is None:
+        p.after.append((Change(p.axes, {}), p.lets, bar, c.g, Add(shape, c.index, into)))
+    else:
+        ones = {k: at_most_one(c.index[k], shape[k]) for k in absent}
+        index = tuple([poly(ones[k].var) if k in ones else e for k, e in enumerate(c.index)])
+        change = Change((*ones.values(), *summed[0].axes), {})
+        p.after.append((change, summed[1], bar, summed[2], Keep(shape, index, "sum", into)))
+    p.bars[c.array].append(bar)
     p.mine.add(bar)
 
 
@@ -337,51 +490,3 @@ def _reduced_first(p: _Placement, over: set[Var], g: Atom, by_data: bool) -> tup
     if by_data:
         space = nonempty(space, rest, p.box, p.scope.known)
     return Change(tuple(space), {}), Read(first, index)
-
-
-# ---- bodies ----------------------------------------------------------------------------------------------------------
-def with_axes_as_values(lets: Sequence[Let], axes: Sequence[Var]) -> list[Let]:
-    """The body with every axis that is an operand (not just part of an index) given a variable of its own."""
-    wanted = set(axes)
-    values: dict[Var, Var] = {}
-
-    def atom(a: Atom) -> Atom:
-        if isinstance(a, Var) and a in wanted:
-            return values.setdefault(a, fresh(a.name, a.type))
-        return a
-
-    def block(b: Block) -> Block:
-        return Block(tuple(Let(let.vars, op(let.op), let.span) for let in b.lets), tuple(atom(r) for r in b.results))
-
-    def op(o: Op) -> Op:
-        return rebuild(o, atom=atom, size=lambda s: s, block=block, bind=lambda v: v)
-
-    out = [Let(let.vars, op(let.op), let.span) if parts(let.op).atoms or parts(let.op).blocks else let for let in lets]
-    return [*(Let((v,), SizeOf(poly(a))) for a, v in values.items()), *out]
-
-
-def emit_comp(
-    b: Builder, change: Change, lets: Sequence[Let], results: Sequence[tuple[Var, Atom, Destination]]
-) -> None:
-    """Emits a comprehension over changed axes with a fresh copy of the part of a body that its results need.
-
-    The indices of the destinations are in the new axes, those in the body in the old ones.
-    """
-    sizes = [s for _, _, d in results for s in d.index]
-    kept = pruned(lets, [g for _, g, _ in results], sizes)
-    renaming = Renaming({}, fresh=True)
-    axes = []
-    for axis in change.axes:
-        lows, highs = tuple(map(renaming.size, axis.lows)), tuple(map(renaming.size, axis.highs))
-        axes.append(Axis(renaming.bind(axis.var), lows, highs))
-    for old, new in change.env.items():
-        renaming.env[old] = renaming.size(new)
-    copies = tuple(renaming.let(let) for let in kept)
-    atoms = tuple(renaming.atom(g) for _, g, _ in results)
-    destinations: list[Destination] = []
-    for _, _, d in results:
-        index = tuple(map(renaming.size, d.index))
-        destinations.append(
-            Keep(d.shape, index, d.monoid, d.into) if isinstance(d, Keep) else Add(d.shape, index, d.into)
-        )
-    b.emit_as([v for v, _, _ in results], Comp(tuple(axes), Block(copies, atoms), tuple(destinations)))

@@ -47,6 +47,7 @@ from dlang.ir.anf import (
     Scalar,
     Scan,
     Size,
+    SizeOf,
     Update,
     Var,
     View,
@@ -66,6 +67,8 @@ def pull_block(lets: Sequence[Let], scope: Scope) -> list[Let]:
     scope.known = scope.known.copy()
     for let in lets:
         scope.known.saw(v.type for v in let.vars)
+        if isinstance(let.op, SizeOf):
+            scope.sizes[let.vars[0]] = let.op.size.substitute(scope.sizes.get)
         if scope.sink is not None:
             scope.sink.inside.update((*let.vars, *bound_vars(let.op)))
     forward: list[list[Let]] = []

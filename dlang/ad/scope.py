@@ -79,6 +79,7 @@ class Scope:
     segments: bool = False  # of a checkpointed function: its loops are taken apart
     parts: frozenset[Var] = frozenset()  # the indices of loops that are parts already
     followed: bool = False  # the function has marks
+    sizes: dict[Var, Size] = field(default_factory=dict)  # the i64 variables so far that are names of polynomials
     loop: frozenset[Var] | None = None  # the arrays that change in place in the loop around, None outside of loops
 
     def inner(self, sink: Sink | None) -> Scope:

@@ -282,16 +282,19 @@ def extent(b: Builder, ends: tuple[Size, Size], known: Knowledge) -> Size:
 def nonempty(kept: Sequence[Axis], dropped: Sequence[Axis], box: Box, known: Knowledge) -> list[Axis]:
     """The axes `kept`, with no point at all where one of the axes `dropped` is empty.
 
-    With `count` values of a dropped axis, i < low + (high - low)·count is no further bound unless count is 0.
+    With `count` values between two of its bounds, i < low + (high - low)·count is no further bound unless count is
+    not positive. The box does not tell: of max(0, n - 1) <= i < n it may be the last value, which is none if n is 0.
     """
     out = list(kept)
+    names = {a.var for a in (*kept, *dropped)}
     for axis in dropped:
-        low, high = box[axis.var]
-        if out and not known.positive(high - low + 1):
-            last = out[-1]
-            first, end = box[last.var]
-            bound = first + (end - first + 1) * (high - low + 1)
-            out[-1] = Axis(last.var, last.lows, (*last.highs, bound))
+        lows = [box[axis.var][0] if low.mentions(names) else low for low in axis.lows]
+        highs = [box[axis.var][1] + 1 if high.mentions(names) else high for high in axis.highs]
+        for count in dict.fromkeys(high - low for low in lows for high in highs):
+            if out and not known.positive(count):
+                last = out[-1]
+                first, end = box[last.var]
+                out[-1] = Axis(last.var, last.lows, (*last.highs, first + (end - first + 1) * count))
     return out
 
 

@@ -4,7 +4,7 @@ The check of an index that a function is given is proven where the function has 
 axis that ends at n. What is left reads by the axis itself, so it can be fused, distributed and differentiated as such.
 
 The least and the greatest of two indices, and remainders, are bounded too: `clip(i - 1, 0, n - 1)` and `(i + 1) % n`
-are in range. Which one it is may be known, and a remainder of what is at most one length off is no division.
+are in range. Which one it is may be known, and a remainder of what is a few lengths off is no division.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from dlang.ir.traverse import map_functions, rebuild, with_body, with_lets, with
 from dlang.ir.types import I64
 from dlang.polynomials import Poly
 
+MOST = 3  # lengths that a remainder is moved by, in place of a division
 ORDERS = ("lt", "le", "gt", "ge")
 
 Ends = tuple[list[Size], list[Size]]  # what a number is not below, and what it is not above
@@ -136,6 +137,12 @@ class _Walk:
                 if high and known.at_least_zero(a + m):
                     self.moved(let, "ge", Lit(0, "i64"), a + m, lets)
                     return True
+                up = next((k for k in range(MOST) if known.at_least_zero(a + k * m)), None)
+                steps = range(1, MOST + 1)
+                down = None if up is None else next((k for k in steps if known.positive((k + 1 - up) * m - a)), None)
+                if up is not None and down is not None:
+                    self.moved_down(let, self.renaming.atom(y), a + up * m if up else None, m, down, lets)
+                    return True
         return False
 
     def is_same(self, let: Let, atom: Atom) -> bool:
@@ -151,6 +158,22 @@ class _Walk:
         lets.append(Let((inside,), Prim(order, (x, r.atom(end))), let.span))
         lets.append(Let((other,), SizeOf(r.size(otherwise)), let.span))
         lets.append(Let((r.bind(let.vars[0]),), Prim("select", (inside, x, other)), let.span))
+
+    def moved_down(self, let: Let, end: Atom, first: Size | None, length: Size, steps: int, lets: list[Let]) -> None:
+        """A remainder as a number (`first`, None: that of the operation itself) moved down as long as it is too far."""
+        assert isinstance(let.op, Prim)
+        r = self.renaming
+        x = r.atom(let.op.args[0])
+        if first is not None:
+            x = fresh("moved", I64)
+            lets.append(Let((x,), SizeOf(r.size(first)), let.span))
+        for step in range(steps):
+            inside, other = fresh("inside", Scalar("bool")), fresh("moved", I64)
+            lets.append(Let((inside,), Prim("lt", (x, end)), let.span))
+            lets.append(Let((other,), SizeOf(poly(x) - r.size(length)), let.span))
+            chosen = fresh("moved", I64) if step < steps - 1 else r.bind(let.vars[0])
+            lets.append(Let((chosen,), Prim("select", (inside, x, other)), let.span))
+            x = chosen
 
     def is_small(self, size: Size, known: Knowledge) -> bool:
         facts = known.facts

@@ -10,13 +10,14 @@ on, and runs if and only if it ran before. A read may leave an axis only if it i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Span
 from dlang.ir.affine import Box, Knowledge, dependencies, extent, hull, nonempty
 from dlang.ir.anf import (
     INTEGERS,
+    ZERO,
     Add,
     Array,
     Atom,
@@ -142,7 +143,7 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
     whole = _used_whole(op.body)
     for inner in (part for original in op.body.lets for part in _apart(s.rewritten(original), s)):
         s.depends |= _dependence(inner, s)
-        if _stays(inner.op, s.pinned):
+        if _stays(inner.op, s, s.depends):
             s.pinned |= set(inner.vars)
         if isinstance(inner.op, Comp) and not s.pinned & set(inner.vars):
             _certify(s, inner.op, depth)
@@ -221,23 +222,35 @@ def _dependence(let: Let, s: _Split) -> dict[Var, set[Var]]:
     return dict.fromkeys(let.vars, found)
 
 
-def _stays(op: Op, pinned: set[Var]) -> bool:
+def _stays(op: Op, s: _Split, depends: Mapping[Var, set[Var]]) -> bool:
     """Whether an operation must stay at its point: not a pure scalar or a comprehension of such, or it needs one."""
     match op:
         case Prim(name, args):
             divides = name in ("floordiv", "mod", "shift_left", "shift_right") and dtype_of(args[0]) in INTEGERS
-            if divides and not (isinstance(args[1], Lit) and args[1].value):
+            if divides and not (isinstance(args[1], Lit) and args[1].value) and not _by_extent(args, s, depends):
                 return True
         case Cast() | SizeOf() | Read() | Stop() | Check():
             pass
         case Comp():
             if any(d.into is not None for d in op.destinations):
                 return True
-            if any(isinstance(i.op, Check) or _stays(i.op, pinned) for i in op.body.lets):
-                return True
+            names = {a.var for a in s.axes}
+            local = dict(depends)
+            for inner in op.body.lets:
+                if isinstance(inner.op, Check) or _stays(inner.op, s, local):
+                    return True
+                found = [{v} if v in names else local.get(v, set()) for v in free_vars(inner.op)]
+                local.update(dict.fromkeys(inner.vars, set[Var]().union(*found)))
         case _:
             return True
-    return any(v in pinned for v in free_vars(op))
+    return any(v in s.pinned for v in free_vars(op))
+
+
+def _by_extent(args: Sequence[Atom], s: _Split, depends: Mapping[Var, set[Var]]) -> bool:
+    """Whether a number is divided by the length of an axis that it depends on: where there are points, it is not 0."""
+    x, y = args
+    found = depends.get(x, {x}) if isinstance(x, Var) else set()
+    return any(a.var in found and a.lows == (ZERO,) and a.highs == (poly(y),) for a in s.axes)
 
 
 def _used_whole(body: Block) -> set[Var]:

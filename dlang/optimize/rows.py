@@ -210,9 +210,9 @@ def _dense(index: Sequence[Size], shape: Sequence[Size], axes: dict[Var, Size | 
     return all(isinstance(n, Var) and n in axes and axes[n] == s for n, s in zip(names, shape, strict=True))
 
 
-def _is_scalar(shape: Sequence[Size]) -> bool:
-    """Whether a row is one element."""
-    return all(s == 1 for s in shape)
+def _is_scalar(shape: Sequence[Size], index: Sequence[Size] = ()) -> bool:
+    """Whether a row is one element, which an index may say without an axis."""
+    return all(s == 1 for s in shape) and all(i.constant is not None for i in index)
 
 
 # ---- grouping --------------------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ class _Row:
         for d in m.op.destinations:
             within = _row_of(d, m.axis.var)
             shape, index = (d.shape, d.index) if within is None else (d.shape[1:], within)
-            if _is_scalar(shape) and (d.into is None or d.into in self.made):
+            if _is_scalar(shape, index) and (d.into is None or d.into in self.made):
                 shape = index = ()
             index = tuple([self.renaming.size(i) for i in index])
             into = self.made.get(d.into) if d.into is not None and shape else None
@@ -393,7 +393,7 @@ class _Row:
             assert isinstance(d, Keep)
             return Keep(d.shape, (), d.monoid, into)
         monoid = "set" if into is None else d.monoid if isinstance(d, Keep) else "sum"
-        rest = d.index[1:] if into is None and _is_scalar(d.shape[1:]) else ()
+        rest = d.index[1:] if into is None and _is_scalar(d.shape[1:], d.index[1:]) else ()
         return Keep(d.shape, (poly(self.axis), *rest), monoid, into)
 
     def block(self, block: Block) -> Block:

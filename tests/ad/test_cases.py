@@ -104,6 +104,13 @@ CASES: dict[str, tuple[str, list[Any]]] = {
         ),
         [3, 3, M],
     ),
+    "neighbours beyond the ends of two axes": (
+        (
+            "fn f(m: f64[n, k]) -> f64 = sum((m[clip(i - 1, 0, n - 1), (j + 1) % k] * m[i, clip(j + 2, 0, k - 1)] "
+            "- m[(i + n - 1) % n, j]) ** 2 * exp(m[minimum(i + 1, n - 1), j]) for i < n, j < k)"
+        ),
+        [4, 3, np.concatenate([M, 0.3 - M[:1]])],
+    ),
     "weights of a recurrent network": (
         "fn f(w: f64[n, n], x: f64[t, n]) -> f64 { var h = x[0]; for i < t { h = tanh(w @ h + x[i]) }; sum(h * h) }",
         [3, 3, M, M + 0.1],

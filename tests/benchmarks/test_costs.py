@@ -20,7 +20,7 @@ REVERSE_BOUND, FORWARD_BOUND = 4.0, 2.5
 # two and a half; in products of matrices, three for one, and in scalar code, it is more.
 PRODUCTS = {"mlp", "lstm", "tree_lstm", "transformer", "rk4", "dopri", "gaussian_process"}
 PRODUCTS |= {"product", "recurrent", "mixture", "nested_sums", "adbench gmm", "convolution", "convnet"}
-SCALARS = {"pairs", "nested_loops", "loop_in_arm", "one_element", "changed_spaces"}
+SCALARS = {"pairs", "nested_loops", "loop_in_arm", "one_element", "changed_spaces", "flow"}
 known: dict[str, tuple[Costs, Costs]] = {}
 
 
@@ -76,7 +76,11 @@ def test_the_derivative_of_a_product_is_two_products() -> None:
     assert sum(isinstance(op, Contract) for op in ops) == 3
 
 
-@pytest.mark.parametrize("function", ["product", "stencil", "convolution", "changed_spaces", "softmax", "mixture"])
+WITHOUT_SCATTERS = ["product", "stencil", "convolution", "changed_spaces", "softmax", "mixture"]
+WITHOUT_SCATTERS += ["clipped", "wrapped", "weighted", "flow", "diffusion"]
+
+
+@pytest.mark.parametrize("function", WITHOUT_SCATTERS)
 def test_derivatives_of_stencils_and_products_scatter_nothing(function: str) -> None:
     ops = [op for op in made_of(function) if isinstance(op, Comp)]
     assert not [d for op in ops for d in op.destinations if isinstance(d, Add)]

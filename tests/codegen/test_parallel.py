@@ -85,6 +85,9 @@ PROGRAMS = {
 fn main(x: f64[n], y: f64[n]) -> (f64[n], f64[n]) = grad(loss, wrt = (x, y))(x, y)""",
     "scatter": """fn loss(x: f64[n], y: f64[n]) -> f64 = sum(x[(i * 7) % n] * y[i] for i < n)
 fn main(x: f64[n], y: f64[n]) -> f64[n] = grad(loss)(x, y)""",
+    "neighbours": """fn loss(x: f64[n], y: f64[n]) -> f64 =
+  sum(sin(x[clip(i - 1, 0, n - 1)] * y[i]) * x[(i + 2) % n] for i < n)
+fn main(x: f64[n], y: f64[n]) -> f64[n] = grad(loss)(x, y)""",
     "calls": """fn newton(a: f64) -> f64 { var r = a; while abs(r * r - a) > 1e-9 { r = 0.5 * (r + a / r) }; r }
 fn table(a: f64) -> f64 { let t = [a * f64(k) for k < 9]; var s = 0.0; for v in t { s += newton(1.0 + abs(v)) }; s }
 fn main(x: f64[n], y: f64[n]) -> f64[n] = [table(x[i] + y[i]) for i < n]""",

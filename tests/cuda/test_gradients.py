@@ -9,6 +9,7 @@ from tests.ad.four_ways import four_ways
 from tests.ad.test_cases import CASES
 
 QUICK = ("a product in place of a sum", "trips that depend on data", "an array that grows in a loop")
+QUICK += ("neighbours beyond the ends of two axes",)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in CASES])

@@ -107,7 +107,11 @@ def layers(w: Writer, pad: str, value: str, rows: Size, width: Size) -> tuple[li
                 value = f"nn.conv2d_same({kernel}, {image})[0, .., .., {channel}]"
             case 13:
                 x, r, c = w.fresh("x"), w.fresh("i"), w.fresh("i")
-                around = f"{x}[({r} + 1) % ({rows}), {c}] - 2.0 * {x}[{r}, {c}] + {x}[maximum({r} - 1, 0), {c}]"
+                one, other = (f"{neighbour(w, r, rows)}, {neighbour(w, c, width)}" for _ in range(2))
+                around = f"{x}[{one}] - 2.0 * {x}[{r}, {c}] + {x}[{other}]"
+                if w.chance(40):
+                    k = w.fresh("i")
+                    around += f" + sum({x}[({r} + {k} - 1) % ({rows}), {neighbour(w, c, width)}] for {k} < 3)"
                 value = f"{{ let {x} = {value}; {x} + 0.2 * [{around} for {r} < {rows}, {c} < {width}] }}"
             case _:
                 x, r = w.fresh("x"), w.fresh("i")
@@ -117,6 +121,22 @@ def layers(w: Writer, pad: str, value: str, rows: Size, width: Size) -> tuple[li
 
 
 # ---- losses ----------------------------------------------------------------------------------------------------------
+def neighbour(w: Writer, index: str, size: Size) -> str:
+    """The index of a neighbour, or of what there is in its place beyond the ends of an axis."""
+    far = w.random.randrange(1, 4)
+    match w.random.randrange(5):
+        case 0:
+            return index
+        case 1:
+            return f"clip({index} + {far}, 0, ({size}) - 1)"
+        case 2:
+            return f"maximum({index} - {far}, 0)"
+        case 3:
+            return f"({index} - {far}) % ({size})"
+        case _:
+            return f"({index} + 1) % ({size})"
+
+
 def labels(w: Writer, rows: Size, classes: Size, start: str = "") -> str:
     """For each row the number of a class; some occur several times."""
     r = w.fresh("i")

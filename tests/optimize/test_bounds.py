@@ -72,6 +72,17 @@ def test_a_remainder_of_what_is_one_length_off_is_no_division() -> None:
     assert len(Interpreter(program).run(made.entry.name, [0, np.zeros(0)])[-1]) == 0
 
 
+@pytest.mark.parametrize("first, many, divides", [(1, 3, False), (2, 4, False), (-1, 2, False), (9, 3, True)])
+def test_a_remainder_of_what_is_a_few_lengths_off_is_no_division(first: int, many: int, divides: bool) -> None:
+    made = lowered(f"fn f(x: f64[n]) -> f64[n] = [sum(x[(i + p - {first}) % n] * f64(p + 1) for p < {many}) for i < n]")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    assert divides == any(isinstance(op, Prim) and op.name == "mod" for op in ops(program))
+    for n in range(6):
+        x = np.arange(float(n)) + 1.0
+        wanted = sum((np.roll(x, first - p) * (p + 1) for p in range(many)), np.zeros(n))
+        assert np.array_equal(Interpreter(program).run(made.entry.name, [n, x])[-1], wanted)
+
+
 def test_the_greatest_of_numbers_that_may_wrap_is_left_alone() -> None:
     made = lowered("fn f(x: f64[n], k: i64) -> f64[n] = [x[maximum(i + k, i)] for i < n]")
     program = optimise(made.program, [made.entry.name], verify=True)

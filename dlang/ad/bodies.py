@@ -1,0 +1,73 @@
+"""Bodies of comprehensions at other axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlang.ir.affine import Change
+from dlang.ir.anf import (
+    Add,
+    Atom,
+    Axis,
+    Block,
+    Comp,
+    Destination,
+    Keep,
+    Let,
+    Op,
+    SizeOf,
+    Var,
+    fresh,
+    poly,
+)  # fmt: skip
+from dlang.ir.builder import Builder
+from dlang.ir.pruning import pruned
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import parts, rebuild
+
+
+def with_axes_as_values(lets: Sequence[Let], axes: Sequence[Var]) -> list[Let]:
+    """The body with every axis that is an operand (not just part of an index) given a variable of its own."""
+    wanted = set(axes)
+    values: dict[Var, Var] = {}
+
+    def atom(a: Atom) -> Atom:
+        if isinstance(a, Var) and a in wanted:
+            return values.setdefault(a, fresh(a.name, a.type))
+        return a
+
+    def block(b: Block) -> Block:
+        return Block(tuple(Let(let.vars, op(let.op), let.span) for let in b.lets), tuple(atom(r) for r in b.results))
+
+    def op(o: Op) -> Op:
+        return rebuild(o, atom=atom, size=lambda s: s, block=block, bind=lambda v: v)
+
+    out = [Let(let.vars, op(let.op), let.span) if parts(let.op).atoms or parts(let.op).blocks else let for let in lets]
+    return [*(Let((v,), SizeOf(poly(a))) for a, v in values.items()), *out]
+
+
+def emit_comp(
+    b: Builder, change: Change, lets: Sequence[Let], results: Sequence[tuple[Var, Atom, Destination]]
+) -> None:
+    """Emits a comprehension over changed axes with a fresh copy of the part of a body that its results need.
+
+    The indices of the destinations are in the new axes, those in the body in the old ones.
+    """
+    sizes = [s for _, _, d in results for s in d.index]
+    kept = pruned(lets, [g for _, g, _ in results], sizes)
+    renaming = Renaming({}, fresh=True)
+    axes = []
+    for axis in change.axes:
+        lows, highs = tuple(map(renaming.size, axis.lows)), tuple(map(renaming.size, axis.highs))
+        axes.append(Axis(renaming.bind(axis.var), lows, highs))
+    for old, new in change.env.items():
+        renaming.env[old] = renaming.size(new)
+    copies = tuple(renaming.let(let) for let in kept)
+    atoms = tuple(renaming.atom(g) for _, g, _ in results)
+    destinations: list[Destination] = []
+    for _, _, d in results:
+        index = tuple(map(renaming.size, d.index))
+        destinations.append(
+            Keep(d.shape, index, d.monoid, d.into) if isinstance(d, Keep) else Add(d.shape, index, d.into)
+        )
+    b.emit_as([v for v, _, _ in results], Comp(tuple(axes), Block(copies, atoms), tuple(destinations)))
