@@ -34,9 +34,9 @@ def main(args: argparse.Namespace) -> int:
     except DlangError as e:
         report(e.diagnostics, False)
         return 1
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # pygls reads in a thread that nothing else can wake
     if sys.stdin.isatty():
         print("dlc lsp: this speaks with editors, see docs/editors.md; Ctrl-C ends it", file=sys.stderr)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # pygls reads in a thread that nothing else can wake
     output, sys.stdout = sys.stdout.buffer, sys.stderr  # what anyone else prints is not part of the conversation
     make_server().start_io(stdout=output)
     return 0

@@ -130,7 +130,7 @@ def test_an_interruption_ends_it(options, tmp_path):
     with subprocess.Popen([built(path, tmp_path), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout.readline() == b"begin\n"
         running.send_signal(signal.SIGINT)
-        assert running.communicate(timeout=20) == (b"", b"endless: interrupted in `main`\n")
+        assert running.communicate(timeout=60) == (b"", b"endless: interrupted in `main`\n")
         assert running.returncode == 130
 
 
@@ -141,7 +141,7 @@ def test_nobody_reads_what_it_prints(tmp_path):
     with subprocess.Popen([program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout.readline() == b"line 0\n"
         running.stdout.close()
-        assert (running.wait(timeout=20), running.stderr.read()) == (0, b"")
+        assert (running.wait(timeout=60), running.stderr.read()) == (0, b"")
     assert subprocess.run(f"{program} --n 10 >&-", shell=True, capture_output=True).returncode == 0
 
 

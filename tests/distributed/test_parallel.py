@@ -102,15 +102,15 @@ def test_workers_of_ray_that_are_killed_change_nothing(expected):
 
 
 @pytest.mark.slow
-def test_a_worker_of_ray_that_is_killed_while_it_computes_changes_nothing(expected):
+def test_a_worker_of_ray_that_is_killed_while_it_computes_changes_nothing(expected, tmp_path):
     ray = pytest.importorskip("ray")
     engine = engines.OnRay(DATA, 2)
-    marker = f"/tmp/dlang-ray-{os.getpid()}"
+    marker = tmp_path / "killed"
     plain = engine.part
 
     def suicidal(params, data, rows):
-        if not os.path.exists(marker):
-            Path(marker).touch()
+        if not marker.exists():
+            marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return engines.part(params, data, rows)
 
@@ -119,10 +119,9 @@ def test_a_worker_of_ray_that_is_killed_while_it_computes_changes_nothing(expect
 
     try:
         found = losses(engine, kill)
-        assert os.path.exists(marker)
+        assert marker.exists()
     finally:
         engine.close()
-        Path(marker).unlink(missing_ok=True)
     assert found == expected
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -43,6 +42,7 @@ from dlang.ir.traverse import (
     walk,
 )
 from dlang.ir.verify import verify
+from tests.counting import calls
 from tests.ir.programs import programs
 
 F, I64 = Scalar("f64"), Scalar("i64")
@@ -165,18 +165,7 @@ def calls_of(work: Callable[[Block], object], length: int) -> int:
         lets.append(Let((new,), Prim("add", (last, x))))
         last = new
     block = Block(tuple(lets), (last,))
-    count = 0
-
-    def called(frame: object, event: str, arg: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(called)
-    try:
-        work(block)
-    finally:
-        sys.setprofile(None)
-    return count
+    return calls(lambda: work(block))
 
 
 @pytest.mark.parametrize("work", [free_vars, count_uses, refresh])

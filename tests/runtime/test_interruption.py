@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +13,7 @@ import pytest
 
 import dlang
 from dlang.runtime.platform import PORTABLE
+from tests.runtime.interruption import interrupted_after
 
 SLOW = """
 fn spin(n: i64) -> i64 {
@@ -54,24 +51,6 @@ CALLS = {
     "kept": (100_000, 10**11),
 }
 A_MOMENT = 1.0  # seconds; the product takes three, all others minutes or years
-
-
-@contextmanager
-def interrupted_after(seconds: float) -> Iterator[list[float]]:
-    """Sends SIGINT; the time of it is in the list."""
-    at: list[float] = []
-
-    def send() -> None:
-        time.sleep(seconds)
-        at.append(time.process_time())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield at
-    finally:
-        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +116,13 @@ def test_an_exception_of_a_handler_is_raised_by_the_call(module: object) -> None
     def handler(number: int, frame: object) -> None:
         raise Enough
 
-    before = signal.signal(signal.SIGALRM, handler)
+    before = signal.signal(signal.SIGVTALRM, handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(Enough):
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.1)
             module.steps(10**11)
     finally:
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @pytest.mark.parametrize("backend", ["cpu", "interp"])
@@ -154,7 +133,6 @@ def test_ctrl_c_ends_the_command(tmp_path: Path, backend: str) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == "begin\n"
-        time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 130
         assert "Traceback" not in process.stderr.read()

@@ -47,7 +47,7 @@ def script(dlc, write, tmp_path, monkeypatch):
 
 
 def answer(*command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stderr == "", done.stderr
     return done.stdout.split()
 
@@ -84,7 +84,7 @@ def test_bash_offers_folders_and_names_with_spaces(script, write):
     write("", "a folder/x.dl")
     write("", "a file.dl")
     command = COMPLETE.format(script=script("bash"), words="dlc run a")
-    lines = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=30).stdout.splitlines()
+    lines = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60).stdout.splitlines()
     assert lines == ["a folder", "a file.dl"]
 
 
@@ -104,7 +104,7 @@ def test_zsh_completes(script, write):
     os.set_blocking(terminal, False)
 
     def wait_for(text):
-        seen, until = "", time.monotonic() + 20
+        seen, until = "", time.monotonic() + 60
         while text not in seen and time.monotonic() < until:
             if select.select([terminal], [], [], 0.5)[0]:
                 seen += os.read(terminal, 4096).decode()
@@ -131,7 +131,7 @@ def test_zsh_completes(script, write):
 
 def test_names_that_a_shell_would_take_apart_are_quoted(script):
     command = COMPLETE.format(script=script("bash"), words="dlc test --filter it")
-    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=30).stdout
+    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60).stdout
     assert found == 'it\\\'s\\ a\\ \\"square\\"\n'
 
 

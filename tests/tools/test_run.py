@@ -159,7 +159,7 @@ def test_an_interrupt_ends_a_running_program(write, backend):
         assert process.stdout.readline() == "started\n"
         process.send_signal(signal.SIGINT)
         place = "dlc: interrupted in `main`\n" if backend == "cpu" else ""
-        assert process.communicate(timeout=30) == ("", place)
+        assert process.communicate(timeout=60) == ("", place)
     finally:
         process.kill()
     assert process.returncode == 130
