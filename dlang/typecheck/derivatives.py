@@ -14,6 +14,7 @@ from dlang.typecheck.schemes import Instantiated
 from dlang.typecheck.scope import Scope
 from dlang.typecheck.state import Mismatch, Reason
 from dlang.typecheck.terms import STR, of_var, substitute_size
+from dlang.typecheck.transformed import by_position, named_arguments, nodiff, parameter_names, underived
 from dlang.typecheck.types import Shape, Type, TypeArray, TypeFn, TypeTuple, TypeVar, resolve
 from dlang.typecheck.unify import unify
 
@@ -63,35 +64,6 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
             inner = targets[0] if single else TypeTuple(targets)
             result = matrix(cx, e.span, kind, inner, inner)
     return core.Derivative(TypeFn(t.params, result, t.effects, t.opened), e.span, kind, function, wrt, single)
-
-
-def parameter_names(function: core.Expr) -> list[str] | None:
-    """The names of the parameters of a `fn` or a lambda; None for another function value."""
-    match function:
-        case core.FnRef(decl=decl):
-            return [p.local.name for p in decl.params]
-        case core.Lambda(body=core.Call(function=core.FnRef() as named) as call) if call.span == function.span:
-            return parameter_names(named)  # a function with `size` parameters as a value
-        case core.Lambda(params=params):
-            return [p.name for p in params]
-        case core.Derivative(function=inner):
-            return parameter_names(inner)
-        case core.BlockExpr(statements=(), result=inner):
-            return parameter_names(inner)
-        case _:
-            return None
-
-
-def nodiff(function: core.Expr) -> set[int]:
-    match function:
-        case core.FnRef(decl=decl):
-            return {i for i, p in enumerate(decl.params) if p.nodiff}
-        case core.Lambda(body=core.Call(function=core.FnRef() as named) as call) if call.span == function.span:
-            return nodiff(named)
-        case core.Derivative(function=inner):
-            return nodiff(inner)
-        case _:
-            return set()
 
 
 def chosen(kind: str, function: core.Expr, t: TypeFn, rest: tuple[s.Argument, ...]) -> tuple[tuple[int, ...], bool]:
@@ -253,10 +225,13 @@ def products(
     cx: Checker, scope: Scope, kind: str, function: core.Expr, t: TypeFn, rest: tuple[s.Argument, ...], e: s.Call
 ) -> core.Expr:
     """`vjp(f, x…)` and `jvp(f, x, dx)`."""
+    n = len(t.params)
+    if kind == "vjp":
+        rest = named_arguments(function, rest, e)
     for a in rest:
         if a.name is not None or a.spread:
-            raise error("E0703", f"`{kind}` takes its arguments by position", a.span)
-    n = len(t.params)
+            help = ("the names of the parameters of this function value are not known",) if kind == "vjp" else ()
+            raise error("E0703", f"`{kind}` takes its arguments by position", a.span, help=help)
     wrt = tuple(i for i in range(n) if i not in nodiff(function))
     single = len(wrt) == 1
     targets = tuple(t.params[i] for i in wrt)
@@ -299,11 +274,11 @@ def argument(cx: Checker, scope: Scope, e: s.Expr, want: Type, what: str) -> cor
 
 
 def call_derivative(cx: Checker, scope: Scope, function: core.Derivative, e: s.Call) -> core.Expr:
-    """`grad(f)(x)`: names and defaults are those of the `fn`."""
-    base: core.Expr = function
-    while isinstance(base, core.Derivative):
-        base = base.function
+    """`grad(f)(x)`: names and defaults are those of the `fn`, names also those of the lambda."""
+    base = underived(function)
     t = resolve(function.type)
+    if isinstance(base, core.Lambda):
+        return calls.call_value(cx, scope, *by_position(function, base, e))
     if not isinstance(base, core.FnRef) or not isinstance(t, TypeFn):
         return calls.call_value(cx, scope, function, e)
     decl = base.decl
