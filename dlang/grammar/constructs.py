@@ -329,9 +329,6 @@ def _conditional(stop: Stop, middle: int, python: bool) -> Explanation:
     return stop.says("E0115", message, "", help, edit=Edit(begin, end, new))
 
 
-_BEFORE_VALUE = frozenset("( [ { = , NL return => += -= *= /= in assert".split())
-
-
 def _value_begins(stop: Stop) -> int:
     """The index at which the expression before this token begins."""
     depth = 0

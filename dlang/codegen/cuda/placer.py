@@ -183,9 +183,7 @@ class Placer:
                 self.loop(s, stmt)
             case For() | While():
                 self.in_order(s, stmt)
-            case Branch(condition) if (
-                condition in s.there and self.measure is None and can_be_skipped(stmt, s.there, self.numbers)
-            ):
+            case Branch() if self._can_be_skipped(s, stmt):
                 self.skipped(s, stmt)
             case Branch():
                 self.branch(s, stmt)

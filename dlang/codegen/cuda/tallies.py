@@ -53,11 +53,6 @@ class Tally:
     operations: Var
 
 
-def without_counts(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """Statements that count nothing."""
-    return tuple([map_inside(s, without_counts) for s in stmts if not isinstance(s, Count)])
-
-
 def tally_of(loop: Loop) -> Tally | None:
     """What the statements in a loop count; None where that depends on what the loop itself stores."""
     counting = _counting(loop.stmts)
