@@ -12,12 +12,13 @@ later one:
     primitives/  one table of scalar functions: type, meaning in NumPy, derivative, names in the back ends.
     optimize/    program → program: a normal form before differentiation, fusion and the rest after it. `pipeline.py`
                  orders the passes.
-    ad/          program → program: functions with their derivatives in reverse mode.
-    codegen/     programs → loop nests, with explicit memory and vectors → LLVM.
+    ad/          program → program: functions with their derivatives, in reverse and in forward mode.
+    codegen/     programs → loop nests, with explicit memory and vectors → LLVM, or kernels in CUDA C.
     runtime/     what compiled code needs while it runs: memory, errors, text, files.
 
-Around the road: `driver.py` puts the stages together, `diagnostics.py` holds and formats every message, `tools/` is
-the command `dlc`, `python/` is what follows here:
+Around the road: `driver.py` puts the stages together, `diagnostics.py` holds and formats every message, `cache/` keeps
+what was compiled, `format/` writes programs in the one style, `aot/` compiles them for where there is no Python,
+`tools/` is the command `dlc`, `python/` is what follows here:
 
     model = dlang.load("model.dl")          # or: import dlang.importer; import model
     model.loss(params, images, labels)      # NumPy arrays in and out; types, ranks and sizes are checked
