@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar as TypeVariable
@@ -73,20 +73,66 @@ def check_functions(
     """
     cx = checker(program, table)
     items = [table.functions[n] for n in group]
+    root = Scope()
+    signatures, entries = announced(cx, root, table, items)
+    made, failed = checked_bodies(cx, root, items, signatures)
+    members = [
+        Member(i.name, i.name_span, entries[i.name].scheme, signatures[i.name].full, made[i.name].found)
+        for i in items
+        if i.name in made
+    ]
+    if members:
+        attempt(cx, members[0].span, lambda: generalise(cx.st, members, bool(failed)))
+    conclude(cx, items[0].name_span)
+    constants_end(cx, entries, made)
+    ok = not cx.st.diagnostics
+    for name, body in made.items():
+        functions.fill(entries[name].decl, entries[name], signatures[name], body)
+    for name in made:
+        decl = entries[name].decl
+        if not ok:
+            decl.body = None
+        elif cx.unfinished and decl.body is not None:
+            decl.body = finished(decl.body)
+    for name in failed - set(made):
+        if signatures[name].full:  # callers and hover texts still have its type
+            typed_by_signature(entries[name].decl, signatures[name], parts(table.functions[name])[1])
+    effects(cx, group, entries, made, signatures)
+    if ok:
+        for name in made:
+            prove_indices(cx, entries[name].decl, trusted=trusted)
+        if cx.st.diagnostics:
+            for name in made:
+                entries[name].decl.body = None
+    else:
+        for item in items:
+            if item.name in entries and not isinstance(item, s.Extern) and not signatures[item.name].full:
+                register_unknown(table, item)
+    for name in group:
+        entry = table.entries[name]
+        if isinstance(entry, FnEntry) and entry.decl.kind == "const" and entry.decl.body is not None:
+            value = cx.constant(entry.decl)
+            if value is not None:
+                table.integers[name] = value
+    return cx.st.diagnostics
+
+
+def announced(
+    cx: Checker, root: Scope, table: ModuleTable, items: Sequence[Function]
+) -> tuple[dict[str, Signature], dict[str, FnEntry]]:
+    """What functions say of their types, and their entries in the table; those with a mistake there are left out."""
     signatures: dict[str, Signature] = {}
     entries: dict[str, FnEntry] = {}
-    root = Scope()
     for item in items:
         bounds, parameters, result = parts(item)
-        kind = "const" if isinstance(item, s.Const) else "extern" if isinstance(item, s.Extern) else "fn"
         try:
             sig = functions.signature(cx, root, item.name, bounds, parameters, result)
         except DlangError as problem:
             for d in problem.diagnostics:
                 cx.report(d)
-            broken = any_entry(item.name, table.name, item.name_span, None if kind == "const" else parameters)
-            register(table, item.name, broken)
+            register_unknown(table, item)
             continue
+        kind = "const" if isinstance(item, s.Const) else "extern" if isinstance(item, s.Extern) else "fn"
         decl = core.FnDecl(item.name, table.name, item.name_span, kind=kind, doc=item.doc)
         names, defaults = functions.parameter_names(parameters), tuple(p.default is not None for p in parameters)
         entry = FnEntry(decl, sig.scheme, names, defaults, pending=not sig.full)
@@ -94,6 +140,13 @@ def check_functions(
         register(table, item.name, entry)
         if isinstance(item, s.Extern):
             finish_extern(cx, entry, sig, item)
+    return signatures, entries
+
+
+def checked_bodies(
+    cx: Checker, root: Scope, items: Sequence[Function], signatures: dict[str, Signature]
+) -> tuple[dict[str, Body], set[str]]:
+    """The bodies that have a type, and the names of functions with a mistake in theirs."""
     made: dict[str, Body] = {}
     failed: set[str] = set()
     for item in items:
@@ -110,56 +163,22 @@ def check_functions(
             made[item.name] = body
         if body is None or len(cx.st.diagnostics) > before:
             failed.add(item.name)
-    members = [
-        Member(i.name, i.name_span, entries[i.name].scheme, signatures[i.name].full, made[i.name].found)
-        for i in items
-        if i.name in made
-    ]
-    if members:
-        attempt(cx, members[0].span, lambda: generalise(cx.st, members, bool(failed)))
-    conclude(cx, items[0].name_span)
-    constants_end(cx, entries, made)
-    ok = not cx.st.diagnostics
-    for name, body in made.items():
-        functions.fill(entries[name].decl, entries[name], signatures[name], body)
-    for name in made:
-        decl = entries[name].decl
-        if ok:
-            if cx.unfinished and decl.body is not None:
-                decl.body = finished(decl.body)
-        else:
-            decl.body = None
-    for name in failed - set(made):
-        if signatures[name].full:  # callers and hover texts still have its type
-            sig, entry = signatures[name], entries[name]
-            names_ = functions.parameter_names(parts(table.functions[name])[1])
-            entry.decl.params = tuple(
-                core.Param(core.Local(n or "_", t, False, variable_of(x)))
-                for n, t, x in zip(names_, sig.params, sig.sizes, strict=True)
-            )
-            entry.decl.result, entry.decl.variables = sig.result, sig.scheme.variables
-            entry.decl.opened = sig.scheme.opened
-    effects(cx, group, entries, made, signatures)
-    if ok:
-        for name in made:
-            prove_indices(cx, entries[name].decl, trusted=trusted)
-        if cx.st.diagnostics:
-            for name in made:
-                entries[name].decl.body = None
-    if not ok:
-        for item in items:
-            if item.name in entries and not isinstance(item, s.Extern) and not signatures[item.name].full:
-                _, parameters, _ = parts(item)
-                const = isinstance(item, s.Const)
-                broken = any_entry(item.name, table.name, item.name_span, None if const else parameters)
-                register(table, item.name, broken)
-    for name in group:
-        entry_ = table.entries[name]
-        if isinstance(entry_, FnEntry) and entry_.decl.kind == "const" and entry_.decl.body is not None:
-            value = cx.constant(entry_.decl)
-            if value is not None:
-                table.integers[name] = value
-    return cx.st.diagnostics
+    return made, failed
+
+
+def typed_by_signature(decl: core.FnDecl, sig: Signature, parameters: tuple[s.Parameter, ...]) -> None:
+    """Gives a function whose body has a mistake the types that are written out."""
+    decl.params = tuple(
+        core.Param(core.Local(n or "_", t, False, variable_of(x)))
+        for n, t, x in zip(functions.parameter_names(parameters), sig.params, sig.sizes, strict=True)
+    )
+    decl.result, decl.variables, decl.opened = sig.result, sig.scheme.variables, sig.scheme.opened
+
+
+def register_unknown(table: ModuleTable, item: Function) -> None:
+    """Registers a function of which a mistake left nothing known: any use of it fits."""
+    parameters = None if isinstance(item, s.Const) else parts(item)[1]
+    register(table, item.name, any_entry(item.name, table.name, item.name_span, parameters))
 
 
 def register(table: ModuleTable, name: str, entry: FnEntry) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import DlangError, Note, Span, error, replacement
@@ -52,44 +52,16 @@ def signature(
     st.level += 1
     try:
         annotator = Annotator(cx, scope, rigid=True, what=f"the signature of `{name}`")
-        for b in bounds:
-            classes = check_class(b.cls, b.span)
-            v = TypeVar(st.level, b.name, rigid=True, classes=classes, atomic=bool(classes - {"Vector"}))
-            annotator.names[b.name] = v
-        named_once(parameters)
-        for p in parameters:
-            if isinstance(p.pattern, s.PatternName):
-                if p.pattern.name in DTYPES and isinstance(p.type, s.TypeName):
-                    turned = f"{p.type.name}: {p.pattern.name}"
-                    message = "a parameter is written with its name in front of its type"
-                    fixes = (replacement(p.pattern.span.to(p.type.span), turned),)
-                    raise error("E0115", message, p.span, help=(f"write `{turned}`",), fixes=fixes)
-                if is_size_type(p.type):
-                    origin = Note(f"the parameter `{p.pattern.name}: size` of `{name}`", p.span)
-                    annotator.names[p.pattern.name] = SizeVar(st.level, p.pattern.name, rigid=True, origin=origin)
-        types: list[Type] = []
-        asked: list[Refinement | None] = []
-        sizes: list[Size | None] = []
-        for p in parameters:
-            own = f"`{p.pattern.name}`" if isinstance(p.pattern, s.PatternName) else "a parameter"
-            annotator.what = f"the parameter {own} of `{name}`"
-            t, refinement = (st.type_var(), None) if p.type is None else annotator.refined_type(p.type)
-            types.append(t)
-            asked.append(refinement)
-            size = None
-            if is_size_type(p.type) and isinstance(p.pattern, s.PatternName):
-                v_ = annotator.names[p.pattern.name]
-                assert isinstance(v_, SizeVar)
-                size = of_var(v_)
-            sizes.append(size)
+        add_variables(annotator, st.level, name, bounds, parameters)
+        types, asked, sizes = parameter_types(cx, annotator, name, parameters)
         known = variables(*types, *(x for x in sizes if x is not None))
         for p, refinement in zip(parameters, asked, strict=True):
             determined(refinement, known, st.level, p.span)
         apart_from_sizes(parameters, known)
-        unknown: dict[str, SizeVar] = {}
         effects: tuple[str, ...] | None = None
-        out: Type
+        unknown: dict[str, SizeVar] = {}
         promised: Refinement | None = None
+        out: Type
         if result is None:
             out = st.type_var()
         else:
@@ -99,30 +71,84 @@ def signature(
                 known_effects(effects, result.span)
             out, promised = annotator.refined_type(result)
             determined(promised, {**known, **variables(out)}, st.level, result.span)
-            for v2 in variables(out):
-                if isinstance(v2, SizeVar) and v2.rigid and not v2.opened and v2.level == st.level and v2 not in known:
-                    sizes_ = [v.name for v in known if isinstance(v, SizeVar) and v.name]
-                    place = v2.origin.span if v2.origin is not None else None
-                    raise undetermined(v2.name or "_", parameters, place or result.span, sizes_)
+            refuse_undetermined(out, known, st.level, parameters, result.span)
         full = result is not None and all(p.type is not None for p in parameters)
-        scheme = Scheme(tuple(types), out, tuple(sizes))
+        scheme = Scheme(types, out, sizes)
         if full:
-            found = free(TypeFn(tuple(types), out), {})
-            for x in sizes:
-                if x is not None:
-                    free(x, found)
-            quantified = tuple(v for v in found if v.level >= st.level)
-            scheme.variables = tuple(v for v in quantified if v.rigid)
-            scheme.opened = tuple(unknown.values())
-            full = all(v.rigid for v in quantified)
-            if not full:
-                scheme.variables = scheme.opened = ()
+            full = quantify(scheme, st.level, tuple(unknown.values()))
         return Signature(
-            tuple(types), out, tuple(sizes), annotator.names, tuple(unknown.values()), full, effects, scheme,
-            tuple(asked), promised,
-        )  # fmt: skip
+            types, out, sizes, annotator.names, tuple(unknown.values()), full, effects, scheme, asked, promised
+        )
     finally:
         st.level -= 1
+
+
+def add_variables(
+    annotator: Annotator, level: int, name: str, bounds: tuple[s.Bound, ...], parameters: tuple[s.Parameter, ...]
+) -> None:
+    """Adds the variables that a signature declares to what its annotations know: `a: Float`, and `n: size`."""
+    for b in bounds:
+        classes = check_class(b.cls, b.span)
+        v = TypeVar(level, b.name, rigid=True, classes=classes, atomic=bool(classes - {"Vector"}))
+        annotator.names[b.name] = v
+    named_once(parameters)
+    for p in parameters:
+        if not isinstance(p.pattern, s.PatternName):
+            continue
+        if p.pattern.name in DTYPES and isinstance(p.type, s.TypeName):
+            turned = f"{p.type.name}: {p.pattern.name}"
+            message = "a parameter is written with its name in front of its type"
+            fixes = (replacement(p.pattern.span.to(p.type.span), turned),)
+            raise error("E0115", message, p.span, help=(f"write `{turned}`",), fixes=fixes)
+        if is_size_type(p.type):
+            origin = Note(f"the parameter `{p.pattern.name}: size` of `{name}`", p.span)
+            annotator.names[p.pattern.name] = SizeVar(level, p.pattern.name, rigid=True, origin=origin)
+
+
+def parameter_types(
+    cx: Checker, annotator: Annotator, name: str, parameters: tuple[s.Parameter, ...]
+) -> tuple[tuple[Type, ...], tuple[Refinement | None, ...], tuple[Size | None, ...]]:
+    """Of each parameter its type, what is asked of it beside, and the size that it is, if it is a `size`."""
+    types: list[Type] = []
+    asked: list[Refinement | None] = []
+    sizes: list[Size | None] = []
+    for p in parameters:
+        own = f"`{p.pattern.name}`" if isinstance(p.pattern, s.PatternName) else "a parameter"
+        annotator.what = f"the parameter {own} of `{name}`"
+        t, refinement = (cx.st.type_var(), None) if p.type is None else annotator.refined_type(p.type)
+        types.append(t)
+        asked.append(refinement)
+        size = None
+        if is_size_type(p.type) and isinstance(p.pattern, s.PatternName):
+            v = annotator.names[p.pattern.name]
+            assert isinstance(v, SizeVar)
+            size = of_var(v)
+        sizes.append(size)
+    return tuple(types), tuple(asked), tuple(sizes)
+
+
+def refuse_undetermined(
+    out: Type, known: Collection[Var], level: int, parameters: tuple[s.Parameter, ...], span: Span
+) -> None:
+    """Refuses a size of a result that no parameter says."""
+    for v in variables(out):
+        if isinstance(v, SizeVar) and v.rigid and not v.opened and v.level == level and v not in known:
+            others = [k.name for k in known if isinstance(k, SizeVar) and k.name]
+            place = v.origin.span if v.origin is not None else None
+            raise undetermined(v.name or "_", parameters, place or span, others)
+
+
+def quantify(scheme: Scheme, level: int, opened: tuple[SizeVar, ...]) -> bool:
+    """Makes a scheme of types that are written out; False where some part of them is left to be inferred."""
+    found = free(TypeFn(scheme.params, scheme.result), {})
+    for x in scheme.sizes:
+        if x is not None:
+            free(x, found)
+    quantified = tuple(v for v in found if v.level >= level)
+    if not all(v.rigid for v in quantified):
+        return False
+    scheme.variables, scheme.opened = quantified, opened
+    return True
 
 
 def determined(refinement: Refinement | None, known: Container[Var], level: int, span: Span) -> None:
