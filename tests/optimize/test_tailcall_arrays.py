@@ -1,0 +1,177 @@
+"""Tail calls that hand on arrays become loops in which these stay in place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Call, Copy, While
+from dlang.ir.interpreter import Interpreter
+from dlang.ir.reader import read_program
+from dlang.optimize.pipeline import optimise
+from dlang.optimize.tailcalls import tail_calls_to_loops
+from tests.optimize.tailcalls import agrees, count, fast, looped, loops_and_calls
+
+FILL = """\
+fn fill(i.0: i64, n.1: i64, x.2: f64[n.1]) -> (r.3: f64[n.1]) {
+  end.4: bool = eq(i.0, n.1)
+  r.5: f64[n.1] = if end.4 {
+    yield x.2
+  } else {
+    v.6: f64 = cast f64 i.0
+    y.7: f64[n.1] = update x.2[i.0] = v.6
+    j.8: i64 = add(i.0, 1)
+    r.9: f64[n.1] = call fill(j.8, n.1, y.7)
+    yield r.9
+  }
+  yield r.5
+}
+
+fn main(n.0: i64) -> (r.1: f64[n.0]) {
+  x.2: f64[n.0] = comp i.3 in 0..n.0 {
+    yield 0.0
+  } to keep [n.0] [i.3] sum
+  r.4: f64[n.0] = call fill(0, n.0, x.2)
+  yield r.4
+}
+"""
+
+
+def copies(text: str, n: int) -> int:
+    """How often the optimised program copies an array."""
+    interpreter = Interpreter(optimise(read_program(text), ["main"], verify=True))
+    interpreter.run("main", [n])
+    return interpreter.copies
+
+
+def test_an_array_that_is_handed_on_is_changed_in_place() -> None:
+    assert loops_and_calls(looped(FILL)) == (1, 1)
+    assert agrees(FILL, 5)[0].tolist() == [0, 1, 2, 3, 4]
+    assert copies(FILL, 50) <= 1  # what the caller hands over, once
+    assert fast(FILL, 200_000)[0][-1] == 199_999  # 160 GB of copies otherwise
+
+
+def test_an_array_whose_last_value_is_made_anew_is_changed_in_place_until_then() -> None:
+    text = FILL.replace(
+        "    yield x.2\n  } else",
+        """\
+    z.20: f64[n.1] = comp k.21 in 0..n.1 {
+      a.22: f64 = read x.2[n.1 - 1 - k.21]
+      yield a.22
+    } to keep [n.1] [k.21] sum
+    yield z.20
+  } else""",
+    )
+    assert agrees(text, 5)[0].tolist() == [4, 3, 2, 1, 0]
+    assert copies(text, 50) <= 1
+    assert fast(text, 200_000)[0][0] == 199_999
+
+
+def test_an_array_that_is_only_looked_at_by_the_end_costs_nothing_on_the_way() -> None:
+    text = FILL.replace("(r.3: f64[n.1])", "(r.3: f64)").replace("r.5: f64[n.1]", "r.5: f64")
+    text = text.replace("r.9: f64[n.1]", "r.9: f64").replace("(r.1: f64[n.0])", "(r.1: f64)")
+    text = text.replace("r.4: f64[n.0]", "r.4: f64").replace(
+        "    yield x.2\n  } else",
+        "    w.20: f64[n.1] = update x.2[0] = 5.0\n    a.21: f64 = read w.20[0]\n    yield a.21\n  } else",
+    )
+    assert agrees(text, 5) == [5.0]
+    assert copies(text, 50) <= 1
+    assert fast(text, 200_000) == [5.0]
+
+
+GROW = """\
+fn grow(n.0: i64, x.1: f64[n.0], end.2: i64) -> (m.3: i64, r.4: f64[m.3]) {
+  stop.5: bool = ge(n.0, end.2)
+  m.6: i64, r.7: f64[m.6] = if stop.5 {
+    yield n.0, x.1
+  } else {
+    y.8: f64[n.0 + n.0] = concat(x.1, x.1)
+    k.9: i64 = size n.0 + n.0
+    z.10: f64[k.9] = comp i.11 in 0..k.9 {
+      v.12: f64 = read y.8[i.11]
+      w.13: f64 = add(v.12, 1.0)
+      yield w.13
+    } to keep [k.9] [i.11] sum
+    m.14: i64, r.15: f64[m.14] = call grow(k.9, z.10, end.2)
+    yield m.14, r.15
+  }
+  yield m.6, r.7
+}
+
+fn main(n.0: i64) -> (m.1: i64, r.2: f64[m.1]) {
+  x.3: f64[1] = comp i.4 in 0..1 {
+    yield 0.5
+  } to keep [1] [i.4] sum
+  m.5: i64, r.6: f64[m.5] = call grow(1, x.3, n.0)
+  yield m.5, r.6
+}
+"""
+
+
+def test_an_array_may_have_another_size_in_each_trip() -> None:
+    assert loops_and_calls(looped(GROW))[0] == 1
+    size, values = agrees(GROW, 100)
+    assert (size, values.tolist()) == (128, [7.5] * 128)
+
+
+REST = """\
+fn total(n.0: i64, x.1: f64[n.0], s.2: f64) -> (r.3: f64) {
+  end.4: bool = eq(n.0, 0)
+  r.5: f64 = if end.4 {
+    yield s.2
+  } else {
+    v.6: f64 = read x.1[0]
+    t.7: f64 = add(s.2, v.6)
+    m.8: i64 = size n.0 - 1
+    rest.9: f64[n.0 - 1] = view i.10 in 0..n.0 - 1 of x.1[i.10 + 1]
+    r.11: f64 = call total(m.8, rest.9, t.7)
+    yield r.11
+  }
+  yield r.5
+}
+
+fn main(n.0: i64, x.1: f64[n.0]) -> (r.2: f64) {
+  r.3: f64 = call total(n.0, x.1, 0.0)
+  yield r.3
+}
+"""
+
+
+def test_a_part_of_an_array_is_handed_on_by_where_it_begins() -> None:
+    program = optimise(read_program(REST), ["main"], verify=True)
+    assert (count(program, While), count(program, Call), count(program, Copy)) == (1, 1, 0)
+    assert agrees(REST, 4, np.arange(4.0)) == [6.0]
+    assert fast(REST, 10**6, np.ones(10**6)) == [10.0**6]
+
+
+def test_a_call_that_hands_on_another_view_stays_a_call() -> None:
+    text = REST.replace("x.1[i.10 + 1]", "x.1[n.0 - 1 - i.10]")
+    program = read_program(text)
+    assert tail_calls_to_loops(program).functions["total"] is program.functions["total"]
+    assert agrees(text, 4, np.arange(4.0)) == [6.0]
+
+
+SWAP = """\
+fn swap(k.0: i64, n.1: i64, x.2: f64[n.1], y.3: f64[n.1]) -> (r.4: f64[n.1], s.5: f64[n.1]) {
+  end.6: bool = eq(k.0, 0)
+  r.7: f64[n.1], s.8: f64[n.1] = if end.6 {
+    yield x.2, y.3
+  } else {
+    z.9: f64[n.1] = update x.2[0] = 3.0
+    j.10: i64 = sub(k.0, 1)
+    r.11: f64[n.1], s.12: f64[n.1] = call swap(j.10, n.1, y.3, z.9)
+    yield r.11, s.12
+  }
+  yield r.7, s.8
+}
+
+fn main(k.0: i64, n.1: i64, x.2: f64[n.1], y.3: f64[n.1]) -> (r.4: f64[n.1], s.5: f64[n.1]) {
+  r.6: f64[n.1], s.7: f64[n.1] = call swap(k.0, n.1, x.2, y.3)
+  yield r.6, s.7
+}
+"""
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 5])
+def test_two_arrays_may_change_places(k: int) -> None:
+    agrees(SWAP, k, 3, np.arange(3.0), np.ones(3))
