@@ -42,6 +42,20 @@ def identity(monoid: str, dtype: str) -> Any:
             return "" if dtype == "str" else None if is_handle(dtype) else 0
 
 
+def reduced_box(monoid: str, box: NDArray, axes: tuple[int, ...]) -> NDArray:
+    """The values of a box combined over some axes."""
+    if monoid in ("argmax", "argmin"):
+        last = np.moveaxis(box, axes, range(-len(axes), 0))
+        flat = last.reshape(*last.shape[: -len(axes)], -1)
+        found: NDArray = (np.argmax if monoid == "argmax" else np.argmin)(flat, axis=-1)
+        return found
+    if monoid in ("sum", "prod"):
+        combined: NDArray = UFUNCS[monoid].reduce(box, axis=axes, dtype=box.dtype)
+        return combined
+    other: NDArray = UFUNCS[monoid].reduce(box, axis=axes)
+    return other
+
+
 class Sink:
     """A destination being filled.
 
@@ -141,16 +155,7 @@ class Sink:
         reduced = tuple(k + 1 for k in self.reduced)
         first = tuple(0 if k in reduced else slice(None) for k in range(len(batch.box)))
         slots = slots.reshape(batch.box)[first].reshape(-1)
-        box = values.reshape(batch.box)
-        if self.arg:
-            last = np.moveaxis(box, reduced, range(-len(reduced), 0))
-            flat = last.reshape(*last.shape[: -len(reduced)], -1)
-            values = (np.argmax if self.monoid == "argmax" else np.argmin)(flat, axis=-1)
-        elif self.monoid in ("sum", "prod"):
-            values = UFUNCS[self.monoid].reduce(box, axis=reduced, dtype=box.dtype)
-        else:
-            values = UFUNCS[self.monoid].reduce(box, axis=reduced)
-        return slots, values.reshape(-1)
+        return slots, reduced_box(self.monoid, values.reshape(batch.box), reduced).reshape(-1)
 
     def _grouped(self, slots: NDArray, values: NDArray) -> tuple[NDArray, NDArray]:
         if (slots[1:] < slots[:-1]).any():

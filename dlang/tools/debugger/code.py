@@ -10,12 +10,17 @@ from typing import Any
 from dlang.diagnostics import CallSite, Span
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Var
-from dlang.ir.interpreter import evaluation
 from dlang.ir.marks import BACKWARD, Mark, is_reversed, mark_of
 from dlang.ir.traverse import op_blocks
 from dlang.specialize.names import Name
 from dlang.tools.debugger.places import LOOP, Place, Sources
+from dlang.tools.debugger.quick import operation
+from dlang.tools.debugger.steps import Step, step_of
 
+Via = tuple[CallSite, ...]
+Key = tuple[
+    object, Via, tuple[str, ...]
+]  # of a variable, or a cotangent: the local, where it is, the kinds of its mark
 ONE, MANY, MARK, COMP, CALL, IF, FOR, WHILE, EFFECT = range(9)
 _KINDS: dict[type, int] = {
     anf.Comp: COMP, anf.Call: CALL, anf.If: IF, anf.For: FOR, anf.While: WHILE, anf.Effect: EFFECT,
@@ -65,11 +70,12 @@ class Spot:
 
 @dataclass(slots=True, eq=False)
 class Instruction:
-    """kind: how the machine runs it. function: what evaluates it, if that holds no code.
+    """kind: how the machine runs it. function: what evaluates it, if that holds no code; step: the same, of scalars.
 
     spot: None if it belongs to no statement that a person has written. via: of a mark, the calls in whose place it
-    stands. starts: whether a person stops there. enters: of a comprehension, whether there is something to see at its
-    points. reversed: of a loop, whether it goes through the trips of another, the last first.
+    stands; name: what it names, and key: that of what is known of it. starts: whether a person stops there. enters:
+    of a comprehension, whether there is something to see at its points. reversed: of a loop, whether it goes
+    through the trips of another, the last first.
     """
 
     kind: int
@@ -82,6 +88,9 @@ class Instruction:
     enters: bool = False
     reversed: bool = False
     blocks: tuple[Code, ...] = ()
+    step: Step | None = None
+    name: Name | None = None
+    key: Key | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -128,16 +137,17 @@ class Library:
     def _instruction(self, let: Let, function: str, element: bool) -> Instruction:
         op = let.op
         spot = self.spot(let.span, element)
-        several, evaluate = evaluation(op)
+        several, evaluate = operation(op)
         mark = mark_of(op)
         if mark is not None:
             name = self.names.get(mark.key)
             starts = spot is not None and spot.place.kind != LOOP and name is not None and not name.given
             via = () if let.span is None else tuple(let.span.calls())
-            return Instruction(MARK, let, spot, evaluate, mark, via, starts)
+            key = None if name is None else (name.local, via, mark.kinds)
+            return Instruction(MARK, let, spot, evaluate, mark, via, starts, name=name, key=key)
         kind = _KINDS.get(type(op))
         if kind is None:
-            return Instruction(MANY if several else ONE, let, spot, evaluate)
+            return Instruction(MANY if several else ONE, let, spot, evaluate, step=step_of(let))
         if kind == COMP:
             return Instruction(kind, let, spot, evaluate, enters=self._enters(let))
         inner = () if kind in (CALL, EFFECT) else tuple(

@@ -18,7 +18,6 @@ import numpy as np
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, Token, Var
 from dlang.ir.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter
-from dlang.ir.marks import BACKWARD, COTANGENT, FORWARD, REVERSED
 from dlang.ir.node import Node
 from dlang.ir.operations import value_of
 from dlang.ir.points import box_of, points_of
@@ -39,8 +38,8 @@ from dlang.tools.debugger.code import (
     Library,
 )
 from dlang.tools.debugger.finite import Finder, Searching
+from dlang.tools.debugger.marking import pass_mark
 from dlang.tools.debugger.past import Past
-from dlang.tools.debugger.seen import Seen
 from dlang.tools.debugger.state import Cell, Entered, Frame, State
 
 DEPTH = 2_000_000  # calls
@@ -153,17 +152,18 @@ class Machine:
         frame = s.frame
         instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
         finite, entered, interpreter = self.finite, self.entered, self.interpreter
-        begun = s.begun = False
+        begun, steps = False, s.steps
+        s.begun = False
         try:
             while True:
-                if s.steps == until and (early or pc < len(instructions)) and not begun:
+                if steps == until and (early or pc < len(instructions)) and not begun:
                     return Stop.POINT
                 if pc == len(instructions):
                     if begun:
                         return Stop.STATEMENT
                     if self.interrupted:
                         return Stop.INTERRUPTED
-                    frame.pc = pc
+                    frame.pc, s.steps = pc, steps
                     if self._leave(s):
                         return Stop.END
                     frame = s.frame
@@ -182,35 +182,40 @@ class Machine:
                             frame.spot = spot.beginning(before, frame.loop)[-1]
                         if frame.past is not None and not frame.passes:
                             for each in spot.beginning(before, frame.loop):
-                                frame.past.statement(s.steps, each)
+                                frame.past.statement(steps, each)
                         if frame.spot is spot and kind == MARK and i.mark is not None and i.mark.is_backward:
                             begun = s.begun = statements
                         elif statements:
                             return Stop.STATEMENT
-                let = i.let
-                if kind == MARK:
-                    self._mark(s, i)
+                let, step = i.let, i.step
+                if step is not None:
+                    step(env)
+                    if finite and self.finder.made(let, frame.code.block, env):
+                        pc, steps = pc + 1, steps + 1
+                        return Stop.NOT_FINITE
+                elif kind == MARK:
+                    s.steps = steps
+                    pass_mark(s, i)
                 elif kind <= COMP:
                     if kind == COMP:
                         if self.interrupted:
                             return Stop.INTERRUPTED
                         if entered is not None and i.enters:
-                            entered.note(s.steps, i)
+                            entered.note(steps, i)
                     value = i.function(interpreter, let.op, let, view)
                     if kind == ONE:
                         env[let.vars[0]] = value
                     else:
                         env.update(zip(let.vars, value, strict=True))
                     if finite and self.finder.made(let, frame.code.block, env):
-                        pc += 1
-                        s.steps += 1
+                        pc, steps = pc + 1, steps + 1
                         return Stop.NOT_FINITE
                 elif kind == EFFECT:
                     self._effect(s, i)
                 else:
                     if self.interrupted:
                         return Stop.INTERRUPTED
-                    frame.pc = pc
+                    frame.pc, s.steps = pc, steps
                     if kind == CALL:
                         self._call(s, i)
                     elif kind == IF:
@@ -220,12 +225,12 @@ class Machine:
                         self._enter(frame, Cell(i, IF, frame.code, pc, frame.cell), taken)
                     else:
                         self._loop(s, i)
-                    s.steps += 1
+                    steps += 1
                     frame = s.frame
                     instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
                     continue
                 pc += 1
-                s.steps += 1
+                steps += 1
         except (MemoryError, OverflowError):
             raise RunError(MEMORY_EXHAUSTED, "the memory is exhausted", let.span) from None
         except RecursionError:
@@ -233,59 +238,7 @@ class Machine:
         except KeyboardInterrupt:  # from inside of an operation, which has not happened then
             return Stop.INTERRUPTED
         finally:
-            frame.pc = pc
-
-    def _mark(self, s: State, i: Instruction) -> None:
-        frame = s.frame
-        op, mark, env = i.let.op, i.mark, frame.env
-        assert isinstance(op, anf.Check) and mark is not None
-        values = [value_of(a, env) for a in op.subjects]
-        for var, value in zip(i.let.vars, values, strict=True):
-            env[var] = value
-        name = self.library.names.get(mark.key)
-        if name is not None:
-            found = (frame.backward(i.via), frame.trips, i.spot, i.via)
-            others = [value_of(a, env) for a in op.values]
-            if mark.kinds and mark.kinds[-1] != COTANGENT:
-                self._tangent(s, Seen(name, tuple(values), mark.kinds, mark.subjects, *found))
-                return
-            if mark.kinds:
-                seen = Seen(name, tuple(values), mark.kinds, mark.subjects, *found)
-                frame.cotangents[seen.key] = seen
-                frame.fresh = (*frame.fresh, seen)
-            else:
-                others = [*values[: len(name.passed)], *others]
-            if others or not mark.kinds:
-                seen = Seen(name, tuple(others), (), (), *found)
-                frame.names.pop(seen.key, None)
-                frame.names[seen.key] = seen
-                if frame.past is not None and not frame.passes:
-                    frame.past.variable(s.steps, seen)
-        elif mark.key == BACKWARD:
-            if not frame.passes:
-                frame.cotangents = {}
-            frame.passes, frame.spot = (*frame.passes, i.via), i.spot
-        elif mark.key == FORWARD:
-            frame.passes = frame.passes[:-1]
-        else:
-            assert mark.key == REVERSED
-
-    def _tangent(self, s: State, seen: Seen) -> None:
-        """Keeps a tangent with the value, or with the cotangent, that it belongs to: that of the mark before."""
-        frame = s.frame
-        kinds = seen.kinds
-        while kinds and kinds[-1] != COTANGENT:
-            kinds = kinds[:-1]
-        key = (seen.name.local, seen.via, kinds)
-        held = frame.cotangents if kinds else frame.names
-        before = held.get(key)
-        if before is None:
-            return
-        after = held[key] = replace(before, tangents=(*before.tangents, seen))
-        if kinds:
-            frame.fresh = tuple([after if x is before else x for x in frame.fresh])
-        elif frame.past is not None and not frame.passes:
-            frame.past.variable(s.steps, after)
+            frame.pc, s.steps = pc, steps
 
     # ---- control
     def _enter(self, frame: Frame, cell: Cell, code: Code) -> None:

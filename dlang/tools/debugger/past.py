@@ -11,8 +11,8 @@ from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from dlang.tools.debugger.code import Spot
-from dlang.tools.debugger.seen import OBJECT, Key, Seen, reached
+from dlang.tools.debugger.code import Key, Spot
+from dlang.tools.debugger.seen import OBJECT, Seen, reached
 
 Trips = tuple[int, ...]
 
@@ -71,12 +71,12 @@ class Past:
             begun.append(steps)
             self.room -= 8
 
-    def variable(self, steps: int, seen: Seen) -> None:
+    def variable(self, steps: int, key: Key, seen: Seen) -> None:
         if self.full:
             return
-        track = self.variables.get(seen.key)
+        track = self.variables.get(key)
         if track is None:
-            track = self.variables[seen.key] = Track()
+            track = self.variables[key] = Track()
         if not (track.steps and track.steps[-1] >= steps):
             track.steps.append(steps)
             track.seen.append(seen)

@@ -7,24 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from dlang.diagnostics import CallSite
 from dlang.ir.values import Version
 from dlang.specialize.names import Name
-from dlang.tools.debugger.code import Spot
-
-Via = tuple[CallSite, ...]
-Key = tuple[object, Via, tuple[str, ...]]
-
+from dlang.tools.debugger.code import Key, Spot, Via
 
 OBJECT = 250  # bytes of a variable with a number, about
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Seen:
     """A variable with its value, or its cotangent or tangent: which of the subjects it has, and what they are.
 
-    kinds: as of its mark. backward, trips, spot, via: where that was found. tangents: those of the value, or of the
-    cotangent.
+    It is not changed, only replaced; a frozen class takes longer to make. kinds: as of its mark. backward, trips,
+    spot, via: where that was found. tangents: those of the value, or of the cotangent.
     """
 
     name: Name

@@ -13,9 +13,9 @@ import numpy as np
 from dlang.ir import operations
 from dlang.ir.anf import Var
 from dlang.ir.values import Version
-from dlang.tools.debugger.code import IF, Code, Instruction, Spot
+from dlang.tools.debugger.code import IF, Code, Instruction, Key, Spot, Via
 from dlang.tools.debugger.past import Past
-from dlang.tools.debugger.seen import Key, Seen, Via, reached
+from dlang.tools.debugger.seen import Seen, reached
 
 
 @dataclass(frozen=True, slots=True)

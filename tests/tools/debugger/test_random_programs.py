@@ -15,6 +15,7 @@ from dlang.runtime.errors import RunError
 from dlang.tools.debugger.code import Library
 from dlang.tools.debugger.machine import Machine
 from dlang.tools.debugger.places import Places, Sources
+from dlang.tools.debugger.quick import Quick
 from dlang.tools.debugger.timeline import Timeline
 from tests.fuzz.compare import alike, arguments
 from tests.fuzz.programs import differentiable, program
@@ -37,7 +38,7 @@ def stepped(request, source, args):
     made, entry, names, *_ = followed(request)
     verify(made)
     sources = Sources((), {source.path: Places.of(source)})
-    machine = Machine(Library(made, sources, names.table), Interpreter(made))
+    machine = Machine(Library(made, sources, names.table), Quick(made))
     timeline = Timeline(machine, machine.start(entry.name, args))
     while not timeline.ended:
         timeline.more()
