@@ -31,6 +31,7 @@ from dlang.codegen.loops import (
 )
 from dlang.codegen.memory import Frame, Memory, Place, fresh_axes, whole
 from dlang.codegen.node_layout import holds_nodes
+from dlang.codegen.peeling import peeled
 from dlang.codegen.regions import Nodes
 from dlang.codegen.stacks import Part, offset, parts_of, without_copies
 from dlang.codegen.vectorize import Lanes
@@ -63,6 +64,7 @@ class Scheduler:
     looping: whether the code is inside of a loop. short: whether its loops are to be little code.
     at: the block under way and the position of the let at hand; finished: what lets after it make, done already.
     outside: of the loops in order under way, the innermost last. device: whether loops and products are for one.
+    sizes: the variables so far that are names of polynomials.
     """
 
     program: anf.Program
@@ -84,6 +86,7 @@ class Scheduler:
     finished: set[Var] = field(default_factory=set)
     outside: list[Outside] = field(default_factory=list)
     device: bool = False
+    sizes: dict[Var, Size] = field(default_factory=dict)
     out: list[Stmt] = field(default_factory=list)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
@@ -363,7 +366,12 @@ class Scheduler:
     ) -> None:
         """Emits a loop of independent trips."""
         loop = Loop(var, lows, highs, tuple(stmts), tuple(reductions), apart=apart, short=self.short, few=few)
-        self.out.append(self.lanes.chosen(loop))
+        parts = None if self.device else peeled(loop, self.sizes)
+        between = self.lanes.chosen(loop if parts is None else parts[1])
+        if parts is not None and between.lanes > 1:
+            self.out += [*parts[0], between, *parts[2]]
+        else:
+            self.out.append(self.lanes.chosen(loop))
 
     def nest(self, axes: Sequence[Var], shape: Sequence[Size], stmts: Sequence[Stmt]) -> None:
         """Emits loops over a whole shape."""

@@ -135,6 +135,7 @@ def _let(s: Scheduler, let: Let) -> None:
             if not s.looping:
                 check_sizes(s, (size,), let.span)
             s.out.append(Evaluate(vars[0], size))
+            s.sizes[vars[0]] = size.substitute(s.sizes.get)
         case anf.Read(array, index):
             place = s.place(array)
             s.out.append(Load(vars[0], place.buffer, place.at(index)))

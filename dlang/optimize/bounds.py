@@ -138,10 +138,9 @@ class _Walk:
                     self.moved(let, "ge", Lit(0, "i64"), a + m, lets)
                     return True
                 up = next((k for k in range(MOST) if known.at_least_zero(a + k * m)), None)
-                steps = range(1, MOST + 1)
-                down = None if up is None else next((k for k in steps if known.positive((k + 1 - up) * m - a)), None)
-                if up is not None and down is not None:
-                    self.moved_down(let, self.renaming.atom(y), a + up * m if up else None, m, down, lets)
+                down = next((k for k in range(MOST + 1) if known.positive((k + 1) * m - a)), None)
+                if up is not None and down is not None and up + down <= MOST:
+                    self.moved_often(let, m, up, down, lets)
                     return True
         return False
 
@@ -159,19 +158,17 @@ class _Walk:
         lets.append(Let((other,), SizeOf(r.size(otherwise)), let.span))
         lets.append(Let((r.bind(let.vars[0]),), Prim("select", (inside, x, other)), let.span))
 
-    def moved_down(self, let: Let, end: Atom, first: Size | None, length: Size, steps: int, lets: list[Let]) -> None:
-        """A remainder as a number (`first`, None: that of the operation itself) moved down as long as it is too far."""
+    def moved_often(self, let: Let, length: Size, up: int, down: int, lets: list[Let]) -> None:
+        """A remainder as the number moved by lengths, as long as it is below 0 or not below one length."""
         assert isinstance(let.op, Prim)
         r = self.renaming
-        x = r.atom(let.op.args[0])
-        if first is not None:
-            x = fresh("moved", I64)
-            lets.append(Let((x,), SizeOf(r.size(first)), let.span))
-        for step in range(steps):
+        x, end = (r.atom(a) for a in let.op.args)
+        for step in range(up + down):
             inside, other = fresh("inside", Scalar("bool")), fresh("moved", I64)
-            lets.append(Let((inside,), Prim("lt", (x, end)), let.span))
-            lets.append(Let((other,), SizeOf(poly(x) - r.size(length)), let.span))
-            chosen = fresh("moved", I64) if step < steps - 1 else r.bind(let.vars[0])
+            order = Prim("ge", (x, Lit(0, "i64"))) if step < up else Prim("lt", (x, end))
+            lets.append(Let((inside,), order, let.span))
+            lets.append(Let((other,), SizeOf(poly(x) + r.size(length if step < up else -length)), let.span))
+            chosen = fresh("moved", I64) if step < up + down - 1 else r.bind(let.vars[0])
             lets.append(Let((chosen,), Prim("select", (inside, x, other)), let.span))
             x = chosen
 
