@@ -101,3 +101,16 @@ def bound_by(stmt: Stmt) -> tuple[Slot, ...]:
             return stmt.results
         case _:
             return ()
+
+
+def binds(stmt: Stmt) -> tuple[Slot, ...]:
+    """What a statement binds, for those behind it and for those inside it."""
+    match stmt:
+        case Loop():
+            return (stmt.var, *bound_by(stmt))
+        case For():
+            return (stmt.index, *stmt.params, *bound_by(stmt))
+        case While():
+            return (*stmt.params, *bound_by(stmt))
+        case _:
+            return bound_by(stmt)

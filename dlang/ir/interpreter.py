@@ -23,8 +23,8 @@ from dlang.ir import anf, operations
 from dlang.ir.anf import Array, Atom, Block, Function, Let, Program, Token, Var
 from dlang.ir.call_graph import recursive_functions
 from dlang.ir.errors import IRError
-from dlang.ir.kernels import is_kernel, no_device
 from dlang.ir.operations import Failed, Frame, Run, dtype_of, value_of
+from dlang.ir.outside import call_outside
 from dlang.ir.points import Batch, box_of, elements, points_of
 from dlang.ir.reduction import Sink
 from dlang.ir.traverse import op_blocks
@@ -40,9 +40,7 @@ from dlang.ir.values import (
     size_of,
 )
 from dlang.recursion import recursion
-from dlang.runtime.c_functions import call_c
 from dlang.runtime.errors import RunError
-from dlang.runtime.foreign import call_python
 from dlang.runtime.host import Host
 from dlang.runtime.platform.memory import spare_memory
 from dlang.runtime.platform.stack import start
@@ -388,33 +386,13 @@ class Interpreter(Run):
 
     def _foreign(self, op: anf.Foreign, let: Let, frame: Frame) -> list[Any]:
         args = [release(value_of(a, frame.env)) for a in op.args]
-        return self._outside(op.target, args, op.args, let.vars, let, frame)
-
-    def _outside(
-        self, target: str, args: list[Any], atoms: Sequence[Atom], vars: Sequence[Var], let: Let, frame: Frame
-    ) -> list[Any]:
-        """The results of a function outside of the language."""
-        if is_kernel(target):
-            raise no_device(target, let.span)
-        try:
-            if target.startswith("c:"):
-                wanted = [
-                    (v.type.dtype, [size_of(s, frame.env) for s in v.type.shape] if isinstance(v.type, Array) else None)
-                    for v in vars
-                    if not isinstance(v.type, Token)
-                ]
-                results = call_c(target, args, [a.type for a in atoms], wanted)
-            else:
-                results = call_python(self.program.python[target], args)
-        except RunError as error:
-            error.at(let.span)
-            raise
-        return [accept(r, v.type) for r, v in zip(results, vars, strict=True)]
+        return call_outside(self.program, op.target, args, op.args, let.vars, frame.env, let.span)
 
     def _effect(self, op: anf.Effect, let: Let, frame: Frame) -> list[Any]:
         args = [release(value_of(a, frame.env)) for a in op.args]
         if op.name == "foreign":
-            return [None, *self._outside(op.static[0], args, op.args, let.vars[1:], let, frame)]
+            rest = let.vars[1:]
+            return [None, *call_outside(self.program, op.static[0], args, op.args, rest, frame.env, let.span)]
         try:
             if op.name == "print":
                 self.host.print(args[0])

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from dlang.ir import anf
-from dlang.ir.anf import HALF, Array, Atom, Block, Function, Let, Program, Token, Var, is_handle
+from dlang.ir.anf import HALF, Atom, Block, Function, Let, Program, Token, Var, is_handle
 from dlang.ir.errors import IRError
 from dlang.ir.linear_algebra import OPERATIONS
 from dlang.ir.node import Node
+from dlang.ir.outside import call_outside
 from dlang.ir.pointwise_values import (
     NoDerivative,
     Recording,
@@ -43,9 +44,7 @@ from dlang.ir.types import carries, dtype_of
 from dlang.ir.values import accept, literal, numpy_dtype, size_of
 from dlang.recursion import recursion
 from dlang.runtime import libraries
-from dlang.runtime.c_functions import call_c
 from dlang.runtime.errors import RunError
-from dlang.runtime.foreign import call_python
 from dlang.runtime.host import Host
 from dlang.runtime.text import format_parts
 
@@ -257,21 +256,8 @@ class Pointwise:
     def _outside(self, target: str, atoms: Sequence[Atom], let: Let, vars: Sequence[Var], env: Env) -> list[Any]:
         if any(isinstance(x, Traced) for a in atoms for x in scalars(self._atom(a, env))):
             raise NoDerivative(f"the foreign function `{target}`")
-        args = self._plain(atoms, env)
-        try:
-            if target.startswith("c:"):
-                wanted = [
-                    (dtype_of(v), list(self._sizes(v.type.shape, env)) if isinstance(v.type, Array) else None)
-                    for v in vars
-                    if not isinstance(v.type, Token)
-                ]
-                results = call_c(target, args, [a.type for a in atoms], wanted)
-            else:
-                results = call_python(self.program.python[target], args)
-        except RunError as error:
-            error.at(let.span)
-            raise
-        return [inside(accept(r, v.type), v.type) for r, v in zip(results, vars, strict=True)]
+        results = call_outside(self.program, target, self._plain(atoms, env), atoms, vars, env, let.span)
+        return [inside(r, v.type) for r, v in zip(results, vars, strict=True)]
 
     def _effect(self, op: anf.Effect, let: Let, env: Env) -> list[Any]:
         if op.name == "foreign":

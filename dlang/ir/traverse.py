@@ -444,6 +444,11 @@ def with_op(let: Let, vars: tuple[Var, ...], op: Op) -> Let:
     return let if op is let.op and all(map(is_, vars, let.vars)) else Let(vars, op, let.span)
 
 
+def map_inner(block: Block, f: Callable[[Block], Block]) -> Block:
+    """The block with `f` applied to the blocks in its operations: itself if none changes."""
+    return with_lets(block, [with_op(let, let.vars, map_blocks(let.op, f)) for let in block.lets], block.results)
+
+
 def with_body(function: Function, body: Block) -> Function:
     """The function with another body: itself if it is the same one."""
     return function if body is function.body else replace(function, body=body)

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from dlang.ir.anf import Array, Block, Comp, Contract, Let, Program, Size, Var, poly
 from dlang.ir.builder import shape_of
 from dlang.ir.terms import WIDTHS
-from dlang.ir.traverse import map_blocks, map_bodies, mentioned, type_vars, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_bodies, map_inner, mentioned, type_vars
 from dlang.ir.types import dtype_of, product
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.in_blocks import ROOM, cut, in_blocks
@@ -49,11 +49,7 @@ def blocking(program: Program) -> Program:
 
 
 def _block(block: Block, effectful: frozenset[str]) -> Block:
-    lets = []
-    for let in block.lets:
-        op = map_blocks(let.op, lambda inner: _block(inner, effectful))
-        lets.append(with_op(let, let.vars, op))
-    block = with_lets(block, lets, block.results)
+    block = map_inner(block, lambda inner: _block(inner, effectful))
     while any(isinstance(let.op, Contract) for let in block.lets):
         chain = _Chains(block, effectful).longest()
         if chain is None:

@@ -37,7 +37,7 @@ from dlang.ir.anf import (
 )  # fmt: skip
 from dlang.ir.comps import point_of
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, map_bodies, mentioned, parts, rebuild, with_lets, with_op
+from dlang.ir.traverse import map_bodies, map_inner, mentioned, parts, rebuild, with_lets, with_op
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items
 from dlang.optimize.keys import Key, Keys
@@ -58,12 +58,8 @@ class _Fuser:
         self.effectful = effectful
 
     def block(self, block: Block) -> Block:
-        lets = []
-        for let in block.lets:
-            op = map_blocks(let.op, self.block)
-            lets.append(with_op(let, let.vars, op))
-        block = with_lets(block, lets, block.results)
-        if sum(isinstance(let.op, Comp) for let in lets) < 2:
+        block = map_inner(block, self.block)
+        if sum(isinstance(let.op, Comp) for let in block.lets) < 2:
             return block
         new = inlined_producers(additions_apart(merged(block, self.effectful)))
         return block if new is block else merged(new, self.effectful)

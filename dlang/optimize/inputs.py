@@ -45,11 +45,11 @@ from dlang.ir.traverse import (
     count_uses,
     map_blocks,
     map_bodies,
+    map_inner,
     op_blocks,
     type_vars,
     walk,
     with_lets,
-    with_op,
 )
 from dlang.ir.types import I64, array_type, dtype_of, product
 from dlang.optimize.effects import consumed_by
@@ -63,10 +63,7 @@ def inputs(program: Program) -> Program:
 
 
 def _block(block: Block) -> Block:
-    lets: list[Let] = []
-    for let in block.lets:
-        op = map_blocks(let.op, _block)
-        lets.append(with_op(let, let.vars, op))
+    lets = list(map_inner(block, _block).lets)
     at = 0
     while at < len(lets):
         let = lets[at]

@@ -44,6 +44,7 @@ from dlang.ir.anf import (
     While,
     fresh,
 )  # fmt: skip
+from dlang.ir.chains import last_uses
 from dlang.ir.own_points import arrays_at_own_points, reads_its_place
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_functions, mentioned, parts, walk
@@ -204,14 +205,7 @@ class _Owner:
     def block(self, block: Block, around: _Frame | None, owned_results: Iterable[int] = ()) -> Block:
         """A block in the same region as what is around it; the results at these positions shall be owned."""
         block = reads_first(block, self.continues)
-        last: dict[Var, int] = {}
-        for k, let in enumerate(block.lets):
-            for var in mentioned(let.op):
-                last[var] = k
-        for result in block.results:
-            if isinstance(result, Var):
-                last[result] = len(block.lets)
-        frame = _Frame(around, last)
+        frame = _Frame(around, last_uses(block))
         outer, self.lets = self.lets, []
         for k, let in enumerate(block.lets):
             frame.at = k

@@ -39,7 +39,7 @@ from dlang.ir.anf import (
 )  # fmt: skip
 from dlang.ir.comps import done_whole, extent, is_plain
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import count_uses, map_blocks, map_bodies, mentioned, rebuild, walk, with_lets, with_op
+from dlang.ir.traverse import count_uses, map_bodies, map_inner, mentioned, rebuild, walk
 from dlang.ir.types import comp_types
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items
@@ -221,12 +221,8 @@ class _Blocks:
     effectful: frozenset[str]
 
     def block(self, block: Block) -> Block:
-        lets = []
-        for let in block.lets:
-            op = map_blocks(let.op, self.block)
-            lets.append(with_op(let, let.vars, op))
-        block = with_lets(block, lets, block.results)
-        if sum(isinstance(let.op, Comp) for let in lets) < 2:
+        block = map_inner(block, self.block)
+        if sum(isinstance(let.op, Comp) for let in block.lets) < 2:
             return block
         parts = self.grouped(block.lets)
         if not any(isinstance(part, list) for part in parts):

@@ -53,15 +53,7 @@ def binder(cx: Checker, scope: Scope, b: s.Binder, inner: Scope, *, loop: bool =
             cx.expect(array(element, size), t, b.each.span, "`in` needs an array: ")
         return core.Each(patterns.bind(cx, inner, b.pattern, element, what="binder"), source, size, b.span)
     if b.low is not None and b.high is not None:
-        parts: list[core.Expr | None] = []
-        for part in (b.low, b.high, b.step):
-            if part is None:
-                parts.append(None)
-                continue
-            value = expr.infer(cx, scope, part)
-            cx.expect(I64, value.type, part.span, "a bound of a range: ")
-            parts.append(value)
-        low, high, step = parts
+        low, high, step = [indexing.bound(cx, scope, part, "a range") for part in (b.low, b.high, b.step)]
         assert low is not None and high is not None
         length = indexing.length(cx, low, high, step, None, b.span)
         if length is None:

@@ -224,17 +224,18 @@ def bound_by(cx: Checker, entry: LocalEntry, axis: Size, node: s.Name) -> None:
         entry.axis = Size(entry.axis.poly, axis.origin)
 
 
+def bound(cx: Checker, scope: Scope, part: s.Expr | None, what: str) -> core.Expr | None:
+    """A bound or the step of a range, if it is written."""
+    if part is None:
+        return None
+    value = expr.infer(cx, scope, part)
+    cx.expect(I64, value.type, part.span, f"a bound of {what}: ")
+    return value
+
+
 def slice_axis(cx: Checker, scope: Scope, i: s.Slice, axis: Size) -> core.Range1:
     """`a..b by s` of an axis: its size is known if it mentions sizes only."""
-    parts: list[core.Expr | None] = []
-    for part in (i.low, i.high, i.step):
-        if part is None:
-            parts.append(None)
-            continue
-        value = expr.infer(cx, scope, part)
-        cx.expect(I64, value.type, part.span, "a bound of a slice: ")
-        parts.append(value)
-    low, high, step = parts
+    low, high, step = [bound(cx, scope, part, "a slice") for part in (i.low, i.high, i.step)]
     size = length(cx, low, high, step, axis, i.span)
     if size is not None:
         return core.Range1(low, high, step, size)

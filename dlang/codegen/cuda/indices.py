@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import lcm
 
-from dlang.codegen.loops import Compute, Convert, Evaluate, For, Load, Loop, Slice, Slot, Stmt, Store, While
-from dlang.codegen.traverse import bound_by, walk
+from dlang.codegen.loops import Compute, Convert, Evaluate, For, Load, Loop, Slice, Slot, Stmt, Store
+from dlang.codegen.traverse import binds, walk
 from dlang.ir.anf import Atom, Lit, Size, Var, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
@@ -141,7 +141,7 @@ def indices_of(stmts: Sequence[Stmt], spread: Sequence[Sequence[Loop]] = (), sha
     spread: loops right inside each other whose trips the threads of a row number. shared: what else an index goes to.
     """
     inside = list(walk(stmts))
-    bound = {slot for stmt in inside for slot in _binds(stmt)}
+    bound = {slot for stmt in inside for slot in binds(stmt)}
     search = _Search(bound, _places(inside, bound))
     for stmt in inside:
         search.statement(stmt)
@@ -201,15 +201,3 @@ def _places(inside: Sequence[Stmt], bound: Set[Slot]) -> Set[Var]:
 def _is_small(size: Size, bound: Set[Slot]) -> bool:
     """Whether a polynomial seems not to exceed sizes of arrays: it grows slowly with what a kernel itself makes."""
     return all(-LARGE < c < LARGE and sum(atom in bound for atom in m) <= 1 for m, c in size.terms.items())
-
-
-def _binds(stmt: Stmt) -> tuple[Slot, ...]:
-    match stmt:
-        case Loop():
-            return (stmt.var, *bound_by(stmt))
-        case For():
-            return (stmt.index, *stmt.params, *bound_by(stmt))
-        case While():
-            return (*stmt.params, *bound_by(stmt))
-        case _:
-            return bound_by(stmt)

@@ -37,7 +37,7 @@ from dlang.codegen.loops import (
     Value,
     While,
 )
-from dlang.codegen.traverse import bound_by, walk
+from dlang.codegen.traverse import binds, walk
 from dlang.codegen.vectorize import known_trips
 from dlang.ir.anf import DTYPES, HALF, Lit, Size, Var
 from dlang.ir.types import dtype_of
@@ -187,7 +187,7 @@ def _keeps_apart(level: Loop, levels: Sequence[Loop], stmts: Sequence[Stmt], buf
         if known in level.apart:
             return True
         known = roots.get(known)
-    inside: set[Slot] = {slot for s in walk((*level.stmts, *stmts)) for slot in _binds(s)}
+    inside: set[Slot] = {slot for s in walk((*level.stmts, *stmts)) for slot in binds(s)}
     inside.update(other.var for other in levels[levels.index(level) + 1 :])
     if buffer in inside:
         return False
@@ -197,19 +197,6 @@ def _keeps_apart(level: Loop, levels: Sequence[Loop], stmts: Sequence[Stmt], buf
         return False
     rest = offset.without(level.var)
     return step.constant not in (None, 0) and not rest.mentions([v for v in inside if isinstance(v, Var)])
-
-
-def _binds(stmt: Stmt) -> tuple[Slot, ...]:
-    """What a statement binds, for those behind it and for those inside it."""
-    match stmt:
-        case Loop():
-            return (stmt.var, *bound_by(stmt))
-        case For():
-            return (stmt.index, *stmt.params, *bound_by(stmt))
-        case While():
-            return (*stmt.params, *bound_by(stmt))
-        case _:
-            return bound_by(stmt)
 
 
 def _is_rows(stmts: Sequence[Stmt]) -> bool:
