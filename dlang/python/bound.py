@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlang.python.documentation import parameter_names
 from dlang.python.function import REMEMBERED, Function, Known, is_traced
 from dlang.python.instances import Instance, Prepared
 from dlang.python.kinds import borrowed
@@ -183,14 +184,11 @@ class Bound:
         if len(args) > len(self.left):
             names = ", ".join(f"`{p.local.name}`" for p in self.left)
             raise f.misuse(f"has {names or 'nothing'} left to be given, got {len(args)} arguments")
+        given = {**self.values, **dict(zip(self.left, args, strict=False))}
         for name in named:
-            if name in self._names:
-                raise f.misuse(f"is given `{name}` twice")
-        by_name = {p.local.name: v for p, v in (*self.values.items(), *zip(self.left, args, strict=False))}
-        for name in named:
-            if name in by_name:
-                raise f.misuse(f"is given `{name}` twice")
-        return f.assigned((), {**by_name, **named}, complete)
+            if f.by_name.get(name) in given:
+                raise f.misuse(f"is given `{f.by_name[name].local.name}` twice")
+        return f.assigned((), {**{p.local.name: v for p, v in given.items()}, **named}, complete)
 
     def early_of(self, prepared: Prepared, leaves: list[Any]) -> list[Any] | None:
         """What the bound arguments give; None if that fails, as then the whole says what fails first."""
@@ -217,7 +215,8 @@ class Bound:
         from dlang.runtime.direct import Record
 
         if self._record is None:
-            names = [p.local.name for p in self.left]
+            decl = self.function.decl
+            names = [name for name, p in zip(parameter_names(decl)[0], decl.params, strict=True) if p in self.left]
             self._record = Record(self._slowly, "seed" if self.function.draws() else None, names)
         self._record.add(table, sum([1 << k for k, p in enumerate(self.left) if p in given]), quick, self)
 
@@ -239,7 +238,9 @@ class Bound:
     @cached_property
     def __signature__(self) -> inspect.Signature:
         whole = inspect.signature(self.function)
-        return whole.replace(parameters=[p for n, p in whole.parameters.items() if n not in self._names])
+        bound = {k for k, p in enumerate(self.function.decl.params) if p in self.values}
+        parameters = list(whole.parameters.values())  # one more than `params` if it takes a seed
+        return whole.replace(parameters=[p for k, p in enumerate(parameters) if k not in bound])
 
 
 def _bound(function: Function, values: Mapping[str, Any]) -> Bound:

@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from dlang.diagnostics import DlangError, error
 from dlang.python.bound import Bound
+from dlang.python.documentation import parameter_names
 from dlang.python.function import Function
 from dlang.typecheck import core
 from dlang.typecheck.calling import at_its_own_types, calling, reference
@@ -308,7 +309,7 @@ def _position(kind: str, decl: core.FnDecl, which: str | int) -> int:
         if not 0 <= which < len(names):
             raise _refused(kind, decl, f"it has no parameter {which}")
         k = which
-    elif which not in names:
+    elif (which := _written(decl, which)) not in names:
         raise _refused(kind, decl, f"it has no parameter `{which}`, but {', '.join(f'`{n}`' for n in names)}")
     else:
         k = names.index(which)
@@ -316,6 +317,12 @@ def _position(kind: str, decl: core.FnDecl, which: str | int) -> int:
     if decl.params[k].nodiff or (isinstance(t, TypeCon) and t.name not in FLOATS):
         raise _refused(kind, decl, f"its parameter `{names[k]}` has no float to differentiate in")
     return k
+
+
+def _written(decl: core.FnDecl, name: str) -> str:
+    """The name of a parameter in the language, which in Python may be another."""
+    here = dict(zip(parameter_names(decl)[0], [p.local.name for p in decl.params], strict=True))
+    return here.get(name, name)
 
 
 def _refused(kind: str, decl: core.FnDecl, why: str) -> DlangError:

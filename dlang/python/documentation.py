@@ -7,7 +7,7 @@ import keyword
 from collections.abc import Sequence
 from typing import Any
 
-from dlang.runtime.written import Written
+from dlang.runtime.written import Written, python_names
 from dlang.typecheck.headers import FnDecl
 
 
@@ -35,13 +35,17 @@ def is_name(name: str) -> bool:
 
 
 def parameter_names(decl: FnDecl) -> tuple[list[str], int]:
-    """The names of parameters as Python can write them, and up to which they cannot be given by name: `_`, a pattern,
-    `class` or `x'` have a number instead.
+    """The names of parameters in Python, and up to which they cannot be given by name: `_` and a pattern have a number
+    instead.
     """
-    own = [p.local.name for p in decl.params]
-    named = [is_name(name) and name != "_" for name in own]
-    unnamed = max((k + 1 for k, fine in enumerate(named) if not fine), default=0)
-    return [name if fine else f"_{k}" for k, (name, fine) in enumerate(zip(own, named, strict=True))], unnamed
+    own = [name if is_named(name := p.local.name) else None for p in decl.params]
+    unnamed = max((k + 1 for k, name in enumerate(own) if name is None), default=0)
+    return python_names(own), unnamed
+
+
+def is_named(name: str) -> bool:
+    """Whether a parameter has a name, and is no pattern."""
+    return name != "_" and name.replace("'", "_").isidentifier()
 
 
 def signature(decl: FnDecl, draws: bool) -> inspect.Signature:

@@ -14,7 +14,7 @@ from dlang.cache.store import digest
 from dlang.diagnostics import DlangError, error
 from dlang.python.arguments import Matcher
 from dlang.python.callables import Passed, of_language, of_python
-from dlang.python.documentation import Documentation, signature
+from dlang.python.documentation import Documentation, parameter_names, signature
 from dlang.python.indices import asks_for_indices
 from dlang.python.instances import Prepared, Program
 from dlang.python.kinds import Borrowed, Kind, borrowed
@@ -170,7 +170,7 @@ class Function:
         from dlang.runtime.direct import Record
 
         if self._record is None:
-            names = [p.local.name for p in self.decl.params]
+            names = parameter_names(self.decl)[0]
             self._record = Record(self._slowly, "seed" if self.draws() else None, names)
         self._record.add(table, which, quick, self)
         return True
@@ -353,10 +353,11 @@ class Function:
         self, given: Mapping[Param, Any], found: Matcher, functions: Mapping[str, Passed] | None = None
     ) -> FnDecl:
         names = [p.local.name for p in given]
-        by_name = self.expression == self.decl.name
-        if not by_name and len(given) < len(self.decl.params):
+        whole = len(given) == len(self.decl.params)
+        if not whole and self.expression.startswith("("):  # a lambda, whose parameters have no defaults
             missing = next(p.local.name for p in self.decl.params if p not in given)
             raise self.misuse(f"needs `{missing}`")
+        by_name = self.expression == self.decl.name or not whole
         types = [found.mono(p.local.type) for p in given]
         return self.program.settled.at(self.decl, self.expression, names, types, by_name, functions)
 
@@ -409,20 +410,25 @@ class Function:
         if len(args) > len(params):
             raise self.misuse(f"takes {_arguments(len(params))}, got {len(args)}")
         given = dict(zip(params, args, strict=False))
-        by_name = {p.local.name: p for p in params}
         for name, value in named.items():
-            if name not in by_name:
+            if name not in self.by_name:
                 raise self.misuse(f"has no parameter `{name}`")
-            if by_name[name] in given:
-                raise self.misuse(f"is given `{name}` twice")
-            given[by_name[name]] = value
+            if self.by_name[name] in given:
+                raise self.misuse(f"is given `{self.by_name[name].local.name}` twice")
+            given[self.by_name[name]] = value
         missing = [f"`{p.local.name}`" for p in params if p not in given and not p.has_default]
         if missing and complete:
             raise self.misuse(f"needs {' and '.join(missing)}")
         return {p: given[p] for p in params if p in given}
 
+    @cached_property
+    def by_name(self) -> dict[str, Param]:
+        """The parameters by their names in Python, and by those that they have in the language."""
+        params = self.decl.params
+        return dict(zip(parameter_names(self.decl)[0], params, strict=True)) | {p.local.name: p for p in params}
+
     def misuse(self, problem: str) -> DlangError:
-        names = ", ".join([*[p.local.name for p in self.decl.params], *(["seed = 0"] if self.draws() else [])])
+        names = ", ".join([*parameter_names(self.decl)[0], *(["seed = 0"] if self.draws() else [])])
         help = (f"it is `{self.decl.name}({names})`",)
         return error("E0961", f"`{self.decl.name}` {problem}", self.decl.span, help=help)
 

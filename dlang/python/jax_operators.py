@@ -32,6 +32,7 @@ from dlang.python.operators import (
     Plan,
     Plans,
     Target,
+    aliases,
     draws,
     function_of,
     places,
@@ -90,8 +91,14 @@ def to_jax(f: Target) -> Operator:
 
     plans, function = Plans.of(f), function_of(f)
     call_p, _ = _primitives()
+    others = aliases(f)
 
     def call(*args: Any, **named: Any) -> Any:
+        for here, name in others:
+            if here in named:
+                if name in named:
+                    _misfit(f, args, named)
+                named[name] = named.pop(here)
         seed = named.pop("seed", 0) if draws(f) and "seed" not in plans.names else None
         if seed is not None and not isinstance(seed, int):
             raise function.misuse("takes a number of Python's as `seed`: one that JAX traces is none")

@@ -120,6 +120,11 @@ class Plans:
         return Plans(names, params, defaults, fixed, result)
 
 
+def aliases(f: Target) -> list[tuple[str, str]]:
+    """The names of parameters that are others in Python: these, and those of the language."""
+    return [(here, p.local.name) for here, p in function_of(f).by_name.items() if here != p.local.name]
+
+
 def given(
     plans: Plans, letters: str, arrays: Iterable[Any], floats: Iterable[float], integers: Iterable[int]
 ) -> dict[str, Any]:

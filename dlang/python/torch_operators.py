@@ -29,6 +29,7 @@ from dlang.python.operators import (
     Plans,
     Struct,
     Target,
+    aliases,
     draws,
     function_of,
     whole,
@@ -49,10 +50,15 @@ def to_torch(f: Target) -> Operator:
     _operator()
     traced = _traced()
     names, params, defaults, result = plans.names, plans.params, plans.defaults, plans.result
-    seeded = draws(f)
+    seeded, others = draws(f), aliases(f)
 
     # PyTorch's compiler traces what is here, so it is as plain as can be.
     def call(*args: Any, **named: Any) -> Any:
+        for here, name in others:
+            if here in named:
+                if name in named:
+                    mismatch(f, args, named)
+                named[name] = named.pop(here)
         tensors: list[Any] = []
         floats: list[float] = []
         integers: list[int] = []

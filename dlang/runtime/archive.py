@@ -299,7 +299,7 @@ class BuiltFunction:
         table = None if self._entry is None else self._entry.table(values)
         if table is not None:
             if self._record is None:
-                names = [p.name for p in self.kept.params]
+                names = [p.shown for p in self.kept.params]
                 self._record = Record(self._slowly, "seed" if self._takes_seed else None, names)
             self._record.add(table, (1 << len(values)) - 1, quick, self)
 
@@ -339,7 +339,9 @@ class BuiltFunction:
         if len(args) > len(names):
             raise self._misuse(f"takes {len(names)} arguments, got {len(args)}")
         given = dict(zip(names, args, strict=False))
-        for name, value in named.items():
+        written = {p.shown: p.name for p in self.kept.params}
+        for here, value in named.items():
+            name = here if here in names else written.get(here, here)
             if name not in names:
                 raise self._misuse(f"has no parameter `{name}`")
             if name in given:

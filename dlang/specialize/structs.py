@@ -6,11 +6,11 @@ Fields have the names of the declaration; those without are `_0`, `_1`. A varian
 from __future__ import annotations
 
 import dataclasses
-import keyword
 from collections.abc import Mapping
 from typing import Any
 
 from dlang.runtime.classes import WRITTEN
+from dlang.runtime.written import python_names
 from dlang.typecheck.types import DataDecl, Variant
 
 
@@ -57,15 +57,8 @@ class StructClasses:
 
 
 def field_names(variant: Variant) -> list[str]:
-    """The names of the fields of a variant in Python: `from` is `from_` there, and `x'` is `x_`."""
-    names: list[str] = []
-    for k, (name, _) in enumerate(variant.fields):
-        here = f"_{k}" if name is None else name.replace("'", "_")
-        here += "_" * keyword.iskeyword(here)
-        while here in names:
-            here += "_"
-        names.append(here)
-    return names
+    """The names of the fields of a variant in Python."""
+    return python_names([name for name, _ in variant.fields])
 
 
 def written_names(variant: Variant) -> tuple[str, ...]:

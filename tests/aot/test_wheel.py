@@ -162,10 +162,15 @@ def test_names_that_are_none_in_python(tmp_path):
         one, other = getattr(built, name), getattr(loaded, name)
         assert inspect.signature(one) == inspect.signature(other)
         assert refusal(one) == refusal(other)
-    assert getattr(built, "lambda")(**{"from": 4.0}) == 8 and built.list(b=3.0) == 7
+    for module in (built, loaded):
+        for _ in range(3):  # calls that go to compiled code at once, too
+            assert getattr(module, "lambda")(from_=4.0) == getattr(module, "lambda")(**{"from": 4.0}) == 8
+            assert module.np(x=[1.0, 1.0], θ_=2.0).left.tolist() == [2.0, 2.0]
+        assert refusal(lambda m=module: getattr(m, "lambda")(4.0, from_=1.0)) == "`lambda` is given `from` twice"
+    assert built.list(b=3.0) == 7
     assert str(inspect.signature(built.list)) == "(a: f64, b: f64, c: i64 = 3) -> f64"
     with zipfile.ZipFile(tmp_path / "odd-0.1.0-py3-none-manylinux_2_28_x86_64.whl") as wheel:
         stub = wheel.read("odd/__init__.pyi").decode()
     compile(stub, "odd.pyi", "exec")
-    assert "def np(x: NDArray[_py_np.float64] | _py_list[Any], _1: float | _py_np.float32 = ..., /) -> Pair:" in stub
+    assert "def np(x: NDArray[_py_np.float64] | _py_list[Any], θ_: float | _py_np.float32 = ...) -> Pair:" in stub
     assert "# `lambda` is no name of Python" in stub

@@ -9,6 +9,7 @@ fn deep(d: Deep<n>, x: f64[n]) -> (Deep<n>, f64) =
   (Deep(first = Net(w = d.first.w * d.scale, b = exp(d.first.b)), scale = sum(d.first.b * x)), d.scale ** 3)
 fn grown(x: f64[n], s: f64 = 2.0) -> f64[n] = exp(s * x) + 1.0
 fn cube(x) = x * x * x
+fn odd(x: f64[n], lambda: f64) -> f64[n] = lambda * x
 fn same(x: f64[n]) -> f64[n] = x
 fn every_other(x: f64[n]) -> f64[n // 2] = [x[2 * i] ** 3 for i < n // 2]
 fn gathered(x: f64[n], k: Idx<n>[m]) -> f64[m] = [x[j] ** 2 for j in k]

@@ -128,6 +128,8 @@ def test_integers_numbers_names_and_bound_arguments(m):
     assert np.array_equal(f(np.asarray(x).astype(">f8")), f(x))
     assert np.array_equal(f(x), f(s=2.0, x=x)) and np.array_equal(f(x, 2.0), f(x, jnp.float64(2.0)))
     assert np.array_equal(m.grown.bind(s=2.0).to_jax()(x), f(x))
+    odd = m.odd.to_jax()
+    assert np.array_equal(jax.jit(odd)(x, lambda_=3.0), 3.0 * x) and np.array_equal(odd(x, 3.0), 3.0 * x)
     assert m.cube.to_jax()(jnp.float32(2.0)).dtype == jnp.float32
     noisy = m.noisy.to_jax()
     assert np.array_equal(noisy(x, seed=1), jax.jit(lambda x: noisy(x, seed=1))(x))

@@ -166,6 +166,9 @@ def test_numbers_names_defaults_and_bound_arguments(m):
     assert torch.equal(f(x), m.grown.bind(s=2.0).to_torch()(x))
     assert m.cube.to_torch()(np.float32(2.0)).dtype == torch.float32
     assert m.narrow.to_torch()(torch.ones(2)).dtype == torch.float32
+    odd = m.odd.to_torch()
+    assert torch.equal(odd(x, lambda_=3.0), odd(x, **{"lambda": 3.0})) and torch.equal(odd(x, 3.0), 3.0 * x)
+    assert torch.equal(torch.compile(odd, backend="eager", fullgraph=True)(x, lambda_=3.0), 3.0 * x)
     noisy = m.noisy.to_torch()
     assert torch.equal(noisy(x, seed=1), noisy(x, seed=1)) and not torch.equal(noisy(x, seed=1), noisy(x, seed=2))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from decimal import Decimal
 
@@ -211,3 +212,25 @@ def test_nothing_is_none_or_an_empty_tuple(m):
 def test_enums_stand_beside_arguments_whose_type_is_open(m):
     assert m.maybe(m.Some(1.0), 2) == 2 and m.maybe(None, np.float32(2.0)) == np.float32(2.0)
     assert m.any(m.Some(1.5))._0 == 1.5
+
+
+def test_names_that_python_does_not_have_end_in_underscores():
+    m = dlang.compile("""
+    fn f(lambda: f64, x': f64[n], from: f64 = 2.0) -> f64 = lambda * sum(x') * from
+    fn both(lambda: f64, lambda_: f64) -> f64 = lambda - 2.0 * lambda_
+    fn pair((a, b): (f64, f64), class: f64) -> f64 = a + b * class
+    """)
+    x = np.ones(3)
+    for _ in range(3):  # calls that go to compiled code at once, too
+        assert m.f(lambda_=2.0, x_=x) == m.f(2.0, x) == m.f(**{"lambda": 2.0, "x'": x}) == 12.0
+        assert m.f.bind(lambda_=2.0)(x_=x) == 12.0 and m.f.bind(from_=1.0)(lambda_=2.0, x_=x) == 6.0
+        assert m.both(lambda__=1.0, lambda_=2.0) == m.both(1.0, 2.0) == -3.0
+        assert m.pair((1.0, 2.0), class_=3.0) == 7.0
+    names = [list(inspect.signature(f).parameters) for f in (m.f, m.both, m.pair, m.f.bind(lambda_=1.0))]
+    assert names == [["lambda_", "x_", "from_"], ["lambda__", "lambda_"], ["_0", "class_"], ["x_", "from_"]]
+    assert dlang.grad(m.f, wrt="from_")(lambda_=2.0, x_=x) == dlang.grad(m.f, wrt="from")(2.0, x) == 6.0
+    for wrong in (lambda: m.f(2.0, x, lambda_=1.0), lambda: m.f.bind(lambda_=1.0)(x, lambda_=2.0)):
+        with pytest.raises(
+            dlang.DlangError, match=r"`f` is given `lambda` twice(.|\n)*it is `f\(lambda_, x_, from_\)`"
+        ):
+            wrong()

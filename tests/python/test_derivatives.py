@@ -13,6 +13,7 @@ fn area(x: f64, y: f64) -> f64 = x * y
 fn norm(x: f64[n]) -> f64 = sum(x ** 2)
 fn loss(line: Line, x: f64[n], y: f64[n]) -> f64 = mean((line.slope * x + line.offset - y) ** 2)
 fn scaled(x: f64, factor: f64 = 3.0) -> f64 = factor * x * x
+fn power(x: f64, n: size, scale: f64 = 1.0) -> f64 = scale * prod([x for i < n])
 fn vector(x: f64[n]) -> f64[n] = x
 fn counted(n: i64) -> f64 = f64(n)
 """
@@ -25,6 +26,15 @@ def m(request):
 
 def test_the_gradient_of_a_scalar(m):
     assert dlang.grad(m.cube)(2.0) == 12.0
+
+
+@pytest.mark.parametrize("form", [dlang.grad, dlang.value_and_grad, dlang.jacobian, dlang.hessian])
+def test_arguments_of_a_derivative_have_the_names_and_defaults_of_its_function(m, form):
+    slope, sized = form(m.scaled), form(m.power)
+    assert slope(2.0) == slope(x=2.0, factor=3.0) == slope(factor=3.0, x=2.0)
+    assert sized(2.0, n=3) == sized(n=3, x=2.0, scale=1.0) == sized(2.0, 3, 1.0)
+    with pytest.raises(dlang.DlangError, match=r"`power` has no parameter `m`|\(power\)` has no parameter `m`"):
+        sized(2.0, m=3)
 
 
 def test_the_gradient_of_an_array_is_an_array_of_any_size(m):

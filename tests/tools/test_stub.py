@@ -68,7 +68,7 @@ n: np.typing.NDArray[np.float64] = model.draw(3, seed=1)
 o: list[tuple[int, float]] = model.pairs([(1.0, 2)])
 p: float = model.Line(1.0, 2.0, x, np.array(["a"], dtype=object)).slope
 q: np.typing.NDArray[np.float64] = model.Line(1.0, 2.0, x, np.array(["a"], dtype=object)).w
-r: float = model.under(1.0, x=2.0)
+r: float = model.under(1.0, x=2.0) + model.under(x=2.0, class_=1.0)
 s: model.Circle = model.step(model.Circle(1.0), model.Circle(2.0), 0.5)
 t: np.typing.NDArray[np.float64] = model.step(x, x, 0.5)
 model.shout(1.0)
