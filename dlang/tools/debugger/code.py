@@ -10,8 +10,8 @@ from typing import Any
 from dlang.diagnostics import CallSite, Span
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Var
-from dlang.ir.marks import BACKWARD, Mark, is_reversed, mark_of
-from dlang.ir.traverse import op_blocks
+from dlang.ir.marks import BACKWARD, Mark, is_mark, is_reversed, mark_of
+from dlang.ir.traverse import free_vars, op_blocks
 from dlang.specialize.names import Name
 from dlang.tools.debugger.places import LOOP, Place, Sources
 from dlang.tools.debugger.quick import operation
@@ -74,8 +74,9 @@ class Instruction:
 
     spot: None if it belongs to no statement that a person has written. via: of a mark, the calls in whose place it
     stands; name: what it names, and key: that of what is known of it. starts: whether a person stops there. enters:
-    of a comprehension, whether there is something to see at its points. reversed: of a loop, whether it goes
-    through the trips of another, the last first.
+    of a comprehension, whether there is something to see at its points; rows: its axes along which each element is
+    an array, named: those that have names. reversed: of a loop, whether it goes through the trips of another, the
+    last first.
     """
 
     kind: int
@@ -91,6 +92,8 @@ class Instruction:
     step: Step | None = None
     name: Name | None = None
     key: Key | None = None
+    rows: frozenset[Var] = frozenset()
+    named: frozenset[Var] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -149,7 +152,8 @@ class Library:
         if kind is None:
             return Instruction(MANY if several else ONE, let, spot, evaluate, step=step_of(let))
         if kind == COMP:
-            return Instruction(kind, let, spot, evaluate, enters=self._enters(let))
+            assert isinstance(op, anf.Comp)
+            return Instruction(kind, let, spot, evaluate, enters=self._enters(let), rows=_rows(op), named=_named(op))
         inner = () if kind in (CALL, EFFECT) else tuple(
             [self._code(b, function, element) for b in op_blocks(op)]
         )  # fmt: skip
@@ -239,6 +243,23 @@ class Library:
                 yield from self._spots_in(self.element(i, code.function), seen)
             for inner in i.blocks:
                 yield from self._spots_in(inner, seen)
+
+
+def _rows(op: anf.Comp) -> frozenset[Var]:
+    """The axes along which the elements that a person has written are arrays: these are made, and then read."""
+    made = {v for let in op.body.lets for v in let.vars}
+    read: set[Var] = set()
+    other: set[Atom] = set(op.body.results)
+    for let in op.body.lets:
+        reads = isinstance(let.op, anf.Read) and let.op.array in made and let.vars[0] in op.body.results
+        (read if reads else other).update(free_vars(let.op))
+    return frozenset([a.var for a in op.axes if a.var in read and a.var not in other])
+
+
+def _named(op: anf.Comp) -> frozenset[Var]:
+    """The axes that have names in the source."""
+    marked = {a for let in op.body.lets if is_mark(let.op) for a in free_vars(let.op)}
+    return frozenset([a.var for a in op.axes if a.var in marked])
 
 
 def _belongs(code: Code, spot: Spot | None) -> None:

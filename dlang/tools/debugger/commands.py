@@ -142,12 +142,12 @@ def element(c: Conversation, rest: str) -> Lines:
             UNKNOWN, "no comprehension of this statement can be entered", None, help=("`next` to one that can",)
         )
     wanted = [int(n) for n in numbers]
-    for k, index in enumerate(d.top.indices):
-        if [int(x) for x in index.values()] == wanted:
+    for k in range(len(d.top.indices)):
+        if [x for _, x in d.top.index(k)] == wanted:
             d.selected, d.met = 0, []
             d.walk.to_point(k)
             return showing.stop(d, Why.STEP)
-    last = [int(x) for x in d.top.indices[-1].values()]
+    last = [x for _, x in d.top.index(-1)]
     raise error(UNKNOWN, f"there is no element {wanted}", None, help=(f"the last one is {last}",))
 
 

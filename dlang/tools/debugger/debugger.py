@@ -218,12 +218,19 @@ class Debugger:
         levels, depth = len(self.levels), self.top.depth
         base = self.top.timeline.log.depths[0] if len(self.top.timeline) else 0
         inside = depth > base
+        call = self._call()
 
         def done() -> bool:
             now = len(self.levels)
-            return now < levels or (inside and now == levels and self.top.depth < depth)
+            if now != levels:
+                return now < levels
+            return inside and (self.top.depth < depth or (ahead and self.top.depth == depth and self._call() != call))
 
         return self.move(ahead, done)
+
+    def _call(self) -> object:
+        """Which call the statement is in."""
+        return self.top.timeline.call(self.top.moment) if self.top.moment >= 0 else None
 
     def go_on(self, ahead: bool = True) -> Why:
         return self.move(ahead, lambda: False)
@@ -325,6 +332,6 @@ class Debugger:
 
     @property
     def module(self) -> str:
-        """The file of what is looked at."""
+        """The file of what is looked at; where there is no statement, that of the program."""
         spot = self.view.spot
-        return spot.place.source.path if spot is not None else ""
+        return spot.place.source.path if spot is not None else next(iter(self.machine.library.sources.known))

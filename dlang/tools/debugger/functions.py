@@ -13,6 +13,7 @@ from dlang.specialize.values import ClosureV, DerivativeV, DynamicV, FnV, PullV,
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import scheme_text
+from dlang.typecheck.terms import variables
 from dlang.typecheck.types import TypeFn, resolve
 
 UNKNOWN = "<function>"
@@ -40,17 +41,25 @@ def _called(v: FnV) -> str:
 def type_of(v: FnV, local: object) -> str:
     """The type, from the variable that has the function or from where it was written."""
     if isinstance(local, core.Local) and isinstance(t := resolve(local.type), TypeFn):
-        return Names(scheme=True).prepare(t)(t)
+        own = _own_type(v)
+        # What may have any type in the source has that of the function that it is here.
+        shown = t if own is None or not variables(t) or variables(own) else own
+        return Names(scheme=True).prepare(shown)(shown)
     if isinstance(local, core.FnDecl):
         return scheme_text(local)
     match v:
         case ClosureV(decl=core.FnDecl() as decl):
             return scheme_text(decl)
-        case ClosureV(params, body):
-            t = TypeFn(tuple([p.type for p in params]), resolve(body.type))
-            return Names(scheme=True).prepare(t)(t)
         case _:
-            return UNKNOWN
+            own = _own_type(v)
+            return UNKNOWN if own is None else Names(scheme=True).prepare(own)(own)
+
+
+def _own_type(v: FnV) -> TypeFn | None:
+    if not isinstance(v, ClosureV):
+        return None
+    result = v.decl.result if v.decl is not None and v.decl.result is not None else v.body.type
+    return TypeFn(tuple([p.type for p in v.params]), resolve(result))
 
 
 def written(v: Value, own: Sequence[Any], known: Dynamic) -> Span | None:

@@ -47,6 +47,11 @@ class Level:
     indices: list[dict[Var, Any]] = field(default_factory=list)
     point: int = 0
 
+    def index(self, k: int) -> list[tuple[Var, int]]:
+        """The indices of a point, of those axes that a person knows."""
+        rows = self.entered[1].rows if self.entered is not None else ()
+        return [(v, int(x)) for v, x in self.indices[k].items() if v not in rows]
+
     @property
     def depth(self) -> int:
         """How many calls are around the statement."""

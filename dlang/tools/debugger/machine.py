@@ -98,7 +98,7 @@ class Machine:
         return State(frame)
 
     def points(self, s: State, i: Instruction) -> list[dict[Var, Any]]:
-        """The indices at the points of a comprehension that is next, in order."""
+        """The indices at the points of a comprehension that is next, in order; one point for each row."""
         op = i.let.op
         assert isinstance(op, anf.Comp)
         env = s.frame.env
@@ -112,7 +112,13 @@ class Machine:
         assert made is not None
         batch, values = made
         columns = [(v, values[v].data) for v in values]
-        return [{v: np.int64(c[k]) for v, c in columns} for k in range(batch.n)]
+        found = [{v: np.int64(c[k]) for v, c in columns} for k in range(batch.n)]
+        if i.rows:
+            first: dict[tuple[np.int64, ...], dict[Var, Any]] = {}
+            for p in found:
+                first.setdefault(tuple([x for v, x in p.items() if v not in i.rows]), p)
+            return list(first.values())
+        return found
 
     def element(self, s: State, i: Instruction, index: dict[Var, Any]) -> State:
         """Before the first operation at a point of a comprehension that is next."""
@@ -355,7 +361,7 @@ class Machine:
             raise RunError(STACK_EXHAUSTED, f"the stack is exhausted: `{label}` is {depth} calls deep", i.let.span)
         env = {p: value_of(a, frame.env) for p, a in zip(function.params, op.args, strict=True)}
         inner = Frame(label, self.library.function(op.function), env, depth, frame)
-        inner.caller = i
+        inner.caller, inner.began = i, s.steps
         tape = next(iter(env.values()), None)
         if type(tape) is Node and tape in self.pasts:
             inner.past = self.pasts[tape]

@@ -41,7 +41,7 @@ def number(d: Debugger) -> str:
 
 
 def index_of(level: Level) -> str:
-    return ", ".join([str(int(x)) for x in level.indices[level.point].values()])
+    return ", ".join([str(x) for _, x in level.index(level.point)])
 
 
 def position(d: Debugger) -> list[str]:
@@ -85,8 +85,9 @@ def trip(number: int) -> str:
 
 def elements(d: Debugger) -> Iterator[str]:
     for level in d.levels[1:]:
-        for var, x in level.indices[level.point].items():
-            yield f"{var.name} = {int(x)}"
+        named = level.entered[1].named if level.entered is not None else ()
+        for var, x in level.index(level.point):
+            yield f"{var.name} = {x}" if var in named else str(x)
 
 
 def place(spot: Spot) -> str:

@@ -35,6 +35,7 @@ class Cell:
 class Frame:
     """A call under way. names, cotangents: by their keys; fresh: the cotangents that the statement begins with.
 
+    began: how many operations ran before the call.
     trips: of the loops around, counted from 0; of one that runs backward and of which nobody knows how many it has,
     counted from the end, from -1. passes: the backward passes under way, by the calls in whose place they stand. past:
     what is remembered for one. depth: how many calls are around. base: whether the machine ends with it. shared:
@@ -42,8 +43,8 @@ class Frame:
     """
 
     __slots__ = (
-        "base", "caller", "cell", "code", "cotangents", "depth", "fresh", "label", "names", "parent", "passes", "past",
-        "pc", "shared", "spot", "trips", "view",
+        "base", "began", "caller", "cell", "code", "cotangents", "depth", "fresh", "label", "names", "parent", "passes",
+        "past", "pc", "shared", "spot", "trips", "view",
     )  # fmt: skip
 
     def __init__(self, label: str, code: Code, env: dict[Var, Any], depth: int, parent: Frame | None) -> None:
@@ -59,6 +60,7 @@ class Frame:
         self.passes: tuple[Via, ...] = ()
         self.past: Past | None = None
         self.base = self.shared = False
+        self.began = 0
         self.caller: Instruction | None = None
 
     @property
@@ -70,7 +72,7 @@ class Frame:
         new.pc, new.cell, new.spot, new.trips = self.pc, self.cell, self.spot, self.trips
         new.names, new.cotangents = dict(self.names), dict(self.cotangents)
         new.passes, new.past, new.base = self.passes, self.past, self.base
-        new.caller, new.fresh = self.caller, self.fresh
+        new.caller, new.fresh, new.began = self.caller, self.fresh, self.began
         return new
 
     def backward(self, via: Via) -> bool:

@@ -25,13 +25,17 @@ BETWEEN = 2000  # operations from one state that is kept to the next, at first
 
 @dataclass(slots=True)
 class Log:
-    """For each moment. entered: the comprehensions that can be entered, with how many operations ran before them."""
+    """For each moment. calls: how many operations ran before the call that it is in.
+
+    entered: the comprehensions that can be entered, with how many operations ran before them.
+    """
 
     steps: array[int] = field(default_factory=lambda: array("q"))
     spots: array[int] = field(default_factory=lambda: array("i"))
     depths: array[int] = field(default_factory=lambda: array("i"))
     backward: array[int] = field(default_factory=lambda: array("b"))
     begun: array[int] = field(default_factory=lambda: array("b"))
+    calls: array[int] = field(default_factory=lambda: array("q"))
     entered: Entered = field(default_factory=Entered)
 
 
@@ -97,6 +101,7 @@ class Timeline:
         log.depths.append(frame.depth_here)
         log.backward.append(frame.backward(frame.spot.via))
         log.begun.append(self.front.begun)
+        log.calls.append(frame.began)
 
     # ---- states
     def _keep(self) -> None:
@@ -159,6 +164,10 @@ class Timeline:
 
     def spot(self, k: int) -> Spot:
         return self.machine.library.spots[self.log.spots[k]]
+
+    def call(self, k: int) -> object:
+        """Which call a moment is in, counting those in whose place code stands."""
+        return self.log.calls[k], self.spot(k).via
 
     def last_before(self, steps: int) -> int:
         """The last moment that began before, or where, so many operations had run; -1 if there is none."""

@@ -226,6 +226,74 @@ def test_an_element_of_a_comprehension_is_stepped_into_or_over():
     assert "p.dl:23 in main" in talk("next")
 
 
+def test_an_element_that_is_an_array_is_one_element():
+    """Its own elements are those of the comprehension inside."""
+    text = "fn w(i: i64, j: i64) -> f64 {\n  let d = f64(i - j)\n  d * d\n}\n"
+    talk = Talk(text + 'fn main() {\n  let t = [[w(i, j) for j < 3] for i < 2]\n  print("{t}")\n}')
+    headings = [talk("step").splitlines()[0] for _ in range(12)]
+    assert headings[:5] == [
+        "#0[0]  p.dl:6 in main  (element i = 0)",
+        "#0[0][0]  p.dl:6 in main  (element i = 0, j = 0)",
+        "#0[0][0].1  p.dl:2 in w  (element i = 0, j = 0)",
+        "#0[0][0].2  p.dl:3 in w  (element i = 0, j = 0)",
+        "#0[0][1]  p.dl:6 in main  (element i = 0, j = 1)",
+    ]
+    assert headings[10] == "#0[1]  p.dl:6 in main  (element i = 1)"
+    assert talk("finish") and "#0[1]" in talk("back") and "#0[1][2]" in talk("back")
+    assert talk("rfinish").splitlines()[0] == "#0[1][2]  p.dl:6 in main  (element i = 1, j = 2)"
+    assert talk("rfinish").splitlines()[0] == "#0[1]  p.dl:6 in main  (element i = 1)"
+
+
+def test_elements_over_an_array_have_no_names_but_numbers():
+    text = "fn f(x: f64) -> f64 {\n  let y = x * 2.0\n  y\n}\n"
+    talk = Talk(text + 'fn main() {\n  let ys = [f(x) for x in [1.0, -2.0, 3.0] if x > 0.0]\n  print("{ys}")\n}')
+    assert [talk("step").splitlines()[0] for _ in range(2)] == [
+        "#0[0]  p.dl:6 in main  (element 0)",
+        "#0[0].1  p.dl:2 in f  (element 0)",
+    ]
+    assert talk("element 1") and talk("step") and talk("print x") == "x = 3.0"
+
+
+def test_finish_ends_at_the_next_call_of_the_same_statement():
+    """And tells what the call gave that has ended, not the last one of the statement."""
+    text = "fn fib(n: i64) -> i64 {\n  if n < 2 { return n }\n  fib(n - 1) + fib(n - 2)\n}\n"
+    talk = Talk(text + 'fn main() {\n  let k = fib(4)\n  print("{k}")\n}')
+    talk("break fib if n == 3")
+    talk("continue")
+    said = talk("finish").splitlines()
+    assert said[0].endswith("p.dl:2 in fib") and said[-1] == "     it gave 2" and talk("print n") == "n = 2"
+    assert talk("where").splitlines()[1:] == [
+        "  1  p.dl:3 in fib: fib(n - 1) + fib(n - 2)",
+        "  2  p.dl:6 in main: let k = fib(4)",
+    ]
+    talk("delete")
+    assert talk("rfinish").splitlines()[0].endswith("p.dl:3 in fib")
+
+
+def test_a_place_is_found_where_there_is_no_statement():
+    talk = Talk(DATA)
+    talk("continue")
+    assert talk("break 19") == "breakpoint 1 at p.dl:19"
+    assert "p.dl:19 in main  (trip 2)" in talk("rcontinue")
+    talk("continue")
+    assert "the program has ended" in talk("run to 7")
+    assert "error[E0983]: there is no statement in line 99" in talk("run to 99")
+
+
+def test_a_parameter_of_any_type_that_is_a_function_has_the_type_that_it_has_here():
+    text = "fn twice(f: a -> a, x: a) -> a {\n  let y = f(x)\n  f(y)\n}\n"
+    talk = Talk(text + 'fn main() { print("{twice(|k: i64| k * 3, 2)}") }')
+    talk("run to 2")
+    assert talk("locals").splitlines() == ["f: (i64) -> i64", "x = 2"]
+
+
+def test_what_an_update_of_a_struct_is_made_from_is_no_variable():
+    text = "struct P { x: f64, y: f64 }\nfn main() {\n  let p = P(1.0, 2.0)\n  let q = P(..p, x = 3.0)\n"
+    talk = Talk(text + '  print("{q}")\n}')
+    talk("run to 5")
+    assert talk("locals").splitlines() == ["p = P(x = 1.0, y = 2.0)", "q = P(x = 3.0, y = 2.0)"]
+
+
 def test_an_empty_line_does_the_last_command_again_and_a_number_repeats_it():
     talk = Talk(DATA)
     assert "p.dl:14 in main" in talk("next 2")

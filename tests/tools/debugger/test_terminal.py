@@ -62,6 +62,16 @@ def test_a_person_steps_interrupts_and_goes_back(endless):
         assert t.ended() == 0
 
 
+def test_a_person_goes_on_after_the_end(slope):
+    with Terminal(slope, command="debug", prompt="(debug)") as t:
+        assert t.say("continue")[-1] == "the program has ended"
+        assert t.say("run to 3") == ["the program has ended"]
+        assert t.say("break 3") == ["breakpoint 1 at slope.dl:3"]
+        assert "   3 ▸   sqrt(q)" in t.say("rcontinue")
+        t.type("quit\r")
+        assert t.ended() == 0
+
+
 def test_ctrl_d_ends_the_conversation(slope):
     with Terminal("--break-nan", slope, command="debug", prompt="(debug)") as t:
         assert any("inf in the backward pass of `sqrt(q)`" in line for line in t.lines())
