@@ -20,7 +20,7 @@ from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.laps import lap
 from dlang.runtime.calling import Runner as Runner, call as call, failure as failure
-from dlang.runtime.drivers import DEVICES
+from dlang.runtime.drivers import DEVICES, driver_of
 
 if TYPE_CHECKING:
     from dlang.ir import anf
@@ -260,7 +260,6 @@ def _engine(backend: Backend, host: Host, profile: bool = False, deterministic: 
 
     Code that measures itself, or knows the lines of its sources, is for those who look at what is always run.
     """
-    from dlang.runtime.drivers import driver_of
     from dlang.runtime.engine import Engine
     from dlang.runtime.tiers import usual_tiers
 

@@ -55,7 +55,7 @@ def _generated(program: anf.Program, entries: list[str], stage: str, determinist
     from dlang.codegen.llvm import modules, objects
     from dlang.codegen.printing import print_program
     from dlang.codegen.schedule import schedule
-    from dlang.runtime.build import reachable
+    from dlang.ir.call_graph import reachable
 
     reached = reachable(program, entries)
     if stage == "llvm":
@@ -78,7 +78,7 @@ def nests_of(program: anf.Program, entries: Sequence[str]) -> loops.Program:
     from dlang.codegen.parallel import GRAIN
     from dlang.codegen.schedule import schedule
     from dlang.codegen.vectorize import Lanes
-    from dlang.runtime.build import reachable
+    from dlang.ir.call_graph import reachable
 
     return schedule(reachable(program, entries), Lanes(objects.vector_bits()), GRAIN)
 

@@ -11,12 +11,12 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
 EVERYWHERE = {
-    "cache", "collection", "components", "diagnostics", "laps", "polynomials", "inequalities", "recursion", "spelling",
+    "cache", "collection", "graphs", "diagnostics", "laps", "polynomials", "inequalities", "recursion", "spelling",
 }  # fmt: skip
 ALLOWED = {
     "cache": set(),
     "collection": set(),
-    "components": set(),
+    "graphs": set(),
     "diagnostics": set(),
     "laps": set(),
     "polynomials": set(),
@@ -37,7 +37,7 @@ ALLOWED = {
     "codegen.cuda": {"ir", "primitives", "codegen"},
     "reuse": {"typecheck", "specialize", "codegen.llvm", "runtime"},
     "driver": {"typecheck", "ir", "specialize", "optimize", "ad", "runtime", "reuse"},
-    "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "runtime", "driver"},
+    "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "driver"},
     "python": {"typecheck", "ir", "specialize", "runtime", "driver", "listings"},
     "importer": {"python", "driver"},
     "aot": {

@@ -1,16 +1,27 @@
-"""Which functions of a program call themselves."""
+"""Which functions of a program call which."""
 
 from __future__ import annotations
 
-from dlang.components import components, in_cycles
-from dlang.ir.anf import Call, Program
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dlang.graphs import components, in_cycles, reached
+from dlang.ir.anf import Call, Function, Program
 from dlang.ir.traverse import walk
 
 
 def recursive_functions(program: Program) -> set[str]:
     """The functions that may call themselves, directly or through others: only these have to watch the stack."""
-    calls = {
-        name: sorted({let.op.function for let in walk(f.body) if isinstance(let.op, Call)})
-        for name, f in program.functions.items()
-    }
+    calls = {name: sorted(set(called_by(f))) for name, f in program.functions.items()}
     return in_cycles(calls, components(calls))
+
+
+def reachable(program: Program, entries: Sequence[str]) -> Program:
+    """The part of a program that some functions reach."""
+    found = set(reached(entries, lambda name: called_by(program.functions[name])))
+    return replace(program, functions={name: f for name, f in program.functions.items() if name in found})
+
+
+def called_by(f: Function) -> list[str]:
+    """The functions that one calls, once for each place."""
+    return [let.op.function for let in walk(f.body) if isinstance(let.op, Call)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dlang.components import components, in_cycles
+from dlang.graphs import components, in_cycles, reached
 from dlang.ir.anf import (
     Block,
     Call,
@@ -59,7 +59,9 @@ def inline(program: Program, entries: Sequence[str]) -> Program:
         if name not in recursive and not ruled and (sites.get(name, 0) == 1 or _worthwhile(f)):
             chosen[name] = f
     result = replace(program, functions={name: done[name] for name in program.functions if name in done})
-    return _reachable(result, entries, derivatives)
+    called = {name: _called(f, derivatives) for name, f in result.functions.items()}
+    kept = set(reached(entries, called.__getitem__))
+    return replace(result, functions={name: f for name, f in result.functions.items() if name in kept})
 
 
 def _called(f: Function, derivatives: bool) -> list[str]:
@@ -82,17 +84,6 @@ def _worthwhile(f: Function) -> bool:
         count += 1
         arrays = arrays or isinstance(let.op, _ARRAY_CODE)
     return count <= (LARGE if arrays else SMALL)
-
-
-def _reachable(program: Program, entries: Sequence[str], derivatives: bool) -> Program:
-    seen: set[str] = set()
-    work = list(entries)
-    while work:
-        name = work.pop()
-        if name not in seen:
-            seen.add(name)
-            work += _called(program.functions[name], derivatives)
-    return replace(program, functions={name: f for name, f in program.functions.items() if name in seen})
 
 
 class _Inliner:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dlang.codegen import loops
 from dlang.codegen.cuda.repeats import is_repeatable
@@ -17,8 +16,7 @@ from dlang.codegen.traverse import walk as statements
 from dlang.codegen.vectorize import Lanes
 from dlang.codegen.work import work
 from dlang.ir import anf
-from dlang.ir.call_graph import recursive_functions
-from dlang.ir.traverse import walk
+from dlang.ir.call_graph import reachable, recursive_functions
 from dlang.laps import lap
 from dlang.runtime.compiled import Compiled, Draft, EntryPoint, Header, Out
 
@@ -109,15 +107,3 @@ def multiplies(f: loops.Function) -> bool:
     """Whether a function has products of matrices for a device."""
     stmts = statements(f.body.stmts)
     return any(isinstance(s, loops.OnDevice) and isinstance(s.stmt, loops.Product) for s in stmts)
-
-
-def reachable(program: anf.Program, entries: Sequence[str]) -> anf.Program:
-    """The part of a program that some functions reach."""
-    found: dict[str, anf.Function] = {}
-    open = list(entries)
-    while open:
-        name = open.pop()
-        if name not in found:
-            found[name] = program.functions[name]
-            open += [let.op.function for let in walk(found[name].body) if isinstance(let.op, anf.Call)]
-    return replace(program, functions={name: f for name, f in program.functions.items() if name in found})

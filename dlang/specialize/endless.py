@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dlang.diagnostics import error
+from dlang.graphs import reached
 from dlang.ir import anf
 from dlang.ir.anf import Function
 from dlang.ir.traverse import walk
@@ -14,7 +15,7 @@ def refuse_endless(functions: Mapping[str, Function]) -> None:
     needed = {name: _needed(f) for name, f in functions.items()}
     for name, f in functions.items():
         for let in walk(f.body):
-            if isinstance(let.op, anf.Derivative) and name in _reached(let.op.function, needed):
+            if isinstance(let.op, anf.Derivative) and name in reached([let.op.function], needed.__getitem__):
                 label = functions[let.op.function].label or let.op.function
                 raise error(
                     "E0711",
@@ -31,14 +32,3 @@ def _needed(f: Function) -> set[str]:
     if f.rules is not None:
         found |= {rule for rule in (f.rules.pullback, f.rules.pushforward) if rule is not None}
     return found
-
-
-def _reached(start: str, needed: Mapping[str, set[str]]) -> set[str]:
-    seen: set[str] = set()
-    work = [start]
-    while work:
-        name = work.pop()
-        if name not in seen:
-            seen.add(name)
-            work += needed.get(name, ())
-    return seen

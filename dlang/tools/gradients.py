@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dlang.driver import Request, Runner, lower
+from dlang.graphs import reached
 from dlang.ir.anf import FLOATS, Array, Atom, Function, Let, Lit, Program, Scalar, Stop, Token, Var
 from dlang.ir.builder import Builder
 from dlang.ir.pointwise import Pointwise
@@ -173,14 +174,12 @@ class Gradients:
 
 def _reached(program: Program, function: Function) -> Iterator[Let]:
     """What a function computes, itself and in the functions that it calls."""
-    names, open = {function.name}, [function]
-    while open:
-        for let in walk(open.pop().body):
-            yield let
-            callee = named_function(let.op)
-            if callee is not None and callee not in names:
-                names.add(callee)
-                open.append(program.functions[callee])
+
+    def callees(name: str) -> list[str]:
+        return [callee for let in walk(program.functions[name].body) if (callee := named_function(let.op)) is not None]
+
+    for name in reached([function.name], callees):
+        yield from walk(program.functions[name].body)
 
 
 def given(function: Function) -> tuple[Var, ...]:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Span
+from dlang.graphs import reached
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Lit, Token, Var
+from dlang.ir.call_graph import called_by
 from dlang.ir.printer import Printer
 from dlang.ir.traverse import parts
 from dlang.tools.dot import Cluster, Graph
@@ -17,27 +19,14 @@ from dlang.tools.dot import Cluster, Graph
 def program_graph(program: anf.Program, entries: Sequence[str]) -> Graph:
     """Functions that entries reach, each in a cluster of its own if there are several."""
     graph = Graph()
-    reached = _reached(program, entries)
-    for name in reached:
+    functions = reached(entries, lambda name: called_by(program.functions[name]))
+    for name in functions:
         function = program.functions[name]
         where = graph.root
-        if len(reached) > 1:
+        if len(functions) > 1:
             where = graph.cluster(graph.root, _at(function.label or name, function.span))
         _Drawing(graph, Printer.of(function)).function(function, where)
     return graph
-
-
-def _reached(program: anf.Program, entries: Sequence[str]) -> list[str]:
-    from dlang.ir.traverse import walk
-
-    found: dict[str, None] = {}
-    open = list(reversed(entries))
-    while open:
-        name = open.pop()
-        if name not in found:
-            found[name] = None
-            open += [let.op.function for let in walk(program.functions[name].body) if isinstance(let.op, anf.Call)]
-    return list(found)
 
 
 @dataclass(slots=True)

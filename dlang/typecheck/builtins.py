@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dlang.diagnostics import Note, Span, error
+from dlang.diagnostics import Note, Source, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse_signature
 from dlang.typecheck import axes, calls, core, derivatives, expressions as expr, functions
@@ -129,8 +129,6 @@ def builtin_entry(cx: Checker, name: str) -> FnEntry:
 
 
 def make_entry(cx: Checker, name: str) -> FnEntry:
-    from dlang.diagnostics import Source
-
     module, problems = parse_signature(Source(f"<{name}>", f"fn {name}{SIGNATURES[name]}\n"), f"builtin:{name}")
     assert not problems, problems
     (f,) = module.items

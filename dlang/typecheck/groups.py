@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
-from dlang.components import components
+from dlang import graphs
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import walk
 
@@ -42,14 +42,7 @@ def mentioned_among(functions: Mapping[str, s.Fn | s.Const | s.Extern], used: Se
 
 def reached(names: set[str], functions: Mapping[str, s.Fn | s.Const | s.Extern]) -> set[str]:
     """The functions and constants that some need, directly or through others."""
-    found: set[str] = set()
-    work = list(names)
-    while work:
-        name = work.pop()
-        if name not in found:
-            found.add(name)
-            work += mentioned(functions, functions[name])
-    return found
+    return set(graphs.reached(names, lambda name: mentioned(functions, functions[name])))
 
 
 def types_in(node: s.Node) -> set[str]:
@@ -69,7 +62,7 @@ def dependency_groups(functions: dict[str, s.Fn | s.Const | s.Extern], mentions:
         written = item.value if isinstance(item, s.Const) else item
         used = mentions.among(functions, written)
         graph[name] = sorted(used - (mentions.of(written).bound - {name}), key=place.__getitem__)
-    return components(graph)
+    return graphs.components(graph)
 
 
 def bound_names(f: s.Fn, found: set[str]) -> None:

@@ -23,7 +23,7 @@ from dlang.tools.repl.surroundings import local_names, type_at, value_before
 from dlang.typecheck.annotations import EFFECTS
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
-from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleTable
+from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, ModuleTable
 from dlang.typecheck.types import DTYPES, Type, TypeData, TypeTuple, resolve
 
 _STATEMENTS = sorted(KEYWORDS - {"as", "by", "in", "and", "or", "not", "else", "extern"})
@@ -250,6 +250,4 @@ def _types_and_constructors(checked: Checked) -> list[str]:
 
 
 def _imported(checked: Checked) -> list[str]:
-    from dlang.typecheck.scope import ModuleEntry
-
     return [n for n, e in checked.table.entries.items() if isinstance(e, ModuleEntry)]

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from dlang.diagnostics import Diagnostic, error
-from dlang.driver import read_source
+from dlang.diagnostics import Diagnostic, Source, error
+from dlang.driver import check, errors_of, read_source
 from dlang.spelling import plural
 from dlang.tools.files import writing
 from dlang.tools.repl.session import Answer, Session
@@ -44,9 +44,6 @@ def reload(session: Session) -> tuple[Answer, list[str]]:
 
 def save(session: Session, path: str) -> tuple[str, list[Diagnostic]]:
     """Writes the session as a program; what was written, and what is wrong with it. Raises `DlangError`."""
-    from dlang.diagnostics import Source
-    from dlang.driver import check, errors_of
-
     if not path:
         raise error("E0971", "`:save` takes a file", None, help=("for example `:save session.dl`",))
     path = os.path.expanduser(path)

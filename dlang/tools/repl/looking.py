@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Source, Span, error
 from dlang.grammar import syntax as s
-from dlang.listings import STAGES
+from dlang.listings import STAGES, listing, request
 from dlang.spelling import closest
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT, decide
@@ -92,7 +92,6 @@ def _stage(word: str, what: str) -> str:
 def graph_of(session: Session, text: str) -> Graph:
     """The graph of the program of an expression or a function; behind the word `grad`, of the gradient of one."""
     from dlang.driver import lower
-    from dlang.listings import request
     from dlang.tools.program_graph import program_graph
 
     first, _, rest = text.partition(" ")
@@ -102,8 +101,6 @@ def graph_of(session: Session, text: str) -> Graph:
 
 def code_of(session: Session, text: str, stage: str, what: str) -> str:
     """The program of an expression, or of a function, after a stage. Raises `DlangError`."""
-    from dlang.listings import listing
-
     return session.state.with_places(listing([_program_of(session, text, what)], stage), session.path)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dlang import graphs
 from dlang.diagnostics import Diagnostic, Note, Source, Span
 from dlang.grammar import syntax as s
 from dlang.tools.repl.annotations import VALUE
@@ -155,14 +156,7 @@ class State:
         for d in self.declarations.values():
             for name in d.names:
                 by_name.setdefault(name, set()).update(d.uses, (d.name,))
-        found: set[str] = set()
-        work = list(names)
-        while work:
-            name = work.pop()
-            if name not in found:
-                found.add(name)
-                work += by_name.get(name, ())
-        return frozenset(found)
+        return frozenset(graphs.reached(names, lambda name: by_name.get(name, ())))
 
     # ---- places ------------------------------------------------------------------------------------------------------
     def located(self, d: Diagnostic, module: str) -> Diagnostic:

@@ -1,8 +1,20 @@
-"""Strongly connected components of a graph."""
+"""Directed graphs: what is reached, strongly connected components, and cycles."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+
+def reached(starts: Iterable[str], successors: Callable[[str], Iterable[str]]) -> list[str]:
+    """The nodes that some lead to, these included, each once and in the order found, depth first."""
+    found: dict[str, None] = {}
+    work = list(starts)[::-1]
+    while work:
+        node = work.pop()
+        if node not in found:
+            found[node] = None
+            work += successors(node)
+    return list(found)
 
 
 def components(graph: Mapping[str, Collection[str]], roots: Iterable[str] | None = None) -> list[list[str]]:
