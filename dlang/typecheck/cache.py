@@ -45,7 +45,8 @@ class CachedBlock:
 
 @dataclass(frozen=True, slots=True)
 class CachedTypes:
-    """Data types are compared by identity, so those of an unchanged text have to stay the same objects."""
+    """Some that mention one another. They are compared by identity, so those of an unchanged text, and which mention
+    unchanged ones, have to stay the same objects."""
 
     types: dict[str, TypeEntry]
     constructors: dict[str, tuple[DataDecl, Variant]]

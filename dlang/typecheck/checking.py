@@ -14,7 +14,7 @@ from dlang.typecheck import core, datatypes, declarations
 from dlang.typecheck.cache import CachedBlock, CachedGroup, CachedTypes
 from dlang.typecheck.cascades import bind_missing, outside_of_script, without_cascades
 from dlang.typecheck.foreign import PRIMITIVE, Primitive, given_by
-from dlang.typecheck.groups import dependency_groups
+from dlang.typecheck.groups import Written, dependency_groups, names_given, type_groups
 from dlang.typecheck.keys import Keys, combined, interfaces, moved
 from dlang.typecheck.mentions import Mentions
 from dlang.typecheck.messages import did_you_mean, misspelt
@@ -82,7 +82,6 @@ def twice(program: Program, name: str, span: Span, first: Span) -> None:
 
 def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
     """Imports, the names of functions, and types; these may mention constants, which are checked before them."""
-    cx = declarations.checker(program, table)
     for item in module.items:
         if isinstance(item, s.Import) and all(item.path) and item.path:
             try:
@@ -94,7 +93,7 @@ def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
     outside = combined([prelude.key, table.name, *(key for _, _, key in table.imports)])
     before = program.cache.mentions.get(table.path)
     mentions = program.cache.mentions[table.path] = Mentions(before.kept if before is not None else {})
-    keys = program.keys[table] = Keys(module, outside, mentions)
+    program.keys[table] = Keys(module, outside, mentions)
     if table is not prelude:
         table.key = combined([outside, module.source.text])
     for item in module.items:
@@ -109,28 +108,57 @@ def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
     for group in table.groups:
         for name in group:
             program.group_of[(table, name)] = group
-    kept = program.cache.types.get(keys.types)
-    if kept is None:
-        written = [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias)]
-        kinds = {n: kinds_of(t) for n, t in ({} if table is prelude else prelude.types | table.types).items()}
-        for name, circle in datatypes.circular(table, written):
-            cx.report(circle)
-            forget(program, table.functions[name])
-            span = table.functions[name].name_span
-            declarations.register(table, name, declarations.any_entry(name, table.name, span, None))
-            table.integers[name] = 1  # any number will do: the program has been refused
-            program.done.add((table, name))
-        for name, entry in table.entries.items():
-            if isinstance(entry, ModuleEntry):
-                kinds |= {f"{name}.{n}": kinds_of(t) for n, t in entry.table.types.items()}
-        datatypes.declare(cx, table, written, kinds)
-        kept = CachedTypes(table.types, table.constructors, table.core.types, cx.st.diagnostics)
-        program.cache.types[keys.types] = kept
-    else:
-        program.cache.hits += 1
-        table.types, table.constructors, table.core.types = kept.types, kept.constructors, kept.declared
-    program.cache.used.add(keys.types)
-    program.diagnostics += kept.diagnostics
+    declare_types(program, table, [i for i in module.items if isinstance(i, s.Struct | s.Enum | s.Alias)])
+
+
+def declare_types(program: Program, table: ModuleTable, written: list[Written]) -> None:
+    """The data types of a module, those that mention one another together."""
+    keys, cache = program.keys[table], program.cache
+    prelude = program.the_prelude()
+    kinds = {n: kinds_of(t) for n, t in ({} if table is prelude else prelude.types | table.types).items()}
+    for name, entry in table.entries.items():
+        if isinstance(entry, ModuleEntry):
+            kinds |= {f"{name}.{n}": kinds_of(t) for n, t in entry.table.types.items()}
+    circles = list(datatypes.circular(table, written, keys.mentions))
+    for name, circle in circles:
+        program.diagnostics.append(circle)
+        forget(program, table.functions[name])
+        span = table.functions[name].name_span
+        declarations.register(table, name, declarations.any_entry(name, table.name, span, None))
+        table.integers[name] = 1  # any number will do: the program has been refused
+        program.done.add((table, name))
+    names = [n for d in written for n in names_given(d)]
+    own = [d.name for k in (False, True) for d in written if isinstance(d, s.Alias) is k]
+    types, constructors = dict.fromkeys([*table.types, *own]), dict.fromkeys([*table.constructors, *names])
+    everything = combined([*own, *names, *table.functions])  # what a message may suggest
+    for group in type_groups(written, keys.mentions):
+        key = keys.of_types(group)
+        doubtful = combined([key, everything, *[str(circle) for circle in circles]])
+        found = next((k for k in (key, doubtful) if k in cache.types and not (circles and k == key)), None)
+        if found is None:
+            cx = declarations.checker(program, table)
+            datatypes.declare(cx, table, group, kinds)
+            given = {n for d in group for n in names_given(d)}
+            found = doubtful if cx.st.diagnostics or circles else key
+            cache.types[found] = CachedTypes(
+                {n: t for n, t in table.types.items() if n in given},
+                {n: made for n, made in table.constructors.items() if n in given},
+                {n: d for n, d in table.core.types.items() if n in given},
+                cx.st.diagnostics,
+            )
+        else:
+            cache.hits += 1
+            kept = cache.types[found]
+            table.types |= kept.types
+            table.constructors |= kept.constructors
+            table.core.types |= kept.declared
+        kinds |= {d.name: kinds_of(table.types[d.name]) for d in group}
+        keys.types |= {n: found for d in group for n in names_given(d)}
+        cache.used.add(found)
+        program.diagnostics += cache.types[found].diagnostics
+    table.types = {n: table.types[n] for n in types if n in table.types}
+    table.constructors = {n: table.constructors[n] for n in constructors if n in table.constructors}
+    table.core.types = {n: table.core.types[n] for n in own if n in table.core.types}
 
 
 def imported(program: Program, table: ModuleTable, item: s.Import) -> None:
@@ -198,7 +226,11 @@ def check_group(program: Program, table: ModuleTable, name: str) -> None:
         return
     group = program.group_of[(table, name)]
     program.done.update((table, n) for n in group)
-    keys = program.keys[table]
+    keys = program.keys.get(table)
+    if keys is None:  # of the prelude that an earlier check has read, which nothing needed yet
+        program.cache.checked += group
+        program.diagnostics += declarations.check_functions(program, table, group)
+        return
     items = [table.functions[n] for n in group]
     key = keys.group(table, group)
     kept = program.cache.groups.get(key)
@@ -209,7 +241,9 @@ def check_group(program: Program, table: ModuleTable, name: str) -> None:
         problems = declarations.check_functions(program, table, group)
         entries = {n: e for n in group if isinstance(e := table.entries.get(n), FnEntry)}
         integers = {n: table.integers[n] for n in group if n in table.integers}
-        kept = CachedGroup(entries, integers, interfaces(table, group), problems, keys.uses_of(table, items))
+        kept = CachedGroup(
+            entries, integers, interfaces(table, group, keys.types), problems, keys.uses_of(table, items)
+        )
         if not problems:  # what a message suggests may depend on any name
             program.cache.groups[key] = kept
     else:

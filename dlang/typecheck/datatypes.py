@@ -9,12 +9,11 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck.annotations import Annotator, parameter_name
 from dlang.typecheck.context import Checker
-from dlang.typecheck.groups import mentioned, reached, types_in
+from dlang.typecheck.groups import Written, reached, types_in
 from dlang.typecheck.inhabited import uninhabited
+from dlang.typecheck.mentions import Mentions
 from dlang.typecheck.scope import AliasEntry, ModuleTable, Scope
 from dlang.typecheck.types import MISTAKE, DataDecl, Refinement, RowVar, SizeVar, Type, TypeVar, Var, Variant
-
-Written = s.Struct | s.Enum | s.Alias
 
 
 def field_types(d: Written) -> list[s.TypeExpr]:
@@ -139,12 +138,12 @@ def twice(what: str, again: Span, first: Span) -> Diagnostic:
     return Diagnostic("E0202", f"{what} is declared twice", again, "declared again here", notes)
 
 
-def circular(table: ModuleTable, written: list[Written]) -> Iterator[tuple[str, Diagnostic]]:
+def circular(table: ModuleTable, written: list[Written], mentions: Mentions) -> Iterator[tuple[str, Diagnostic]]:
     """Constants that stand in the declaration of a type, and need a type of the module for their value."""
     own = {d.name for d in written} | {c.name for d in written if isinstance(d, s.Enum) for c in d.constructors}
     found: set[str] = set()
     for d in written:
-        for name in sorted(mentioned(table.functions, d) - found):
+        for name in sorted(mentions.among(table.functions, d) - found):
             needed = {t for n in reached({name}, table.functions) for t in types_in(table.functions[n])} & own
             if needed:
                 found.add(name)

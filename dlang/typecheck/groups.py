@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dlang import graphs
@@ -11,6 +12,8 @@ from dlang.grammar.trees import walk
 
 if TYPE_CHECKING:
     from dlang.typecheck.mentions import Mentions
+
+Written = s.Struct | s.Enum | s.Alias
 
 
 def names_in(nodes: Iterable[s.Node | None], used: set[str], sizes: set[str] | None = None) -> None:
@@ -63,6 +66,32 @@ def dependency_groups(functions: dict[str, s.Fn | s.Const | s.Extern], mentions:
         used = mentions.among(functions, written)
         graph[name] = sorted(used - (mentions.of(written).bound - {name}), key=place.__getitem__)
     return graphs.components(graph)
+
+
+def type_groups(written: list[Written], mentions: Mentions) -> list[list[Written]]:
+    """The data types of a module, in the order in which they are declared: each with those that mention it and that it
+    mentions. An alias may mention only aliases above it, so all aliases are in one group; and all types are, where a
+    name is given twice."""
+    named: dict[str, int] = {}
+    for number, d in enumerate(written):
+        for name in names_given(d):
+            if named.setdefault(name, number) != number:
+                return [written]
+    graph = {
+        str(number): sorted({str(named[n]) for n in mentions.of(d).types if n in named}, key=int)
+        for number, d in enumerate(written)
+    }
+    aliases = [str(number) for number, d in enumerate(written) if isinstance(d, s.Alias)]
+    for above, alias in pairwise(aliases):  # a circle of all of them
+        graph[above].append(alias)
+    if len(aliases) > 1:
+        graph[aliases[-1]].append(aliases[0])
+    return [[written[k] for k in sorted(map(int, group))] for group in components(graph)]
+
+
+def names_given(d: Written) -> list[str]:
+    """The names that the declaration of a data type gives: its own, and those of its constructors."""
+    return [d.name, *([c.name for c in d.constructors if c.name != d.name] if isinstance(d, s.Enum) else [])]
 
 
 def bound_names(f: s.Fn, found: set[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.state import Term
 from dlang.typecheck.types import (
@@ -29,9 +31,10 @@ from dlang.typecheck.types import (
 )
 
 
-def interface(entry: FnEntry, value: int | None) -> str:
-    """Its scheme with numbers for variables, and what else a use may look at. value: of an integer constant."""
-    w = Writer()
+def interface(entry: FnEntry, value: int | None, types: Mapping[str, str]) -> str:
+    """Its scheme with numbers for variables, and what else a use may look at. value: of an integer constant. types: the
+    digests of the data types of its module."""
+    w = Writer(entry.decl.module, types)
     decl, scheme = entry.decl, entry.scheme
     variables = [w.declared(v, v in scheme.opened) for v in scheme.variables]
     parts = [
@@ -52,10 +55,12 @@ def interface(entry: FnEntry, value: int | None) -> str:
 
 
 class Writer:
-    """Terms as text in which equal terms are equal: variables are numbered as they come."""
+    """Terms as text in which equal terms are equal: variables are numbered as they come, and types of the module at
+    hand have their digests."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str, types: Mapping[str, str]) -> None:
         self.numbers: dict[Var, int] = {}
+        self.module, self.types = module, types
 
     def variable(self, v: Var) -> str:
         kind = "t" if isinstance(v, TypeVar) else "r" if isinstance(v, RowVar) else "s"
@@ -105,7 +110,8 @@ class Writer:
                 bound = ",".join(self.variable(v) for v in opened)
                 return f"({','.join(map(self.type, params))}->{bound}.{self.type(result)}!{self.effects(effects)})"
             case TypeData(decl, args):
-                return f"{decl.module}.{decl.name}<{','.join(map(self.term, args))}>"
+                digest = self.types.get(decl.name, "") if decl.module == self.module else ""
+                return f"{decl.module}.{decl.name}{digest}<{','.join(map(self.term, args))}>"
 
     def refinement(self, r: Refinement | None) -> str:
         match r:

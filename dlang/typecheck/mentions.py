@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dlang.grammar import syntax as s
-from dlang.typecheck.groups import bound_names, mentioned_among, names_in
+from dlang.typecheck.groups import bound_names, mentioned_among, names_in, types_in
 
 Functions = Mapping[str, s.Fn | s.Const | s.Extern]
 
 
 class Mentioned(NamedTuple):
-    """values, sizes: the names in a tree; bound: those that it gives a meaning of its own, if it is a function."""
+    """values, sizes: the names in a tree; types: the capitalised ones; bound: those that it gives a meaning of its own,
+    if it is a function."""
 
     tree: s.Node
     values: frozenset[str]
     sizes: frozenset[str]
+    types: frozenset[str]
     bound: frozenset[str]
 
 
@@ -48,4 +50,4 @@ def _found(tree: s.Node) -> Mentioned:
     names_in([tree], values, sizes)
     if isinstance(tree, s.Fn):
         bound_names(tree, bound)
-    return Mentioned(tree, frozenset(values), frozenset(sizes), frozenset(bound))
+    return Mentioned(tree, frozenset(values), frozenset(sizes), frozenset(types_in(tree)), frozenset(bound))

@@ -53,6 +53,61 @@ def test_an_edit_of_the_first_of_many_functions_checks_that_one() -> None:
     assert workspace.rechecked == ("f0",)
 
 
+TYPES = """\
+struct A { x: f64 }
+struct B { a: A, w: f64 }
+struct C { v: f64 }
+enum D { E, F(C) }
+fn made() = B(a = A(x = 1.0), w = 2.0)
+fn through() = made().w
+fn of_a(a: A) = a.x
+fn of_c(c: C) -> f64 = c.v
+fn of_d(d: D) = match d { E => 0.0, F(c) => of_c(c) }
+fn by_field(t) = t.v
+fn none(x: f64) = x
+"""
+
+
+def test_an_edit_of_a_type_checks_what_has_to_do_with_it() -> None:
+    workspace = Workspace()
+    for old, new, expected in [
+        ("", "", "made through of_a of_c of_d by_field none"),
+        ("struct C { v: f64 }", "struct C { v: f64, u: f64 }", "of_c of_d"),
+        ("struct A { x: f64 }", "struct A { x: f32 }", "made through of_a of_c of_d"),  # and C as it was
+        ("struct B { a: A, w: f64 }", "struct B { a: A, w: i64 }", "made through of_a"),
+        ("struct B { a: A, w: f64 }", "struct B { a: A, w: i64 }\nstruct G { h: f64 }", "made through"),
+        ("enum D { E, F(C) }", "enum D { E, F(C), H }", "made through of_d"),
+    ]:
+        text = TYPES.replace(old, new)
+        checked = workspace.check(Source("m.dl", text))
+        fresh = check_source(Source("m.dl", text))
+        own = [n for n in workspace.rechecked if n in TYPES.replace("(", " ").split()]
+        assert sorted(own) == sorted(expected.split()), new
+        assert [render(d) for d in checked.diagnostics] == [render(d) for d in fresh.diagnostics]
+
+
+def test_of_the_types_with_a_mistake_it_is_said_what_may_have_been_meant() -> None:
+    workspace = Workspace()
+    for text in (
+        "struct A { x: Lawer }\nfn f(a: A) = a.x\n",
+        "struct A { x: Lawer }\nfn f(a: A) = a.x\nstruct Layer { y: f64 }\n",
+        "struct A { x: Lawer }\nfn f(a: A) = a.x\nstruct Layer { y: f64 }\ntype Lawer = f64\n",
+        "struct A { x: f64[k] }\nfn f(a: A) = a.x\nstruct Layer { y: f64 }\ntype Lawer = f64\n",
+        "struct A { x: f64[k] }\nfn f(a: A) = a.x\nconst k = Layer(y = 1).y\nstruct Layer { y: i64 }\n",
+        "struct A { x: f64[k] }\nfn f(a: A) = a.x\nconst k = 2\nstruct Layer { y: i64 }\n",
+        "struct A { x: f64[k] }\nenum B { A }\nfn f(a: A) = a.x\nconst k = 2\n",
+        "type P = Q\ntype Q = f64\nfn f(a: Q) = a\n",
+        "type Q = f64\ntype P = Q\nfn f(a: Q) = a\n",
+        "struct A<n> { x: f64[n] }\nstruct B<m> { a: A<m>, w: f64[m] }\nfn f(b: B<3>) = b.a.x\n",
+        "struct A<n> { x: f64[n, n] }\nstruct B<m> { a: A<m>, w: f64[m] }\nfn f(b: B<3>) = b.a.x\n",
+        "struct A { x: B }\nstruct B { y: A }\nfn f(b: B) = b.y\n",
+        "struct A { x: B }\nstruct B { y: f64 }\nfn f(b: B) = b.y\n",
+    ):
+        checked = workspace.check(Source("m.dl", text))
+        fresh = check_source(Source("m.dl", text))
+        assert [render(d) for d in checked.diagnostics] == [render(d) for d in fresh.diagnostics], text
+
+
 def test_what_a_declaration_mentions_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[s.Node] = []
     found = mentions._found

@@ -56,7 +56,11 @@ def signature_of(document: Document, found: Definition) -> Signature | None:
 
 def of_local(name: str, t: TypeFn, parameters: tuple[s.Parameter, ...]) -> Signature:
     """The signature of a local function; of a value that is one, without names."""
-    names = Names().prepare(t)
+    every = Names().prepare(t)
+
+    def names(t: Type) -> str:
+        return every(t).replace(MISTAKE.name, "_")
+
     result = names(t).removeprefix("(" + ", ".join(map(names, t.params)) + ") -> ")
     if len(parameters) != len(t.params):
         return Signature(name, tuple(map(names, t.params)), (None,) * len(t.params), result)

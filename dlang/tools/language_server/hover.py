@@ -12,7 +12,7 @@ from dlang.tools.language_server.describe import documentation, headline, shown_
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.positions import offset_at, range_of
 from dlang.tools.language_server.scopes import FieldOf, Global, Local, Occurrence
-from dlang.typecheck.types import Type
+from dlang.typecheck.types import MISTAKE, Type
 
 
 def hover(document: Document, position: lsp.Position) -> lsp.Hover | None:
@@ -74,5 +74,5 @@ def _of_expression(document: Document, offset: int) -> lsp.Hover | None:
 
 
 def _shown(code: str, words: str, span: Span) -> lsp.Hover:
-    text = f"```dlang\n{code}\n```" + (f"\n\n---\n\n{words}" if words else "")
+    text = f"```dlang\n{code.replace(MISTAKE.name, '_')}\n```" + (f"\n\n---\n\n{words}" if words else "")
     return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), range_of(span))

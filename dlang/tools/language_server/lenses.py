@@ -13,7 +13,7 @@ from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.positions import range_of
 from dlang.typecheck.schemes import scheme_names
 from dlang.typecheck.scope import FnEntry
-from dlang.typecheck.types import FLOATS, Type, TypeArray, TypeCon, TypeData, TypeTuple, TypeVar, resolve
+from dlang.typecheck.types import FLOATS, DataDecl, Type, TypeArray, TypeCon, TypeData, TypeTuple, TypeVar, resolve
 
 RUN, TEST, BENCH = "dlang.run", "dlang.test", "dlang.bench"
 
@@ -63,7 +63,8 @@ def gradient_type(entry: FnEntry) -> str | None:
     return f"({', '.join(map(names, scheme.params))}) -> {names(scheme.params[0])}"
 
 
-def holds_floats(t: Type) -> bool:
+def holds_floats(t: Type, around: frozenset[DataDecl] = frozenset()) -> bool:
+    """Whether there are floats in a value of the type. around: structs that it is in, which may contain themselves."""
     t = resolve(t)
     match t:
         case TypeCon(name):
@@ -71,10 +72,10 @@ def holds_floats(t: Type) -> bool:
         case TypeVar():
             return "Float" in t.classes
         case TypeArray(element, _):
-            return holds_floats(element)
+            return holds_floats(element, around)
         case TypeTuple(items):
-            return any(map(holds_floats, items))
-        case TypeData(decl, _):
-            return decl.is_struct and any(holds_floats(f) for v in decl.variants for _, f in v.fields)
+            return any(holds_floats(i, around) for i in items)
+        case TypeData(decl, _) if decl.is_struct and decl not in around:
+            return any(holds_floats(f, around | {decl}) for v in decl.variants for _, f in v.fields)
         case _:
             return False

@@ -408,6 +408,11 @@ def test_of_many_mistakes_as_many_are_mended_as_a_moment_allows(opened, monkeypa
     assert several[0].edit == first.edit
 
 
+def test_a_struct_that_contains_itself_has_lenses():
+    document = Project().put("/a.dl", "file:///a.dl", "struct P { w: f64, p: P }\nfn f(p: P) -> f64 = p.w\n", 1)
+    assert [lens["command"]["title"] for lens in code_lenses(document)] == ["grad: (P) -> P"]
+
+
 def test_a_file_is_looked_at_again_when_one_changes_that_it_depends_on(opened):
     document, _ = opened("import b\nfn f() = b.g()\n")
     project, folder = document.project, document.project.folders[0]
