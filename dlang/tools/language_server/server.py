@@ -7,6 +7,7 @@ cancelled, or whose text has changed, is not answered in vain.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -117,6 +118,8 @@ class Server(LanguageServer):
         if document is not None:
             try:
                 if self.checked.get(document.path) is not document.analysis:
+                    if document.path not in self.checked:
+                        gc.freeze()  # to look through large trees for garbage takes longer than most answers
                     self.checked[document.path] = document.analysis
                     self.tell(document.path, messages.of_document(document))
             except Exception:
@@ -231,6 +234,7 @@ def _bind_files(server: Server) -> None:
         server.tell(path, {})
         server.told.pop(path, None)
         server.checked.pop(path, None)
+        gc.unfreeze()
         server.publish(path)
         server.check_soon(0)
 
