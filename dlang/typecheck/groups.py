@@ -86,7 +86,7 @@ def type_groups(written: list[Written], mentions: Mentions) -> list[list[Written
         graph[above].append(alias)
     if len(aliases) > 1:
         graph[aliases[-1]].append(aliases[0])
-    return [[written[k] for k in sorted(map(int, group))] for group in components(graph)]
+    return [[written[k] for k in sorted(map(int, group))] for group in graphs.components(graph)]
 
 
 def names_given(d: Written) -> list[str]:
