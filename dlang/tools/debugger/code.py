@@ -55,6 +55,14 @@ class Spot:
             yield p.number
             p = p.parent
 
+    @property
+    def caller(self) -> Spot | None:
+        """The spot of the call in whose place the code stands."""
+        p = self.parent
+        while p is not None and len(p.via) >= len(self.via):
+            p = p.parent
+        return p
+
     def beginning(self, before: Spot | None, loop: Spot | None) -> list[Spot]:
         """The spot and the calls that begin with it, innermost first, where code stands in the place of calls.
 

@@ -105,7 +105,7 @@ class Debugger:
         while frame is not None:
             while spot is not None and spot.via:
                 yield View(frame, spot, spot.via[0].label)
-                spot = self.machine.library.spot(spot.via[0].span, False)
+                spot = spot.caller
             if spot is not None:
                 yield View(frame, spot, frame.label)
             if frame.caller is None or (frame.parent is not None and frame.parent.caller is None):

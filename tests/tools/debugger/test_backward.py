@@ -161,6 +161,17 @@ def test_the_line_of_a_call_is_a_statement_in_a_gradient_too():
     assert talk("rcontinue").splitlines()[1] == "#6  p.dl:12 in loss  (trip 0, 0)"
 
 
+def test_calls_in_whose_place_code_stands_are_all_among_the_calls():
+    text = "fn a(x: f64) -> f64 {\n  let s = x * x\n  s\n}\nfn b(x: f64) -> f64 {\n  let t = a(x + 1.0)\n  t\n}\n"
+    talk = Talk(text + 'fn c(x: f64) -> f64 {\n  let u = b(x)\n  u\n}\nfn main() { print("{grad(c)(2.0)}") }')
+    chain = ["a", "b", "c", "main"]
+    for going in ("run to 2", "run to 2"):
+        talk(going)
+        lines = [line[2:].split(":")[1].split()[2] for line in talk("where").splitlines()]
+        assert [name.rstrip(":") for name in lines] == chain
+    assert "backward pass" in talk("where").splitlines()[2] and talk("up") and talk("print x") == "x = 2.0"
+
+
 def test_what_a_backward_pass_remembers_has_bounds():
     talk = Talk(LOOPS, memory=4000)
     assert any("backward pass" in talk("step") for _ in range(100))
