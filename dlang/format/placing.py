@@ -56,6 +56,7 @@ class Branches:
 
 
 def branches(p: Printer, tree: Tree) -> Branches:
+    """The forms in which `if … else if … else` may be written."""
     heads: list[Doc] = []
     blocks: list[Tree] = []
     elses: list[Any] = []

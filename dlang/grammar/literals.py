@@ -85,6 +85,7 @@ def plain_text(builder: Builder, token: Token) -> str:
 
 
 def string(builder: Builder, token: Token, interpolates: bool = True) -> s.String:
+    """The text of a string token, with its escapes decoded and its interpolations parsed."""
     text = builder.source.text
     end = token.end - 1
     if token.kind == "STRING" and "{" not in token.text and "\\" not in token.text and "}" not in token.text:

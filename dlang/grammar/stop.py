@@ -194,6 +194,7 @@ def found(stop: Stop) -> str:
 
 
 def expected(stop: Stop) -> str:
+    """What could stand at a stop, in words: `an operator, `)` or a name`."""
     accepted = set(stop.accepted)
     words: list[str] = []
     if stop.expects_value:

@@ -150,6 +150,10 @@ def stop(run: Run, op: anf.Stop, let: Let, frame: Frame) -> Any:
 
 
 def check(run: Run, op: anf.Check, let: Let, frame: Frame) -> list[Any]:
+    """The subjects of a check that holds; where coverage is counted, a mark that never ends a run.
+
+    Raises RunError where it fails, or Failed with the first lane that does.
+    """
     if op.parts[0] in run.counted:
         run.counted[op.parts[0]] += frame.times
         return []

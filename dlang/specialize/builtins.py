@@ -78,6 +78,7 @@ def builtin(f: Frame, b: core.Builtin) -> Value:
 
 
 def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
+    """The value of a call of a function that the compiler knows."""
     e = f.emitter
     match b.name, args:
         case "cast", [x]:

@@ -95,6 +95,7 @@ def body_with_returns(f: Frame, e: core.BlockExpr) -> Value:
 
 
 def statement(f: Frame, s: core.Statement) -> None:
+    """Emits a statement; what it binds and assigns is in the frame afterwards."""
     em = f.emitter
     match s:
         case core.Let(pattern, value, names, span) | core.Declare(pattern, value, names, span):

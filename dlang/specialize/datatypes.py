@@ -216,6 +216,7 @@ def name_key(decl: ty.DataDecl, args: tuple[Bound, ...]) -> Key:
 
 
 def bound_key(b: Bound) -> object:
+    """What a type is known by, whatever its sizes."""
     match b:
         case tuple():
             return len(b)

@@ -101,6 +101,7 @@ def vjp(f: Frame, d: DerivativeV, args: Sequence[Value]) -> TupleV:
 
 
 def recorded(f: Frame, d: DerivativeV, call: Differentiated) -> tuple[Value, PullV]:
+    """The value of a function run once with a tape, and the function that pulls cotangents back by it."""
     results = f.instances.result_vars(call.use)
     seeded = tuple([k >= call.skipped and carries(r) for k, r in enumerate(results)])
     tape = f.instances.tape(call.instance.name, call.positions, seeded)

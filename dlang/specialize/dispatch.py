@@ -102,6 +102,7 @@ def chosen(instances: Instances, arrow: Arrow) -> Function:
 
 
 def branches(arrow: Arrow, tag: Var, results: tuple[Var, ...], k: int) -> Block:
+    """The arm that a tag chooses, of those from the k-th on."""
     if k == len(arrow.arms) - 1:
         return arrow.arms[k]
     here = fresh("here", Scalar("bool"))

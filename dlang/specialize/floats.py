@@ -60,6 +60,7 @@ def at_floats(f: Frame, held: tuple[Value, ...], xs: tuple[Atom, ...]) -> Atom:
 
 
 def mapped(f: Frame, function: Value, values: Sequence[Value], acts: bool) -> Value:
+    """A function of floats at every float of values of one structure; all else is that of the first."""
     first = values[0]
     match first:
         case ScalarV():

@@ -71,6 +71,7 @@ def selectors(f: Frame, indices: tuple[core.At | core.Range1, ...], shape: tuple
 
 
 def part(f: Frame, index: core.Range1, size: Size) -> Part:
+    """The axis that a slice selects, with a check if not proven in range. Its length is bound if it has a name."""
     e = f.emitter
     low = start = e.poly(f.atom(index.low)) if index.low is not None else poly(0)
     high = e.poly(f.atom(index.high)) if index.high is not None else size
@@ -129,6 +130,7 @@ def map_leaves(v: Value, function: Callable[[ArrayV], Value]) -> Value:
 
 
 def select_leaf(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
+    """An element of an array, a view of it, or what is gathered from it."""
     e = f.emitter
     rest = a.shape[len(chosen) :]
     if not rest and all(isinstance(c, Element) for c in chosen):
@@ -158,6 +160,7 @@ def constantly(s: Size) -> Callable[[], Size]:
 
 
 def gather(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
+    """The elements at selectors some of which are arrays of indices."""
     e = f.emitter
     axes: list[anf.Axis] = []
     pending: list[Callable[[], Size]] = []
@@ -248,6 +251,7 @@ def store(f: Frame, v: Value, chosen: Sequence[Selector], new: Value) -> Value:
 
 
 def store_leaf(e: Emitter, a: ArrayV, chosen: Sequence[Selector], new: ScalarV | ArrayV) -> Value:
+    """The array with elements replaced. new: an element, or an array of what the selectors choose."""
     if isinstance(new, ScalarV) and len(chosen) == len(a.shape) and all(isinstance(c, Element) for c in chosen):
         index = tuple([c.at for c in chosen if isinstance(c, Element)])
         (out,) = e.emit(anf.Update(a.var, index, new.atom), a.type, name=a.var.name)

@@ -257,6 +257,7 @@ def loop(f: Frame, binders: Sequence[core.Binder], body: core.Expr) -> None:
 
 
 def while_loop(f: Frame, condition: core.Expr, body: core.Expr) -> None:
+    """Emits a `while`, again with a more general state as long as that of a trip does not fit."""
     em = f.emitter
     outer = f.exits
     early = start_loop(f, body)

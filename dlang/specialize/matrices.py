@@ -35,6 +35,7 @@ def hessian(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
 
 
 def jacobian(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
+    """The Jacobian of a function: by columns in forward mode, or by rows in reverse, whichever are fewer."""
     call = differentiated(f, d, args)
     if call.instance.token:  # what has effects runs once
         return rows_of(f, d, call)

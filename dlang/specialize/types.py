@@ -146,6 +146,7 @@ def entry_sizes(variables: Sequence[TypeVar | SizeVar | RowVar], bindings: Bindi
 
 
 def sizes_of_mono(m: Mono) -> Iterator[Size]:
+    """Every size in a type, in the order in which it is written."""
     match m:
         case MonoArray(element, shape):
             yield from shape

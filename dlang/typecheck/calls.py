@@ -31,6 +31,7 @@ from dlang.typecheck.unify import effects_root
 
 
 def infer_call(cx: Checker, scope: Scope, e: s.Call) -> core.Expr:
+    """A call, by what is called: a constructor, a function, a builtin, a member of a module, or a value."""
     f = e.function
     if isinstance(f, s.Name):
         if f.name[:1].isupper():
@@ -61,6 +62,7 @@ def infer_call(cx: Checker, scope: Scope, e: s.Call) -> core.Expr:
 
 
 def module_member(cx: Checker, entry: ModuleEntry, name: str, span: Span) -> object:
+    """The entry of `module.name`. Raises E0205 if it is private, E0206 if there is none."""
     table = entry.table
     if table.broken and not table.path:  # an import that failed has been reported
         return FnEntry(core.FnDecl(name, table.name, span, kind="const"), Scheme((), MISTAKE, (), ()))
@@ -189,6 +191,7 @@ def default_size(cx: Checker, inst: Instantiated, size: Size, decl: core.FnDecl,
 
 
 def call_function(cx: Checker, scope: Scope, entry: FnEntry, name: str, e: s.Call) -> core.Expr:
+    """A call of a function that is known by its name."""
     decl = entry.decl
     if decl.kind == "const":
         return call_value(cx, scope, function_value(cx, scope, entry, e.function), e)

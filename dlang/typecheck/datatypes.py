@@ -153,6 +153,8 @@ def circular(table: ModuleTable, written: list[Written], mentions: Mentions) -> 
 
 
 def variants(cx: Checker, d: s.Struct | s.Enum, params: tuple[Var, ...]) -> tuple[Variant, ...]:
+    """The variants of a declaration with the types of their fields; a struct is one variant."""
+
     def variant(name: str, written: tuple[s.FieldDecl, ...], tag: int = 0) -> Variant:
         out: list[tuple[str | None, Type]] = []
         known: list[Refinement | None] = []

@@ -55,6 +55,7 @@ def any_entry(name: str, module: str, span: Span, parameters: tuple[s.Parameter,
 
 # ---- functions -------------------------------------------------------------------------------------------------------
 def parts(item: Function) -> tuple[tuple[s.Bound, ...], tuple[s.Parameter, ...], s.TypeExpr | None]:
+    """What is written of the type of a function: bounds, parameters and result."""
     match item:
         case s.Fn():
             return item.bounds, item.parameters, item.result
@@ -213,6 +214,7 @@ def conclude(cx: Checker, span: Span) -> None:
 
 
 def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -> None:
+    """Completes the entry of an `extern`: it has no body, so its signature says all."""
     decl = entry.decl
     if item.target.startswith("builtin:"):
         entry.builtin = item.target.removeprefix("builtin:")
@@ -383,6 +385,10 @@ def check_rule(program: Program, table: ModuleTable, rule: s.Rule) -> list[Diagn
 
 
 def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -> core.FnDecl | None:
+    """The function that a custom rule is, checked against the one that it is of; None where that has a mistake itself.
+
+    Raises DlangError for a rule that does not fit its function.
+    """
     if rule.name not in table.functions:
         raise error("E0201", f"`{rule.kind}` of `{rule.name}`, which is not a function of this module", rule.name_span)
     if (rule.kind, rule.name) in table.core.rules:

@@ -94,6 +94,7 @@ def instead_of_arguments(kind: str, rest: tuple[s.Argument, ...]) -> tuple[str, 
 
 
 def position(e: s.Expr, names: list[str] | None, t: TypeFn, span: Span) -> int:
+    """The position of the parameter that `wrt` names, or is the number of. Raises E0703."""
     if isinstance(e, s.Number) and isinstance(e.value, int):
         if e.value < len(t.params):
             return e.value

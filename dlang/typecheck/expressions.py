@@ -136,6 +136,7 @@ def no_value(span: Span) -> DlangError:
 
 
 def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
+    """What a name stands for here. Raises E0201 with what may have been meant."""
     if e.name == "_":
         raise no_value(e.span)
     if e.name[:1].isupper():
@@ -232,6 +233,7 @@ def unary(cx: Checker, scope: Scope, e: s.Unary) -> core.Expr:
 
 
 def binary(cx: Checker, scope: Scope, e: s.Binary) -> core.Expr:
+    """An operator on two operands: arithmetic, a comparison, `and` and `or`, a product, or a call by `|>`."""
     op = e.operator
     if op == "|>":
         return calls.infer_call(cx, scope, piped(e))
@@ -299,6 +301,7 @@ def piped(e: s.Binary) -> s.Call:
 
 # ---- casts -----------------------------------------------------------------------------------------------------------
 def cast(cx: Checker, scope: Scope, e: s.Cast) -> core.Expr:
+    """`e as T`: a conversion of numbers, or sizes that are compared when it runs."""
     value = infer(cx, scope, e.value)
     instead = ("`_` leaves a size as it is; a type with `?` is stated by an annotation: `let y: f64[?] = …`",)
     annotator = Annotator(cx, scope, rigid=False, what="`as`", instead=instead)
@@ -425,6 +428,7 @@ def result_span(e: s.Block) -> Span:
 
 # ---- branches --------------------------------------------------------------------------------------------------------
 def conditional(cx: Checker, scope: Scope, e: s.If, want: Wanted | None = None) -> core.Expr:
+    """An `if`; without `else` its block may have no value."""
     condition = infer(cx, scope, e.condition)
     cx.settled(condition.type)
     cx.expect(BOOL, condition.type, e.condition.span, "the condition: ")

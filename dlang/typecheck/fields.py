@@ -50,6 +50,7 @@ def is_called(span: Span) -> bool:
 
 
 def instead_of_field(t: Type, name: str | int, span: Span) -> tuple[str, ...]:
+    """Help for a field that a type does not have."""
     base = span.text.removesuffix(f".{name}")
     base = base if base.isidentifier() else "x"
     if isinstance(t, TypeTuple):

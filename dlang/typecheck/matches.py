@@ -14,6 +14,7 @@ Wanted = tuple[Type, tuple[SizeVar, ...], str]
 
 
 def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Wanted | None = None) -> core.Expr:
+    """A `match`, whose arms agree in their type. want: the type that is wanted, and for what."""
     value = expr.infer(cx, scope, e.value)
     cx.settled(value.type)
     push = want is not None and expr.can_push(want[0])

@@ -51,6 +51,7 @@ def code_of(m: Mismatch) -> str:
 
 
 def detail(m: Mismatch, names: Names) -> str:
+    """Why two types do not fit, in a few words."""
     if "infinite" in m.note:
         return "infinite (recursive) type"
     if m.note == EACH_CALL:

@@ -153,6 +153,7 @@ def has_floats(t: Type) -> bool:
 
 
 def float_leaves(t: Type, found: set[str], seen: set[object]) -> None:
+    """Adds the dtypes of the floats in a type. seen: datatypes that were looked into, which may contain themselves."""
     t = resolve(t)
     match t:
         case TypeCon(name):

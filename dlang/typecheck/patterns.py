@@ -209,6 +209,7 @@ def renamed(p: core.Pattern, locals_: dict[core.Local, core.Local]) -> core.Patt
 
 
 def literal(cx: Checker, value: s.Number | s.Boolean | s.String, t: Type, span: Span) -> core.Literal:
+    """A literal that a value of a type is compared with."""
     match value:
         case s.Boolean():
             cx.expect(t, BOOL, span, "the pattern: ")

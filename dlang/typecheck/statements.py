@@ -44,6 +44,7 @@ def has_return(node: s.Node) -> bool:
 
 # ---- blocks ----------------------------------------------------------------------------------------------------------
 def block(cx: Checker, scope: Scope, e: s.Block, want: Wanted | None) -> core.Expr:
+    """A block in a scope of its own. A statement with a mistake is reported, and the others are checked as well."""
     inner = scope.child()
     out: list[core.Statement] = []
     last: core.Expr | None = None
@@ -251,6 +252,7 @@ def declare(cx: Checker, scope: Scope, e: s.Var) -> core.Statement:
 
 # ---- assignment ------------------------------------------------------------------------------------------------------
 def assign(cx: Checker, scope: Scope, e: s.Assign) -> list[core.Statement]:
+    """The statements that an assignment is: of a place, of several at once, or of `_`, which drops the value."""
     if e.operator is None and is_blank(e.target):
         return [core.Let(core.Wildcard(), expr.infer(cx, scope, e.value), (), e.span)]
     if isinstance(e.target, s.Tuple):
@@ -336,6 +338,7 @@ def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
 
 
 def place_of(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
+    """What an assignment changes: a `var`, an element or a field of one. Raises E0208, and E0210 inside a lambda."""
     match e:
         case s.Name(span, "_"):
             raise expr.no_value(span)

@@ -281,6 +281,10 @@ def unify_arrays(st: Inference, a: Type, b: Type) -> None:
 
 
 def unify_shape(st: Inference, a: Shape, b: Shape) -> None:
+    """Makes two shapes equal, axis by axis from both ends, and what is left by rows; raises Mismatch.
+
+    Where rows could be divided in several ways, this waits as a constraint.
+    """
     a, b = resolve_shape(a), resolve_shape(b)
     n = min(len(a.pre), len(b.pre))
     for x, y in zip(a.pre[:n], b.pre[:n], strict=True):

@@ -64,6 +64,7 @@ class Shares:
 
 
 def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
+    """How the loops of a nest are divided among the threads that do a row together."""
     loops = [s for s in nest.stmts if isinstance(s, Loop)]
     plans = {id(s): plan for s in loops if (plan := planned(s, nest.joined, uncertain)) is not None}
     ranges = Counter((s.lows, s.highs) for s in loops if id(s) in plans)

@@ -50,6 +50,7 @@ def _ring(w: Writer, stmt: loops.For | loops.While) -> _Ring:
 
 
 def for_(w: Writer, stmt: loops.For) -> None:
+    """A loop in order, which looks up from time to time and may be left early."""
     low, high = bounds(w, (stmt.low,), (stmt.high,))
     r = _ring(w, stmt)
     entering = w.block
@@ -74,6 +75,7 @@ def for_(w: Writer, stmt: loops.For) -> None:
 
 
 def while_(w: Writer, stmt: loops.While) -> None:
+    """A loop as long as its condition holds; its trips are counted only to know when to look up."""
     r = _ring(w, stmt)
     going, fall = w.label("trip"), w.label("fall")
     w.jump(r.pre)

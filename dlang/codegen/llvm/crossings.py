@@ -66,6 +66,7 @@ def _bail_unless(w: Writer, fine: str) -> None:
 
 
 def runtime(w: Writer, stmt: loops.Runtime) -> None:
+    """Calls the host: operands go to it in words on the stack, and results come back there."""
     results = tuple(Signature(r.dtype, 1) if isinstance(r, Buffer) else Signature(dtype_of(r), 0) for r in stmt.results)
     number = new_site(
         w, Site("runtime", stmt.name, stmt.static, signatures(stmt.args), signatures(stmt.outs), results, stmt.span)

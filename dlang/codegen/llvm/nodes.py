@@ -67,6 +67,7 @@ def room(w: Writer, stmt: loops.Room) -> None:
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------
 def node(w: Writer, stmt: loops.Node) -> None:
+    """A node in the arena: a header, its references, its scalars. One without fields is a constant."""
     count = len(stmt.references) + len(stmt.scalars)
     header = collector.node_header(stmt.tag, len(stmt.references), count)
     if not count:
@@ -115,6 +116,7 @@ def load_field(w: Writer, slot: Slot, handle: Atom, word: int) -> None:
 
 # ---- collection ------------------------------------------------------------------------------------------------------
 def collect(w: Writer, stmt: loops.Collect) -> None:
+    """Has the collector run where the arena has grown beyond the trigger."""
     trigger = w.values[stmt.trigger]
     over = w.emit(f"icmp ugt i64 {arena_top(w)}, {trigger}")
     collecting, done = w.label("collect"), w.label("done")

@@ -28,6 +28,7 @@ LANES_PER_TRIP = 4  # vectors go so much faster
 
 
 def loop(w: Writer, stmt: loops.Loop) -> None:
+    """A loop of independent trips; its totals are bound behind it, those of no trips too."""
     low, high = bounds(w, stmt.lows, stmt.highs)
     start = first_totals(w, stmt.reductions)
     pre, done = w.label("pre"), w.label("done")
