@@ -38,12 +38,21 @@ def available_memory() -> int:
     except (OSError, StopIteration, ValueError, IndexError):
         return physical_memory()
     limit, used = _number(GROUP / "memory.max"), _number(GROUP / "memory.current")
-    return free if limit is None or used is None else min(free, max(limit - used, 0))
+    return free if limit is None or used is None else min(free, max(limit - used + _reclaimable(), 0))
 
 
 def spare_memory() -> int:
     """The bytes that a run may take besides what it has: an eighth of all memory is left to the rest of the system."""
     return available_memory() - physical_memory() // 8
+
+
+def _reclaimable() -> int:
+    """The bytes of the group that hold files which nobody has read for a while: they count as used until asked for."""
+    try:
+        with (GROUP / "memory.stat").open(encoding="ascii") as lines:
+            return next(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return 0
 
 
 def _number(path: Path) -> int | None:
