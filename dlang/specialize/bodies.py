@@ -11,6 +11,7 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Size, Var, fresh, poly
 from dlang.ir.types import I64
 from dlang.polynomials import Poly
+from dlang.specialize.analysis import escapes
 from dlang.specialize.dynamic import dynamic, with_effects
 from dlang.specialize.effects import WORLD, effects_of
 from dlang.specialize.emitter import Emitter
@@ -97,7 +98,8 @@ def build(
     frame.name_all(closure)
     value = frame.evaluate(frame, closure.body)
     if instances.names is not None:
-        value = instances.names.mark(e, core.Local(RESULT, closure.body.type), value, result_span(closure.body))
+        span = closure.body.span if "return" in escapes(closure.body) else result_span(closure.body)
+        value = instances.names.mark(e, core.Local(RESULT, closure.body.type), value, span)
     results = results_of(instance, frame, decl, value, params)
     label = f"{decl.module}.{name}" if decl is not None and decl.module else name
     block = Block(tuple(e.lets), results)

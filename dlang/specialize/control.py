@@ -9,6 +9,7 @@ from dlang.ir.anf import Atom, poly
 from dlang.polynomials import Poly
 from dlang.specialize.analysis import escapes
 from dlang.specialize.asserts import check_assert
+from dlang.specialize.bodies import result_span
 from dlang.specialize.dynamic import dynamic, with_effects
 from dlang.specialize.effects import acts_in, effects_of
 from dlang.specialize.emitter import FALSE, TRUE
@@ -17,6 +18,7 @@ from dlang.specialize.functions import define
 from dlang.specialize.indexing import leading_shape, replace, select, selectors
 from dlang.specialize.joins import Arm, joined
 from dlang.specialize.loops import changing, flag_value, loop, while_loop
+from dlang.specialize.names import RESULT
 from dlang.specialize.operators import operator
 from dlang.specialize.patterns import bind_pattern
 from dlang.specialize.randomness import arm_levels, aside, draws_in, level
@@ -90,8 +92,14 @@ def body_with_returns(f: Frame, e: core.BlockExpr) -> Value:
     condition, early = flag_value(f, [returned]), f.env[result]
     f.exits = Exits()
     if condition == FALSE:
-        return value
-    return branches(f, e.result, condition, lambda: early, lambda: value, ())
+        return last_value(f, e, value)
+    return branches(f, e.result, condition, lambda: early, lambda: last_value(f, e, value), ())
+
+
+def last_value(f: Frame, e: core.BlockExpr, value: Value) -> Value:
+    """What a body gives that has not returned before; for someone who follows it, its last expression."""
+    names = f.instances.names
+    return value if names is None else names.mark(f.emitter, core.Local(RESULT, e.type), value, result_span(e))
 
 
 def statement(f: Frame, s: core.Statement) -> None:

@@ -153,6 +153,8 @@ class Library:
         if mark is not None:
             name = self.names.get(mark.key)
             starts = spot is not None and spot.place.kind != LOOP and name is not None and not name.given
+            if name is not None and name.is_result and let.span is not None and let.span.head(1).text == "{":
+                starts = False  # of a body that may return before: it is no statement
             via = () if let.span is None else tuple(let.span.calls())
             key = None if name is None else (name.local, via, mark.kinds)
             return Instruction(MARK, let, spot, evaluate, mark, via, starts, name=name, key=key)

@@ -60,7 +60,8 @@ def position(d: Debugger) -> list[str]:
     out = [f"{number(d)}  {place(spot)}" + (f"  ({'; '.join(more)})" if more else "")]
     out.append(line(spot.place.source, spot.place.line, "▸"))
     if d.selected == 0 and not d.top.over:
-        out += [f"     {derivative(s, d)}" for s in view.frame.fresh]
+        # One result may be that of two calls.
+        out += dict.fromkeys([f"     {derivative(s, d)}" for s in view.frame.fresh])
         if not view.backward:
             names = mentioned(spot.place, d)
             known = [t for name, s in d.seen(view).items() if name in names for t in s.tangents]

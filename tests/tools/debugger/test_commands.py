@@ -189,6 +189,20 @@ def test_a_loop_over_an_array_begins_once():
     assert [talk("next").splitlines()[0] for _ in range(2)] == [f"#{k}  p.dl:3 in main  (trip {k - 1})" for k in (1, 2)]
 
 
+def test_where_a_function_returns_before_its_end_the_last_line_is_no_statement():
+    text = "fn f(xs: f64[n], most: f64) -> f64 {\n  var s = 0.0\n  for x in xs {\n    if x > most { return s }\n"
+    text += "    s += x * x\n  }\n  s\n}\nfn main() {\n  let a = f([1.0, 2.0], 1.5)\n  let b = f([1.0, 2.0], 2.5)\n"
+    talk = Talk(text + '  let c = grad(|v: f64[2]| f(v, 1.5))([1.0, 2.0])\n  print("{a} {b} {c}")\n}')
+    found = [talk("step").splitlines() for _ in range(25)]
+    lines = [int(said[0].split("p.dl:")[1].split()[0]) for said in found]
+    assert lines[:13] == [2, 3, 4, 5, 4, 11, 2, 3, 4, 5, 4, 5, 7] and lines.count(7) == 1
+    assert [said[2] for said in found if "p.dl:4 in f  (trip 1; backward pass)" in said[0]] == [
+        "     cotangent of the result = 1.0"
+    ]
+    talk("goto 0")
+    assert talk("step") and talk("finish").endswith("it gave 1.0")
+
+
 def test_a_watch_that_has_no_value_says_so():
     talk = Talk('fn main() {\n  var xs = [1.0]\n  var k = 0\n  k = 1\n  k = 2\n  print("{xs}{k}")\n}')
     talk("run to 4")
