@@ -13,13 +13,14 @@ PATIENCE = 60.0  # seconds
 
 
 @contextmanager
-def interrupted_after(seconds: float) -> Iterator[list[float]]:
+def interrupted_after(seconds: float, helped: bool = False) -> Iterator[list[float]]:
     """Sends SIGINT when this thread, the main one, has computed for so long: not before what it is to do has begun.
 
-    The list has the time of the process, in seconds of its processors, when the signal was sent.
+    helped: other threads may compute for it, while it waits. The list has the time of the process, in seconds of its
+    processors, when the signal was sent.
     """
     at: list[float] = []
-    clock = time.pthread_getcpuclockid(threading.get_ident())
+    clock = time.CLOCK_PROCESS_CPUTIME_ID if helped else time.pthread_getcpuclockid(threading.get_ident())
     then = time.clock_gettime(clock) + seconds
     end = time.monotonic() + PATIENCE
     done = threading.Event()
@@ -38,3 +39,4 @@ def interrupted_after(seconds: float) -> Iterator[list[float]]:
     finally:
         done.set()
         thread.join()
+    assert time.monotonic() < end, "nothing was computed before the signal"

@@ -111,7 +111,7 @@ def test_ctrl_c_stops_all_threads(function: str, pool: Pool) -> None:
     program, name = compiled(ENDLESS, pool, function)
     program.run(name, [30])
 
-    with interrupted_after(0.1), pytest.raises(KeyboardInterrupt):
+    with interrupted_after(0.1, helped=True), pytest.raises(KeyboardInterrupt):
         program.run(name, [10**6])  # hours
     assert in_use(program) == 0
     program.run(name, [30])
