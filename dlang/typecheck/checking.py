@@ -315,7 +315,8 @@ def check_named_block(
         program.cache.hits += 1
         if to := moved(kept.uses, uses):
             kept = CachedBlock(relinked_block(kept.decl, to), kept.diagnostics, uses)
-    program.cache.blocks[key] = kept
+    if not kept.diagnostics:  # as for functions; and notes have places in what may be edited
+        program.cache.blocks[key] = kept
     return kept.decl, kept.diagnostics
 
 

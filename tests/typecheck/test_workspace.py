@@ -108,6 +108,15 @@ def test_of_the_types_with_a_mistake_it_is_said_what_may_have_been_meant() -> No
         assert [render(d) for d in checked.diagnostics] == [render(d) for d in fresh.diagnostics], text
 
 
+def test_a_message_about_a_test_says_where_a_function_with_a_mistake_is_now() -> None:
+    workspace = Workspace()
+    text = 'fn f(x: f64, y: f64) = x + nope\n\ntest "t" { assert f(1.0) == 2.0 }\n'
+    for above in ("", "# above\n", "fn g() = 1\n"):
+        checked = workspace.check(Source("m.dl", above + text))
+        fresh = check_source(Source("m.dl", above + text))
+        assert [render(d) for d in checked.diagnostics] == [render(d) for d in fresh.diagnostics]
+
+
 def test_what_a_declaration_mentions_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[s.Node] = []
     found = mentions._found
