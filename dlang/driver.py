@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Literal
 from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.laps import lap
+from dlang.runtime import drivers
 from dlang.runtime.calling import Runner as Runner, call as call, failure as failure
-from dlang.runtime.drivers import DEVICES, driver_of
 
 if TYPE_CHECKING:
     from dlang.ir import anf
@@ -230,7 +230,9 @@ def ready(
 
     engine = _engine(backend, host, profile, deterministic)
     classes = StructClasses() if structs is None else structs
-    options = repr((backend in DEVICES, engine.deterministic, engine.level, engine.grain, engine.profile, engine.debug))
+    options = repr(
+        (backend in drivers.DEVICES, engine.deterministic, engine.level, engine.grain, engine.profile, engine.debug)
+    )
     place = place_of(checked, request.decl, request.bindings, classes, options)
     kept = place.find() if place is not None else None
     if kept is not None:
@@ -263,7 +265,9 @@ def _engine(backend: Backend, host: Host, profile: bool = False, deterministic: 
     from dlang.runtime.engine import Engine
     from dlang.runtime.tiers import usual_tiers
 
-    engine = Engine(host, profile=profile, driver=driver_of(backend), deterministic=is_deterministic(deterministic))
+    engine = Engine(
+        host, profile=profile, driver=drivers.driver_of(backend), deterministic=is_deterministic(deterministic)
+    )
     if engine.driver is None and not engine.profile and not engine.debug:
         engine.tiers = usual_tiers()
     return engine
