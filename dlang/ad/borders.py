@@ -7,6 +7,7 @@ At the points i of an axis that is as long as the array is along it,
               l <= v <= h is read at i = v - s, if that is a point of the axis at which v is i + s;
               l and h beside that by the points before and behind these: as many as s, not as n.
 
+The adjoint of y_i = x_v(i) is x̄_v = Σ ȳ_i over all i with v(i) = v: where there is one such i it is the inverse of v.
 So x̄ only reads, at the same kind of index as the value did, and the ends of clipped axes are added to it.
 """
 

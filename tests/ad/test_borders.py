@@ -58,6 +58,29 @@ fn h(u: {type}, v: {type}) -> {type} = grad(|x: {type}| sum(grad(loss)(x, v) * v
     return [program(text, name) for name in ("f", "h")], program(text, "each")
 
 
+def test_the_other_mode_and_differences_agree() -> None:
+    """All entries at once: ⟨∇f, w⟩ is the derivative along w, and that of the gradient along w is the Hessian's."""
+    body = " + ".join(f"sin(u[{at(e, 'i', 'n')}] * u[i]) * {k + 1}.0" for k, e in enumerate(NAMES))
+    text = f"""
+fn loss(u: f64[n], v: f64[n]) -> f64 = sum(({body}) * v[i] for i < n)
+fn f(u: f64[n], v: f64[n]) -> f64[n] = grad(loss)(u, v)
+fn g(u: f64[n], v: f64[n], w: f64[n]) -> f64 = jvp(|x: f64[n]| loss(x, v), u, w).1
+fn h(u: f64[n], v: f64[n], w: f64[n]) -> f64[n] = jvp(|x: f64[n]| grad(loss)(x, v), u, w).1
+"""
+    made = {name: lowered(text, name) for name in ("loss", "f", "g", "h")}
+    run = {
+        name: (Interpreter(optimise(m.program, [m.entry.name], verify=True)), m.entry.name) for name, m in made.items()
+    }
+    rng = np.random.default_rng(6)
+    for n in range(7):
+        u, v, w = rng.standard_normal((3, n))
+        loss, f, g, h = (lambda *x, at=at, n=n: at[0].run(at[1], [n, *x])[-1] for at in run.values())
+        step = 1e-6 * w
+        np.testing.assert_allclose(np.sum(f(u, v) * w), g(u, v, w), 1e-12, 1e-12)
+        np.testing.assert_allclose((loss(u + step, v) - loss(u - step, v)) / 2e-6, g(u, v, w), 1e-6, 1e-6)
+        np.testing.assert_allclose((f(u + step, v) - f(u - step, v)) / 2e-6, h(u, v, w), 1e-6, 1e-5)
+
+
 def agrees(body: str, type: str, binders: str, sizes: list[tuple[int, ...]], matrix: Callable[..., np.ndarray]) -> None:
     """With y = A u: ȳ = 3 v y², ū = Aᵀ ȳ, and its derivative along v is Aᵀ (6 v y · A v)."""
     (first, second), each = derivatives(body, type, binders)

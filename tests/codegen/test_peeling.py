@@ -17,6 +17,7 @@ from dlang.driver import Request, check, errors_of, lower
 from dlang.ir import anf
 from dlang.ir.anf import poly
 from dlang.ir.interpreter import Interpreter
+from dlang.ir.types import dtype_of
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.runtime.platform.threads import Pool, new_pool
@@ -105,7 +106,7 @@ def test_other_loops_stay_whole(body: str) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_arrays_of_every_length_have_all_their_elements(name: str, pools: list[Pool]) -> None:
     program, entry = lowered(TEXTS[name])
-    dtype = program.functions[entry].params[1].type.dtype  # type: ignore[union-attr]
+    dtype = dtype_of(program.functions[entry].params[1])
     rng = np.random.default_rng(1)
     args = [
         [n, (10.0 * rng.standard_normal(n)).astype({"f64": "f8", "f32": "f4", "i32": "i4"}[dtype])] for n in range(40)

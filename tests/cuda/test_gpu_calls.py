@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 
 import dlang
 from tests.backends import has_gpu
+from tests.cuda.interfaces import Exported
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="there is no GPU with CuPy")]
 
@@ -84,15 +84,5 @@ def test_what_does_not_fit_and_what_fails() -> None:
 
 def test_arrays_that_only_dlpack_shows() -> None:
     import cupy
-
-    class Exported:
-        def __init__(self, array: Any) -> None:
-            self.array = array
-
-        def __dlpack__(self, **options: Any) -> Any:
-            return self.array.__dlpack__(**options)
-
-        def __dlpack_device__(self) -> Any:
-            return self.array.__dlpack_device__()
 
     np.testing.assert_array_equal(module().scaled(Exported(cupy.arange(3.0)), 2.0).get(), [0.0, 2.0, 4.0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from dlang.runtime.device_ceilings import device_ceilings
 from tests.backends import has_gpu
 from tests.cuda import calls
 from tests.cuda.doubling import kernel
+from tests.cuda.interfaces import Exported, Shown
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="there is no GPU with CuPy")]
 
@@ -157,27 +157,6 @@ def test_launches_are_on_the_current_stream_in_any_thread(driver: CudaDriver, ha
     for thread in threads:
         thread.join()
     np.testing.assert_array_equal(found, np.full((4, 5), 2.0))
-
-
-class Shown:
-    """An array that only the interface of CUDA shows."""
-
-    def __init__(self, array: Any, stream: int | None) -> None:
-        self.array = array
-        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "version": 3, "stream": stream}
-
-
-class Exported:
-    """An array that only DLPack shows."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self.array.__dlpack_device__()
 
 
 def test_arrays_of_the_gpu_are_taken_where_they_are(driver: CudaDriver) -> None:
