@@ -11,13 +11,15 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
 EVERYWHERE = {
-    "cache", "collection", "graphs", "diagnostics", "laps", "polynomials", "inequalities", "recursion", "spelling",
+    "cache", "collection", "drafts", "graphs", "diagnostics", "laps", "polynomials", "inequalities", "recursion",
+    "spelling",
 }  # fmt: skip
 ALLOWED = {
     "cache": set(),
     "collection": set(),
     "graphs": set(),
     "diagnostics": set(),
+    "drafts": set(),
     "laps": set(),
     "polynomials": set(),
     "recursion": set(),

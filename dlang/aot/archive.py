@@ -14,6 +14,7 @@ from dlang.aot.vendor import loading_files
 from dlang.cache.records import dump
 from dlang.codegen.llvm import capi, objects
 from dlang.codegen.llvm.callers import caller
+from dlang.drafts import write
 from dlang.ir.call_graph import reachable
 from dlang.python.documentation import parameter_names
 from dlang.python.module import BUILT
@@ -33,7 +34,7 @@ from dlang.typecheck.types import SizeVar
 def build_archive(built: Built, name: str, folder: Path) -> list[Path]:
     """Writes `NAME.dlo`; gives the file."""
     path = folder / f"{name}{BUILT}"
-    path.write_bytes(archive_of(built))
+    write(path, archive_of(built))
     return [path]
 
 

@@ -8,6 +8,7 @@ from dlang.aot import calls, program
 from dlang.aot.exports import Built
 from dlang.aot.interface import header, prefix_of
 from dlang.aot.toolchain import SOURCES, link, refuse_other_systems
+from dlang.drafts import write
 
 PUBLIC = '#define PUBLIC __attribute__((visibility("default")))'
 
@@ -20,5 +21,5 @@ def build_shared(built: Built, name: str, folder: Path) -> list[Path]:
     parts = ['#include "runtime.h"', program.definitions(built), text, PUBLIC, calls.definitions(built, name)]
     options = ["-shared", f"-Wl,-soname,{library.name}"]
     made = link(built, "\n".join(parts), library, options, SOURCES, visible=f"{prefix_of(name)}_*")
-    declarations.write_text(text, encoding="utf-8")
+    write(declarations, text)
     return [declarations, *made]

@@ -20,6 +20,7 @@ from dlang.cache.store import digest, user_store
 from dlang.codegen.llvm import jit, microkernel, objects, windows
 from dlang.codegen.llvm.processors import LEVELS, NATIVE, USUAL, Processor
 from dlang.diagnostics import DlangError, Note, error
+from dlang.drafts import write
 
 NOT_LINKED = "E0988"
 RUNTIME = Path(__file__).parent / "c"
@@ -92,7 +93,7 @@ def libraries_of(built: Built, folder: Path) -> Libraries:
 
         found = Path(library_file())
         beside.append(folder / found.name)
-        shutil.copyfile(found, beside[0])
+        write(beside[0], Path(found).read_bytes())
         options += [str(beside[0]), "-Wl,-rpath,$ORIGIN"]
     for _, target in built.compiled.foreign:
         place = target.removeprefix("c:").rpartition(":")[0]
@@ -132,20 +133,22 @@ def link(
     with TemporaryDirectory(prefix="dlang-") as name:
         folder = Path(name)
         for file in (*HEADERS, *files):
-            shutil.copyfile(RUNTIME / file, folder / file)
-        (folder / "layout.h").write_text(layout(built), encoding="utf-8")
-        (folder / "program.c").write_text(source, encoding="utf-8")
+            write(folder / file, (RUNTIME / file).read_bytes())
+        write(folder / "layout.h", layout(built))
+        write(folder / "program.c", source)
         found = {"code.o": built.compiled.code} | {f"{m.name}.o": m.code for m in shared_modules(built)}
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             compiled = pool.map(lambda file: _runtime_object(command, folder, file), files)
             found |= {f"{file}.o": code for file, code in zip(files, compiled, strict=True)}
         for file, code in found.items():
-            (folder / file).write_bytes(code)
+            write(folder / file, code)
         more = [*options, *libraries.options, "-pthread", "-lm"]
         if visible:
-            (folder / "visible").write_text(f"{{ global: {visible}; local: *; }};\n", encoding="utf-8")
+            write(folder / "visible", f"{{ global: {visible}; local: *; }};\n")
             more.append(f"-Wl,--version-script={folder / 'visible'}")
-        _run(command, folder, ["-o", str(output), str(folder / "program.c"), *[str(folder / f) for f in found], *more])
+        sources = [str(folder / "program.c"), *[str(folder / f) for f in found]]
+        _run(command, folder, ["-o", str(folder / "linked"), *sources, *more])
+        write(output, (folder / "linked").read_bytes(), mode=0o777)
     return [output, *libraries.beside]
 
 

@@ -23,6 +23,7 @@ from dlang.aot.stubs import stubs
 from dlang.aot.toolchain import refuse_other_systems
 from dlang.aot.vendor import PACKAGE, runtime_files
 from dlang.diagnostics import error
+from dlang.drafts import draft
 
 TAG = "py3-none-manylinux_2_28_x86_64"
 """The machine code needs functions of mathematics that glibc has had since then, and no particular Python."""
@@ -64,7 +65,7 @@ def build_wheel(built: Built, name: str, version: str, requires: Sequence[str], 
     record = "".join(f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     path = folder / f"{release}-{TAG}.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with draft(path) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for where, data in files.items():
             entry = zipfile.ZipInfo(where, MOMENT)
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16

@@ -1,8 +1,9 @@
 """Files that are kept between processes, by kind and key.
 
-An entry is written to a file of its own that is then renamed, so another process sees all of it or nothing, and a
-crash leaves at most a file that nobody reads. Its head says how long it is and what it digests to: one that is damaged
-is as good as absent. When there are more bytes than allowed, the entries used least recently are removed.
+An entry is written as a draft that is then renamed, so another process sees all of it or nothing, and a crash leaves at
+most a file that nobody reads. Its head has a digest of its kind, key and content: one that is damaged, or that was put
+in the place of another one, is as good as absent. When there are more bytes than allowed, the entries used least
+recently are removed.
 
 Whoever can write here can make others run code, since what is kept is machine code among other things. So a directory
 that someone else owns or may write to is not used.
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dlang.drafts import ENDING, write
+
 if TYPE_CHECKING:
     from hashlib import blake2b
 else:
@@ -27,7 +30,7 @@ else:
     except ImportError:
         from hashlib import blake2b
 
-MAGIC = b"dlang 1\n"
+MAGIC = b"dlang 2\n"
 HEAD = len(MAGIC) + 16
 SIZE = "DLANG_CACHE_SIZE"
 DEFAULT_LIMIT = 1 << 30  # bytes
@@ -67,7 +70,7 @@ class Store:
         except OSError:
             return None
         content = data[HEAD:]
-        if data[:HEAD] != _head(content):
+        if data[:HEAD] != _head(kind, key, content):
             return None
         try:
             if os.stat(path).st_mtime < time.time() - FRESH:
@@ -78,22 +81,14 @@ class Store:
 
     def put(self, kind: str, key: str, content: bytes) -> None:
         """Keeps an entry, in the place of one with its key. What can't be written is not kept."""
-        import tempfile
-
         if self.limit <= 0:
             return
-        temporary = ""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_ours(os.stat(self.directory)):
                 return
-            handle, temporary = tempfile.mkstemp(dir=self.directory, suffix=".new")
-            with os.fdopen(handle, "wb") as file:
-                file.write(_head(content) + content)
-            os.replace(temporary, self._path(kind, key))
+            write(self._path(kind, key), _head(kind, key, content) + content, mode=0o600)
         except OSError:
-            if temporary:
-                _removed(temporary)
             return
         if int(key[:8], 16) % SWEEP_EVERY == 0 or len(content) > self.limit // SWEEP_EVERY:
             self.sweep()
@@ -136,7 +131,7 @@ class Store:
     def _remove_unfinished(self, before: float) -> None:
         for file in self._files():
             try:
-                if file.name.endswith(".new") and file.stat().st_mtime < before:
+                if file.name.endswith(ENDING) and file.stat().st_mtime < before:
                     _removed(file.path)
             except OSError:  # removed by another process
                 continue
@@ -178,8 +173,11 @@ def digest(*parts: str | bytes) -> str:
     return made.hexdigest()
 
 
-def _head(content: bytes) -> bytes:
-    return MAGIC + blake2b(content, digest_size=16).digest()
+def _head(kind: str, key: str, content: bytes) -> bytes:
+    """The bytes before a content. Their digest covers the kind and the key, so what was moved is no entry."""
+    made = blake2b(f"{kind}-{key}\n".encode(), digest_size=16)
+    made.update(content)
+    return MAGIC + made.digest()
 
 
 def _removed(path: str | Path) -> bool:

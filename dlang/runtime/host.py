@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any
 
+from dlang.drafts import draft
 from dlang.runtime import numpy_files, saved, table
 from dlang.runtime.contents import decoded
-from dlang.runtime.drafts import replace
 from dlang.runtime.errors import RunError
 from dlang.runtime.progress import Progress
 
@@ -72,15 +73,29 @@ class Host:
             case "read_value":
                 return numpy_files.value(path, decoded(static[0]))
             case "write_value":
-                replace(path, lambda out: saved.write(out, decoded(static[0]), args[1:]), lasting=True)
+                with _draft(path, lasting=True) as out:
+                    saved.write(out, decoded(static[0]), args[1:])
             case "write_npy":
-                replace(path, lambda out: saved.write_array(out, args[1]))
+                with _draft(path) as out:
+                    saved.write_array(out, args[1])
             case "write_csv":
-                replace(path, lambda out: out.write(table.written(str(args[1]), args[2]).encode()))
+                with _draft(path) as out:
+                    out.write(table.written(str(args[1]), args[2]).encode())
             case "write_row":
                 table.append(path, static, args[1:])
             case "write_text":
-                replace(path, lambda out: out.write(str(args[1]).encode()))
+                with _draft(path) as out:
+                    out.write(str(args[1]).encode())
             case _:
                 raise AssertionError(f"an effect that no host knows: {name}")
         return []
+
+
+@contextmanager
+def _draft(path: str, lasting: bool = False) -> Iterator[IO[bytes]]:
+    """Opens a file that takes the place of another one when it is complete. Raises `RunError`."""
+    try:
+        with draft(path, lasting) as out:
+            yield out
+    except OSError as e:
+        raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {e.strerror or e}") from None

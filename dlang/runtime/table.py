@@ -7,8 +7,9 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from dlang.drafts import add, appending
 from dlang.runtime.errors import RunError
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.stored import numpy_dtype
@@ -133,19 +134,28 @@ def _cell(v: Any) -> str:
 def append(path: str, names: Sequence[str], values: Sequence[Any]) -> None:
     """A row at the end of a table, which begins with these names: of a new one they are written too.
 
-    A last line without an end, as an editor may leave it or a full disk, is ended first.
+    A last line without an end, as an editor may leave it, is ended first. A row is written as a whole or not at all.
     """
     try:
-        with open(path, "a+b") as file:
+        with appending(path) as file:
             file.seek(0)
-            first = file.readline(LONGEST_HEAD)
+            first = _first_line(file)
+            end = b""
             if first:
                 _check_columns(path, first, names)
                 file.seek(-1, os.SEEK_END)
-                file.write(b"" if file.read() == b"\n" else b"\n")
-            file.write(_lines([values] if first else [names, values]).encode())
+                end = b"" if file.read(1) == b"\n" else b"\n"
+            add(file, end + _lines([values] if first else [names, values]).encode())
     except OSError as e:
         raise RunError(CANNOT_WRITE, f"cannot write `{path}`: {e.strerror or e}") from None
+
+
+def _first_line(file: IO[bytes]) -> bytes:
+    """The bytes up to the first end of a line, or `LONGEST_HEAD` of them."""
+    head = b""
+    while b"\n" not in head and len(head) < LONGEST_HEAD and (more := file.read(min(4096, LONGEST_HEAD - len(head)))):
+        head += more
+    return head[: head.find(b"\n") + 1 or len(head)]
 
 
 def _check_columns(path: str, first: bytes, names: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from dlang.tools.coverage import Spot
-from dlang.tools.files import writing
+from dlang.tools.files import replace_file
 
 
 @dataclass(slots=True)
@@ -90,6 +90,5 @@ def _records(file: FileCoverage) -> Iterator[str]:
 
 
 def write_lcov(files: list[FileCoverage], path: str) -> None:
-    """Raises E0822 where that is impossible."""
-    with writing(path), open(path, "w", encoding="utf-8") as out:
-        out.write(lcov(files))
+    """Writes what was covered in the format of LCOV. Raises E0822."""
+    replace_file(path, lcov(files))

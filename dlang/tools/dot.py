@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from dlang.diagnostics import error
-from dlang.tools.files import writing
+from dlang.tools.files import replace_file
 
 PICTURES = ("svg", "png", "pdf")
 _HEAD = """\
@@ -90,8 +90,7 @@ def write(graph: Graph, path: str) -> None:
     content = graph.text().encode()
     if kind in PICTURES:
         content = _picture(content, kind)
-    with writing(path):
-        Path(path).write_bytes(content)
+    replace_file(path, content)
 
 
 def _picture(text: bytes, kind: str) -> bytes:

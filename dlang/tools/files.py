@@ -1,16 +1,16 @@
-"""The programs that a command line names: files, and all of a folder; and writing them anew."""
+"""The programs that a command line names: files, and all of a folder; and what cannot be written."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from dlang.diagnostics import error
+from dlang.drafts import write
 from dlang.typecheck.modules import unreadable
 
 INSTALLED = ("site-packages", "node_modules")
@@ -57,30 +57,19 @@ def writing(path: str | Path) -> Iterator[None]:
         raise error("E0822", f"cannot write `{path}`: {e.strerror}", None) from None
 
 
+def replace_file(path: str | Path, content: bytes | str) -> None:
+    """Writes a file as a whole or not at all; its permissions stay. E0822 if it can't be written."""
+    with writing(path):
+        write(path, content)
+
+
 def refuse_unwritable(path: str) -> None:
     """E0822 for a file that could not be written now, before work is done whose results are to be in it."""
     with writing(path):
-        place = path if os.path.exists(path) else os.path.dirname(path) or "."
-        os.stat(place)
+        folder = os.path.dirname(os.path.realpath(path))
+        os.stat(folder)
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not os.access(place, os.W_OK):
+        places = (path, folder) if os.path.isfile(path) else (path,) if os.path.exists(path) else (folder,)
+        if not all(os.access(place, os.W_OK) for place in places):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Writes a file as a whole or not at all; its mode stays. E0822 if it can't be written."""
-    with writing(path):
-        path = path.resolve()  # a link stays one
-        if not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(text.encode())
-            os.chmod(temporary, path.stat().st_mode & 0o7777)
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise

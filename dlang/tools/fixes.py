@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from dlang.diagnostics import Diagnostic, DlangError, Fix, Source
 from dlang.spelling import plural
-from dlang.tools.files import programs, replace_text
+from dlang.tools.files import programs, replace_file
 from dlang.tools.report import report
 from dlang.typecheck.modules import read_exactly
 from dlang.typecheck.workspace import Workspace
@@ -32,7 +31,7 @@ def fix_files(paths: Sequence[str], as_json: bool) -> int:
         try:
             text, left, made = fixed(path, read_exactly(path))
             if made:
-                replace_text(Path(path), text)
+                replace_file(path, text)
         except DlangError as e:
             errors += report(e.diagnostics, as_json)
             continue

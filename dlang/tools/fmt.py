@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from dlang.diagnostics import DlangError, Source
 from dlang.format.formatting import format_source
 from dlang.tools.arguments import HERE, Parser, add_json, add_paths
-from dlang.tools.files import programs, replace_text
+from dlang.tools.files import programs, replace_file
 from dlang.tools.report import report
 from dlang.typecheck.modules import decoded, read_exactly
 
@@ -60,7 +59,7 @@ def _format_file(path: str, check: bool) -> bool:
     if after == before:
         return False
     if not check:
-        replace_text(Path(path), after)
+        replace_file(path, after)
     return True
 
 

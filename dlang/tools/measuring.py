@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import error
-from dlang.tools.files import writing
+from dlang.tools.files import replace_file
 
 if TYPE_CHECKING:
     from dlang.runtime.profile import Profile
@@ -52,8 +52,7 @@ def show_profile(profile: Profile, wanted: Measures) -> None:
     if wanted.trace is not None:
         import json
 
-        with writing(wanted.trace), open(wanted.trace, "w", encoding="utf-8") as file:
-            json.dump(profile.trace(), file)
+        replace_file(wanted.trace, json.dumps(profile.trace()))
 
 
 def not_measured(backend: str) -> Exception:

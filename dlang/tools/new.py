@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import keyword
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from dlang.diagnostics import DlangError, error
+from dlang.drafts import write
 from dlang.tools.arguments import Parser
 from dlang.tools.files import writing
 from dlang.tools.report import report
@@ -42,10 +45,24 @@ def new_project(folder: Path, library: bool) -> list[str]:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             help = ("choose another name, or remove what is there",)
             raise error("E0990", f"`{folder}` is there already, and is not an empty folder", None, help=help)
+        _write(folder, texts)
+    return list(texts)
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Writes the files of a project, or none of them. Raises OSError."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in texts.items():
-            (folder / file).write_text(text, encoding="utf-8")
-    return list(texts)
+            write(folder / file, text)
+    except BaseException:
+        with suppress(OSError):
+            for file in texts:
+                (folder / file).unlink(missing_ok=True)
+            for place in missing:
+                place.rmdir()
+        raise
 
 
 def _refuse_name(name: str, module: str, library: bool) -> None:

@@ -12,7 +12,7 @@ from dlang.driver import Backend, errors_of, lower, read_source
 from dlang.laps import Lap, measured
 from dlang.listings import open_variable, request
 from dlang.tools.arguments import Parser, add_backend, add_json, add_program
-from dlang.tools.files import writing
+from dlang.tools.files import replace_file
 from dlang.tools.ir import chosen
 from dlang.tools.measuring import Measures, not_measured
 from dlang.tools.report import report
@@ -100,5 +100,4 @@ def write_trace(laps: Sequence[Lap], path: str) -> None:
          "ts": (lap.begin - laps[0].begin) * 1e6, "dur": lap.seconds * 1e6}
         for lap in laps
     ]  # fmt: skip
-    with writing(path), open(path, "w", encoding="utf-8") as file:
-        json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
+    replace_file(path, json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))

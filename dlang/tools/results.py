@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from dlang import __version__
 from dlang.diagnostics import DlangError, error
-from dlang.tools.files import writing
+from dlang.tools.files import replace_file
 from dlang.tools.machine import processor_name
 from dlang.tools.timing import Times
 from dlang.typecheck.modules import unreadable
@@ -46,9 +46,7 @@ def save(path: str, times: Mapping[Key, Times]) -> None:
         for (file, name), t in times.items()
     ]  # fmt: skip
     content = {"format": FORMAT, "machine": this_machine(), "benchmarks": found}
-    with writing(path), open(path, "w", encoding="utf-8") as out:
-        json.dump(content, out, indent=1)
-        out.write("\n")
+    replace_file(path, json.dumps(content, indent=1) + "\n")
 
 
 def read_saved(path: str) -> Saved:

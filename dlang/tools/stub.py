@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from dlang.diagnostics import DlangError, error
+from dlang.drafts import write
 from dlang.driver import check, errors_of, read_source
 from dlang.tools.arguments import Parser, add_json, add_paths
 from dlang.tools.files import programs, programs_of, writing
@@ -57,7 +58,7 @@ def _stub(file: str, target: Path, only_check: bool) -> None:
     with writing(target):
         if not only_check:
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(text)
+            write(target, text)
         elif not target.is_file() or target.read_bytes() != text:
             help = (f"write it by `dlc stub {file}`",)
             raise error("E0994", f"`{target}` is not the stub of `{file}`", None, help=help)

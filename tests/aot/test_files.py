@@ -5,6 +5,7 @@ import zipfile
 import numpy as np
 
 from tests.aot.running import built, interpreted, needs_compiler, ran
+from tests.limits import file_limit
 
 pytestmark = needs_compiler
 
@@ -34,6 +35,37 @@ def test_what_is_no_file_is_written_to(tmp_path):
     path = tmp_path / "out.dl"
     path.write_text('import io\nfn main(out: str) { io.save_text(out, "here") }\n')
     assert ran(built(path, tmp_path), "--out", "/proc/self/fd/1", cwd=tmp_path) == (0, "here", "")
+
+
+FULL = """
+import io
+fn main(dir: str) {
+  io.save_text("{dir}/old", "short")
+  for i < 400 { io.log("{dir}/log.csv", (i, "a,b c", 2.5)) }
+}
+"""
+
+
+def test_on_a_full_disk_rows_are_whole_and_old_files_stay(tmp_path, capfd):
+    path = tmp_path / "full.dl"
+    path.write_text(FULL)
+    program, folders = built(path, tmp_path), [tmp_path / "ours", tmp_path / "theirs"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "old").write_text("before")
+        (folder / "old").chmod(0o640)
+    with file_limit(1000):
+        ours = ran(program, "--dir", str(folders[0]), restore_signals=False)
+        theirs = interpreted(capfd, path, "--dir", str(folders[1]), "--backend", "interp")
+    said = [words[2].replace(str(folder), "") for words, folder in zip((ours, theirs), folders, strict=True)]
+    assert said[0] == said[1] and "error[E0822]: cannot write `/log.csv`: File too large" in said[0]
+    rows = [(folder / "log.csv").read_text() for folder in folders]
+    assert rows[0] == rows[1] and rows[0].endswith('"a,b c",2.5\n') and 980 < len(rows[0]) <= 1000
+    for folder in folders:
+        assert (folder / "old").read_text() == "short" and (folder / "old").stat().st_mode & 0o777 == 0o640
+    with file_limit(3):
+        assert ran(program, "--dir", str(folders[0]), restore_signals=False)[0] == 1
+    assert (folders[0] / "old").read_text() == "short" and len(list(folders[0].iterdir())) == 2
 
 
 FILES = """

@@ -39,6 +39,20 @@ def test_a_damaged_entry_is_absent_and_can_be_put_again(tmp_path: Path, damage: 
     assert store.get("object", KEY) == b"content"
 
 
+def test_an_entry_in_the_place_of_another_one_is_absent(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    places = [("object", KEY), ("object", OTHER), ("function", KEY)]
+    for kind, key in places:
+        store.put(kind, key, b"content")
+    files = {p: store.directory / f"{p[0]}-{p[1]}.kept" for p in places}
+    written = {p: files[p].read_bytes() for p in places}
+    for a in places:
+        for b in places:
+            files[b].write_bytes(written[a])
+            assert store.get(*b) == (b"content" if a == b else None)
+            files[b].write_bytes(written[b])
+
+
 def test_many_may_write_the_same_entry_at_once(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with ThreadPoolExecutor(8) as pool:
@@ -63,12 +77,12 @@ def test_the_entries_used_least_recently_go_first(tmp_path: Path) -> None:
 
 
 def test_what_a_crash_left_is_removed_and_what_is_being_written_is_not(tmp_path: Path) -> None:
-    old, new = tmp_path / "old.new", tmp_path / "young.new"
+    old, new = tmp_path / "old.part", tmp_path / "young.part"
     old.write_bytes(b"")
     new.write_bytes(b"")
     used(old, 2 * FRESH)
     Store(tmp_path).sweep()
-    assert [p.name for p in tmp_path.iterdir()] == ["young.new"]
+    assert [p.name for p in tmp_path.iterdir()] == ["young.part"]
 
 
 def test_clearing_removes_entries_and_no_other_file(tmp_path: Path) -> None:

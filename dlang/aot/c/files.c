@@ -89,7 +89,7 @@ static char *followed(const char *path) {
 static FILE *own_file(const char *name) {
     for (;;) {
         struct stat opened, there;
-        int file = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        int file = open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (file < 0) return NULL;
         flock(file, LOCK_EX);
         bool moved = fstat(file, &opened) || stat(name, &there) || opened.st_ino != there.st_ino || opened.st_dev != there.st_dev;
@@ -107,8 +107,10 @@ void dl_begin_draft(dl_draft *d, const char *path, bool lasting) {
     *d = (dl_draft){.path = path, .lasting = lasting, .in_place = !stat(path, &found) && !S_ISREG(found.st_mode)};
     d->target = d->in_place ? strdup(path) : followed(path);
     if (d->target && asprintf(&d->name, "%s%s", d->target, d->in_place ? "" : ".part") < 0) d->name = NULL;
-    if (d->name) d->file = d->in_place ? fopen(d->name, "wb") : own_file(d->name);
+    bool there = !d->in_place && !stat(path, &found), refused = there && access(path, W_OK);
+    if (d->name && !refused) d->file = d->in_place ? fopen(d->name, "wb") : own_file(d->name);
     if (!d->file) d->problem = d->name ? errno : ENOMEM;
+    if (d->file && there) fchmod(fileno(d->file), found.st_mode & 07777); /* it hands its permissions on */
 }
 
 void dl_put_draft(dl_draft *d, const void *bytes, size_t length) {

@@ -5,6 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "elements.h"
 #include "files.h"
@@ -254,6 +257,9 @@ bool dl_append_row(dl_context *c, const char *path, const char *const *names, in
                    const int64_t *words) {
     FILE *file = fopen(path, "ab+");
     if (!file) return dl_refuse(c, "E0822", "cannot write `%s`: %s", path, strerror(errno));
+    struct stat before;
+    flock(fileno(file), LOCK_EX);
+    bool regular = !fstat(fileno(file), &before) && S_ISREG(before.st_mode);
     dl_buffer line = {0};
     rewind(file);
     for (int letter = 0; letter != '\n' && line.length < LONGEST_HEAD && (letter = getc(file)) != EOF;)
@@ -275,10 +281,12 @@ bool dl_append_row(dl_context *c, const char *path, const char *const *names, in
         dl_puts(&text, k + 1 < count ? "," : "\n");
     }
     bool full = text.failed;
-    fseek(file, 0, SEEK_END); /* between reading and writing */
-    errno = 0;
-    fine = !full && fwrite(text.bytes, 1, text.length, file) == text.length;
+    size_t put = 0; /* past the buffer of the file: what is not written now never is */
+    for (ssize_t more = 1; !full && more > 0 && put < text.length; put += more > 0 ? (size_t)more : 0)
+        while ((more = write(fileno(file), text.bytes + put, text.length - put)) < 0 && errno == EINTR) {}
+    fine = !full && put == text.length;
     int problem = errno;
+    if (!fine && regular && ftruncate(fileno(file), before.st_size)) problem = errno; /* no half of a row is left */
     if (fclose(file) && fine) fine = false, problem = errno;
     dl_drop(&text);
     if (full) return dl_no_room(c);

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dlang.drafts import add, appending
 from dlang.runtime.platform.elf import FUNCTION, Elf
 
 REGISTER = 1  # what GDB is told to do
@@ -32,9 +33,9 @@ def write_map(code: bytes, entry: str, address: int) -> None:
         return
     section, start = place
     found = [s for s in elf.symbols() if s.type == FUNCTION and s.section == section]
-    with (Path(tempfile.gettempdir()) / f"perf-{os.getpid()}.map").open("a", encoding="utf-8") as file:
-        for s in found:
-            file.write(f"{start + s.value:x} {s.size:x} {_readable(s.name)}\n")
+    lines = [f"{start + s.value:x} {s.size:x} {_readable(s.name)}\n" for s in found]
+    with appending(Path(tempfile.gettempdir()) / f"perf-{os.getpid()}.map") as file:
+        add(file, "".join(lines).encode())
 
 
 def _readable(symbol: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from dlang.drafts import write as write_file
 from dlang.tools.documentation.links import links
 from dlang.tools.documentation.modules import Module
 from dlang.tools.documentation.pages import Site
@@ -21,7 +22,7 @@ def write(modules: Sequence[Module], title: str, folder: Path) -> int:
         for name, text in made.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            write_file(path, text)
     return len(made)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from dlang.drafts import write
 from dlang.tools.highlighting.vscode import files
 
 
@@ -12,7 +13,7 @@ def main(folder: Path) -> None:
     for name, text in files().items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write(path, text)
 
 
 if __name__ == "__main__":

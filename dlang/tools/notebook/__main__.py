@@ -9,6 +9,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from dlang.drafts import write
+
 SPEC = {
     "argv": [sys.executable, "-m", "dlang.tools.notebook", "run", "-f", "{connection_file}"],
     "display_name": "dlang",
@@ -38,7 +40,7 @@ def main() -> int:
     from jupyter_client.kernelspec import KernelSpecManager
 
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "kernel.json").write_text(json.dumps(SPEC), encoding="utf-8")
+        write(Path(folder) / "kernel.json", json.dumps(SPEC))
         prefix = None if args.user else args.prefix or sys.prefix
         try:
             print(KernelSpecManager().install_kernel_spec(folder, "dlang", user=args.user, prefix=prefix))

@@ -10,6 +10,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import error
+from dlang.drafts import draft
 from dlang.tools.files import writing
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ def written(picture: Picture, path: str) -> None:
     figure = Figure(figsize=(8, 5), layout="constrained")
     _draw(figure, picture)
     try:
-        with writing(path):
-            figure.savefig(path, dpi=150)
+        kind = os.path.splitext(path)[1].removeprefix(".").lower() or "png"
+        with writing(path), draft(path) as out:
+            figure.savefig(out, format=kind, dpi=150)
     except ValueError as e:  # of a format that it does not know
         raise error("E0981", f"cannot write `{path}`: {e}", None) from None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from dlang.diagnostics import Diagnostic, Source, error
 from dlang.driver import check, errors_of, read_source
 from dlang.spelling import plural
-from dlang.tools.files import writing
+from dlang.tools.files import replace_file
 from dlang.tools.repl.session import Answer, Session
 from dlang.tools.repl.state import LAST, State
 
@@ -48,8 +48,7 @@ def save(session: Session, path: str) -> tuple[str, list[Diagnostic]]:
         raise error("E0971", "`:save` takes a file", None, help=("for example `:save session.dl`",))
     path = os.path.expanduser(path)
     text = program_of(session.state)
-    with writing(path):
-        Path(path).write_text(text, encoding="utf-8")
+    replace_file(path, text)
     checked = check(Source(path, text), tuple(map(str, session.workspace.search_path)))
     return f"{path}: {plural(len(text.splitlines()), 'line')}", errors_of(checked)
 
