@@ -14,6 +14,7 @@ from dlang.ir.terms import Scalar
 from dlang.python.arguments import mono_text
 from dlang.python.callables import Passed
 from dlang.specialize.types import Mono, MonoArray, MonoName, MonoTuple
+from dlang.typecheck.declarations import size_of_param
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, check_function
 from dlang.typecheck.scope import FnEntry
@@ -42,13 +43,14 @@ class Settled:
         """
         structs: dict[str, DataDecl] = {}
         values: dict[str, FnEntry] = {}
+        sizes = {p.local.name for p in decl.params if size_of_param(p.local) is not None}
         params: list[str] = []
         passed: list[str] = []
         for n, mono in zip(names, args, strict=True):
             function = functions.get(n) if functions else None
             value = n
             if function is None:
-                params.append(f"{n}: {type_text(mono, structs)}")
+                params.append(f"{n}: {'size' if n in sizes else type_text(mono, structs)}")
             else:
                 value = self._unused(n, names)
                 values[value] = function.entry

@@ -38,7 +38,7 @@ from dlang.typecheck.types import (
     resolve,
 )
 
-_LIKE_DTYPE = re.compile(r"(f|i|u|bf|c|int|float|uint)\d*$|(str|bool)\w+$|double$|string$")
+_LIKE_VARIABLE = re.compile(r"([^\W\d_]|[^\W\d_fiuc]\d+)'*$")  # `i3` and the like are meant as dtypes
 EFFECTS = frozenset({"print", "io", "random"})
 
 
@@ -151,8 +151,11 @@ class Annotator:
         return self.applied(entry, converted, t)
 
     def unknown_type(self, name: str, span: Span, declared: list[str]) -> DlangError:
+        """The message for a name that is no type; it says how a variable of the name would be declared."""
         instead = elsewhere.TYPES.get(name)
         help = (instead,) if instead is not None else did_you_mean(name, [*declared, *sorted(DTYPES)])
+        if not help and not name[0].isupper():
+            help = (f"a type variable is a single letter, or listed before the parameters: `<{name}>`",)
         here = span.head(len(name))
         fixes = misspelt(here, name, [*declared, *sorted(DTYPES)])
         if instead is not None:
@@ -236,8 +239,8 @@ class Annotator:
             raise error("E0213", f"`{name}` is a size here, not a type", node.span)
         if name in ("c64", "c128"):
             raise error("E0207", f"`{name}` is reserved: complex numbers are not supported yet", node.span)
-        if _LIKE_DTYPE.match(name) and len(name) > 1:
-            raise self.unknown_type(name, node.span, [])
+        if not _LIKE_VARIABLE.match(name):
+            raise self.unknown_type(name, node.span, self.cx.type_names())
         v = TypeVar(self.cx.st.level, name, rigid=self.rigid, origin=self.origin(node.span))
         self.introduce(name, v)
         return v

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
 from dlang.spelling import plural
@@ -14,8 +16,8 @@ from dlang.typecheck.schemes import Instantiated
 from dlang.typecheck.scope import Scope
 from dlang.typecheck.state import Mismatch, Reason
 from dlang.typecheck.terms import STR, of_var, substitute_size
-from dlang.typecheck.transformed import by_position, named_arguments, nodiff, parameter_names, underived
-from dlang.typecheck.types import Shape, Type, TypeArray, TypeFn, TypeTuple, TypeVar, resolve
+from dlang.typecheck.transformed import by_position, named_arguments, nodiff, parameter_names, sized, underived
+from dlang.typecheck.types import Shape, Size, Type, TypeArray, TypeFn, TypeTuple, TypeVar, resolve
 from dlang.typecheck.unify import unify
 
 FORMS = frozenset({"grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "checkpoint"})
@@ -227,6 +229,9 @@ def products(
 ) -> core.Expr:
     """`vjp(f, x…)` and `jvp(f, x, dx)`."""
     n = len(t.params)
+    function = at_given_sizes(cx, function)
+    sizes = size_parameters(function) or (None,) * n
+    lets: list[core.Statement] = []
     if kind == "vjp":
         rest = named_arguments(function, rest, e)
     for a in rest:
@@ -242,8 +247,8 @@ def products(
         if len(rest) != n:
             count = plural(n, "argument")
             raise error("E0303", f"`vjp` of this function takes {count} after it, found {len(rest)}", e.span)
-        args = [argument(cx, scope, a.value, p, f"argument {i + 1} of `vjp`: ")
-                for i, (a, p) in enumerate(zip(rest, t.params, strict=True))]  # fmt: skip
+        args = [argument(cx, scope, a.value, p, f"argument {i + 1} of `vjp`: ", size, lets)
+                for i, (a, p, size) in enumerate(zip(rest, t.params, sizes, strict=True))]  # fmt: skip
         result: Type = TypeTuple((t.result, TypeFn((t.result,), bare)))
         whole = TypeFn(t.params, result, t.effects, t.opened)
     else:
@@ -258,28 +263,71 @@ def products(
                     raise error("E0703", f"`jvp` of a function of {n} parameters takes them as a tuple", a.span,
                                 help=("write `jvp(f, (x, y), (dx, dy))`",))  # fmt: skip
                 written = a.value.items
-            for w, p in zip(written, t.params, strict=True):
-                args.append(argument(cx, scope, w, p, "a tangent of `jvp`: " if k else "an argument of `jvp`: "))
+            what = "a tangent of `jvp`: " if k else "an argument of `jvp`: "
+            for w, p, size in zip(written, t.params, sizes, strict=True):
+                args.append(argument(cx, scope, w, p, what, None if k else size, lets))
         result = TypeTuple((t.result, t.result))
         whole = TypeFn(t.params + t.params, result, t.effects, t.opened)
     node = core.Derivative(whole, e.span, kind, function, wrt, single)
     result, opened = calls.opened_result(cx, whole, e.span)
-    return core.Call(result, e.span, node, tuple(args), opened)
+    call = core.Call(result, e.span, node, tuple(args), opened)
+    return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call
 
 
-def argument(cx: Checker, scope: Scope, e: s.Expr, want: Type, what: str) -> core.Expr:
+def argument(
+    cx: Checker, scope: Scope, e: s.Expr, want: Type, what: str, size: Size | None, lets: list[core.Statement]
+) -> core.Expr:
+    """An argument of `vjp` or `jvp`; one for a `size` parameter counts as `size`, for which it may need a `let`."""
     value = expr.infer(cx, scope, e)
+    if size is not None:
+        value, let = calls.size_argument(cx, value, size, e.span, what)
+        lets += [let] if let is not None else []
+        return value
     cx.settled(value.type)
     cx.expect(want, value.type, e.span, what)
     return value
 
 
-def call_derivative(cx: Checker, scope: Scope, function: core.Derivative, e: s.Call) -> core.Expr:
+def at_given_sizes(cx: Checker, function: core.Expr) -> core.Expr:
+    """A function that is called where it stands, perhaps a derivative, with `size` parameters that its call decides.
+
+    As a value it would be a lambda that opens a size for each of them, which nothing knows before it is called. Nobody
+    else has seen these, so they become variables like those of any function that is called.
+    """
+    match function:
+        case core.Derivative(function=inner) if (called := at_given_sizes(cx, inner)) is not inner:
+            t = resolve(function.type)
+            assert isinstance(t, TypeFn)
+            opened = tuple([v for v in t.opened if v.opened])
+            return replace(function, type=replace(t, opened=opened), function=called)
+        case core.Lambda(params=params) if (call := sized(function)) is not None:
+            for v in [p.size for p in params if p.size is not None]:
+                v.rigid = v.opened = False
+                cx.st.opened.remove(v)
+                cx.st.created.append(v)
+            return call.function
+        case _:
+            return function
+
+
+def size_parameters(function: core.Expr) -> tuple[Size | None, ...]:
+    """The sizes of the `size` parameters of a `fn` that is called where it stands, in terms of its instance."""
+    base = underived(function)
+    if not isinstance(base, core.FnRef):
+        return ()
+    mapping = dict(base.instance)
+    sizes = [p.local.size for p in base.decl.params]
+    return tuple([substitute_size(of_var(v), mapping) if v is not None and v in mapping else None for v in sizes])
+
+
+def call_derivative(cx: Checker, scope: Scope, derivative: core.Derivative, e: s.Call) -> core.Expr:
     """`grad(f)(x)`: names and defaults are those of the `fn`, names also those of the lambda."""
+    function = at_given_sizes(cx, derivative)
+    assert isinstance(function, core.Derivative)
     base = underived(function)
     t = resolve(function.type)
     if isinstance(base, core.Lambda):
-        return calls.call_value(cx, scope, *by_position(function, base, e))
+        return calls.call_value(cx, scope, function, by_position(base, function.kind, e))
     if not isinstance(base, core.FnRef) or not isinstance(t, TypeFn):
         return calls.call_value(cx, scope, function, e)
     decl = base.decl
@@ -288,10 +336,7 @@ def call_derivative(cx: Checker, scope: Scope, function: core.Derivative, e: s.C
         return calls.call_value(cx, scope, function, e)
     defaults = tuple(p.has_default for p in decl.params)
     arguments = calls.in_order(e, f"{function.kind}({decl.name})", names, defaults, decl.span)
-    mapping = dict(base.instance)
-    sizes = tuple(substitute_size(of_var(p.local.size), mapping) if p.local.size in mapping else None
-                  for p in decl.params)  # fmt: skip
-    inst = Instantiated(t.params, t.result, sizes, (), base.instance)
+    inst = Instantiated(t.params, t.result, size_parameters(function), (), base.instance)
     args, lets = calls.apply_parameters(cx, scope, arguments, inst, decl.name, names, decl)
     cx.settled(t.result)
     call = core.Call(t.result, e.span, function, tuple(args))

@@ -66,22 +66,24 @@ _VALUES = _each(
 TYPES = _each(
     {
         "int Int Int64 int64 long isize": "write `i64`",
-        "float Float64 float64 double Double Real real": "write `f64`",
+        "float Float64 float64 double Double Real real number Number": "write `f64`",
         "Float32 float32": "write `f32`",
         "Int32 int32": "write `i32`",
         "uint usize uint64": "write `u64`, or `size` for the size of an array",
         "string String Str": "write `str`",
-        "boolean Bool Boolean": "write `bool`",
+        "boolean Bool Boolean logical": "write `bool`",
         "Float": "`Float` is a class of dtypes: write `f64`, or `fn f<a: Float>(x: a)`",
         "Num Ord Eq Vector": "this is a class of dtypes: write `fn f<a: Num>(x: a)`",
-        "Vec Array Vector64 Tensor ndarray NDArray Matrix Slice": "an array is written `f64[n]`, a matrix `f64[n, m]`",
-        "Callable Function Fn": "a function is written `f64 -> f64`, or `(f64, f64) -> f64`",
-        "Tuple Pair": "a tuple is written `(f64, f64)`",
-        "Dict HashMap Map": "there are no dictionaries: an array can hold pairs, `(str, f64)[n]`",
-        "None Unit Void void": "write `()`",
-        "Optional Maybe": "write `Option<…>`",
+        "Vec vec Array array Vector64 vector Tensor tensor": "an array is written `f64[n]`, a matrix `f64[n, m]`",
+        "ndarray NDArray Matrix matrix Slice": "an array is written `f64[n]`, a matrix `f64[n, m]`",
+        "List list": "an array is written `f64[n]`; with `import data` there is `data.List<…>`, too",
+        "Callable callable Function function Fn func": "a function is written `f64 -> f64`, or `(f64, f64) -> f64`",
+        "Tuple tuple Pair pair": "a tuple is written `(f64, f64)`",
+        "Dict dict HashMap Map map": "there are no dictionaries: an array can hold pairs, `(str, f64)[n]`",
+        "None Unit unit Void void": "write `()`",
+        "Optional optional Maybe maybe option": "write `Option<…>`",
         "complex Complex complex128": "there are no complex numbers: use pairs",
-        "char": "write `str`",
+        "char text": "write `str`",
     }
 )
 

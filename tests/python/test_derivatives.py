@@ -16,6 +16,7 @@ fn scaled(x: f64, factor: f64 = 3.0) -> f64 = factor * x * x
 fn power(x: f64, n: size, scale: f64 = 1.0) -> f64 = scale * prod([x for i < n])
 fn vector(x: f64[n]) -> f64[n] = x
 fn counted(n: i64) -> f64 = f64(n)
+fn cubes(m: size, c: f64[m * m]) -> f64 = sum(c ** 3)
 """
 
 
@@ -45,6 +46,14 @@ def test_the_gradient_of_an_array_is_an_array_of_any_size(m):
         x = np.arange(float(n))
         assert np.array_equal(slope(x), 2 * x)
     assert dlang.compilations() == before
+
+
+def test_an_argument_for_a_size_says_the_sizes_of_the_others(m):
+    c = np.arange(4.0)
+    assert np.array_equal(dlang.hessian(m.cubes, wrt="c")(2, c), np.diag(6 * c))
+    assert np.array_equal(dlang.jacobian(m.cubes, wrt="c")(2, c), dlang.grad(m.cubes, wrt="c")(2, c))
+    with pytest.raises(dlang.DlangError):
+        dlang.hessian(m.cubes, wrt="c")(3, c)
 
 
 def test_parameters_are_chosen_by_name(m):
