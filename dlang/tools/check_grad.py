@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import DlangError, error
 from dlang.driver import Request, check, errors_of, failure, read_source
 from dlang.listings import open_variable
+from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, positive, whole
 from dlang.tools.ir import unknown
 from dlang.tools.report import report
@@ -194,18 +195,19 @@ def _agrees(decl: core.FnDecl, options: Options) -> bool:
     at = [s.text.format(size) for s, size in zip(slots, sizes, strict=True)]
     many = max([len(leaf.variants) for leaf in draw.chosen], default=1)
     seconds = options.seconds / many
-    right, finite = True, True
+    right, finite, known = True, True, True
     for variant in range(many):
         kind, compared = _compared(decl, draw, variant, seconds)
         which = [f"{leaf.name} = {leaf.variants[min(variant, len(leaf.variants) - 1)]}" for leaf in draw.chosen]
         _print(decl.name, ", ".join([*at, *which, f"seed {options.seed}"]), kind, replaced, compared, seconds)
         right = right and not compared.wrong
         finite = finite and compared.finite
+        known = known and compared.known
     if not finite:
         message = f"no derivative of `{decl.name}` could be checked where its value is not finite"
         help = ("try another `--seed`, or give its parameters defaults at which its value is finite",)
         raise error("E0957", message, decl.span, help=help)
-    return right
+    return right and known
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +303,11 @@ def _print(name: str, at: str, kind: Kind, replaced: Sequence[str], compared: Co
         )
     if not compared.finite:
         print("  the value is not finite, so nothing is known of its derivatives")
+    elif compared.hollow:
+        which = f"{compared.hollow} of {plural(compared.compared, 'derivative')}"
+        print(f"  differences say nothing of {which}: rounding takes more of a value of {compared.value:.1e}")
+        if not compared.wrong and compared.known:
+            print(f"  the other {compared.compared - compared.hollow} agree")
     elif not compared.wrong:
         print(f"  all {compared.compared} derivatives agree")
 

@@ -19,11 +19,15 @@ ROUNDING, COARSE_ROUNDING = 1e-9, 1e-5  # numbers that a function adds up, at le
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One derivative in all ways. error: 1 is just acceptable."""
+    """One derivative in all ways. error: 1 is just acceptable.
+
+    hollow: that its differences are acceptable says nothing, since rounding takes more of the value than it changes by.
+    """
 
     name: str
     slopes: dict[str, float]
     error: float
+    hollow: bool = False
 
     @property
     def relative(self) -> float:
@@ -36,19 +40,25 @@ class Row:
 class Comparison:
     """rows: of each argument the element in which the ways differ most. of: how many elements there are.
 
-    notes: what could not be computed.
+    hollow: of how many of those compared differences say nothing. notes: what could not be computed.
     """
 
     value: float
     rows: list[Row] = field(default_factory=list)
     compared: int = 0
     of: int = 0
+    hollow: int = 0
     notes: list[str] = field(default_factory=list)
 
     @property
     def finite(self) -> bool:
         """Whether the function has a finite value: else there are no differences, and nothing is known to be right."""
         return abs(self.value) < float("inf")
+
+    @property
+    def known(self) -> bool:
+        """Whether differences say of any derivative that it is right."""
+        return self.finite and (self.hollow < self.compared or not self.compared)
 
     @property
     def wrong(self) -> list[Row]:
@@ -81,10 +91,11 @@ def compare(made: Gradients, args: Sequence[Any], names: Sequence[str], seconds:
             slopes["reference"] = float(reference[k][at])
         slopes["differences"] = made.difference_at(args, made.wrt[k], at)
         label = names[k] + (f"[{', '.join(map(str, at))}]" if at else "")
-        row = Row(label, slopes, error(slopes, made.precision(made.wrt[k]), value, stopped))
+        row = _row(label, slopes, made.precision(made.wrt[k]), value, stopped)
         if k not in found or row.error > found[k].error:
             found[k] = row
         out.compared += 1
+        out.hollow += row.hollow
     out.rows = [found[k] for k in sorted(found)]
     if out.compared < out.of:
         direction = [rng.standard_normal(s.shape) / np.sqrt(out.of) for s in reverse]
@@ -131,7 +142,25 @@ def _along(
         slopes["reference"] = sum_of(reference)
     slopes["differences"] = made.difference_along(args, direction)
     widest = max([made.precision(k) for k in made.wrt], key=TOLERANCES.__getitem__)
-    return Row("a direction", slopes, error(slopes, widest, value, stopped))
+    return _row("a direction", slopes, widest, value, stopped)
+
+
+def _row(name: str, slopes: dict[str, float], dtype: str, value: float, stopped: bool) -> Row:
+    found = error(slopes, dtype, value, stopped)
+    return Row(name, slopes, found, not stopped and found <= 1 and _hollow(slopes, dtype, value))
+
+
+def _hollow(slopes: dict[str, float], dtype: str, value: float) -> bool:
+    """Whether differences are far off, and acceptable for the size of the value alone.
+
+    A derivative that is exactly 0 may well be so: then the value does not depend on the element.
+    """
+    if not abs(value) < float("inf"):
+        return False
+    others = [s for way, s in slopes.items() if way != "differences"]
+    largest = max(map(abs, others))
+    acceptable = COARSE * TOLERANCES[dtype] * 0.1 * abs(value)
+    return 0 < largest < acceptable and abs(slopes["differences"] - others[0]) > 0.1 * largest
 
 
 def error(slopes: dict[str, float], dtype: str, value: float, stopped: bool) -> float:

@@ -170,6 +170,21 @@ def test_a_variant_whose_value_is_not_finite_is_not_hidden_by_others(check):
     assert code == 1 and out.count("derivatives agree") == 1 and "E0957" in err
 
 
+def test_differences_that_are_noise_are_no_agreement(check):
+    large = """
+fn f(x: f64, y: f64) -> f64 = 1e40 * x + 1e12 * y
+fn g(y: f64) -> f64 = 1e40 + 1e12 * y
+fn h(x: f64, y: f64) -> f64 = 1e40 * x + 0.0 * y
+"""
+    code, out, _ = check(large, "--fn", "f")
+    assert code == 0 and "all 2" not in out
+    assert "differences say nothing of 1 of 2 derivatives" in out and "the other 1 agree" in out
+    code, out, _ = check(large, "--fn", "g")
+    assert code == 1 and "differences say nothing of 1 of 1 derivative:" in out and "agree" not in out
+    code, out, _ = check(large, "--fn", "h")
+    assert code == 0 and "all 2 derivatives agree" in out
+
+
 def test_functions_are_drawn_and_differentiated_in_what_they_capture(check):
     code, out, err = check(
         """
