@@ -21,6 +21,7 @@ from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.laps import lap
 from dlang.runtime import drivers
 from dlang.runtime.calling import Runner as Runner, call as call, failure as failure
+from dlang.verification import verifying
 
 if TYPE_CHECKING:
     from dlang.ir import anf
@@ -82,7 +83,7 @@ def errors_of(checked: Checked) -> list[Diagnostic]:
 def lower(
     requests: Sequence[Request],
     *,
-    verify: bool = False,
+    verify: bool | None = None,
     observe: Observer | None = None,
     structs: StructClasses | None = None,
     extend: Extension | None = None,
@@ -91,6 +92,7 @@ def lower(
 ) -> tuple[anf.Program, list[Entry]]:
     """The optimised program in which every requested function is a function, and these in order.
 
+    verify: whether the program is verified after each pass; None leaves that to the environment (`verification.py`).
     structs: the classes by which functions of Python know structs. extend: adds functions of its own to the program
     before it is optimised, and names them. saw: called with what each derivative in reverse mode saves. bound: the
     parameters of the last function that are given early; it is split then (`optimize/staging.py`).
@@ -143,6 +145,7 @@ def expanded(request: Request) -> tuple[anf.Program, Entry]:
 
 def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry, Instances]:
     from dlang.ad.expand import expand
+    from dlang.optimize.pipeline import verified
     from dlang.specialize.specialize import Specializer
     from dlang.typecheck.limits import room
 
@@ -150,7 +153,10 @@ def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry
     try:
         with room(), no_collection():
             entry = specializer.entry(request.decl, request.bindings)
-            return expand(specializer.program), entry, specializer.instances
+            program = expand(specializer.program)
+            if verifying():
+                verified(program, "the expansion of derivatives", verified(specializer.program, "specialisation"))
+            return program, entry, specializer.instances
     except RecursionError:
         raise too_deep([request]) from None
 
@@ -230,8 +236,9 @@ def ready(
 
     engine = _engine(backend, host, profile, deterministic)
     classes = StructClasses() if structs is None else structs
-    options = repr(
-        (backend in drivers.DEVICES, engine.deterministic, engine.level, engine.grain, engine.profile, engine.debug)
+    on_device = backend in drivers.DEVICES
+    options = repr(  # what was compiled without verification is none that was verified
+        (on_device, engine.deterministic, engine.level, engine.grain, engine.profile, engine.debug, verifying())
     )
     place = place_of(checked, request.decl, request.bindings, classes, options)
     kept = place.find() if place is not None else None

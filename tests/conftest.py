@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import textwrap
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from dlang.tools.dlc import main
+from dlang.verification import VARIABLE
+
+os.environ.setdefault(VARIABLE, "1")  # in every test, and in the processes that it starts
 
 
 @pytest.fixture(scope="session", autouse=True)

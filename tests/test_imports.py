@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # modules of the package itself.
 EVERYWHERE = {
     "cache", "collection", "drafts", "graphs", "diagnostics", "laps", "polynomials", "inequalities", "recursion",
-    "spelling",
+    "spelling", "verification",
 }  # fmt: skip
 ALLOWED = {
     "cache": set(),
@@ -24,6 +24,7 @@ ALLOWED = {
     "polynomials": set(),
     "recursion": set(),
     "spelling": set(),
+    "verification": set(),
     "inequalities": set(),
     "grammar": set(),
     "format": {"grammar"},

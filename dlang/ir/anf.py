@@ -443,11 +443,15 @@ Mentions = tuple[tuple[Var, ...], tuple[Var, ...]]  # of variables in a block, a
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lets in order, and what the block gives. `mentions` is kept by `traverse.py`: what its walks look up."""
+    """Lets in order, and what the block gives. `mentions` is kept by `traverse.py`: what its walks look up.
+
+    sound: kept by `verify.py`: that the block is well formed wherever what it mentions from outside is in scope.
+    """
 
     lets: tuple[Let, ...]
     results: tuple[Atom, ...]
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
+    sound: bool = field(default=False, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

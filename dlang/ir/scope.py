@@ -10,6 +10,7 @@ from dlang.ir.anf import (
     FLOATS,
     Array,
     Atom,
+    Block,
     Datatype,
     Size,
     Token,
@@ -18,12 +19,21 @@ from dlang.ir.anf import (
 )
 from dlang.ir.errors import IRError
 from dlang.ir.substitution import Renaming, Replacement
+from dlang.ir.traverse import block_mentions
 from dlang.ir.types import I64
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(DTYPES, (int,)),
+    **dict.fromkeys(FLOATS, (int, float)),
+    "bool": (bool,),
+    "str": (str,),
+}
 
 
 @dataclass(slots=True)
 class Scope:
-    """bound: every variable so far; visible: those in scope. known: the i64 variables that are polynomials of others.
+    """bound: every variable so far; visible: those in scope; entered: these in order. known: the i64 variables that are
+    polynomials of others. leans: how often the answer was yes for what is known here, and not for the question alone.
 
     Its methods raise IRError where something is not as it should be.
     """
@@ -31,69 +41,110 @@ class Scope:
     datatypes: Mapping[str, Datatype]
     visible: set[Var] = field(default_factory=set)
     bound: set[Var] = field(default_factory=set)
+    entered: list[Var] = field(default_factory=list)
     known: dict[Var, Size] = field(default_factory=dict)
+    leans: int = 0
+
+    def mark(self) -> int:
+        """Where `leave` goes back to."""
+        return len(self.entered)
+
+    def leave(self, mark: int) -> None:
+        """Takes out of scope what was bound since a mark."""
+        self.visible.difference_update(self.entered[mark:])
+        del self.entered[mark:]
 
     def bind(self, vars: Sequence[Var]) -> None:
+        """Variables that are in scope from here on."""
         for var in vars:
             if var in self.bound:
                 raise IRError(f"{var} is bound twice")
             self.type(var.type)
             self.bound.add(var)
             self.visible.add(var)
+            self.entered.append(var)
+
+    def enter(self, block: Block) -> bool:
+        """Brings what a block binds into scope, if it may stand here: what it mentions from outside is in scope, and
+        nothing that it binds is bound elsewhere."""
+        used, binds = block_mentions(block)
+        inside = set(binds)
+        if not self.bound.isdisjoint(inside) or not self.visible.issuperset(set(used) - inside):
+            return False
+        self.bound |= inside
+        for let in block.lets:
+            self.visible.update(let.vars)
+            self.entered += let.vars
+        return True
 
     def type(self, type: Type) -> None:
-        if not isinstance(type, Token) and type.dtype not in DTYPES and type.dtype not in self.datatypes:
-            raise IRError(f"{type.dtype} is no dtype")
+        """A type that is one, of sizes in scope."""
+        if not isinstance(type, Token) and type.dtype not in DTYPES:
+            if type.dtype not in self.datatypes:
+                raise IRError(f"{type.dtype} is no dtype")
+            self.leans += 1
         if isinstance(type, Array):
             if not type.shape:
                 raise IRError("an array type has no axes")
             self.sizes(type.shape)
 
     def atom(self, atom: Atom) -> None:
+        """A variable in scope, or a literal of its dtype."""
         if isinstance(atom, Var):
             if atom not in self.visible:
                 raise IRError(f"{atom} is not in scope")
             return
-        kinds: tuple[type, ...] = {"bool": (bool,), "str": (str,)}.get(
-            atom.dtype, (int, float) if atom.dtype in FLOATS else (int,)
-        )
-        boolean = isinstance(atom.value, bool)
         if atom.dtype in self.datatypes:
+            self.leans += 1
             if atom.value != 0:
                 raise IRError(f"{atom!r} is a literal of a datatype and not null")
             return
-        if atom.dtype not in DTYPES or not isinstance(atom.value, kinds) or boolean != (bool in kinds):
+        kinds = _KINDS.get(atom.dtype, ())
+        if not isinstance(atom.value, kinds) or isinstance(atom.value, bool) != (bool in kinds):
             raise IRError(f"{atom!r} is no literal of its dtype")
 
     def sizes(self, sizes: Sequence[Size]) -> None:
+        """Polynomials of i64 variables in scope."""
+        visible = self.visible
         for size in sizes:
-            for var in size.atoms():
-                self.atom(var)
-                if var.type != I64:
-                    raise IRError(f"{var} in the polynomial {size} is not an i64")
+            for monomial in size.terms:
+                for var in monomial:
+                    if var not in visible:
+                        raise IRError(f"{var} is not in scope")
+                    if var.type != I64:
+                        raise IRError(f"{var} in the polynomial {size} is not an i64")
 
     # ---- equality ----------------------------------------------------------------------------------------------------
     def normal(self, type: Type) -> Type:
         """The type with sizes opened: a variable that stands for a polynomial of others is replaced by it."""
         if not isinstance(type, Array):
             return type
-        return Array(type.dtype, tuple([s.substitute(self.known.get) for s in type.shape]))
+        return Array(type.dtype, tuple([self.opened(s) for s in type.shape]))
+
+    def opened(self, size: Size) -> Size:
+        """The size over variables that stand for themselves."""
+        return size.substitute(self.known.get)
 
     def same_size(self, a: Size, b: Size) -> bool:
-        return a == b or a.substitute(self.known.get) == b.substitute(self.known.get)
+        if a == b:
+            return True
+        self.leans += 1
+        return self.opened(a) == self.opened(b)
 
     def same(self, a: Type, b: Type) -> bool:
-        return a == b or self.normal(a) == self.normal(b)
+        if a == b:
+            return True
+        self.leans += 1
+        return self.normal(a) == self.normal(b)
 
     def match(
         self, formals: Sequence[Var], actuals: Sequence[Atom], mapping: Mapping[Var, Replacement], what: str
     ) -> dict[Var, Replacement]:
-        """Checks that `actuals` can stand for `formals`, where a later type may mention an earlier one."""
+        """Checks that `actuals` are of the types of `formals`, where a later type may mention an earlier one."""
         if len(formals) != len(actuals):
             raise IRError(f"{what}: {len(actuals)} for {len(formals)}")
         renaming = Renaming(mapping)
         for formal, actual in zip(formals, actuals, strict=True):
-            self.atom(actual)
             wanted = renaming.type(formal.type)
             if not self.same(wanted, actual.type):
                 raise IRError(f"{what}: {actual!r} has the type {show(actual.type)}, not {show(wanted)}")

@@ -40,6 +40,7 @@ from dlang.ir.anf import (
     Keep,
     Let,
     Library,
+    Mentions,
     Op,
     Prim,
     Program,
@@ -184,14 +185,21 @@ def _mentions(op: Op, used: list[Var], bound: list[Var]) -> None:
         _block_mentions(block, used, bound)
 
 
-def _block_mentions(block: Block, used: list[Var], bound: list[Var]) -> None:
-    """Adds what a block mentions and binds; it is found once, as most blocks go through many passes unchanged."""
+def block_mentions(block: Block) -> Mentions:
+    """What a block mentions and binds, nested blocks included; it is found once, as most blocks go through many passes
+    unchanged."""
     mentions = block.mentions
     if mentions is None:
         inner: tuple[list[Var], list[Var]] = [], []
         _walk_mentions(block, *inner)
         mentions = tuple(inner[0]), tuple(inner[1])
         object.__setattr__(block, "mentions", mentions)
+    return mentions
+
+
+def _block_mentions(block: Block, used: list[Var], bound: list[Var]) -> None:
+    """Adds what a block mentions and binds."""
+    mentions = block_mentions(block)
     used += mentions[0]
     bound += mentions[1]
 

@@ -1,8 +1,10 @@
 """Whether a program is well formed: what every pass may rely on and must keep.
 
 Scopes, one binding for each variable, the type of every result, sizes equal by their normal forms, the classes of
-dtypes that a primitive takes, destinations, calls and their signatures, tokens used once. With `ownership`, also that
-nothing is used after an in-place operation consumed it. A violation is a defect of a pass: an `IRError` with the let.
+dtypes that a primitive takes, destinations, calls and their signatures, tokens used once. A size that is not plainly
+another one takes its place only where a `Check` binds the array that has it: one that compares just these sizes. With
+`ownership`, also that nothing is used after an in-place operation consumed it. A violation is a defect of a pass: an
+`IRError` with the let.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from dlang.ir.anf import (
     Keep,
     Let,
     Library,
+    Lit,
     Op,
     Prim,
     Program,
@@ -60,17 +63,28 @@ from dlang.ir.anf import (
     Vjp,
     While,
     is_handle,
+    poly,
 )
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import equal_sizes, library_types
 from dlang.ir.linearity import check_linear
 from dlang.ir.marks import is_mark
 from dlang.ir.printer import print_let
-from dlang.ir.scope import Scope
+from dlang.ir.scope import Scope, show
 from dlang.ir.sizes import learn
-from dlang.ir.traverse import parts
-from dlang.ir.types import I64, array_type, carries, dtype_of, function_named, product, result_vars, type_of
-from dlang.primitives.table import ANY, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
+from dlang.ir.traverse import named_function, parts, walk
+from dlang.ir.types import (
+    I64,
+    array_type,
+    carries,
+    comp_types,
+    dtype_of,
+    function_named,
+    product,
+    result_vars,
+    type_of,
+)
+from dlang.primitives.table import ANY, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD, result_dtype
 
 _CLASSES = {
     FLOAT: set(FLOATS),
@@ -82,29 +96,66 @@ _CLASSES = {
     ANY: set(DTYPES),
 }
 _NUMBERS = _CLASSES[NUM]
+_BITS = {*INTEGERS, "bool"}
 
 
-def verify(program: Program, ownership: bool = False) -> None:
-    """Raises IRError unless every function of the program is well formed."""
+def verify(program: Program, ownership: bool = False, since: Program | None = None) -> None:
+    """Raises IRError unless every function of the program is well formed.
+
+    since: a program that is, so what this one has of it is not looked at again, if nothing that it relies on differs.
+    """
+    if since is None or program.datatypes is not since.datatypes:
+        _verify_datatypes(program)
+    for name, function in program.functions.items():
+        if function.name != name:
+            raise IRError(f"the function {function.name} is filed as {name}")
+    for function in program.functions.values() if since is None else _changed(program, since, ownership):
+        try:
+            try:
+                _Verifier(program, function, trusting=True).run()
+            except IRError:  # perhaps for what it did not look at again
+                _Verifier(program, function, trusting=False).run()
+            check_linear(function, program.functions, ownership)
+        except IRError as error:
+            raise IRError(f"in {function.name}: {error}") from None
+
+
+def _verify_datatypes(program: Program) -> None:
     for datatype in program.datatypes.values():
         for tag, variant in enumerate(datatype.variants):
             if variant.datatype != datatype.name or variant.tag != tag or not is_handle(datatype.name):
                 raise IRError(f"the variant {variant.name} of {datatype.name} is filed as {variant.datatype} {tag}")
-    for name, function in program.functions.items():
-        if function.name != name:
-            raise IRError(f"the function {function.name} is filed as {name}")
-        try:
-            _Verifier(program, function).run()
-            check_linear(function, program.functions, ownership)
-        except IRError as error:
-            raise IRError(f"in {name}: {error}") from None
+
+
+def _changed(program: Program, since: Program, ownership: bool) -> list[Function]:
+    """The functions of a program that are others than before, or rely on what is: what is used up is another question
+    with `ownership`, if nothing asked it before."""
+    functions = program.functions
+    if ownership or not since.datatypes.items() <= program.datatypes.items():
+        return list(functions.values())
+    faces = {name for name, f in since.functions.items() if name not in functions or _face(functions[name]) != _face(f)}
+    return [
+        f
+        for name, f in functions.items()
+        if since.functions.get(name) is not f
+        or (faces and any(named_function(let.op) in faces for let in walk(f.body)))
+    ]
+
+
+def _face(f: Function) -> tuple[object, ...]:
+    """What callers of a function rely on."""
+    return f.params, f.results, f.continues
 
 
 class _Verifier:
-    def __init__(self, program: Program, function: Function) -> None:
+    """trusting: what is in a block that was found to be sound is not looked at again, nor known."""
+
+    def __init__(self, program: Program, function: Function, trusting: bool) -> None:
+        self.trusting = trusting
         self.functions = program.functions
         self.function = function
         self.scope = Scope(program.datatypes)
+        self.compared: dict[Var, tuple[tuple[Size, Size], ...]] = {}  # the sizes that are equal if a condition holds
 
     def run(self) -> None:
         function = self.function
@@ -118,7 +169,10 @@ class _Verifier:
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     def block(self, block: Block) -> None:
-        """Checks a block; what it binds stays visible until the caller restores `visible`."""
+        """Checks a block; what it binds stays visible until the caller leaves it."""
+        if self.trusting and block.sound and self.scope.enter(block):
+            return
+        leans = self.scope.leans
         for let in block.lets:
             try:
                 self.let(let)
@@ -130,45 +184,96 @@ class _Verifier:
                 raise IRError(f"{error}{place}\n{text}") from None
         for result in block.results:
             self.scope.atom(result)
+        if self.scope.leans == leans:
+            object.__setattr__(block, "sound", True)
+
+    def inner(self, block: Block) -> None:
+        """Checks a block of which nothing is visible behind it."""
+        mark = self.scope.mark()
+        self.block(block)
+        self.scope.leave(mark)
 
     def let(self, let: Let) -> None:
         op = let.op
+        match op:
+            case Prim():  # as most operations are
+                for arg in op.args:
+                    if arg not in self.scope.visible:
+                        self.scope.atom(arg)
+                dtype = self.primitive(op)
+                self.gives(let, (Scalar(dtype),))
+                self.scope.bind(let.vars)
+                if dtype == "bool":
+                    self.equality(let, op)
+                if dtype != "i64":
+                    return
+            case Read():  # and most others
+                self.scope.atom(op.array)
+                self.scope.sizes(op.index)
+                self.gives(let, (Scalar(self.rank(op.array, len(op.index), "the index").dtype),))
+                self.scope.bind(let.vars)
+                return
+            case Comp():
+                for destination in op.destinations:
+                    if destination.into is not None:
+                        self.scope.atom(destination.into)
+                self.comprehension(op)
+                self.scope.bind(let.vars)
+                self.gives(let, comp_types(op))
+            case _:
+                self.other(let, op)
+        learn(let, self.scope.known)
+
+    def gives(self, let: Let, types: Sequence[Type]) -> None:
+        """Whether what a let binds has the types that its operation gives."""
+        if len(types) != len(let.vars):
+            raise IRError(f"what the operation gives: {len(let.vars)} for {len(types)}")
+        for type, var in zip(types, let.vars, strict=True):
+            if not self.scope.same(type, var.type):
+                raise IRError(f"what the operation gives: {var} has the type {show(var.type)}, not {show(type)}")
+
+    def other(self, let: Let, op: Op) -> None:
+        if named_function(op) is not None or isinstance(op, Construct | Tag | Fields):
+            self.scope.leans += 1  # on another function, or a datatype
         mentioned = parts(op)
         for atom in mentioned.atoms:
             self.scope.atom(atom)
-        if not isinstance(op, (Comp, View)):
+        if not isinstance(op, View):
             self.scope.sizes(mentioned.sizes)
-        arms: list[tuple[Block, set[Var]]] = []
-        if isinstance(op, If):
-            self.scalar(op.condition, "bool")
-            outer = set(self.scope.visible)
-            for arm in (op.then, op.otherwise):
-                self.block(arm)
-                arms.append((arm, self.scope.visible))
-                self.scope.visible = set(outer)
-        else:
-            self.operation(op)
+        self.operation(op)
         self.scope.bind(let.vars)
-        after = self.scope.visible
-        if isinstance(op, If):
-            for arm, inside in arms:
-                self.scope.visible = inside | after
-                self.scope.match(let.vars, arm.results, {}, "what an arm returns")
-            self.scope.visible = after
-        elif isinstance(op, Check):
-            self.certified(op, let)
-        elif isinstance(op, Pull):
-            if len(let.vars) != len(op.wrt):
-                raise IRError("one cotangent for each position in wrt")
-        elif isinstance(op, Effect):
-            if not let.vars or not isinstance(let.vars[0].type, Token):
-                raise IRError("an effect binds a token first")
-        elif isinstance(op, Foreign):
-            if any(isinstance(v.type, Token) for v in let.vars):
-                raise IRError("a foreign function without effects binds no token")
-        else:
-            self.scope.match(result_vars(op, self.functions), let.vars, {}, "what the operation gives")
-        learn(let, self.scope.known)
+        match op:
+            case If():
+                for arm in (op.then, op.otherwise):
+                    self.scope.match(let.vars, arm.results, {}, "what an arm returns")
+            case Check():
+                self.certified(op, let)
+            case Pull():
+                if len(let.vars) != len(op.wrt):
+                    raise IRError("one cotangent for each position in wrt")
+            case Effect():
+                if not let.vars or not isinstance(let.vars[0].type, Token):
+                    raise IRError("an effect binds a token first")
+            case Foreign():
+                if any(isinstance(v.type, Token) for v in let.vars):
+                    raise IRError("a foreign function without effects binds no token")
+            case _:
+                self.scope.match(result_vars(op, self.functions), let.vars, {}, "what the operation gives")
+
+    # ---- sizes that a check compares ---------------------------------------------------------------------------------
+    def equality(self, let: Let, op: Prim) -> None:
+        """Notes the sizes that are equal if a condition holds."""
+        match op:
+            case Prim("eq", (x, y)) if x.type == I64:
+                self.compared[let.vars[0]] = ((poly(x), poly(y)),)
+            case Prim("and", (x, y)):
+                self.compared[let.vars[0]] = (*self.equalities(x), *self.equalities(y))
+            case _:
+                pass
+
+    def equalities(self, condition: Atom) -> tuple[tuple[Size, Size], ...]:
+        """The sizes that are equal where a condition holds."""
+        return self.compared.get(condition, ()) if isinstance(condition, Var) else ()
 
     def certified(self, op: Check, let: Let) -> None:
         if len(op.subjects) != len(let.vars):
@@ -178,6 +283,24 @@ class _Verifier:
             alike = type_rank(a) == type_rank(b) and not isinstance(a, Token) and not isinstance(b, Token)
             if not alike or dtype_of(subject) != dtype_of(var):
                 raise IRError(f"{var} certifies {subject!r} and has another dtype or rank")
+            if not self.scope.same(a, b) and op.condition != Lit(False, "bool"):
+                assert isinstance(a, Array) and isinstance(b, Array)
+                for own, size in zip(a.shape, b.shape, strict=True):
+                    if not self.equal_by_check(op.condition, own, size):
+                        raise IRError(f"the check of {subject!r} does not compare {own} with {size}")
+
+    def equal_by_check(self, condition: Atom, a: Size, b: Size) -> bool:
+        """Whether two sizes are equal if a condition holds."""
+        open = self.scope.opened
+        a, b = open(a), open(b)
+        for left, right in self.equalities(condition):
+            for one, other in ((open(left), open(right)), (open(right), open(left))):
+                var = one.atom
+                if a == one and b == other:
+                    return True
+                if var is not None and not other.mentions((var,)):  # it may stand in a sum, or a product
+                    a, b = a.substitute({var: other}.get), b.substitute({var: other}.get)
+        return a == b
 
     # ---- operations --------------------------------------------------------------------------------------------------
     def scalar(self, atom: Atom, *dtypes: str) -> str:
@@ -199,8 +322,6 @@ class _Verifier:
 
     def operation(self, op: Op) -> None:
         match op:
-            case Prim():
-                self.primitive(op)
             case Cast():
                 if "str" in (op.dtype, self.scalar(op.arg)) or not {op.dtype, dtype_of(op.arg)} <= _CLASSES[ANY]:
                     raise IRError("a conversion is between numbers and truth values")
@@ -210,15 +331,15 @@ class _Verifier:
                 self.scalar(op.condition, "bool")
                 if not is_mark(op):  # which has no message
                     self.message(op.parts, op.values)
-            case Read():
-                self.rank(op.array, len(op.index), "the index")
             case Update():
                 self.scalar(op.value, self.rank(op.array, len(op.index), "the index").dtype)
-            case Comp():
-                self.comprehension(op)
             case Scan():
                 if op.monoid not in ("sum", "prod") or self.rank(op.array, 1, "a scan").dtype not in _NUMBERS:
                     raise IRError("a scan is a running sum or product of numbers")
+            case If():
+                self.scalar(op.condition, "bool")
+                self.inner(op.then)
+                self.inner(op.otherwise)
             case For():
                 self.loop(op.params, op.init, op.body, op.early, (op.index,), None)
             case While():
@@ -283,26 +404,27 @@ class _Verifier:
             case _:
                 pass
 
-    def primitive(self, op: Prim) -> None:
+    def primitive(self, op: Prim) -> str:
+        """Checks the arguments of a primitive; gives the dtype of its result."""
         primitive = PRIMITIVES.get(op.name)
         if primitive is None:
             raise IRError(f"there is no primitive {op.name}")
         if len(op.args) != primitive.arity:
             raise IRError(f"{op.name} takes {primitive.arity} arguments")
-        dtypes = [self.scalar(a) for a in op.args]
+        dtypes = tuple([self.scalar(a) for a in op.args])
+        alike = dtypes
         if op.name == "select":
             self.scalar(op.args[0], "bool")
-            dtypes = dtypes[1:]
-        if op.name == "powi":
+            alike = dtypes[1:]
+        elif op.name == "powi":
             self.scalar(op.args[1], "i64")
-            dtypes = dtypes[:1]
-        if len(set(dtypes)) != 1:
-            raise IRError(f"{op.name} of {' and '.join(dtypes)}")
-        allowed = _CLASSES[primitive.domain]
-        if op.name.startswith("bit_"):
-            allowed = {*INTEGERS, "bool"}
-        if dtypes[0] not in allowed:
-            raise IRError(f"{op.name} of {dtypes[0]}")
+            alike = dtypes[:1]
+        first = alike[0]
+        if any(dtype != first for dtype in alike):
+            raise IRError(f"{op.name} of {' and '.join(alike)}")
+        if first not in (_BITS if op.name.startswith("bit_") else _CLASSES[primitive.domain]):
+            raise IRError(f"{op.name} of {first}")
+        return result_dtype(op.name, dtypes)
 
     def variant(self, variant: Variant) -> None:
         datatype = self.scope.datatypes.get(variant.datatype)
@@ -316,7 +438,7 @@ class _Verifier:
             raise IRError("a token, or a node of a datatype, has no text")
 
     def comprehension(self, op: Comp) -> None:
-        outer = set(self.scope.visible)
+        mark = self.scope.mark()
         for destination in op.destinations:
             self.scope.sizes(destination.shape)
         for axis in op.axes:
@@ -349,7 +471,7 @@ class _Verifier:
                     raise IRError(f"{monoid} into an array")
                 if not self.scope.same(destination.into.type, type_of(dtype, destination.shape)):
                     raise IRError(f"{destination.into} is not an array of the destination's type")
-        self.scope.visible = outer
+        self.scope.leave(mark)
 
     def segment(self, op: Comp, k: int, after: int) -> None:
         """A destination that goes on with the array of an earlier one."""
@@ -381,6 +503,9 @@ class _Verifier:
     def kept(self, index: Sequence[Size], bounded: Sequence[Axis], monoid: str) -> None:
         """What can be seen of the promise that an index determines its axes; one of a single point needs nothing."""
         axes = [axis.var for axis in bounded]
+        plain = [entry.atom for entry in index]
+        if set(plain) == set(axes) and len(plain) == len(axes):
+            return
         mentioned = {v for entry in index for v in entry.atoms()}
         if monoid == "set" and not mentioned.issuperset(axes):
             raise IRError("`set` with an index that misses an axis")
@@ -405,15 +530,13 @@ class _Verifier:
         condition: Block | None,
     ) -> None:
         self.scope.match(params, init, {}, "the first state")
-        outer = set(self.scope.visible)
+        mark = self.scope.mark()
         self.scope.bind((*index, *params))
-        inside = set(self.scope.visible)
         if condition is not None:
-            self.block(condition)
+            self.inner(condition)
             if len(condition.results) != 1:
                 raise IRError("a condition is one bool")
             self.scalar(condition.results[0], "bool")
-            self.scope.visible = inside
         self.block(body)
         results = body.results
         if early:
@@ -422,10 +545,10 @@ class _Verifier:
             self.scalar(results[0], "bool")
             results = results[1:]
         self.scope.match(params, results, {}, "the next state")
-        self.scope.visible = outer
+        self.scope.leave(mark)
 
     def view(self, op: View) -> None:
-        outer = set(self.scope.visible)
+        mark = self.scope.mark()
         self.scope.sizes(op.shape)
         self.rank(op.array, len(op.index), "the index of a view")
         if len(op.axes) != len(op.shape) or not op.axes:
@@ -434,7 +557,7 @@ class _Verifier:
             raise IRError("the axes of a view are i64")
         self.scope.bind(op.axes)
         self.scope.sizes(op.index)
-        self.scope.visible = outer
+        self.scope.leave(mark)
 
     def product(self, op: Contract) -> None:
         a = self.rank(op.a, len(op.left), "the left factor")

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import is_
 
-from dlang.ad.determinants import cofactors_in_products
 from dlang.ad.expand import expand_innermost
 from dlang.ad.savings import Savings
 from dlang.ir.anf import Program, early_name
+from dlang.ir.errors import IRError
 from dlang.ir.verify import verify as verify_program
 from dlang.laps import lap
 from dlang.optimize.batching import batching
@@ -46,6 +46,7 @@ from dlang.optimize.staging import staged
 from dlang.optimize.symmetry import symmetry
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.optimize.unroll import unroll
+from dlang.verification import verifying
 
 NORMAL, PRODUCTS, AFTER = "normal", "products", "after"
 STAGES = ("mono", "normal", "ad", "opt")
@@ -112,18 +113,29 @@ PASSES: tuple[Pass, ...] = (
 
 
 def run(program: Program, entries: Sequence[str], when: str, verify: bool = False) -> Program:
-    """The passes of one phase; with `verify` each result is checked."""
+    """The passes of one phase; with `verify` the result of each is checked."""
     tidy = program
     for step in PASSES:
         if step.when == when:
             if step.again and _same_functions(program, tidy):
                 continue
+            before = program
             with lap(step.name):
                 program = step.function(program, entries)
             if step.name == "dce":
                 tidy = program
             if verify:
-                verify_program(program, ownership=step.name == "ownership")
+                verified(program, f"the pass `{step.name}`", before, step.name == "ownership")
+    return program
+
+
+def verified(program: Program, maker: str, since: Program | None = None, ownership: bool = False) -> Program:
+    """The program, which is well formed: else an IRError says who made it. since: what it was made of, verified."""
+    with lap("verify"):
+        try:
+            verify_program(program, ownership, since)
+        except IRError as error:
+            raise IRError(f"{maker} made an ill-formed program: {error}") from None
     return program
 
 
@@ -140,17 +152,22 @@ def normalise(program: Program, entries: Sequence[str], verify: bool = False) ->
 def optimise(
     program: Program,
     entries: Sequence[str],
-    verify: bool = False,
+    verify: bool | None = None,
     observe: Observer | None = None,
     saw: Witness | None = None,
     given: Mapping[str, Set[int]] | None = None,
 ) -> Program:
     """The program as the back ends want it; `entries` are the functions that are called from outside.
 
-    observe: called after each of `STAGES` with its name and the program. saw: with what each derivative saves. given:
-    of entries that are to be split (`staging.py`), the positions of the parameters that are known early.
+    verify: whether it is checked after each pass; None leaves that to the environment. observe: called after each of
+    `STAGES` with its name and the program. saw: with what each derivative saves. given: of entries that are to be split
+    (`staging.py`), the positions of the parameters that are known early.
     """
     seen = observe or (lambda stage, program: None)
+    if verify is None:
+        verify = verifying()
+    if verify:
+        verified(program, "specialisation")
     seen("mono", program)
     program = normalise(program, entries, verify)
     seen("normal", program)
@@ -160,15 +177,13 @@ def optimise(
         if expanded is None:
             break
         if verify:
-            verify_program(expanded)
+            verified(expanded, "the expansion of derivatives", program)
         program = normalise(expanded, entries, verify)
-    made = cofactors_in_products(program)
-    if not _same_functions(made, program):
-        program = normalise(made, entries, verify)
     seen("ad", program)
     program = run(program, entries, PRODUCTS, verify)
     for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest
-        program = staged(program, name, positions)
+        split = staged(program, name, positions)
+        program = verified(split, "splitting by what is known early", program) if verify else split
         entries = [*entries, early_name(name)]
     program = run(program, entries, AFTER, verify)
     seen("opt", program)

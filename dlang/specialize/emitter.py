@@ -6,7 +6,7 @@ polynomial it is, and equal floors are one variable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import lcm
@@ -198,25 +198,30 @@ class Emitter:
             return array
         return self.emit(anf.Reshape(array, shape), anf.Array(array.type.dtype, shape), name=array.name)[0]
 
-    def resized(self, array: Var, shape: tuple[Size, ...]) -> Var:
-        """The array under sizes that are equal to its own: plainly, or compared when it runs."""
+    def resized(self, array: Var, shape: tuple[Size, ...], what: str = "axis {}") -> Var:
+        """The array under sizes that are equal to its own: plainly, or compared when it runs.
+
+        what: how a message calls the axis of a number.
+        """
         assert isinstance(array.type, anf.Array)
-        own = array.type.shape
-        if own == shape:
-            return array
-        different = [k for k, (a, b) in enumerate(zip(own, shape, strict=True)) if self.opened(a) != self.opened(b)]
-        if not different:
-            return self.reshape(array, shape)
-        certified = fresh(array.name, anf.Array(array.type.dtype, shape))
-        condition: Atom = TRUE
-        for k in different:
-            same = self.prim("eq", self.atom(own[k]), self.atom(shape[k]))
-            condition = same if condition == TRUE else self.prim("and", condition, same)
-        k = different[0]
-        parts = (f"axis {k} has size ", "", ", expected ", "", "")
-        self.bind(
-            anf.Check(condition, "E0807", parts, (self.atom(own[k]), self.atom(shape[k])), (array,)), (certified,)
-        )
+        for k, (own, size) in enumerate(zip(array.type.shape, shape, strict=True)):
+            if self.opened(own) != self.opened(size):
+                (array,) = self.compared(own, size, what.format(k), ((array, k),))
+        return self.reshape(array, shape)
+
+    def compared(self, own: Size, size: Size, what: str, arrays: Sequence[tuple[Var, int]]) -> list[Var]:
+        """Arrays, each with an axis of the size `own`, certified to have another one there, which is compared now."""
+        certified = []
+        for array, axis in arrays:
+            assert isinstance(array.type, anf.Array)
+            shape = array.type.shape
+            type = anf.Array(array.type.dtype, (*shape[:axis], size, *shape[axis + 1 :]))
+            certified.append(fresh(array.name, type))
+        found, expected = self.atom(own), self.atom(size)
+        same = self.prim("eq", found, expected)
+        parts = (f"{what} has size ", "", ", expected ", "", "")
+        subjects = tuple([array for array, _ in arrays])
+        self.bind(anf.Check(same, "E0807", parts, (found, expected), subjects), tuple(certified))
         return certified
 
     def opened(self, size: Size) -> Size:

@@ -76,12 +76,7 @@ def read_value(f: Frame, b: core.Builtin, path: Atom) -> Value:
     atoms: list[Atom] = []
     for t, x, member in zip(wanted, found, form.members, strict=True):
         shape = tuple([s.substitute(known.get) for s in _shape(t)])
-        for k, (w, d) in enumerate(zip(shape, _shape(x.type), strict=True)):
-            if w != d:
-                expected = e.atom(w)
-                parts = (f"axis {k} of `{member.name}` in the file has size ", "", ", expected ", "", "")
-                e.check(e.prim("eq", e.atom(d), expected), "E0807", parts, (e.atom(d), expected))
-        atoms.append(e.reshape(x, shape) if shape else x)
+        atoms.append(e.resized(x, shape, f"axis {{}} of `{member.name}` in the file") if shape else x)
     return rebuild(template(f.mono(b.type), lambda t: fresh("x", t)), iter(atoms))
 
 

@@ -187,7 +187,7 @@ def given(function: Function) -> tuple[Var, ...]:
 
 
 def gradients(
-    request: Request, verify: bool = False, level: int = 2, driver: Driver | None = None
+    request: Request, verify: bool | None = None, level: int = 2, driver: Driver | None = None
 ) -> tuple[Gradients, Entry]:
     """A function that has float parameters and gives some float, with its derivatives in all that are not `nodiff`.
 

@@ -20,6 +20,7 @@ from dlang.tools.files import programs, refuse_unwritable
 from dlang.tools.report import failed_in, report, report_defect
 from dlang.tools.terminal import coloured, painted
 from dlang.typecheck import core
+from dlang.verification import verified_by_default
 
 if TYPE_CHECKING:
     from dlang.tools.coverage import Coverage, Spot
@@ -79,7 +80,8 @@ def main(args: argparse.Namespace) -> int:
     try:
         if args.coverage_out is not None:
             refuse_unwritable(args.coverage_out)
-        totals = run_tests(programs(args.paths), wanted, args.jobs)
+        with verified_by_default():
+            totals = run_tests(programs(args.paths), wanted, args.jobs)
         _tell(totals, args.json, time.monotonic() - start)
         if covers:
             _tell_coverage(totals, args)
@@ -175,7 +177,15 @@ def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Total
         return
     _say(path, as_json)
     host = Host(sys.stderr if as_json else None)
-    for test, run in zip(tests, _prepared(tests, wanted.backend, host, coverage), strict=True):
+    try:
+        runs = _prepared(tests, wanted.backend, host, coverage)
+    except DlangError:
+        runs = _alone(tests, wanted.backend, host)
+    except Exception as e:  # which none of them may show alone
+        report_defect(e)
+        totals.broken.append(path)
+        runs = _alone(tests, wanted.backend, host)
+    for test, run in zip(tests, runs, strict=True):
         try:
             run()
         except Exception as e:
@@ -203,17 +213,16 @@ def _tell_test(path: str, name: str, passed: bool, wanted: Wanted) -> None:
 def _prepared(
     tests: list[core.FnDecl], backend: Backend, host: Host, coverage: Coverage | None
 ) -> list[Callable[[], object]]:
-    """Each test as a function that raises what a person should read.
-
-    They are compiled together; where that fails, each alone, so that one of them can't hide the others.
-    """
+    """Each test as a function that raises what a person should read. They are compiled together."""
     if coverage is not None:
         return [partial(coverage.run, test, host) for test in tests]
-    try:
-        runner, entries = _compiled(tests, backend, host)
-    except Exception:
-        return [partial(_compile_and_run, test, backend, host) for test in tests]
+    runner, entries = _compiled(tests, backend, host)
     return [partial(call, runner, entry) for entry in entries]
+
+
+def _alone(tests: list[core.FnDecl], backend: Backend, host: Host) -> list[Callable[[], object]]:
+    """The same where that fails: each is compiled alone, so that one of them can't hide the others."""
+    return [partial(_compile_and_run, test, backend, host) for test in tests]
 
 
 def _compiled(tests: list[core.FnDecl], backend: Backend, host: Host) -> tuple[Runner, list[Entry]]:

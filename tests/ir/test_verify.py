@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from dlang.ir.anf import Array, Block, Call, Function, Let, Lit, Prim, Program, Scalar, Var, fresh, poly
+from dlang.ir.anf import Array, Block, Call, Comp, Function, Let, Lit, Prim, Program, Scalar, Var, fresh, poly
 from dlang.ir.builder import Builder, f64, i64
 from dlang.ir.errors import IRError
 from dlang.ir.reader import read_program
@@ -192,6 +194,67 @@ def test_sizes_are_equal_when_their_normal_forms_are_through_definitions() -> No
     formal = fresh("r", Array("f64", (poly(n) + n,)))
     verify(Program({"f": b.function("f", [y], formals=[formal])}))
     verify(Program({"f": b.function("f", [x], formals=[formal])}))
+
+
+COMPARES = "n.0: i64, m.1: i64, k.2: i64, x.3: f64[n.0, m.1]"
+UNCERTIFIED = [
+    'ok.8: f64[n.0, k.2] = check true "E0807" ("") () for (x.3)',
+    'c.9: bool = eq(n.0, k.2)\nok.8: f64[n.0, k.2] = check c.9 "E0807" ("") () for (x.3)',
+    'c.9: bool = lt(m.1, k.2)\nok.8: f64[n.0, k.2] = check c.9 "E0807" ("") () for (x.3)',
+    'c.9: bool = eq(m.1, k.2)\nd.7: bool = or(c.9, c.9)\nok.8: f64[n.0, k.2] = check d.7 "E0807" ("") () for (x.3)',
+    'c.9: bool = eq(m.1, k.2)\ncheck c.9 "E0807" ("") () for ()\ny.8: f64[n.0, k.2] = reshape x.3 [n.0, k.2]',
+]
+
+
+@pytest.mark.parametrize("lets", UNCERTIFIED)
+def test_a_size_takes_the_place_of_another_only_behind_a_check_that_compares_them(lets: str) -> None:
+    with pytest.raises(IRError, match=r"does not compare m\.\d+ with k\.\d+|elements are reshaped"):
+        verify(program(lets, params=COMPARES))
+
+
+def test_a_check_certifies_sizes_that_it_compares() -> None:
+    lets = """c.9: bool = eq(m.1, k.2)
+d.8: bool = eq(3, n.0)
+e.7: bool = and(c.9, d.8)
+x.6: f64[3, k.2] = check e.7 "E0807" ("") () for (x.3)
+y.5: f64[3*k.2] = reshape x.6 [3*k.2]
+z.4: f64[3*k.2] = reshape x.6 [3*k.2]"""
+    verify(program(lets, params=COMPARES))
+    never = 'x.6: f64[n.0, 9] = check false "E0807" ("") () for (x.3)'
+    verify(program(never, params=COMPARES))
+
+
+def test_what_did_not_change_is_not_looked_at_again_unless_it_relies_on_what_did() -> None:
+    text = """fn g(s.0: f64) -> (r.1: f64) { yield s.0 }
+fn f(s.0: f64) -> (r.1: f64) { a.2: f64 = call g(s.0)  yield a.2 }
+fn h(s.0: f64) -> (r.1: f64) { a.2: f64 = add(s.0)  yield a.2 }"""
+    before = read_program(text)
+    unchanged = Program(dict(before.functions))
+    verify(unchanged, since=before)
+    with pytest.raises(IRError, match="in h: add takes 2 arguments"):
+        verify(before)
+    other = read_program("fn g(s.0: f64, t.1: f64) -> (r.2: f64) { yield s.0 }").functions["g"]
+    with pytest.raises(IRError, match="in f: the arguments: 1 for 2"):
+        verify(Program({**before.functions, "g": other}), since=before)
+    with pytest.raises(IRError, match="in f: there is no function g"):
+        verify(Program({name: f for name, f in before.functions.items() if name != "g"}), since=before)
+
+
+def test_a_block_that_was_found_to_be_sound_is_refused_where_it_may_not_stand() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    t = b.prim("neg", n)
+    b.map([n], lambda i: b.cast("f64", b.prim("add", i, t)))
+    f = b.function("f", [])
+    verify(Program({"f": f}))
+    comp = f.body.lets[-1]
+    assert isinstance(comp.op, Comp) and comp.op.body.sound
+    first = Block((comp, *f.body.lets[:-1]), ())
+    with pytest.raises(IRError, match="is not in scope"):
+        verify(Program({"f": Function("f", f.params, (), first)}))
+    other = replace(comp, vars=tuple([fresh("a", v.type) for v in comp.vars]))
+    with pytest.raises(IRError, match="is bound twice"):
+        verify(Program({"f": Function("f", f.params, (), Block((*f.body.lets, other), ()))}))
 
 
 def test_results_whose_sizes_are_results_match_through_calls_and_branches() -> None:

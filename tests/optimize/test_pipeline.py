@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 
-from dlang.ir.anf import Array, Call, Comp, Contract, Jvp, Keep, Program, Vjp, poly
+from dlang.ir.anf import Array, Block, Call, Comp, Contract, Jvp, Keep, Program, Vjp, poly
 from dlang.ir.builder import Builder, f64
+from dlang.ir.errors import IRError
 from dlang.ir.printer import print_program
+from dlang.optimize import pipeline
 from dlang.optimize.pipeline import AFTER, NORMAL, PASSES, PRODUCTS, STAGES, normalise, optimise
 from tests.optimize.programs import F64, I64, arguments, assert_same, count, programs, run
 
@@ -107,3 +113,53 @@ def test_a_second_derivative_comes_out_without_markers() -> None:
 def test_the_passes_import_neither_numpy_nor_llvmlite() -> None:
     code = "import sys, dlang.optimize.pipeline; sys.exit(bool({'numpy', 'llvmlite'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def breaking(program: Program, entries: Sequence[str]) -> Program:
+    """A pass that loses what the first let of each function binds."""
+    return Program({n: replace(f, body=Block(f.body.lets[1:], f.body.results)) for n, f in program.functions.items()})
+
+
+@pytest.fixture
+def with_a_broken_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = [replace(p, function=breaking) if p.name == "hoist" and p.when == AFTER else p for p in PASSES]
+    monkeypatch.setattr(pipeline, "PASSES", tuple(broken))
+
+
+def test_a_program_that_a_pass_has_broken_is_refused_with_the_name_of_the_pass(with_a_broken_pass: None) -> None:
+    reason = "the pass `hoist` made an ill-formed program: in f: .* is not in scope"
+    with pytest.raises(IRError, match=reason):
+        optimise(least_squares(), ["f"])
+    with pytest.raises(IRError, match=reason):
+        optimise(least_squares(), ["f"], verify=True)
+
+
+def test_the_environment_says_whether_passes_are_verified(
+    monkeypatch: pytest.MonkeyPatch, write: Callable[..., str], dlc: Callable[..., tuple[int, str, str]]
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(pipeline, "verify_program", lambda program, ownership, since: seen.append("verified"))
+    for value, expected in (("1", True), ("0", False), ("", False)):
+        monkeypatch.setenv("DLANG_VERIFY", value)
+        seen.clear()
+        optimise(least_squares(), ["f"])
+        assert bool(seen) is expected
+    monkeypatch.delenv("DLANG_VERIFY")
+    optimise(least_squares(), ["f"])
+    assert not seen
+    assert dlc("test", write('test "t" { assert 1 < 2 }'))[0] == 0
+    assert seen and "DLANG_VERIFY" not in os.environ
+    seen.clear()
+    monkeypatch.setenv("DLANG_VERIFY", "0")
+    assert dlc("test", "program.dl")[0] == 0 and not seen
+
+
+def test_a_person_reads_which_pass_is_at_fault(
+    with_a_broken_pass: None, write: Callable[..., str], dlc: Callable[..., tuple[int, str, str]]
+) -> None:
+    file = write('fn main(x: f64) { print("{sin(x)}") }\ntest "t" { main(2.0) }')
+    said = "this is a bug in dlang, not in your program: IRError: the pass `hoist` made an ill-formed program: in "
+    code, _, err = dlc("run", file, "--x", 1.0)
+    assert code == 70 and said in err and "Traceback" not in err
+    code, out, err = dlc("test", file)
+    assert code == 1 and said in err and "FAILED" in out and "Traceback" not in err

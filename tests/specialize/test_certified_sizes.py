@@ -1,0 +1,79 @@
+"""Sizes that are known only when a program runs are certified: what uses an array depends on the check of its sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Check, Comp, Program, Reshape, Var
+from dlang.ir.traverse import mentioned, walk
+from dlang.optimize.pipeline import optimise
+from dlang.runtime.errors import RunError
+from tests.specialize.support import lowered, ops
+
+READS = {
+    "io.npz": """
+import io
+fn main(path: str) {
+  let a: f64[n, 8] = io.npz(path, "a")
+  let u = exp(sum(a))
+  let b: f64[n, 8] = io.npz(path, "b")
+  print("{u} {sum(a * b)}")
+}
+""",
+    "io.load": """
+import io
+struct S<n> { a: f64[n, 8] }
+fn main(path: str) {
+  let s: S<n> = io.load(path)
+  let u = exp(sum(s.a))
+  let r: S<n> = io.load(path)
+  print("{u} {sum(s.a * r.a)}")
+}
+""",
+    "as": """
+fn main(a: f64[n, m], b: f64[k, l]) {
+  let x = a as f64[n, 8]
+  let u = exp(sum(x))
+  let y = b as f64[n, 8]
+  print("{u} {sum(x * y)}")
+}
+""",
+}
+
+
+def uncertified(program: Program, name: str) -> list[Var]:
+    """The arrays that operations of a function use, although a check compares their sizes."""
+    lets = list(walk(program.functions[name].body))
+    subjects = {s for let in lets if isinstance(let.op, Check) for s in let.op.subjects}
+    return [v for let in lets if isinstance(let.op, Comp | Reshape) for v in mentioned(let.op) if v in subjects]
+
+
+@pytest.mark.parametrize("text", READS.values(), ids=READS)
+def test_no_access_is_before_the_check_of_its_sizes(text: str) -> None:
+    made = lowered(text, "main")
+    checks = [op for op in ops(made.program) if isinstance(op, Check) and op.code == "E0807"]
+    assert checks and all(check.subjects for check in checks)
+    after = optimise(made.program, [made.entry.name], verify=True)
+    assert len([op for op in ops(after) if isinstance(op, Check)]) == len(checks)
+    assert not uncertified(after, made.entry.name)
+
+
+def test_an_asserted_size_is_checked_once_and_for_all_arrays_of_a_structure() -> None:
+    struct = "struct P { x: f64, y: f64 }\n"
+    made = lowered(struct + "fn f(p: P[n, m]) -> P[n, 2] = p as P[n, 2]")
+    for program in (made.program, optimise(made.program, [made.entry.name], verify=True)):
+        (check,) = [op for op in ops(program) if isinstance(op, Check)]
+        assert len(check.subjects) == 2
+    x = np.ones((3, 2))
+    assert [np.shape(v) for v in made.run(3, 2, x, x)] == [(3, 2), (3, 2)]
+    with pytest.raises(RunError, match=r"`as`: axis 1 has size 4, expected 2"):
+        made.run(3, 4, np.ones((3, 4)), np.ones((3, 4)))
+
+
+def test_each_axis_that_is_asserted_has_a_message_of_its_own() -> None:
+    made = lowered("struct S<n, m> { a: f64[n, m] }\nfn f(s: S<n, m>) = (s as S<3, 5>).a")
+    for n, m, message in [(4, 5, r"axis 0 of `\.a` has size 4, expected 3"), (3, 2, r"axis 1 of `\.a` has size 2")]:
+        with pytest.raises(RunError, match=message):
+            made.run(n, m, np.ones((n, m)))
+    assert np.shape(made.run(3, 5, np.ones((3, 5)))[0]) == (3, 5)
