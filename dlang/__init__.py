@@ -31,10 +31,7 @@ been compiled; `memory_use()` measures the memory of runs; `lazy(x)` records ope
 mistakes raise `DlangError`, whose text is the whole message.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # no module is imported here, so that `import dlang` costs nothing
 __version__ = "0.1.0"
 __all__ = [
     "DlangError",
@@ -55,6 +52,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from dlang.diagnostics import DlangError
     from dlang.python.derivatives import grad, hessian, jacobian, jvp, value_and_grad, vjp
     from dlang.python.lazy.arrays import evaluate, lazy
@@ -83,7 +82,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Each public name is imported when it is first used, so that `import dlang` costs nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module 'dlang' has no attribute '{name}'")

@@ -7,8 +7,8 @@ experimental design (2010). Each is the transpose of the rule in `linear_algebra
 
 from __future__ import annotations
 
+from dlang.ad.determinants import COFACTORS, push_cofactors, push_determinant
 from dlang.ad.dual import Dual
-from dlang.ad.linear_algebra import cofactors
 from dlang.ad.matrices import at, leading, matrix, minus, negated, plus, product, symmetric, transpose, triangular
 from dlang.ir.anf import Atom, Let, Library, Lit, Read, Var, poly
 from dlang.ir.libraries import functional
@@ -25,7 +25,9 @@ def push_library(let: Let, op: Library, s: Dual) -> None:
         case "lu":
             _lu(let, op, s)
         case "lu_det" | "lu_logdet":
-            _determinant(let, op, s)
+            s.set(let.vars[0], push_determinant(op, s))
+        case name if name in COFACTORS:
+            s.set(let.vars[0], push_cofactors(op, s))
         case "lu_solve" | "lu_solve_transposed":
             _lu_solve(let, op, s)
         case "lu_inverse":
@@ -86,18 +88,6 @@ def _lu(let: Let, op: Library, s: Dual) -> None:
         b, matrix(b, packed, lambda i, j: above(both, i, j)), matrix(b, packed, lambda i, j: above(packed, i, j))
     )
     s.set(packed, matrix(b, packed, lambda i, j: b.select(is_below(i, j), at(b, lower, i, j), at(b, upper, i, j))))
-
-
-def _determinant(let: Let, op: Library, s: Dual) -> None:
-    """The derivative of det A along Ȧ is Σ cof(A) Ȧ, elementwise; that of log |det A| is Σ A⁻ᵀ Ȧ."""
-    b, (value,) = s.b, let.vars
-    a, dot = _first(op, s)
-    n, _ = array_type(a).shape
-    if op.name == "lu_det":
-        slope = cofactors(b, op, value)
-    else:
-        slope = transpose(b, b.one(Library("lu_inverse", op.args)))
-    s.set(value, b.reduce([n, n], lambda i, j: b.mul(at(b, slope, i, j), at(b, dot, i, j))))
 
 
 def _lu_solve(let: Let, op: Library, s: Dual) -> None:

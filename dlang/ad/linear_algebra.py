@@ -8,6 +8,7 @@ rule emits are operations that have rules themselves, so derivatives nest.
 
 from __future__ import annotations
 
+from dlang.ad.determinants import COFACTORS, pull_cofactors, pull_determinant
 from dlang.ad.matrices import (
     Entry,
     at,
@@ -23,7 +24,7 @@ from dlang.ad.matrices import (
 )
 from dlang.ad.rules import scalar
 from dlang.ad.scope import Scope
-from dlang.ir.anf import Atom, Keep, Let, Library, Lit, Read, Var, poly
+from dlang.ir.anf import Atom, Let, Library, Lit, Read, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.types import array_type, dtype_of
 
@@ -32,7 +33,8 @@ def pull_library(let: Let, op: Library, scope: Scope) -> None:
     """Emits the adjoint of a library operation with active results."""
     bars = [scope.pop(v) if v in scope.active else None for v in let.vars]
     if op.name in ("lu_det", "lu_logdet"):
-        _determinant(let, op, bars[0], scope)
+        if bars[0] is not None:
+            pull_determinant(op, bars[0], scope)
         return
     g = [bar if isinstance(bar, Var) else None for bar in bars]
     match op.name:
@@ -40,6 +42,9 @@ def pull_library(let: Let, op: Library, scope: Scope) -> None:
             _cholesky(let, op, g, scope)
         case "lu":
             _lu(let, op, g, scope)
+        case name if name in COFACTORS:
+            if g[0] is not None:
+                pull_cofactors(op, g[0], scope)
         case "lu_solve" | "lu_solve_transposed":
             _lu_solve(let, op, g, scope)
         case "lu_inverse":
@@ -93,50 +98,6 @@ def _lu(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
         return b.one(Read(both, (poly(j), poly(b.one(Read(place, (poly(i),)))))))
 
     scope.add(op.args[0], matrix(b, packed, back))
-
-
-def _determinant(let: Let, op: Library, g: Atom | None, scope: Scope) -> None:
-    """d det A = tr(cof(A)ᵀ dA), d log |det A| = tr(A⁻¹ dA)."""
-    b, a = scope.b, op.args[0]
-    if g is None:
-        return
-    assert isinstance(a, Var)
-    if op.name == "lu_det":
-        cofactor = cofactors(b, op, let.vars[0])
-        scope.add(a, matrix(b, a, lambda i, j: b.mul(g, at(b, cofactor, i, j))))
-    else:
-        inverse = b.one(Library("lu_inverse", op.args))
-        scope.add(a, matrix(b, a, lambda i, j: b.mul(g, at(b, inverse, j, i))))
-
-
-def cofactors(b: Builder, op: Library, value: Var) -> Var:
-    """cof(A) = det(A) A⁻ᵀ, where `value` is det(A), and for singular A = U S Vᵀ it is det(U Vᵀ) U C Vᵀ: C is the
-    diagonal matrix of the products of all other singular values. op: the determinant.
-    """
-    a = op.args[0]
-    assert isinstance(a, Var)
-    n, _ = array_type(a).shape
-    zero, one = Lit(0.0, dtype_of(a)), Lit(1.0, dtype_of(a))
-
-    def singular() -> Var:
-        u, s, vt, _ = b.emit(Library("svd", (a, b.size(n))))
-        (others,) = b.comp(
-            [n, n],
-            lambda i, j: b.select(b.prim("eq", i, j), one, b.one(Read(s, (poly(j),)))),
-            lambda i, j: [Keep((n,), (poly(i),), "prod")],
-        )
-        turn = product(b, u, vt)
-        packed, order, exchanges, _ = b.emit(Library("lu", (turn,)))
-        sign = b.one(Library("lu_det", (turn, packed, order, exchanges)))
-        return product(
-            b, u, matrix(b, vt, lambda i, j: b.mul(b.mul(sign, b.one(Read(others, (poly(i),)))), at(b, vt, i, j)))
-        )
-
-    def regular() -> Var:
-        inverse = b.one(Library("lu_inverse", op.args[:3]))
-        return matrix(b, a, lambda i, j: b.mul(value, at(b, inverse, j, i)))
-
-    return b.if_(b.prim("eq", value, zero), singular, regular, rare=True)[0]
 
 
 def _lu_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import is_
 
+from dlang.ad.determinants import cofactors_in_products
 from dlang.ad.expand import expand_innermost
 from dlang.ad.savings import Savings
 from dlang.ir.anf import Program, early_name
@@ -179,6 +180,9 @@ def optimise(
         if verify:
             verified(expanded, "the expansion of derivatives", program)
         program = normalise(expanded, entries, verify)
+    made = cofactors_in_products(program)
+    if not _same_functions(made, program):
+        program = normalise(made, entries, verify)
     seen("ad", program)
     program = run(program, entries, PRODUCTS, verify)
     for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest

@@ -24,6 +24,7 @@ import numpy as np
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
 from dlang.codegen.llvm.call_needs import Class, Dtype, Given, Need, Number, Texts
 from dlang.ir.terms import Array
+from dlang.runtime import interruptions
 from dlang.runtime.classes import fields_of, same_class
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, Tree
@@ -67,6 +68,7 @@ class Owner:
         self.state[capi.CONTEXT] = context.address
         self.state[capi.OWNER] = id(self)
         self.state[capi.MAIN] = ctypes.addressof(_MAIN)
+        self.state[capi.DROPPED] = ctypes.addressof(interruptions.DROPPED)
         self.state[capi.CELL] = cell
         self._absorb = absorb
         here, state = weakref.ref(self), self.state  # which arrays of runs before this one keep through the context
@@ -331,6 +333,7 @@ def direct_entry(
     def tidy() -> None:
         context.close_stack()
         context.close_arena()
+        interruptions.check()
 
     state[capi.FAILED], state[capi.TIDY] = id(failed), id(tidy)
     params = tuple([p for k, p in enumerate(face.border.params) if k not in terms.bound])

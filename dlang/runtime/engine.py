@@ -20,7 +20,7 @@ from dlang.collection import no_collection
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_handle
 from dlang.laps import lap
-from dlang.runtime import observers
+from dlang.runtime import interruptions, observers
 from dlang.runtime.compiled import Compiled, Header
 from dlang.runtime.entries import Entry
 from dlang.runtime.failures import device_failure, host_failure, out_of_memory
@@ -210,6 +210,7 @@ class CompiledProgram:
                 run.device.end()
             context.close_arena()
             self.engine.contexts.append(context)
+            interruptions.check()
 
     def words_of(self, name: str, args: Sequence[Any]) -> list[tuple[int, list[Any]]]:
         """What compiled code gets for arguments, none of them nodes, each with the objects whose memory that is."""
@@ -411,6 +412,7 @@ class Run:
 
         match number:
             case support.LOOK:  # by now Python has run the handlers of signals, unless one of them has ended the run
+                interruptions.check()
                 return self.error is None
             case support.START:
                 self.context.pool.start()

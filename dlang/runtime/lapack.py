@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,31 @@ def lu_logdet(a: Matrix, packed: Matrix, order: NDArray[np.int64]) -> list[Any]:
     return [np.sum(np.log(np.abs(np.diagonal(packed))), dtype=a.dtype)]
 
 
+def lu_cofactors(a: Matrix, packed: Matrix, order: NDArray[np.int64], exchanges: int) -> list[Any]:
+    """The cofactors: the determinant times the transpose of the inverse, or by singular values."""
+    (value,) = lu_det(a, packed, order, exchanges)
+    if value == 0:
+        return cofactor_derivative(a, *svd(a, len(a))[:3])
+    return [value * lu_inverse(a, packed, order)[0].T]
+
+
+def cofactor_derivative(a: Matrix, u: Matrix, s: Matrix, vt: Matrix, *directions: Matrix) -> list[Any]:
+    """What the derivative of the determinant along some directions and one more adds up of the entries of the last.
+
+    Of a diagonal matrix: for each choice of rows for the directions, and each permutation of these rows.
+    """
+    n, k = len(a), len(directions)
+    turned = [u.T @ h @ vt.T for h in directions]
+    out = np.zeros_like(a)
+    for rows in permutations(range(n), k + 1):
+        rest = np.prod(np.delete(s, rows))
+        for order in permutations(range(k + 1)):
+            sign = np.linalg.det(np.eye(k + 1)[list(order)])
+            entries = [h[rows[m], rows[order[m]]] for m, h in enumerate(turned, 1)]
+            out[rows[0], rows[order[0]]] += sign * rest * np.prod(entries)
+    return [(np.linalg.det(u @ vt) * (u @ out @ vt)).astype(a.dtype)]
+
+
 def triangular_solve(a: Matrix, b: Matrix, lower: bool, transposed: bool, unit: bool) -> list[Any]:
     """x with op(a) x = b, where op(a) is a or its transpose and only one triangle of a is read."""
     n, columns = b.shape
@@ -138,6 +164,8 @@ OPERATIONS: dict[str, Callable[..., list[Any]]] = {
     "lu_inverse": lu_inverse,
     "lu_det": lu_det,
     "lu_logdet": lu_logdet,
+    "lu_cofactors": lu_cofactors,
+    "cofactor_derivative": cofactor_derivative,
     "triangular_solve": triangular_solve,
     "qr": qr,
     "svd": svd,

@@ -13,6 +13,7 @@ from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import jit, support
+from dlang.runtime import interruptions
 from dlang.runtime.platform.arena import Reservation, reserve
 from dlang.runtime.platform.stack import Stack, new_stack
 from dlang.runtime.platform.threads import Pool
@@ -64,6 +65,7 @@ class Context:
         self.hand_back: Callable[[int], None] = self.returned.append
         self._release = _functions.get("dl_release", None, ctypes.c_void_p)
         CONTEXTS.add(self)
+        interruptions.watch()
 
     def take(self, bytes: int) -> int:
         """Room in memory, outside of the chain of a run; 0 if there is none."""
@@ -155,10 +157,15 @@ class Context:
         """How many bytes it has ever asked the system for."""
         return int(self.words[support.TAKEN])
 
+    @property
+    def idle(self) -> bool:
+        """Whether no run is under way; takes what arrays gave back, then."""
+        return self.run is None if self.take_back is None else self.take_back()
+
     def forget_peak(self) -> int:
         """Begins to look anew for the most that runs hold; gives how many bytes arrays hold now."""
         self.absorb()
-        idle = self.run is None if self.take_back is None else self.take_back()
+        idle = self.idle
         held = self.words[support.PEAK] = self.words[support.IN_USE]
         if idle:
             self.peak = 0

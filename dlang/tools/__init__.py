@@ -1,4 +1,5 @@
-"""What a person runs: the command `dlc`. `dlc.py` reads the command line; each command is a file.
+"""What a person runs: the command `dlc`. It begins in `dlc.py`, and `command_line.py` reads its words;
+each command is a file.
 
 Sees the whole compiler, through `driver.py`, and is seen by none of it.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -32,6 +33,10 @@ class Parser(argparse.ArgumentParser):
         """The help of argparse, then the examples."""
         lines = [f"  {self.prog} {example}\n".replace(" \n", "\n") for example in self.examples]
         return "".join([super().format_help(), *(["\nexamples:\n"] if lines else []), *lines])
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Prints a message, and raises OSError where argparse goes on as if that had been possible."""
+        (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with the code 2."""

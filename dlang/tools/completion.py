@@ -73,8 +73,8 @@ def main(args: argparse.Namespace) -> int:
 
 def completed_commands() -> list[Completed]:
     """All commands, as their parsers describe them; before them what stands before a command, whose name is empty."""
+    from dlang.tools.command_line import parser_of_all
     from dlang.tools.commands import COMMANDS, parser_of
-    from dlang.tools.dlc import parser_of_all
 
     names = Words(tuple(COMMANDS))
     first = Completed("", "", tuple(_options("", parser_of_all())), names)

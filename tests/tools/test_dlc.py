@@ -293,6 +293,7 @@ def test_the_version_needs_the_command_line_and_nothing_else():
         "dlang.spelling",
         "dlang.tools",
         "dlang.tools.arguments",
+        "dlang.tools.command_line",
         "dlang.tools.commands",
         "dlang.tools.dlc",
     ]
@@ -304,7 +305,7 @@ def test_a_command_is_looked_for_in_its_own_module_only():
         "print(*sorted(m for m in sys.modules if m.startswith('dlang.tools.')))"
     )
     modules = done.stdout.splitlines()[-1].split()
-    assert modules == [f"dlang.tools.{name}" for name in ("arguments", "commands", "dlc", "explain")]
+    assert modules == [f"dlang.tools.{name}" for name in ("arguments", "command_line", "commands", "dlc", "explain")]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

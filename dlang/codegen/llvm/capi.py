@@ -10,13 +10,14 @@ from dlang.codegen.llvm import call_values, dispatch, support
 from dlang.runtime.entries import CODE, LEFT
 from dlang.runtime.platform import objects
 
-CONTEXT, BUSY, RETURNED, OWNER, FAILED, TIDY, ARENA, KEPT, STACK, LIMIT, MAIN, CELL = range(12)
+CONTEXT, BUSY, RETURNED, OWNER, FAILED, TIDY, ARENA, KEPT, STACK, LIMIT, MAIN, DROPPED, CELL = range(13)
 STATE = CELL + 1
 """The words of a state. RETURNED: blocks that arrays gave back. OWNER: the object that all of it belongs to. FAILED
-and TIDY: what is called after a failure, and after a run that took much. ARENA: where that begins, if there is one, and
-KEPT how far it may go. STACK: the top of the stack that is run on, if there is one, and its LIMIT. MAIN: the address of
-three words: the number of the main thread, how often a run on it looks up, and how often one on another does. CELL: the
-address of the entry's cell, which says where its code is, and how much work calls may do before Python is asked."""
+and TIDY: what is called after a failure, and after a run that took much or was interrupted. ARENA: where that begins,
+if there is one, and KEPT how far it may go. STACK: the top of the stack that is run on, if there is one, and its LIMIT.
+MAIN: the address of three words: the number of the main thread, how often a run on it looks up, and how often one on
+another does. DROPPED: that of a word that is not 0 if Python has dropped an interruption. CELL: that of the entry's
+cell, which says where its code is, and how much work calls may do before Python is asked."""
 
 OWN_WORD = 5
 """The word of a block's header that holds the state which the block returns to."""
@@ -270,8 +271,13 @@ ended:
   %end = load i64, ptr %endp
   %much = icmp ugt i64 %end, %kept
   %busyp = getelementptr i64, ptr %state, i64 {BUSY}
+  %pendingp = getelementptr i64, ptr %state, i64 {DROPPED}
+  %pendingat = load ptr, ptr %pendingp
+  %pending = load i64, ptr %pendingat
+  %lost = icmp ne i64 %pending, 0
   %either = or i1 %deep, %much
-  br i1 %either, label %tidy, label %fine
+  %work = or i1 %either, %lost
+  br i1 %work, label %tidy, label %fine
 fine:
   store i64 0, ptr %busyp
   ret ptr %result

@@ -1,0 +1,199 @@
+"""Derivatives of determinants, to any order and at matrices of any rank.
+
+det is a polynomial of degree n. Its k-th derivative D^k det(A)[H1, …, Hk] is linear in each direction, and these may
+change places; what it adds up of the entries of the last one is a matrix: of k = 1 the cofactors of A, of each further
+k an operation of A and k - 1 directions, `cofactor_derivative`. So this is its own adjoint, and the derivative of one
+is another with one more direction.
+
+With A = U S Vᵀ, S diagonal, cof(A) = ± U cof(S) Vᵀ, where the sign is det(U V), and in the directions the same holds
+of Uᵀ H V. The minors of a diagonal matrix are products of what stands on it, so nothing is divided or cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import combinations, permutations
+
+from dlang.ad.dual import Dual
+from dlang.ad.matrices import at, matrix, plus, product, transpose
+from dlang.ad.rules import scalar
+from dlang.ad.scope import Scope
+from dlang.ir.anf import Atom, Block, Function, Keep, Let, Library, Lit, Program, Read, Var, poly
+from dlang.ir.builder import Builder
+from dlang.ir.traverse import map_blocks, map_functions, walk, with_body, with_lets, with_op
+from dlang.ir.types import array_type, dtype_of
+
+COFACTORS = ("lu_cofactors", "cofactor_derivative")
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+def pull_determinant(op: Library, g: Atom, scope: Scope) -> None:
+    """d det(A) = Σ cof(A) dA, d log |det A| = Σ A⁻ᵀ dA, elementwise."""
+    b, a = scope.b, op.args[0]
+    assert isinstance(a, Var)
+    slope = _slope(b, op)
+    scope.add(a, matrix(b, a, lambda i, j: b.mul(g, at(b, slope, i, j))))
+
+
+def push_determinant(op: Library, s: Dual) -> Var:
+    """The tangent of a determinant, or of its logarithm."""
+    b, a = s.b, op.args[0]
+    assert isinstance(a, Var)
+    dot, slope = s.array(a), _slope(s.b, op)
+    return b.reduce(array_type(a).shape, lambda i, j: b.mul(at(b, slope, i, j), at(b, dot, i, j)))
+
+
+def _slope(b: Builder, op: Library) -> Var:
+    if op.name == "lu_det":
+        return b.one(Library("lu_cofactors", op.args))
+    return transpose(b, b.one(Library("lu_inverse", op.args)))
+
+
+def pull_cofactors(op: Library, g: Var, scope: Scope) -> None:
+    """With D = D^k det(A)[H…, G], a number: Ā and each H̄ are what D adds up of the entries of the direction there."""
+    a, factors, directions = _parts(scope.b, op)
+    if scope.is_active(a):
+        scope.add(a, _derivative(scope.b, a, factors, (*directions, g)))
+    for k, h in enumerate(directions):
+        if scope.is_active(h):
+            scope.add(h, _derivative(scope.b, a, factors, _replaced(directions, k, g)))
+
+
+def push_cofactors(op: Library, s: Dual) -> Var:
+    """The tangent: a further direction Ȧ, and each Ḣ in the place of H."""
+    a, factors, directions = _parts(s.b, op)
+    terms = [_derivative(s.b, a, factors, (*directions, s.array(a)))] if s.dot(a) is not None else []
+    for k, h in enumerate(directions):
+        if s.dot(h) is not None:
+            terms.append(_derivative(s.b, a, factors, _replaced(directions, k, s.array(h))))
+    total = terms[0]
+    for term in terms[1:]:
+        total = plus(s.b, total, term)
+    return total
+
+
+def _parts(b: Builder, op: Library) -> tuple[Var, Sequence[Var], tuple[Var, ...]]:
+    """The matrix, its singular vectors and values, and the directions."""
+    vars = [v for v in op.args if isinstance(v, Var)]
+    if op.name == "lu_cofactors":
+        n, _ = array_type(vars[0]).shape
+        return vars[0], b.emit(Library("svd", (vars[0], b.size(n))))[:3], ()
+    return vars[0], vars[1:4], tuple(vars[4:])
+
+
+def _derivative(b: Builder, a: Var, factors: Sequence[Var], directions: Sequence[Var]) -> Var:
+    return b.one(Library("cofactor_derivative", (a, *factors, *directions)))
+
+
+def _replaced(directions: Sequence[Var], k: int, by: Var) -> tuple[Var, ...]:
+    return (*directions[:k], by, *directions[k + 1 :])
+
+
+# ---- what the operations are made of ---------------------------------------------------------------------------------
+def cofactors_in_products(program: Program) -> Program:
+    """The program with cofactors and their derivatives in other operations; no derivative is taken of it any more."""
+
+    def function(f: Function) -> Function:
+        if not any(isinstance(let.op, Library) and let.op.name in COFACTORS for let in walk(f.body)):
+            return f
+        return with_body(f, _block(Builder(program.functions, f.span), f.body))
+
+    return map_functions(program, function)
+
+
+def _block(b: Builder, block: Block) -> Block:
+    lets: list[Let] = []
+    for let in block.lets:
+        match let.op:
+            case Library(name) as op if name in COFACTORS:
+                lets += _in_products(b, let, op)
+            case op:
+                lets.append(with_op(let, let.vars, map_blocks(op, partial(_block, b))))
+    return with_lets(block, lets, block.results)
+
+
+def _in_products(b: Builder, let: Let, op: Library) -> Iterator[Let]:
+    b.span = let.span
+    with b.scope() as lets:
+        made = _cofactors(b, op) if op.name == "lu_cofactors" else _minors_of(b, *_parts(b, op))
+    yield from lets[:-1]
+    assert lets[-1].vars == (made,)
+    yield Let(let.vars, lets[-1].op, let.span)
+
+
+def _cofactors(b: Builder, op: Library) -> Var:
+    """cof(A) = det(A) A⁻ᵀ, or by singular values where A is singular."""
+    a = op.args[0]
+    assert isinstance(a, Var)
+    value = b.one(Library("lu_det", op.args))
+
+    def regular() -> Var:
+        inverse = b.one(Library("lu_inverse", op.args[:3]))
+        return matrix(b, a, lambda i, j: b.mul(value, at(b, inverse, j, i)))
+
+    zero = Lit(0.0, dtype_of(a))
+    return b.if_(b.prim("eq", value, zero), lambda: _minors_of(b, *_parts(b, op)), regular, rare=True)[0]
+
+
+def _minors_of(b: Builder, a: Var, factors: Sequence[Var], directions: tuple[Var, ...]) -> Var:
+    """± U M Vᵀ: M of S = diag(s) and of the directions Uᵀ H V."""
+    u, s, vt = factors
+    turn = product(b, u, vt)
+    packed, order, exchanges, _ = b.emit(Library("lu", (turn,)))
+    sign = b.one(Library("lu_det", (turn, packed, order, exchanges)))
+    v, ut = transpose(b, vt), transpose(b, u)
+    middle = _minors(b, s, [product(b, product(b, ut, h), v) for h in directions])
+    return product(b, u, product(b, matrix(b, a, lambda i, j: b.mul(sign, at(b, middle, i, j))), vt))
+
+
+def _minors(b: Builder, s: Var, directions: Sequence[Var]) -> Var:
+    """What D^(k+1) det(diag(s))[H1, …, Hk, G] adds up of the entries of G.
+
+    By Leibniz' formula it is a sum over permutations σ: of each row i one entry (i, σ i) is taken, k + 1 of them from
+    the directions, one each, and the others from the diagonal, so that σ leaves these rows where they are. With r_0 the
+    row of the entry of G, r_m that of the entry of Hm and π a permutation of 0..k, σ r_m = r_(π m), this is
+
+        Σ_π sgn π Σ_{r distinct} G[r_0, r_(π 0)] Π_m Hm[r_m, r_(π m)] Π_{l not in r} s_l
+    """
+    (n,) = array_type(s).shape
+    dtype, k = dtype_of(s), len(directions)
+    zero, one = Lit(0.0, dtype), Lit(1.0, dtype)
+
+    def equal(pairs: Iterable[tuple[Var, Var]]) -> Atom:
+        found: Atom = Lit(False, "bool")
+        for x, y in pairs:
+            found = b.prim("or", found, b.prim("eq", x, y))
+        return found
+
+    def factor(*axes: Var) -> Atom:
+        *rows, row = axes
+        return b.select(equal([(row, r) for r in rows]), one, b.one(Read(s, (poly(row),))))
+
+    rest = b.comp([n] * (k + 2), factor, lambda *axes: [Keep((n,) * (k + 1), tuple(map(poly, axes[:-1])), "prod")])[0]
+
+    def term(last: int, *axes: Var) -> Atom:
+        """At r_0 and the rows of the directions, those terms in which the entry of G is in column r_last."""
+        total: Atom = zero
+        for order in permutations(range(k + 1)):
+            if order[0] != last:
+                continue
+            value: Atom = b.one(Read(rest, tuple(map(poly, axes))))
+            for m, h in enumerate(directions, 1):
+                value = b.mul(value, at(b, h, axes[m], axes[order[m]]))
+            total = scalar(b, "add", total, value if _even(order) else b.prim("neg", value))
+        return b.select(equal(combinations(axes, 2)), zero, total)
+
+    (diagonal,) = b.comp([n] * (k + 1), partial(term, 0), lambda row, *_: [Keep((n,), (poly(row),))])
+    out = b.map([n, n], lambda i, j: b.select(b.prim("eq", i, j), b.one(Read(diagonal, (poly(i),))), zero))
+    for last in range(1, k + 1):
+
+        def kept(*axes: Var, last: int = last) -> list[Keep]:
+            return [Keep((n, n), (poly(axes[0]), poly(axes[last])))]
+
+        out = plus(b, out, b.comp([n] * (k + 1), partial(term, last), kept)[0])
+    return out
+
+
+def _even(order: Sequence[int]) -> bool:
+    return sum(x > y for x, y in combinations(order, 2)) % 2 == 0

@@ -1,0 +1,65 @@
+"""Ctrl-C is not lost.
+
+Python drops an exception that is raised in a finalizer, in the callback of a weak reference or in a function that C
+calls: it prints it and goes on. An interruption that is dropped so, while a call of this package is under way, is noted
+here instead and raised at the next safe point: where compiled code asks whether to go on, and at the end of each call.
+Whatever handles the signal stays as it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+DROPPED = ctypes.c_int64(0)
+"""1 if one has been dropped and not been raised yet; machine code reads it."""
+_PACKAGE = __name__.removesuffix("runtime.interruptions")
+
+
+def check() -> None:
+    """Raises `KeyboardInterrupt` if one has been dropped; for the main thread, where handlers of signals run."""
+    if DROPPED.value and threading.current_thread() is threading.main_thread():
+        DROPPED.value = 0
+        raise KeyboardInterrupt
+
+
+def watch() -> None:
+    """Notes what is dropped from now on."""
+    if not isinstance(sys.unraisablehook, _Hook):
+        sys.unraisablehook = _Hook(sys.unraisablehook)
+
+
+class _Hook:
+    """Is told of exceptions that Python drops. before: was told of them until now."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, before: Callable[[Any], Any]) -> None:
+        self.before = before
+
+    def __call__(self, dropped: Any) -> None:
+        main = threading.current_thread() is threading.main_thread()
+        if main and issubclass(dropped.exc_type, KeyboardInterrupt) and (_is_called() or _is_running()):
+            DROPPED.value = 1
+        else:
+            self.before(dropped)
+
+
+def _is_called() -> bool:
+    """Whether a function of this package is being called."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_running() -> bool:
+    """Whether compiled code is under way, which has no frame of Python."""
+    memory = sys.modules.get(f"{_PACKAGE}runtime.memory")
+    return memory is not None and not all(context.idle for context in list(memory.CONTEXTS))
