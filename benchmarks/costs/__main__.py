@@ -17,18 +17,19 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.adbench.problems import BA
 from benchmarks.costs.cases import ADBENCH, MODELS, TRAPS, Case
-from benchmarks.costs.counting import Costs, compiled, operations
+from benchmarks.costs.counting import compiled, operations
+from dlang.tools.counted import Costs
 
 HEADER = f"{'':<18}{'sizes':<42}{'value':>9}{'reverse':>9}{'forward':>9}{'passes':>16}{'KiB':>20}"
 
 
 def line(name: str, sizes: Mapping[str, int], costs: Costs) -> str:
     at = " ".join(f"{k}={v}" for k, v in sizes.items())
-    three = (costs.value, costs.reverse, costs.forward)
+    three = (costs["value"], costs["gradient"], costs["tangent"])
     passes = "/".join(str(c.passes) for c in three)
     bytes = "/".join(f"{c.allocated / 1024:.1f}" for c in three)
     ratios = f"{costs.reverse_ratio:>9.2f}{costs.forward_ratio:>9.2f}"
-    return f"{name:<18}{at:<42}{costs.value.operations:>9}{ratios}{passes:>16}{bytes:>20}"
+    return f"{name:<18}{at:<42}{three[0].operations:>9}{ratios}{passes:>16}{bytes:>20}"
 
 
 def show(case: Case) -> None:

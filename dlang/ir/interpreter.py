@@ -7,7 +7,8 @@ once, an operation for all of them, then the next; an arm of a branch only for t
 recursive calls inside are evaluated point by point. A failed check in a comprehension is that of the first failing
 point in lexicographic order.
 
-An operation is one scalar primitive, or one element read or written. Sizes and indices cost nothing.
+An operation is one scalar primitive, or one element read or written. Sizes and indices cost nothing. `metering.py` has
+a run that counts bytes and memory too, and says which lines they are of.
 """
 
 from __future__ import annotations
@@ -167,31 +168,37 @@ class Interpreter(Run):
     # ---- blocks ------------------------------------------------------------------------------------------------------
     def _block(self, block: Block, frame: Frame) -> list[Any]:
         env = frame.env
+        for let in block.lets:
+            self._evaluate(let, frame)
+        return [env[r] if isinstance(r, Var) else literal(r) for r in block.results]
+
+    def _evaluate(self, let: Let, frame: Frame) -> None:
+        """Binds what a let gives."""
+        op, env = let.op, frame.env
+        many = _MANY.get(type(op))
         try:
-            for let in block.lets:
-                vars, op = let.vars, let.op
-                many = _MANY.get(type(op))
-                if many is not None:
-                    if frame.n is not None and type(op) in _BY_POINT:
-                        values = self._each_point(let, frame, many)
-                    else:
-                        values = many(self, op, let, frame)
-                    for var, value in zip(vars, values, strict=True):
-                        env[var] = value
-                elif frame.n is not None and type(op) in _BY_POINT:
-                    env[vars[0]] = self._each_point(let, frame, _ONE[type(op)])[0]
+            if many is not None:
+                if frame.n is not None and type(op) in _BY_POINT:
+                    values = self._each_point(let, frame, many)
                 else:
-                    env[vars[0]] = _ONE[type(op)](self, op, let, frame)
+                    values = many(self, op, let, frame)
+                for var, value in zip(let.vars, values, strict=True):
+                    env[var] = value
+            elif frame.n is not None and type(op) in _BY_POINT:
+                env[let.vars[0]] = self._each_point(let, frame, _ONE[type(op)])[0]
+            else:
+                env[let.vars[0]] = _ONE[type(op)](self, op, let, frame)
         except (MemoryError, OverflowError):  # a size that is no i64 is larger than all memory
             raise _at_point(RunError(MEMORY_EXHAUSTED, "the memory is exhausted", let.span), frame) from None
-        return [env[r] if isinstance(r, Var) else literal(r) for r in block.results]
 
     def _each_point(self, let: Let, frame: Frame, evaluate: Callable[..., Any]) -> list[Any]:
         """An operation that is evaluated for one point at a time."""
         n = frame.times
         outer = {v: frame.env[v] for v in self.free(let.op)}
         columns: list[list[Any]] = [[] for _ in let.vars]
+        mark = self.made_so_far()
         for p in range(n):
+            self.forget(mark)
             one = Frame({v: at(value, p) for v, value in outer.items()}, None)
             try:
                 values = evaluate(self, let.op, let, one)
@@ -229,6 +236,8 @@ class Interpreter(Run):
         sinks: list[Sink] = []
         for d, value in zip(op.destinations, op.body.results, strict=True):
             sinks.append(self._sink(d, value, names, frame))
+            if d.into is not None and sinks[-1].copied:
+                self.replaced(frame.env[d.into], sinks[-1].data)
             if isinstance(d, anf.Keep) and d.after is not None:
                 sinks[-1].goes_on(sinks[d.after])
         crowded = any(isinstance(inner.op, anf.Call) or op_blocks(inner.op) for inner in op.body.lets)
@@ -254,7 +263,7 @@ class Interpreter(Run):
                 env.update(values)
                 self._fill(op, batch, Frame(env, batch.n), sinks, whole or frame.n is not None)
             low = stop
-        self.counts["Comp"] += sum(s.written for s in sinks)
+        self.count(let, sum(s.written for s in sinks), sum(s.moved for s in sinks))
         self.passed(frame, *(s.data for s in sinks if s.fresh and s.shape))
         return [s.result() for s in sinks]
 

@@ -17,6 +17,7 @@ from dlang.ir.errors import IRError
 from dlang.ir.libraries import library_cost
 from dlang.ir.node import Node
 from dlang.ir.points import view_rows
+from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import free_vars
 from dlang.ir.values import (
     FUNCTIONS,
@@ -82,6 +83,10 @@ class Run:
         """The operations of all runs so far."""
         return sum(self.counts.values())
 
+    def count(self, let: Let, operations: int, moved: int = 0) -> None:
+        """Counts what one operation took. moved: bytes that it read and wrote."""
+        self.counts[type(let.op).__name__] += operations
+
     def free(self, x: Op | Block) -> list[Var]:
         known = self._free_of.get(id(x))
         if known is None:
@@ -91,7 +96,21 @@ class Run:
     def passed(self, frame: Frame, *made: Any) -> None:
         """Counts a pass over arrays that makes others."""
         self.passes += frame.n is None
+        self.made(frame, *made)
+
+    def made(self, frame: Frame, *made: Any) -> None:
+        """Counts the memory of arrays."""
         self.allocated += sum(a.nbytes for a in made if isinstance(a, np.ndarray))
+
+    def replaced(self, old: Any, new: np.ndarray[Any, Any]) -> None:
+        """Is told that an array goes on as a copy, because it is updated in place from now on."""
+
+    def made_so_far(self) -> int:
+        """A mark in the list of all arrays that were made."""
+        return 0
+
+    def forget(self, mark: int) -> None:
+        """Is told that the arrays made after a mark are those of one point, and that the next point comes."""
 
 
 def value_of(atom: Atom, env: Mapping[Var, Any]) -> Any:
@@ -105,9 +124,14 @@ def dtype_of(atom: Atom) -> str:
     return type.dtype
 
 
+def width_of(atom: Atom) -> int:
+    """How many bytes a scalar takes, or an element of an array."""
+    return WIDTHS.get(dtype_of(atom), 8)
+
+
 # ---- the operations --------------------------------------------------------------------------------------------------
 def prim(run: Run, op: anf.Prim, let: Let, frame: Frame) -> Any:
-    run.counts["Prim"] += frame.times
+    run.count(let, frame.times)
     env = frame.env
     args = [env[a] if isinstance(a, Var) else literal(a) for a in op.args]
     dtype = dtype_of(let.vars[0])
@@ -124,7 +148,7 @@ def prim(run: Run, op: anf.Prim, let: Let, frame: Frame) -> Any:
 
 
 def cast(run: Run, op: anf.Cast, let: Let, frame: Frame) -> Any:
-    run.counts["Cast"] += frame.times
+    run.count(let, frame.times)
     value = value_of(op.arg, frame.env)
     source = dtype_of(op.arg)
     if type(value) is Lanes:
@@ -174,12 +198,12 @@ def check(run: Run, op: anf.Check, let: Let, frame: Frame) -> list[Any]:
 
 
 def construct(run: Run, op: anf.Construct, let: Let, frame: Frame) -> Any:
-    run.counts["Construct"] += len(op.args)
+    run.count(let, len(op.args), 8 * len(op.args))
     return Node(op.variant.tag, tuple([release(value_of(a, frame.env)) for a in op.args]))
 
 
 def tag(run: Run, op: anf.Tag, let: Let, frame: Frame) -> Any:
-    run.counts["Tag"] += 1
+    run.count(let, 1, 8)
     return np.int64(node_of(op.node, frame).tag)
 
 
@@ -187,7 +211,7 @@ def fields(run: Run, op: anf.Fields, let: Let, frame: Frame) -> list[Any]:
     node = node_of(op.node, frame)
     if node.tag != op.variant.tag:
         raise IRError(f"{op.node} is of the variant {node.tag}, not {op.variant.tag} ({let.span})")
-    run.counts["Fields"] += len(node.fields)
+    run.count(let, len(node.fields), 8 * len(node.fields))
     return list(node.fields)
 
 
@@ -200,7 +224,7 @@ def node_of(atom: Atom, frame: Frame) -> Node:
 
 
 def read(run: Run, op: anf.Read, let: Let, frame: Frame) -> Any:
-    run.counts["Read"] += frame.times
+    run.count(let, frame.times, frame.times * width_of(let.vars[0]))
     env = frame.env
     array = env[op.array]
     index = [size_of(i, env) for i in op.index]
@@ -216,10 +240,12 @@ def read(run: Run, op: anf.Read, let: Let, frame: Frame) -> Any:
 
 
 def update(run: Run, op: anf.Update, let: Let, frame: Frame) -> Any:
-    run.counts["Update"] += 1
+    run.count(let, 1, width_of(op.value))
     array = frame.env[op.array]
     if type(array) is not Version:
-        array = Version(array.copy())
+        fresh = array.copy()
+        run.replaced(array, fresh)
+        array = Version(fresh)
     position = flat_index(array.read().shape, [size_of(i, frame.env) for i in op.index])
     return array.updated(position, value_of(op.value, frame.env))
 
@@ -227,14 +253,15 @@ def update(run: Run, op: anf.Update, let: Let, frame: Frame) -> Any:
 def copy(run: Run, op: anf.Copy, let: Let, frame: Frame) -> Any:
     run.copies += 1
     array = array_of(frame.env[op.array])
-    run.counts["Copy"] += 2 * array.size
-    run.passed(frame, array)
-    return Version(array.copy())
+    run.count(let, 2 * array.size, 2 * array.size * width_of(op.array))
+    fresh = array.copy()
+    run.passed(frame, fresh)
+    return Version(fresh)
 
 
 def empty(run: Run, op: anf.Empty, let: Let, frame: Frame) -> Any:
     array = never_written(op.dtype, [size_of(s, frame.env) for s in op.shape])
-    run.allocated += array.nbytes
+    run.made(frame, array)
     return array
 
 
@@ -269,7 +296,7 @@ def reshape(run: Run, op: anf.Reshape, let: Let, frame: Frame) -> Any:
 
 def concat(run: Run, op: anf.Concat, let: Let, frame: Frame) -> Any:
     out = np.concatenate([array_of(frame.env[a]) for a in op.arrays])
-    run.counts["Concat"] += 2 * out.size
+    run.count(let, 2 * out.size, 2 * out.size * width_of(let.vars[0]))
     run.passed(frame, out)
     return out
 
@@ -277,18 +304,19 @@ def concat(run: Run, op: anf.Concat, let: Let, frame: Frame) -> Any:
 def compact(run: Run, op: anf.Compact, let: Let, frame: Frame) -> list[Any]:
     mask = array_of(frame.env[op.mask])
     positions = np.flatnonzero(mask)
-    run.counts["Compact"] += mask.size + len(positions)
+    run.count(let, mask.size + len(positions), mask.size + 8 * len(positions))
     run.passed(frame, positions)
     return [np.int64(len(positions)), positions]
 
 
 def scan(run: Run, op: anf.Scan, let: Let, frame: Frame) -> Any:
     array = array_of(frame.env[op.array])
-    run.counts["Scan"] += 3 * array.size
-    run.passed(frame, array)
+    run.count(let, 3 * array.size, 2 * array.size * width_of(op.array))
     dtype = dtype_of(op.array)
     total = np.cumsum if op.monoid == "sum" else np.cumprod
-    return exact(total(array, dtype=np.float32 if dtype in HALF else array.dtype), dtype)
+    out = exact(total(array, dtype=np.float32 if dtype in HALF else array.dtype), dtype)
+    run.passed(frame, out)
+    return out
 
 
 def contract(run: Run, op: anf.Contract, let: Let, frame: Frame) -> Any:
@@ -297,15 +325,18 @@ def contract(run: Run, op: anf.Contract, let: Let, frame: Frame) -> Any:
     if a.dtype == np.float16:
         a, b = a.astype(np.float32), b.astype(np.float32)
     out = np.einsum(a, list(op.left), b, list(op.right), list(op.out), optimize=True)
-    run.counts["Contract"] += 4 * count_of(tuple(sizes.values())) + (out.size if op.out else 0)
+    operations = 4 * count_of(tuple(sizes.values())) + (out.size if op.out else 0)
+    run.count(let, operations, (a.size + b.size + (out.size if op.out else 0)) * width_of(let.vars[0]))
+    out = exact(np.ascontiguousarray(out) if op.out else out, dtype_of(let.vars[0]))
     run.passed(frame, out)
-    return exact(np.ascontiguousarray(out) if op.out else out, dtype_of(let.vars[0]))
+    return out
 
 
 def library(run: Run, op: anf.Library, let: Let, frame: Frame) -> list[Any]:
     args = [release(value_of(a, frame.env)) for a in op.args]
-    run.counts["Library"] += library_cost(op.name, args, args[0].shape)
     results = libraries.perform(op.name, args)
+    moved = sum(a.nbytes for a in (*args, *results) if isinstance(a, np.ndarray))
+    run.count(let, library_cost(op.name, args, args[0].shape), moved)
     run.passed(frame, *results)
     return results
 

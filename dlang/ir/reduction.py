@@ -13,6 +13,7 @@ import numpy as np
 
 from dlang.ir.anf import FLOATS, HALF, Add, Destination, is_handle
 from dlang.ir.points import Batch
+from dlang.ir.terms import WIDTHS
 from dlang.ir.values import NUMPY, Lanes, NDArray, Rows, Version, array_of, count_of, exact, flat_index, numpy_dtype
 
 UFUNCS: dict[str, Any] = {
@@ -86,6 +87,8 @@ class Sink:
         self.row = row
         self.fresh = into is None
         self.written = 0  # operations: elements read and written, values combined
+        self.moved = 0  # bytes of the elements among these
+        self.width = WIDTHS.get("i64" if self.arg else dtype, 8)
         # sums and products of half precision are done in f32, and rounded at the end
         self.wide = dtype in HALF and self.monoid in ("sum", "prod")
         kind = "i64" if self.arg else "f32" if self.wide else dtype
@@ -99,13 +102,16 @@ class Sink:
             self.base = np.cumsum(sizes) - sizes
             size = int(sizes.sum())
         self.version: Version | None = None  # of `into`, where it is one array: updated in place
+        self.copied = False  # for that
         if into is None:
             self.data = np.full(size, identity(self.monoid, kind), numpy_dtype(kind))
             self.written += size if self.shape and not (row and self.monoid == "set") else 0
+            self.moved = self.written * self.width
         elif outer is None and self.wide:
             self.data = array_of(into).reshape(-1).astype(np.float32)
         elif outer is None:
             self.version = into if type(into) is Version else Version(array_of(into).copy())
+            self.copied = self.version is not into
             self.data = self.version.read().reshape(-1)
         else:
             self.data = _spread(into, outer, sizes)
@@ -114,7 +120,7 @@ class Sink:
     def goes_on(self, earlier: Sink) -> None:
         """Fills other elements of the array that another is filling."""
         if self.fresh and self.shape:
-            self.written = 0
+            self.written = self.moved = 0
         if earlier.version is not None:
             earlier.data, earlier.version = earlier.version.read().reshape(-1).copy(), None
         self.data, self.fresh = earlier.data, False
@@ -140,8 +146,10 @@ class Sink:
             slots, values = self._boxed(batch, slots, values)
         if self.scatter:
             self.written += 3 * batch.n
+            self.moved += 2 * batch.n * self.width
         elif not self.fresh and not self.row:
             self.written += len(slots) if self.monoid == "set" else 3 * len(slots)
+            self.moved += (1 if self.monoid == "set" else 2) * len(slots) * self.width
         data = self.data if self.version is None else self.version.read().reshape(-1)
         if self.monoid != "set" and not (self.fresh and whole):
             values = UFUNCS[self.monoid](data[slots], values)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error
-from dlang.driver import Request, check, errors_of, failure, read_source
+from dlang.driver import check, errors_of, failure, read_source
 from dlang.listings import open_variable
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, positive, whole
 from dlang.tools.ir import unknown
 from dlang.tools.report import report
+from dlang.tools.slots import refuse_unknown, requested, sizes_given
 from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
     from dlang.specialize.specialize import Entry
-    from dlang.specialize.types import Bindings
     from dlang.tools.comparison import Comparison, Row
     from dlang.tools.drawing import Kind, Leaf
     from dlang.tools.gradients import Gradients
@@ -37,15 +37,6 @@ class Options:
     size: int
     sizes: dict[str, int]
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A size that is to be chosen: the variable that it is, or of which the type that it stands for has it."""
-
-    variable: ty.Var
-    name: str
-    text: str  # how the choice is said
 
 
 def options(parser: Parser) -> None:
@@ -77,7 +68,7 @@ def check_gradients(
 ) -> int:  # fmt: skip
     """0 if all derivatives agree; 1 if some do not, or could not be checked, or the program is wrong."""
     try:
-        options = Options(only, every, seed, *_sizes(sizes), seconds)
+        options = Options(only, every, seed, *sizes_given(sizes, 3), seconds)
         checked = check(read_source(path))
         if report(checked.diagnostics, as_json) or errors_of(checked):
             return 1
@@ -85,7 +76,7 @@ def check_gradients(
         if not chosen:
             help = ("name a function with `--fn`", "a function is found by itself if it gives one float")
             raise error("E0957", f"`{path}` has no function whose derivatives could be checked", None, help=help)
-        _refuse_unknown(options.sizes, {v.name for decl in chosen for v in decl.variables if v.name})
+        refuse_unknown(options.sizes, {v.name for decl in chosen for v in decl.variables if v.name}, "is checked")
     except DlangError as e:
         report(e.diagnostics, as_json)
         return 1
@@ -97,27 +88,6 @@ def check_gradients(
             report(e.diagnostics, as_json)
             wrong += 1
     return 1 if wrong else 0
-
-
-def _sizes(given: Sequence[str]) -> tuple[int, dict[str, int]]:
-    """`5` and `n=5` from the command line: the size of all, and of one variable."""
-    default, named = 3, {}
-    for text in given:
-        name, _, value = text.rpartition("=")
-        if not value.isdecimal():
-            raise error("E0957", f"`--size {text}`: expected a number, or a name and a number as in `n=5`", None)
-        if name:
-            named[name] = int(value)
-        else:
-            default = int(value)
-    return default, named
-
-
-def _refuse_unknown(sizes: Iterable[str], known: Collection[str]) -> None:
-    for name in sizes:
-        if name not in known:
-            help = (f"there are {', '.join(f'`{n}`' for n in sorted(known))}",) if known else ()
-            raise error("E0957", f"`--size {name}=…`: no function that is checked has a size `{name}`", None, help=help)
 
 
 # ---- which functions -------------------------------------------------------------------------------------------------
@@ -184,7 +154,7 @@ def _agrees(decl: core.FnDecl, options: Options) -> bool:
     from dlang.tools.stand_ins import with_stand_ins
 
     drawable, replaced = with_stand_ins(decl)
-    wanted, slots = _request(drawable)
+    wanted, slots = requested(drawable)
     made, entry = gradients(wanted)
     if not made.wrt:
         help = ("what it gives is not differentiated in parameters that are `nodiff`",)
@@ -254,35 +224,6 @@ def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tu
     if found is None:
         raise refused[0]
     return found
-
-
-def _request(decl: core.FnDecl) -> tuple[Request, list[Slot]]:
-    """A function at types: what is open is f64, or a vector of them; and the sizes that are to be chosen."""
-    from dlang.ir import anf
-    from dlang.specialize.types import MonoArray
-
-    if decl.constraints and (name := open_variable(decl)) is not None:
-        help = ("check a function that uses it",)
-        raise error(
-            "E0956", f"`{decl.name}` has no derivative of its own: a use of it decides `{name}`", decl.span, help=help
-        )
-    bindings: Bindings = {}
-    slots = []
-    for v in decl.variables:
-        name = v.name or "_"
-        match v:
-            case ty.TypeVar() if "Vector" in v.classes:
-                bindings[v] = MonoArray(anf.Scalar("f64"), (anf.poly(0),))
-                slots.append(Slot(v, name, f"{name} = f64[{{}}]"))
-            case ty.TypeVar():
-                bindings[v] = anf.Scalar("i64" if v.classes & {"Int", "Bits"} else "f64")
-            case ty.RowVar():
-                bindings[v] = (anf.poly(0),)
-                slots.append(Slot(v, name, f"..{name} = {{}}"))
-            case ty.SizeVar() if v not in decl.opened:
-                bindings[v] = anf.poly(0)
-                slots.append(Slot(v, name, f"{name} = {{}}"))
-    return Request(decl, bindings), slots
 
 
 # ---- what is shown ---------------------------------------------------------------------------------------------------

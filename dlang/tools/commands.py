@@ -163,6 +163,15 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             examples=("model.dl --fn loss", "--all model.dl"),
         ),
         Command(
+            "costs",
+            "costs",
+            "count what a function and its derivatives cost, as sizes double",
+            "Counts operations, bytes and memory of the optimised program, at a size, twice and four times that, and "
+            "says how fast they grow, whether that is within the law of cost, and which lines a surplus comes from. 1 "
+            "if the law is broken.",
+            examples=("fit.dl --fn loss", "fit.dl --fn loss --grad --size n=100", "--json fit.dl --fn loss"),
+        ),
+        Command(
             "plot",
             "plot",
             "draw the columns of a table, such as a run logs",

@@ -1,0 +1,160 @@
+"""The law of cost: what a function may cost once it is optimised, and its derivatives beside it.
+
+The law is stated in `docs/semantics.md`. It is about counts at three sizes, each twice the one before: by how much one
+count may be larger than another, and that it does not grow faster.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+
+from dlang.diagnostics import Span
+from dlang.tools.counted import Costs, Counts, Way
+
+BASES: Mapping[Way, Way] = {"value": "as written", "gradient": "value", "tangent": "value", "second": "gradient"}
+FACTORS: Mapping[Way, float] = {"value": 1.2, "gradient": 6.0, "tangent": 4.0, "second": 4.0}
+"""How many times the operations of what it is made of, and the numbers that the function takes and gives."""
+SHARED = 4.0
+"""How many times the operations of the function as written, each done as seldom as what it depends on allows."""
+SLACK = 100
+"""Operations that any function may take more, and numbers that it may keep: what does not grow with sizes."""
+NUMBER = 8
+"""Bytes of a number."""
+KEPT = 4 * NUMBER
+"""Bytes that a derivative may keep of an operation: a number, in a node of its own."""
+TEMPORARIES = 8.0
+"""How many times the memory of the function as written, and of what it takes and gives, it may hold when optimised."""
+FASTER = 1.25
+"""By how much a ratio grows, where the size doubles, if one count grows faster than another; without end, not less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a source. operations: of a derivative, or of what was optimised; own: of what it is made of."""
+
+    path: str
+    line: int
+    text: str
+    operations: int
+    own: int
+    growth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """Where the law is broken. kind: `more` than it may be, or `faster` growing. found: the ratio, or the exponent;
+    allowed: what it may be. lines: where the surplus is, the largest first.
+    """
+
+    way: Way
+    measure: str
+    kind: str
+    found: float
+    allowed: float
+    lines: tuple[Line, ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind == "more":
+            return f"{self.way}: {self.measure} are {self.found:.1f} times what they may be"
+        return f"{self.way}: {self.measure} grow by the exponent {self.found:.2f}, not {self.allowed:.2f}"
+
+
+def exponent(counts: Sequence[int]) -> float:
+    """The exponent of growth of counts at sizes that double, whatever is in them that does not grow.
+
+    A count a + b·nᵉ has the differences b·nᵉ·(2ᵉ - 1), each 2ᵉ times the one before.
+    """
+    small, middle, large = counts
+    if middle <= small or large <= middle:
+        return 0.0
+    return log2((large - middle) / (middle - small))
+
+
+def breaches(costs: Sequence[Costs]) -> list[Breach]:
+    """Where the costs at three sizes break the law."""
+    found: list[Breach] = []
+    for way in costs[0].ways:
+        if way == "as written":
+            continue
+        base = BASES[way]
+        if base not in costs[0].ways:
+            continue
+        lines = surplus(costs, way, base)
+        for measure, counts, allowed in (
+            ("operations", [c[way].operations for c in costs], [operations_of(c, way, base) for c in costs]),
+            ("bytes moved", [c[way].moved for c in costs], [bytes_of(c, way, base) for c in costs]),
+            ("bytes of memory", [c[way].peak for c in costs], [memory_of(c, way, base) for c in costs]),
+        ):
+            shared = [SHARED * (c[base].shared + c.numbers + SLACK) for c in costs]
+            if way == "value" and measure == "operations" and _faster(counts, shared):
+                growth = exponent(counts), exponent([int(a) for a in shared])
+                found.append(Breach(way, measure, "faster", *growth, surplus(costs, way, base, shared=True)))
+            elif _faster(counts, allowed):
+                growth = exponent(counts), exponent([int(a) for a in allowed])
+                found.append(Breach(way, measure, "faster", *growth, lines))
+            elif counts[-1] > allowed[-1]:
+                found.append(Breach(way, measure, "more", counts[-1] / allowed[-1], 1.0, lines))
+    return found
+
+
+def _faster(counts: Sequence[int], allowed: Sequence[float]) -> bool:
+    """Whether counts grow by more than they may, and by ever more of that. What does not grow has no say in it."""
+    first, second = [(counts[k + 1] - counts[k]) / max(allowed[k + 1] - allowed[k], 1.0) for k in range(2)]
+    return second > 1.0 and second > FASTER * first
+
+
+# ---- what may be -----------------------------------------------------------------------------------------------------
+def operations_of(costs: Costs, way: Way, base: Way) -> float:
+    """How many operations a way may take."""
+    return FACTORS[way] * (costs[base].operations + costs.numbers + SLACK)
+
+
+def bytes_of(costs: Costs, way: Way, base: Way) -> float:
+    """How many bytes a way may read and write: a derivative may also save what each operation gives, and read it."""
+    own = costs[base]
+    saved = 0 if way == "value" else 2 * NUMBER * own.operations
+    return FACTORS[way] * (own.moved + costs.bytes + NUMBER * SLACK) + saved
+
+
+def memory_of(costs: Costs, way: Way, base: Way) -> float:
+    """How many bytes a way may hold: a derivative all that the function makes, and a node for each operation."""
+    own = costs[base]
+    if way == "value":
+        return TEMPORARIES * (own.peak + costs.bytes + NUMBER * SLACK)
+    return 2 * (own.peak + costs.bytes) + own.allocated + KEPT * (own.operations + SLACK)
+
+
+# ---- where it comes from ---------------------------------------------------------------------------------------------
+def surplus(costs: Sequence[Costs], way: Way, base: Way, shared: bool = False) -> tuple[Line, ...]:
+    """The lines whose operations are more than they may be, at the largest size; those with the most first.
+
+    shared: compared with the operations that are shared.
+    """
+    found = [_lines(c[way]) for c in costs]
+    own = _lines(costs[-1][base], shared)
+    factor = SHARED if shared else FACTORS[way]
+    spans = {_place(s): s for s in costs[-1][way].places if s is not None}
+    lines = []
+    for place, operations in found[-1].items():
+        more = operations - factor * own[place]
+        if more > 0:
+            path, line = place
+            counts = [f[place] for f in found]
+            text = spans[place].source.line(line).strip()
+            lines.append((more, Line(path, line, text, operations, own[place], exponent(counts))))
+    return tuple([line for _, line in sorted(lines, key=lambda m: -m[0])])
+
+
+def _lines(counts: Counts, shared: bool = False) -> Counter[tuple[str, int]]:
+    lines: Counter[tuple[str, int]] = Counter()
+    for span, operations in counts.places.items():
+        if span is not None:
+            lines[_place(span)] += operations[shared]
+    return lines
+
+
+def _place(span: Span) -> tuple[str, int]:
+    return span.source.path, span.line

@@ -1,0 +1,89 @@
+"""`dlc costs`: what it counts, which surplus it finds and where, and how it ends."""
+
+import json
+import textwrap
+
+import pytest
+
+from dlang.tools import scans
+from dlang.tools.dlc import main
+
+SUMS = """
+    fn running(x: f64[n]) -> f64[n] = cumsum(x)
+    {rule}
+    fn total(w: f64[n], v: f64[m]) -> f64 = sum(running(w) ** 2) + sum(v)
+"""
+QUADRATIC = "pullback running(x) -> y = |g| [sum(g[j] for j in i..n) for i < n]"
+LINEAR = "pullback running(x) -> y = |g| reverse(cumsum(reverse(g)))"
+
+
+@pytest.fixture
+def costs(tmp_path, monkeypatch, capsys):
+    """Runs the command on a text; gives its code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(text, *options):
+        (tmp_path / "p.dl").write_text(textwrap.dedent(text))
+        code = main(["costs", "p.dl", *options])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_each_size_grows_for_itself_and_a_surplus_is_found_in_its_line(costs):
+    code, out, err = costs(SUMS.format(rule=QUADRATIC), "--fn", "total", "--grad", "--size", "8")
+    assert (code, err) == (1, "")
+    together, first, second = out.split("`total` at ")[1:]
+    assert together.startswith("n = 8 to 32, m = 8 to 32\n") and first.startswith("n = 8 to 32, m = 8\n")
+    assert "the gradient: operations grow with the exponent" in first and "p.dl:3: " in first
+    assert second.startswith("n = 8, m = 8 to 32\n") and "exponent" not in second.split("times\n")[1]
+    assert out.endswith("the law of cost is broken\n")
+
+
+def test_a_function_within_the_law_ends_with_0(costs):
+    code, out, err = costs(SUMS.format(rule=LINEAR), "--fn", "total", "--size", "n=16", "--hessian")
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()[2:7]] == ["as", "value", "gradient", "tangent", "second"]
+    assert out.endswith("the law of cost holds\n")
+
+
+def test_costs_are_the_numbers_that_one_would_count_by_hand(costs):
+    """A dot product reads 2n numbers of 8 bytes, multiplies and adds n times, and holds nothing."""
+    code, out, _ = costs("fn dot(x: f64[n], y: f64[n]) -> f64 = sum(x * y)", "--fn", "dot", "--json", "--size", "10")
+    (scan,) = map(json.loads, out.splitlines())
+    assert code == 0 and scan["sizes"] == [{"n": 10}, {"n": 20}, {"n": 40}]
+    assert scan["costs"]["value"] == {
+        "operations": {"counts": [40, 80, 160], "exponent": 1.0},
+        "moved": {"counts": [160, 320, 640], "exponent": 1.0},
+        "memory": {"counts": [0, 0, 0], "exponent": 0.0},
+    }
+
+
+def test_whole_numbers_are_sizes_and_indices_are_not(costs):
+    text = "fn f(x: f64[n], steps: i64, i: Idx<n>) -> f64 { var s = x[i]; for t < steps { s = sin(s) }; s }"
+    code, out, _ = costs(text, "--fn", "f", "--jvp", "--size", "steps=6")
+    assert code == 0 and "steps = 6 to 24" in out and "i = " not in out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--fn", "lost"), "E0955", "no function or test `lost`"),
+        (("--fn", "name"), "", ""),
+        (("--fn", "name", "--grad"), "E0957", "`name` has no derivative to count"),
+        (("--fn", "total", "--size", "k=3"), "E0957", "no function that is counted has a size `k`"),
+        (("--fn", "total", "--size", "few"), "E0957", "expected a number"),
+        (("--fn", "slow", "--size", "3000"), "E0957", "counting takes too long"),
+        (("--fn", "never"), "E0800", "never"),
+    ],
+)
+def test_what_cannot_be_counted_is_said(costs, options, code, said, monkeypatch):
+    monkeypatch.setattr(scans, "MOST", 5_000)
+    text = """
+        fn name(k: i64) -> str = "{k}"
+        fn total(w: f64[n]) -> f64 = sum(w)
+        fn slow(steps: i64) -> f64 { var s = 0.5; for t < steps { s = sin(s) }; s }
+        fn never(x: f64) -> f64 = if x < 1e9 { fail("never") } else { x }
+    """
+    status, _, err = costs(text, *options)
+    assert status == (1 if code else 0) and code in err and said in err
