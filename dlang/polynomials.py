@@ -13,6 +13,18 @@ from typing import Generic, Protocol, TypeVar
 Coefficient = int | Fraction
 
 
+MOST_PRODUCTS = 4_000
+"""Of two terms, when polynomials are multiplied: a power of a sum of a few atoms would soon fill any memory."""
+
+
+MOST_FACTORS = 64
+"""Of a term; squares of squares get there in six steps."""
+
+
+class TooManyTerms(Exception):
+    """A product of polynomials would have more terms, or terms of more factors, than a size may have."""
+
+
 class Atom(Protocol):
     serial: int
 
@@ -78,13 +90,18 @@ class Poly(Generic[A]):
         return Poly(total)
 
     def __mul__(self, other: int | A | Poly[A]) -> Poly[A]:
+        """The product; raises TooManyTerms."""
         out: dict[Monomial[A], Coefficient] = {}
         right = Poly.of(other).terms
         if len(right) == 1 and right.get(()) == 1:
             return self
+        if len(self.terms) * len(right) > MOST_PRODUCTS:
+            raise TooManyTerms
         for m, c in self.terms.items():
             for n, d in right.items():
                 key = tuple(sorted(m + n, key=lambda a: a.serial)) if m and n else m or n
+                if len(key) > MOST_FACTORS:
+                    raise TooManyTerms
                 out[key] = out.get(key, 0) + c * d
         return Poly(out)
 

@@ -3,6 +3,7 @@
 A token's kind is the terminal of the grammar: its own text for keywords and symbols, else `NAME`, `UNAME`, `INT`,
 `FLOAT`, `STRING`, `TUPLE_INDEX`. Three kinds the grammar doesn't know: `newline` (newlines.py turns it into `NL` or
 drops it), `unclosed` (a string without its end) and `bad` (no token of the language), which the parser reports.
+Repetitions are possessive (`*+`): the others keep a state for each of their turns, some hundred bytes a character.
 A token never spans lines (but `newline`), so any range of whole lines can be lexed alone.
 """
 
@@ -23,11 +24,11 @@ _SYMBOL = f"{_LONG}|[{re.escape(''.join(sign for sign in _SIGNS if len(sign) == 
 _TOKEN = re.compile(
     rf"""
       (?P<skip>[ \t\r\f\ufeff]+|\#[^\n]*)
-    | (?P<newline>\n(?:[ \t\r\f]*(?:\#[^\n]*)?\n)*[ \t\r\f]*)
+    | (?P<newline>\n(?:[ \t\r\f]*+(?:\#[^\n]*+)?+\n)*+[ \t\r\f]*+)
     | (?P<word>{NAME})
     | (?P<FLOAT>{FLOAT}[A-Za-z0-9_]*)
     | (?P<INT>[0-9][A-Za-z0-9_]*)
-    | (?P<STRING>"(?:[^"\\\n]|\\[^\n])*")
+    | (?P<STRING>"(?:[^"\\\n]++|\\[^\n])*+")
     | (?P<unclosed>"(?:[^"\\\n]|\\[^\n])*?\\?(?=[)\]}}\s,;]*$|\s*\{{\s*$))
     | (?P<TUPLE_INDEX>\.[0-9]+)
     | (?P<symbol>{_SYMBOL})

@@ -32,6 +32,7 @@ from dlang.grammar.machine import Machine
 from dlang.grammar.newlines import CLOSERS, OPENERS
 from dlang.grammar.tables import END
 
+_MOST_PARTS = 4_000  # before an error that are given up with it; deeper nesting is refused anyway
 FAR = 10_000  # tokens to the end of a statement that are looked at
 _MOST_REPAIRS = 100  # in one item; then it is given up
 _AHEAD = 8  # tokens that a repair is tried on
@@ -181,13 +182,16 @@ def _repair(machine: Machine, tokens: list[Token], at: int) -> Edit | None:
 def _give_up_part(machine: Machine, tokens: list[Token], at: int) -> Edit | None:
     """Put a hole for the smallest part around the error after which the rest can go on."""
     gotos = machine.tables.gotos
-    for size in range(len(machine.values), -1, -1):
-        states, parts = machine.states[: size + 1], machine.values[size:]
-        begin = machine.begins[size] if parts else at
-        brackets = [value.kind for value in parts if isinstance(value, Token)]
-        open_brackets = sum((kind in OPENERS) - (kind in CLOSERS) for kind in brackets)
-        for symbol in (symbol for symbol in _STAND_INS if symbol in gotos[states[-1]]):
-            resume = _resumption(machine, [*states, gotos[states[-1]][symbol]], tokens, at, open_brackets, symbol)
+    begin, open_brackets = at, 0
+    for size in range(len(machine.values), max(len(machine.values) - _MOST_PARTS, 0) - 1, -1):
+        if size < len(machine.values):
+            begin, value = machine.begins[size], machine.values[size]
+            if isinstance(value, Token):
+                open_brackets += (value.kind in OPENERS) - (value.kind in CLOSERS)
+        state = machine.states[size]
+        for symbol in (symbol for symbol in _STAND_INS if symbol in gotos[state]):
+            states = [*machine.states[: size + 1], gotos[state][symbol]]
+            resume = _resumption(machine, states, tokens, at, open_brackets, symbol)
             if resume is not None and resume > begin:
                 start, end = tokens[begin].start, tokens[resume - 1].end
                 kinds = _STAND_INS[symbol].split()

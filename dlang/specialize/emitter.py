@@ -7,7 +7,7 @@ polynomial it is, and equal floors are one variable.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import lcm
 
@@ -16,6 +16,7 @@ from dlang.inequalities import Facts
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Lit, Op, Scalar, Size, Type, Var, fresh, poly
 from dlang.ir.types import I64
+from dlang.polynomials import TooManyTerms
 from dlang.primitives.table import result_dtype
 
 TRUE = Lit(True, "bool")
@@ -101,7 +102,8 @@ class Emitter:
                 case "sub":
                     self.definitions[v] = p[0] - p[1]
                 case "mul":
-                    self.definitions[v] = p[0] * p[1]
+                    with suppress(TooManyTerms):
+                        self.definitions[v] = p[0] * p[1]
                 case _:
                     self.definitions[v] = -p[0]
         return v

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from dlang.diagnostics import DlangError, Note, Span, error, replacement
 from dlang.grammar import syntax as s
+from dlang.polynomials import TooManyTerms
 from dlang.typecheck import elsewhere, refinements
 from dlang.typecheck.context import Checker
-from dlang.typecheck.limits import within_axes, within_size
+from dlang.typecheck.limits import size_too_large, within_axes, within_size
 from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.scope import AliasEntry, Scope
 from dlang.typecheck.sizes import add, exact_division, multiply, subtract
@@ -306,7 +307,10 @@ class Annotator:
                     case "-":
                         return subtract(a, b, origin)
                     case "*":
-                        return multiply(a, b, origin)
+                        try:
+                            return multiply(a, b, origin)
+                        except TooManyTerms:
+                            raise size_too_large(d.span) from None
                     case "//":
                         return Size(floor_div(a, b).poly, origin)
                     case _:

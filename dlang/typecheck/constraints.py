@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dlang.polynomials import TooManyTerms
+from dlang.typecheck.limits import size_too_large
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.operators import arith, exponent, matmul, power, split
 from dlang.typecheck.shapes import (
@@ -165,6 +167,9 @@ def attempt(st: Inference, c: Constraint) -> bool:
         return RULES[c.kind](st, c)
     except Mismatch as m:
         st.report(constraint_error(c, m))
+        return True
+    except TooManyTerms:
+        st.report(size_too_large(c.reason.span).diagnostics[0])
         return True
     finally:
         st.reason = saved

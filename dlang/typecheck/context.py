@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from dlang.diagnostics import Diagnostic, DlangError, Fix, Note, Span, error
+from dlang.polynomials import TooManyTerms
 from dlang.typecheck import core, elsewhere
 from dlang.typecheck.constraints import constrain, solve
 from dlang.typecheck.messages import did_you_mean, imported, mismatch, misspelt, size_mismatch
@@ -250,7 +251,10 @@ class Checker:
                     case "-":
                         return subtract(a, b, origin)
                     case "*":
-                        return multiply(a, b, origin)
+                        try:
+                            return multiply(a, b, origin)
+                        except TooManyTerms:  # a number as any other, of which no type speaks
+                            return None
                     case "/":  # not for integers, which is reported: this keeps its consequences quiet
                         return exact_division(a, b)
                     case _:

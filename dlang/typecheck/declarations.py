@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar as TypeVariable
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
 from dlang.grammar import syntax as s
+from dlang.polynomials import TooManyTerms
 from dlang.spelling import plural
 from dlang.typecheck import core, expressions as expr, functions, statements
 from dlang.typecheck.annotations import Annotator, misplaced
@@ -17,6 +18,7 @@ from dlang.typecheck.finish import finished
 from dlang.typecheck.foreign import foreign_body, problems
 from dlang.typecheck.functions import Body, Signature
 from dlang.typecheck.indices import prove_indices
+from dlang.typecheck.limits import size_too_large
 from dlang.typecheck.operators import has_floats
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Member, default_rest, generalise
@@ -194,6 +196,8 @@ def attempt(cx: Checker, span: Span, action: Callable[[], T]) -> T | None:
     except DlangError as problem:
         for d in problem.diagnostics:
             cx.report(d)
+    except TooManyTerms:
+        cx.report(size_too_large(span).diagnostics[0])
     except RecursionError:
         cx.report(
             Diagnostic("E0290", "this is nested too deeply to be checked", span, "", (), ("split it up with `let`s",))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dlang.diagnostics import Diagnostic, Fix, Note, Span
 from dlang.grammar import syntax as s
 from dlang.typecheck import core
@@ -11,19 +13,21 @@ from dlang.typecheck.types import Type, TypeData, resolve
 Row = tuple[core.Pattern, ...]
 _ANY = core.Wildcard()
 _MOST_ARMS = 20  # that an edit adds
+_MOST_STEPS = 200_000  # of a search, beside those that look at each arm for each: a second or two
 
 
 def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
     """Reports the first missing case, and every arm that can't be reached."""
+    search = Search(_MOST_STEPS + 4 * len(arms) ** 2)
     rows: list[Row] = []
-    plain: set[object] = set()  # the literals among the rows: a long table of them is looked up, not gone through
+    plain: set[object] = set()  # the heads of rows without parts: a long table of them is looked up, not gone through
     others: list[Row] = []
     for arm, written in zip(arms, e.arms, strict=True):
         row: Row = (arm.pattern,)
         own = head(arm.pattern)
-        literal = own[0] if own is not None and isinstance(arm.pattern, core.LiteralPattern) else None
-        before = others if literal is not None else rows
-        if literal in plain or (before and useful(before, row) is None):
+        single = own[0] if own is not None and not own[1] else None
+        before = others if single is not None else rows
+        if single in plain or (before and not search.can_be_reached(before, row)):
             cx.report(
                 Diagnostic(
                     "E0502",
@@ -34,11 +38,18 @@ def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
             )
         if arm.guard is None:
             rows.append(row)
-            if literal is not None:
-                plain.add(literal)
+            if single is not None:
+                plain.add(single)
             else:
                 others.append(row)
-    missing = useful(rows, (_ANY,))
+    matched = Span(e.span.source, e.span.start, e.value.span.end)
+    try:
+        missing = search.useful(rows, (_ANY,))
+    except TooComplicated:
+        message = "this `match` is too complicated: there is no telling whether it covers all values"
+        advice = "add an arm `_ => …` for what is left, or decide one value after the other"
+        cx.report(Diagnostic("E0501", message, matched, "", (), (advice,)))
+        return
     if missing is not None:
         name = shown(missing[0])
         notes: tuple[Note, ...] = ()
@@ -48,7 +59,6 @@ def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
         what, help = f"`{name}` is missing", f"add an arm `{name} => …`, or `_ => …` for all the rest"
         if name == "_":
             what, help = "other values are missing", "add an arm `_ => …` for all the rest"
-        matched = Span(e.span.source, e.span.start, e.value.span.end)
         fixes = _arms(e, rows)
         message = f"this `match` does not cover all values: {what}"
         cx.report(Diagnostic("E0501", message, matched, "", notes, (help,), fixes=fixes))
@@ -58,9 +68,13 @@ def _arms(e: s.Match, rows: list[Row]) -> tuple[Fix, ...]:
     """The edit that adds the arms that are missing, each of which fails until it is written."""
     rows = list(rows)
     names: list[str] = []
-    while (missing := useful(rows, (_ANY,))) is not None and len(names) < _MOST_ARMS:
-        rows.append(missing)
-        names.append(shown(missing[0]))
+    search = Search(_MOST_STEPS)
+    try:
+        while (missing := search.useful(rows, (_ANY,))) is not None and len(names) < _MOST_ARMS:
+            rows.append(missing)
+            names.append(shown(missing[0]))
+    except TooComplicated:
+        return ()
     last = e.arms[-1].span if e.arms else None
     if missing is not None or last is None or last.source is not e.span.source or not e.span.text.endswith("}"):
         return ()
@@ -89,39 +103,84 @@ def head(p: core.Pattern) -> tuple[object, tuple[core.Pattern, ...]] | None:
             return None
 
 
-def useful(rows: list[Row], row: Row) -> Row | None:
-    """A value, as patterns, that `row` matches and none of `rows` does; None if there is none."""
-    if not row:
-        return None if rows else ()
-    first, rest = row[0], row[1:]
-    if isinstance(first, core.Alternatives):
-        for p in flat(first):
-            found = useful(rows, (p, *rest))
+class TooComplicated(Exception):
+    """The patterns of a `match` take more steps than there is time for: the problem is NP-complete."""
+
+
+@dataclass(slots=True)
+class Search:
+    """Looks for values that a row of patterns matches and others do not, in a number of steps for all questions."""
+
+    steps: int
+
+    def can_be_reached(self, rows: list[Row], row: Row) -> bool:
+        """Whether `row` may match a value that none of `rows` does: said of what takes too long to find out, too."""
+        try:
+            return self.useful(rows, row) is not None
+        except TooComplicated:
+            return True
+
+    def useful(self, rows: list[Row], row: Row) -> Row | None:
+        """A value, as patterns, that `row` matches and none of `rows` does; None if there is none.
+
+        Raises TooComplicated.
+        """
+        self.steps -= 1 + len(rows)
+        if self.steps < 0:
+            raise TooComplicated
+        if any(all(map(matches_all, r)) for r in rows):
+            return None
+        if not row:
+            return ()
+        k = _column(rows, row)
+        rows = [(p, *r[:k], *r[k + 1 :]) for r in rows for p in flat(r[k])]
+        found = self.first(rows, row[k], (*row[:k], *row[k + 1 :]))
+        return None if found is None else (*found[1 : k + 1], found[0], *found[k + 1 :])
+
+    def first(self, rows: list[Row], first: core.Pattern, rest: Row) -> Row | None:
+        """As `useful`, where the first column, without alternatives in the rows, is decided first."""
+        if isinstance(first, core.Alternatives):
+            tried = (self.first(rows, p, rest) for p in flat(first))
+            return next((found for found in tried if found is not None), None)
+        own = head(first)
+        if own is not None:
+            found = self.useful(specialised(rows, own[0], len(own[1])), (*own[1], *rest))
+            return None if found is None else rebuilt(first, found, len(own[1]))
+        heads: dict[object, core.Pattern] = {}
+        named: dict[object, list[Row]] = {}
+        others: list[Row] = []
+        for r in rows:
+            h = head(r[0])
+            if h is None:
+                others.append(r)
+            else:
+                heads.setdefault(h[0], r[0])
+                named.setdefault(h[0], []).append(r)
+        lacking = missing_head(heads)
+        if lacking is not None:  # a value with a head that no row names: only rows that match anything count
+            found = self.useful([r[1:] for r in others], rest)
+            return None if found is None else (lacking, *found)
+        for key, p in heads.items():
+            h = head(p)
+            assert h is not None
+            n = len(h[1])
+            found = self.useful(specialised([*named[key], *others], key, n), (*(_ANY,) * n, *rest))
             if found is not None:
-                return found
+                return rebuilt(p, found, n)
         return None
-    rows = [(p, *r[1:]) for r in rows for p in flat(r[0])]
-    own = head(first)
-    if own is not None:
-        found = useful(specialised(rows, own[0], len(own[1])), (*own[1], *rest))
-        return None if found is None else rebuilt(first, found, len(own[1]))
-    heads: dict[object, core.Pattern] = {}
-    for r in rows:
-        h = head(r[0])
-        if h is not None:
-            heads.setdefault(h[0], r[0])
-    lacking = missing_head(heads)
-    if lacking is not None:  # a value with a head that no row names: only rows that match anything count
-        found = useful([r[1:] for r in rows if head(r[0]) is None], rest)
-        return None if found is None else (lacking, *found)
-    for key, p in heads.items():
-        h = head(p)
-        assert h is not None
-        n = len(h[1])
-        found = useful(specialised(rows, key, n), (*(_ANY,) * n, *rest))
-        if found is not None:
-            return rebuilt(p, found, n)
-    return None
+
+
+def matches_all(p: core.Pattern) -> bool:
+    """Whether a pattern matches every value of its type, as far as its form says."""
+    return head(p) is None and not isinstance(p, core.Alternatives)
+
+
+def _column(rows: list[Row], row: Row) -> int:
+    """The column to decide first: one in which `row` says what it is, else the one that most rows decide."""
+    for k, p in enumerate(row):
+        if not matches_all(p):
+            return k
+    return max(range(len(row)), key=lambda k: (sum(not matches_all(r[k]) for r in rows), -k))
 
 
 def specialised(rows: list[Row], key: object, n: int) -> list[Row]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
+from dlang.polynomials import TooManyTerms
 from dlang.typecheck import (
     calls,
     comprehensions,
@@ -24,7 +25,7 @@ from dlang.typecheck.annotations import Annotator, misplaced
 from dlang.typecheck.context import Checker
 from dlang.typecheck.formats import check_format
 from dlang.typecheck.joins import Join
-from dlang.typecheck.limits import within_axes
+from dlang.typecheck.limits import size_too_large, within_axes
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.observed import look_inside
 from dlang.typecheck.operators import COMPARISONS, has_axes
@@ -58,15 +59,22 @@ from dlang.typecheck.types import (
 def infer(cx: Checker, scope: Scope, e: s.Expr) -> core.Expr:
     """The core of an expression, with its type."""
     if cx.observed is None:
-        return rules()[type(e)](cx, scope, e)
+        return inferred(cx, scope, e)
     try:
-        value = rules()[type(e)](cx, scope, e)
+        value = inferred(cx, scope, e)
     except DlangError:
         cx.observed.note(e.span, MISTAKE)
         look_inside(cx, e, partial(infer, cx, scope))
         raise
     cx.observed.note(e.span, value.type)
     return value
+
+
+def inferred(cx: Checker, scope: Scope, e: s.Expr) -> core.Expr:
+    try:
+        return rules()[type(e)](cx, scope, e)
+    except TooManyTerms:
+        raise size_too_large(e.span) from None
 
 
 def check(cx: Checker, scope: Scope, e: s.Expr, want: Type, unknown: tuple[SizeVar, ...], what: str = "") -> core.Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from dlang.diagnostics import DlangError, Span, error
+from dlang.polynomials import MOST_FACTORS, MOST_PRODUCTS
 from dlang.recursion import recursion
 from dlang.typecheck.types import Type, TypeArray, TypeCon, TypeData, TypeFn, TypeTuple, TypeVar, children, resolve
 
@@ -39,6 +40,12 @@ def within_axes(t: Type, span: Span) -> None:
     if isinstance(array, TypeArray) and len(array.shape.pre) + len(array.shape.post) > _AXES:
         help = ("give what belongs together one axis, and compute its index",)
         raise error("E0291", f"this has more than {_AXES} axes", span, help=help)
+
+
+def size_too_large(span: Span | None) -> DlangError:
+    most = f"terms of at most {MOST_FACTORS} factors, and {MOST_PRODUCTS:,} products of two terms"
+    help = (f"a size is multiplied out, for which there are {most}: give a sum in it a `size` parameter of its own",)
+    return error("E0291", "this size is too large when it is multiplied out", span, help=help)
 
 
 def too_large(span: Span | None) -> DlangError:
