@@ -61,6 +61,7 @@ from dlang.ir.anf import (
 from dlang.ir.pruning import pruned
 from dlang.ir.types import array_type, dtype_of, product, type_of
 from dlang.polynomials import Poly
+from dlang.primitives.table import GUARDS
 
 DEAR = 10  # of a body that is not to be computed again: simple primitives, of which others take four times the time
 
@@ -437,8 +438,8 @@ def _summed(p: _Placement, over: set[Var], g: Atom) -> tuple[Change, Sequence[Le
 
 def _dear(lets: Sequence[Let]) -> bool:
     """Whether code takes so long that it is better to store and read sums of what it gives."""
-    weights = [1 if let.op.name in SIMPLE else 4 for let in lets if isinstance(let.op, Prim) and let.op.name != "guard"]
-    return sum(weights) > DEAR
+    names = [let.op.name for let in lets if isinstance(let.op, Prim)]
+    return sum(1 if name in SIMPLE else 4 for name in names if name not in GUARDS) > DEAR
 
 
 def _clipped(

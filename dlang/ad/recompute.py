@@ -46,9 +46,10 @@ from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import free_vars, parts, type_vars
 from dlang.ir.types import I64, dtype_of, is_float, product
 from dlang.polynomials import Poly
+from dlang.primitives.table import GUARDS
 
 OPERATION = 4
-SIMPLE = {"add", "sub", "mul", "guard", "neg", "abs", "sign", "select", "maximum", "minimum", "floor", "ceil", "round"}
+SIMPLE = {"add", "sub", "mul", *GUARDS, "neg", "abs", "sign", "select", "maximum", "minimum", "floor", "ceil", "round"}
 SIMPLE |= {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite", "and", "or", "not"}
 SIMPLE |= {"bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right"}
 DIVISIONS = {"div", "floordiv", "mod", "sqrt", "rsqrt"}

@@ -114,7 +114,7 @@ def _kept(op: Comp) -> set[Var] | None:
     bound: set[Var] = set()
     for let in op.body.lets:
         match let.op:
-            case Prim("guard", _):  # what remains of these runs only where a product has failed
+            case Prim("guard" | "guard_both", _):  # what remains of these runs only where a product has failed
                 return None
             case Cast(_, arg) if arg in axes:
                 return None

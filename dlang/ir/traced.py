@@ -84,12 +84,12 @@ class Recorded(Traced):
 
 @dataclass(slots=True)
 class Tape:
-    """For each recorded value, where its arguments are and the local derivative in each."""
+    """For each recorded value, where its arguments are, the local derivative in each, and what a product with it is."""
 
     tag: int
-    entries: list[list[tuple[int, Any]]]
+    entries: list[list[tuple[int, Any, str]]]
 
-    def record(self, value: Any, sources: list[tuple[int, Any]]) -> Recorded:
+    def record(self, value: Any, sources: list[tuple[int, Any, str]]) -> Recorded:
         self.entries.append(sources)
         return Recorded(self.tag, value, self, len(self.entries) - 1)
 
@@ -102,8 +102,8 @@ class Tape:
         for place in range(len(self.entries) - 1, -1, -1):
             bar = bars.get(place)
             if bar is not None:
-                for source, slope in self.entries[place]:
-                    bars[source] = bars.get(source, ZERO) + product(bar, slope)
+                for source, slope, times in self.entries[place]:
+                    bars[source] = bars.get(source, ZERO) + f64(times, bar, slope)
         return bars
 
 
@@ -125,34 +125,32 @@ def apply(name: str, args: Sequence[Any], dtype: str) -> Any:
         return result
     wide = [*map(widened, below), widened(result)]
     known = [
-        (a, slope(*wide))
-        for a, slope in zip(args, slopes, strict=True)
+        (a, slope(*wide), "guard_both" if name == "guard_both" or (name == "guard" and k) else "guard")
+        for k, (a, slope) in enumerate(zip(args, slopes, strict=True))
         if slope is not None and isinstance(a, Traced) and a.tag == tag
     ]
-    return followed(result, [(a, d) for a, d in known if d is not None])
+    return followed(result, [(a, d, times) for a, d, times in known if d is not None])
 
 
-def followed(result: Any, terms: Sequence[tuple[Any, Any]]) -> Any:
-    """A result that depends on traced scalars of one tag with these local derivatives."""
+def followed(result: Any, terms: Sequence[tuple[Any, Any, str]]) -> Any:
+    """A result that depends on traced scalars of one tag with these local derivatives, and what a product with each is.
+
+    It is `guard`, 0 where the cotangent is; or `guard_both`, where the local derivative is a cotangent too.
+    """
     if not terms:
         return result
     first = terms[0][0]
     if isinstance(first, Recorded):
-        return first.tape.record(result, [(a.place, slope) for a, slope in terms])
+        return first.tape.record(result, [(a.place, slope, times) for a, slope, times in terms])
     tangent: Any = ZERO
-    for a, slope in terms:
-        tangent = tangent + product(a.tangent, slope)
+    for a, slope, times in terms:
+        tangent = tangent + f64(times, a.tangent, slope)
     return Dual(first.tag, result, tangent)
 
 
 def f64(name: str, *args: Any) -> Any:
     """A primitive of f64."""
     return apply(name, args, "f64")
-
-
-def product(bar: Any, slope: Any) -> Any:
-    """A cotangent (or tangent) times a local derivative: 0 where the first is 0, even if the second is not finite."""
-    return apply("guard", (bar, slope), "f64")
 
 
 def cast(x: Any, source: str, target: str) -> Any:
@@ -240,6 +238,7 @@ SLOPES: Mapping[str, tuple[Slope | None, ...]] = {
     "mul": (lambda x, y, r: y, lambda x, y, r: x),
     "div": (lambda x, y, r: ONE / y, lambda x, y, r: -x / (y * y)),
     "guard": (lambda x, y, r: y, lambda x, y, r: x),
+    "guard_both": (lambda x, y, r: y, lambda x, y, r: x),
     "mod": (lambda x, y, r: ONE, lambda x, y, r: -f64("floor", x / y)),
     "neg": (lambda x, r: -ONE,),
     "abs": (lambda x, r: f64("sign", x),),

@@ -133,6 +133,13 @@ def _guard(ctx: Context, g: Atom, d: Atom) -> Simpler:
     return None
 
 
+def _guard_both(ctx: Context, x: Atom, y: Atom) -> Simpler:
+    for g, d in ((x, y), (y, x)):
+        if _finite(ctx, d):
+            return Prim("guard", (d, g))
+    return None
+
+
 def _finite(ctx: Context, d: Atom) -> bool:
     if isinstance(d, Lit):
         return isinstance(d.value, float) and math.isfinite(d.value)
@@ -312,6 +319,7 @@ RULES: dict[str, Callable[..., Simpler]] = {
     "mul": _mul,
     "div": _div,
     "guard": _guard,
+    "guard_both": _guard_both,
     "floordiv": _floordiv,
     "mod": _mod,
     "neg": _neg,

@@ -48,6 +48,7 @@ from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, mentioned, walk, with_body, with_lets, with_op
 from dlang.ir.types import I64, array_type, dtype_of
+from dlang.primitives.table import GUARDS
 
 MANY = 32
 FEW = 256
@@ -190,7 +191,7 @@ class _Thread:
         return _Outer(let, k, made.op.name, tuple(sides))
 
 
-_PRODUCTS = ("mul", "guard")
+_PRODUCTS = ("mul", *GUARDS)
 
 
 def _few(sizes: Sequence[Size]) -> bool:

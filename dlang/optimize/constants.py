@@ -148,6 +148,7 @@ _FLOAT: dict[str, Callable[..., Value | None]] = {
     "mul": lambda x, y: x * y,
     "div": _divide,
     "guard": lambda x, y: x if x == 0 else x * y,
+    "guard_both": lambda x, y: x if x == 0 else y if y == 0 else x * y,
     "neg": lambda x: -x,
     "abs": abs,
     "sign": _sign,

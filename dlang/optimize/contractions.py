@@ -50,6 +50,7 @@ from dlang.ir.substitution import refresh, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.optimize.unguarded import adds_many, checked
+from dlang.primitives.table import GUARDS
 
 SMALL = 4  # a literal number of points up to which a product is a loop
 
@@ -220,7 +221,7 @@ class _Slice:
     def factors(self, atom: Atom, out: list[Atom]) -> bool:
         """Collects the factors of a value; gives whether their product is to be negated."""
         match self.defined.get(atom) if isinstance(atom, Var) else None:
-            case Prim("mul" | "guard", (x, y)):
+            case Prim("mul" | "guard" | "guard_both", (x, y)):
                 left = self.factors(x, out)
                 return left ^ self.factors(y, out)
             case Prim("neg", (x,)):
@@ -232,7 +233,7 @@ class _Slice:
     def guarded(self, atom: Atom) -> bool:
         """Whether a value is made of a product that is 0 where a factor is 0, though the other may not be finite."""
         match self.defined.get(atom) if isinstance(atom, Var) else None:
-            case Prim("guard"):
+            case Prim("guard" | "guard_both"):
                 return True
             case Prim("mul" | "add" | "sub" | "neg", args):
                 return any(map(self.guarded, args))
@@ -246,13 +247,13 @@ class _Slice:
         while open:
             value = open.pop()
             op = self.defined.get(value) if isinstance(value, Var) else None
-            if isinstance(op, Prim) and op.name in ("guard", "mul", "add", "sub", "neg"):
+            if isinstance(op, Prim) and op.name in (*GUARDS, "mul", "add", "sub", "neg"):
                 assert isinstance(value, Var)
                 products.add(value)
                 open += op.args
         out = []
         for let in self.code([atom]):
-            if isinstance(let.op, Prim) and let.op.name == "guard" and let.vars[0] in products:
+            if isinstance(let.op, Prim) and let.op.name in GUARDS and let.vars[0] in products:
                 let = Let(let.vars, Prim("mul", let.op.args), let.span)
             out.append(let)
         return out

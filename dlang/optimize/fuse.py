@@ -41,9 +41,10 @@ from dlang.ir.traverse import map_bodies, map_inner, mentioned, parts, rebuild, 
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items
 from dlang.optimize.keys import Key, Keys
+from dlang.primitives.table import GUARDS
 
 CHEAP = {"add", "sub", "mul", "neg", "abs", "select", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "and"}
-CHEAP |= {"or", "not", "sign", "guard"}
+CHEAP |= {"or", "not", "sign", *GUARDS}
 FEW = 3  # primitives and reads of a body that may be computed at several reads
 
 

@@ -1,6 +1,7 @@
 """Guards that are not needed: `guard(c, d)` becomes a plain product where that gives the same number.
 
-A guard is 0 where c is, though d may be infinite or NaN. A plain product does as well
+A guard is 0 where c is, though d may be infinite or NaN; `guard_both(c, d)`, of a derivative of a derivative, is 0
+where either is, since d is a cotangent too. A plain product does as well
 
 - where c is a literal other than 0, or
 - where d is bounded (`ranges.py`) and c is no *chosen* zero.
@@ -65,6 +66,7 @@ from dlang.ir.traverse import map_blocks, map_functions, parts, type_vars, walk,
 from dlang.ir.types import is_float
 from dlang.optimize.jacobians import carries_scalars
 from dlang.optimize.ranges import Ranges
+from dlang.primitives.table import GUARDS
 
 
 def guards(program: Program, entries: Sequence[str], last: bool = False) -> Program:
@@ -87,16 +89,23 @@ def guards(program: Program, entries: Sequence[str], last: bool = False) -> Prog
         if name
     }
     zeros.find({name for name in functions if name in entries or name in rules or name not in called})
-    if any(_is_guard(let) and not zeros.may_be(_factor(let)) for let in lets):
+    if any(_is_guard(let) and not all(map(zeros.may_be, _factors(let))) for let in lets):
         ranges.find(set(entries), rules, called)
 
     def needless(c: Atom, d: Atom) -> bool:
         return not zeros.may_be(c) and (isinstance(c, Lit) or ranges.bounded(d))
 
+    def one_sided(op: Prim) -> Prim:
+        """A guard of both factors as one of that which needs it."""
+        x, y = op.args
+        return Prim("guard", (x, y)) if needless(y, x) else Prim("guard", (y, x)) if needless(x, y) else op
+
     def block(b: Block, reciprocals: Mapping[Var, Atom], waits: bool = False) -> Block:
         lets: list[Let] = []
         for let in b.lets:
             op = let.op
+            if isinstance(op, Prim) and op.name == "guard_both" and not waits:
+                op = one_sided(op)
             match op:
                 case Prim("guard", (c, d)) if not waits and needless(c, d):
                     divisor = reciprocals.get(d) if isinstance(d, Var) else None
@@ -117,7 +126,7 @@ def guards(program: Program, entries: Sequence[str], last: bool = False) -> Prog
 
 
 def _is_guard(let: Let) -> bool:
-    return isinstance(let.op, Prim) and let.op.name == "guard"
+    return isinstance(let.op, Prim) and let.op.name in GUARDS
 
 
 def _waits(let: Let) -> bool:
@@ -125,10 +134,10 @@ def _waits(let: Let) -> bool:
     return isinstance(let.op, For | While) and carries_scalars(let.op) and any(map(_is_guard, let.op.body.lets))
 
 
-def _factor(let: Let) -> Atom:
-    """The cotangent in a guard."""
+def _factors(let: Let) -> Iterable[Atom]:
+    """The cotangents in a guard."""
     assert isinstance(let.op, Prim)
-    return let.op.args[0]
+    return let.op.args[:1] if let.op.name == "guard" else let.op.args
 
 
 def _reciprocals(body: Block) -> dict[Var, Atom]:
@@ -236,6 +245,8 @@ class _Zeros:
         match name:
             case "guard" | "div" | "neg" | "abs":
                 return self.may_be(args[0])
+            case "guard_both":
+                return self.any(args)
             case "add" | "sub":
                 return all(map(self.may_be, args))
             case "mul" | "maximum" | "minimum":

@@ -41,13 +41,14 @@ from dlang.ir.anf import (
 from dlang.ir.substitution import refresh
 from dlang.ir.traverse import free_vars, map_blocks, map_bodies, walk, with_lets, with_op
 from dlang.ir.types import BOOL, dtype_of, is_float
+from dlang.primitives.table import GUARDS
 
 
 def jacobians(program: Program) -> Program:
     """The program with the linear parts of its loops in terms of local Jacobians."""
 
     def body(block: Block) -> Block:
-        guarded = any(isinstance(let.op, Prim) and let.op.name == "guard" for let in walk(block))
+        guarded = any(isinstance(let.op, Prim) and let.op.name in GUARDS for let in walk(block))
         return _block(block) if guarded else block
 
     return map_bodies(program, body)
@@ -102,7 +103,7 @@ def _dependent(op: For | While, state: list[Var]) -> set[Var] | None:
             if found.isdisjoint(free_vars(let.op)):
                 continue
             match let.op:
-                case Prim("add" | "sub" | "neg" | "mul" | "guard"):
+                case Prim("add" | "sub" | "neg" | "mul" | "guard" | "guard_both"):
                     found.add(let.vars[0])
                 case Prim("select", (condition, *_)) if condition not in found:
                     found.add(let.vars[0])
@@ -163,7 +164,7 @@ def _accumulated(body: Block, state: list[Var]) -> Block:
     plain = []
     for let in body.lets:
         found.let(let)
-        if isinstance(let.op, Prim) and let.op.name == "guard" and found.form(let.op.args[0]) is not None:
+        if isinstance(let.op, Prim) and let.op.name in GUARDS and found.form(let.op.args[0]) is not None:
             let = Let(let.vars, Prim("mul", let.op.args), let.span)
         plain.append(let)
     for result in body.results:
@@ -177,7 +178,7 @@ def _multiplied(body: Block) -> set[Var]:
     found: set[Var] = set()
     for let in reversed(body.lets):
         match let.op:
-            case Prim("guard", (c, _)):
+            case Prim("guard" | "guard_both", (c, _)):
                 found |= {c} if isinstance(c, Var) else set()
             case Prim("add" | "sub" | "neg", args) if let.vars[0] in found:
                 found.update(a for a in args if isinstance(a, Var))
@@ -191,7 +192,7 @@ def _derivatives(body: Block) -> set[Var]:
     found: set[Var] = set()
     for let in body.lets:
         match let.op:
-            case Prim("guard"):
+            case Prim("guard" | "guard_both"):
                 found.add(let.vars[0])
             case Prim("add" | "sub" | "neg", args) if any(a in found for a in args if isinstance(a, Var)):
                 found.add(let.vars[0])
@@ -244,7 +245,7 @@ class _Linear:
     def linear(self, let: Let) -> _Form | None:
         """The form of what a primitive gives, if it is linear in the state."""
         match let.op:
-            case Prim("guard", (c, d)) if (form := self.form(c)) is not None and self.form(d) is None:
+            case Prim("guard" | "guard_both", (c, d)) if (form := self.form(c)) is not None and self.form(d) is None:
                 rest = form.rest
                 if rest is not None:
                     assert rest.atom is not None

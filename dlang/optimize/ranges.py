@@ -220,7 +220,7 @@ class Ranges:
                 return self.of(args[1])
             case "select":
                 return self.largest(args[1:])
-            case "mul" | "guard":
+            case "mul" | "guard" | "guard_both":
                 x, y = args
                 if isinstance(x, Lit):
                     x, y = y, x

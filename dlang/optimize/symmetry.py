@@ -241,6 +241,9 @@ class _Numbers:
                 case "guard", [x, y]:
                     certain = x.certain and y.certain and not y.negative
                     return self.numbered(("guard", x.number, y.number), x.negative != y.negative, certain)
+                case "guard_both", [x, y]:
+                    key_of = "guard_both", *sorted((x.number, y.number))
+                    return self.numbered(key_of, x.negative != y.negative, x.certain and y.certain)
                 case "div", [x, y] if y.certain:
                     return self.numbered(("div", x.number, y.number), x.negative != y.negative, x.certain)
                 case _:

@@ -4,7 +4,8 @@ Type: `domain` is the class of dtypes of the arguments (all of one dtype unless 
 `same` or a dtype. Derivative: for each argument the contribution to its cotangent, in the language's own terms, where
 x, y, z are the arguments, r the result and g the cotangent; None where there is no derivative. Each is linear in g, so
 forward mode uses the same text with g the tangent of that argument. `guard(c, d)` is the product of a cotangent with a
-local derivative: 0 where c is 0, else c·d. Every product with g is one, so that it is known which factor is what;
+local derivative: 0 where c is 0, else c·d; differentiated in d it is a product of two factors each of which may be a
+cotangent, `guard_both`, 0 where either is 0. Every product with g is one, so that it is known which factor is what;
 `optimize/guards.py` makes plain products of those that need no guard. numpy: an expression over `np`, `special` and
 `threefry`, x, y, z, w that works on arrays. llvm and cuda: names of routines in `codegen/`.
 """
@@ -72,7 +73,11 @@ _ROWS = (
     _two("sub", NUM, "x - y", "g", "-g"),
     _two("mul", NUM, "x * y", "guard(g, y)", "guard(g, x)", commutative=True),
     _two("div", FLOAT, "x / y", "guard(g, 1.0 / y)", "-guard(g, r / y)"),
-    _two("guard", FLOAT, "np.where(x == 0, x, x * y)", "guard(g, y)", "guard(g, x)"),
+    _two("guard", FLOAT, "np.where(x == 0, x, x * y)", "guard(g, y)", "guard_both(g, x)"),
+    _two(
+        "guard_both", FLOAT, "np.where(x == 0, x, np.where(y == 0, y, x * y))",
+        "guard_both(g, y)", "guard_both(g, x)",
+    ),
     _two("floordiv", NUM, "np.floor_divide(x, y)", None, None),
     _two("mod", NUM, "np.mod(x, y)", "g", "-guard(g, floor(x / y))"),
     _one("neg", NUM, "-x", "-g"),
@@ -150,6 +155,9 @@ _ROWS = (
     _random("threefry", 0),
     _random("threefry_second", 1),
 )  # fmt: skip
+
+GUARDS = ("guard", "guard_both")
+"""The products of derivatives."""
 
 PRIMITIVES: dict[str, Primitive] = {p.name: p for p in _ROWS}
 

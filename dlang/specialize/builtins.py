@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Scalar, fresh, poly
 from dlang.ir.types import I64
-from dlang.primitives.table import PRIMITIVES
+from dlang.primitives.table import GUARDS, PRIMITIVES
 from dlang.specialize import linear_algebra
 from dlang.specialize.arith import elementwise, reduce_axes
 from dlang.specialize.arrangement import (
@@ -59,7 +59,7 @@ from dlang.specialize.zeros import filled, zero, zeros
 from dlang.typecheck import core, types as ty
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
-ELEMENTWISE = frozenset(PRIMITIVES) - {"guard", "rsqrt", "add", "sub", "mul", "div", "neg", "pow", "powi", "select"}
+ELEMENTWISE = frozenset(PRIMITIVES) - {*GUARDS, "rsqrt", "add", "sub", "mul", "div", "neg", "pow", "powi", "select"}
 
 
 def builtin(f: Frame, b: core.Builtin) -> Value:

@@ -10,10 +10,13 @@ import pytest
 from dlang.ir.anf import Array, Block, For, Prim, Program, poly
 from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
+from dlang.ir.pointwise import Pointwise
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import free_vars, walk
 from dlang.ir.types import I64
 from dlang.optimize.pipeline import optimise
+from dlang.primitives.table import GUARDS
+from dlang.runtime.host import Host
 from tests.ad.extremes import differing
 from tests.ad.four_ways import compiled
 from tests.specialize.support import lowered
@@ -194,12 +197,59 @@ fn masked(x: f64[n]) -> f64[n] = grad(|x: f64[n]| sum(where(x > 0.0, sqrt(x) * x
 """
 
 
+SINGULAR = {
+    "a root": "where(x > 0.0, sqrt(x), x * x)",
+    "a product of two": "where(x > 0.0, log(x) * sqrt(x), x * x)",
+    "a quotient and a composition": "where(x > 0.0, x ** 0.3 * log(x) / sqrt(x) + exp(sqrt(x)), x * x)",
+    "elements": "sum(where(y > 0.0, sqrt(y) * log(y), y * y) for y in [x, x]) / 2.0",
+    "a loop": "{\n var s = 0.0\n for i < 3 { s += where(x > 0.0, sqrt(x) * log(x) * s, x * x) }\n s / 3.0\n}",
+    "a pole": "where(x < 0.5, x * x, lgamma(x - 0.5) * sqrt(x) + asin(x * 3.0))",
+    "a branch": "if x > 0.0 { sqrt(x) } else { x * x }",
+}
+BOTH = """
+fn f(x: f64) -> f64 = BODY
+fn seconds(x: f64) -> (f64, f64, f64, f64) = (
+  jvp(grad(f), x, 1.0).1, grad(grad(f))(x), jvp(|y: f64| jvp(f, y, 1.0).1, x, 1.0).1, grad(|y: f64| jvp(f, y, 1.0).1)(x)
+)
+fn thirds(x: f64) -> (f64, f64) = (grad(grad(grad(f)))(x), jvp(grad(|y: f64| jvp(f, y, 1.0).1), x, 1.0).1)
+"""
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+def test_an_arm_that_was_not_taken_has_no_part_in_second_derivatives(name: str) -> None:
+    """In all combinations of modes, compiled and by the reference: forward or reverse, over forward or reverse."""
+    text = BOTH.replace("BODY", SINGULAR[name])
+    for function, wanted in (("seconds", [2.0] * 4), ("thirds", [0.0] * 2)):
+        made = lowered(text, function)
+        program = optimise(made.program, [made.entry.name])
+        for x in (-1.5, 0.0):
+            for found in (Interpreter(program), Pointwise(made.program, Host())):
+                np.testing.assert_allclose(found.run(made.entry.name, [x]), wanted, rtol=1e-14)
+
+
+@pytest.mark.parametrize("x", [4.0, 9.0])
+def test_a_zero_that_is_computed_does_not_end_a_further_derivative(x: float) -> None:
+    """Of y √x and y sin(y) √x at y = 0, where the cotangent of √x is 0 and changes with y."""
+    text = """
+    fn f(x: f64, y: f64) -> f64 = where(x > 0.0, y * sqrt(x), 0.0)
+    fn g(x: f64, y: f64) -> f64 = where(x > 0.0, y * sin(y) * sqrt(x), 0.0)
+    fn slopes(x: f64, y: f64) -> (f64, f64, f64) = (
+      grad(|y: f64| grad(f)(x, y))(y), jvp(|y: f64| grad(grad(f))(x, y), y, 1.0).1,
+      grad(|y: f64| grad(|y: f64| grad(grad(g))(x, y))(y))(y)
+    )
+    """
+    made = lowered(text, "slopes")
+    program = optimise(made.program, [made.entry.name])
+    found = Interpreter(program).run(made.entry.name, [x, 0.0])
+    np.testing.assert_allclose(found, [0.5 * x**-0.5, -0.25 * x**-1.5, 2 * -0.25 * x**-1.5], rtol=1e-14)
+
+
 def loops(block: Block) -> list[For]:
     return [let.op for let in walk(block) if isinstance(let.op, For)]
 
 
 def guarded(block: Block) -> int:
-    return sum(isinstance(let.op, Prim) and let.op.name == "guard" for let in walk(block))
+    return sum(isinstance(let.op, Prim) and let.op.name in GUARDS for let in walk(block))
 
 
 @pytest.mark.parametrize(("name", "expected"), [("layer", 0), ("bumps", 0), ("bells", 0), ("slope", 4), ("masked", 3)])

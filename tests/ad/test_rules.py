@@ -28,6 +28,7 @@ DOMAIN = {
     "mod": [(-2.0, 2.0), (0.7, 0.9)],
     "atan2": [(0.2, 2.0), (0.2, 2.0)],
     "guard": [(0.2, 2.0), (-2.0, 2.0)],
+    "guard_both": [(0.2, 2.0), (-2.0, -0.2)],
 }
 SMOOTH = [name for name in PRIMITIVES if any(PRIMITIVES[name].derivative) and name not in ("select", "powi")]
 

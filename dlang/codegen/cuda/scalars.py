@@ -21,7 +21,7 @@ OPERATORS = {
 }  # fmt: skip
 BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
-SHARED = frozenset("guard sign maximum minimum floordiv mod shift_left shift_right digamma".split())
+SHARED = frozenset("guard guard_both sign maximum minimum floordiv mod shift_left shift_right digamma".split())
 """Primitives that are functions of `device.cuh`, for all dtypes."""
 MATHEMATICS = {"abs": "fabs", "round": "rint"} | {
     name: name

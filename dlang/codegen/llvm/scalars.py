@@ -197,6 +197,10 @@ class Scalars:
             case "guard":
                 zero = self.compare("oeq", dtype, args[0], self.constant(0, dtype))
                 return self.select(zero, dtype, args[0], self.binary("fmul", dtype, *args))
+            case "guard_both":
+                zeros = [self.compare("oeq", dtype, a, self.constant(0, dtype)) for a in args]
+                product = self.select(zeros[1], dtype, args[1], self.binary("fmul", dtype, *args))
+                return self.select(zeros[0], dtype, args[0], product)
             case "neg":
                 if real:
                     return self.emit(f"fneg contract {self.type(dtype)} {args[0]}", fusion.TERM)

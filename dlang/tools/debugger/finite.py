@@ -39,7 +39,8 @@ def factors(block: Block) -> frozenset[Var]:
         passes = let.vars[0] in good and let.vars[0] not in bad
         for k, a in enumerate(args):
             if isinstance(a, Var):
-                chosen = isinstance(op, anf.Prim) and op.name in ("guard", "select") and k > 0
+                name = op.name if isinstance(op, anf.Prim) else ""
+                chosen = (name in ("guard", "select") and k > 0) or name == "guard_both"
                 (good if passes or chosen else bad).add(a)
     return frozenset(good - bad)
 

@@ -279,7 +279,7 @@ def origin(o: Origin, d: Debugger) -> list[str]:
     if span is not None:
         out.append(line(span.source.file, span.line, "▸"))
     match let.op:
-        case anf.Prim("guard", (g, derivative)):
+        case anf.Prim("guard" | "guard_both", (g, derivative)):
             times = f"{leaf(value_of(g, env))} times the derivative {leaf(value_of(derivative, env))}"
             out.append(f"     a cotangent of {times} gives {leaf(o.value)}")
         case anf.Comp():
