@@ -171,6 +171,23 @@ class Routines:
         self.s.out.append(Compute(result, "select", (over, Lit(0, "i64"), found)))
         return result
 
+    def finite(self, rows: Size, columns: Callable[[Var], Size], a: Block) -> Var:
+        """Whether all elements in the first columns of the rows are finite."""
+        i, j = fresh("i", I64), fresh("j", I64)
+        row, all = fresh("finite", Scalar("bool")), fresh("finite", Scalar("bool"))
+        with self.s.collect() as outer:
+            with self.s.collect() as inner:
+                fine = self.compute("isfinite", self.load(a, poly(i), poly(j)))
+            self.s.loop(j, (ZERO,), (columns(i),), inner, [Reduction("all", row, fine)])
+        self.s.loop(i, (ZERO,), (rows,), outer, [Reduction("all", all, row)])
+        return all
+
+    def select(self, flag: Atom, yes: Atom, no: Atom) -> Atom:
+        """One of two values; which one may be known already."""
+        if isinstance(flag, Lit):
+            return yes if flag.value else no
+        return self.compute("select", flag, yes, no)
+
     def evaluate(self, size: Size) -> Var:
         result = fresh("n", I64)
         self.s.out.append(Evaluate(result, size))

@@ -17,8 +17,6 @@ from dlang.codegen.blas import (
     PLAIN,
     RIGHT,
     TRANSPOSED,
-    UNIT,
-    UPPER,
     Block,
     Routines,
     letter,
@@ -37,7 +35,7 @@ from dlang.codegen.loops import (
 from dlang.codegen.lu import IN_BLOCKS, lu_factor, lu_inverted, lu_solution, many
 from dlang.codegen.qr import qr_factors
 from dlang.codegen.sorting import KEYS, argsort
-from dlang.codegen.substitution import Triangle, substitute
+from dlang.codegen.substitution import Factor, Triangle, by_library, substitute
 from dlang.ir.anf import Array, Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, product
@@ -148,36 +146,31 @@ def _triangular_solve(r: Routines, args: Sequence[Operand], outs: Sequence[Array
     a, b, x = _matrix(args[0]), _array(args[1]), _matrix(outs[0])
     n, columns = b.shape
     lower, transposed, unit = (_flag(v) for v in args[2:])
-    _copied(r, b, x.buffer)
-    flags = (
-        _either(r, lower, LOWER, UPPER),
-        _either(r, transposed, TRANSPOSED, PLAIN),
-        _either(r, unit, UNIT, ANY_DIAGONAL),
-    )
+
+    def start() -> None:
+        _copied(r, b, x.buffer)
 
     def zero(i: Var) -> Atom:
         empty = r.compute("eq", r.load(a, poly(i), poly(i)), r.real(0.0))
         return r.compute("and", empty, r.compute("not", unit))
 
+    def library() -> None:
+        by_library(r, n, a, [Factor(lower, transposed, unit)], x, columns, start)
+
+    def own() -> None:
+        turned = transposed == Lit(True, "bool")
+        forward = (lower == Lit(True, "bool")) != turned
+        triangle = Triangle(
+            n, lambda i, j: r.load(a, j, i) if turned else r.load(a, i, j), forward, unit == Lit(True, "bool")
+        )
+        start()
+        substitute(r, triangle, x, columns)
+
     info = r.first(n, zero)
-    size, stride = r.int32(n), r.leading(n)
-    if columns == 1:
-        r.blas("trsv", *flags, size, a.buffer, stride, x.buffer, Lit(1, "i32"))
+    if columns != 1 and all(isinstance(flag, Lit) for flag in (lower, transposed, unit)):
+        r.when(many(r, n, columns), own, library)
     else:
-
-        def library() -> None:
-            across = r.int32(columns)
-            r.blas("trsm", LEFT, *flags, size, across, r.real(1.0), a.buffer, stride, x.buffer, r.leading(columns))
-
-        if all(isinstance(flag, Lit) for flag in (lower, transposed, unit)):
-            turned = transposed == Lit(True, "bool")
-            forward = (lower == Lit(True, "bool")) != turned
-            triangle = Triangle(
-                n, lambda i, j: r.load(a, j, i) if turned else r.load(a, i, j), forward, unit == Lit(True, "bool")
-            )
-            r.when(many(r, n, columns), lambda: substitute(r, triangle, x, columns), library)
-        else:
-            library()
+        library()
     _unless(r, info, outs)
     return Done((info,))
 
@@ -185,12 +178,6 @@ def _triangular_solve(r: Routines, args: Sequence[Operand], outs: Sequence[Array
 def _flag(value: Operand) -> Atom:
     assert isinstance(value, Var | Lit)
     return value
-
-
-def _either(r: Routines, flag: Atom, yes: Lit, no: Lit) -> Atom:
-    if isinstance(flag, Lit):
-        return yes if flag.value else no
-    return r.compute("select", flag, yes, no)
 
 
 def _lu(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
@@ -298,7 +285,7 @@ def _svd(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Do
         r.transposed(_matrix(outs[2]), vt, k, n)
         return info
 
-    info = r.choose(_finite(r, m, lambda i: n, a), decompose, lambda: NOT_FINITE)
+    info = r.choose(r.finite(m, lambda i: n, a), decompose, lambda: NOT_FINITE)
     _unless(r, info, outs)
     return Done((info,), info)
 
@@ -314,21 +301,9 @@ def _eigh(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> D
         r.transposed(_matrix(outs[1]), vectors, n, n)
         return info
 
-    info = r.choose(_finite(r, n, lambda i: poly(i) + 1, _matrix(a)), decompose, lambda: NOT_FINITE)
+    info = r.choose(r.finite(n, lambda i: poly(i) + 1, _matrix(a)), decompose, lambda: NOT_FINITE)
     _unless(r, info, outs)
     return Done((info,), info)
-
-
-def _finite(r: Routines, rows: Size, columns: Callable[[Var], Size], a: Block) -> Var:
-    """Whether all elements in the first columns of the rows are finite."""
-    i, j = fresh("i", I64), fresh("j", I64)
-    row, all = fresh("finite", Scalar("bool")), fresh("finite", Scalar("bool"))
-    with r.s.collect() as outer:
-        with r.s.collect() as inner:
-            fine = r.compute("isfinite", r.load(a, poly(i), poly(j)))
-        r.s.loop(j, (ZERO,), (columns(i),), inner, [Reduction("all", row, fine)])
-    r.s.loop(i, (ZERO,), (rows,), outer, [Reduction("all", all, row)])
-    return all
 
 
 def _argsort(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:

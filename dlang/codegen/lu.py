@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dlang.codegen.blas import ANY_DIAGONAL, LEFT, LOWER, PLAIN, TRANSPOSED, UNIT, UPPER, Block, Routines
+from dlang.codegen.blas import Block, Routines
 from dlang.codegen.loops import Buffer, Convert, Matrix, Move, Reduction, Store
 from dlang.codegen.packing import matrix_product
-from dlang.codegen.substitution import FEW, Triangle, substitute
+from dlang.codegen.substitution import FEW, Factor, Triangle, by_library, substitute
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
@@ -65,54 +65,60 @@ def lu_solution(
         else:
             r.loop(0, columns, lambda j: r.store(x, poly(i), poly(j), r.load(b, there, poly(j))))
 
-    if not transposed:
+    def in_order() -> None:
         with r.s.little_code():
             r.loop(0, n, row)
-        _substituted(r, n, packed, x, columns, transposed=False)
+
+    if not transposed:
+        _substituted(r, n, packed, x, columns, in_order, transposed=False)
         return
     with r.temporary("work", n, columns) as work:
-        r.s.out.append(Move(work.buffer, b.buffer, n * columns))
-        _substituted(r, n, packed, work, columns, transposed=True)
-        with r.s.little_code():
-            r.loop(0, n, row)
+        start = Move(work.buffer, b.buffer, n * columns)
+        _substituted(r, n, packed, work, columns, lambda: r.s.out.append(start), transposed=True)
+        in_order()
 
 
 def lu_inverted(r: Routines, n: Size, packed: Block, order: Buffer, x: Block) -> None:
     """x = a⁻¹ = u⁻¹ l⁻¹ p, where u has no zero on its diagonal: l⁻¹ is a lower triangle, p puts columns in order."""
     with r.temporary("work", n, n) as work, r.temporary("places", poly(1), n, "i64") as places:
+
+        def one() -> None:
+            with r.s.little_code():
+                r.fill(work, n, n, 0.0)
+                r.loop(0, n, lambda i: r.store(work, poly(i), poly(i), r.real(1.0)))
+
         with r.s.little_code():
-            r.fill(work, n, n, 0.0)
-            r.loop(0, n, lambda i: r.store(work, poly(i), poly(i), r.real(1.0)))
             r.loop(0, n, lambda i: r.store(places, 0, poly(r.load(Block(order, ZERO, n), 0, poly(i))), i))
-        _substituted(r, n, packed, work, n, transposed=False, triangular=True)
+        _substituted(r, n, packed, work, n, one, transposed=False, triangular=True)
         with r.s.little_code():
             r.map(n, n, lambda i, j: r.load(work, poly(i), poly(r.load(places, 0, poly(j)))), x)
 
 
 def _substituted(
-    r: Routines, n: Size, packed: Block, x: Block, columns: Size, *, transposed: bool, triangular: bool = False
+    r: Routines,
+    n: Size,
+    packed: Block,
+    x: Block,
+    columns: Size,
+    start: Callable[[], None],
+    *,
+    transposed: bool,
+    triangular: bool = False,
 ) -> None:
-    """Substitution with both factors, in place. triangular: x is a lower triangle."""
+    """Substitution with both factors, in place. start: emits what x is before. triangular: x is a lower triangle."""
 
     def element(i: Size, j: Size) -> Atom:
         return r.load(packed, j, i) if transposed else r.load(packed, i, j)
 
     def own() -> None:
+        start()
         for forward in (True, False):
             t = Triangle(n, element, forward, unit=forward != transposed)
             substitute(r, t, x, columns, triangular=triangular and forward)
 
     def library() -> None:
-        size, stride = r.int32(n), r.leading(n)
-        first, second = (LOWER, PLAIN, UNIT), (UPPER, PLAIN, ANY_DIAGONAL)
-        if transposed:
-            first, second = (UPPER, TRANSPOSED, ANY_DIAGONAL), (LOWER, TRANSPOSED, UNIT)
-        for flags in (first, second):
-            if columns == 1:
-                r.blas("trsv", *flags, size, packed.buffer, stride, x.buffer, Lit(1, "i32"))
-            else:
-                across = r.int32(columns), r.real(1.0), packed.buffer, stride, x.buffer, r.leading(columns)
-                r.blas("trsm", LEFT, *flags, size, *across)
+        both = [Factor.known(lower, transposed, unit=lower) for lower in (not transposed, transposed)]
+        by_library(r, n, packed, both, x, columns, start)
 
     if columns == 1:
         library()

@@ -6,10 +6,20 @@ follow from each other in registers, with as many columns at once as a vector ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dlang.codegen.blas import Block, Routines
+from dlang.codegen.blas import (
+    ANY_DIAGONAL,
+    LEFT,
+    LOWER,
+    PLAIN,
+    TRANSPOSED,
+    UNIT,
+    UPPER,
+    Block,
+    Routines,
+)
 from dlang.codegen.loops import Allocate, Body, Branch, Buffer, Free, Matrix, Slice
 from dlang.codegen.packing import matrix_product
 from dlang.ir.anf import Atom, Lit, Size, Var, poly
@@ -30,6 +40,96 @@ class Triangle:
     element: Callable[[Size, Size], Atom]
     forward: bool
     unit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A triangle of a matrix in memory, by flags that may be known only when the program runs.
+
+    lower: it is the lower triangle; transposed: and stands for its transpose; unit: its diagonal counts as ones.
+    """
+
+    lower: Atom
+    transposed: Atom
+    unit: Atom
+
+    @staticmethod
+    def known(lower: bool, transposed: bool, unit: bool) -> Factor:
+        return Factor(Lit(lower, "bool"), Lit(transposed, "bool"), Lit(unit, "bool"))
+
+
+def by_library(
+    r: Routines,
+    n: Size,
+    a: Block,
+    factors: Sequence[Factor],
+    x: Block,
+    columns: Size,
+    start: Callable[[], None],
+) -> None:
+    """Solves with one triangle of `a` after the other, in place of x. start: emits the right-hand side into x.
+
+    Kernels of BLAS may spread a NaN, or an infinity, into elements that substitution does not compute from it, so a
+    result that is not finite is computed once more, element by element.
+    """
+    start()
+    for factor in factors:
+        flags = (
+            r.select(factor.lower, LOWER, UPPER),
+            r.select(factor.transposed, TRANSPOSED, PLAIN),
+            r.select(factor.unit, UNIT, ANY_DIAGONAL),
+        )
+        matrix = r.int32(n), a.buffer, r.leading(n), x.buffer
+        if columns == 1:
+            r.blas("trsv", *flags, *matrix, Lit(1, "i32"))
+        else:
+            size, *rest = matrix
+            r.blas("trsm", LEFT, *flags, size, r.int32(columns), r.real(1.0), *rest, r.leading(columns))
+
+    def again() -> None:
+        start()
+        with r.s.little_code():
+            for factor in factors:
+                _one_by_one(r, n, a, factor, x, columns)
+
+    r.when(r.finite(n, lambda i: columns, x), lambda: None, again)
+
+
+def _one_by_one(r: Routines, n: Size, a: Block, factor: Factor, x: Block, columns: Size) -> None:
+    """Takes what each unknown contributes from the rows that come after it."""
+
+    def place(turn: Var) -> Atom:
+        plain = r.select(factor.lower, turn, last(turn))
+        return r.select(factor.transposed, r.select(factor.lower, last(turn), turn), plain)
+
+    def last(turn: Var) -> Atom:
+        return r.evaluate(n - 1 - poly(turn))
+
+    def element(i: Atom, j: Atom) -> Atom:
+        row, column = r.select(factor.transposed, j, i), r.select(factor.transposed, i, j)
+        return r.load(a, poly(row), poly(column))
+
+    def unknown(turn: Var) -> None:
+        k = place(turn)
+        pivot = r.select(factor.unit, r.real(1.0), element(k, k))
+
+        def divided(j: Var) -> None:
+            r.store(x, poly(k), poly(j), r.compute("div", r.load(x, poly(k), poly(j)), pivot))
+
+        def row(later: Var) -> None:
+            i = place(later)
+            factor_of_row = element(i, k)
+
+            def taken(j: Var) -> None:
+                part = r.compute("mul", factor_of_row, r.load(x, poly(k), poly(j)))
+                r.store(x, poly(i), poly(j), r.compute("sub", r.load(x, poly(i), poly(j)), part))
+
+            r.loop(0, columns, taken)
+
+        r.loop(0, columns, divided)
+        r.loop(poly(turn) + 1, n, row)
+
+    r.in_turn(n, unknown)
 
 
 def substitute(

@@ -112,10 +112,24 @@ def triangular_solve(a: Matrix, b: Matrix, lower: bool, transposed: bool, unit: 
     if b.size:
         matrix, unit_flag = np.ascontiguousarray(a), b"U" if unit else b"N"
         info = _call("trtrs_work", a, *by_columns, unit_flag, n, columns, matrix, _leading(n), x, _leading(n))
+        if not info and not np.isfinite(x).all():  # kernels of BLAS may spread what is not finite further
+            x = _substituted(a.T if transposed else a, b, lower != transposed, unit)
     elif not unit:
         zeros = np.flatnonzero(np.diagonal(a) == 0)
         info = int(zeros[0]) + 1 if len(zeros) else 0
     return [_unless(info, x), np.int64(info)]
+
+
+def _substituted(a: Matrix, b: Matrix, forward: bool, unit: bool) -> Matrix:
+    """x with a x = b, element by element: what is not finite reaches what is computed from it, and nothing else."""
+    x, order = b.copy(), range(len(a)) if forward else range(len(a) - 1, -1, -1)
+    with np.errstate(all="ignore"):
+        for turn, k in enumerate(order):
+            if not unit:
+                x[k] /= a[k, k]
+            for i in order[turn + 1 :]:
+                x[i] -= a[i, k] * x[k]
+    return x
 
 
 def qr(a: Matrix, k: int) -> list[Any]:

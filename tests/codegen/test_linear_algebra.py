@@ -183,6 +183,27 @@ def test_the_first_of_equal_pivots_is_taken_and_zero_ones_are_left_alone(dtype: 
 
 
 @DTYPES
+@pytest.mark.parametrize("name", ["triangular_solve", "lu_solve", "lu_solve_transposed"])
+def test_what_is_not_finite_reaches_only_what_substitution_computes_from_it(name: str, dtype: str) -> None:
+    triangular = name == "triangular_solve"
+    program = square(name, dtype, True, False, False, columns=0) if triangular else factored(name, dtype, columns=0)
+    code = compiled(program)
+    for n, columns in ((4, 3), (17, 5), (33, 2), (70, 9)):
+        for bad in (np.nan, np.inf):
+            b = random(n, columns, dtype, 1)
+            b[n // 2, columns // 2] = bad
+            args = [n, well(n, dtype), columns, b]
+            for x in (code.run("f", args), Interpreter(program).run("f", args)):
+                others = np.delete(np.asarray(x[0 if triangular else 1]), columns // 2, axis=1)
+                assert np.isfinite(others).all()
+            if triangular:
+                a = well(n, dtype)
+                a[n // 2, 0] = bad
+                found = np.asarray(code.run("f", [n, a, columns, random(n, columns, dtype, 1)])[0])
+                assert np.isfinite(found[: n // 2]).all() and not np.isfinite(found[n // 2]).any()
+
+
+@DTYPES
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_large_matrices_that_are_not_finite_have_an_order_too(bad: float, dtype: str) -> None:
     n = 70
