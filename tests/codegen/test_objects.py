@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dlang.codegen.llvm import objects
-from dlang.diagnostics import Source
+from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, call, check, lower
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
@@ -52,6 +52,28 @@ def test_a_text_is_compiled_once_at_each_level(runs: list[str]) -> None:
     objects.compile_object(TEXT, level=0)
     objects.compile_object(TEXT.replace("1", "2"))
     assert len(runs) == 3
+
+
+def test_code_is_made_for_the_level_that_is_asked_for(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = objects.this_processor.__wrapped__
+    monkeypatch.setenv("DLANG_CPU", "x86-64")
+    least, key = asked(), objects.processor.__wrapped__()
+    assert (least.bits, least.fma, least.avx512) == (128, False, False)
+    monkeypatch.setenv("DLANG_CPU", "native")
+    assert asked().bits >= least.bits and objects.processor.__wrapped__() != key
+
+
+def test_a_level_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLANG_CPU", "x86-64-v9")
+    with pytest.raises(DlangError) as unknown:
+        objects.this_processor.__wrapped__()
+    monkeypatch.setenv("DLANG_CPU", "x86-64-v4")
+    monkeypatch.setattr(objects, "lacking", lambda needs: "avx512f")
+    with pytest.raises(DlangError) as beyond:
+        objects.this_processor.__wrapped__()
+    for found, said in ((unknown, "is `x86-64-v9`, not a processor"), (beyond, "this processor has no `avx512f`")):
+        (message,) = found.value.diagnostics
+        assert message.code == "E0959" and said in message.message and message.help
 
 
 def test_code_for_another_processor_is_not_taken(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

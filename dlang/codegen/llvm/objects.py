@@ -16,10 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest, user_store
+from dlang.diagnostics import error
 from dlang.runtime.platform.processor import features as features_by_the_system, lacking
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm.processors import Processor
+
+
+VARIABLE = "DLANG_CPU"
+"""The environment variable that has code made for a level of x86-64 below the processor here."""
+NO_PROCESSOR = "E0959"
 
 
 @cache
@@ -51,49 +57,56 @@ def _machine_ahead(level: int, made_for: Processor) -> Any:
 
 
 def _new_machine(level: int) -> Any:
-    import llvmlite.binding as llvm
-
     # an object is one mapping, so it refers to itself by short distances, where the linker makes jumps to all else
     near = sys.platform == "linux" and platform.machine() == "x86_64"
     model = {"reloc": "pic", "codemodel": "small"} if near else {}
-    return target().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level, jit=True, **model
-    )
+    here = this_processor()
+    return target().create_target_machine(cpu=here.cpu, features=here.features, opt=level, jit=True, **model)
 
 
-@cache
 def vector_bits() -> int:
-    """The width of this processor's vector registers."""
-    import llvmlite.binding as llvm
-
-    target()
-    if has_avx512():
-        return 512
-    return 256 if llvm.get_host_cpu_features().get("avx2") else 128
+    """The width of the vector registers that code for this process uses."""
+    return this_processor().bits
 
 
-@cache
 def has_avx512() -> bool:
-    """Whether this processor has the instructions of AVX-512, on registers of each width."""
-    import llvmlite.binding as llvm
+    """Whether code for this process uses AVX-512, on registers of each width."""
+    return this_processor().avx512
 
-    target()
-    features = llvm.get_host_cpu_features()
-    return bool(features.get("avx512f") and features.get("avx512vl"))
+
+def has_fma() -> bool:
+    """Whether code for this process multiplies and adds in one operation."""
+    return this_processor().fma
 
 
 @cache
-def has_fma() -> bool:
-    """Whether this processor multiplies and adds in one operation; of those in use only x86 may not."""
-    import llvmlite.binding as llvm
-
-    target()
-    x86 = platform.machine() in ("x86_64", "AMD64", "i686", "x86")
-    return not x86 or bool(llvm.get_host_cpu_features().get("fma"))
-
-
 def this_processor() -> Processor:
-    """The one that this process runs on."""
+    """The processor that code for this process is made for: the one that it runs on, or a level that is asked for.
+
+    Raises `DlangError` where `DLANG_CPU` names no level, or one that this processor does not reach.
+    """
+    from dlang.codegen.llvm.processors import LEVELS, NATIVE
+
+    asked = _asked_for()
+    if asked in ("", NATIVE):
+        return _the_one_here()
+    if asked not in LEVELS:
+        named = ", ".join(f"`{name}`" for name in LEVELS)
+        raise error(
+            NO_PROCESSOR, f"{VARIABLE} is `{asked}`, not a processor", None, help=(f"it is {named} or `native`",)
+        )
+    lacks = lacking(LEVELS[asked].needs)
+    if lacks is not None:
+        message = f"{VARIABLE} is `{asked}`, but this processor has no `{lacks}`"
+        raise error(NO_PROCESSOR, message, None, help=("leave the variable out: code is made for the processor here",))
+    return LEVELS[asked]
+
+
+def _asked_for() -> str:
+    return os.environ.get(VARIABLE, "")
+
+
+def _the_one_here() -> Processor:
     import llvmlite.binding as llvm
 
     from dlang.codegen.llvm.processors import NATIVE, Processor
@@ -101,14 +114,18 @@ def this_processor() -> Processor:
     target()
     found = llvm.get_host_cpu_features()
     names = tuple(sorted(name for name, there in found.items() if there and lacking([name]) is None))
-    return Processor(NATIVE, llvm.get_host_cpu_name(), found.flatten(), names, vector_bits(), has_fma(), has_avx512())
+    avx512 = bool(found.get("avx512f") and found.get("avx512vl"))
+    bits = 512 if avx512 else 256 if found.get("avx2") else 128
+    # of the processors in use only those of the x86 family may multiply and add in two operations alone
+    fma = platform.machine() not in ("x86_64", "AMD64", "i686", "x86") or bool(found.get("fma"))
+    return Processor(NATIVE, llvm.get_host_cpu_name(), found.flatten(), names, bits, fma, avx512)
 
 
 @cache
 def processor() -> str:
     """What machine code depends on beside its text: the processor, and the compiler behind this file."""
     made_by = Path(__file__).read_text(encoding="utf-8")
-    return digest(_features(), _library(), made_by)
+    return digest(_features(), _asked_for(), _library(), made_by)
 
 
 def _features() -> str:
