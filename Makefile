@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The tests of the examples, and of a tour of the language where one lies beside this folder; pytest runs all others.
 LANGUAGE_TESTS := examples $(wildcard ../shared/tour/0*.dl)
 
-.PHONY: venv demo examples test test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
+.PHONY: venv demo examples test coverage test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
 .PHONY: docs test-slow test-edits test-distributed test-debugger format clean
 
 venv: .venv/.ready
@@ -31,6 +31,11 @@ test: venv
 	$(BIN)/python -m pytest -q -n 3
 	$(BIN)/dlc fmt --check stdlib examples
 	$(BIN)/dlc test $(LANGUAGE_TESTS)
+
+# Which lines and branches of the compiler the tests reach, processes that they start excepted. Half an hour.
+coverage: venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pytest-cov>=7.0'
+	$(BIN)/python -m pytest -q -n 2 --cov=dlang --cov-branch --cov-report=term:skip-covered
 
 # What `make test` leaves out because it takes long, and that needs nothing else.
 test-slow: venv

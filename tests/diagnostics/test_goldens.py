@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.codegen.llvm.objects import this_processor
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, lower
 from dlang.ir.interpreter import Interpreter
@@ -292,6 +293,16 @@ def test_a_declaration_that_breaks_another() -> None:
     with pytest.raises(DlangError) as e:
         session.submit("fn f(x: f64) -> bool = true")
     assert shown(e).splitlines()[0] == "error[E0979]: `g` would no longer be right with this `f`"
+
+
+def test_a_processor_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLANG_CPU", "x86-64-v9")
+    with pytest.raises(DlangError) as e:
+        this_processor.__wrapped__()
+    assert shown(e) == (
+        "error[E0959]: DLANG_CPU is `x86-64-v9`, not a processor\n"
+        "  = help: it is `x86-64`, `x86-64-v2`, `x86-64-v3`, `x86-64-v4` or `native`"
+    )
 
 
 def test_python() -> None:
