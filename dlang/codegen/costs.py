@@ -46,13 +46,14 @@ from dlang.codegen.loops import (
     Value,
     While,
 )
-from dlang.codegen.vectorize import DEAR, HEAVY, LANE_BITS
+from dlang.codegen.vectorize import LANE_BITS
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
 from dlang.polynomials import Poly
+from dlang.primitives.table import EXPENSIVE, HEAVY
 
-LIGHT_OP, DEAR_OP, HEAVY_OP = 300, 2_500, 8_000
+LIGHT_OP, EXPENSIVE_OP, HEAVY_OP = 300, 2_500, 8_000
 LOAD, STORE = 250, 400
 TRIP = 500  # of a loop of one lane
 ROOM = 20_000  # memory taken and given back
@@ -134,7 +135,7 @@ class _Walk:
         return self.statements(body.stmts)
 
     def operation(self, var: Var, name: str) -> int:
-        cost = HEAVY_OP if name in HEAVY else DEAR_OP if name in DEAR else LIGHT_OP
+        cost = HEAVY_OP if name in HEAVY else EXPENSIVE_OP if name in EXPENSIVE else LIGHT_OP
         return cost // self.at_once(dtype_of(var))
 
     def at_once(self, dtype: str) -> int:

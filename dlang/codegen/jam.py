@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from dlang.codegen.loops import Compute, Convert, Evaluate, Load, Loop, Reduction, Stmt, Store
 from dlang.codegen.neighbours import groups
-from dlang.codegen.vectorize import HEAVY, known_trips
+from dlang.codegen.vectorize import known_trips
 from dlang.ir.anf import Atom, Scalar, Size, Var, fresh, poly
+from dlang.primitives.table import HEAVY
 
 ACCUMULATORS = 8  # in registers, of all rows
 MOST = 4  # rows

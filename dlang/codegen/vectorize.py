@@ -15,17 +15,11 @@ from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Guard, Load,
 from dlang.codegen.selections import selected
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 from dlang.ir.terms import WIDTHS
+from dlang.primitives.table import EXPENSIVE, HEAVY
 
 LANE_BITS = {dtype: 8 * width for dtype, width in WIDTHS.items() if width > 1} | dict.fromkeys(HALF, 32)
 """The width of a lane in a register: numbers of half precision are computed with as f32."""
-HEAVY = frozenset(
-    (
-        "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh erf erfc lgamma digamma pow powi floordiv "
-        "mod div threefry threefry_second"
-    ).split()
-)
-DEAR = frozenset(("div", "sqrt", "rsqrt"))
-WEIGHTS = {**dict.fromkeys(HEAVY, 27), **dict.fromkeys(DEAR, 8)}
+WEIGHTS = {**dict.fromkeys(HEAVY, 27), **dict.fromkeys(EXPENSIVE, 8)}
 """How many additions an operation is worth."""
 FEW = 3  # trips that are worth a vector with a mask
 LONG = 3  # so many heavy operations hide what a mask costs, and are better not there twice

@@ -45,9 +45,8 @@ from dlang.ir.anf import (
 from dlang.ir.comps import extent, surely_total
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, type_vars, walk
+from dlang.primitives.table import EXPENSIVE, HEAVY
 
-DEAR = frozenset("exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh pow div sqrt rsqrt".split())
-"""Operations that take longer than to read what they gave."""
 FEW = 4
 """Operations of a comprehension that reads nothing and is computed again."""
 
@@ -146,7 +145,7 @@ def _cone(let: Let, mentions: Sequence[Var], axes: Collection[Var], cones: Mappi
     lets = (*dict.fromkeys([x for c in below for x in c.lets]), let)
     own = frozenset(v for v in mentions if v in axes).union(*[c.axes for c in below])
     ranks = [len(v.type.shape) for v in mentions if isinstance(v.type, Array)] + [c.rank for c in below]
-    dear = isinstance(let.op, Prim) and let.op.name in DEAR
+    dear = isinstance(let.op, Prim) and let.op.name in HEAVY | EXPENSIVE
     return _Cone(lets, own, max(ranks, default=0), dear or any(c.dear for c in below))
 
 

@@ -161,6 +161,16 @@ GUARDS = ("guard", "guard_both")
 
 PRIMITIVES: dict[str, Primitive] = {p.name: p for p in _ROWS}
 
+HEAVY = frozenset(
+    (
+        "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh erf erfc lgamma digamma pow powi floordiv "
+        "mod div threefry threefry_second"
+    ).split()
+)
+"""The primitives that take as long as a few dozen additions."""
+EXPENSIVE = frozenset(("div", "sqrt", "rsqrt"))
+"""Those that are one instruction, and take as long as several."""
+
 
 def result_dtype(name: str, dtypes: tuple[str, ...]) -> str:
     """The dtype that a primitive gives for arguments of these dtypes."""

@@ -9,6 +9,7 @@ from dlang.ir.anf import Call, early_name
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
 from dlang.listings import listing, request
+from dlang.primitives.table import EXPENSIVE, FLOAT, HEAVY, PRIMITIVES
 from dlang.runtime.host import Host
 
 PROGRAM = """
@@ -48,6 +49,19 @@ def test_what_depends_on_early_parameters_alone_is_a_function_of_its_own(functio
     assert "exp" in early and "exp" not in rest and "comp" not in rest
     early, rest = halves(functions, "scaled", 1)
     assert "exp" not in early and "exp" in rest
+
+
+HAVE_NO_WORD = {"erfc"}
+FLOATING = sorted(n for n in (HEAVY | EXPENSIVE) - HAVE_NO_WORD if PRIMITIVES[n].domain == FLOAT)
+
+
+@pytest.mark.parametrize("name", FLOATING)
+def test_whatever_takes_longer_than_a_read_is_computed_early(name):
+    arguments = ", ".join(["x[i]"] * PRIMITIVES[name].arity)
+    value = {"div": "(1.0 / x[i])", "rsqrt": "(1.0 / sqrt(x[i]))"}.get(name, f"{name}({arguments})")
+    text = f"fn f(x: f64[n], w: f64[n]) -> f64 = sum({value} * w[i] for i < n)"
+    early, rest = halves(check(Source("<text>", text)).module.functions, "f", 0)
+    assert f"{name}(" in early and f"{name}(" not in rest
 
 
 def test_views_and_constants_are_made_again(functions):
