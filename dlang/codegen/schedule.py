@@ -35,11 +35,14 @@ from dlang.codegen.regions import Nodes, held_arrays, node_makers
 from dlang.codegen.rooms import with_rooms
 from dlang.codegen.tiles import comprehension
 from dlang.codegen.vectorize import Lanes
+from dlang.codegen.verify import verify_loops
 from dlang.ir import anf
 from dlang.ir.anf import Array, Let, Lit, Scalar, Token
 from dlang.ir.call_graph import recursive_functions
 from dlang.ir.chains import last_uses
 from dlang.ir.types import dtype_of
+from dlang.laps import lap
+from dlang.verification import verifying
 
 
 def schedule(
@@ -65,7 +68,11 @@ def schedule(
             program, lanes or Lanes(0), function, name in recursive, makers, places or profile is not None, device
         )
     nests = Program(out) if profile is None else profiled(Program(out), profile)
-    return nests if device else with_rooms(in_pieces(nests, grain))
+    made = nests if device else with_rooms(in_pieces(nests, grain))
+    if verifying():
+        with lap("verify"):
+            verify_loops(made)
+    return made
 
 
 def _function(

@@ -12,10 +12,12 @@ from dlang.ir.anf import (
     Atom,
     Block,
     Datatype,
+    Lit,
     Size,
     Token,
     Type,
     Var,
+    is_handle,
 )
 from dlang.ir.errors import IRError
 from dlang.ir.substitution import Renaming, Replacement
@@ -28,6 +30,14 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "str": (str,),
 }
+
+
+def is_literal(lit: Lit) -> bool:
+    """Whether a literal has a value of its dtype; null is one of any datatype."""
+    if is_handle(lit.dtype):
+        return lit.value == 0
+    kinds = _KINDS.get(lit.dtype, ())
+    return isinstance(lit.value, kinds) and isinstance(lit.value, bool) == (bool in kinds)
 
 
 @dataclass(slots=True)
@@ -99,8 +109,7 @@ class Scope:
             if atom.value != 0:
                 raise IRError(f"{atom!r} is a literal of a datatype and not null")
             return
-        kinds = _KINDS.get(atom.dtype, ())
-        if not isinstance(atom.value, kinds) or isinstance(atom.value, bool) != (bool in kinds):
+        if not is_literal(atom):
             raise IRError(f"{atom!r} is no literal of its dtype")
 
     def sizes(self, sizes: Sequence[Size]) -> None:

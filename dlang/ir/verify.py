@@ -406,25 +406,7 @@ class _Verifier:
 
     def primitive(self, op: Prim) -> str:
         """Checks the arguments of a primitive; gives the dtype of its result."""
-        primitive = PRIMITIVES.get(op.name)
-        if primitive is None:
-            raise IRError(f"there is no primitive {op.name}")
-        if len(op.args) != primitive.arity:
-            raise IRError(f"{op.name} takes {primitive.arity} arguments")
-        dtypes = tuple([self.scalar(a) for a in op.args])
-        alike = dtypes
-        if op.name == "select":
-            self.scalar(op.args[0], "bool")
-            alike = dtypes[1:]
-        elif op.name == "powi":
-            self.scalar(op.args[1], "i64")
-            alike = dtypes[:1]
-        first = alike[0]
-        if any(dtype != first for dtype in alike):
-            raise IRError(f"{op.name} of {' and '.join(alike)}")
-        if first not in (_BITS if op.name.startswith("bit_") else _CLASSES[primitive.domain]):
-            raise IRError(f"{op.name} of {first}")
-        return result_dtype(op.name, dtypes)
+        return primitive_dtype(op.name, tuple([self.scalar(a) for a in op.args]))
 
     def variant(self, variant: Variant) -> None:
         datatype = self.scope.datatypes.get(variant.datatype)
@@ -602,6 +584,30 @@ class _Verifier:
         for tangent, arg in zip(op.tangents, op.args, strict=True):
             if tangent is not None and (not carries(arg.type) or not self.scope.same(tangent.type, arg.type)):
                 raise IRError(f"{tangent!r} is no tangent of {arg!r}")
+
+
+def primitive_dtype(name: str, dtypes: tuple[str, ...]) -> str:
+    """The dtype that a primitive gives for arguments of these dtypes; an error if it takes others."""
+    primitive = PRIMITIVES.get(name)
+    if primitive is None:
+        raise IRError(f"there is no primitive {name}")
+    if len(dtypes) != primitive.arity:
+        raise IRError(f"{name} takes {primitive.arity} arguments")
+    alike = dtypes
+    if name == "select":
+        if dtypes[0] != "bool":
+            raise IRError(f"select by {dtypes[0]}, not bool")
+        alike = dtypes[1:]
+    elif name == "powi":
+        if dtypes[1] != "i64":
+            raise IRError(f"the exponent of powi is {dtypes[1]}, not i64")
+        alike = dtypes[:1]
+    first = alike[0]
+    if any(dtype != first for dtype in alike):
+        raise IRError(f"{name} of {' and '.join(alike)}")
+    if first not in (_BITS if name.startswith("bit_") else _CLASSES[primitive.domain]):
+        raise IRError(f"{name} of {first}")
+    return result_dtype(name, dtypes)
 
 
 def type_rank(type: Type) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -112,6 +113,6 @@ def test_equal_nests_are_one_kernel() -> None:
     p = program().program
     names = [program().entries[n].name for n in ("scaled", "total")]
     once = {n: p.functions[n] for n in names}
-    twice = once | {n + "'": p.functions[n] for n in names}
+    twice = once | {n + "'": replace(p.functions[n], name=n + "'") for n in names}
     found = [on_device(schedule(Program(f, p.datatypes), device=True)).kernels for f in (once, twice)]
     assert found[0] == found[1]

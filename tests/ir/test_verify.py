@@ -32,7 +32,7 @@ BROKEN = [
     ("a.9: f64 = add(x.1, x.1)", "f64 = 0.0", "is not a scalar"),
     ("a.9: i64 = div(n.0, 2)", "f64 = 0.0", "div of i64"),
     ("a.9: f64 = bit_and(s.2, s.2)", "f64 = 0.0", "bit_and of f64"),
-    ("a.9: f64 = select(1, s.2, s.2)", "f64 = 0.0", "is i64, not bool"),
+    ("a.9: f64 = select(1, s.2, s.2)", "f64 = 0.0", "select by i64, not bool"),
     ("a.9: f64 = powi(s.2, 2.0)", "f64 = 0.0", "is f64, not i64"),
     ("a.9: bool = lt(true, false)", "f64 = 0.0", "lt of bool"),
     ("a.9: f64[n.0 + 1] = copy x.1", "f64 = 0.0", "not f64"),

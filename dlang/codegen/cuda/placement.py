@@ -33,9 +33,12 @@ from dlang.codegen.loops import (
 )
 from dlang.codegen.profile import Measuring, with_nests
 from dlang.codegen.traverse import walk
+from dlang.codegen.verify import verify_loops
 from dlang.ir.anf import FLOATS, Var
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
+from dlang.laps import lap
+from dlang.verification import verifying
 
 
 def on_device(program: Program, profile: Routines | None = None, deterministic: bool = False) -> Program:
@@ -45,6 +48,14 @@ def on_device(program: Program, profile: Routines | None = None, deterministic: 
     whether its floats are the same in every run, which the order of threads may change otherwise where they add to the
     same elements.
     """
+    placed = _placed(program, profile, deterministic)
+    if verifying():
+        with lap("verify"):
+            verify_loops(placed)
+    return placed
+
+
+def _placed(program: Program, profile: Routines | None, deterministic: bool) -> Program:
     whole = {name: with_exact_sums(f) if deterministic else f for name, f in program.functions.items()}
     whole = {name: replace(f, body=expanded(f.body)) for name, f in whole.items()}
     program = replace(program, functions=whole)

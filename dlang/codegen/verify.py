@@ -1,0 +1,504 @@
+"""Whether a program of the loop-nest IR is well formed: what every back end relies on.
+
+Each variable and buffer is bound once, and used where it is in scope; operands and results have the dtypes that a
+statement asks for; what control carries and what a call hands over fits. Memory: a buffer is made before it is used,
+belongs to the block that made it or that it was handed to, and is freed or handed on once on every path, and not used
+after that. A piece of a loop uses nothing from outside but what it captures. A violation is a defect of the compiler:
+an `IRError` with the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from dlang.codegen.loops import (
+    Allocate,
+    ArrayValue,
+    At,
+    Body,
+    Branch,
+    Buffer,
+    CallC,
+    Collect,
+    Compute,
+    Convert,
+    Count,
+    Enter,
+    Evaluate,
+    Fetch,
+    For,
+    Free,
+    Function,
+    Guard,
+    Invoke,
+    Launch,
+    Leave,
+    Load,
+    LoadField,
+    LoadTag,
+    Loop,
+    Mark,
+    Matrix,
+    Move,
+    Node,
+    OnDevice,
+    OnHost,
+    Only,
+    Operand,
+    Pack,
+    Panels,
+    Parallel,
+    Pieces,
+    Product,
+    Program,
+    Reduction,
+    Release,
+    Room,
+    Runtime,
+    Scattered,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+    Transfer,
+    Value,
+    While,
+)
+from dlang.codegen.printing import head_of
+from dlang.ir.anf import MONOIDS, Atom, Lit, Scalar, Size, Var, fresh, is_handle
+from dlang.ir.errors import IRError
+from dlang.ir.scope import is_literal
+from dlang.ir.types import BOOL, I64
+from dlang.ir.verify import primitive_dtype
+
+_FLAG = fresh("flag", BOOL)
+
+
+def verify_loops(program: Program) -> Program:
+    """The program, if every function of it is well formed; raises IRError else."""
+    for name, function in program.functions.items():
+        if function.name != name:
+            raise IRError(f"the function {function.name} is filed as {name}")
+        try:
+            _Verifier(program, repeats=function.device).function(function)
+        except IRError as error:
+            raise IRError(f"scheduling made an ill-formed program: in {name}: {error}") from None
+    return program
+
+
+@dataclass(slots=True)
+class _Verifier:
+    """visible: what is in scope. bound: every slot so far on this path. owned: the buffers that the block under way has
+    to free, or to hand on. gone: those that were. wholes: the buffers of which one may be a part, if it is none itself.
+    repeats: whether what does not see a number may compute it again, as the host of a device does.
+    """
+
+    program: Program
+    visible: set[Slot] = field(default_factory=set)
+    bound: set[Slot] = field(default_factory=set)
+    owned: set[Buffer] = field(default_factory=set)
+    gone: set[Buffer] = field(default_factory=set)
+    wholes: dict[Buffer, frozenset[Buffer]] = field(default_factory=dict)
+    repeats: bool = False
+
+    def function(self, f: Function) -> None:
+        self.bind((*f.params, *[out.buffer for out in f.outs]))
+        self.arrays(f.outs)
+        for entry in f.order:
+            if entry is not None and not 0 <= entry[1] < len(f.outs if entry[0] == "out" else f.body.results):
+                raise IRError(f"there is no {entry[0]} {entry[1]}")
+        with self.block(()):
+            self.statements(f.body.stmts)
+            self.hand_on(f.body.results)
+
+    # ---- scopes ------------------------------------------------------------------------------------------------------
+    def bind(self, slots: Iterable[Slot], owned: bool = False) -> None:
+        """Slots in scope from here on. owned: the block under way has to free the buffers among them."""
+        for slot in slots:
+            if slot in self.visible or (slot in self.bound and not self.repeats):
+                raise IRError(f"{slot!r} is bound twice")
+            if isinstance(slot, Var) and not isinstance(slot.type, Scalar):
+                raise IRError(f"{slot!r} is neither a scalar nor a buffer")
+            self.bound.add(slot)
+            self.visible.add(slot)
+            if owned and isinstance(slot, Buffer):
+                self.owned.add(slot)
+
+    def value(self, value: Value) -> str:
+        """A value that can be used here; gives its dtype."""
+        if isinstance(value, Lit):
+            if not is_literal(value):
+                raise IRError(f"{value!r} is no literal of its dtype")
+            return value.dtype
+        if value not in self.visible:
+            raise IRError(f"{value!r} is not in scope")
+        if isinstance(value, Buffer):
+            if not self.gone.isdisjoint(self.wholes_of(value)):
+                raise IRError(f"{value!r} is used after it was freed or handed on")
+            return value.dtype
+        assert isinstance(value.type, Scalar)
+        return value.type.dtype
+
+    def values(self, values: Iterable[Value]) -> None:
+        for value in values:
+            self.value(value)
+
+    def scalar(self, atom: Atom, dtype: str | None = None) -> str:
+        """A scalar, of a dtype if one is asked for."""
+        found = self.value(atom)
+        if dtype is not None and found != dtype:
+            raise IRError(f"{atom!r} is {found}, not {dtype}")
+        return found
+
+    def array(self, buffer: Buffer, dtype: str | None = None) -> str:
+        """A buffer, of elements of a dtype if one is asked for."""
+        if not isinstance(buffer, Buffer):
+            raise IRError(f"{buffer!r} is no buffer")
+        found = self.value(buffer)
+        if dtype is not None and found != dtype:
+            raise IRError(f"{buffer!r} has elements of {found}, not {dtype}")
+        return found
+
+    def sizes(self, sizes: Iterable[Size]) -> None:
+        for size in sizes:
+            for var in size.atoms():
+                self.scalar(var, "i64")
+
+    def arrays(self, arrays: Iterable[ArrayValue]) -> None:
+        for array in arrays:
+            self.array(array.buffer)
+            self.sizes(array.shape)
+
+    def operands(self, operands: Iterable[Operand]) -> None:
+        for operand in operands:
+            if isinstance(operand, ArrayValue):
+                self.arrays((operand,))
+            else:
+                self.scalar(operand)
+
+    def matrix(self, matrix: Matrix | Scattered | Panels) -> str:
+        self.sizes((matrix.offset,))
+        match matrix:
+            case Matrix(stride=stride):
+                self.sizes((stride,))
+            case Scattered(rows=rows, columns=columns):
+                self.array(rows, "i64")
+                self.array(columns, "i64")
+            case Panels():
+                pass
+        return self.array(matrix.buffer)
+
+    def fits(self, slots: Sequence[Slot], values: Sequence[Value], what: str) -> None:
+        """Values that become slots: as many, each a scalar or a buffer as its slot is, of one dtype with it."""
+        if len(slots) != len(values):
+            raise IRError(f"{what}: {len(values)} for {len(slots)}")
+        for slot, value in zip(slots, values, strict=True):
+            if isinstance(slot, Buffer) != isinstance(value, Buffer) or _dtype(slot) != _dtype(value):
+                raise IRError(f"{what}: {value!r} for {slot!r}")
+
+    def hand_on(self, values: Iterable[Value]) -> None:
+        """Buffers among values are somebody else's from here on."""
+        for value in values:
+            self.value(value)
+            if isinstance(value, Buffer):
+                self.release(value, "handed on")
+
+    def release(self, buffer: Buffer, how: str) -> None:
+        if buffer not in self.owned:
+            raise IRError(f"{buffer!r} is {how} by a block that does not own it")
+        self.owned.discard(buffer)
+        self.gone.add(buffer)
+
+    def wholes_of(self, buffer: Buffer) -> frozenset[Buffer]:
+        return self.wholes.get(buffer) or frozenset((buffer,))
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+    def statements(self, stmts: Iterable[Stmt]) -> None:
+        for stmt in stmts:
+            try:
+                self.statement(stmt)
+            except IRError as error:
+                if "\n" in str(error):
+                    raise
+                raise IRError(f"{error}\n{head_of(stmt)}") from None
+
+    @contextmanager
+    def block(self, binds: Iterable[Slot], owned: Iterable[Slot] = ()) -> Iterator[None]:
+        """A block, which binds slots of its own and frees or hands on what it owns; it owns nothing from outside."""
+        visible, outer = set(self.visible), self.owned
+        self.owned = set()
+        self.bind(binds)
+        self.bind(owned, owned=True)
+        yield
+        for buffer in self.owned:
+            raise IRError(f"{buffer!r} is neither freed nor handed on")
+        self.visible, self.owned = visible, outer
+
+    def trips(self, stmts: Sequence[Stmt], bound: Sequence[Slot], reductions: Sequence[Reduction]) -> None:
+        """Statements of independent trips, and the values that they give to reductions."""
+        with self.block(bound):
+            self.statements(stmts)
+            for r in reductions:
+                self.reduction(r)
+        self.bind([slot for r in reductions for slot in (r.result, r.position) if slot is not None])
+
+    def reduction(self, r: Reduction) -> None:
+        dtype = self.scalar(r.value)
+        if r.monoid not in MONOIDS:
+            raise IRError(f"there is no monoid {r.monoid}")
+        if (r.rank is None) != (r.position is None) or (r.rank is None) == r.monoid.startswith("arg"):
+            raise IRError(f"a position for `{r.monoid}`")
+        if r.rank is not None:
+            self.scalar(r.rank, "i64")
+        if _dtype(r.result) != dtype or (r.position is not None and r.position.type != I64):
+            raise IRError(f"{r.result!r} is not of the dtype of {r.value!r}")
+
+    # ---- statements --------------------------------------------------------------------------------------------------
+    def statement(self, stmt: Stmt) -> None:
+        match stmt:
+            case Compute(var, name, args):
+                found = primitive_dtype(name, tuple([self.scalar(a) for a in args]))
+                self.made(var, found)
+            case Convert(var, arg):
+                self.scalar(arg)
+                self.bind((var,))
+            case Evaluate(var, size):
+                self.sizes((size,))
+                self.made(var, "i64")
+            case Load(var, buffer, offset) | Fetch(var, buffer, offset):
+                self.sizes((offset,))
+                self.made(var, self.array(buffer))
+            case Store(buffer, offset, value, monoid):
+                self.sizes((offset,))
+                self.scalar(value, self.array(buffer))
+                if monoid not in MONOIDS or monoid.startswith("arg"):
+                    raise IRError(f"{monoid} is not how a value is combined with an element")
+            case Move(target, source, count):
+                self.array(target, self.array(source))
+                self.sizes((count,))
+                if target is source:
+                    raise IRError(f"{target!r} is copied to itself")
+            case Slice(result, source, offset):
+                self.sizes((offset,))
+                if result.dtype != self.array(source):
+                    raise IRError(f"{result!r} has elements of another dtype than {source!r}")
+                self.bind((result,))
+                self.wholes[result] = self.wholes_of(source)
+            case Allocate(buffer, shape):
+                self.sizes(shape)
+                self.bind((buffer,), owned=True)
+            case Room(buffer, shape):
+                self.sizes(shape)
+                self.bind((buffer,))
+            case Free(buffer):
+                self.array(buffer)
+                self.release(buffer, "freed")
+            case Guard(condition, _, parts, values):
+                self.scalar(condition, "bool")
+                self.operands(values)
+                if len(parts) != 2 * len(values) + 1:
+                    raise IRError(f"{len(parts)} parts of text for {len(values)} values")
+            case Runtime(_, _, args, outs, results):
+                self.operands(args)
+                self.arrays(outs)
+                self.bind(results, owned=True)
+            case Invoke():
+                self.invoke(stmt)
+            case CallC(_, args, result, threads):
+                self.values(args)
+                self.sizes(() if threads is None else (threads,))
+                self.bind(() if result is None else (result,))
+            case Pack(target, source, rows, columns):
+                self.sizes((rows, columns))
+                self.matrix(source)
+                self.matrix(target)
+            case Product():
+                self.product(stmt)
+            case Launch(kernel, trips, args, _, block, reach):
+                if not 0 <= kernel < len(self.program.kernels):
+                    raise IRError(f"there is no kernel {kernel}")
+                self.scalar(trips, "i64")
+                self.values(args)
+                if block is not None:
+                    self.scalar(block, "i64")
+                self.sizes(reach)
+            case Only(condition):
+                self.scalar(condition, "bool")
+            case Transfer(target, source, count):
+                self.array(target, self.array(source))
+                self.sizes((count,))
+            case Node(var, _, references, scalars):
+                self.values((*references, *scalars))
+                self.bind((var,))
+            case LoadTag(var, node):
+                self.node(node)
+                self.made(var, "i64")
+            case LoadField(slot, node, _, shape):
+                self.node(node)
+                self.sizes(shape)
+                self.bind((slot,))  # an array is the node's
+            case Mark(var):
+                self.made(var, "i64")
+            case Release(mark):
+                self.scalar(mark, "i64")
+            case Collect(mark, trigger, handles, arrays, results, following):
+                self.scalar(mark, "i64")
+                self.scalar(trigger, "i64")
+                self.arrays(arrays)
+                self.fits(results, handles, "what is moved")
+                for handle in handles:
+                    self.node(handle)
+                self.bind((*results, following))
+            case Enter(nest) | Leave(nest):
+                if not 0 <= nest < len(self.program.nests):
+                    raise IRError(f"there is no nest {nest}")
+            case Count(nest, bytes, operations):
+                self.scalar(nest, "i64")
+                self.sizes((bytes, operations))
+            case OnDevice(inner):
+                self.statement(inner)
+            case OnHost():
+                self.on_host(stmt)
+            case At():
+                pass
+            case _:
+                self.control(stmt)
+
+    def control(self, stmt: Loop | Pieces | Parallel | For | While | Branch) -> None:
+        match stmt:
+            case Loop():
+                self.sizes((*stmt.lows, *stmt.highs))
+                for room in stmt.rooms:
+                    self.sizes(room.shape)
+                if stmt.var.type != I64 or not stmt.lows or not stmt.highs or stmt.lanes < 1:
+                    raise IRError(f"{stmt.var!r} is no variable of a loop, or has no bounds")
+                self.trips(stmt.stmts, (stmt.var, *[room.buffer for room in stmt.rooms]), stmt.reductions)
+            case Pieces():
+                self.sizes((*stmt.lows, *stmt.highs, stmt.work, stmt.grain))
+                self.made(stmt.length, "i64")
+            case Parallel():
+                self.parallel(stmt)
+            case For():
+                self.sizes((stmt.low, stmt.high))
+                self.hand_on(stmt.init)
+                self.carried(stmt, (stmt.index,))
+            case While():
+                self.hand_on(stmt.init)
+                self.carried(stmt, ())
+            case Branch(condition, then, otherwise, results):
+                self.scalar(condition, "bool")
+                self.branch(then, otherwise, results)
+
+    def carried(self, loop: For | While, index: tuple[Var, ...]) -> None:
+        """A loop in order: the types of what it carries, and its blocks. The first values were handed to it."""
+        self.fits(loop.params, loop.init, "the first state")
+        results = loop.body.results[1:] if loop.early else loop.body.results
+        self.fits(loop.params, results, "the next state")
+        self.fits(loop.params, loop.results, "the last state")
+        if loop.early and (not loop.body.results or _dtype(loop.body.results[0]) != "bool"):
+            raise IRError("a loop that may end early gives a bool first")
+        if isinstance(loop, While):
+            with self.block(loop.params):
+                self.statements(loop.condition.stmts)
+                self.fits((_FLAG,), loop.condition.results, "a condition")
+                self.hand_on(loop.condition.results)
+            self.bound.difference_update(loop.params)
+        with self.block(index, loop.params):
+            self.statements(loop.body.stmts)
+            self.hand_on(loop.body.results)
+        self.bind(loop.results, owned=True)
+
+    def branch(self, then: Body, otherwise: Body, results: Sequence[Slot]) -> None:
+        """Two arms. A buffer among the results is one that belongs to either arm, or points to what neither owns."""
+        before = set(self.bound)
+        handed: list[list[bool]] = []
+        for arm in (then, otherwise):
+            self.fits(results, arm.results, "what an arm gives")
+            after, self.bound = self.bound, set(before)
+            with self.block(()):
+                self.statements(arm.stmts)
+                handed.append([value in self.owned for value in arm.results])
+                for value, own in zip(arm.results, handed[-1], strict=True):
+                    self.hand_on((value,)) if own else self.value(value)
+            self.bound |= after
+        for k, slot in enumerate(results):
+            one, other = then.results[k], otherwise.results[k]
+            if handed[0][k] != handed[1][k]:
+                raise IRError(f"{slot!r} belongs to one arm alone, as {one!r} or {other!r}")
+            self.bind((slot,), owned=handed[0][k])
+            if not handed[0][k] and isinstance(one, Buffer) and isinstance(other, Buffer):
+                assert isinstance(slot, Buffer)
+                self.wholes[slot] = self.wholes_of(one) | self.wholes_of(other)
+
+    def parallel(self, stmt: Parallel) -> None:
+        """Pieces of a loop: each a function of its own, which sees what it captures."""
+        self.sizes((*stmt.lows, *stmt.highs, *[p.size for p in stmt.partials]))
+        self.scalar(stmt.length, "i64")
+        self.values(stmt.captures)
+        for p in stmt.partials:
+            if p.own.dtype != self.array(p.whole):
+                raise IRError(f"{p.own!r} is of another dtype than {p.whole!r}")
+        around, self.visible = self.visible, set(stmt.captures)
+        bound: list[Slot] = [stmt.number, stmt.first, stmt.last, *[p.own for p in stmt.partials]]
+        with self.block(bound):
+            self.statements(stmt.stmts)
+            for r in stmt.reductions:
+                self.reduction(r)
+        self.visible = around
+        self.bind([slot for r in stmt.reductions for slot in (r.result, r.position) if slot is not None])
+
+    def on_host(self, stmt: OnHost) -> None:
+        """What the host does with copies, which are called as the arrays are."""
+        for buffer in stmt.arrays:
+            self.array(buffer)
+        for buffer, copy in stmt.held:
+            self.array(copy, self.array(buffer))
+        if not set(stmt.changed) <= set(stmt.arrays):
+            raise IRError("an array is changed and not looked at")
+        self.statements(stmt.stmts)
+        for buffer in stmt.made:
+            self.array(buffer)
+
+    def invoke(self, stmt: Invoke) -> None:
+        callee = self.program.functions.get(stmt.function)
+        if callee is None:
+            raise IRError(f"there is no function {stmt.function}")
+        self.values((*stmt.args, *stmt.outs))
+        self.fits(callee.params, stmt.args, "the arguments")
+        self.fits([out.buffer for out in callee.outs], stmt.outs, "the destinations")
+        self.fits(stmt.results, callee.body.results, "the results")
+        self.bind(stmt.results, owned=True)
+
+    def product(self, stmt: Product) -> None:
+        self.sizes((stmt.rows, stmt.columns, stmt.inner))
+        if self.matrix(stmt.a) != self.matrix(stmt.b):
+            raise IRError("the factors are of different dtypes")
+        self.matrix(stmt.c)
+        if stmt.c.transposed:
+            raise IRError("a product is not made transposed")
+        if stmt.room is not None:
+            self.array(stmt.room)
+        if stmt.followed is not None:
+            self.scalar(stmt.followed, "bool")
+        if stmt.batch is not None:
+            self.sizes((stmt.batch.count, stmt.batch.a, stmt.batch.b, stmt.batch.c))
+
+    def node(self, node: Atom) -> None:
+        if not is_handle(self.scalar(node)):
+            raise IRError(f"{node!r} is no handle")
+
+    def made(self, var: Var, dtype: str) -> None:
+        """A scalar that a statement binds, of the dtype that it gives."""
+        if _dtype(var) != dtype:
+            raise IRError(f"{var!r} is {_dtype(var)}, not {dtype}")
+        self.bind((var,))
+
+
+def _dtype(value: Value) -> str:
+    """The dtype of a scalar, or of the elements of a buffer."""
+    if isinstance(value, Buffer):
+        return value.dtype
+    assert isinstance(value.type, Scalar)
+    return value.type.dtype
