@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -207,17 +207,38 @@ def error(
 
 
 # ---- for a terminal --------------------------------------------------------------------------------------------------
+BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Characters that have no width and turn the direction of the text around them."""
+_PICTURES = {
+    **{c: chr(0x2400 + c) for c in range(0x20) if chr(c) not in "\t\n"},  # Unicode has a picture of each
+    0x7F: "\u2421",
+    **dict.fromkeys([*range(0x80, 0xA0), *map(ord, f"{BIDIRECTIONAL}\u2028\u2029\ufeff")], "\ufffd"),
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),  # of a file's name that is no text
+}
+"""What is shown of characters that do something to a terminal: one character that does nothing."""
+
+
+def shown(text: str) -> str:
+    """A text of a user, such as a line of a program or the name of a file, as a terminal may get it."""
+    return text if text.isascii() and text.isprintable() else text.translate(_PICTURES)
+
+
 _COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "blue": "\x1b[1;34m", "bold": "\x1b[1m"}
 _LONGEST_LINE = 160  # columns that are shown of a line
+_LONGEST_TEXT = 1600  # characters of a sentence of a message
 _LONGEST_SPAN = 4  # lines of a span that are shown whole; of a longer one the first and the last
 
 
 def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
-    """The message with the lines of source that it is about, marked, in the form that Rust made familiar."""
+    """The message with the lines of source that it is about, marked, in the form that Rust made familiar.
+
+    Nothing in it does more to a terminal than to be read.
+    """
 
     def paint(text: str, style: str) -> str:
         return f"{_COLOURS[style]}{text}\x1b[0m" if colour and text else text
 
+    diagnostic = _shown(diagnostic)
     severity = diagnostic.severity if diagnostic.severity in _COLOURS else "blue"
     located = [note for note in diagnostic.notes if note.span is not None]
     gutter = _gutter([diagnostic.span, *(note.span for note in located)])
@@ -226,7 +247,7 @@ def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
 
     def excerpt(span: Span, label: str, mark: str, style: str) -> None:
         line, column = span.source.position(span.start)
-        out.append(f"{' ' * gutter}{paint('-->', 'blue')} {span.source.path}:{line}:{column}")
+        out.append(f"{' ' * gutter}{paint('-->', 'blue')} {_short(span.source.path)}:{line}:{column}")
         out.append(bar)
         for number, text, marks in _marked(span, mark):
             if number is None:
@@ -248,6 +269,18 @@ def render(diagnostic: Diagnostic, *, colour: bool = False) -> str:
             excerpt(note.span, "", "-", "blue")
     out += [f"{' ' * gutter} {paint('=', 'blue')} {paint('help', 'bold')}: {text}" for text in diagnostic.help]
     return "\n".join(out)
+
+
+def _shown(d: Diagnostic) -> Diagnostic:
+    """The message with the words of it that a terminal may get, without the middle of very long ones."""
+    notes = tuple([Note(_short(n.text), n.span) for n in d.notes])
+    help = tuple(map(_short, d.help))
+    return replace(d, message=_short(d.message), label=_short(d.label), notes=notes, help=help)
+
+
+def _short(text: str) -> str:
+    half = _LONGEST_TEXT // 2
+    return shown(text if len(text) <= _LONGEST_TEXT else f"{text[:half]}…{text[-half:]}")
 
 
 def excerpt(span: Span) -> tuple[str, int]:
@@ -281,7 +314,7 @@ def _marked(span: Span, mark: str) -> Iterator[tuple[int | None, str, str]]:
         stop = end if number == last else len(line)
         before = line[:begin].expandtabs(4)
         width = len(line[:stop].expandtabs(4)) - len(before)
-        yield number, *_cut(line.expandtabs(4), len(before), max(1, width), mark)
+        yield number, *_cut(shown(line.expandtabs(4)), len(before), max(1, width), mark)
 
 
 def _cut(line: str, begin: int, width: int, mark: str) -> tuple[str, str]:

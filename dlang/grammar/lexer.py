@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from dlang.diagnostics import BIDIRECTIONAL
 from dlang.grammar import vocabulary
 from dlang.grammar.vocabulary import BRACKETS, FLOAT, NAME, OPERATORS, SEPARATORS
 
@@ -23,7 +24,7 @@ _LONG = "|".join(re.escape(sign) for sign in _SIGNS if len(sign) > 1)
 _SYMBOL = f"{_LONG}|[{re.escape(''.join(sign for sign in _SIGNS if len(sign) == 1))}]"
 _TOKEN = re.compile(
     rf"""
-      (?P<skip>[ \t\r\f\ufeff]+|\#[^\n]*)
+      (?P<skip>[ \t\r\f\ufeff{BIDIRECTIONAL}]+|\#[^\n]*)
     | (?P<newline>\n(?:[ \t\r\f]*+(?:\#[^\n]*+)?+\n)*+[ \t\r\f]*+)
     | (?P<word>{NAME})
     | (?P<FLOAT>{FLOAT}[A-Za-z0-9_]*)

@@ -15,6 +15,7 @@ from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.brackets import match_brackets
+from dlang.grammar.hidden import hidden
 from dlang.grammar.lexer import Token, tokenize
 from dlang.grammar.limits import STATEMENTS, deep_bracket, limited, too_long
 from dlang.grammar.machine import Machine, Method
@@ -48,6 +49,7 @@ def parse_expression(source: Source) -> tuple[s.Expr | None, list[Diagnostic]]:
     """The tree of a text that is one expression; None where there is nothing of one."""
     with no_collection():
         parser = _Parser(source)
+        parser.diagnostics.extend(hidden(source))
         value = parser.expression(0, len(source.text))
         return (None if isinstance(value, s.Hole) else value), parser.sorted_diagnostics()
 
@@ -91,6 +93,7 @@ class _Parser:
         return sorted(self.diagnostics, key=lambda d: (d.span.first, d.span.last) if d.span else (0, 0))
 
     def module(self, parts: Parts | None) -> tuple[s.Item, ...]:
+        self.diagnostics.extend(hidden(self.file))
         ranges = declarations(self.file.text)
         before = parts.kept.get(self.file.path, {}) if parts is not None else {}
         kept: dict[str, list[tuple[Source, tuple[s.Item, ...]]]] = {}

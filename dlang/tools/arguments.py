@@ -36,6 +36,14 @@ class Parser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Prints a message, and raises OSError where argparse goes on as if that had been possible."""
+        if not message.replace("\n", "").isprintable():
+            from dlang.diagnostics import shown
+
+            message = shown(message)
+        if not message.replace("\n", "").isprintable():
+            from dlang.diagnostics import shown
+
+            message = shown(message)
         (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:

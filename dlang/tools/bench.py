@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from dlang.diagnostics import DlangError
+from dlang.diagnostics import DlangError, shown
 from dlang.driver import Backend, check, errors_of, read_source
 from dlang.python.function import Function
 from dlang.python.instances import Program
@@ -180,7 +180,7 @@ class _Session:
         if self.as_json:
             print(json.dumps(found, ensure_ascii=False), flush=True)
         else:
-            print(f"  {b.name:<{width}}  {'  '.join(self._cells(found))}", flush=True)
+            print(f"  {shown(b.name):<{width}}  {'  '.join(self._cells(found))}", flush=True)
 
     def _head(self, width: int) -> Iterator[str]:
         rates = "    GB/s  GFLOP/s" if self.rates else ""
@@ -203,7 +203,7 @@ class _Session:
 
     def _say(self, text: str) -> None:
         if not self.as_json:
-            print(text, flush=True)
+            print(shown(text), flush=True)
 
     def _complain(self, e: DlangError) -> None:
         self.failed = True

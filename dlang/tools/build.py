@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlang.codegen.llvm.processors import LEVELS, NATIVE
-from dlang.diagnostics import DlangError, error
+from dlang.diagnostics import DlangError, error, shown
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.report import report
 
@@ -76,7 +76,7 @@ def _build(args: argparse.Namespace) -> int:
     processor = processor_named(args.cpu or usual_processor())
     built = build(checked, chosen(checked, wanted), processor, bool(wanted), _refusal(args))
     for left, why in built.left_out:
-        print(f"left out `{left}`: {why}")
+        print(shown(f"left out `{left}`: {why}"))
     return _write(Path(args.folder), lambda folder: _made(args, built, name, folder))
 
 
@@ -90,7 +90,7 @@ def _write(folder: Path, make: Callable[[Path], Sequence[Path]]) -> int:
     except OSError as e:
         raise error(NOT_LINKED, f"cannot write to `{folder}`: {e.strerror or e}", None) from None
     for path in made:
-        print(path)
+        print(shown(str(path)))
     return 0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from dlang.diagnostics import shown
 from dlang.tools.coverage import Spot
 from dlang.tools.files import replace_file
 
@@ -49,7 +50,7 @@ def by_file(reached: Mapping[Spot, bool]) -> list[FileCoverage]:
 
 def table(files: list[FileCoverage]) -> str:
     """A line for each file, and one for all."""
-    rows = [(f.path, list(f.lines.values()), list(f.arms.values()), f.missing()) for f in files]
+    rows = [(shown(f.path), list(f.lines.values()), list(f.arms.values()), f.missing()) for f in files]
     if len(files) != 1:
         rows.append(("all", [x for r in rows for x in r[1]], [x for r in rows for x in r[2]], ""))
     width = max(len(row[0]) for row in rows)

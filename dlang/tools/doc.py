@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from dlang.diagnostics import DlangError
+from dlang.diagnostics import DlangError, shown
 from dlang.tools.arguments import Parser, add_json, add_paths
 from dlang.tools.report import report
 
@@ -25,7 +25,7 @@ def main(args: argparse.Namespace) -> int:
         report(e.diagnostics, args.json)
         return 1
     if not args.json:
-        print(first)
+        print(shown(str(first)))
     return 0
 
 

@@ -7,6 +7,7 @@ import difflib
 import sys
 from pathlib import Path
 
+from dlang.diagnostics import shown
 from dlang.tools.arguments import Parser
 
 PAGES = Path(__file__).parent.parent / "explain"
@@ -31,7 +32,8 @@ def explain(code: str) -> int:
     wanted = code.upper() if code.upper().startswith("E") else f"E{code:0>4}"
     if wanted not in known:
         near = difflib.get_close_matches(wanted, known, n=3)
-        print(f"dlc: there is no code `{code}`" + (f"; near it are {', '.join(near)}" if near else ""), file=sys.stderr)
+        text = f"dlc: there is no code `{shown(code)}`"
+        print(text + (f"; near it are {', '.join(near)}" if near else ""), file=sys.stderr)
         return 2
     print((PAGES / f"{wanted}.md").read_text(encoding="utf-8"), end="")
     return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from dlang.diagnostics import Diagnostic, DlangError, Fix, Source
+from dlang.diagnostics import Diagnostic, DlangError, Fix, Source, shown
 from dlang.spelling import plural
 from dlang.tools.files import programs, replace_file
 from dlang.tools.report import report
@@ -37,7 +37,7 @@ def fix_files(paths: Sequence[str], as_json: bool) -> int:
             continue
         if not as_json:
             for fix in made:
-                print(f"{path}: {fix}")
+                print(shown(f"{path}: {fix}"))
         errors += report(left, as_json)
     if errors and not as_json:
         print(plural(errors, "error"), file=sys.stderr)

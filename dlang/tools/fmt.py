@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from dlang.diagnostics import DlangError, Source
+from dlang.diagnostics import DlangError, Source, shown
 from dlang.format.formatting import format_source
 from dlang.tools.arguments import HERE, Parser, add_json, add_paths
 from dlang.tools.files import programs, replace_file
@@ -69,7 +69,7 @@ def _say(path: str, written: bool, as_json: bool) -> None:
 
         print(json.dumps({"file": path, "written": written}, ensure_ascii=False))
     else:
-        print(path)
+        print(shown(path))
 
 
 def _filter(check: bool) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from dlang.diagnostics import DlangError, error
+from dlang.diagnostics import DlangError, error, shown
 from dlang.driver import check, errors_of, lower, read_source
 from dlang.listings import nests_of, request
 from dlang.tools.arguments import Parser, add_json
@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
             raise DlangError(checked.diagnostics)
         graph = graph_of(checked, args.fn, args.grad, args.stage)
         if args.output is None:
-            print(graph.text(), end="")
+            print(shown(graph.text()), end="")
         else:
             write(graph, args.output)
     except DlangError as e:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
+from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error, shown
 from dlang.driver import check, errors_of, read_source
 from dlang.listings import STAGES as LOWER, listing, open_variable
 from dlang.spelling import closest
@@ -48,7 +48,7 @@ def print_ir(path: str, stage: str, only: str | None, costs: bool, as_json: bool
     except DlangError as e:
         text, found = "", e.diagnostics
     if text:
-        print(text)
+        print(shown(text))
     return 1 if report(found, as_json) else 0
 
 

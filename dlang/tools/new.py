@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from dlang.diagnostics import DlangError, error
+from dlang.diagnostics import DlangError, error, shown
 from dlang.drafts import write
 from dlang.tools.arguments import Parser
 from dlang.tools.files import writing
@@ -29,9 +29,9 @@ def main(args: argparse.Namespace) -> int:
     except DlangError as e:
         report(e.diagnostics, False)
         return 1
-    print(f"made {args.name}: {', '.join(made)}")
+    print(shown(f"made {args.name}: {', '.join(made)}"))
     program = next(file for file in made if file.endswith(".dl"))
-    print(f"next: cd {args.name} && dlc {'test' if args.lib else 'run'} {program}")
+    print(shown(f"next: cd {args.name} && dlc {'test' if args.lib else 'run'} {program}"))
     return 0
 
 

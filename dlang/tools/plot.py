@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlang.diagnostics import DlangError, error
+from dlang.diagnostics import DlangError, error, shown
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser
 from dlang.tools.report import report
@@ -57,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
             from dlang.tools.pictures.figures import written
 
             written(picture, args.output)
-            print(f"written to {args.output}")
+            print(shown(f"written to {args.output}"))
     except DlangError as e:
         report(e.diagnostics, False)
         return 1
@@ -158,12 +158,16 @@ def picture_of(wanted: Wanted) -> Picture:
         for name in wanted.y or [n for n in held if n != x]:
             y = held[name]
             with np.errstate(divide="ignore", invalid="ignore"):
-                shown = np.log10(y) if wanted.log else y
-            curves.append((np.arange(len(y)) if x is None else held[x], shown))
+                drawn_y = np.log10(y) if wanted.log else y
+            curves.append((np.arange(len(y)) if x is None else held[x], drawn_y))
             label = f"log10({name})" if wanted.log else name
             names.append(label if len(wanted.files) == 1 else f"{label} in {os.path.basename(path)}")
     return Picture(
-        "points" if wanted.points else "lines", tuple(curves), None, tuple(names), " or ".join(sorted(across))
+        "points" if wanted.points else "lines",
+        tuple(curves),
+        None,
+        tuple(map(shown, names)),
+        shown(" or ".join(sorted(across))),
     )
 
 

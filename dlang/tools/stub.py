@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dlang.diagnostics import DlangError, error
+from dlang.diagnostics import DlangError, error, shown
 from dlang.drafts import write
 from dlang.driver import check, errors_of, read_source
 from dlang.tools.arguments import Parser, add_json, add_paths
@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
         try:
             _stub(file, target, args.check)
             if not (args.check or args.json):
-                print(target)
+                print(shown(str(target)))
         except DlangError as e:
             failed = True
             report(e.diagnostics, args.json)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import DlangError, Source, error
+from dlang.diagnostics import DlangError, Source, error, shown
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
@@ -207,7 +207,8 @@ def _tell_test(path: str, name: str, passed: bool, wanted: Wanted) -> None:
         print(json.dumps({"file": path, "test": name, "passed": passed}, ensure_ascii=False), flush=True)
     else:
         outcome, style = ("ok", "green") if passed else ("FAILED", "red")
-        print(f"  {painted(outcome, style, wanted.colour)}{'':{len('FAILED') - len(outcome)}}  {name}", flush=True)
+        blank = " " * (len("FAILED") - len(outcome))
+        print(f"  {painted(outcome, style, wanted.colour)}{blank}  {shown(name)}", flush=True)
 
 
 def _prepared(
@@ -238,4 +239,4 @@ def _compile_and_run(test: core.FnDecl, backend: Backend, host: Host) -> None:
 def _say(text: str, as_json: bool) -> None:
     """Progress, for a person; flushed, so that it stays in order with messages on the standard error."""
     if not as_json:
-        print(text, flush=True)
+        print(shown(text), flush=True)

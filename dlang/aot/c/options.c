@@ -176,15 +176,40 @@ void dl_read_options(int count, char **words, dl_option *options, int known, con
     if (*missing) refuse("expected %s", missing);
 }
 
+/* How many bytes there are of a character that does something to a terminal, which only sees that there is one: of ASCII a
+   picture, of others a question mark. 0 for all other characters. */
+static size_t control(const unsigned char *c) {
+    if (*c < 0x20 ? *c != '\t' && *c != '\n' : *c == 0x7f) return 1;
+    if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0) return 2;
+    if (*c == 0xd8 && c[1] == 0x9c) return 2;
+    if (*c == 0xe2 && c[1] == 0x80 && (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xa8 && c[2] <= 0xae))) return 3;
+    if (*c == 0xe2 && c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9) return 3;
+    return *c == 0xef && c[1] == 0xbb && c[2] == 0xbf ? 3 : 0;
+}
+
+/* Prints a text as a terminal may get it. */
+static void show(const char *text, size_t length) {
+    for (const char *end = text + length; text < end;) {
+        size_t bytes = control((const unsigned char *)text);
+        if (bytes == 1) fprintf(stderr, "\xe2\x90%c", *text == 0x7f ? 0xa1 : 0x80 + *text);
+        else if (bytes) fputs("\xef\xbf\xbd", stderr);
+        else fputc(*text, stderr);
+        text += bytes ? bytes : 1;
+    }
+}
+
 int dl_end_program(void) {
     fflush(stdout);
     if (*dl_error_code() || !dl_is_interrupted()) {
-        fprintf(stderr, "%s\n\n", dl_message());
+        show(dl_message(), strlen(dl_message()));
+        fputs("\n\n", stderr);
         return 1;
     }
     for (const char *line = dl_message(); *line;) {
         size_t length = strcspn(line, "\n");
-        fprintf(stderr, "%s: %.*s\n", program, (int)length, line);
+        fprintf(stderr, "%s: ", program);
+        show(line, length);
+        fputc('\n', stderr);
         line += length + (line[length] == '\n');
     }
     return 130;

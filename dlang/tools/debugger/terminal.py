@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import IO, TYPE_CHECKING
 
+from dlang.diagnostics import shown
 from dlang.tools.debugger.commands import COMMANDS, Conversation
 from dlang.tools.terminal import coloured, painted
 
@@ -41,7 +42,7 @@ def talk(c: Conversation, first: list[str]) -> None:
 def show(lines: list[str]) -> None:
     """Lines, with the one where it is in bold."""
     on = coloured(sys.stdout)
-    for text in lines:
+    for text in map(shown, lines):
         if text.startswith("error["):
             text = painted(text, "red", on)
         elif " ▸ " in text[:8]:

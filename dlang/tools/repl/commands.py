@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 
-from dlang.diagnostics import Diagnostic, error, render
+from dlang.diagnostics import Diagnostic, error, render, shown
 from dlang.spelling import closest
 from dlang.tools.repl.inputs import with_file
 from dlang.tools.repl.session import Answer, Session, Shown, Stopwatch
@@ -39,14 +39,15 @@ class Conversation:
             were, keep = ("was", "keeps its value") if len(answer.stale) == 1 else ("were", "keep their values")
             self.note(f"{names} {were} computed with the earlier {earlier}, and {keep}")
 
-    def value(self, shown: Shown) -> str:
+    def value(self, made: Shown) -> str:
         """The text of a value; with its type, where that is told."""
-        text = shown.text
-        if shown.form is not None:
+        text = made.text
+        if made.form is not None:
             from dlang.tools.repl.values import value_text
 
-            text = value_text(shown.form, shown.leaves, self.settings.style)
-        return text if not self.told or text == shown.type else text + dim(f" : {shown.type}")
+            text = value_text(made.form, made.leaves, self.settings.style)
+        text = shown(text)
+        return text if not self.told or text == made.type else text + dim(f" : {made.type}")
 
     def note(self, text: str) -> None:
         """Says something that is no mistake."""
@@ -96,14 +97,14 @@ def _grad(c: Conversation, text: str) -> None:
 def _ir(c: Conversation, text: str) -> None:
     from dlang.tools.repl.looking import ir_of
 
-    print(ir_of(c.session, text))
+    print(shown(ir_of(c.session, text)))
 
 
 def _code(stage: str) -> Callable[[Conversation, str], None]:
     def run(c: Conversation, text: str) -> None:
         from dlang.tools.repl.looking import code_of
 
-        print(code_of(c.session, text, stage, f":{stage}"))
+        print(shown(code_of(c.session, text, stage, f":{stage}")))
 
     return run
 
@@ -142,14 +143,14 @@ def _reload(c: Conversation, text: str) -> None:
 def _loaded(c: Conversation, answer: Answer, said: Sequence[str]) -> None:
     c.answer(answer)
     for line in said:
-        print(line)
+        print(shown(line))
 
 
 def _save(c: Conversation, text: str) -> None:
     from dlang.tools.repl.files import save
 
     said, wrong = save(c.session, text)
-    print(said)
+    print(shown(said))
     if wrong:
         c.note("what was written is refused as a program, because a declaration has changed since:")
         c.problems(wrong)
@@ -158,13 +159,13 @@ def _save(c: Conversation, text: str) -> None:
 def _doc(c: Conversation, text: str) -> None:
     from dlang.tools.repl.looking import doc_of
 
-    print(doc_of(c.session, text))
+    print(shown(doc_of(c.session, text)))
 
 
 def _vars(c: Conversation, text: str) -> None:
     from dlang.tools.repl.looking import variables_of
 
-    print(variables_of(c.session, c.settings))
+    print(shown(variables_of(c.session, c.settings)))
 
 
 def _undo(c: Conversation, text: str) -> None:
@@ -184,12 +185,12 @@ def _graph(c: Conversation, text: str) -> None:
     text, file = with_file(text, DRAWINGS)
     graph = graph_of(c.session, text)
     if file is None:
-        print(graph.text(), end="")
+        print(shown(graph.text()), end="")
         return
     from dlang.tools.dot import write
 
     write(graph, file)
-    print(f"written to {file}")
+    print(shown(f"written to {file}"))
 
 
 def _set(c: Conversation, text: str) -> None:
