@@ -5,7 +5,7 @@ BIN := .venv/bin
 LANGUAGE_TESTS := examples $(wildcard ../shared/tour/0*.dl)
 
 .PHONY: venv demo examples test coverage test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
-.PHONY: docs test-slow test-edits test-distributed test-debugger format clean
+.PHONY: docs test-sanitized test-slow test-edits test-distributed test-debugger format clean
 
 venv: .venv/.ready
 
@@ -89,6 +89,15 @@ test-debugger: venv
 fuzz: venv
 	$(BIN)/python -m tests.fuzz --programs 10000
 	$(BIN)/python -m tests.fuzz --derivatives --programs 5000
+
+# The programs of the tests as code that checks each access to memory; `-m` leaves out what is about the amount of memory
+# and calls that go without Python. Half an hour on two cores.
+SANITIZED := tests/programs tests/codegen tests/stdlib tests/fuzz tests/ad tests/optimize tests/runtime/test_threads.py
+test-sanitized: venv
+	DLANG_SANITIZE=1 $(BIN)/python -m pytest -q -n 2 -m "not plain_code and not slow" $(SANITIZED)
+	$(BIN)/dlc test --sanitize $(LANGUAGE_TESTS)
+	$(BIN)/python -m tests.fuzz --sanitize --programs 300
+	$(BIN)/python -m tests.fuzz --sanitize --derivatives --programs 100
 
 # Gives the checker ill-formed programs for ten minutes: it must always answer, and soon.
 fuzz-front: venv

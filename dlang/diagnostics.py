@@ -182,6 +182,10 @@ class Diagnostic:
     fixes: tuple[Fix, ...] = ()
 
 
+DEFECTS = frozenset({"E0811"})
+"""The codes of messages that say that the compiler is at fault, and not the program."""
+
+
 @dataclass(eq=False)
 class DlangError(Exception):
     """Ends a stage with one or more diagnostics; its text is all of them, rendered."""

@@ -236,9 +236,9 @@ def ready(
 
     engine = _engine(backend, host, profile, deterministic)
     classes = StructClasses() if structs is None else structs
-    on_device = backend in drivers.DEVICES
+    wanted = engine.profile, engine.debug, engine.sanitizes
     options = repr(  # what was compiled without verification is none that was verified
-        (on_device, engine.deterministic, engine.level, engine.grain, engine.profile, engine.debug, verifying())
+        (backend in drivers.DEVICES, engine.deterministic, engine.level, engine.grain, *wanted, verifying())
     )
     place = place_of(checked, request.decl, request.bindings, classes, options)
     kept = place.find() if place is not None else None

@@ -126,7 +126,8 @@ class Invoke:
 class CallC:
     """A C function, or a routine of BLAS or LAPACK by its symbol: scalars by value, arrays by pointer.
 
-    What fills an array takes its pointer last. threads: of a kernel, how many are to run.
+    What fills an array takes its pointer last. threads: of a kernel, how many are to run. extents: of a C function, the
+    elements of each array; a routine's arguments say them.
     """
 
     target: str
@@ -134,6 +135,7 @@ class CallC:
     result: Var | None
     threads: Size | None = None
     span: Span | None = None
+    extents: tuple[Size, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,15 +139,17 @@ def foreign(s: Scheduler, target: str, args: Sequence[Atom], vars: Sequence[Var]
     if kernel and not s.device:
         raise no_device(target, span)
     values = [v for v in map(s.value, args) if v is not None]
+    shapes = [a.type.shape for a in args if isinstance(a.type, Array)]
     result: Var | None = None
     for var in vars:
         if isinstance(var.type, Array):
             values.append(s.address(s.target(var)))
+            shapes.append(var.type.shape)
         else:
             result = var
     arrays = [v.type for v in vars if isinstance(v.type, Array)]
     threads = product(arrays[0].shape) if kernel and arrays else None
-    s.out.append(CallC(target, tuple(values), result, threads, span))
+    s.out.append(CallC(target, tuple(values), result, threads, span, tuple(map(product, shapes))))
 
 
 def host(

@@ -31,6 +31,7 @@ def build(
     device: bool = False,
     deterministic: bool = False,
     made_for: Processor | None = None,
+    sanitizes: bool = False,
 ) -> Compiled:
     """Machine code for the functions that the entries reach. level: of LLVM's code generator, from 0 to 3; None for a
     text that is compiled when it is first called.
@@ -38,7 +39,7 @@ def build(
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
     profile: has the code measure itself. debug: has it know the lines of its sources. device: makes loops kernels of
     one; deterministic: whose floats are the same in every run. made_for: another processor than this one, and for the
-    linker of the system.
+    linker of the system. sanitizes: has the code check what it touches of memory.
     """
     reached = reachable(program, entries)
     with lap("loops"):
@@ -51,10 +52,10 @@ def build(
         else:
             bits = objects.vector_bits() if made_for is None else made_for.bits
             lanes, least = Lanes(bits), GRAIN if grain is None else grain
-            nests = schedule(reached, lanes, least, places=debug, profile=operations if profile else None)
+            nests = schedule(reached, lanes, least, places=debug or sanitizes, profile=operations if profile else None)
     with lap("text for LLVM"):
         if made_for is None:
-            text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512())
+            text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512(), sanitizes)
         else:
             text = modules.emit(nests, entries, debug, made_for.fma, made_for.avx512)
     recursive = recursive_functions(reached)

@@ -56,7 +56,7 @@ def failure(e: RunError) -> DlangError:
         kept = _SHOWN_CALLS // 2
         between = Note(f"… and {len(calls) - 2 * kept} calls between")
         calls = [*calls[:kept], between, *calls[-kept:]]
-    return DlangError([Diagnostic(e.code, e.message, e.span, notes=tuple(calls))])
+    return DlangError([Diagnostic(e.code, e.message, e.span, notes=tuple(calls), help=e.help)])
 
 
 def _folded(stack: Sequence[tuple[str, Span | None]]) -> list[tuple[tuple[str, Span | None], int]]:

@@ -54,7 +54,8 @@ class Engine:
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
     pool: the threads that help with them, or None for those of the process. profile: compiled code measures itself.
     debug: it knows the lines of its sources, for debuggers and profilers of the system. driver: of the device that runs
-    loops and products, if there is one; deterministic: it gives the same floats in every run.
+    loops and products, if there is one; deterministic: it gives the same floats in every run. sanitize:
+    code of the CPU checks what it touches of memory.
     """
 
     host: World
@@ -69,6 +70,7 @@ class Engine:
     debug: bool = field(default_factory=observers.wants_lines)
     driver: Driver | None = None
     deterministic: bool = False
+    sanitize: bool = field(default_factory=observers.wants_checks)
     strings: Strings = field(default_factory=Strings)
     contexts: list[Any] = field(default_factory=list)
 
@@ -84,7 +86,15 @@ class Engine:
         with no_collection():
             level = self.level if self.tiers is None else None
             device = self.driver is not None
-            return build(program, entries, level, self.grain, self.profile, self.debug, device, self.deterministic)
+            return build(
+                program, entries, level, self.grain, self.profile, self.debug, device, self.deterministic,
+                sanitizes=self.sanitizes,
+            )  # fmt: skip
+
+    @property
+    def sanitizes(self) -> bool:
+        """Whether code checks what it touches of memory: none does where that is a device's."""
+        return self.sanitize and self.driver is None
 
     def load(
         self,
@@ -138,7 +148,7 @@ class Engine:
             if len(context.words) >= slots + support.SLOTS:
                 return context
             self.contexts.insert(0, context)
-        return Context(max(slots, support.MESSAGE_ROOM), self.pool or default_pool())
+        return Context(max(slots, support.MESSAGE_ROOM), self.pool or default_pool(), self.sanitizes)
 
 
 @dataclass(slots=True)
@@ -273,6 +283,7 @@ class Run:
             words.append(array.__array_interface__["data"][0])
         context.words[support.CALLS] = 0
         context.run = self
+        loans = context.lend([*keep, *outs]) if self.program.engine.sanitizes else []
         try:
             if self.device is not None and point.repeatable:
                 fixed = [0 if k in point.numbers else word for k, word in enumerate(words)]
@@ -287,6 +298,7 @@ class Run:
             raise
         finally:
             context.run = None
+            context.end_loans(loans)
 
     def _raw(self, entry: Entry, words: Sequence[int]) -> list[int]:
         """The words that compiled code gives. Raises what ended the run."""

@@ -13,13 +13,15 @@ _SHOWN = 6  # calls at each end of a long chain
 class RunError(Exception):
     """A failed check, exhausted stack or memory, or the world's refusal.
 
-    stack: the calls under way, innermost first: how a person calls the function, and where it was called.
+    stack: the calls under way, innermost first: how a person calls the function, and where it was called. help: what to
+    do.
     """
 
     code: str
     message: str
     span: Span | None = None
     stack: list[tuple[str, Span | None]] = field(default_factory=list)
+    help: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         span, self.span = self.span, None
@@ -45,4 +47,4 @@ class RunError(Exception):
         calls = [Note(f"in the call of `{label}` here", span) for label, span in self.stack if span is not None]
         if len(calls) > 2 * _SHOWN:
             calls[_SHOWN:-_SHOWN] = [Note(f"{len(calls) - 2 * _SHOWN} more calls")]
-        return Diagnostic(self.code, self.message, self.span, notes=tuple(calls))
+        return Diagnostic(self.code, self.message, self.span, notes=tuple(calls), help=self.help)

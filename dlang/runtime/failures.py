@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dlang.codegen.llvm import support
+from dlang.codegen.llvm import registry, support
+from dlang.codegen.llvm.sites import FREE, Site
 from dlang.diagnostics import Span
 from dlang.runtime.compiled import Header
 from dlang.runtime.errors import RunError
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from dlang.runtime.device_runs import State
     from dlang.runtime.engine import Run
 
-OUT_OF_MEMORY, STACK_EXHAUSTED = "E0806", "E0805"
+OUT_OF_MEMORY, STACK_EXHAUSTED, OUTSIDE = "E0806", "E0805", "E0811"
+REPORT = "the program may be fine: please report it together with this message"
 SHOWN = 4  # calls under way that an interruption mentions
 
 
@@ -40,6 +43,8 @@ def host_failure(run: Run, function: Header) -> BaseException:
                 error.at(site.span)
                 _add_stack(error, stack)
             return error
+        case "access":
+            return _add_stack(outside(site, words[support.SLOTS : support.SLOTS + 4]), stack)
         case "memory":
             return _add_stack(out_of_memory(site.span), stack)
         case "device":
@@ -67,6 +72,27 @@ def device_failure(run: Run, state: State) -> RunError:
 def out_of_memory(span: Span | None) -> RunError:
     """There is no room."""
     return RunError(OUT_OF_MEMORY, "the memory is exhausted", span)
+
+
+def outside(site: Site, words: Sequence[int]) -> RunError:
+    """Code of a program that is sanitised would have touched memory that is not its own."""
+    what, name, dtype = site.parts
+    offset, bytes, extent = words[registry.OFFSET], words[registry.BYTES], words[registry.EXTENT]
+    subject = f"`{name}`" if name else "memory"
+    match words[registry.STATE]:
+        case registry.FREED if what == FREE:
+            found = f"{subject} would be freed again"
+        case registry.FREED:
+            found = f"{subject} would be {what} after it has been freed"
+        case registry.OUT_OF_BOUNDS:
+            found = f"{_bytes(offset, bytes)} of {subject} ({dtype}), which has {extent}, would be {what}"
+        case _:
+            found = f"{subject} ({dtype}) would be {what} where there is no array"
+    return RunError(OUTSIDE, f"{found}: this is a bug in dlang", site.span, help=(REPORT,))
+
+
+def _bytes(first: int, count: int) -> str:
+    return f"byte {first}" if count == 1 else f"bytes {first} to {first + count - 1}"
 
 
 def _add_stack(error: RunError, stack: tuple[tuple[str, Any], ...]) -> RunError:

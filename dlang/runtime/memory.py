@@ -12,7 +12,7 @@ from platform import machine
 from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, Any
 
-from dlang.codegen.llvm import jit, support
+from dlang.codegen.llvm import jit, registry, support
 from dlang.runtime import interruptions
 from dlang.runtime.platform.arena import Reservation, reserve
 from dlang.runtime.platform.stack import Stack, new_stack
@@ -38,17 +38,18 @@ WATCHES: list[Callable[[Context], None]] = []
 class Context:
     """What one run at a time works with: its free lists, its arena, its failure, its callback.
 
+    checked: whether an account is kept of its memory, for programs that are sanitised (`codegen/llvm/registry.py`).
     peak: the most bytes of its arena that runs have touched. take_back: of one that serves calls which go to compiled
     code at once, takes what their arrays gave back; whether none is under way.
     """
 
     __slots__ = (
         "words", "address", "returned", "callback", "run", "arena", "peak", "stack", "take_back", "hand_back", "pool",
-        "_release",
+        "checked", "_release",
         "__weakref__",
     )  # fmt: skip
 
-    def __init__(self, slots: int, pool: Pool) -> None:
+    def __init__(self, slots: int, pool: Pool, checked: bool = False) -> None:
         self.words = (ctypes.c_int64 * (support.SLOTS + slots + 8))()
         self.address = ctypes.addressof(self.words)
         self.returned: deque[int] = deque()
@@ -63,22 +64,50 @@ class Context:
         self.peak = 0
         self.take_back: Callable[[], bool] | None = None
         self.hand_back: Callable[[int], None] = self.returned.append
-        self._release = _functions.get("dl_release", None, ctypes.c_void_p)
+        self.checked = checked
+        self._release = _functions.get(self._named("dl_release"), None, ctypes.c_void_p)
         CONTEXTS.add(self)
         interruptions.watch()
 
     def take(self, bytes: int) -> int:
         """Room in memory, outside of the chain of a run; 0 if there is none."""
-        return _take()(self.address, bytes) or 0
+        return _allocator(self._named("dl_take"))(self.address, bytes) or 0
+
+    def block(self, bytes: int) -> int:
+        """Room in memory that belongs to the run; 0 if there is none."""
+        return _allocator(self._named("dl_alloc"))(self.address, bytes) or 0
+
+    def _named(self, function: str) -> str:
+        return f"{function}_checked" if self.checked else function
 
     def absorb(self) -> None:
         """Puts what has been returned into the free lists."""
+        give = _functions.get(self._named("dl_give"), None, ctypes.c_void_p, ctypes.c_void_p)
         while self.returned:
-            _give()(self.address, self.returned.popleft())
+            give(self.address, self.returned.popleft())
 
     def reclaim(self) -> None:
         """Frees all that a failed run left."""
-        _reclaim()(self.address)
+        _functions.get(self._named("dl_reclaim"), None, ctypes.c_void_p)(self.address)
+
+    def lend(self, arrays: Sequence[Array]) -> list[tuple[int, int]]:
+        """Lets a run that is sanitised touch arrays, and its arena; gives what ends that. Raises MemoryError."""
+        loans = [(array.__array_interface__["data"][0], array.nbytes, 0) for array in arrays]
+        if self.arena is not None:
+            loans.append((self.arena.address, self.arena.bytes, self.address + 8 * support.ARENA_TOP))
+        lend = _functions.get("dl_lend", ctypes.c_bool, *[ctypes.c_int64] * 3)
+        lent: list[tuple[int, int]] = []
+        for begin, bytes, top in loans:
+            if not lend(begin, begin + bytes, top):
+                self.end_loans(lent)
+                raise MemoryError
+            lent.append((begin, begin + bytes))
+        return lent
+
+    def end_loans(self, loans: Sequence[tuple[int, int]]) -> None:
+        """Ends what `lend` has begun."""
+        for begin, end in loans:
+            _functions.get("dl_end_loan", None, ctypes.c_int64, ctypes.c_int64)(begin, end)
 
     def prepare(self) -> None:
         """Before a run: sets when it is asked for the first time whether it should end."""
@@ -200,7 +229,8 @@ class Context:
 
 
 def _function(name: str, result: Any, *args: Any) -> Any:
-    return ctypes.CFUNCTYPE(result, *args)(jit.support_address(name))
+    address = jit.address_of(name) if name in registry.NAMES else jit.support_address(name)
+    return ctypes.CFUNCTYPE(result, *args)(address)
 
 
 @dataclass(slots=True)
@@ -216,16 +246,8 @@ class _Functions:
 _functions = _Functions()
 
 
-def _take() -> Any:
-    return _functions.get("dl_take", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-
-
-def _give() -> Any:
-    return _functions.get("dl_give", None, ctypes.c_void_p, ctypes.c_void_p)
-
-
-def _reclaim() -> Any:
-    return _functions.get("dl_reclaim", None, ctypes.c_void_p)
+def _allocator(name: str) -> Any:
+    return _functions.get(name, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 def _detach() -> Any:
@@ -238,10 +260,6 @@ def _enter() -> Any:
 
 def _frame() -> Any:
     return _functions.get("dl_frame", ctypes.c_void_p)
-
-
-def _alloc() -> Any:
-    return _functions.get("dl_alloc", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 _SERVICE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
@@ -316,7 +334,10 @@ def fresh(context: Context, shape: Sequence[int], dtype: Any) -> Array:
     for size in shape:
         bytes *= max(size, 0)
     if bytes < LARGE:
-        return np.empty(shape, dtype)
+        array = np.empty(shape, dtype)
+        if context.checked:
+            array.reshape(-1).view(np.uint8).fill(255)
+        return array
     address = context.take(bytes) if bytes < 2**62 else 0
     if not address:
         raise MemoryError
@@ -325,4 +346,4 @@ def fresh(context: Context, shape: Sequence[int], dtype: Any) -> Array:
 
 def block(context: Context, bytes: int) -> int:
     """A block that belongs to the run, for a result that the host makes."""
-    return _alloc()(context.address, max(bytes, 1)) or 0
+    return context.block(max(bytes, 1))

@@ -1,7 +1,7 @@
-"""Whether debuggers and profilers of the system want to know of compiled code.
+"""What the environment wants of compiled code.
 
-`DLANG_DEBUG_INFO=1`: code knows the lines of its sources, and GDB is told where it is. `DLANG_PERF_MAP=1`: perf is.
-`platform/debugger.py` is how they are told.
+`DLANG_SANITIZE=1`: it checks what it touches of memory. `DLANG_DEBUG_INFO=1`: it knows the lines of its sources, and
+GDB is told where it is. `DLANG_PERF_MAP=1`: perf is. `platform/debugger.py` is how these are told.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ from __future__ import annotations
 import os
 import sys
 
-LINES, MAP = "DLANG_DEBUG_INFO", "DLANG_PERF_MAP"
+LINES, MAP, CHECKS = "DLANG_DEBUG_INFO", "DLANG_PERF_MAP", "DLANG_SANITIZE"
 
 
 def wants_lines() -> bool:
     """Whether code is to know the lines of its sources."""
     return os.environ.get(LINES, "") not in ("", "0")
+
+
+def wants_checks() -> bool:
+    """Whether code is to check what it touches of memory."""
+    return os.environ.get(CHECKS, "") not in ("", "0")
 
 
 def announce(code: bytes, entry: str, address: int) -> None:

@@ -42,7 +42,14 @@ def target(
     entry = program.entries[name]
     point = entry.point
     params = [p for p in point.function.params if not isinstance(p.type, Token)]
-    if point.recursive or point.device or program.needs_arena or program.nests or not all(map(_is_plain, params)):
+    if (
+        program.engine.sanitizes
+        or point.recursive
+        or point.device
+        or program.needs_arena
+        or program.nests
+        or not all(map(_is_plain, params))
+    ):
         return None
     if program.promotion is not None:
         program.promotion.finish()

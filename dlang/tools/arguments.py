@@ -128,6 +128,20 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="messages as JSON on the standard output, one a line")
 
 
+def add_sanitize(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sanitize", action="store_true", help="check each access to memory, to find mistakes of the compiler; slow"
+    )
+
+
+def use_checks(wanted: bool) -> None:
+    """Has compiled code check what it touches of memory, if that is asked for."""
+    if wanted:
+        from dlang.runtime.observers import CHECKS
+
+        os.environ[CHECKS] = "1"
+
+
 def add_colour(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--color",

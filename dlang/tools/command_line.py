@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from dlang import __version__
-from dlang.tools.arguments import Parser, add_colour, use_colour, use_threads
+from dlang.tools.arguments import Parser, add_colour, use_checks, use_colour, use_threads
 from dlang.tools.commands import COMMANDS, implementation, overview, parser_of
 
 FINE, USER_ERROR, MISUSED, INTERNAL = 0, 1, 2, 70
@@ -132,6 +132,7 @@ def _dispatch(words: Sequence[str]) -> int:
         args = parser_of(command).parse_args(asked.rest)
         use_colour(args.color)
         use_threads(getattr(args, "threads", None))
+        use_checks(getattr(args, "sanitize", False))
         return implementation(command).main(args)
     except SystemExit as e:  # help, a version, or a wrong command line
         return int(e.code or 0)

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
-    """Runs a command. 0: fine; 1: the program is wrong or failed; 2: the command line is wrong; 130: Ctrl-C."""
+    """Runs a command. 0: fine; 1: the program is wrong or failed; 2: the command line is wrong; 70: the
+    compiler is at fault; 130: Ctrl-C."""
     try:
         lost = _lost() if argv is None else []
         from dlang.tools.command_line import run

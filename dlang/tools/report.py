@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dlang.diagnostics import Diagnostic, Note, Span, render, to_json
+from dlang.diagnostics import DEFECTS, Diagnostic, DlangError, Note, Span, render, to_json
 from dlang.tools.terminal import coloured
 
 
@@ -23,6 +23,14 @@ def report(diagnostics: Iterable[Diagnostic], as_json: bool) -> int:
         else:
             print(render(d, colour=coloured(sys.stderr)), end="\n\n", file=sys.stderr)
     return errors
+
+
+def failed(e: DlangError, as_json: bool) -> int:
+    """Writes the messages that end a command; gives its status."""
+    from dlang.tools.command_line import INTERNAL, USER_ERROR
+
+    report(e.diagnostics, as_json)
+    return INTERNAL if any(d.code in DEFECTS for d in e.diagnostics) else USER_ERROR
 
 
 def failed_in(around: Span, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -24,11 +24,20 @@ from dlang.driver import (
     ready,
 )
 from dlang.polynomials import Poly
-from dlang.tools.arguments import Parser, add_backend, add_json, add_measures, add_program, add_threads, use_threads
+from dlang.tools.arguments import (
+    Parser,
+    add_backend,
+    add_json,
+    add_measures,
+    add_program,
+    add_sanitize,
+    add_threads,
+    use_threads,
+)
 from dlang.tools.files import refuse_unwritable
 from dlang.tools.measuring import Measures, measures, not_measured, show_memory, show_profile
 from dlang.tools.parameters import default_dtype, dtype_of, integer, parser_of_main
-from dlang.tools.report import report
+from dlang.tools.report import failed, report
 from dlang.typecheck.headers import FnDecl, Unread
 from dlang.typecheck.refinements import substituted
 from dlang.typecheck.types import UNIT, Below, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
@@ -43,6 +52,7 @@ def options(parser: Parser) -> None:
     add_backend(parser)
     add_json(parser)
     add_measures(parser)
+    add_sanitize(parser)
     parser.add_argument("--debug-info", action="store_true", help="compile with lines of the source, for gdb and perf")
     add_program(parser)
 
@@ -56,8 +66,10 @@ def main(args: argparse.Namespace) -> int:
 def run_file(
     path: str, options: Sequence[str], backend: Backend, as_json: bool, wanted: Measures, command: str = "run"
 ) -> int:
-    """0 if the program ran to its end; 1 if it is wrong or failed. wanted: what is to be measured. command: what was
-    called."""
+    """0 if the program ran to its end; 1 if it is wrong or failed, 70 if the compiler is.
+
+    wanted: what is to be measured. command: what was called.
+    """
     try:
         checked = check(read_source(path))
         if errors_of(checked):
@@ -69,8 +81,7 @@ def run_file(
         start = start_of(checked, path, options, command)
         measured(checked, printed(start), backend, seed, wanted.joined(more))
     except DlangError as e:
-        report(e.diagnostics, as_json)
-        return 1
+        return failed(e, as_json)
     return 0
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import DlangError, Source, error, shown
+from dlang.diagnostics import DEFECTS, DlangError, Source, error, shown
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.spelling import plural
-from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, whole
+from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, add_sanitize, whole
+from dlang.tools.command_line import FINE, INTERNAL, USER_ERROR
 from dlang.tools.files import programs, refuse_unwritable
 from dlang.tools.report import failed_in, report, report_defect
 from dlang.tools.terminal import coloured, painted
@@ -30,11 +31,13 @@ MOST_JOBS = 256
 
 @dataclass
 class Totals:
-    """left_out: tests without the text that was asked for. broken: files that do not check. reached: of places in the
+    """left_out: tests without the text that was asked for. defects: failures of which
+    the compiler is guilty. broken: files that do not check. reached: of places in the
     sources, whether a test came there."""
 
     passed: int = 0
     failed: int = 0
+    defects: int = 0
     left_out: int = 0
     broken: list[str] = field(default_factory=list)
     reached: dict[Spot, bool] = field(default_factory=dict)
@@ -42,6 +45,7 @@ class Totals:
     def add(self, other: Totals) -> None:
         self.passed += other.passed
         self.failed += other.failed
+        self.defects += other.defects
         self.left_out += other.left_out
         self.broken += other.broken
         for spot, hit in other.reached.items():
@@ -64,6 +68,7 @@ class Wanted:
 def options(parser: Parser) -> None:
     add_backend(parser)
     add_json(parser)
+    add_sanitize(parser)
     parser.add_argument("--filter", metavar="TEXT", default="", help="only tests with this text in their name")
     parser.add_argument("--doc", action="store_true", help="also the examples in `##` lines, between ```dlang and ```")
     parser.add_argument("--coverage", action="store_true", help="which lines and branches the tests reach, as a table")
@@ -88,7 +93,7 @@ def main(args: argparse.Namespace) -> int:
     except DlangError as e:
         report(e.diagnostics, args.json)
         return 1
-    return 1 if totals.failed or totals.broken else 0
+    return INTERNAL if totals.defects else USER_ERROR if totals.failed or totals.broken else FINE
 
 
 def run_tests(files: Sequence[str], wanted: Wanted, jobs: int = 1) -> Totals:
@@ -192,8 +197,10 @@ def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Total
             totals.failed += 1
             _tell_test(path, test.name, False, wanted)
             if isinstance(e, DlangError):
+                totals.defects += any(d.code in DEFECTS for d in e.diagnostics)
                 report(failed_in(test.span, e.diagnostics), as_json)
             else:
+                totals.defects += 1
                 report_defect(e)
         else:
             totals.passed += 1

@@ -122,6 +122,7 @@ def test_a_failure_frees_what_callers_and_loops_hold_and_names_the_calls() -> No
     assert_same_failure(program(build, functions), [6])
 
 
+@pytest.mark.plain_code
 def test_memory_is_used_again_after_a_failure() -> None:
     compiled = Engine(Host()).compile(program(checked_gather), ["f"])
     n = 20_000
@@ -138,6 +139,7 @@ def test_memory_is_used_again_after_a_failure() -> None:
     assert context.taken == taken
 
 
+@pytest.mark.plain_code
 def test_memory_of_results_comes_back_when_they_die() -> None:
     def build(b: Builder) -> list[Atom]:
         n = b.param("n", I64)

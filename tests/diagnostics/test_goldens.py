@@ -17,6 +17,7 @@ from dlang.codegen.llvm.objects import this_processor
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, lower
 from dlang.ir.interpreter import Interpreter
+from dlang.runtime import memory
 from dlang.runtime.cuda import libraries
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
@@ -150,6 +151,33 @@ def test_a_stack_that_is_exhausted() -> None:
             "  |                                 ^^^^^^^^^^^^^^",
             "note: in `m.endless`, called here many times over",
         ]
+
+
+def test_memory_that_a_mistake_of_the_compiler_would_have_touched(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save("a.npy", np.arange(5.0))
+    Path("m.dl").write_text('import io\nfn main() {\n  let x: f64[n] = io.npy("a.npy")\n  print("{sum(x)}")\n}\n')
+    monkeypatch.setenv("DLANG_SANITIZE", "")  # which `--sanitize` sets
+    monkeypatch.setattr(memory, "block", lambda context, bytes: context.block(bytes - 8))  # as if it were shorter
+    assert main(["run", "--sanitize", "m.dl"]) == 70
+    error = (
+        "error[E0811]: bytes … to 39 of `x` (f64), which has 32, would be read: this is a bug in dlang\n"
+        " --> m.dl:4:11\n"
+        "  |\n"
+        '4 |   print("{sum(x)}")\n'
+        "  |           ^^^^^^\n"
+        "note: in `m.main`, called here\n"
+        " --> m.dl:2:4\n"
+        "  |\n"
+        "2 | fn main() {\n"
+        "  |    ----\n"
+        "  = help: the program may be fine: please report it together with this message"
+    )
+    assert re.sub(r"bytes \d+ to", "bytes … to", capsys.readouterr().err.strip("\n")) == error  # by its vectors
+    Path("t.dl").write_text('import io\ntest "sum" {\n  let x: f64[n] = io.npy("a.npy")\n  assert sum(x) == 10.0\n}\n')
+    assert main(["test", "--sanitize", "t.dl"]) == 70
+    assert "error[E0811]" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ python -m tests.fuzz --programs 10000 --seed 0
 python -m tests.fuzz --derivatives …       functions of one float, differentiated in four ways
 python -m tests.fuzz --threads …           every loop in pieces, on 1, 2 and 5 threads and in quick code: the same bits
 python -m tests.fuzz --calls …         called from Python, also directly and with some arguments bound
+python -m tests.fuzz --sanitize …      each access to memory is checked; with each of these
 python -m tests.fuzz --show 4711           the text of one program, and what is wrong with it
 """
 
@@ -19,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from random import Random
 
+from dlang.runtime.observers import CHECKS
 from dlang.runtime.platform.threads import Pool, new_pool
 from tests.fuzz.bound import differing_calls
 from tests.fuzz.compare import Disagreement, disagreement
@@ -39,8 +41,11 @@ def main() -> int:
     parser.add_argument("--derivatives", action="store_true", help="differentiate the programs")
     parser.add_argument("--threads", action="store_true", help="compare numbers of threads")
     parser.add_argument("--calls", action="store_true", help="compare ways to call from Python")
+    parser.add_argument("--sanitize", action="store_true", help="check each access to memory")
     parser.add_argument("--only", action="store_true", help="in this process")
     options = parser.parse_args()
+    if options.sanitize:
+        os.environ[CHECKS] = "1"  # of the processes that this one starts, too
     if options.show is not None:
         text, found = compared(options.show, options.derivatives, options.threads, options.calls)
         print(text)

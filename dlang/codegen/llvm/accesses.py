@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import half, support
-from dlang.codegen.llvm.crossings import leave_if, new_site
+from dlang.codegen.llvm import half, sanitizer, support
+from dlang.codegen.llvm.crossings import leave_if
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector, splat_size
 from dlang.codegen.llvm.scalars import BITS, Scalars, bits, iota, lanes, memory_type
-from dlang.codegen.llvm.sites import Site
+from dlang.codegen.llvm.sites import READ, WRITE, Site
 from dlang.codegen.llvm.streams import ask_ahead
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer
@@ -35,6 +35,7 @@ def load(w: Writer, var: Var, buffer: Buffer, offset: Size) -> None:
             depth -= 1
     ops = w.ops(depth)
     address = element_address(w, buffer, offset, depth)
+    sanitizer.element(w, READ, buffer, address, depth)
     value = ops.emit(f"load {memory_type(buffer.dtype)}, ptr {address}")
     w.bind(var, from_memory(ops, value, buffer.dtype), depth)
 
@@ -48,6 +49,7 @@ def store(w: Writer, stmt: loops.Store) -> None:
     type = memory_type(buffer.dtype)
     value = w.scalar(stmt.value)
     address = element_address(w, buffer, offset)
+    sanitizer.element(w, WRITE, buffer, address)
     if stmt.monoid != "set":
         old = from_memory(ops, ops.emit(f"load {type}, ptr {address}"), buffer.dtype)
         value = ops.combine(stmt.monoid, buffer.dtype, old, value)
@@ -70,6 +72,8 @@ def move(w: Writer, stmt: loops.Move) -> None:
     bytes = w.emit(f"mul i64 {size_value(w, stmt.count)}, {bits(stmt.target.dtype) // 8}")
     w.module.declare("llvm.memcpy.p0.p0.i64", "void", "ptr", "ptr", "i64", "i1 immarg")
     to, source = w.values[stmt.target], w.values[stmt.source]
+    sanitizer.inside(w, READ, stmt.source, source, bytes)
+    sanitizer.inside(w, WRITE, stmt.target, to, bytes)
     w.code.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {bytes}, i1 false)")
 
 
@@ -78,10 +82,23 @@ def allocate(w: Writer, stmt: loops.Allocate) -> None:
     if stmt.extra:
         more = str(stmt.extra * (bits(stmt.buffer.dtype) // 8))
         total = w.ops().intrinsic("uadd.sat", "i64", total, more)
-    pointer = w.emit(f"call ptr @dl_alloc(ptr %ctx, i64 {total})")
+    pointer = w.emit(f"call ptr @{w.module.memory('dl_alloc', 'ptr', 'ptr', 'i64')}(ptr %ctx, i64 {total})")
     w.bind(stmt.buffer, pointer)
-    site = support.OUT_OF_MEMORY if stmt.span is None else new_site(w, Site("memory", "E0806", span=stmt.span))
+    site = support.OUT_OF_MEMORY if stmt.span is None else w.new_site(Site("memory", "E0806", span=stmt.span))
     leave_if(w, w.emit(f"icmp eq ptr {pointer}, null"), site, ())
+
+
+def free(w: Writer, buffer: Buffer) -> None:
+    sanitizer.alive(w, buffer)
+    w.code.append(f"  call void @{w.module.memory('dl_free', 'void', 'ptr', 'ptr')}(ptr %ctx, ptr {w.values[buffer]})")
+
+
+def part(w: Writer, stmt: loops.Slice) -> None:
+    """The address of an element; for checks it is known by the array that it is in."""
+    w.bind(stmt.result, element_address(w, stmt.source, stmt.offset))
+    w.roots[stmt.result] = w.root(stmt.source)
+    if stmt.source in w.held:
+        w.held.add(stmt.result)
 
 
 def byte_count(w: Writer, dtype: str, shape: Sequence[Size]) -> str:
@@ -155,9 +172,11 @@ def _suffix(dtype: str, width: int) -> str:
     return f"v{width}" + (dtype if dtype in ("f64", "f32") else memory_type(dtype))
 
 
-def load_vector(w: Writer, dtype: str, width: int, address: str, mask: str | None) -> str:
+def load_vector(w: Writer, buffer: Buffer, width: int, address: str, mask: str | None) -> str:
     """Elements that lie side by side; where a mask is false, zeros that are not read."""
+    dtype = buffer.dtype
     type, align = f"<{width} x {memory_type(dtype)}>", BITS[dtype] // 8
+    sanitizer.vector(w, READ, buffer, address, width, mask)
     if mask is None:
         return w.emit(f"load {type}, ptr {address}, align {align}")
     name = f"llvm.masked.load.{_suffix(dtype, width)}.p0"
@@ -165,9 +184,11 @@ def load_vector(w: Writer, dtype: str, width: int, address: str, mask: str | Non
     return w.emit(f"call {type} @{name}(ptr align {align} {address}, <{width} x i1> {mask}, {type} zeroinitializer)")
 
 
-def store_vector(w: Writer, dtype: str, width: int, value: str, address: str, mask: str | None) -> None:
+def store_vector(w: Writer, buffer: Buffer, width: int, value: str, address: str, mask: str | None) -> None:
     """Stores elements side by side, those where a mask is true."""
+    dtype = buffer.dtype
     type, align = f"<{width} x {memory_type(dtype)}>", BITS[dtype] // 8
+    sanitizer.vector(w, WRITE, buffer, address, width, mask)
     if mask is None:
         w.code.append(f"  store {type} {value}, ptr {address}, align {align}")
         return
@@ -196,9 +217,10 @@ def _lanes_load(w: Writer, buffer: Buffer, offset: Size, step: Size | None) -> s
             ask_ahead(w, buffer, offset, address)
         if mask is not None and back:
             mask = _reversed(w, mask, "i1")
-        value = load_vector(w, buffer.dtype, width, address, mask)
+        value = load_vector(w, buffer, width, address, mask)
         return _reversed(w, value, scalar) if back else value
     addresses = _addresses(w, buffer, offset, step)
+    sanitizer.anywhere(w, READ, buffer, addresses, width, _mask(w))
     name = f"llvm.masked.gather.{_suffix(buffer.dtype, width)}.v{width}p0"
     w.module.declare(name, type, f"<{width} x ptr>", f"<{width} x i1>", type)
     pointers, lanes = f"<{width} x ptr> align {align} {addresses}", f"<{width} x i1> {_mask(w)}"
@@ -225,9 +247,10 @@ def _vector_store(w: Writer, stmt: loops.Store) -> None:
             value = _reversed(w, value, scalar)
         if mask is not None and back:
             mask = _reversed(w, mask, "i1")
-        store_vector(w, buffer.dtype, width, value, address, mask)
+        store_vector(w, buffer, width, value, address, mask)
         return
     addresses = _addresses(w, buffer, stmt.offset, step)
+    sanitizer.anywhere(w, WRITE, buffer, addresses, width, _mask(w))
     name = f"llvm.masked.scatter.{_suffix(buffer.dtype, width)}.v{width}p0"
     w.module.declare(name, "void", type, f"<{width} x ptr>", f"<{width} x i1>")
     pointers, lanes = f"<{width} x ptr> align {align} {addresses}", f"<{width} x i1> {_mask(w)}"

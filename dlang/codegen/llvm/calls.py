@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import microkernel, panels, support, windows
+from dlang.codegen.llvm import microkernel, panels, sanitizer, support, windows
 from dlang.codegen.llvm.accesses import element_address
-from dlang.codegen.llvm.crossings import new_site
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.polls import look_if
 from dlang.codegen.llvm.scalars import LLVM
@@ -61,7 +60,7 @@ def invoke(w: Writer, stmt: loops.Invoke) -> None:
     args += [f"{slot_type(a)} {w.scalar(a)}" for a in (*stmt.args, *stmt.outs)]
     out = w.emit(f"call {type} @{symbol(stmt.function)}({', '.join(args)})")
     bad = w.emit(f"extractvalue {type} {out}, 0")
-    site = new_site(w, Site("call", callee.label, span=stmt.span))
+    site = w.new_site(Site("call", callee.label, span=stmt.span))
     fine, failing = w.label("fine"), w.label("failing")
     w.fork(bad, failing, fine, rare=True)
     w.cold += [f"{failing}:", f"  call void @dl_trace(ptr %ctx, i64 {site})", "  br label %fail"]
@@ -78,6 +77,7 @@ def call_c(w: Writer, stmt: loops.CallC) -> None:
     else:
         name = _foreign_symbol(stmt.target)
         w.module.foreign[name] = stmt.target
+    sanitizer.call_c(w, stmt)
     types = [_c_type(a) for a in stmt.args]
     # attributes of a result stand before its type
     result = "void" if stmt.result is None else " ".join(reversed(_c_type(stmt.result).split(" ")))
@@ -108,7 +108,9 @@ def product(w: Writer, stmt: loops.Product) -> None:
     adds = f"i1 {'true' if stmt.adds else 'false'}"
     c = [f"ptr {element_address(w, stmt.c.buffer, stmt.c.offset)}", f"i64 {_bytes(w, stmt.c.stride, dtype)}"]
     sizes = [f"i64 {size_value(w, size)}" for size in (stmt.rows, stmt.columns, stmt.inner)]
-    operands = [*_factor(w, stmt.a, dtype), *_right(w, stmt, dtype), *c, *sizes, adds]
+    a, b = _factor(w, stmt.a, dtype), _right(w, stmt, dtype)
+    sanitizer.matrix_product(w, stmt, *[operands[0].removeprefix("ptr ") for operands in (a, b, c)])
+    operands = [*a, *b, *c, *sizes, adds]
     match stmt.a, stmt.b:
         case loops.Scattered(), _:
             name = windows.windows_symbol(dtype, stmt.bits)
@@ -148,9 +150,11 @@ def pack(w: Writer, stmt: loops.Pack) -> None:
     """A matrix in panels."""
     dtype, width = stmt.target.buffer.dtype, stmt.target.width
     symbol = windows.gather_symbol if isinstance(stmt.source, loops.Scattered) else panels.pack_symbol
-    target = f"ptr {element_address(w, stmt.target.buffer, stmt.target.offset)}"
+    target = element_address(w, stmt.target.buffer, stmt.target.offset)
     sizes = [f"i64 {size_value(w, size)}" for size in (stmt.columns, stmt.rows)]
-    _call(w, symbol(dtype, 8 * WIDTHS[dtype] * width // VECTORS), [target, *_factor(w, stmt.source, dtype), *sizes])
+    source = _factor(w, stmt.source, dtype)
+    sanitizer.packed(w, stmt, target, source[0].removeprefix("ptr "))
+    _call(w, symbol(dtype, 8 * WIDTHS[dtype] * width // VECTORS), [f"ptr {target}", *source, *sizes])
 
 
 def _operand(w: Writer, m: loops.Matrix, dtype: str) -> list[str]:

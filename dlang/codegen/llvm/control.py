@@ -32,6 +32,7 @@ def branch(w: Writer, stmt: loops.Branch) -> None:
 class _Ring:
     """The blocks of a loop and what its head carries: the number of the trip and the state."""
 
+    ahead: str
     pre: str
     head: str
     latch: str
@@ -46,7 +47,9 @@ class _Ring:
 def _ring(w: Writer, stmt: loops.For | loops.While) -> _Ring:
     pre, head, latch, stop, done = (w.label(s) for s in ("pre", "head", "latch", "stop", "done"))
     state = [w.name("s") for _ in stmt.params]
-    return _Ring(pre, head, latch, stop, done, w.name("i"), w.name("i"), state, [w.scalar(v) for v in stmt.init])
+    return _Ring(
+        w.ahead_of(pre), pre, head, latch, stop, done, w.name("i"), w.name("i"), state, [w.scalar(v) for v in stmt.init]
+    )
 
 
 def for_(w: Writer, stmt: loops.For) -> None:
@@ -54,7 +57,7 @@ def for_(w: Writer, stmt: loops.For) -> None:
     low, high = bounds(w, (stmt.low,), (stmt.high,))
     r = _ring(w, stmt)
     entering = w.block
-    w.fork(w.emit(f"icmp slt i64 {low}, {high}"), r.pre, r.done)
+    w.fork(w.emit(f"icmp slt i64 {low}, {high}"), r.ahead, r.done)
 
     def trip() -> list[str]:
         w.bind(stmt.index, r.index)
@@ -78,7 +81,7 @@ def while_(w: Writer, stmt: loops.While) -> None:
     """A loop as long as its condition holds; its trips are counted only to know when to look up."""
     r = _ring(w, stmt)
     going, fall = w.label("trip"), w.label("fall")
-    w.jump(r.pre)
+    w.jump(r.ahead)
 
     def trip() -> list[str]:
         (condition,) = w.body(stmt.condition)
@@ -122,8 +125,7 @@ def _trips_around(
         else:
             w.jump(r.latch)
         inner, w.code = w.code, outer
-    w.begin(r.pre)
-    w.code += scope.pre
+    w.begin_ahead(r.ahead, r.pre, scope)
     w.jump(r.head)
     w.code.append(inner[0])
     w.code.append(f"  {r.index} = phi i64 [ {first}, %{r.pre} ], [ {r.following}, %{r.latch} ]")

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import support
+from dlang.codegen.llvm import sanitizer, support
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
-from dlang.codegen.llvm.sites import Signature, Site
+from dlang.codegen.llvm.sites import READ, WRITE, Signature, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import ArrayValue, Buffer, Operand
 from dlang.ir.anf import SIGNED, is_handle
 from dlang.ir.types import dtype_of
-
-
-def new_site(w: Writer, site: Site) -> int:
-    """The number of a site."""
-    w.sites.append(site)
-    return len(w.sites) - 1
 
 
 def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:
@@ -28,6 +22,7 @@ def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:
     code, w.code = w.code, [f"{failing}:"]
     inside = w.conditional
     w.conditional += 1
+    sanitizer.operands(w, READ, values)
     w.code.append(f"  store i64 {site}, ptr %ctx")
     word = support.SLOTS
     for operand in values:
@@ -52,7 +47,7 @@ def guard(w: Writer, stmt: loops.Guard) -> None:
         _bail_unless(w, condition)
         return
     values = stmt.values
-    site = new_site(w, Site("check", stmt.code, stmt.parts, signatures(values), span=stmt.span))
+    site = w.new_site(Site("check", stmt.code, stmt.parts, signatures(values), span=stmt.span))
     leave_if(w, w.emit(f"xor i1 {condition}, true"), site, values)
 
 
@@ -68,9 +63,11 @@ def _bail_unless(w: Writer, fine: str) -> None:
 def runtime(w: Writer, stmt: loops.Runtime) -> None:
     """Calls the host: operands go to it in words on the stack, and results come back there."""
     results = tuple(Signature(r.dtype, 1) if isinstance(r, Buffer) else Signature(dtype_of(r), 0) for r in stmt.results)
-    number = new_site(
-        w, Site("runtime", stmt.name, stmt.static, signatures(stmt.args), signatures(stmt.outs), results, stmt.span)
+    number = w.new_site(
+        Site("runtime", stmt.name, stmt.static, signatures(stmt.args), signatures(stmt.outs), results, stmt.span)
     )
+    sanitizer.operands(w, READ, stmt.args)
+    sanitizer.operands(w, WRITE, stmt.outs)
     word = 0
     for operand in (*stmt.args, *stmt.outs):
         word = pack(w, operand, "%slots", word)

@@ -25,7 +25,7 @@ from dlang.codegen.kernel import (
 )
 from dlang.codegen.llvm import marks, support
 from dlang.codegen.llvm.accesses import byte_count, element_address, load
-from dlang.codegen.llvm.crossings import leave_if, new_site, put, signatures, to_word
+from dlang.codegen.llvm.crossings import leave_if, put, signatures, to_word
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import bits, constant
 from dlang.codegen.llvm.sites import DEVICE, Site
@@ -46,7 +46,7 @@ def launch(w: Writer, stmt: loops.Launch) -> None:
     kernel = w.program.kernels[stmt.kernel]
     first = len(w.sites)
     for guard in stmt.guards:
-        new_site(w, Site("check", guard.code, guard.parts, signatures(guard.values), span=guard.span))
+        w.new_site(Site("check", guard.code, guard.parts, signatures(guard.values), span=guard.span))
     trips = w.scalar(stmt.trips)
     site = _numbered(w, first) if stmt.guards else str(first)
     handle = _handle(w, stmt)
@@ -249,7 +249,7 @@ def _call(w: Writer, function: int, operands: str) -> None:
 def _fine(w: Writer, status: str) -> None:
     """Ends the run unless a function of the driver has given 0."""
     put(w, w.emit(f"zext i32 {status} to i64"), "%ctx", support.SLOTS)
-    leave_if(w, w.emit(f"icmp ne i32 {status}, 0"), new_site(w, Site("device", "")), ())
+    leave_if(w, w.emit(f"icmp ne i32 {status}, 0"), w.new_site(Site("device", "")), ())
 
 
 def _ask(w: Writer, what: str, words: Sequence[str], span: Span | None = None) -> str:
@@ -259,7 +259,7 @@ def _ask(w: Writer, what: str, words: Sequence[str], span: Span | None = None) -
     for k, word in enumerate(words):
         put(w, word, "%slots", k)
     w.slots = max(w.slots, len(words), 1)
-    number = new_site(w, Site("runtime", DEVICE, (what,), span=span))
+    number = w.new_site(Site("runtime", DEVICE, (what,), span=span))
     status = w.emit(f"call i32 @dl_callback(ptr %ctx, i64 {number}, ptr %slots)")
     leave_if(w, w.emit(f"icmp ne i32 {status}, {support.FINE}"), number, ())
     return w.emit("load i64, ptr %slots")

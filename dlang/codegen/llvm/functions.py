@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import profiling
-from dlang.codegen.llvm.accesses import allocate, element_address, load, move, store
+from dlang.codegen.llvm.accesses import allocate, free, load, move, part, store
 from dlang.codegen.llvm.calls import call_c, check_stack, invoke, pack, product, result_type, symbol
 from dlang.codegen.llvm.control import branch, for_, while_
 from dlang.codegen.llvm.crossings import guard, runtime
@@ -31,9 +31,10 @@ def function_text(module: Module, program: loops.Program, f: loops.Function, sit
     """The definition of a function; adds the places where it leaves compiled code to `sites`."""
     module.expansions = 0
     w = Writer(module, program, sites, statement)
+    w.span = f.span
     if module.lines is not None and f.span is not None:
         w.function = module.lines.function(f.label or f.name, f.span, f.name)
-        w.start = w.span = f.span
+        w.start = f.span
     params = ["ptr %ctx"]
     for slot in (*f.params, *(out.buffer for out in f.outs)):
         name = w.name("p")
@@ -73,12 +74,12 @@ def statement(w: Writer, stmt: Stmt) -> None:
                 store(w, stmt)
         case loops.Move():
             move(w, stmt)
-        case loops.Slice(result, source, offset):
-            w.bind(result, element_address(w, source, offset))
+        case loops.Slice():
+            part(w, stmt)
         case loops.Allocate():
             allocate(w, stmt)
         case loops.Free(buffer):
-            w.code.append(f"  call void @dl_free(ptr %ctx, ptr {w.values[buffer]})")
+            free(w, buffer)
         case loops.Guard():
             guard(w, stmt)
         case loops.Runtime():

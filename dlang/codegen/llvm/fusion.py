@@ -16,6 +16,9 @@ from dataclasses import dataclass, field, replace
 TERM = "m"
 """The stem of the names of products, sums and negatives, whose uses are counted."""
 
+WHOLE = "whole"
+"""The stem of labels that stand in the midst of what is one block but for them: the only way there is from above."""
+
 _TERM = re.compile(rf"%{TERM}\d+")
 _OPERAND = r"splat \([^)]*\)|[^\s,]+"
 _MARKED = re.compile(
@@ -124,7 +127,7 @@ def fused(text: Sequence[str], fuses: bool) -> tuple[list[str], set[str]]:
         if " contract " in line:
             work.operation(line)
             continue
-        if line.endswith(":"):
+        if line.endswith(":") and not line.startswith(WHOLE):
             work.ready.clear()
         work.lines.append(line)
     return [line for line in work.lines if line is not None], work.types

@@ -158,7 +158,7 @@ def _address(w: Writer, group: Group, lane: int, vector: int) -> str:
 def _read(w: Writer, group: Group, lane: int, vector: int) -> str:
     address = _address(w, group, lane, vector)
     mask = _mask(w, _used(w, group, lane, vector), gaps=True)
-    return load_vector(w, group.buffer.dtype, _chunk(w, group.buffer), address, mask)
+    return load_vector(w, group.buffer, _chunk(w, group.buffer), address, mask)
 
 
 def _write(w: Writer, group: Group, lane: int, vector: int, values: Sequence[str]) -> None:
@@ -178,4 +178,4 @@ def _write(w: Writer, group: Group, lane: int, vector: int, values: Sequence[str
             out = _shuffle(w, type, out, value, order)
             have = [k if o >= 0 else -1 for k, o in enumerate(order)]
     address = _address(w, group, lane, vector)
-    store_vector(w, group.buffer.dtype, width, out, address, _mask(w, used, gaps=False))
+    store_vector(w, group.buffer, width, out, address, _mask(w, used, gaps=False))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, support, waiting, windows
+from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, registry, support, waiting, windows
 from dlang.codegen.llvm.symbols import caller_symbol, entry_symbol, text_symbol
 from dlang.runtime import c_functions
 from dlang.runtime.platform import loader, objects as python
@@ -68,8 +68,18 @@ def support_address(name: str) -> int:
 
 
 @cache
+def _registry() -> Linked:
+    """What sanitised programs share."""
+    symbols = {name: address_of(name) for name in registry.IMPORTS}
+    symbols |= {name: support_address(name) for name in registry.SUPPORT}
+    return _link(objects.compile_object(registry.TEXT), symbols, registry.NAMES, lasting=True)
+
+
+@cache
 def address_of(name: str) -> int:
-    """The address of a function of the C library, its mathematics, BLAS, or of products of matrices."""
+    """The address of a function of the C library, its mathematics, BLAS, of products of matrices, or of `registry`."""
+    if name in registry.NAMES:
+        return _registry().addresses[name]
     products = microkernel.module_of(name)
     if products is not None:
         return _products(*products).addresses[name]

@@ -39,13 +39,14 @@ def emit(
     debug: bool = False,
     fuses: bool = True,
     avx512: bool = False,
+    sanitizes: bool = False,
 ) -> Text:
     """The text of a program. debug: with the places that its statements say that they come from.
 
     fuses: products and the sums that they are for become one operation (`fusion.py`), which the processor has to have.
-    avx512: whether it has the instructions of `avx512.py`.
+    avx512: whether it has the instructions of `avx512.py`. sanitizes: accesses to memory are checked (`sanitizer.py`).
     """
-    module = Module(lines=Lines() if debug else None, fuses=fuses, avx512=avx512)
+    module = Module(lines=Lines() if debug else None, fuses=fuses, avx512=avx512, sanitizes=sanitizes)
     sites = [Site("memory", "E0806"), Site("stack", "E0805"), Site("interrupt", "")]
     parts = []
     for function in program.functions.values():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import collector, support
+from dlang.codegen.llvm import collector, sanitizer, support
 from dlang.codegen.llvm.accesses import byte_count, from_memory, to_memory
-from dlang.codegen.llvm.crossings import leave_if, new_site, put
+from dlang.codegen.llvm.crossings import leave_if, put
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import memory_type
-from dlang.codegen.llvm.sites import Site
+from dlang.codegen.llvm.sites import WRITE, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Slot
 from dlang.diagnostics import Span
@@ -29,7 +29,7 @@ def release(w: Writer, mark: Var) -> None:
 
 
 def _exhausted(w: Writer, span: Span | None) -> int:
-    return new_site(w, Site("memory", "E0806", span=span))
+    return w.new_site(Site("memory", "E0806", span=span))
 
 
 def _take(w: Writer, bytes: int, span: Span | None) -> str:
@@ -62,6 +62,7 @@ def room(w: Writer, stmt: loops.Room) -> None:
     w.module.declare("dl_room", "ptr", "ptr", "i64", "i64")
     pointer = w.emit(f"call ptr @dl_room(ptr %ctx, i64 {bytes}, i64 {kind})")
     w.bind(stmt.buffer, pointer)
+    w.held.add(stmt.buffer)
     leave_if(w, w.emit(f"icmp eq ptr {pointer}, null"), _exhausted(w, stmt.span), ())
 
 
@@ -100,14 +101,17 @@ def _address(w: Writer, handle: Atom, word: int) -> str:
 
 
 def load_tag(w: Writer, var: Var, handle: Atom) -> None:
+    sanitizer.node(w, handle, -1)
     header = w.emit(f"load i64, ptr {_address(w, handle, -1)}")
     shifted = w.emit(f"lshr i64 {header}, {collector.TAG_SHIFT}")
     w.bind(var, w.emit(f"and i64 {shifted}, {collector.TAG_MASK}"))
 
 
 def load_field(w: Writer, slot: Slot, handle: Atom, word: int) -> None:
+    sanitizer.node(w, handle, word)
     address = _address(w, handle, word)
     if isinstance(slot, Buffer):
+        w.held.add(slot)
         w.bind(slot, w.emit(f"load ptr, ptr {address}"))
     else:
         dtype = dtype_of(slot)
@@ -138,6 +142,7 @@ def collect(w: Writer, stmt: loops.Collect) -> None:
 
 def _call(w: Writer, stmt: loops.Collect) -> tuple[Sequence[str], str]:
     """The handles after a collection, and the next trigger. Its roots are ranges of references: handles are one."""
+    sanitizer.operands(w, WRITE, stmt.arrays)
     first = 2 * (len(stmt.arrays) + 1)
     own = w.emit(f"getelementptr i64, ptr %slots, i64 {first}")
     put(w, w.emit(f"ptrtoint ptr {own} to i64"), "%slots", 0)

@@ -9,12 +9,14 @@ combined in order when all are there.
 from __future__ import annotations
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import pool, support
+from dlang.codegen.llvm import pool, sanitizer, support
+from dlang.codegen.llvm.accesses import free
 from dlang.codegen.llvm.crossings import from_word, leave_if, put, to_word
 from dlang.codegen.llvm.indices import bounds, size_value
 from dlang.codegen.llvm.pieces import PIECES
 from dlang.codegen.llvm.reductions import accumulator_dtypes, bind_results, combine_in_order, first_totals
 from dlang.codegen.llvm.scalars import bits, register_type
+from dlang.codegen.llvm.sites import READ, WRITE
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Parallel, Partial, Pieces, Slot
 from dlang.ir.anf import Var
@@ -50,14 +52,18 @@ def parallel(w: Writer, stmt: Parallel) -> None:
     w.fork(w.emit(f"icmp slt i64 {count}, 0"), "fail", fine, rare=True)
     w.begin(fine)
     for p, room in zip(stmt.partials, rooms, strict=True):
-        arrays = f"ptr {w.values[p.whole]}, ptr {room}"
-        w.code.append(f"  call void @dl_add_{p.whole.dtype}({arrays}, i64 {size_value(w, p.size)}, i64 {further})")
-        w.code.append(f"  call void @dl_free(ptr %ctx, ptr {room})")
+        arrays = f"ptr {w.values[p.whole]}, ptr {w.values[room]}"
+        size = size_value(w, p.size)
+        sanitizer.elements(w, WRITE, p.whole, w.values[p.whole], p.size)
+        all = w.emit(f"mul i64 {w.emit(f'mul i64 {size}, {bits(p.whole.dtype) // 8}')}, {further}")
+        sanitizer.inside(w, READ, room, w.values[room], all)
+        w.code.append(f"  call void @dl_add_{p.whole.dtype}({arrays}, i64 {size}, i64 {further})")
+        free(w, room)
     if stmt.reductions:
         _combine(w, stmt, dtypes, count)
 
 
-def _rooms(w: Writer, stmt: Parallel, low: str, high: str, length: str) -> tuple[str, list[str]]:
+def _rooms(w: Writer, stmt: Parallel, low: str, high: str, length: str) -> tuple[str, list[Buffer]]:
     """How many pieces there are besides the first, and room for their arrays."""
     if not stmt.partials:
         return "", []
@@ -66,12 +72,14 @@ def _rooms(w: Writer, stmt: Parallel, low: str, high: str, length: str) -> tuple
     word = pool.CAPTURES + len(stmt.captures)
     for p in stmt.partials:
         bytes = w.emit(f"mul i64 {size_value(w, p.size)}, {bits(p.whole.dtype) // 8}")
-        room = w.emit(f"call ptr @dl_alloc(ptr %ctx, i64 {w.emit(f'mul i64 {bytes}, {further}')})")
+        all = w.emit(f"mul i64 {bytes}, {further}")
+        room = w.emit(f"call ptr @{w.module.memory('dl_alloc', 'ptr', 'ptr', 'i64')}(ptr %ctx, i64 {all})")
         leave_if(w, w.emit(f"icmp eq ptr {room}, null"), support.OUT_OF_MEMORY, ())
-        for value in (_word(w, p.whole), w.emit(f"ptrtoint ptr {room} to i64"), bytes):
+        rooms.append(Buffer(p.own.name, p.whole.dtype))
+        w.bind(rooms[-1], room)
+        for value in (_word(w, p.whole), _word(w, rooms[-1]), bytes):
             put(w, value, "%captured", word)
             word += 1
-        rooms.append(room)
     return further, rooms
 
 
@@ -158,5 +166,6 @@ def _bind_partial(w: Writer, p: Partial, word: int) -> None:
     own = w.emit(f"select i1 {first}, ptr {whole}, ptr {other}")
     empty = w.emit(f"select i1 {first}, i64 0, i64 {bytes}")
     w.module.declare("llvm.memset.p0.i64", "void", "ptr", "i8", "i64", "i1 immarg")
-    w.code.append(f"  call void @llvm.memset.p0.i64(ptr {own}, i8 0, i64 {empty}, i1 false)")
     w.bind(p.own, own)
+    sanitizer.inside(w, WRITE, p.own, own, empty)
+    w.code.append(f"  call void @llvm.memset.p0.i64(ptr {own}, i8 0, i64 {empty}, i1 false)")

@@ -100,7 +100,7 @@ class Module:
     in which they were met; a text is the address of a symbol less 1, since each process numbers texts in its own way.
     expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that
     is to be known. fuses: whether products and sums become one operation. avx512: whether there are
-    the instructions of `avx512.py`.
+    the instructions of `avx512.py`. sanitizes: whether each access to memory is checked (`sanitizer.py`).
     """
 
     declared: dict[str, str] = field(default_factory=dict)
@@ -113,6 +113,15 @@ class Module:
     lines: Lines | None = None
     fuses: bool = True
     avx512: bool = False
+    sanitizes: bool = False
+
+    def memory(self, name: str, result: str, *args: str) -> str:
+        """A function that takes or gives memory; where a program is sanitised, one that keeps an account of it."""
+        if not self.sanitizes:
+            return name
+        self.imports.add(f"{name}_checked")
+        self.declare(f"{name}_checked", result, *args)
+        return f"{name}_checked"
 
     def declare(self, name: str, result: str, *args: str, attributes: str = "") -> None:
         if name not in self.declared:

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from dlang.diagnostics import Span
 
+READ, WRITE, FREE = "read", "written", "freed"
+"""What is done to memory."""
+ACCESS = "access"
+"""The kind of a place where memory is touched, in a program that is sanitised."""
 DEVICE = "device"
 """The name of what the host is to do for a device."""
 
@@ -26,7 +30,7 @@ class Signature:
 class Site:
     """A place in the program where it leaves compiled code: a failure, a call to trace, or work of the host."""
 
-    kind: str  # "check", "memory", "stack", "interrupt", "device", "call", or "runtime"
+    kind: str  # "check", "memory", "stack", "interrupt", "device", "call", "runtime", or "access"
     name: str  # a code, the label of a function, or what the host is to do
     parts: tuple[str, ...] = ()
     args: tuple[Signature, ...] = ()

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 
 from dlang.codegen import loops
 from dlang.codegen.jam import Jam, jammed
-from dlang.codegen.llvm.accesses import allocate, element_address
+from dlang.codegen.llvm import sanitizer
+from dlang.codegen.llvm.accesses import allocate, element_address, free
 from dlang.codegen.llvm.indices import bounds
 from dlang.codegen.llvm.polls import chunk, look, look_every
 from dlang.codegen.llvm.reductions import accumulate, accumulator_types, finish, first_totals, folded, horizontal
 from dlang.codegen.llvm.scalars import BITS, bits, iota
+from dlang.codegen.llvm.sites import WRITE
 from dlang.codegen.llvm.streams import has_room
 from dlang.codegen.llvm.writer import LaneContext, Writer
 from dlang.codegen.loops import Loop, Stmt
@@ -34,7 +36,8 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     pre, done = w.label("pre"), w.label("done")
     entering = w.block
     certain = (known_trips(stmt) or 0) > 0
-    first = w.label("room") if stmt.rooms else pre
+    ahead = w.ahead_of(pre)
+    first = w.label("room") if stmt.rooms else ahead
     if certain:
         w.jump(first)
     else:
@@ -43,7 +46,7 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
         w.begin(first)
         for room in stmt.rooms:
             allocate(w, room)
-        w.jump(pre)
+        w.jump(ahead)
     outer = w.code
     with w.scope(loads=True) as scope:
         w.code = []
@@ -61,10 +64,10 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
             totals = _trips(w, stmt, low, high, start, pre)
         inner, w.code = w.code, outer
     leaving = w.block
-    w.begin(pre)
-    w.code += scope.pre
+    w.begin_ahead(ahead, pre, scope)
     w.code += inner
-    w.code += [f"  call void @dl_free(ptr %ctx, ptr {w.values[room.buffer]})" for room in stmt.rooms]
+    for room in stmt.rooms:
+        free(w, room.buffer)
     w.jump(done)
     w.begin(done)
     finish(w, stmt.reductions, start, "" if certain else entering, totals, leaving)
@@ -85,6 +88,7 @@ def _clear(w: Writer, stmt: Loop, store: loops.Store, low: str, high: str) -> li
     w.bind(stmt.var, low)
     address = element_address(w, store.buffer, store.offset)
     bytes = w.emit(f"mul i64 {w.emit(f'sub i64 {high}, {low}')}, {bits(store.buffer.dtype) // 8}")
+    sanitizer.inside(w, WRITE, store.buffer, address, bytes)
     w.module.declare("llvm.memset.p0.i64", "void", "ptr", "i8", "i64", "i1 immarg")
     w.code.append(f"  call void @llvm.memset.p0.i64(ptr {address}, i8 0, i64 {bytes}, i1 false)")
     return []

@@ -67,7 +67,8 @@ class Writer:
     function: its number among metadata, if instructions are to say where they come from; start: where the first
     do; span: where those now do. angles: of which the statements at hand compute both sine and cosine; turns: the one
     of these that is still to be bound. groups: of the statements at hand, which accesses go together; present: what of
-    them has been loaded.
+    them has been loaded. roots: of slices, the addresses of the arrays that they are cut from; held: arrays that lie in
+    an arena.
     """
 
     module: Module
@@ -85,6 +86,8 @@ class Writer:
     groups: dict[int, Group] = field(default_factory=dict)
     present: set[Var] = field(default_factory=set)
     turns: dict[tuple[str, Var], str] = field(default_factory=dict)
+    roots: dict[Buffer, str] = field(default_factory=dict)
+    held: set[Buffer] = field(default_factory=set)
     block: str = "entry"
     slots: int = 0
     clocks: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -125,13 +128,18 @@ class Writer:
         """The address of a word of the context."""
         return self.emit(f"getelementptr i64, ptr %ctx, i64 {word}")
 
+    def new_site(self, site: Site) -> int:
+        """The number of a site."""
+        self.sites.append(site)
+        return len(self.sites) - 1
+
     # ---- functions ---------------------------------------------------------------------------------------------------
     def outline(self, write: Callable[[Writer, str], str]) -> str:
         """Writes a function that is part of this one; gives its name. `write` gives its definition."""
         self.module.names += 1
         name = f"piece.{self.module.names}"
         expansions, self.module.expansions = self.module.expansions, 0
-        inner = Writer(self.module, self.program, self.sites, self.statement)
+        inner = Writer(self.module, self.program, self.sites, self.statement, span=self.span)
         if self.module.lines is not None and self.span is not None:
             inner.start = inner.span = self.span._replace(via=None)
             inner.function = self.module.lines.function(name, inner.span, name)
@@ -141,8 +149,8 @@ class Writer:
 
     def place(self, span: Span) -> None:
         """What follows comes from there."""
+        self.span = span
         if self.module.lines is not None:
-            self.span = span
             mark = self.module.lines.mark(span)
             for lines in (self.code, self.cold, *(scope.pre for scope in self.scopes)):
                 lines.append(mark)
@@ -186,6 +194,18 @@ class Writer:
         finally:
             self.scopes.pop()
 
+    def ahead_of(self, label: str) -> str:
+        """Where to go instead of to the block in front of a loop, so that what is written ahead may have blocks too."""
+        return self.label("ahead") if self.module.sanitizes else label
+
+    def begin_ahead(self, ahead: str, label: str, scope: Scope) -> None:
+        """Writes what stands ahead of a loop; what follows is in the block in front of it."""
+        self.begin(ahead)
+        self.code += scope.pre
+        if ahead != label:
+            self.jump(label)
+            self.begin(label)
+
     # ---- values ------------------------------------------------------------------------------------------------------
     @property
     def depth(self) -> int:
@@ -201,6 +221,10 @@ class Writer:
     def scalar(self, value: Value) -> str:
         """A value that is the same in all lanes."""
         return self.module.literal(value) if isinstance(value, Lit) else self.values[value]
+
+    def root(self, buffer: Buffer) -> str:
+        """The address of the array that a buffer is, or is cut from."""
+        return self.roots.get(buffer, self.values[buffer])
 
     def lines_at(self, depth: int) -> list[str]:
         """Where to write what exists at a depth of loops."""
