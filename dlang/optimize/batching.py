@@ -78,12 +78,12 @@ def batching(program: Program) -> Program:
     def function(f: Function) -> Function:
         known = Knowledge()
         known.saw(p.type for p in f.params)
-        return with_body(f, _block(f.body, known))
+        return with_body(f, batched(f.body, known))
 
     return map_functions(program, function)
 
 
-def _block(block: Block, known: Knowledge) -> Block:
+def batched(block: Block, known: Knowledge) -> Block:
     """Inner loops first: a loop over comprehensions may become one itself."""
     known = known.copy()
     lets: list[Let] = []
@@ -92,15 +92,15 @@ def _block(block: Block, known: Knowledge) -> Block:
         if isinstance(let.op, For):
             inner = known.copy()
             inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
-        op = map_blocks(let.op, partial(_block, known=inner))
+        op = map_blocks(let.op, partial(batched, known=inner))
         new = with_op(let, let.vars, op)
-        made = _batched(new, op, known) if isinstance(op, For) else None
+        made = _at_once(new, op, known) if isinstance(op, For) else None
         lets += [new] if made is None else made
         known.saw(v.type for v in let.vars)
     return with_lets(block, lets, block.results)
 
 
-def _batched(let: Let, loop: For, known: Knowledge) -> list[Let] | None:
+def _at_once(let: Let, loop: For, known: Knowledge) -> list[Let] | None:
     """What does the same as a loop, without one; None if its trips are not independent or can't be done at once."""
     if loop.early or not loop.params or not known.at_least_zero(loop.high - loop.low):
         return None

@@ -4,14 +4,15 @@
 
 Every inner reduction becomes an array of its own over just the axes that it depends on, and so does every maximal float
 that is computed, or gathered by data, from fewer axes than its comprehension has. What depends on an operation that
-must stay at its point (loops, branches, calls, effects) stays with it; a check moves to just the axes that it depends
-on, and runs if and only if it ran before. A read may leave an axis only if it is proven in range without it.
+is no scalar code (loops, branches, calls, operations on arrays) stays with it; what of that depends on fewer axes than
+there are runs in a loop over just these (`lifting.py`). A check moves to just the axes that it depends on, and runs if
+and only if it ran before. A read may leave an axis only if it is proven in range without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 from dlang.diagnostics import Span
 from dlang.ir.affine import Box, Knowledge, dependencies, extent, hull, nonempty
@@ -40,6 +41,7 @@ from dlang.ir.anf import (
     SizeOf,
     Stop,
     Var,
+    While,
     fresh,
     poly,
 )  # fmt: skip
@@ -47,7 +49,20 @@ from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_blocks, map_functions, parts, rebuild, walk, with_body
-from dlang.ir.types import array_type, dtype_of, is_float, type_of
+from dlang.ir.types import dtype_of, is_float, type_of
+from dlang.optimize.batching import batched
+from dlang.optimize.effects import consumed_by
+from dlang.optimize.lifting import (
+    from_store,
+    liftable,
+    may_go_first,
+    run_if,
+    runs_anywhere,
+    span_of,
+    stored_in_turn,
+    takes_long,
+    without,
+)
 
 _DEEPEST = 32  # nested reductions
 
@@ -89,6 +104,10 @@ def _let(let: Let, known: Knowledge) -> list[Let]:
             inner = known.copy()
             inner.facts.between(op.index, (op.low,), (op.high,))
             new = map_blocks(op, lambda b: _block(b, inner))
+            return _without_invariants(let if new is op else Let(let.vars, new, let.span), known)
+        case While():
+            new = map_blocks(op, lambda b: _block(b, known))
+            return _without_invariants(let if new is op else Let(let.vars, new, let.span), known)
         case _:
             new = map_blocks(op, lambda b: _block(b, known))
     return [let if new is op else Let(let.vars, new, let.span)]
@@ -157,6 +176,9 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
             s.checked |= set(inner.vars)
     results = tuple(s.renaming.atom(a) for a in op.body.results)
     index_vars = {v for d in op.destinations for e in d.index for v in e.atoms()}
+    _lift(s, {v for v in (*results, *index_vars) if isinstance(v, Var)}, depth)
+    results = tuple(s.renaming.atom(a) for a in results)
+    index_vars = {v for d in op.destinations for e in d.index for v in s.renaming.size(e).atoms()}
     _hoist(s, {*results, *index_vars}, depth)
     results = tuple(s.renaming.atom(a) for a in results)
     destinations = tuple(
@@ -288,11 +310,11 @@ class _Space:
     whole: bool  # all axes of the comprehension
 
 
-def _project(s: _Split, over: set[Var], lets: Sequence[Let]) -> _Space:
+def _project(s: _Split, over: Set[Var], lets: Sequence[Let]) -> _Space:
     """The axes `over`, if what moves there is defined there, else all of them.
 
-    A bound that mentions another axis is widened to the box, if every read stays in range. Where a read is not proven
-    in range without the dropped axes, and for checks, the space is empty if one of those is.
+    A bound that mentions another axis is widened to the box, if the code may run anywhere. Where it may not, as a read
+    that is not proven in range without the dropped axes, or a check, the space is empty if one of those is.
     """
     kept = [a for a in s.axes if a.var in over]
     dropped = [a for a in s.axes if a.var not in over]
@@ -303,8 +325,7 @@ def _project(s: _Split, over: set[Var], lets: Sequence[Let]) -> _Space:
 
     axes = [Axis(a.var, wide(a.lows, s.box[a.var][0]), wide(a.highs, s.box[a.var][1] + 1)) for a in kept]
     if dropped:
-        checks = any(isinstance(let.op, Check) for let in lets)
-        if checks or not _in_range(lets, s.known.within(axes), set(s.depends)):
+        if not runs_anywhere(lets, s.known.within(axes), set(s.depends)):
             names = {a.var for a in s.axes}
             box = not any(b.mentions(names) for a in dropped for b in (*a.lows, *a.highs))
             exact = not any(b.mentions(gone) for a in kept for b in (*a.lows, *a.highs))
@@ -317,26 +338,6 @@ def _project(s: _Split, over: set[Var], lets: Sequence[Let]) -> _Space:
         shape = tuple(extent(b, s.box[a.var], s.known) for a in axes)
     index = tuple(poly(a.var) - s.box[a.var][0] for a in axes)
     return _Space(tuple(axes), shape, index, tuple(emitted), len(axes) == len(s.axes))
-
-
-def _in_range(lets: Sequence[Let], known: Knowledge, local: set[Var]) -> bool:
-    """Whether the reads are proven in range. What data say, a check or the type of the data has established."""
-    data = {v for let in lets for v in let.vars if isinstance(let.op, Read)}
-    for let in lets:
-        match let.op:
-            case Read(array, index):
-                for entry, size in zip(index, array_type(array).shape, strict=True):
-                    if entry.mentions(local):
-                        if not all(v in data for v in entry.atoms() if v in local):
-                            return False
-                    elif not known.inside((entry,), (size,)):
-                        return False
-            case Comp(axes, body):
-                if not _in_range(body.lets, known.within(axes), local | {v for i in body.lets for v in i.vars}):
-                    return False
-            case _:
-                pass
-    return True
 
 
 def _with_open_bounds(op: Comp, lets: Sequence[Let]) -> Comp:
@@ -438,6 +439,80 @@ def _tainted(body: Sequence[Let]) -> set[Var]:
         if isinstance(let.op, Check) or any(v in found for v in free_vars(let.op)):
             found |= set(let.vars)
     return found
+
+
+# ---- what takes long -------------------------------------------------------------------------------------------------
+def _lift(s: _Split, used: set[Var], depth: int) -> None:
+    """Moves what takes long and depends on fewer axes than there are to the front, in loops over just those."""
+    tried: set[frozenset[Var]] = set()
+    while any(takes_long(let.op) for let in s.body):
+        s.depends = dependencies(s.body, s.axes)
+        used = {a for v in used if isinstance(a := s.renaming.env.get(v, v), Var)}
+        found = [c for c in liftable(s.body, used, s.depends, s.axes) if c.over not in tried]
+        if not found:
+            return
+        code = found[0]
+        tried.add(code.over)
+        space = _project(s, code.over, code.lets)
+        if code.over:
+            if space.whole:
+                continue
+            if any(isinstance(v.type, Array) for v in code.stored):
+                lets = stored_in_turn(code, space.axes, space.shape, space.index)
+                s.before += [*space.lets, *_normal(lets, s.known)]
+                made = lets[-1].vars
+                s.known.saw(v.type for v in made)
+            else:
+                made = tuple(_store(s, space, code.lets, code.stored, span_of(code), depth))
+            by = {v: from_store(v, a, space.index) for v, a in zip(code.stored, made, strict=True)}
+            s.body = without(s.body, code, by, used)
+            continue
+        counts = [] if not space.whole else _counts(s.axes)
+        if counts is not None:
+            lets = run_if(code, counts)
+            s.before += _normal(lets, s.known)
+            s.renaming.env.update(zip(code.stored, lets[-1].vars, strict=True))
+            s.body = [s.rewritten(let) for let in without(s.body, code, {}, used)]
+
+
+def _counts(axes: Sequence[Axis]) -> list[Size] | None:
+    """Numbers that are all positive if there is a point; None if that depends on more than sizes."""
+    names = {a.var for a in axes}
+    bounds = [(low, high) for a in axes for low in a.lows for high in a.highs]
+    if any(low.mentions(names) or high.mentions(names) for low, high in bounds):
+        return None
+    return [high - low for low, high in bounds]
+
+
+def _normal(lets: Sequence[Let], known: Knowledge) -> Sequence[Let]:
+    """Code that moved to the front, in the normal form."""
+    return _block(batched(Block(tuple(lets), ()), known), known).lets
+
+
+def _without_invariants(let: Let, known: Knowledge) -> list[Let]:
+    """A loop, and in front of it what takes long in its body and does not change from trip to trip."""
+    op = let.op
+    assert isinstance(op, For | While)
+    if not any(takes_long(inner.op) for inner in op.body.lets):
+        return [let]
+    state = [Axis(v, (), ()) for v in (*op.params, *([op.index] if isinstance(op, For) else []))]
+    used = [r for r in op.body.results if isinstance(r, Var)]
+    found = [c for c in liftable(op.body.lets, used, dependencies(op.body.lets, state), state) if not c.over]
+    if not found:
+        return [let]
+    code = found[0]
+    if runs_anywhere(code.lets, known, set()):
+        before = run_if(code, ())
+    elif isinstance(op, For) and may_go_first(op.body.lets, code):
+        before = run_if(code, (op.high - op.low,))
+    else:
+        return [let]
+    rest = without(op.body.lets, code, {}, used)
+    if any(v in code.stored for inner in rest for v in consumed_by(inner.op)):
+        return [let]  # what is changed in a trip would be copied in each
+    renaming = Renaming(dict(zip(code.stored, before[-1].vars, strict=True)))
+    body = renaming.block(Block(tuple(rest), op.body.results))
+    return [*_normal(before, known), Let(let.vars, replace(op, body=body), let.span)]
 
 
 # ---- invariants ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Let, Scalar, Size, fresh, poly
-from dlang.ir.substitution import refresh
 from dlang.specialize.binders import Index, inside
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.randomness import Points
@@ -45,28 +44,7 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
         outs = e.comp(axes, lets, tuple(parts), destinations, dtypes)
         return gathered(value, outs, shape)
     same_sizes(f, axes, lets, value)
-    if any(isinstance(let.op, anf.For | anf.While | anf.Call | anf.Derivative | anf.Library) for let in lets):
-        return sequential(f, axes, lets, value)
-    made: list[anf.Var] = []
-    for p in parts:
-        if isinstance(p.type, Scalar):
-            body, at = lets, axes
-            (out,) = e.comp(at, body, (p,), (Keep(shape, index, "set"),), (p.type.dtype,))
-        else:
-            assert isinstance(p.type, anf.Array) and isinstance(p, anf.Var)
-            inner = tuple([e.axis(s, "j") for s in p.type.shape])
-            with f.block() as body:
-                e.lets.extend(lets)
-                x = e.read(p, tuple([poly(a.var) for a in inner]))
-            full = (*axes, *inner)
-            keep = Keep(shape + p.type.shape, tuple([poly(a.var) for a in full]), "set")
-            (out,) = e.comp(full, body, (x,), (keep,), (p.type.dtype,))
-        made.append(out)
-        # Each leaf has a pass of its own: a variable is bound once, so the next one computes fresh copies.
-        axes, lets, parts_left = renewed(f, axes, lets, parts)
-        index = tuple([poly(a.var) for a in axes])
-        parts[:] = parts_left
-    return gathered(value, made, shape)
+    return sequential(f, axes, lets, value)
 
 
 def same_sizes(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> None:
@@ -75,17 +53,6 @@ def same_sizes(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Val
     for p in leaves(value):
         if isinstance(p.type, anf.Array) and any(s.mentions(inner) for s in p.type.shape):
             raise unsupported("a comprehension whose elements differ in size", f.emitter.span)
-
-
-def renewed(
-    f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], parts: list[Atom]
-) -> tuple[tuple[anf.Axis, ...], list[Let], list[Atom]]:
-    """A copy of a body over fresh axes."""
-    e = f.emitter
-    fresh_axes = tuple([e.axis(a.highs[0], a.var.name) for a in axes])
-    mapping: dict[anf.Var, anf.Atom | Size] = {a.var: b.var for a, b in zip(axes, fresh_axes, strict=True)}
-    block = refresh(anf.Block(tuple(lets), tuple(parts)), mapping)
-    return fresh_axes, list(block.lets), list(block.results)
 
 
 def defined(lets: list[Let]) -> set[anf.Var]:

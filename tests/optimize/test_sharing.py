@@ -1,0 +1,144 @@
+"""Sharing: what depends on some of the axes around it runs once for each of their points, however it is spelt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Program
+from dlang.ir.interpreter import Interpreter
+from dlang.optimize.pipeline import optimise
+from dlang.runtime.errors import RunError
+from tests.specialize.support import lowered
+
+HEAD = """
+struct Pair { a: f64, b: f64 }
+fn doubled(r: f64[d]) -> f64[d] = cumsum(r) * 2.0
+fn carried(r: f64[d]) -> f64[d] {
+  var q = r
+  for j < d { q[j] = sin(q[j]) + (if j > 0 { r[j - 1] } else { 0.0 }) }
+  q
+}
+fn iterated(s: f64, d: size) -> f64 {
+  var t = s
+  for k < d { t = sin(t) }
+  t
+}
+fn chosen(r: f64[d], k: i64) -> f64 {
+  assert k >= 0 and k < d
+  cumsum(r)[k]
+}
+"""
+ROWS = {
+    "a running sum": "[cumsum(x[i]) for i]",
+    "along an axis": "cumsum(x, axis = 1)",
+    "along the other axis": "cumsum(x, axis = 0)",
+    "of a running sum": "[cumsum(cumsum(row)) for row in x]",
+    "joined": "[concat([0.0], x[i][1..]) for i]",
+    "padded": "[concat(zeros(1), concat(x[i][..d - 2], zeros(1))) for i]",
+    "rolled": "[concat(x[i][1..], x[i][..1]) for i]",
+    "turned": "[reverse(cumsum(reverse(x[i]))) for i]",
+    "gathered": "[x[i][p] for i]",
+    "updated": "[{ var r = x[i]\n r[0] = 0.0\n r } for i]",
+    "normalised": "[cumsum(exp(x[i])) / sum(exp(x[i])) for i]",
+    "in where": "[where(x[i] > 0.5, cumsum(x[i]), x[i]) for i]",
+    "in an arm": "[if x[i, 0] > 0.5 { cumsum(x[i]) } else { x[i] } for i]",
+    "in a match": "[match (if x[i, 0] > 0.5 { Some(cumsum(x[i])) } else { None }) { Some(c) => c, None => x[i] }"
+    " for i]",
+    "by a function": "[doubled(row) for row in x]",
+    "by a lambda": "{ let g = |r: f64[d]| cumsum(r) + x[0, 0]\n [g(row) for row in x] }",
+    "sorted": "[sort(x[i]) for i]",
+    "filtered": "[x[i] * sum(cumsum([v for v in x[i] if v > 0.2])) for i]",
+    "in pairs": "{ let q = [(cumsum(row), sort(row)) for row in x]\n [q[i].0 + q[i].1 for i] }",
+    "in structures": "{ let q = [[Pair(a = v, b = 2.0 * v) for v in cumsum(row)] for row in x]\n"
+    " [[q[i, j].a * q[i, j].b for j < d] for i < n] }",
+    "by functions in an array": "{ let fs = [|r: f64[d]| cumsum(r) * x[i, 0] for i]\n [fs[i](x[i]) for i] }",
+    "a column at a time": "[[cumsum([x[k, j] for k < n])[i] for j < d] for i < n]",
+    "at each point": "[cumsum(x[i])[j] for i, j]",
+    "in the inner of two": "[[doubled(x[i])[k] * sort(x[i])[k] for k < d] for i]",
+    "captured": "[{ let g = |j: i64| cumsum(x[i])[j]\n g(p[j]) } for i, j]",
+    "sorted at each point": "[x[i, argsort(x[i])[j]] for i, j]",
+    "of one row": "[cumsum(x[0])[j] + x[i, j] for i, j]",
+    "a loop at each point": "[iterated(x[i, 0], d) * x[i, j] for i, j]",
+    "one loop": "[iterated(x[0, 0], d) * x[i, j] for i, j]",
+    "a branch at each point": "[(if x[i, 0] > 0.5 { exp(x[i, 0]) } else { 1.0 }) * x[i, j] for i, j]",
+    "an arm at each point": "[(if x[i, 0] > 0.5 { cumsum(x[i]) } else { x[i] })[j] for i, j]",
+    "with a check": "[chosen(x[i], p[0]) * x[i, j] for i, j]",
+    "with one check": "[chosen(x[0], p[0]) * x[i, j] for i, j]",
+    "in a sum": "[x[i] * sum(cumsum(x[k])[j] * x[i, j] for k < i, j) for i]",
+    "in a largest": "[x[i] - max(cumsum(x[i])[j] for j) for i]",
+    "in a loop": "{ var y = x\n for t < 3 { y = [cumsum(row) * 0.1 for row in y] }\n y }",
+    "the same in a loop": "{ var y = x\n for t < d { y[0, t] = sort(x[1])[t] + carried(x[1])[t] }\n y }",
+}
+ROWS_OF_LOOPS = {
+    "changed in place": "[carried(row) for row in x]",
+    "changed in place at each point": "[carried(x[i])[j] for i, j]",
+}
+SLOPES = """
+fn slopes(x: f64[n, d], v: f64[n, d], p: i64[d]) -> (f64[n, d], f64[n, d]) =
+  (grad(|x| sum(f(x, p) ** 2))(x), jvp(|x| f(x, p), x, v).1)
+"""
+
+
+@cache
+def compiled(body: str, name: str = "f") -> tuple[Program, Program, str, int]:
+    """The program as specialised and as optimised, its entry, and how many sizes that gives first."""
+    text = f"{HEAD}fn f(x: f64[n, d], p: i64[d]) -> f64[n, d] = {body}\n{SLOPES}"
+    made = lowered(text, name)
+    return made.program, optimise(made.program, [made.entry.name], verify=True), made.entry.name, len(made.entry.extra)
+
+
+def run(p: Program, entry: str, args: Sequence[Any]) -> tuple[list[Any], int]:
+    """The results, and the operations but for copies: before ownership is decided, none are made."""
+    interpreter = Interpreter(p)
+    results = interpreter.run(entry, list(args))
+    return results, interpreter.operations - interpreter.counts["Copy"]
+
+
+def arguments(n: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n * d)
+    return rng.random((n, d)), rng.random((n, d)), rng.permutation(d)
+
+
+@pytest.mark.parametrize("body", [*ROWS.values(), *ROWS_OF_LOOPS.values()], ids=[*ROWS, *ROWS_OF_LOOPS])
+def test_rows_cost_what_their_elements_cost(body: str) -> None:
+    written, optimised, entry, extra = compiled(body)
+    costs = []
+    for d in (12, 24):
+        x, _, p = arguments(4, d)
+        expected, before = run(written, entry, [4, d, x, p])
+        found, after = run(optimised, entry, [4, d, x, p])
+        np.testing.assert_allclose(found[extra], expected[extra], rtol=1e-12)
+        assert after <= 1.1 * before
+        costs.append(after)
+    assert costs[1] <= 2.4 * costs[0]
+
+
+@pytest.mark.parametrize("body", ROWS.values(), ids=ROWS)
+def test_derivatives_of_rows_cost_what_their_elements_cost(body: str) -> None:
+    _, optimised, entry, extra = compiled(body, "slopes")
+    value, _, own, before = compiled(body)
+    costs = []
+    for d in (12, 24):
+        x, v, p = arguments(4, d)
+        results, cost = run(optimised, entry, [4, d, x, v, p])
+        gradient, tangent = results[extra:]
+        y = run(value, own, [4, d, x, p])[0][before]
+        np.testing.assert_allclose(np.sum(gradient * v), np.sum(2 * y * tangent), rtol=1e-9)
+        costs.append(cost)
+    assert costs[1] <= 2.4 * costs[0]
+
+
+@pytest.mark.parametrize("body", ["[chosen(x[i], p[0]) * x[i, j] for i, j]", "[chosen(x[0], p[0]) * x[i, j] for i, j]"])
+def test_a_check_that_runs_once_for_a_row_runs_only_if_there_are_points(body: str) -> None:
+    _, optimised, entry, extra = compiled(body)
+    x = np.ones((2, 3))
+    with pytest.raises(RunError, match="assertion"):
+        run(optimised, entry, [2, 3, x, np.array([7, 0, 0])])
+    for n, d in ((0, 3), (0, 0), (2, 0)):
+        results, _ = run(optimised, entry, [n, d, np.ones((n, d)), np.full(d, 7)])
+        assert results[extra].shape == (n, d)
