@@ -47,22 +47,13 @@ from dlang.ir.anf import (
 )  # fmt: skip
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned
+from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_blocks, map_functions, parts, rebuild, walk, with_body
 from dlang.ir.types import dtype_of, is_float, type_of
 from dlang.optimize.batching import batched
 from dlang.optimize.effects import consumed_by
-from dlang.optimize.lifting import (
-    from_store,
-    liftable,
-    may_go_first,
-    run_if,
-    runs_anywhere,
-    span_of,
-    stored_in_turn,
-    takes_long,
-    without,
-)
+from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
 
 _DEEPEST = 32  # nested reductions
 

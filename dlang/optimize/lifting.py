@@ -3,199 +3,40 @@
     [cumsum(x[i])[k[j]] for i, j]    becomes    s[i] = cumsum(x[i]) for i, and [s[i, k[j]] for i, j]
 
 Loops, branches, calls and operations on whole arrays stay at their point in the normal form, unlike scalar code and
-comprehensions of it. Here they are found with what they need (`liftable`), and written as a loop that stores what is
-used of them (`stored_in_turn`). `distribute.py` says over which axes, and does what becomes of the loop.
+comprehensions of it. `ir/sharing.py` finds them with what they need; here they are written as a loop that stores what
+is used of them. `distribute.py` says over which axes, and does what becomes of the loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 from dlang.diagnostics import Span
-from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
-    DTYPES,
     FLOATS,
-    INTEGERS,
     Array,
     Atom,
     Axis,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Compact,
-    Concat,
-    Contract,
-    Copy,
-    Derivative,
-    Effect,
-    Empty,
     For,
-    Foreign,
-    If,
     Keep,
     Let,
-    Library,
     Lit,
     Op,
-    Prim,
     Read,
-    Reshape,
-    Scalar,
-    Scan,
     Size,
-    SizeOf,
-    Stop,
     Update,
     Var,
     View,
-    While,
     fresh,
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder, axis as fresh_axis
-from dlang.ir.pruning import pruned
+from dlang.ir.sharing import Liftable
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, op_blocks
+from dlang.ir.traverse import free_vars
 from dlang.ir.types import I64, array_type, dtype_of
-from dlang.optimize.fuse import CHEAP
-
-_LONG = (Scan, Concat, Compact, Update, Contract, Library, For, While, Call, Comp, Foreign, Derivative)
-_SEEN_THROUGH = (View, Reshape)  # of what is stored they cost nothing
 
 
-def takes_long(op: Op) -> bool:
-    """Whether an operation makes an array or costs more than to read what it gave."""
-    match op:
-        case If(_, then, otherwise):
-            return any(_is_expensive(let.op) or takes_long(let.op) for b in (then, otherwise) for let in b.lets)
-        case _:
-            return isinstance(op, _LONG)
-
-
-def _is_expensive(op: Op) -> bool:
-    return isinstance(op, Prim) and op.name not in CHEAP
-
-
-@dataclass(frozen=True, slots=True)
-class Liftable:
-    """Code of a body that depends on the axes `over` only. lets: it, with what it needs. stored: what is used of it."""
-
-    over: frozenset[Var]
-    lets: tuple[Let, ...]
-    stored: tuple[Var, ...]
-
-
-def liftable(
-    body: Sequence[Let], used: Iterable[Var], depends: Mapping[Var, set[Var]], axes: Sequence[Axis]
-) -> list[Liftable]:
-    """What takes long in a body and depends on fewer axes than there are, by the axes that it depends on.
-
-    used: what is used of the body outside of it.
-    """
-    everything = {a.var for a in axes}
-    groups: dict[frozenset[Var], set[Var]] = {}  # what takes long, and what is computed from that over the same axes
-    for let in body:
-        over = frozenset(depends[let.vars[0]]) if let.vars else frozenset(everything)
-        if over == everything or isinstance(let.op, _SEEN_THROUGH):
-            continue
-        known = groups.get(over, set())
-        if takes_long(let.op) or any(v in known for v in free_vars(let.op)):
-            groups.setdefault(over, set()).update(let.vars)
-    out: list[Liftable] = []
-    for over, made in sorted(groups.items(), key=lambda group: len(group[0])):
-        wanted = {v for v in used if v in made}
-        for let in body:
-            if not let.vars or not set(let.vars) <= made:
-                wanted |= {v for v in free_vars(let.op) if v in made}
-        stored = tuple([v for let in body for v in let.vars if v in wanted])
-        local = {v for let in body for v in let.vars} | everything
-        if stored and all(_storable(v, local) for v in stored):
-            out.append(Liftable(over, _with_checks(body, pruned(body, stored), depends, over, everything), stored))
-    return out
-
-
-def _with_checks(
-    body: Sequence[Let], lets: Sequence[Let], depends: Mapping[Var, set[Var]], over: Set[Var], axes: Set[Var]
-) -> tuple[Let, ...]:
-    """Code that is to move, and before the checks in it those that stood before it: what fails first is to stay so."""
-    failing = [k for k, let in enumerate(body) if may_matter(let) and any(let is x for x in lets)]
-    before = body[: failing[-1]] if failing else ()
-    more: list[Let] = []
-    for let in before:
-        found = [{v} & axes | depends.get(v, set()) for v in free_vars(let.op)]
-        if isinstance(let.op, Check) and set[Var]().union(*found) <= over:
-            more += [*pruned(before, free_vars(let.op)), let]
-    return tuple([let for let in body if any(let is x for x in (*lets, *more))])
-
-
-def _storable(v: Var, local: set[Var]) -> bool:
-    """Whether an array can hold what a variable stands for at each point."""
-    if isinstance(v.type, Array):
-        return v.type.dtype in DTYPES and not any(s.mentions(local) for s in v.type.shape)
-    return isinstance(v.type, Scalar) and v.type.dtype in DTYPES
-
-
-# ---- where code may run ----------------------------------------------------------------------------------------------
-def runs_anywhere(lets: Iterable[Let], known: Knowledge, local: set[Var]) -> bool:
-    """Whether code may run where it did not before: it ends, fails nowhere, and its reads are proven in range.
-
-    local: what is known of the variables of the code is that a check or the type of the data has established it.
-    """
-    lets = list(lets)
-    local = local | {v for let in lets for v in let.vars}
-    data = {v for let in lets for v in let.vars if isinstance(let.op, Read)}
-
-    def inside(index: Sequence[Size], shape: Sequence[Size], known: Knowledge) -> bool:
-        for entry, size in zip(index, shape, strict=True):
-            if entry.mentions(local):
-                if not all(v in data for v in entry.atoms() if v in local):
-                    return False
-            elif not known.inside((entry,), (size,)):
-                return False
-        return True
-
-    def total(op: Op) -> bool:
-        match op:
-            case Prim("floordiv" | "mod" | "shift_left" | "shift_right", (x, by)) if dtype_of(x) in INTEGERS:
-                return isinstance(by, Lit) and bool(by.value)
-            case Prim() | Cast() | SizeOf() | Stop() | Scan() | Concat() | Compact() | Contract() | Library():
-                return True
-            case Copy() | Empty() | Reshape():
-                return True
-            case Read(array, index) | Update(array, index):
-                return inside(index, array_type(array).shape, known)
-            case View(array, axes, shape, index):
-                at = known.within([Axis(a, (poly(0),), (n,)) for a, n in zip(axes, shape, strict=True)])
-                return inside(index, array_type(array).shape, at)
-            case Comp(axes, body):
-                return runs_anywhere(body.lets, known.within(axes), local)
-            case For(index, low, high) if not op.early:
-                return runs_anywhere(op.body.lets, known.within([Axis(index, (low,), (high,))]), local)
-            case If(_, then, otherwise):
-                return all(runs_anywhere(b.lets, known, local) for b in (then, otherwise))
-            case _:
-                return False
-
-    return all(total(let.op) for let in lets)
-
-
-def may_go_first(body: Sequence[Let], code: Liftable) -> bool:
-    """Whether nothing that may fail, not end, or be seen by the world stands in front of some code."""
-    last = max(k for k, let in enumerate(body) if any(let is x for x in code.lets))
-    return not any(may_matter(let) for let in body[:last] if not any(let is x for x in code.lets))
-
-
-def may_matter(let: Let) -> bool:
-    """Whether code may fail, not end, or be seen by the world."""
-    if isinstance(let.op, Check | Effect | Call | Derivative | Foreign | While):
-        return True
-    return any(may_matter(inner) for b in op_blocks(let.op) for inner in b.lets)
-
-
-# ---- what becomes of it ----------------------------------------------------------------------------------------------
 def stored_in_turn(code: Liftable, axes: Sequence[Axis], shape: Sequence[Size], index: Sequence[Size]) -> list[Let]:
     """Loops over axes that store what is used of the code at each place; the last let binds the arrays.
 
