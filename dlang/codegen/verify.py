@@ -70,6 +70,7 @@ from dlang.codegen.printing import head_of
 from dlang.ir.anf import MONOIDS, Atom, Lit, Scalar, Size, Var, fresh, is_handle
 from dlang.ir.errors import IRError
 from dlang.ir.scope import is_literal
+from dlang.ir.terms import WIDTHS
 from dlang.ir.types import BOOL, I64
 from dlang.ir.verify import primitive_dtype
 
@@ -282,8 +283,8 @@ class _Verifier:
                     raise IRError(f"{target!r} is copied to itself")
             case Slice(result, source, offset):
                 self.sizes((offset,))
-                if result.dtype != self.array(source):
-                    raise IRError(f"{result!r} has elements of another dtype than {source!r}")
+                if _width(result.dtype) != _width(self.array(source)):  # their bits may be read as another dtype's
+                    raise IRError(f"{result!r} has elements of another width than {source!r}")
                 self.bind((result,))
                 self.wholes[result] = self.wholes_of(source)
             case Allocate(buffer, shape):
@@ -382,33 +383,50 @@ class _Verifier:
                 self.parallel(stmt)
             case For():
                 self.sizes((stmt.low, stmt.high))
-                self.hand_on(stmt.init)
                 self.carried(stmt, (stmt.index,))
             case While():
-                self.hand_on(stmt.init)
                 self.carried(stmt, ())
             case Branch(condition, then, otherwise, results):
                 self.scalar(condition, "bool")
                 self.branch(then, otherwise, results)
 
     def carried(self, loop: For | While, index: tuple[Var, ...]) -> None:
-        """A loop in order: the types of what it carries, and its blocks. The first values were handed to it."""
-        self.fits(loop.params, loop.init, "the first state")
+        """A loop in order. The buffers of its state are handed on from trip to trip, or point to what no trip owns."""
         results = loop.body.results[1:] if loop.early else loop.body.results
+        self.fits(loop.params, loop.init, "the first state")
         self.fits(loop.params, results, "the next state")
         self.fits(loop.params, loop.results, "the last state")
         if loop.early and (not loop.body.results or _dtype(loop.body.results[0]) != "bool"):
             raise IRError("a loop that may end early gives a bool first")
+        pointers = [v for v in loop.init if isinstance(v, Buffer)]
+        if self.owned.issuperset(pointers):
+            pointers = []
+        owned = [isinstance(value, Buffer) and value not in pointers for value in loop.init]
+        wholes = frozenset([whole for pointer in pointers for whole in self.wholes_of(pointer)])
+        for value, own in zip(loop.init, owned, strict=True):
+            self.hand_on((value,)) if own else self.value(value)
+        for slots in (loop.params, loop.results):
+            self.wholes.update(
+                (v, wholes) for v, own in zip(slots, owned, strict=True) if isinstance(v, Buffer) and not own
+            )
         if isinstance(loop, While):
             with self.block(loop.params):
                 self.statements(loop.condition.stmts)
                 self.fits((_FLAG,), loop.condition.results, "a condition")
-                self.hand_on(loop.condition.results)
+                self.values(loop.condition.results)
             self.bound.difference_update(loop.params)
-        with self.block(index, loop.params):
+        mine = [param for param, own in zip(loop.params, owned, strict=True) if own]
+        with self.block((*index, *[param for param in loop.params if param not in mine]), mine):
             self.statements(loop.body.stmts)
-            self.hand_on(loop.body.results)
-        self.bind(loop.results, owned=True)
+            for value, own in zip(loop.body.results, [False, *owned] if loop.early else owned, strict=True):
+                if own:
+                    self.hand_on((value,))
+                    continue
+                self.value(value)
+                if isinstance(value, Buffer) and not self.wholes_of(value) <= wholes:
+                    raise IRError(f"{value!r} is not of the buffers that the loop was handed")
+        for slot, own in zip(loop.results, owned, strict=True):
+            self.bind((slot,), owned=own)
 
     def branch(self, then: Body, otherwise: Body, results: Sequence[Slot]) -> None:
         """Two arms. A buffer among the results is one that belongs to either arm, or points to what neither owns."""
@@ -494,6 +512,11 @@ class _Verifier:
         if _dtype(var) != dtype:
             raise IRError(f"{var!r} is {_dtype(var)}, not {dtype}")
         self.bind((var,))
+
+
+def _width(dtype: str) -> int:
+    """The bytes of an element; a text and a handle are words."""
+    return WIDTHS.get(dtype, 8)
 
 
 def _dtype(value: Value) -> str:
