@@ -7,12 +7,13 @@ operations, so the outer derivatives go the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dlang.ad.adjoints import Adjoints
 from dlang.ad.conversions import fitted, retyped
 from dlang.ad.duals import Duals
+from dlang.ad.halves import local_tapes
 from dlang.ad.refusal import differentiated
 from dlang.ad.savings import Savings
 from dlang.ad.signatures import Cotangents
@@ -29,14 +30,12 @@ from dlang.ir.anf import (
     Pull,
     Record,
     Scalar,
-    Token,
-    Type,
     Vjp,
 )
 from dlang.ir.builder import Builder
 from dlang.ir.errors import IRError
 from dlang.ir.substitution import refresh_vars
-from dlang.ir.traverse import map_blocks, parts, walk
+from dlang.ir.traverse import map_blocks, walk
 from dlang.ir.types import I64
 
 MOST = 1000  # rounds of `expand`: each removes a level of nesting
@@ -60,7 +59,7 @@ def expand_innermost(program: Program, saw: Callable[[Savings], None] | None = N
     plain = _without_derivatives(program)
     functions = dict(program.functions)
     datatypes = dict(program.datatypes)
-    adjoints = Adjoints(program, functions, datatypes, _local_tapes(program), saw)
+    adjoints = Adjoints(program, functions, datatypes, local_tapes(program), saw)
     duals = Duals(program, adjoints.nodes)
     found = False
 
@@ -112,33 +111,6 @@ def _without_derivatives(program: Program) -> set[str]:
             reached.add(name)
             work += callers.get(name, ())
     return set(program.functions) - reached
-
-
-def _local_tapes(program: Program) -> set[str]:
-    """The datatypes of tapes that only `Pull`s of the function that made them get to see."""
-    tapes: set[str] = set()
-    escaping: set[str] = set()
-
-    def escapes(types: Iterable[Type]) -> None:
-        escaping.update(t.dtype for t in types if not isinstance(t, Token))
-
-    def block(b: Block) -> None:
-        escapes(r.type for r in b.results)
-        for let in b.lets:
-            op, inner = let.op, parts(let.op)
-            if isinstance(op, Record):
-                tapes.add(op.tape)
-            given = [a for a in op.cotangents if a is not None] if isinstance(op, Pull) else inner.atoms
-            escapes(a.type for a in given)
-            for nested in inner.blocks:
-                block(nested)
-
-    for f in program.functions.values():
-        escapes(p.type for p in f.params)
-        block(f.body)
-    for datatype in program.datatypes.values():
-        escapes(field.type for variant in datatype.variants for field in variant.fields)
-    return tapes - escaping
 
 
 def _vjp(adjoints: Adjoints, let: Let, op: Vjp) -> list[Let]:

@@ -7,7 +7,7 @@ are handles to such nodes, so they nest as the calls did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dlang.ad.recompute import Again, recomputed
@@ -23,9 +23,14 @@ from dlang.ir.anf import (
     If,
     Let,
     Lit,
+    Program,
+    Pull,
+    Record,
     Scalar,
     SizeOf,
     Tag,
+    Token,
+    Type,
     Var,
     Variant,
     fresh,
@@ -35,7 +40,7 @@ from dlang.ir.marks import backward, has_marks
 from dlang.ir.pruning import pruned_block
 from dlang.ir.sizes import defined_sizes
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import bound_vars, free_vars, type_vars
+from dlang.ir.traverse import bound_vars, free_vars, parts, type_vars
 from dlang.ir.types import I64
 
 MOST_VARIANTS = 8
@@ -225,3 +230,30 @@ def _as_passed(b: Builder, found: dict[Var, Var], size: Var, param: Var) -> None
     checked = b.check(same, "E0706", parts, (own, param), [found[v] for v in subjects], types)
     found.update(zip(subjects, checked, strict=True))
     found[size] = param
+
+
+def local_tapes(program: Program) -> set[str]:
+    """The datatypes of tapes that only `Pull`s of the function that made them get to see."""
+    tapes: set[str] = set()
+    escaping: set[str] = set()
+
+    def escapes(types: Iterable[Type]) -> None:
+        escaping.update(t.dtype for t in types if not isinstance(t, Token))
+
+    def block(b: Block) -> None:
+        escapes(r.type for r in b.results)
+        for let in b.lets:
+            op, inner = let.op, parts(let.op)
+            if isinstance(op, Record):
+                tapes.add(op.tape)
+            given = [a for a in op.cotangents if a is not None] if isinstance(op, Pull) else inner.atoms
+            escapes(a.type for a in given)
+            for nested in inner.blocks:
+                block(nested)
+
+    for f in program.functions.values():
+        escapes(p.type for p in f.params)
+        block(f.body)
+    for datatype in program.datatypes.values():
+        escapes(field.type for variant in datatype.variants for field in variant.fields)
+    return tapes - escaping

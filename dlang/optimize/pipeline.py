@@ -2,7 +2,7 @@
 
 normalise     inline · bounds · guards · simplify · CSE · DCE · hoist · batching · distribute, so
               that every comprehension is a perfect nest
-derivatives   the innermost first, each result normalised again, until none is left
+derivatives   limits, then the innermost first, each result normalised again, until none is left; cofactors
 products      collect · tail calls · slices · defer · jacobians · guards · symmetry · contractions · hoist;
               then functions that get arguments early are split
 afterwards    fuse · simplify · CSE · DCE · hoist · inputs · blocking · rows · unroll · CSE · DCE ·
@@ -17,6 +17,7 @@ from operator import is_
 
 from dlang.ad.determinants import cofactors_in_products
 from dlang.ad.expand import expand_innermost
+from dlang.ad.limits import with_limits
 from dlang.ad.savings import Savings
 from dlang.ir.anf import Program, early_name
 from dlang.ir.errors import IRError
@@ -172,6 +173,7 @@ def optimise(
     seen("mono", program)
     program = normalise(program, entries, verify)
     seen("normal", program)
+    program = with_limits(program)
     for _ in range(DEEPEST):
         with lap("derivatives"):
             expanded = expand_innermost(program, saw)

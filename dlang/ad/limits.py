@@ -1,0 +1,330 @@
+"""Derivatives at log(0), where sums of probabilities are computed by their logarithms.
+
+log Σ exp(a + log p) is smooth in p at 0, but its derivative there is a product of exp(-∞) = 0 and 1 / 0, of which the
+rule for such products makes 0 in reverse mode, and NaN comes out in forward mode. No rule for one operation knows
+better: what the 0 was, e^a p or anything else, is lost in the logarithm. So where a function takes the logarithm of a
+zero on the way to an exponential, its derivative is computed twice more, with tiny numbers in the place of the zeros:
+
+    p = t: exp(a + log t) / t = e^a, in which rounding is all that is lost
+
+If two numbers of different magnitude lead to one derivative, this is the limit; so is 0 if it becomes smaller with the
+number. Else, because the limit is not finite, or a choice hid the zero, the derivative stays what it was.
+
+This is for first derivatives; the function notes by itself whether it has met a zero, and costs no more where it has
+not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
+
+from dlang.ad.activity import active_vars
+from dlang.ad.halves import local_tapes
+from dlang.ad.inlining import unused
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Block,
+    Comp,
+    Derivative,
+    For,
+    Function,
+    If,
+    Jvp,
+    Keep,
+    Let,
+    Lit,
+    Prim,
+    Program,
+    Pull,
+    Read,
+    Record,
+    Token,
+    Var,
+    Vjp,
+    While,
+    fresh,
+    is_handle,
+    poly,
+)
+from dlang.ir.builder import Builder
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_blocks, named_function, type_vars, walk, with_lets
+from dlang.ir.types import BOOL, I64, array_type, dtype_of, is_float
+
+# In the place of a zero, in two runs: so small that nothing else notices, with room for factors that are as small.
+TINY = {"f64": (2.0**-600, 2.0**-300), "f32": (2.0**-60, 2.0**-30)}
+SAME = {"f64": 1e-9, "f32": 1e-4}  # how far two derivatives are apart, relatively, that are one
+
+
+def with_limits(program: Program) -> Program:
+    """The program with first derivatives that look for limits at logarithms of zero; it has its derivatives still."""
+    differentiated = _reached_from_derivatives(program)
+    functions = dict(program.functions)
+    limits = _Limits(program, functions)
+    for name, f in program.functions.items():
+        if name not in differentiated:
+            body = limits.block(f.body)
+            if body is not f.body:
+                functions[name] = replace(f, body=body)
+    same = len(functions) == len(program.functions)
+    return program if same else replace(program, functions=functions)
+
+
+def _reached_from_derivatives(program: Program) -> set[str]:
+    """The functions that are differentiated, and those that they call or differentiate."""
+    found: set[str] = set()
+    work = [let.op.function for f in program.functions.values() for let in walk(f.body)
+            if isinstance(let.op, Derivative) and not isinstance(let.op, Pull)]  # fmt: skip
+    while work:
+        name = work.pop()
+        if name not in found:
+            found.add(name)
+            work += [callee for let in walk(program.functions[name].body) if (callee := named_function(let.op))]
+    return found
+
+
+class _Limits:
+    """made: of a function and the parameters in which it is differentiated, the function that notes zeros, and that
+    with tiny numbers in their place; None where it meets none on the way to an exponential. local: the datatypes of
+    tapes that only pulls of their function see. records: by their tape the forward halves so far, and what they noted.
+    """
+
+    def __init__(self, program: Program, functions: dict[str, Function]) -> None:
+        self.program, self.functions = program, functions
+        self.made: dict[tuple[str, tuple[int, ...]], tuple[str, str] | None] = {}
+        self.local = local_tapes(program)
+        self.records: dict[Atom, tuple[Record, Var]] = {}
+
+    def block(self, block: Block) -> Block:
+        lets: list[Let] = []
+        for let in block.lets:
+            op = let.op
+            if isinstance(op, Vjp | Jvp) and (names := self.functions_of(op)) is not None:
+                lets += self.derivative(let, op, *names)
+                continue
+            if isinstance(op, Record) and op.tape in self.local and (names := self.functions_of(op)) is not None:
+                *values, tape = let.vars
+                zero = fresh("zero", BOOL)
+                noting = replace(op, function=names[0], seeded=(*op.seeded, False))
+                lets.append(Let((*values, zero, tape), noting, let.span))
+                self.records[tape] = op, zero
+                continue
+            if isinstance(op, Pull) and op.tape in self.records:
+                lets += self.pull(let, op, *self.records[op.tape])
+                continue
+            new = map_blocks(op, self.block)
+            lets.append(let if new is op else Let(let.vars, new, let.span))
+        return with_lets(block, lets, block.results)
+
+    def functions_of(self, op: Vjp | Jvp | Record) -> tuple[str, str] | None:
+        wrt = tuple([k for k, t in enumerate(op.tangents) if t is not None]) if isinstance(op, Jvp) else op.wrt
+        key = op.function, wrt
+        if key not in self.made:
+            self.made[key] = self.make(self.program.functions[op.function], wrt)
+        return self.made[key]
+
+    def make(self, f: Function, wrt: tuple[int, ...]) -> tuple[str, str] | None:
+        logarithms = _to_exponentials(f, wrt)
+        if not logarithms or not _is_simple(self.program, f):
+            return None
+        noting, shifted = unused(f"{f.name}_noting", self.functions), unused(f"{f.name}_shifted", self.functions)
+        lets, zero = _noted(f.body.lets, logarithms)
+        body = Block(tuple(lets), (*f.body.results, zero))
+        self.functions[noting] = _copy(f, noting, body, results=(*f.results, fresh("zero", BOOL)))
+        run = fresh("run", I64)
+        b = Builder(self.functions, f.span)
+        with b.scope() as first:
+            is_second = b.prim("eq", run, Lit(1, "i64"))
+            tiny = {
+                dtype: b.select(is_second, Lit(small, dtype), Lit(smaller, dtype))
+                for dtype, (smaller, small) in TINY.items()
+            }
+        body = Block((*first, *_shifted(b, f.body, logarithms, tiny).lets), f.body.results)
+        self.functions[shifted] = _copy(f, shifted, body, params=(*f.params, run))
+        return noting, shifted
+
+    def derivative(self, let: Let, op: Vjp | Jvp, noting: str, shifted: str) -> list[Let]:
+        """The derivative of what notes zeros, and where it has met one the limit, if there is one."""
+        count = len(self.program.functions[op.function].results)
+        values, slopes = let.vars[:count], let.vars[count:]
+        b, zero = Builder(self.functions, let.span), fresh("zero", BOOL)
+        found = tuple([fresh(v.name, v.type) for v in slopes])
+
+        if isinstance(op, Vjp):
+            first: Vjp | Jvp = replace(op, function=noting, cotangents=(*op.cotangents, None))
+        else:
+            first = replace(op, function=noting)
+
+        def again(run: Var) -> tuple[Var, ...]:
+            if isinstance(op, Vjp):
+                return b.vjp(shifted, (*op.args, run), op.wrt, op.cotangents)[count:]
+            return b.jvp(shifted, (*op.args, run), (*op.tangents, None))[count:]
+
+        with b.scope() as lets:
+            b.emit_as((*values, zero, *found), first)
+            _emit_limits(b, slopes, found, zero, again)
+        return lets
+
+    def pull(self, let: Let, op: Pull, record: Record, zero: Var) -> list[Let]:
+        """The backward half of what noted zeros; where it has met one, the function runs forward again, too."""
+        names = self.functions_of(record)
+        assert names is not None
+        noting, shifted = names
+        count = len(self.program.functions[op.function].results)
+        b = Builder(self.functions, let.span)
+        first = replace(op, function=noting, cotangents=(*op.cotangents, None), seeded=(*op.seeded, False))
+        if [v.type for v in let.vars] != [record.args[k].type for k in record.wrt]:
+            return [Let(let.vars, first, let.span)]  # who pulls writes the sizes in another way
+        found = tuple([fresh(v.name, v.type) for v in let.vars])
+
+        def again(run: Var) -> tuple[Var, ...]:
+            return b.vjp(shifted, (*record.args, run), record.wrt, op.cotangents)[count:]
+
+        with b.scope() as lets:
+            b.emit_as(found, first)
+            _emit_limits(b, let.vars, found, zero, again)
+        return lets
+
+
+def _emit_limits(
+    b: Builder, slopes: Sequence[Var], found: Sequence[Var], zero: Var, again: Callable[[Var], Sequence[Atom]]
+) -> None:
+    """Binds a derivative: what was found, or where zeros were met the limits of two runs."""
+    n = len(slopes)
+
+    def limits() -> list[Atom]:
+        near = b.for_(0, 2, [*found, *found], lambda run, *state: [*state[n:], *again(run)])
+        return [_limit(b, *each) for each in zip(found, near[:n], near[n:], strict=True)]
+
+    b.emit_as(slopes, If(zero, b.block(limits), Block((), tuple(found)), rare=True))
+
+
+def _to_exponentials(f: Function, wrt: Sequence[int]) -> set[Var]:
+    """The logarithms that are differentiated and that some exponential depends on."""
+    seeded = [is_float(r.type) for r in f.results]
+    active = active_vars(f.body, [f.params[k] for k in wrt], seeded)
+    lets = list(walk(f.body))
+    logarithms = {let.vars[0] for let in lets if _is(let, "log") and let.vars[0] in active}
+    logarithms = {v for v in logarithms if dtype_of(v) in TINY}
+    if not any(_is(let, "exp") for let in lets):
+        return set()
+    varied = active_vars(f.body, logarithms, seeded)
+    reached = any(_is(let, "exp") and isinstance(let.op, Prim) and let.op.args[0] in varied for let in lets)
+    return logarithms if reached else set()
+
+
+def _is(let: Let, name: str) -> bool:
+    return isinstance(let.op, Prim) and let.op.name == name
+
+
+def _is_simple(program: Program, f: Function) -> bool:
+    """Whether it may run again: it has no effects, no rules, no data, and no sizes that are known only when it ran."""
+    if f.rules is not None or any(isinstance(let.op, Derivative) for let in walk(f.body)):
+        return False
+    vars = (*f.params, *f.results)
+    if any(isinstance(v.type, Token) or is_handle(dtype_of(v)) for v in vars):
+        return False
+    return set(f.results).isdisjoint(v for r in f.results for v in type_vars(r.type))
+
+
+def _copy(
+    f: Function, name: str, body: Block, params: tuple[Var, ...] | None = None, results: tuple[Var, ...] | None = None
+) -> Function:
+    """A function like another, in variables of its own."""
+    renaming = Renaming({}, fresh=True)
+    fresh_params = tuple(map(renaming.bind, f.params if params is None else params))
+    formals = Renaming(renaming.env, fresh=True)
+    fresh_results = tuple(map(formals.bind, f.results if results is None else results))
+    return replace(f, name=name, params=fresh_params, results=fresh_results, body=renaming.block(body))
+
+
+def _noted(lets: Sequence[Let], logarithms: Set[Var]) -> tuple[list[Let], Atom]:
+    """Lets that also bind whether one of these logarithms is of zero, and this."""
+    out: list[Let] = []
+    found: Atom = Lit(False, "bool")
+
+    def either(x: Atom, y: Atom, to: list[Let]) -> Atom:
+        if isinstance(x, Lit) or isinstance(y, Lit):
+            return y if isinstance(x, Lit) else x
+        to.append(Let((both := fresh("zero", BOOL),), Prim("or", (x, y))))
+        return both
+
+    for let in lets:
+        match let.op:
+            case Prim("log", (x,)) if let.vars[0] in logarithms:
+                here = fresh("zero", BOOL)
+                out += [let, Let((here,), Prim("eq", (x, Lit(0.0, dtype_of(x)))))]
+                found = either(found, here, out)
+            case Comp(axes, body, destinations):
+                inner, zero = _noted(body.lets, logarithms)
+                if isinstance(zero, Lit):
+                    out.append(let)
+                    continue
+                any_zero = fresh("zero", BOOL)
+                noting = Comp(axes, Block(tuple(inner), (*body.results, zero)), (*destinations, Keep((), (), "any")))
+                out.append(Let((*let.vars, any_zero), noting, let.span))
+                found = either(found, any_zero, out)
+            case If(condition, then, otherwise, rare=rare):
+                arms = [_noted(arm.lets, logarithms) for arm in (then, otherwise)]
+                if all(isinstance(zero, Lit) for _, zero in arms):
+                    out.append(let)
+                    continue
+                blocks = [
+                    Block(tuple(inner), (*arm.results, zero))
+                    for (inner, zero), arm in zip(arms, (then, otherwise), strict=True)
+                ]
+                out.append(Let((*let.vars, here := fresh("zero", BOOL)), If(condition, *blocks, rare=rare), let.span))
+                found = either(found, here, out)
+            case For() | While() as loop:
+                inner, zero = _noted(loop.body.lets, logarithms)
+                if isinstance(zero, Lit):
+                    out.append(let)
+                    continue
+                before = fresh("zero", BOOL)
+                after = either(before, zero, inner)
+                noted = replace(
+                    loop,
+                    params=(*loop.params, before),
+                    init=(*loop.init, Lit(False, "bool")),
+                    body=Block(tuple(inner), (*loop.body.results, after)),
+                )
+                out.append(Let((*let.vars, last := fresh("zero", BOOL)), noted, let.span))
+                found = either(found, last, out)
+            case _:
+                out.append(let)
+    return out, found
+
+
+def _shifted(b: Builder, block: Block, logarithms: Set[Var], tiny: Mapping[str, Atom]) -> Block:
+    """A block with tiny numbers added to the zeros of which it takes logarithms."""
+    lets: list[Let] = []
+    for let in block.lets:
+        match let.op:
+            case Prim("log", (x,)) if let.vars[0] in logarithms:
+                zero = Lit(0.0, dtype_of(x))
+                with b.scope() as more:
+                    there = b.add(x, b.select(b.prim("eq", x, zero), tiny[dtype_of(x)], zero))
+                lets += [*more, Let(let.vars, Prim("log", (there,)), let.span)]
+            case op:
+                new = map_blocks(op, lambda inner: _shifted(b, inner, logarithms, tiny))
+                lets.append(let if new is op else Let(let.vars, new, let.span))
+    return with_lets(block, lets, block.results)
+
+
+def _limit(b: Builder, before: Var, near: Var, nearer: Var) -> Atom:
+    """The derivative that two runs agree about, else what it was before."""
+
+    def of(x: Atom, y: Atom, z: Atom) -> Atom:
+        far = b.prim("abs", b.sub(y, z))
+        size = b.prim("abs", y)
+        same = b.prim("le", far, b.mul(size, Lit(SAME[dtype_of(y)], dtype_of(y))))
+        vanishes = b.prim("le", size, b.mul(b.prim("abs", z), Lit(TINY[dtype_of(y)][1] ** 0.5, dtype_of(y))))
+        vanishes = b.prim("and", vanishes, b.prim("lt", b.prim("abs", z), Lit(1.0, dtype_of(y))))
+        return b.select(same, y, b.select(vanishes, Lit(0.0, dtype_of(y)), x))
+
+    if isinstance(before.type, Array):
+        shape = array_type(before).shape
+        return b.map(shape, lambda *i: of(*[b.one(Read(v, tuple(map(poly, i)))) for v in (before, near, nearer)]))
+    return of(before, near, nearer)
