@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Container, Sequence
 from typing import Any, overload
 
-from dlang.diagnostics import DlangError, error
+from dlang.diagnostics import DlangError, error, render
 from dlang.python.bound import Bound
 from dlang.python.documentation import parameter_names
 from dlang.python.function import Function
@@ -120,7 +121,7 @@ def _form(kind: str, f: Function, positions: tuple[int, ...], single: bool) -> F
             # Axes after axes: the checker finds the type at the ranks of the arguments.
             value, is_open = TypeVar(0, rigid=True), True
     t = TypeFn(tuple(p.local.type for p in decl.params), value)
-    form = core.Derivative(t, decl.span, kind, at_its_own_types(decl), positions, single)
+    form = _told(f, core.Derivative(t, decl.span, kind, at_its_own_types(decl), positions, single))
     args = tuple(reference(p, decl.span) for p in decl.params)
     chosen = [decl.params[k].local.name for k in positions]
     expression = f"{kind}({f.expression}, wrt = {chosen[0] if single else '(' + ', '.join(chosen) + ')'})"
@@ -221,7 +222,7 @@ def _pushed(f: Function, left: Sequence[core.Param]) -> Function:
     value: Type = TypeVar(0, rigid=True) if decl.opened else TypeTuple((result, result))
     passed = (*decl.params, *[tangents.get(p, p) for p in decl.params])  # that of a bound one is not looked at
     t = TypeFn(tuple(p.local.type for p in passed), value)
-    form = core.Derivative(t, decl.span, "jvp", at_its_own_types(decl), wrt, len(wrt) == 1)
+    form = _told(f, core.Derivative(t, decl.span, "jvp", at_its_own_types(decl), wrt, len(wrt) == 1))
     args = tuple(reference(p, decl.span) for p in passed)
     derived = calling(decl, f"jvp({decl.name})", params, form, args, value)
     given = [x[0] if len(x) == 1 else f"({', '.join(x)})" for x in (left_names, own)]
@@ -246,7 +247,7 @@ def _pulled(f: Function, left: Container[str]) -> Function:
     pull = TypeFn((result,), value)
     both = TypeTuple((result, pull))
     t = TypeFn(tuple(p.local.type for p in decl.params), both)
-    form = core.Derivative(t, decl.span, "vjp", at_its_own_types(decl), wrt, len(wrt) == 1)
+    form = _told(f, core.Derivative(t, decl.span, "vjp", at_its_own_types(decl), wrt, len(wrt) == 1))
     call = core.Call(both, decl.span, form, tuple(reference(p, decl.span) for p in decl.params), decl.opened)
     second = core.Local("pull", pull)
     let = core.Let(core.TuplePattern((core.Wildcard(), core.Bind(second))), call, (), decl.span)
@@ -290,6 +291,16 @@ def _differentiable(kind: str, f: Function, left: Container[str]) -> tuple[int, 
 
 
 # ---- what all have in common -----------------------------------------------------------------------------------------
+def _told(f: Function, form: core.Derivative) -> core.Derivative:
+    """A derivative, of which Python is warned if it goes through a discrete draw."""
+    if "random" in f.program.checked.modules:
+        from dlang.typecheck.discrete import warnings_of
+
+        for found in warnings_of(form):
+            warnings.warn(render(found), stacklevel=5)
+    return form
+
+
 def _of_language(kind: str, f: Any) -> Function:
     if not isinstance(f, Function):
         message = f"`dlang.{kind}` differentiates functions of the language; this is {type(f).__name__}"

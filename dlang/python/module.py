@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dlang.diagnostics import DlangError, Source, error
+from dlang.diagnostics import DlangError, Source, error, render
 from dlang.driver import BACKENDS, Backend, check, errors_of, read_source
 from dlang.python import pytrees
 from dlang.python.function import Function
@@ -92,6 +93,8 @@ def populate(
     checked = check(source, primitives=[declared(p) for p in primitives])
     if mistakes := errors_of(checked):
         raise DlangError(mistakes)
+    for found in checked.diagnostics:
+        warnings.warn(render(found), stacklevel=3)
     key, path = checked.table.key, absolute(source)
     origin = Origin(module.__name__, path, "" if path else source.text, key, backend, deterministic, tuple(primitives))
     names = module.__dict__

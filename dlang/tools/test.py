@@ -181,6 +181,7 @@ def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Total
     if not tests:
         return
     _say(path, as_json)
+    report(found, as_json)
     host = Host(sys.stderr if as_json else None)
     try:
         runs = _prepared(tests, wanted.backend, host, coverage)

@@ -236,8 +236,12 @@ def check_source(
 
 def _check_module(program: Program, source: Source, name: str, given: Mapping[str, FnEntry]) -> ModuleTable:
     from dlang.typecheck.checking import check_module  # what is kept needs no checker
+    from dlang.typecheck.discrete import warnings
 
-    return check_module(program, source, name, given)
+    table = check_module(program, source, name, given)
+    if "random" in program.tables and program.finder.standard(name) is None:
+        program.diagnostics += warnings(table.core)
+    return table
 
 
 def _worth_saying(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:

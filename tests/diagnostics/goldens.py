@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlang.diagnostics import DlangError, Source, render
-from dlang.driver import Request, call, check, errors_of, load, lower
+from dlang.driver import Request, call, check, load, lower
 from dlang.runtime.host import Host
 from dlang.tools.run import call_of_main, printed
 
@@ -56,7 +56,7 @@ def _messages(program: str, backend: str) -> str:
     """The messages of the checker, else of compiling, else of the run."""
     try:
         checked = check(Source(PATH, program))
-        if errors_of(checked):
+        if checked.diagnostics:
             return "\n\n".join(render(d) for d in checked.diagnostics)
         functions = checked.module.functions
         tests = [t for t in checked.module.tests if t.body is not None]

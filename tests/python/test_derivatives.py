@@ -1,5 +1,7 @@
 """Derivatives asked for from Python."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -326,3 +328,31 @@ def test_a_compiled_gradient_is_that_of_its_arguments_and_not_of_those_before(w)
     for a, b, c in zip(first, again, fresh, strict=True):
         assert np.array_equal(a, b)
         np.testing.assert_allclose(a, c, rtol=1e-14)
+
+
+DRAWS = """
+import random
+fn payoff(p: f64) -> f64 ! random = if random.bernoulli(p) { 1.0 } else { 0.0 }
+fn seeded(p: f64) -> f64 = random.run(1, || payoff(p))
+fn stopped(p: f64) -> f64 = random.run(1, || payoff(stop_gradient(p))) + p
+fn smooth(p: f64) -> f64 ! random = random.normal() * p + random.gamma(p) + random.uniform()
+"""
+
+
+@pytest.mark.parametrize("form", [dlang.grad, dlang.value_and_grad, dlang.jacobian, dlang.hessian])
+def test_a_derivative_through_a_discrete_draw_warns(form):
+    m = dlang.compile(DRAWS, backend="interp")
+    for f in (m.payoff, m.seeded):
+        with pytest.warns(UserWarning, match="E0712"):
+            form(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        form(m.stopped), form(m.smooth)
+
+
+def test_products_and_modules_warn_of_discrete_draws_too():
+    m = dlang.compile(DRAWS, backend="interp")
+    with pytest.warns(UserWarning, match="E0712"):
+        assert dlang.jvp(m.payoff, 0.5, 1.0)[1] == 0.0
+    with pytest.warns(UserWarning, match="E0712"):
+        dlang.compile(DRAWS + "fn slope(p: f64) -> f64 = grad(seeded)(p)", backend="interp")
