@@ -94,3 +94,8 @@ def __getattr__(name: str) -> "Any":
         value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """The public names, whether they are imported already or not."""
+    return sorted(["__doc__", "__file__", "__name__", "__path__", "__version__", *__all__])

@@ -27,6 +27,9 @@ from dlang.grammar.type_syntax import (
     TypeTuple as TypeTuple,
 )
 
+MISSING = "_hole"
+"""What a name is called where there is none."""
+
 
 # ---- patterns --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)

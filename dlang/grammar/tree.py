@@ -90,7 +90,7 @@ class Builder:
         )
 
     def field(self, c: Children, start: int, end: int) -> s.FieldDecl:
-        return s.FieldDecl(Span(self.source, start, end), c[0].text or "_hole", c[2])
+        return s.FieldDecl(Span(self.source, start, end), c[0].text or s.MISSING, c[2])
 
     def unnamed_field(self, c: Children, start: int, end: int) -> s.FieldDecl:
         return s.FieldDecl(Span(self.source, start, end), None, c[0])
@@ -186,7 +186,7 @@ class Builder:
         return s.TypeArray(Span(self.source, start, end), element, tuple(dims or ()))
 
     def type_name(self, c: Children, start: int, end: int) -> s.TypeName:
-        return s.TypeName(Span(self.source, start, end), c[0].text or "_hole")
+        return s.TypeName(Span(self.source, start, end), c[0].text or s.MISSING)
 
     def type_constructor(self, c: Children, start: int, end: int) -> s.TypeName:
         return s.TypeName(Span(self.source, start, end), c[0].text, tuple(c[2] or ()))

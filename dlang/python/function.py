@@ -53,6 +53,10 @@ def is_traced() -> bool:
     return is_compiling()
 
 
+OFFERED = ("bind", "ir", "profile", "to_jax", "to_torch")
+"""What a person may ask of a function beside calling it."""
+
+
 class Function:
     __doc__ = Documentation(
         """Takes NumPy arrays, Python's numbers, tuples and structs; checks them; compiles what is new; gives the
@@ -237,6 +241,10 @@ class Function:
         from dlang.python.jax_operators import to_jax
 
         return to_jax(self)
+
+    def __dir__(self) -> list[str]:
+        """What those who call it need."""
+        return sorted([*dir(object), "__name__", "__qualname__", "__signature__", *OFFERED])
 
     @property
     def key(self) -> str:

@@ -8,7 +8,7 @@ A source that has changed in between is an error (`E0968`), never another functi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import Backend, read_source
-from dlang.runtime.classes import fields_of
+from dlang.runtime.classes import flattened, rebuilt
 
 if TYPE_CHECKING:
     from dlang.python.function import Function
@@ -88,27 +88,35 @@ def function_of(origin: Origin, name: str) -> Function:
     return program_of(origin).functions[name]
 
 
-def value_of(origin: Origin, module: str, name: str, variant: str | None, values: tuple[Any, ...]) -> Any:
-    """A value of a struct or an enum."""
+def value_of(origin: Origin, names: Sequence[tuple[str, str, str | None]], fields: Sequence[tuple[Any, ...]]) -> Any:
+    """A value of a struct or an enum, of the module, the type and the variant of it and of all that are in it."""
+    classes = {named: _class_named(origin, *named) for named in set(names)}
+    return rebuilt((classes[named], own) for named, own in zip(names, fields, strict=True))
+
+
+def _class_named(origin: Origin, module: str, name: str, variant: str | None) -> type:
     program = program_of(origin)
     tables = program.checked.program.tables.values()
     (decl,) = {d: None for t in tables for d in t.core.types.values() if (d.module, d.name) == (module, name)}
     if variant is None:
-        return program.classes.of(decl)(*values)
+        return program.classes.of(decl)
     (own,) = [v for v in decl.variants if v.name == variant]
-    return program.classes.variant(decl, own)(*values)
+    return program.classes.variant(decl, own)
 
 
 def reducing(origin: Origin) -> Mapping[str, Callable[[Any], Any]]:
     """What the classes of a program need to have their objects pickled."""
 
     def reduce(value: Any) -> tuple[Any, ...]:
-        kind = type(value)
-        decl, variant = getattr(kind, "__dlang_variant__", None) or (kind.__dlang__, None)
-        values = tuple([getattr(value, n) for n in fields_of(kind)])
-        return value_of, (origin, decl.module, decl.name, None if variant is None else variant.name, values)
+        parts = flattened(value)
+        return value_of, (origin, tuple([_name(kind) for kind, _ in parts]), tuple([own for _, own in parts]))
 
     return {"__reduce__": reduce}
+
+
+def _name(kind: Any) -> tuple[str, str, str | None]:
+    decl, variant = getattr(kind, "__dlang_variant__", None) or (kind.__dlang__, None)
+    return decl.module, decl.name, None if variant is None else variant.name
 
 
 def absolute(source: Source) -> str:

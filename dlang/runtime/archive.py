@@ -23,6 +23,7 @@ from dlang.codegen.llvm.processors import Processor
 from dlang.diagnostics import DlangError, Span, error
 from dlang.ir.terms import Size, Var
 from dlang.runtime.calling import call, failure
+from dlang.runtime.classes import MEMBERS
 from dlang.runtime.compiled import Compiled
 from dlang.runtime.crossing import leaves_of
 from dlang.runtime.faces import Face, Terms
@@ -209,7 +210,8 @@ def _known(classes: Mapping[tuple[str, int], type], place: Elsewhere) -> type:
 
 def _class(c: ClassOf, module: str) -> type:
     fields = [(name, Any) for name in c.fields]
-    made = dataclasses.make_dataclass(c.name, fields, namespace={"__doc__": c.doc}, frozen=True, eq=False, slots=True)
+    members = {**MEMBERS, "__doc__": c.doc}
+    made = dataclasses.make_dataclass(c.name, fields, namespace=members, frozen=True, eq=False, repr=False, slots=True)
     made.__module__ = module
     return made
 

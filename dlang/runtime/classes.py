@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 WRITTEN = "__dlang_names__"
@@ -34,3 +37,147 @@ def same_class(given: type, wanted: type) -> bool:
         return True
     same = given.__module__ == wanted.__module__ and given.__qualname__ == wanted.__qualname__
     return same and hasattr(given, "__dataclass_fields__") and fields_of(given) == fields_of(wanted)
+
+
+# ---- values that may be deep -----------------------------------------------------------------------------------------
+# A list of the language is as deep as it is long, so nothing here recurses from one value into the next.
+VALUE = "__dlang_value__"
+"""The member that all such classes have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The place of a value among others: its number. What holds it is a value, or a tuple or list in one."""
+
+    number: int
+
+
+def nodes(value: Any) -> list[Any]:
+    """A value and those in it, each once, and after all that are in it."""
+    found: dict[int, Any] = {}
+    work: list[tuple[Any, bool]] = [(value, False)]
+    while work:
+        here, ready = work.pop()
+        if id(here) in found:
+            continue
+        if ready:
+            found[id(here)] = here
+            continue
+        work.append((here, True))
+        for part in _fields(here):
+            work += [(inner, False) for inner in _inner(part)]
+    return list(found.values())
+
+
+def flattened(value: Any) -> list[tuple[type, tuple[Any, ...]]]:
+    """The classes and fields of a value and those in it, which are given by their numbers; the last is the value."""
+    order = nodes(value)
+    numbers = {id(v): k for k, v in enumerate(order)}
+    return [(type(v), tuple([_replaced(p, lambda x: Inner(numbers[id(x)])) for p in _fields(v)])) for v in order]
+
+
+def rebuilt(parts: Iterable[tuple[Callable[..., Any], tuple[Any, ...]]]) -> Any:
+    """What has been flattened. The classes may be others, or functions that make the values."""
+    made: list[Any] = []
+    for make, fields in parts:
+        made.append(make(*[_replaced(f, lambda x: made[x.number]) for f in fields]))
+    return made[-1]
+
+
+def _text(value: Any) -> str:
+    out: list[str] = []
+    work: list[tuple[bool, Any]] = [(False, value)]
+    while work:
+        written, x = work.pop()
+        if written:
+            out.append(x)
+        elif _is_value(x):
+            fields = zip(fields_of(type(x)), _fields(x), strict=True)
+            items = [[(True, f"{name}="), (False, field)] for name, field in fields]
+            work += reversed(_listed(f"{type(x).__qualname__}(", items, ")"))
+        elif type(x) in (tuple, list) and any(True for _ in _inner(x)):
+            left, right = ("(", ",)" if len(x) == 1 else ")") if type(x) is tuple else ("[", "]")
+            work += reversed(_listed(left, [[(False, item)] for item in x], right))
+        else:
+            out.append(repr(x))
+    return "".join(out)
+
+
+def _listed(left: str, items: list[list[tuple[bool, Any]]], right: str) -> list[tuple[bool, Any]]:
+    apart = [[(True, ", "), *item] if k else item for k, item in enumerate(items)]
+    return [(True, left), *[piece for item in apart for piece in item], (True, right)]
+
+
+def _equal(one: Any, other: Any) -> Any:
+    """Whether two values are equal: all that is in them is. Arrays are if their shapes and their elements are."""
+    if not _is_value(other):
+        return NotImplemented
+    work = [(one, other)]
+    while work:
+        a, b = work.pop()
+        if _is_value(a):
+            if not _is_value(b) or not same_class(type(a), type(b)):
+                return False
+            work += zip(_fields(a), _fields(b), strict=True)
+        elif isinstance(a, tuple | list):
+            if type(a) is not type(b) or len(a) != len(b):
+                return False
+            work += zip(a, b, strict=True)
+        elif not _same_leaf(a, b):
+            return False
+    return True
+
+
+def _same_leaf(a: Any, b: Any) -> bool:
+    if getattr(a, "shape", ()) != getattr(b, "shape", ()):
+        return False
+    same = a == b
+    return bool(same.all()) if hasattr(same, "all") else bool(same)
+
+
+def _hash(value: Any) -> int:
+    """Of what is quickly looked at: its class, and the numbers and texts in its fields."""
+    plain = [f if isinstance(f, int | float | str) else None for f in _fields(value)]
+    return hash((type(value).__qualname__, *plain))
+
+
+def _deep_copy(value: Any, memo: dict[int, Any]) -> Any:
+    parts = flattened(value)
+    return rebuilt((kind, tuple([f if _holds(f) else deepcopy(f, memo) for f in fields])) for kind, fields in parts)
+
+
+def _holds(field: Any) -> bool:
+    """Whether a field has numbers of values in it."""
+    return isinstance(field, Inner) or (type(field) in (tuple, list) and any(map(_holds, field)))
+
+
+def _is_value(x: Any) -> bool:
+    return hasattr(type(x), VALUE)
+
+
+def _fields(value: Any) -> list[Any]:
+    return [getattr(value, name) for name in fields_of(type(value))]
+
+
+def _inner(field: Any) -> Iterator[Any]:
+    """The values that a field holds."""
+    if _is_value(field):
+        yield field
+    elif type(field) in (tuple, list):
+        for item in field:
+            yield from _inner(item)
+
+
+def _replaced(field: Any, by: Callable[[Any], Any]) -> Any:
+    """The field with something else for the values in it, or for their numbers."""
+    if _is_value(field) or isinstance(field, Inner):
+        return by(field)
+    if type(field) in (tuple, list):
+        return type(field)([_replaced(item, by) for item in field])
+    return field
+
+
+MEMBERS: Mapping[str, Any] = {
+    VALUE: True, "__repr__": _text, "__eq__": _equal, "__hash__": _hash, "__deepcopy__": _deep_copy,
+}  # fmt: skip
+"""What the classes of structs and variants have beside their fields."""

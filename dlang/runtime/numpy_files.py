@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dlang.runtime import saved
@@ -31,10 +30,8 @@ def array(path: str, dtype: str, rank: str) -> list[Any]:
     """The sizes and the array of a file that has one."""
     import numpy as np
 
-    with _named(path):
-        loaded = _load(path)
+    with _named(path), _loaded(path) as loaded:
         if not isinstance(loaded, np.ndarray):
-            loaded.close()
             raise RunError(CANNOT_READ, "it holds several arrays; use `io.npz`")
     return _converted(loaded, path, dtype, int(rank))
 
@@ -56,19 +53,28 @@ def _named(path: str) -> Iterator[None]:
 
 
 # ---- what NumPy reads ------------------------------------------------------------------------------------------------
-def _archive(path: str) -> NpzFile:
+@contextmanager
+def _archive(path: str) -> Iterator[NpzFile]:
     from numpy.lib.npyio import NpzFile
 
-    archive = _load(path)
-    if not isinstance(archive, NpzFile):
-        raise RunError(CANNOT_READ, "it holds one array without a name; use `io.npy`")
-    return archive
+    with _loaded(path) as archive:
+        if not isinstance(archive, NpzFile):
+            raise RunError(CANNOT_READ, "it holds one array without a name; use `io.npy`")
+        yield archive
 
 
-def _load(path: str) -> Any:
+@contextmanager
+def _loaded(path: str) -> Iterator[Any]:
+    """What a file holds, which is open meanwhile and no longer, whatever NumPy makes of it."""
     import numpy as np
 
-    return _read(lambda: np.load(Path(path), allow_pickle=False), "it is not a file of NumPy arrays, or was cut short")
+    with ExitStack() as files:
+        file = _read(lambda: files.enter_context(open(path, "rb")), "it is no file")
+        why = "it is not a file of NumPy arrays, or was cut short"
+        found = _read(lambda: np.load(file, allow_pickle=False), why)
+        if not isinstance(found, np.ndarray):
+            files.enter_context(found)
+        yield found
 
 
 def _held(archive: NpzFile, name: str) -> Array:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from dlang.runtime.classes import WRITTEN
+from dlang.runtime.classes import MEMBERS, WRITTEN
 from dlang.runtime.written import python_names
 from dlang.typecheck.types import DataDecl, Variant
 
@@ -18,7 +18,7 @@ class StructClasses:
     """The dataclasses of the structs and enums of one program. members: what all of them have beside their fields."""
 
     def __init__(self, members: Mapping[str, Any] | None = None) -> None:
-        self._members = dict(members or {})
+        self._members = {**MEMBERS, **(members or {})}
         self._classes: dict[DataDecl, type] = {}
         self._variants: dict[Variant, type] = {}
 
@@ -26,14 +26,15 @@ class StructClasses:
         """The class of a struct, made when it is first asked for."""
         if decl not in self._classes:
             fields = [(name, Any) for name in field_names(decl.variants[0])]
-            # eq=False: fields are arrays, whose `==` is not one truth value
             members = {
                 **self._members,
                 "__dlang__": decl,
                 WRITTEN: written_names(decl.variants[0]),
                 "__doc__": decl.doc or f"The struct `{decl.name}`.",
             }
-            made = dataclasses.make_dataclass(decl.name, fields, namespace=members, frozen=True, eq=False, slots=True)
+            made = dataclasses.make_dataclass(
+                decl.name, fields, namespace=members, frozen=True, eq=False, repr=False, slots=True
+            )
             made.__module__ = decl.module
             self._classes[decl] = made
         return self._classes[decl]
@@ -49,7 +50,7 @@ class StructClasses:
                 "__doc__": f"The variant `{variant.name}` of the enum `{decl.name}`.",
             }
             made = dataclasses.make_dataclass(
-                variant.name, fields, namespace=members, frozen=True, eq=False, slots=True
+                variant.name, fields, namespace=members, frozen=True, eq=False, repr=False, slots=True
             )
             made.__module__ = decl.module
             self._variants[variant] = made

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import error
+from dlang.diagnostics import error, shown
 from dlang.tools.files import replace_file
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ def show_profile(profile: Profile, wanted: Measures) -> None:
         import json
 
         replace_file(wanted.trace, json.dumps(profile.trace()))
+        if profile.lost:
+            kept = "a trace has room for the first 65,536"
+            print(f"dlc: {profile.lost:,} events are lost in `{shown(wanted.trace)}`: {kept}", file=sys.stderr)
 
 
 def not_measured(backend: str) -> Exception:

@@ -125,6 +125,7 @@ def is_file(path: Path) -> bool:
 
 
 def library_folders() -> tuple[Path, ...]:
-    """The standard library: inside an installed package, or beside it in the repository."""
+    """The standard library: inside an installed package; beside it in the repository alone."""
     package = Path(dlang.__file__).parent
-    return (package / "stdlib", package.parent / "stdlib")
+    inside = package / "stdlib"
+    return (inside if inside.is_dir() else package.parent / "stdlib",)

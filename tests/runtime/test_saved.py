@@ -1,14 +1,16 @@
 """What `io.load` makes of files that hold something else, or are damaged."""
 
+import gc
 import io
 import json
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dlang.runtime import saved
+from dlang.runtime import numpy_files, saved
 from dlang.runtime.contents import decoded, encoded
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host
@@ -331,3 +333,22 @@ def test_fields_have_their_names_of_the_language_and_files_with_those_of_python_
 def test_a_device_is_no_log(write, dlc):
     code, _, err = dlc("run", write(LOG.format(fields="a: i64, b: f64").replace("run.csv", "/dev/zero")))
     assert code == 1 and "error[E0829]: `/dev/zero` is no table" in err
+
+
+def test_a_damaged_file_is_closed(tmp_path, recwarn):
+
+    file = tmp_path / "f"
+    for write in (lambda out: np.savez(out, x=np.ones(50)), lambda out: np.save(out, np.ones(50))):
+        with open(file, "wb") as out:
+            write(out)
+        whole = file.read_bytes()
+        for damaged in (whole[:-30], whole[:40], whole[:70] + b"\0\0\0" + whole[73:], b"PK\3\4", b""):
+            file.write_bytes(damaged)
+            for read in (
+                lambda: numpy_files.member(str(file), "x", "f64", "1"),
+                lambda: numpy_files.array(str(file), "f64", "1"),
+            ):
+                with suppress(RunError):
+                    read()
+    gc.collect()
+    assert not [w for w in recwarn if issubclass(w.category, ResourceWarning)]

@@ -74,5 +74,6 @@ def _of_expression(document: Document, offset: int) -> lsp.Hover | None:
 
 
 def _shown(code: str, words: str, span: Span) -> lsp.Hover:
-    text = f"```dlang\n{code.replace(MISTAKE.name, '_')}\n```" + (f"\n\n---\n\n{words}" if words else "")
+    code = code.replace(f" -> {s.MISSING}", "").replace(s.MISSING, "_").replace(MISTAKE.name, "_")
+    text = f"```dlang\n{code}\n```" + (f"\n\n---\n\n{words}" if words else "")
     return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), range_of(span))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lsprotocol import types as lsp
-from pygls.exceptions import JsonRpcContentModified, JsonRpcException
+from pygls.exceptions import JsonRpcContentModified, JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
@@ -53,6 +53,21 @@ class Protocol(LanguageServerProtocol):
         if hasattr(data, "result") and hasattr(data, "jsonrpc"):  # what is in it is asked for by itself
             return {"id": data.id, "jsonrpc": data.jsonrpc, "result": data.result}
         return super()._serialize_message(data)
+
+    def structure_message(self, data: Any) -> Any:
+        """What a message says. A request that can't be understood is answered here, and None."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as e:
+            method = data.get("method", "a message")
+            log.warning("%s has other parameters than the protocol says: %s", method, str(e.__cause__).split("\n")[0])
+            if "method" in data and "id" in data:
+                self._send_response(data["id"], error=JsonRpcInvalidParams().to_response_error())
+            return None
+
+    def handle_message(self, message: Any) -> None:
+        if message is not None:
+            super().handle_message(message)
 
     @lsp_method(lsp.INITIALIZE)
     def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[Any, Any, lsp.InitializeResult]:
@@ -152,6 +167,7 @@ def _without_copies(found: list[lsp.Diagnostic]) -> list[lsp.Diagnostic]:
 def make_server() -> Server:
     """A server with all features."""
     server = Server()
+    logging.getLogger("pygls.protocol.json_rpc").addFilter(_is_news)
     _bind_files(server)
     _bind_names(server)
     _bind_writing(server)
@@ -199,6 +215,12 @@ def _answered(document: Document, ask: Callable[[Document], T], otherwise: T) ->
     except Exception:
         log.exception("no answer for %s", document.uri)
         return otherwise
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether something went wrong here: not where a request was refused, which its answer says."""
+    refused = record.exc_info is not None and isinstance(record.exc_info[1], JsonRpcException)
+    return not refused and not str(record.msg).startswith("Unable to deserialize")
 
 
 # ---- binding ---------------------------------------------------------------------------------------------------------

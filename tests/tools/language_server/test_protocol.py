@@ -1,10 +1,12 @@
 """Every feature of `dlc lsp` as an editor meets it: a process, spoken to over its pipes."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
+from subprocess import PIPE
 
 import pytest
 
@@ -379,6 +381,56 @@ def test_the_server_ends_when_its_editor_does():
     server = [sys.executable, "-m", "dlang.tools.dlc", "lsp"]
     done = subprocess.run(server, input=b"", capture_output=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_what_is_malformed_is_answered_and_no_answer_is_a_traceback():
+    def message(method, number=None, **params):
+        numbered = {} if number is None else {"id": number}
+        body = json.dumps({"jsonrpc": "2.0", "method": method, "params": params} | numbered).encode()
+        return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+    def opened(name, text):
+        document = {"uri": f"file:///{name}.dl", "languageId": "dlang", "version": 1, "text": text}
+        return message("textDocument/didOpen", textDocument=document)
+
+    def at(name, line=0, **more):
+        return {"textDocument": {"uri": f"file:///{name}.dl"}, "position": {"line": line, "character": 3}, **more}
+
+    said = [
+        message("initialize", 1, processId=None, rootUri=None, capabilities={}),
+        message("initialized"),
+        opened("f", 'fn f(x: f64[n]) -> f64 = x[\0 "{" { ((('),
+        opened("g", "fn g(x: f64[n]) -> f64 = sum(x)\n"),
+        message("textDocument/hover", 2),
+        message("textDocument/hover", 3, **at("f", line=-1)),
+        message("textDocument/hover", 4, **at("f")),
+        message("textDocument/rename", 5, **at("g", newName="a b")),
+        message("textDocument/didChange", textDocument=3),
+    ]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "dlang.tools.dlc", "lsp"], stdin=PIPE, stdout=PIPE, stderr=PIPE, bufsize=0
+    )
+    server.stdin.write(b"".join(said))
+    answers = {}
+    while len(answers) < 5:
+        length = 0
+        while (line := server.stdout.readline()) != b"\r\n":
+            length = int(line.split(b":")[1]) if line.startswith(b"Content-Length") else length
+        body = b""
+        while len(body) < length:
+            body += server.stdout.read(length - len(body))
+        answer = json.loads(body)
+        if "method" not in answer:
+            answers[answer["id"]] = answer
+    server.stdin.close()
+    log = server.stderr.read().decode()
+    server.stdout.close()
+    server.stderr.close()
+    assert server.wait(timeout=60) == 0
+    assert [answers[k]["error"]["code"] for k in (2, 3)] == [-32602, -32602]
+    assert "fn f(x: f64[n])" in str(answers[4]) and "_hole" not in str(answers[4])
+    assert "E0978" in answers[5]["error"]["message"]
+    assert "Traceback" not in log and log.count("has other parameters than the protocol says") == 3
 
 
 def test_in_a_terminal_the_server_says_what_it_is_and_can_be_interrupted():
