@@ -84,11 +84,13 @@ test-distributed: venv
 test-debugger: venv
 	$(BIN)/python -m pytest -q -n 2 -m slow tests/tools/debugger
 
-# 10,000 random programs, run in every way, and 5,000 differentiated in four ways: prints those on which the ways
-# disagree, by seed. More than an hour on two cores.
+# 10,000 random programs, run in every way, 5,000 differentiated in four ways, and 2,000 whose costs are counted: prints
+# those on which the ways disagree, or that break the law of cost, by seed, and the first of them as small as they can
+# be. Two hours on two cores.
 fuzz: venv
 	$(BIN)/python -m tests.fuzz --programs 10000
 	$(BIN)/python -m tests.fuzz --derivatives --programs 5000
+	$(BIN)/python -m tests.fuzz --costs --programs 2000
 
 # The programs of the tests as code that checks each access to memory; `-m` leaves out what is about the amount of memory
 # and calls that go without Python. Half an hour on two cores.

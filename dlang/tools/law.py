@@ -103,7 +103,7 @@ def breaches(costs: Sequence[Costs]) -> list[Breach]:
 def _faster(counts: Sequence[int], allowed: Sequence[float]) -> bool:
     """Whether counts grow by more than they may, and by ever more of that. What does not grow has no say in it."""
     first, second = [(counts[k + 1] - counts[k]) / max(allowed[k + 1] - allowed[k], 1.0) for k in range(2)]
-    return second > 1.0 and second > FASTER * first
+    return first > 0.0 and second > max(1.0, FASTER * first) and counts[2] - counts[1] > SLACK
 
 
 # ---- what may be -----------------------------------------------------------------------------------------------------

@@ -39,6 +39,12 @@ class Disagreement:
     expected: object
     found: object
 
+    @property
+    def kind(self) -> str:
+        """What stays the same where a program is made smaller: the way, or how the stage broke."""
+        way = self.where.split(" in `")[0]
+        return f"{way}: {str(self.found).split(' ')[0]}" if way in ("check", "compile", "run") else way
+
     def __str__(self) -> str:
         return f"{self.where}: expected {self.expected}, found {self.found}"
 

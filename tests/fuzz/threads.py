@@ -54,4 +54,4 @@ def outcome(program: CompiledProgram, name: str, args: Sequence[Any]) -> Any:
     try:
         return [np.asarray(x).tobytes() for x in program.run(name, args)]
     except RunError as e:
-        return e.code, e.message, e.span, tuple((s.label, s.span) for s in e.stack)
+        return e.code, e.message, e.span, tuple(e.stack)

@@ -1,0 +1,306 @@
+"""Random programs whose costs are counted: loops, updates and arrays of arrays over sizes that grow.
+
+They are about what makes costs grow: updates under conditions and where loops are left, what is done for each row,
+gathers and scatters with strides that are known when the program runs, stacks and heaps in arrays, recursion, lists and
+functions as values. `main` takes what it needs of the arguments that it has in all programs of the fuzzer, so that no
+cost hides behind one that is only large, and gives one f64.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.fuzz.programs import differentiable
+
+PARAMETERS = {"p": "f64[n]", "q": "f64[k]", "m": "f64[n, k]", "x": "f64", "j": "i64"}
+OF_OTHERS = 5  # one of so many programs is one of the general fuzzer
+
+
+def costly(random: Random) -> str:
+    """The text of a program."""
+    if not random.randrange(OF_OTHERS):
+        return differentiable(random, frozenset({"recursion", "functions"}))
+    return _Program(random).text()
+
+
+@dataclass(slots=True)
+class _Program:
+    """declared: lines before `main`. vectors: names, sizes, and whether they may be assigned; matrices: with sizes."""
+
+    random: Random
+    declared: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    vectors: list[tuple[str, str, bool]] = field(default_factory=lambda: [("p", "n", False), ("q", "k", False)])
+    matrices: list[tuple[str, str, str]] = field(default_factory=lambda: [("m", "n", "k")])
+    numbers: list[str] = field(default_factory=lambda: ["x"])
+    serial: int = 0
+
+    def text(self) -> str:
+        for _ in range(self.random.randrange(1, 4)):
+            self.random.choice(KINDS)(self)
+        terms = [f"sum(sin({v}))" for v, _, can in self.vectors if can or v not in "pq"]
+        terms += [f"sum({a} * {a})" for a, _, _ in self.matrices if a != "m"] + self.numbers
+        body = [*self.lines, f"  {' + '.join(terms)}"]
+        used = set(re.findall(r"\w+", "\n".join(body)))
+        sized = {"n": "p", "k": "q"}  # which say what the sizes are where no matrix does
+        needed = used | {sized[size] for size in sized if size in used and "m" not in used}
+        params = ", ".join([f"{name}: {t}" for name, t in PARAMETERS.items() if name in needed])
+        return "\n".join([*self.declared, f"fn main({params}) -> f64 {{", *body, "}", ""])
+
+    # ---- pieces ------------------------------------------------------------------------------------------------------
+    def fresh(self, prefix: str) -> str:
+        self.serial += 1
+        return f"{prefix}{self.serial}"
+
+    def pick(self, *forms: str) -> str:
+        return self.random.choice(forms)
+
+    def add(self, *lines: str) -> None:
+        self.lines += [f"  {line}" for line in lines]
+
+    def vector(self) -> tuple[str, str]:
+        name, size, _ = self.random.choice(self.vectors)
+        return name, size
+
+    def variable(self) -> tuple[str, str]:
+        """A vector that may be assigned; a new one if there is none."""
+        found = [(v, size) for v, size, can in self.vectors if can]
+        if found and self.random.randrange(2):
+            return self.random.choice(found)
+        source, size = self.vector()
+        u = self.fresh("u")
+        self.add(f"var {u} = {self.pick(source, source, f'zeros({size})', f'{source} * x', f'cumsum({source})')}")
+        self.vectors.append((u, size, True))
+        return u, size
+
+    def number(self, i: str = "", size: str = "", depth: int = 2) -> str:
+        """A number. i: an index below a size, if there is one."""
+        reads = [v for v, s, _ in self.vectors if s == size] if i else []
+        leaves = [*[f"{v}[{i}]" for v in reads] * 3, *self.numbers, "0.5", *([f"f64({i})"] if i else [])]
+        if depth == 0 or not self.random.randrange(3):
+            return self.random.choice(leaves)
+        a, b = self.number(i, size, depth - 1), self.number(i, size, depth - 1)
+        return self.pick(
+            f"sin({a})", f"tanh({a})", f"{a} * {b}", f"({a} + {b})", f"({a} - {b})", f"maximum({a}, {b})",
+            f"where({a} > {b}, {a}, 0.3 * {b})", f"(if {a} > {b} {{ {a} }} else {{ {b} }})",
+            f"{a} / (1.0 + {named(b)} ** 2)",
+        )  # fmt: skip
+
+    def condition(self, i: str, size: str) -> str:
+        forms = [f"{i} % 3 == 0", f"{i} > 2", f"{self.number(i, size, 1)} > {self.number(i, size, 0)}", f"x < f64({i})"]
+        return self.pick(*forms)
+
+    def place(self, i: str, size: str) -> str:
+        """An index in range: of the loop, near it, or strided by a number known when the program runs."""
+        return self.pick(
+            i, i, f"({i} + 1) % {size}", f"maximum({i} - 1, 0)", f"({i} * (1 + j % 3)) % {size}", f"{i} // 2",
+            f"({i} * {i} + 1) % {size}", f"{size} - 1 - {i}",
+        )  # fmt: skip
+
+    # ---- statements --------------------------------------------------------------------------------------------------
+    def update(self, u: str, i: str, size: str) -> str:
+        at, value = self.place(i, size), self.number(i, size)
+        return self.pick(
+            f"{u}[{at}] = tanh({value})", f"{u}[{at}] += {value}", f"{u}[{at}] *= cos({value})", f"{u}[{at}] -= {value}"
+        )
+
+    def loop(self) -> None:
+        """Updates in a loop: as they are, under a condition, in one arm of two, before or behind a way out."""
+        u, size = self.variable()
+        i = self.fresh("i")
+        body = [self.update(u, i, size)]
+        for _ in range(self.random.randrange(3)):
+            update, condition = self.update(u, i, size), self.condition(i, size)
+            other = self.update(u, i, size)
+            arms = f"(0, true) => {update}, (1, _) => {other}, _ => {u}[0] = x"
+            forms = [
+                [update],
+                [f"if {condition} {{ {update} }}"],
+                [f"if {condition} {{ {update} }} else {{ {other} }}"],
+                [f"if {condition} {{ {self.pick('break', 'continue')} }}", update],
+                [f"match ({i} % 3, {condition}) {{ {arms} }}"],
+            ]
+            body += self.random.choice(forms)
+        self.add(f"for {i} < {size} {{", *[f"  {line}" for line in body], "}")
+
+    def conditional(self) -> None:
+        """A loop that updates under a condition alone."""
+        u, size = self.variable()
+        i = self.fresh("i")
+        self.add(f"for {i} < {size} {{ if {self.condition(i, size)} {{ {self.update(u, i, size)} }} }}")
+
+    def stack(self) -> None:
+        """Pushes and pops at a place that is computed."""
+        u, size = self.variable()
+        i, top = self.fresh("i"), self.fresh("top")
+        push = f"{u}[{top}] = {self.number(i, size)}; {top} += 1"
+        pop = f"{top} -= 1; {u}[{top}] = {u}[{top}] * {u}[{top} // 2]"
+        self.add(
+            f"var {top} = 0",
+            f"for {i} < {size} {{",
+            f"  if {self.condition(i, size)} or {top} == 0 {{ {push} }} else {{ {pop} }}",
+            "}",
+        )
+
+    def sift(self) -> None:
+        """The heap's loop: a while in a loop, with exchanges."""
+        u, size = self.variable()
+        i, c = self.fresh("i"), self.fresh("c")
+        self.add(
+            f"for {i} < {size} {{",
+            f"  var {c} = {i}",
+            f"  while {c} > 0 and {u}[{c}] < {u}[{c} // 2] {{",
+            f"    ({u}[{c}], {u}[{c} // 2]) = ({u}[{c} // 2], {u}[{c}])",
+            f"    {c} = {c} // 2",
+            "  }",
+            "}",
+        )
+
+    def search(self) -> None:
+        """A while loop with a way out."""
+        u, size = self.variable()
+        c = self.fresh("c")
+        way = self.pick("break", "continue")
+        self.add(
+            f"var {c} = 0",
+            f"while {c} < {size} {{",
+            f"  {c} += 1",
+            f"  if {u}[{c} - 1] > {self.number()} {{ {way} }}",
+            f"  {u}[{c} - 1] {self.pick('=', '+=', '*=')} {self.number(f'{c} - 1', size)}",
+            "}",
+        )
+
+    def nested(self) -> None:
+        """A matrix updated in two loops."""
+        a, rows, columns = self.random.choice(self.matrices)
+        u, i, t = self.fresh("u"), self.fresh("i"), self.fresh("t")
+        value = self.pick(
+            f"{u}[{i}, {t}] * x", f"sin({u}[{i}, maximum({t} - 1, 0)])", f"{u}[maximum({i} - 1, 0), {t}] + x"
+        )
+        line = self.pick(
+            f"{u}[{i}, {t}] = {value}", f"if {i} % 2 == 0 {{ {u}[{i}, {t}] = {value} }}", f"{u}[{i}, {t}] += {value}"
+        )
+        self.add(f"var {u} = {a}", f"for {i} < {rows} {{ for {t} < {columns} {{ {line} }} }}")
+        self.matrices.append((u, rows, columns))
+
+    def of_row(self, row: str, size: str) -> str:
+        """An array of a row, in one of the ways to write it."""
+        t, r = self.fresh("t"), self.fresh("r")
+        start = f"{{ var {r} = {row}; for {t} in 1..{size} {{ "
+        return self.pick(
+            f"cumsum({row})", f"sort({row})", f"reverse({row})", f"concat({row}[1..{size}], [x])",
+            f"tanh({row}) * {row}",
+            f"{start}{r}[{t}] += {r}[{t} - 1] }}; {r} }}", f"{start}if {r}[{t}] > x {{ {r}[{t}] = x }} }}; {r} }}",
+            f"where({row} > 0.0, cumsum({row}), {row})", f"(if sum({row}) > x {{ cumsum({row}) }} else {{ {row} }})",
+            f"scan(|a, v| (tanh(a * v), a), x, {row}).1", f"{row} / (1.0 + sum({row} ** 2))",
+        )  # fmt: skip
+
+    def by_rows(self) -> None:
+        a, rows, columns = self.random.choice(self.matrices)
+        y, i = self.fresh("y"), self.fresh("i")
+        if self.random.randrange(2):
+            self.add(f"let {y} = [{self.of_row('row', columns)} for row in {a}]")
+        else:
+            self.add(f"let {y} = [{self.of_row(f'{a}[{i}]', columns)} for {i} < {rows}]")
+        self.matrices.append((y, rows, columns))
+
+    def pairs(self) -> None:
+        """Sums of pairs, and what is done for one of the two alone."""
+        (v, size), (w, other) = self.vector(), self.vector()
+        y, i, t = self.fresh("y"), self.fresh("i"), self.fresh("t")
+        inner = self.pick(
+            f"({v}[{i}] - {w}[{t}]) ** 2", f"{v}[{i}] * exp(-abs({w}[{t}]))", f"maximum({v}[{i}], {w}[{t}])",
+            f"where({v}[{i}] > {w}[{t}], {v}[{i}], 0.0)",
+        )  # fmt: skip
+        form = self.pick(
+            f"[sum({inner} for {t} < {other}) for {i} < {size}]",
+            f"[sqrt(1.0 + sum({inner} for {t} < {other})) for {i} < {size}]",
+        )
+        self.add(f"let {y} = {form}")
+        self.vectors.append((y, size, False))
+
+    def gather(self) -> None:
+        v, size = self.vector()
+        y, i, t = self.fresh("y"), self.fresh("i"), self.fresh("t")
+        s = self.pick("(1 + j % 3)", "2", f"(1 + {size} % 2)")
+        form = self.pick(
+            f"[{v}[({i} * {s}) % {size}] for {i} < {size}]",
+            f"[sum({v}[minimum({i} * {s} + {t}, {size} - 1)] for {t} < 3) for {i} < {size}]",
+            f"{v}[argsort({v})]", f"{v}[[({i} * {i}) % {size} for {i} < {size}]]", f"concat({v}[1..{size}], [x])",
+        )  # fmt: skip
+        self.add(f"let {y} = {form}")
+        self.vectors.append((y, size, False))
+
+    def recursion(self) -> None:
+        f = self.fresh("f")
+        step = self.pick("tanh(a * v[i])", "a + v[i]", "if v[i] > a { a } else { a * v[i] }")
+        last = self.pick(f"{f}(v, i + 1, {step})", f"0.9 * {f}(v, i + 1, {step}) + v[i]")
+        self.declared.append(f"fn {f}(v: f64[n], i: i64, a: f64) -> f64 = if i >= n {{ a }} else {{ {last} }}")
+        self.numbered(f"{f}({self.vector()[0]}, 0, x)")
+
+    def lists(self) -> None:
+        total, make, name = self.fresh("total"), self.fresh("l"), self.fresh("v")
+        step = self.pick("a + sin(v)", "tanh(a * v)", "maximum(a, v)")
+        arms = f"Nil => a, Cons(v, rest) => {total}(rest, {step})"
+        self.declared.append(f"fn {total}(l: List<f64>, a: f64) -> f64 = match l {{ {arms} }}")
+        v, _ = self.vector()
+        self.add(f"var {make}: List<f64> = Nil", f"for {name} in {v} {{ {make} = Cons({name} * x, {make}) }}")
+        self.numbered(f"{total}({make}, x)")
+
+    def functions(self) -> None:
+        v, _ = self.vector()
+        f = self.fresh("f")
+        self.add(f"let {f} = {self.pick('|v: f64| v * tanh(v)', '|v: f64| if v > x { v } else { x * v }')}")
+        self.numbered(
+            self.pick(
+                f"sum(map({f}, {v}))",
+                f"fold(|a, v| tanh(a + {f}(v)), x, {v})",
+                f"scan(|a, v| (tanh(a * v), {f}(a)), x, {v}).0",
+            )
+        )
+
+    def stored(self) -> None:
+        """A loop in a function under `checkpoint`."""
+        f = self.fresh("f")
+        step = self.pick(
+            "y = tanh(y * v)",
+            "y = [0.5 * y[maximum(i - 1, 0)] + y[i] for i < n]",
+            "y[t] = y[t] * v[0]",
+            "if v[t] > 0.0 { y[t] = sin(y[t]) }",
+        )
+        self.declared.append(f"fn {f}(v: f64[n]) -> f64[n] {{ var y = v; for t < n {{ {step} }}; y }}")
+        self.numbered(f"sum({self.pick(f'checkpoint({f})', f)}({self.vector()[0]}))")
+
+    def called(self) -> None:
+        """An update in a function, which is called in a loop."""
+        f, i = self.fresh("f"), self.fresh("i")
+        step = self.pick("v[at] = v[at] * a", "if a > 0.0 { v[at] += a }", "v[at] = sin(v[0]) + a")
+        self.declared.append(f"fn {f}(u: f64[n], at: i64, a: f64) -> f64[n] {{ var v = u; {step}; v }}")
+        u, size = self.variable()
+        self.add(f"for {i} < {size} {{ {u} = {f}({u}, {self.place(i, size)}, {self.number(i, size)}) }}")
+
+    def product(self) -> None:
+        a, rows, columns = self.random.choice(self.matrices)
+        vectors = [v for v, size, _ in self.vectors if size == columns]
+        y = self.fresh("y")
+        self.add(f"let {y} = tanh({a} @ {self.random.choice(vectors)})")
+        self.vectors.append((y, rows, False))
+
+    def numbered(self, value: str) -> None:
+        name = self.fresh("a")
+        self.add(f"let {name} = {value}")
+        self.numbers.append(name)
+
+
+def named(text: str) -> str:
+    return text if text.isidentifier() else f"({text})"
+
+
+KINDS: list[Callable[[_Program], None]] = [
+    _Program.loop, _Program.loop, _Program.conditional, _Program.stack, _Program.sift, _Program.search, _Program.nested,
+    _Program.by_rows, _Program.by_rows, _Program.pairs, _Program.gather, _Program.recursion, _Program.lists,
+    _Program.functions, _Program.stored, _Program.called, _Program.product,
+]  # fmt: skip
