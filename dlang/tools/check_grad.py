@@ -201,7 +201,7 @@ def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tu
     """The derivatives at arguments of the first kind at which the value is finite, or else of the last that the
     function takes."""
     from dlang.runtime.errors import RunError
-    from dlang.tools.comparison import compare
+    from dlang.tools.comparison import compare, edges
     from dlang.tools.deadline import TooLong
     from dlang.tools.drawing import drawn
 
@@ -223,6 +223,9 @@ def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tu
             break
     if found is None:
         raise refused[0]
+    if found[1].finite and not found[1].wrong:
+        values = (0.0, 1.0) if found[0] == "fractions" else (0.0,)
+        found[1].boundary += edges(draw.made, args, names, values, 0.1 * seconds, draw.seed)
     return found
 
 
@@ -251,6 +254,9 @@ def _print(name: str, at: str, kind: Kind, replaced: Sequence[str], compared: Co
             print(f"  the other {compared.compared - compared.hollow} agree")
     elif not compared.wrong:
         print(f"  all {compared.compared} derivatives agree")
+    for edge in compared.boundary:
+        ways = f"reverse mode gives {edge.reverse:.9g}, forward mode {edge.forward:.9g}"
+        print(f"  at the boundary `{edge.name}` = {edge.at:g}: {ways}, differences {edge.differences:.9g}")
 
 
 def _table(rows: Sequence[Row]) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from dlang.ir.pointwise_values import NoDerivative
+from dlang.runtime.errors import RunError
 from dlang.tools.deadline import TooLong, within
-from dlang.tools.gradients import TOLERANCES, Gradients, Slopes, distance
+from dlang.tools.gradients import STEPS, TOLERANCES, Gradients, Slopes, distance
 
 COARSE = 100.0  # how much farther differences may be from the others than these from one another
 ROUNDING, COARSE_ROUNDING = 1e-9, 1e-5  # numbers that a function adds up, at least: what is lost of them is no mistake
@@ -36,11 +37,23 @@ class Row:
         return spread / size if size else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An element at an edge of its range, and its derivative there. differences: infinite where they grow."""
+
+    name: str
+    at: float
+    reverse: float
+    forward: float
+    differences: float
+
+
 @dataclass(slots=True)
 class Comparison:
     """rows: of each argument the element in which the ways differ most. of: how many elements there are.
 
-    hollow: of how many of those compared differences say nothing. notes: what could not be computed.
+    hollow: of how many of those compared differences say nothing. notes: what could not be computed. boundary: elements
+    at which the modes, or the quotients of differences, give another derivative where they are 0 or 1.
     """
 
     value: float
@@ -48,6 +61,7 @@ class Comparison:
     compared: int = 0
     of: int = 0
     hollow: int = 0
+    boundary: list[Edge] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -178,3 +192,81 @@ def error(slopes: dict[str, float], dtype: str, value: float, stopped: bool) -> 
             found = distance(slopes[other], slopes[one], factor * TOLERANCES[dtype], scale + lost)
             worst = max(worst, found)
     return worst
+
+
+# ---- edges -----------------------------------------------------------------------------------------------------------
+def edges(
+    made: Gradients, args: Sequence[Any], names: Sequence[str], values: Sequence[float], seconds: float, seed: int
+) -> list[Edge]:
+    """Where elements are 0, or another of some values, and a derivative may be a convention and no limit.
+
+    At a kink, where the differences of both sides are finite and not the same, all may be right: that is left out. As
+    many elements are tried as time allows.
+    """
+    start = time.monotonic()
+    found: list[Edge] = []
+    shapes = [np.shape(args[k]) for k in made.wrt]
+    for k, at in _places(shapes, np.random.default_rng(seed)):
+        for value in values:
+            if time.monotonic() - start > seconds:
+                return found
+            moved = _at_value(args, made.wrt[k], at, value)
+            try:
+                edge = _edge(made, moved, k, at, value, names)
+            except RunError:  # it may refuse the value
+                continue
+            found += [edge] if edge is not None else []
+    return found
+
+
+def _edge(
+    made: Gradients, args: Sequence[Any], k: int, at: tuple[int, ...], value: float, names: Sequence[str]
+) -> Edge | None:
+    here = made.value(args)
+    if not abs(here) < float("inf"):
+        return None
+    reverse = float(made.reverse(args)[k][at])
+    forward = made.forward_at(args, made.wrt[k], at)
+    tolerance = TOLERANCES[made.precision(made.wrt[k])]
+    near = 0.0 if made.stops() else 1e3 * tolerance
+    sides = [s for s in (_one_sided(made, args, k, at, value, sign, here) for sign in (1, -1)) if s == s]
+    is_kink = len(sides) == 2 and not _close(sides[0], sides[1], near, here)
+    expected = sides[0] if sides and not is_kink and near else reverse
+    modes_agree = _close(reverse, forward, 10 * tolerance, here)
+    if (modes_agree or is_kink) and (_close(reverse, expected, near, here) or not near):
+        return None
+    label = names[k] + (f"[{', '.join(map(str, at))}]" if at else "")
+    return Edge(label, value, reverse, forward, expected)
+
+
+def _one_sided(
+    made: Gradients, args: Sequence[Any], k: int, at: tuple[int, ...], value: float, sign: int, here: float
+) -> float:
+    """The quotient of differences on one side: NaN where there is no value, infinite where it grows as steps shrink."""
+    step = 10 * STEPS[made.precision(made.wrt[k])] * sign
+    quotients = []
+    for s in (step, step / 2, step / 4):
+        try:
+            there = made.value(_at_value(args, made.wrt[k], at, value + s))
+        except RunError:
+            return float("nan")
+        quotients.append((there - here) / s)
+    if not all(abs(q) < float("inf") for q in quotients):
+        return float("nan")
+    first, second, third = quotients
+    if abs(third) > 1.3 * abs(second) > 1.69 * abs(first) and abs(third - second) * abs(step) > 1e-9 * (1 + abs(here)):
+        return float(np.copysign(np.inf, third))
+    return (8 * third - 6 * second + first) / 3
+
+
+def _close(x: float, y: float, tolerance: float, value: float) -> bool:
+    return x == y or abs(x - y) <= tolerance * (max(abs(x), abs(y)) + 0.1 * abs(value) + 0.1)
+
+
+def _at_value(args: Sequence[Any], k: int, at: tuple[int, ...], value: float) -> list[Any]:
+    """The arguments with one element of another value."""
+    moved = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+    changed = np.asarray(moved[k], dtype=np.asarray(args[k]).dtype).copy()
+    changed[at] = value
+    moved[k] = changed if changed.shape else changed[()]
+    return moved

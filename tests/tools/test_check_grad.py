@@ -185,6 +185,20 @@ fn h(x: f64, y: f64) -> f64 = 1e40 * x + 0.0 * y
     assert code == 0 and "all 2 derivatives agree" in out
 
 
+def test_edges_at_which_a_derivative_is_a_convention_are_shown(check):
+    code, out, _ = check("""
+fn roots(x: f64) -> f64 = sqrt(x) * sqrt(x)
+fn half(p: f64[n]) -> f64 = sum(exp(0.5 * log(p)))
+fn mixed(p: f64[n], a: f64[n]) -> f64 = logsumexp(a + log(p))
+fn kinks(x: f64[n]) -> f64 = sum(abs(x) + maximum(x, 0.0) + x ** 3)
+fn defined(p: f64) -> f64 = log(p) + asin(p)
+""")
+    assert code == 0 and out.count("derivatives agree") == 5
+    edges = [line.strip() for line in out.splitlines() if "at the boundary" in line]
+    assert len(edges) == 4 and "reverse mode gives 0, forward mode nan, differences 1" in edges[0]
+    assert "at the boundary `p[1]` = 0:" in out and all(line.endswith("differences inf") for line in edges[1:])
+
+
 def test_functions_are_drawn_and_differentiated_in_what_they_capture(check):
     code, out, err = check(
         """
