@@ -47,6 +47,7 @@ from dlang.optimize.slices import slices
 from dlang.optimize.staging import staged
 from dlang.optimize.symmetry import symmetry
 from dlang.optimize.tailcalls import tail_calls_to_loops
+from dlang.optimize.threading import threading
 from dlang.optimize.unroll import unroll
 from dlang.verification import verifying
 
@@ -81,6 +82,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("guards", guards, NORMAL),  # before a product with 1 is simplified: then it is a tangent without a factor
     _plain("simplify", simplify, NORMAL),
     _plain("cse", cse, NORMAL),
+    _plain("threading", threading, NORMAL),
+    _plain("simplify", simplify, NORMAL),
     _plain("dce", dce, NORMAL),
     _plain("hoist", hoist, NORMAL),  # what a loop computes in every trip would be saved in every trip
     _plain("batching", batching, NORMAL),

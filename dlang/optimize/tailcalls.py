@@ -135,6 +135,8 @@ def _looped(f: Function) -> Function:
     )
     if any(v in changing for r in f.results for v in type_vars(r.type)):
         return f  # the sizes of the results would change from trip to trip
+    left = _left_in(f, calls)
+    changing = tuple([p for k, p in enumerate(f.params) if p in changing or (p in left and k not in parts)])
     slots = refresh_vars(changing, {})
     mapping: dict[Var, Replacement] = dict(zip(changing, slots, strict=True))
     shown: dict[int, _Part] = {}
@@ -146,6 +148,18 @@ def _looped(f: Function) -> Function:
         mapping[f.params[k]] = var
     body = substitute(f.body, mapping)
     return _Loop(f, changing, slots, shown, body, replace(calls, windows=Windows.of(body))).function()
+
+
+def _left_in(f: Function, calls: _Calls) -> set[Var]:
+    """The parameters in whose memory a result is at every end: they are state if each call hands them on as well."""
+    chains = Chains()
+    chains.add(f.body)
+    ends = list(_ends(f.body, calls))
+    found: set[Var] = set()
+    for k, formal in enumerate(f.results):
+        roots = {chains.root(end.results[k], 0) for end in ends}
+        found |= {r for r in roots if len(roots) == 1 and isinstance(r, Var) and r.type == formal.type}
+    return found & set(f.params)
 
 
 @dataclass(frozen=True, slots=True)

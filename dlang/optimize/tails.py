@@ -12,6 +12,7 @@ from dlang.ir.anf import (
     Block,
     Call,
     Comp,
+    Empty,
     If,
     Keep,
     Let,
@@ -21,6 +22,7 @@ from dlang.ir.anf import (
     fresh,
     poly,
 )
+from dlang.ir.terms import WIDTHS
 from dlang.polynomials import Poly
 
 
@@ -42,10 +44,17 @@ def tail_calls(block: Block) -> Iterator[Call]:
 
 
 def blank(var: Var, lets: list[Let]) -> Atom:
-    """Some value of the type of a variable, which is no token: zero, no text, null, or an array of such."""
+    """Some value of the type of a variable, which is no token: zero, no text, null, or an array.
+
+    An array of numbers is not even filled: that would take longer than all that a call may do.
+    """
     match var.type:
         case Scalar(dtype):
             return _zero(dtype)
+        case Array(dtype, shape) if dtype in WIDTHS and dtype != "str":
+            array = fresh(var.name, var.type)
+            lets.append(Let((array,), Empty(dtype, shape)))
+            return array
         case Array(dtype, shape):
             axes = tuple([Axis(fresh("i", Scalar("i64")), (Poly({}),), (size,)) for size in shape])
             index = tuple([poly(axis.var) for axis in axes])

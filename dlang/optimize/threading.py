@@ -10,20 +10,24 @@ So what comes last stands in the arms again, where a call in tail position can b
 
 from __future__ import annotations
 
-from dlang.ir.anf import Atom, Block, Cast, If, Let, Lit, Prim, SizeOf, Var
+from dlang.ir.anf import Atom, Block, Cast, If, Let, Lit, Prim, Program, SizeOf, Token, Var
 from dlang.ir.substitution import Replacement, refresh
-from dlang.ir.traverse import map_blocks, mentioned, walk
+from dlang.ir.traverse import free_vars, map_blocks, map_bodies, mentioned, walk, with_lets, with_op
 
 SMALL = 8  # lets that may be doubled
+
+
+def threading(program: Program) -> Program:
+    """The program in which no branch asks what an earlier one has decided."""
+    return map_bodies(program, threaded)
 
 
 def threaded(block: Block) -> Block:
     """The block with branches merged, here and in the blocks inside."""
     lets: list[Let] = []
     for let in block.lets:
-        op = map_blocks(let.op, threaded)
-        _append(lets, let if op is let.op else Let(let.vars, op, let.span))
-    return Block(tuple(lets), block.results)
+        _append(lets, with_op(let, let.vars, map_blocks(let.op, threaded)))
+    return with_lets(block, lets, block.results)
 
 
 def _append(lets: list[Let], let: Let) -> None:
@@ -52,7 +56,11 @@ def _merged(first: Let, a: If, second: Let, b: If) -> Let | None:
         if known is None or not _is_small(b.then if known else b.otherwise):
             return None  # what is chosen where it is known would stand in both arms
     arms = _continued(first, a.then, second, b, then), _continued(first, a.otherwise, second, b, otherwise)
-    return Let((*first.vars, *second.vars), If(a.condition, *arms, rare=a.rare), first.span)
+    vars = (*first.vars, *second.vars)
+    spent = {v for v in free_vars(b) if isinstance(v.type, Token)}  # the later branch goes on from the earlier one's
+    left = [k for k, v in enumerate(vars) if v not in spent]
+    first_arm, second_arm = (Block(arm.lets, tuple([arm.results[k] for k in left])) for arm in arms)
+    return Let(tuple([vars[k] for k in left]), If(a.condition, first_arm, second_arm, rare=a.rare), first.span)
 
 
 def _value(condition: Atom, first: Let, a: If, arm: Block, taken: bool) -> bool | None:
