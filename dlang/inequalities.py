@@ -1,6 +1,6 @@
 """What is known of whole numbers, and a prover for inequalities between polynomials: conservative and linear time.
 
-Sizes are at least 0; an index lies between its bounds; h = p // c gives c·h <= p. `proves_nonnegative` substitutes the
+Sizes are at least 0; an index lies between its bounds; h = p // q gives q·h <= p. `proves_nonnegative` substitutes the
 worst case of each bounded variable, indices first and the innermost of them, and then asks whether every coefficient
 is at least 0. It is for the numbers of mathematics: who asks about integers that wrap has to know that they are small.
 """
@@ -26,7 +26,7 @@ class Facts(Generic[A]):
 
     sizes: set[A] = field(default_factory=set)
     bounds: dict[A, Bounds[A]] = field(default_factory=dict)
-    floors: dict[A, tuple[Poly[A], int]] = field(default_factory=dict)
+    floors: dict[A, tuple[Poly[A], Poly[A]]] = field(default_factory=dict)
     _learned: list[tuple[A, Bounds[A] | None]] = field(default_factory=list)  # None: as a size; else the bounds before
 
     def size(self, v: A) -> None:
@@ -85,11 +85,11 @@ class Facts(Generic[A]):
         for v in atoms:
             if v in self.floors:
                 dividend, divisor = self.floors[v]
-                c = p.coefficient(v).constant
-                if c is not None and c < 0:
-                    worst = p.without(v) + dividend * Poly[A]({(): Fraction(c) / divisor})
-                    if all(isinstance(x, int) for x in p.terms.values()):  # then p > -1 is enough
-                        worst = worst + Poly[A]({(): 1 - Fraction(1, divisor)})
+                ratio = _ratio(p.coefficient(v), divisor)
+                if ratio is not None and ratio < 0:
+                    worst = p.without(v) + dividend * Poly[A]({(): ratio})
+                    if divisor.constant and all(isinstance(x, int) for x in p.terms.values()):  # then p > -1 is enough
+                        worst = worst + Poly[A]({(): 1 - Fraction(1) / divisor.constant})
                     return self.proves_nonnegative(worst, depth + 1)
         return self._obvious(self._inhabited(p))
 
@@ -115,3 +115,10 @@ class Facts(Generic[A]):
     def proves_less(self, p: Poly[A], q: Poly[A]) -> bool:
         """Whether p < q follows."""
         return self.proves_nonnegative(q - p - 1)
+
+
+def _ratio(p: Poly[A], q: Poly[A]) -> Fraction | None:
+    """The number c with p = c·q, if there is one."""
+    monomial, c = next(iter(q.terms.items()))
+    ratio = Fraction(p.terms.get(monomial, 0)) / c
+    return ratio if p == q * Poly[A]({(): ratio}) else None

@@ -28,7 +28,7 @@ def facts() -> Facts[V]:
     known: Facts[V] = Facts()
     known.size(n)
     known.size(m)
-    known.floors[h] = (N, 2)
+    known.floors[h] = (N, Poly.of(2))
     known.size(h)
     known.between(i, (ZERO,), (N,))
     known.between(j, (ZERO,), (M,))
@@ -54,6 +54,19 @@ def facts() -> Facts[V]:
 )
 def test_what_follows(facts: Facts[V], p: Poly[V], follows: bool) -> None:
     assert facts.proves_nonnegative(p) == follows
+
+
+def test_a_floor_by_a_size_times_that_is_at_most_what_was_divided() -> None:
+    """With h = (n - m) // s and 0 <= i <= h, 0 <= j < m: i s + j < n, which windows of any stride need."""
+    s = V("s", 0)
+    known: Facts[V] = Facts()
+    for size in (n, m, s):
+        known.size(size)
+    known.floors[h] = (N - M, Poly.of(s))
+    known.between(i, (ZERO,), (H + 1,))
+    known.between(j, (ZERO,), (M,))
+    assert known.proves_less(I * Poly.of(s) + J, N) and known.proves_nonnegative(N - M - H * Poly.of(s))
+    assert not known.proves_less(I * Poly.of(s) + J + 1, N) and not known.proves_nonnegative(N - M - 2 * H * Poly.of(s))
 
 
 def test_what_is_learned_in_a_scope_is_forgotten_with_it(facts: Facts[V]) -> None:

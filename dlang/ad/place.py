@@ -34,9 +34,9 @@ from dlang.ir.affine import (
     axes_of,
     bound_last,
     changed,
-    degree_less,
     dependencies,
     extent,
+    far_fewer,
     hull,
     linear,
     nonempty,
@@ -370,7 +370,7 @@ def _sparse(p: _Placement, shape: Sequence[Size], over: set[Var]) -> bool:
     if p.box is None:
         return False
     points = product(p.box[v][1] - p.box[v][0] + 1 for v in over)
-    return degree_less(points, product(shape))
+    return far_fewer(points, product(shape))
 
 
 def _join(
@@ -479,6 +479,8 @@ def _reduced_first(p: _Placement, over: set[Var], g: Atom, by_data: bool) -> tup
     names = {a.var for a in rest}
     if any(b.mentions(names) for a in space for b in (*a.lows, *a.highs)):
         return None
+    if by_data and any(b.mentions([a.var for a in space]) for a in rest for b in (*a.lows, *a.highs)):
+        return None  # at some points of the others there may be nothing to sum: data may be out of range just there
     identity: dict[Var, Size] = {}
     order = [a.var for a in (*space, *rest)]
     change = changed(p.axes, identity, order, p.box)

@@ -314,14 +314,27 @@ def dependencies(lets: Sequence[Let], axes: Sequence[Axis]) -> dict[Var, set[Var
     return depends
 
 
-def degree_less(points: Size, elements: Size) -> bool:
-    """Whether there are far fewer points than elements, as sizes grow: a lower degree, or at most half as many."""
+def far_fewer(points: Size, elements: Size) -> bool:
+    """Whether there are, or may be, far fewer points than elements as sizes grow: at most half as many.
+
+    The points are as many if their number grows with every size that the number of elements grows with. Of a size that
+    has nothing to do with the array's, such as that of a window, nothing is known.
+    """
     if points.constant is not None and elements.constant is not None:
         return 2 * points.constant <= elements.constant
+    if not all(any(_divides(m, other) for other in points.terms) for m in elements.terms):
+        return True
     a, b = _degree(points), _degree(elements)
-    if a != b:
-        return a < b
-    return 2 * _lead(points, a) <= _lead(elements, b)
+    return a == b and 2 * _lead(points, a) <= _lead(elements, b)
+
+
+def _divides(monomial: tuple[Var, ...], other: tuple[Var, ...]) -> bool:
+    left = list(other)
+    for v in monomial:
+        if v not in left:
+            return False
+        left.remove(v)
+    return True
 
 
 def _lead(p: Size, degree: int) -> Coefficient:

@@ -250,7 +250,7 @@ def _stays(op: Op, s: _Split, depends: Mapping[Var, set[Var]]) -> bool:
             names = {a.var for a in s.axes}
             local = dict(depends)
             for inner in op.body.lets:
-                if isinstance(inner.op, Check) or _stays(inner.op, s, local):
+                if _stays(inner.op, s, local):
                     return True
                 found = [{v} if v in names else local.get(v, set()) for v in free_vars(inner.op)]
                 local.update(dict.fromkeys(inner.vars, set[Var]().union(*found)))

@@ -137,10 +137,14 @@ class Emitter:
                 return poly(int(dividend.constant // c))
         key = (dividend, divisor)
         if key not in self.floors:
-            (v,) = self.emit(anf.Prim("floordiv", (self.atom(dividend), self.atom(divisor))), I64, name="h")
+            by = self.atom(divisor)
+            if c is None:
+                positive = self.prim("gt", by, Lit(0, "i64"))
+                (by,) = self.check(positive, "E0803", ("integer division by zero",), (), (by,))
+            (v,) = self.emit(anf.Prim("floordiv", (self.atom(dividend), by)), I64, name="h")
             self.floors[key] = v
-            if c and c > 0:
-                self.facts.floors[v] = (dividend, int(c))
+            if c is None or c > 0:
+                self.facts.floors[v] = (dividend, divisor)
                 if self.facts.proves_nonnegative(dividend):
                     self.facts.size(v)
         return poly(self.floors[key])

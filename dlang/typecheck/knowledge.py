@@ -53,10 +53,10 @@ class Knowledge:
                 self.facts.size(v)
         for a in size.poly.atoms():
             if isinstance(a, Floor) and not self.is_size(a):
-                divisor = resolve_size(a.divisor).poly.constant
-                if divisor is not None and divisor > 0:
+                divisor = self.polynomial(a.divisor)
+                if divisor.constant is None or divisor.constant > 0:
                     dividend = self.polynomial(a.dividend)
-                    self.facts.floors[a] = (dividend, int(divisor))
+                    self.facts.floors[a] = (dividend, divisor)
                     if self.small(dividend) and self.facts.proves_nonnegative(dividend):
                         self.facts.size(a)
         return size.poly

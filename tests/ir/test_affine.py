@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from dlang.ir.affine import Knowledge, changed, degree_less, hull, nonempty, rebase, solved_axes, span
+from dlang.ir.affine import Knowledge, changed, far_fewer, hull, nonempty, rebase, solved_axes, span
 from dlang.ir.anf import Array, Axis, Scalar, Size, Var, fresh, poly
 from dlang.ir.builder import axis
 
@@ -111,5 +111,9 @@ def test_a_space_is_empty_where_a_dropped_axis_is() -> None:
 
 
 def test_far_fewer_points_than_elements() -> None:
-    assert degree_less(n, n * m) and degree_less(poly(3), n) and degree_less(n, n * 2)
-    assert not degree_less(n, n) and not degree_less(n * m, n) and not degree_less(n - 1, n)
+    assert far_fewer(n, n * m) and far_fewer(poly(3), n) and far_fewer(n, n * 2) and far_fewer(poly(3), poly(6))
+    assert not far_fewer(n, n) and not far_fewer(n * m, n) and not far_fewer(n - 1, n) and not far_fewer(n, poly(6))
+
+
+def test_sizes_that_have_nothing_to_do_with_each_other_may_be_far_apart() -> None:
+    assert far_fewer(m, n) and far_fewer(m * m, n * m) and not far_fewer(m * n, n)
