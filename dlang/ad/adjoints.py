@@ -9,6 +9,7 @@ from functools import cached_property
 from dlang.ad.activity import active_vars
 from dlang.ad.calls import ruled
 from dlang.ad.conversions import Conversions
+from dlang.ad.fleeting import fleeting
 from dlang.ad.halves import Walked, split
 from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ad.reverse import pull_block
@@ -102,7 +103,7 @@ class Adjoints:
             tape = key.tape or unused(f"{source.name}_tape.0", self.datatypes)
             label = f"what the derivative of {source.label or source.name} saves"
             params, results, more, bars, cotangents = self._signature(key)
-            handed = [params[k] for k in self._handed_on(key)]
+            handed = [params[k] for k in self._handed_on(key) if k not in key.changing]
             mentioned = {*handed, *(v for p in (*more, *bars, *handed) for v in type_vars(p.type))}
             passed = tuple(k for k, p in enumerate(params) if p in mentioned)
             node = fresh("tape", Scalar(tape))
@@ -112,7 +113,13 @@ class Adjoints:
             self.datatypes[tape] = Datatype(tape, (), label)
             self._halves[key] = Halves(forward, backward, tape, passed, cotangents)
             made = split(
-                self._walk(key), self._halves[key], self.functions, self.datatypes, source, label, tape in self.local
+                self._walk(key, passed),
+                self._halves[key],
+                self.functions,
+                self.datatypes,
+                source,
+                label,
+                tape in self.local,
             )
             for f in made:
                 self.functions[f.name] = f
@@ -148,7 +155,7 @@ class Adjoints:
     def _into(self, key: Key) -> list[int]:
         """The parameters whose cotangents come in and are added to."""
         params = self.program.functions[key.function].params
-        return [k for k in self._handed_on(key) if k in key.wrt and is_float(params[k].type)]
+        return [k for k in self._handed_on(key) if k in key.wrt and k not in key.zero and is_float(params[k].type)]
 
     def _cotangents(
         self, key: Key, source: Function, renaming: Renaming, wrt: Sequence[Var]
@@ -179,7 +186,8 @@ class Adjoints:
         return [*sizes, *bars, *incoming], Cotangents(tuple(places), tuple(into))
 
     # ---- the walk
-    def _walk(self, key: Key) -> Walked:
+    def _walk(self, key: Key, passed: tuple[int, ...] | None = None) -> Walked:
+        """A function, differentiated. passed: the parameters that its backward half is given, if it has two."""
         source = self.program.functions[key.function]
         nodes = self.nodes
         renaming = Renaming({}, fresh=True)
@@ -200,6 +208,8 @@ class Adjoints:
         known.saw(p.type for p in params)
         scope = Scope(b, active_vars(body, wrt, seeded, nodes.held), known, pull_block, nodes, self)
         scope.followed = has_marks(source.body)
+        if passed is not None and not key.border:
+            scope.fleeting = fleeting(body, [p for k, p in enumerate(params) if k not in passed])
         scope.segments = source.rules is not None and source.rules.checkpoint and not key.border
         scope.active.update(w for w in wrt if nodes.carries(w.type))
         with b.scope() as adjoint:

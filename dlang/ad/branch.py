@@ -3,8 +3,10 @@
     y = if c { T(x) } else { E(x) }      x̄ = if c { pull T(x̄, ȳ) } else { pull E(x̄, ȳ) }
 
 The cotangents of what the arms use from outside go in and come out, so an arm that adds to one element of an array
-costs one element. What the adjoint of an arm needs from the arm itself, the branch returns as further results; the
-other arm returns dummies in their place.
+costs one element. One that is zero so far stays so: an arm whose result continues an array of outside continues ȳ in
+place as x̄, and what neither arm adds to goes past the branch. Only where one arm adds to a zero does the other build
+it. What the adjoint of an arm needs from the arm itself, the branch returns as further results; the other arm returns
+dummies in their place.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dlang.ad.bundle import Bundle, bundle
 from dlang.ad.given import given
 from dlang.ad.recompute import recomputed
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, numeric
-from dlang.ir.anf import Array, Atom, Block, If, Let, Scalar, Var
+from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Var
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import bound_vars, free_vars
+from dlang.ir.types import product
 
 
 @dataclass(slots=True)
@@ -29,8 +33,16 @@ class _Arm:
     forward: list[Let]
     results: tuple[Atom, ...]
     lets: list[Let]
-    bars: tuple[Atom, ...]
+    bars: dict[Var, Atom]  # of what is used from outside; one that is not there is zero
     sink: Sink | None
+
+    def bar(self, v: Var, scope: Scope) -> Atom:
+        """The cotangent of a variable of outside, with its zero built in this arm."""
+        if v not in self.bars:
+            with scope.b.scope() as more:
+                self.bars[v] = scope.nodes.zero(scope.b, v.type)
+            self.lets += more
+        return self.bars[v]
 
 
 def pull_if(let: Let, op: If, scope: Scope) -> list[Let]:
@@ -42,8 +54,10 @@ def pull_if(let: Let, op: If, scope: Scope) -> list[Let]:
     outer = [v for v in dict.fromkeys((*free_vars(op.then), *free_vars(op.otherwise))) if v in scope.active]
     if sink is not None:  # arrays outside of a comprehension are the business of its sink
         outer = [v for v in outer if not isinstance(v.type, Array) or v in sink.inside]
-    carried = [scope.take(v) for v in outer]
-    arms = [_arm(arm, scope, outer, carried, gs) for arm in (op.then, op.otherwise)]
+    coming = {v: g for v in outer if (g := scope.pop(v)) is not None}
+    arms = [_arm(arm, scope, outer, coming, gs) for arm in (op.then, op.otherwise)]
+    same = {v: g for v, g in coming.items() if all(a.bars.get(v) is g for a in arms)}
+    outer = [v for v in outer if v not in same and any(v in a.bars for a in arms)]
     wanted = [(a.sink, c) for a in arms if a.sink is not None for c in a.sink.wanted]
     bound = {v for a in arms for let in (*a.forward, *a.lets) for v in (*let.vars, *bound_vars(let.op))}
     if any(entry.mentions(bound) for _, c in wanted for entry in c.index):
@@ -52,32 +66,33 @@ def pull_if(let: Let, op: If, scope: Scope) -> list[Let]:
     for a in arms:
         # A contribution to an array outside is one more result, 0 from the other arm.
         more = tuple(c.g if s is a.sink else dummy(b, c.g.type) for s, c in wanted)
-        blocks.append(pruned_block(Block(tuple(a.lets), (*a.bars, *more))))
+        bars = tuple([a.bar(v, scope) for v in outer])
+        blocks.append(pruned_block(Block(tuple(a.lets), (*bars, *more))))
     forward, saved, (then, otherwise) = _save(scope, let, op, arms, blocks)
-    bars = b.emit(If(op.condition, then, otherwise))
-    for v, bar in zip(outer, bars, strict=False):
+    found = b.emit(If(op.condition, then, otherwise)) if then.results else ()
+    for v, bar in (*same.items(), *zip(outer, found, strict=False)):
         scope.add(v, bar)
-    for (_, c), bar in zip(wanted, bars[len(outer) :], strict=True):
+    for (_, c), bar in zip(wanted, found[len(outer) :], strict=True):
         assert sink is not None
         sink.wanted.append(Contribution(c.array, c.index, bar, True))
     return [Let((*let.vars, *saved), forward, let.span)]
 
 
 def _arm(
-    arm: Block, scope: Scope, outer: Sequence[Var], carried: Sequence[Atom], gs: Sequence[tuple[int, Atom]]
+    arm: Block, scope: Scope, outer: Sequence[Var], coming: Mapping[Var, Atom], gs: Sequence[tuple[int, Atom]]
 ) -> _Arm:
     sink = None
     if scope.sink is not None:
         sink = Sink(scope.sink.inside | set(bound_vars(arm)), [], True, scope.sink.private)
     inner = scope.inner(sink)
     with scope.b.scope() as lets:
-        for v, bar in zip(outer, carried, strict=True):
+        for v, bar in coming.items():
             inner.add(v, bar)
         for k, g in gs:
             inner.add(arm.results[k], g)
         forward = inner.walk(arm.lets, inner)
-        bars = tuple(inner.take(v) for v in outer)
-    return _Arm(forward, arm.results, lets, bars, sink)
+        found = {v: total for v in outer if (total := inner.pop(v)) is not None}
+    return _Arm(forward, arm.results, lets, found, sink)
 
 
 def _save(
@@ -101,13 +116,26 @@ def _save(
         sizes.append(positions)
         returned = {r: let.vars[k] for r, k in positions.items()}
         bound = inside - returned.keys()
-        block = recomputed(block, a.forward, bound, scope.again, let.span, in_memory=in_memory, followed=scope.followed)
+        unsaved = bound | scope.fleeting
+        block = recomputed(block, a.forward, unsaved, scope.again, let.span, None, in_memory, scope.followed)
         renaming = Renaming(returned, fresh=True)
         mine, block = given(block, bound)
+        together: Bundle | None = None
+        if in_memory:
+            copies = _copies(b, [v for v in free_vars(block) if v in scope.fleeting - bound], a)
+            block, mine, bound = refresh(block, copies), [*mine, *copies.values()], bound | {*copies.values()}
+            large = [v for v in mine if isinstance(v.type, Array) and product(v.type.shape).constant is None]
+            if scope.in_loop and large:
+                together = bundle(large, a.forward, scope.nodes.datatypes, "arm.0", "what a derivative saves of an arm")
+                mine = [*(v for v in mine if v not in together.saved), _made(b, together, a)]
         for v in mine:
             outside.append(renaming.bind(v))
         saved.append(mine)
-        backward.append(refresh(block, renaming.env))
+        with b.scope() as opening:
+            if together is not None:
+                together.opened(b, b.emit(Fields(together.variant, outside[-1])), bound, renaming)
+        block = refresh(block, renaming.env)
+        backward.append(Block((*opening, *block.lets), block.results))
     forward = []
     for k, a in enumerate(arms):
         with b.scope() as lets:
@@ -118,6 +146,22 @@ def _save(
                 results += mine if j == k else dummies(b, mine, {r: a.results[at] for r, at in sizes[j].items()})
         forward.append(Block(tuple(lets), tuple(results)))
     return If(op.condition, *forward), outside, (backward[0], backward[1])
+
+
+def _copies(b: Builder, arrays: Sequence[Var], arm: _Arm) -> dict[Var, Var]:
+    """Copies, made where an arm runs, of arrays that its adjoint needs whole and may not have."""
+    with b.scope() as lets:
+        copies = {v: b.one(Copy(v)) for v in arrays}
+    arm.forward += lets
+    return copies
+
+
+def _made(b: Builder, together: Bundle, arm: _Arm) -> Var:
+    """A node of what an arm saves: so in a loop it takes memory in the trips in which the arm runs."""
+    with b.scope() as lets:
+        node = b.one(Construct(together.variant, together.saved), "saved")
+    arm.forward += lets
+    return node
 
 
 def dummies(b: Builder, vars: Sequence[Var], sizes: Mapping[Var, Atom]) -> list[Atom]:

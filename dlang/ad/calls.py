@@ -10,6 +10,7 @@ stays, and the backward pass runs the function again, forward and back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlang.ad.conversions import fitted
 from dlang.ad.refusal import called
@@ -40,7 +41,10 @@ def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
         _custom(let, op, rules, bars, scope)
         return [let]
     key = Key(op.function, wrt, tuple(g is not None for g in bars))
-    if rules is not None:
+    if rules is None:
+        changing = tuple([k for k, a in enumerate(op.args) if a in scope.fleeting])
+        key = replace(key, changing=changing, zero=_still_zero(let, op, bars, wrt, scope))
+    else:
         with called(b.functions[op.function], let.span):
             fused = scope.derivatives.fused(key)
         more = (*fused.cotangents.args(b, bars), *_into(op, fused.cotangents, scope))
@@ -56,6 +60,19 @@ def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
     given = fitted(b, b.functions[halves.backward].params, args)
     _add(op, wrt, b.emit(Call(halves.backward, given)), scope)
     return [Let((*let.vars, tape), Call(halves.forward, op.args), let.span)]
+
+
+def _still_zero(let: Let, op: Call, bars: Sequence[Atom | None], wrt: Sequence[int], scope: Scope) -> tuple[int, ...]:
+    """The positions of arrays whose cotangents are zero before the call, and that a result may continue."""
+    types = [v.type for v, bar in zip(let.vars, bars, strict=True) if bar is not None and isinstance(v.type, Array)]
+    alike = {(type.dtype, len(type.shape)) for type in types}
+    out = []
+    for k in wrt:
+        arg = op.args[k]
+        assert isinstance(arg, Var)
+        if isinstance(arg.type, Array) and (arg.type.dtype, len(arg.type.shape)) in alike and not scope.bars.get(arg):
+            out.append(k)
+    return tuple(out)
 
 
 def _into(op: Call, cotangents: Cotangents, scope: Scope) -> list[Atom]:

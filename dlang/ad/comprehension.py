@@ -10,12 +10,14 @@ adjoint, and products, are differentiated as loops.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dlang.ad.bodies import emit_comp
+from dlang.ad.elements import from_there, saved_values
 from dlang.ad.place import place
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, carry, copied
 from dlang.ad.sequential import sequential
-from dlang.ir.affine import Change, axes_of, degree_less, extent, hull
+from dlang.ir.affine import Change, axes_of, hull
 from dlang.ir.anf import (
     Array,
     Atom,
@@ -25,7 +27,6 @@ from dlang.ir.anf import (
     Keep,
     Let,
     Lit,
-    Prim,
     Read,
     Scalar,
     Size,
@@ -37,8 +38,17 @@ from dlang.ir.anf import (
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import bound_vars
-from dlang.ir.types import array_type, dtype_of, is_float, product, type_of
+from dlang.ir.types import dtype_of, is_float, type_of
 from dlang.polynomials import Poly
+
+
+@dataclass(frozen=True, slots=True)
+class _Saving:
+    """A comprehension with what it has to save, and what is saved before and after it."""
+
+    before: Sequence[Let]
+    let: Let
+    after: Sequence[Let]
 
 
 def pull_comp(let: Let, op: Comp, scope: Scope) -> list[Let]:
@@ -51,22 +61,23 @@ def pull_comp(let: Let, op: Comp, scope: Scope) -> list[Let]:
     sent = 0 if scope.sink is None else len(scope.sink.wanted)
     try:
         with scope.b.scope() as lets:
-            replacement = _parallel(let, op, {k: g for k, g in gs.items() if k not in loops}, scope)
+            saving = _parallel(let, op, {k: g for k, g in gs.items() if k not in loops}, scope)
     except Unplaceable:
         scope.bars.clear()
         scope.bars.update(before)
         if scope.sink is not None:
             del scope.sink.wanted[sent:]
-        loops, replacement = list(gs), let
+        loops, saving = list(gs), _Saving((), let, ())
     else:
         for emitted in lets:
             scope.b.append(emitted)
     if not loops:
-        return [replacement]
-    assert isinstance(replacement.op, Comp)
+        return [*saving.before, saving.let, *saving.after]
+    assert isinstance(saving.let.op, Comp)
     for k in loops:
         scope.add(let.vars[k], gs[k])
-    return scope.walk(sequential(replacement, replacement.op, loops, scope.b, scope.active), scope)
+    forward = scope.walk(sequential(saving.let, saving.let.op, loops, scope.b, scope.active), scope)
+    return [*saving.before, *forward, *saving.after]
 
 
 def needs_loop(op: Comp, k: int) -> bool:
@@ -87,23 +98,25 @@ def _is_box(op: Comp, d: Keep) -> bool:
     )
 
 
-def _parallel(let: Let, op: Comp, gs: dict[int, Atom], scope: Scope) -> Let:
-    """The adjoint of the results in `gs` by comprehensions; gives the comprehension with what it has to save."""
+def _parallel(let: Let, op: Comp, gs: dict[int, Atom], scope: Scope) -> _Saving:
+    """The adjoint of the results in `gs` by comprehensions; gives the comprehension with what it saves."""
     linear: dict[int, Atom] = {}
-    replacement = let
+    before: list[Let] = []
+    after: list[Let] = []
     for k, g in gs.items():
         d = op.destinations[k]
-        if isinstance(d, Keep) and d.monoid in ("max", "min"):
-            replacement = _pull_extremum(replacement, k, g, scope)
+        if isinstance(d, Keep) and d.monoid in ("max", "min") and _reduced(op, d):
+            let, at_extremum = _pull_extremum(let, k, g, scope)
+            after += at_extremum
         else:
             linear[k] = g
     if linear:
-        replacement = _pull_linear(replacement, linear, scope)
-    return replacement
+        *before, let = _pull_linear(let, linear, scope)
+    return _Saving(before, let, after)
 
 
 # ---- sums, scatters, stores ------------------------------------------------------------------------------------------
-def _pull_linear(let: Let, gs: dict[int, Atom], scope: Scope) -> Let:
+def _pull_linear(let: Let, gs: dict[int, Atom], scope: Scope) -> list[Let]:
     op = let.op
     assert isinstance(op, Comp)
     seeds: list[tuple[Atom, Atom, tuple[Size, ...] | None]] = []
@@ -114,7 +127,7 @@ def _pull_linear(let: Let, gs: dict[int, Atom], scope: Scope) -> Let:
             seeds.append((op.body.results[k], g, d.index))
         else:
             seeds.append((op.body.results[k], g, None))
-    let, known_values = _saved_values(let, scope)
+    lets, known_values = saved_values(let, scope)
     pull_body(scope, op.axes, op.body.lets, seeds, known_values)
     for k, g in gs.items():
         into = op.destinations[k].into
@@ -125,60 +138,13 @@ def _pull_linear(let: Let, gs: dict[int, Atom], scope: Scope) -> Let:
                 assert isinstance(g, Var)
                 cleared = fresh(g.name, g.type)
                 keep = Keep(d.shape, d.index, "set", g)
-                lets = copied(scope.active, op.body.lets, renaming := Renaming({}, fresh=True))
+                body = copied(scope.active, op.body.lets, renaming := Renaming({}, fresh=True))
                 moved = Keep(d.shape, tuple(map(renaming.size, d.index)), "set", g) if d.index else keep
                 nothing = scope.nodes.zero(scope.b, Scalar(dtype_of(let.vars[k])))
-                emit_comp(scope.b, Change(op.axes, {}), lets, [(cleared, nothing, moved)])
+                emit_comp(scope.b, Change(op.axes, {}), body, [(cleared, nothing, moved)])
                 g = cleared
             scope.add(into, g)
-    return let
-
-
-def _saved_values(let: Let, scope: Scope) -> tuple[Let, dict[Var, Read]]:
-    """Values of the body that the adjoint reads instead of computing them again.
-
-    They are stored results; and in a loop, the elements read of an array that changes in place, where they are fewer
-    than the array has: these become results.
-    """
-    op = let.op
-    assert isinstance(op, Comp)
-    names = [a.var for a in op.axes]
-    definitions = {v: inner.op for inner in op.body.lets for v in inner.vars}
-    values: dict[Var, Read] = {}
-    for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
-        plain = isinstance(d, Keep) and d.monoid in ("sum", "set") and d.into is None and d.shape
-        if plain and isinstance(atom, Var) and isinstance(definitions.get(atom), Prim) and is_float(atom.type):
-            if {a for e in d.index for a in axes_of(e, names)} == set(names):
-                values.setdefault(atom, Read(var, d.index))
-    if not scope.loop:
-        return let, values
-    box = hull(op.axes, scope.known.within(op.axes))
-    if box is None:
-        return let, values
-    vars, results, destinations = list(let.vars), list(op.body.results), list(op.destinations)
-    for inner in op.body.lets:
-        read = inner.op
-        if not isinstance(read, Read) or read.array not in scope.loop or not is_float(read.array.type):
-            continue
-        over = (
-            names
-            if any(e.mentions(definitions) for e in read.index)
-            else [v for v in names if any(e.mentions((v,)) for e in read.index)]
-        )
-        points = product(box[v][1] - box[v][0] + 1 for v in over)
-        if over != names or not degree_less(points, product(array_type(read.array).shape)):
-            continue
-        shape = tuple(extent(scope.b, box[v], scope.known) for v in over)
-        index = tuple(poly(v) - box[v][0] for v in over)
-        saved = fresh(f"{inner.vars[0].name}_read", type_of(dtype_of(inner.vars[0]), shape))
-        vars.append(saved)
-        results.append(inner.vars[0])
-        destinations.append(Keep(shape, index, "set"))
-        values[inner.vars[0]] = Read(saved, index)
-    if len(vars) == len(let.vars):
-        return let, values
-    new = Comp(op.axes, Block(op.body.lets, tuple(results)), tuple(destinations))
-    return Let(tuple(vars), new, let.span), values
+    return lets
 
 
 def pull_body(
@@ -208,7 +174,7 @@ def pull_body(
             inner.add(renaming.atom(atom), element)
         forward = inner.walk(copies, inner)
     stored = {renaming.atom(v): Read(r.array, tuple(map(renaming.size, r.index))) for v, r in values.items()}
-    body = [Let(c.vars, stored[c.vars[0]], c.span) if len(c.vars) == 1 and c.vars[0] in stored else c for c in forward]
+    body = from_there(forward, stored)
     assert inner.sink is not None
     wanted = _merged(scope, back, inner.sink.wanted)
     for v in list(inner.bars):
@@ -272,21 +238,18 @@ def _pull_view_of_nodes(op: View, g: Var, scope: Scope) -> None:
 
 
 # ---- max and min -----------------------------------------------------------------------------------------------------
-def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> Let:
+def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> tuple[Let, Sequence[Let]]:
     """y[o] = max f(x[i]) over the reduced axes r: with r* the first position where it is attained,
 
-    r*[o] is saved by the forward pass; then g = ȳ[o] is the cotangent of f at (o, r*[o]), and nothing elsewhere.
+    r*[o] is saved by the forward pass; then g = ȳ[o] is the cotangent of f at (o, r*[o]), and nothing elsewhere. Given
+    with the comprehension is what the forward pass finds there.
     """
     op, b = let.op, scope.b
     assert isinstance(op, Comp)
     d = op.destinations[k]
     assert isinstance(d, Keep)
-    names = [a.var for a in op.axes]
-    kept_names = {a for e in d.index for a in axes_of(e, names)}
-    kept = tuple(a for a in op.axes if a.var in kept_names)
-    reduced = [a for a in op.axes if a.var not in kept_names]
-    if not reduced:
-        return _pull_linear(let, {k: g}, scope)
+    reduced = _reduced(op, d)
+    kept = tuple(a for a in op.axes if a not in reduced)
     where = fresh("where", type_of("i64", d.shape))
     extended = Comp(
         op.axes,
@@ -305,32 +268,41 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> Let:
         # The reduced axes have become values of the body, so its indices mention them as data.
         box = hull(op.axes, scope.known.within(op.axes)) or {}
         digits = {v: box[a] for a, v in positions.items() if isinstance(v, Var) and a in box}
-        pull_body(scope, kept, body, [(result, g, d.index if d.shape else None)], {}, digits)
-        return forward
+        (*before, saving), values = saved_values(Let((), Comp(kept, Block(tuple(body), ()), ()), let.span), scope)
+        pull_body(scope, kept, body, [(result, g, d.index if d.shape else None)], values, digits)
+        own = Let(saving.vars, Renaming({}, fresh=True).op(saving.op), let.span)
+        return forward, [*before, own] if saving.vars else before
     renaming = Renaming({}, fresh=True)
     copies = copied(scope.active, body, renaming)
     with b.scope() as back:
         here = b.one(Read(g, d.index)) if d.shape and isinstance(g, Var) else g
         scope.add(renaming.atom(result), here)
         point = scope.walk(copies, scope)
-    for inner in (*point, *back):
+    for inner in back:
         b.append(inner)
-    return forward
+    return forward, point
+
+
+def _reduced(op: Comp, d: Keep) -> list[Axis]:
+    """The axes that a destination does not mention."""
+    names = [a.var for a in op.axes]
+    kept = {a for e in d.index for a in axes_of(e, names)}
+    return [a for a in op.axes if a.var not in kept]
 
 
 def positions_of(rank: Atom, reduced: Sequence[Axis], b: Builder) -> dict[Var, Atom]:
     """The reduced axes at the point of a row-major rank in their box."""
     out: dict[Var, Atom] = {}
     rest = rank
-    for n, axis in reversed(list(enumerate(reduced))):
-        low = _extreme(axis.lows, "maximum", b)
+    for n, reduced_axis in reversed(list(enumerate(reduced))):
+        low = _extreme(reduced_axis.lows, "maximum", b)
         if n:
-            count = b.size(poly(_extreme(axis.highs, "minimum", b)) - poly(low))
+            count = b.size(poly(_extreme(reduced_axis.highs, "minimum", b)) - poly(low))
             here: Atom = b.prim("mod", rest, count)
             rest = b.prim("floordiv", rest, count)
         else:
             here = rest
-        out[axis.var] = here if low == Lit(0, "i64") else b.size(poly(here) + poly(low))
+        out[reduced_axis.var] = here if low == Lit(0, "i64") else b.size(poly(here) + poly(low))
     return out
 
 

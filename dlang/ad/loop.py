@@ -16,6 +16,7 @@ count them.
 
 from __future__ import annotations
 
+from dlang.ad.fleeting import fleeting
 from dlang.ad.scope import Scope, Sink, Unplaceable
 from dlang.ad.strip_mining import has_segments, run_again, segmented
 from dlang.ad.tape import save
@@ -26,7 +27,6 @@ from dlang.ir.anf import (
     For,
     Let,
     Lit,
-    Update,
     Var,
     While,
     fresh,
@@ -35,14 +35,14 @@ from dlang.ir.anf import (
 from dlang.ir.marks import against
 from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
-from dlang.ir.traverse import bound_vars, free_vars, walk
+from dlang.ir.traverse import bound_vars, free_vars
 from dlang.ir.types import I64
 
 
 def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
     """Emits the adjoint of a loop over a range; gives the loop with what has to be saved."""
     if needs_list(op, scope.active):
-        return pull_listed(let, op, scope, _changed_in_place(op))
+        return pull_listed(let, op, scope)
     if has_segments(op, scope):
         count: list[Let] = []
         if op.early:
@@ -51,7 +51,7 @@ def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
         assert isinstance(let.op, For)
         return [*count, *before, *_pull(let, let.op, scope, op)]
     if op.early:
-        return pull_listed(let, op, scope, _changed_in_place(op))
+        return pull_listed(let, op, scope)
     return _pull(let, op, scope)
 
 
@@ -60,7 +60,7 @@ def pull_while(let: Let, op: While, scope: Scope) -> list[Let]:
     if has_segments(op, scope) and not needs_list(op, scope.active):
         count, let, counted = _counted(let, op, scope)
         return [*count, *pull_for(let, counted, scope)]
-    return pull_listed(let, op, scope, _changed_in_place(op))
+    return pull_listed(let, op, scope)
 
 
 def _pull(let: Let, op: For, scope: Scope, segments_of: For | None = None) -> list[Let]:
@@ -76,7 +76,7 @@ def _pull(let: Let, op: For, scope: Scope, segments_of: For | None = None) -> li
     state_bars = tuple(fresh(f"{op.params[k].name}_bar", scope.nodes.type(op.params[k].type)) for k in state)
     outer_bars = tuple(fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer)
     inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
-    inner.loop = _changed_in_place(op)
+    inner.in_loop, inner.fleeting = True, scope.fleeting | fleeting(op.body, op.params)
     inner.known = scope.known.copy()
     inner.known.facts.between(op.index, (op.low,), (op.high,))
     with b.scope() as lets:
@@ -102,17 +102,6 @@ def _pull(let: Let, op: For, scope: Scope, segments_of: For | None = None) -> li
     for v, bar in zip(outer, vars[len(state) :], strict=True):
         scope.add(v, bar)
     return replacement
-
-
-def _changed_in_place(op: For | While) -> frozenset[Var]:
-    """The arrays of the state, and what `Update` makes of arrays: saving one whole would cost more than its change."""
-    found = {p for p in op.params if isinstance(p.type, Array)}
-    for let in walk(op.body):
-        if isinstance(let.op, Update):
-            found |= set(let.vars)
-        elif isinstance(let.op, For | While):
-            found |= {v for v in (*let.op.params, *let.vars) if isinstance(v.type, Array)}
-    return frozenset(found)
 
 
 def _counted(let: Let, op: For | While, scope: Scope) -> tuple[list[Let], Let, For]:

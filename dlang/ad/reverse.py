@@ -67,6 +67,7 @@ def pull_block(lets: Sequence[Let], scope: Scope) -> list[Let]:
     scope.known = scope.known.copy()
     for let in lets:
         scope.known.saw(v.type for v in let.vars)
+        scope.choices(let)
         if isinstance(let.op, SizeOf):
             scope.sizes[let.vars[0]] = let.op.size.substitute(scope.sizes.get)
         if scope.sink is not None:
@@ -149,7 +150,7 @@ def _is_told(a: Atom, scope: Scope) -> bool:
     """Whether the backward pass is told a value: no array in a loop, which would be saved in every trip."""
     match a.type:
         case Array(dtype):
-            return scope.loop is None and not is_handle(dtype)
+            return not scope.in_loop and not is_handle(dtype)
         case Scalar(dtype):
             return not is_handle(dtype)
         case _:

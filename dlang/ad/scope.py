@@ -19,7 +19,9 @@ from dlang.ir.anf import (
     FLOATS,
     Array,
     Atom,
+    Block,
     Check,
+    If,
     Let,
     Lit,
     Read,
@@ -33,6 +35,7 @@ from dlang.ir.anf import (
 from dlang.ir.builder import Builder
 from dlang.ir.marks import is_mark
 from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import bound_vars
 from dlang.ir.types import is_float
 
 
@@ -80,7 +83,9 @@ class Scope:
     parts: frozenset[Var] = frozenset()  # the indices of loops that are parts already
     followed: bool = False  # the function has marks
     sizes: dict[Var, Size] = field(default_factory=dict)  # the i64 variables so far that are names of polynomials
-    loop: frozenset[Var] | None = None  # the arrays that change in place in the loop around, None outside of loops
+    chosen: dict[Var, tuple[Atom, Var, Var]] = field(default_factory=dict)  # arrays that are one of two: see `choices`
+    in_loop: bool = False
+    fleeting: frozenset[Var] = frozenset()  # arrays that the adjoint may not have whole: see `fleeting.py`
 
     def inner(self, sink: Sink | None) -> Scope:
         """A scope for a nested block, which starts without cotangents."""
@@ -112,10 +117,35 @@ class Scope:
                 raise Unplaceable
             self.sink.wanted.append(Contribution(array, index, g, self.sink.conditional))
             return
+        if array in self.chosen and not self.bars.get(array):
+            self._add_chosen(*self.chosen[array], index, g)
+            return
         bar = self.take(array)
         assert isinstance(bar, Var)
         total = self.nodes.plus(self.b, self.b.one(Read(bar, index)), g)
         self.bars[array] = [self.b.update(bar, index, total)]
+
+    def choices(self, let: Let) -> None:
+        """Notes the arrays that a branch only chooses: an element of one of these is one of the array chosen."""
+        if isinstance(let.op, If):
+            inside = set(bound_vars(let.op))
+            for v, a, b in zip(let.vars, let.op.then.results, let.op.otherwise.results, strict=True):
+                if isinstance(v.type, Array) and isinstance(a, Var) and isinstance(b, Var) and not {a, b} & inside:
+                    self.chosen[v] = let.op.condition, a, b
+
+    def _add_chosen(self, condition: Atom, a: Var, b: Var, index: tuple[Size, ...], g: Atom) -> None:
+        """Adds to an element of the array that was chosen, whose cotangent needs no array of its own then."""
+        outer = [v for v in dict.fromkeys((a, b)) if v in self.active]
+        bars = {v: [self.take(v)] for v in outer}
+        arms = []
+        for v in (a, b):
+            arm = replace(self, bars={v: list(bar) for v, bar in bars.items()})
+            with self.b.scope() as lets:
+                arm.add_read(v, index, g)
+                results = tuple([arm.take(w) for w in outer])
+            arms.append(Block(tuple(lets), results))
+        for v, bar in zip(outer, self.b.emit(If(condition, arms[0], arms[1])), strict=True):
+            self.add(v, bar)
 
     def pop(self, var: Var) -> Atom | None:
         """The cotangent of a value whose uses have all been walked; None is zero."""

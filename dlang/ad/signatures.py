@@ -16,7 +16,9 @@ class Key:
 
     border: cotangents are of the types of the values, as in `Vjp`. Else those of nodes are of their cotangent types,
     and those of some array parameters come in and are added to.
-    tape: the name of the tape's datatype if a `Record` has given one.
+    tape: the name of the tape's datatype if a `Record` has given one. changing: the positions of arrays that change in
+    place where the function is called, so the backward half can't be given them (`fleeting.py`). zero: those of arrays
+    whose cotangents are zero so far, so none comes in: that of a result may go on as theirs.
     """
 
     function: str
@@ -24,6 +26,8 @@ class Key:
     seeded: tuple[bool, ...]
     border: bool = False
     tape: str | None = None
+    changing: tuple[int, ...] = ()
+    zero: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dlang.ad.activity import next_state
+from dlang.ad.fleeting import fleeting
 from dlang.ad.scope import Scope, carry
-from dlang.ir.anf import Array, Block, Comp, For, Let, Lit, Size, SizeOf, Update, Var, While, fresh, poly
+from dlang.ir.anf import Block, For, Let, Lit, Size, SizeOf, Var, While, fresh, poly
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, array_type, product
 
@@ -37,19 +39,11 @@ def has_segments(op: For | While, scope: Scope) -> bool:
 
 def _changed(op: For) -> Size:
     """How many elements the arrays of the state have of which the loop changes elements."""
-    params = {p for p in op.params if isinstance(p.type, Array)}
-    found: set[Var] = set()
-    for let in op.body.lets:
-        match let.op:
-            case Update(array=array):
-                found.add(array)
-            case Comp():
-                found.update(d.into for d in let.op.destinations if d.into is not None)
-            case _:
-                pass
+    cheap = fleeting(op.body, op.params)
     elements: Size = poly(0)
-    for p in params & found:
-        elements = elements + product(array_type(p).shape)
+    for p, after in zip(op.params, next_state(op), strict=True):
+        if after is not p and after in cheap:
+            elements = elements + product(array_type(p).shape)
     return elements
 
 

@@ -58,8 +58,9 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
     """The forward loop with its tapes, the backward body that reads them, and the index of the backward loop."""
     b = scope.b
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
-    alone = scope.loop is None or op.index in scope.parts  # the tape of a loop in a loop is part of another
-    body = recomputed(body, forward, bound, scope.again, let.span, _alike(op) if alone else {}, followed=scope.followed)
+    alone = not scope.in_loop or op.index in scope.parts  # the tape of a loop in a loop is part of another
+    alike, unsaved = _alike(op) if alone else {}, bound | scope.fleeting
+    body = recomputed(body, forward, unsaved, scope.again, let.span, alike, followed=scope.followed)
     needed, body = given(body, bound)
     at = poly(op.index) - op.low
     state: list[Var] = list(op.params)

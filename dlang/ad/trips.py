@@ -9,11 +9,12 @@ have at that time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dlang.ad.activity import next_state
-from dlang.ad.conversions import retyped
+from dlang.ad.bundle import Bundle, fields_of, with_all_sizes
+from dlang.ad.fleeting import fleeting
 from dlang.ad.inlining import unused
 from dlang.ad.recompute import recomputed
 from dlang.ad.scope import Scope, Sink, Unplaceable
@@ -52,11 +53,8 @@ def needs_list(op: For | While, active: set[Var]) -> bool:
     return any(isinstance(p.type, Token) for p in op.params)
 
 
-def pull_listed(let: Let, op: For | While, scope: Scope, changed: frozenset[Var]) -> list[Let]:
-    """Emits the adjoint of a loop; gives the loop with the list that it makes.
-
-    changed: the arrays that change in place in it.
-    """
+def pull_listed(let: Let, op: For | While, scope: Scope) -> list[Let]:
+    """Emits the adjoint of a loop; gives the loop with the list that it makes."""
     b, sink, nodes = scope.b, scope.sink, scope.nodes
     after = next_state(op)
     state = [k for k, p in enumerate(op.params) if p in scope.active]
@@ -73,7 +71,8 @@ def pull_listed(let: Let, op: For | While, scope: Scope, changed: frozenset[Var]
     bars = [fresh(f"{op.params[k].name}_bar", nodes.type(carried.type(op.params[k].type))) for k in state]
     outer_bars = [fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer]
     inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
-    inner.loop, inner.known, inner.segments = changed, scope.known.copy(), False
+    inner.known, inner.segments = scope.known.copy(), False
+    inner.in_loop, inner.fleeting = True, scope.fleeting | fleeting(op.body, op.params)
     if isinstance(op, For):
         inner.known.facts.between(op.index, (op.low,), (op.high,))
     with b.scope() as lets:
@@ -114,11 +113,11 @@ def _save(
     if isinstance(op, For):
         bound.add(op.index)
     defined = defined_sizes(forward)
-    body = recomputed(body, forward, bound, scope.again, let.span, followed=scope.followed)
+    body = recomputed(body, forward, bound | scope.fleeting, scope.again, let.span, followed=scope.followed)
     again = [Let((v,), SizeOf(defined[v])) for v in free_vars(body) if v in defined]
     body = Block((*again, *body.lets), body.results)
     opened = Renaming(dict(defined))
-    saved = _with_all_sizes([v for v in free_vars(body) if v in bound], opened)
+    saved = with_all_sizes([v for v in free_vars(body) if v in bound], opened)
     variant = _trip(scope, saved, opened)
     list_type = Scalar(variant.datatype)
     before, whole, node = (fresh("trips", list_type) for _ in range(3))
@@ -136,42 +135,18 @@ def _save(
     )
     with b.scope() as opening:
         *values, rest = b.emit(Fields(variant, node))
-        renaming = Renaming(dict(zip(saved, values, strict=True)), fresh=True)
-        given = {v: renaming.env.pop(v) for v in saved if v not in bound}  # sizes from outside
-        for v in saved:
-            if v in bound and any(size in given for size in type_vars(opened.type(v.type))):
-                value = renaming.env[v]
-                assert isinstance(value, Var)
-                renaming.env[v] = retyped(b, value, renaming.type(opened.type(v.type)))
+        renaming = Renaming({}, fresh=True)
+        Bundle(tuple(saved), variant, opened).opened(b, values, bound, renaming)
     copy = renaming.block(body)
     backward = Block((*opening, *copy.lets), (rest, *copy.results))
     return [*start, Let((*let.vars, whole), loop, let.span)], backward, whole, node
-
-
-def _with_all_sizes(vars: Sequence[Var], opened: Renaming) -> list[Var]:
-    """Variables, each after all that its type mentions: a node has every size in it."""
-    out: dict[Var, None] = {}
-
-    def go(some: Iterable[Var]) -> None:
-        for v in some:
-            go(type_vars(opened.type(v.type)))
-            out[v] = None
-
-    go(vars)
-    return list(out)
 
 
 def _trip(scope: Scope, saved: Sequence[Var], opened: Renaming) -> Variant:
     """The variant of a node that holds the variables and the node before it, of a datatype of its own."""
     datatypes = scope.nodes.datatypes
     name = unused("trips.0", datatypes)
-    renaming = Renaming({}, fresh=True)
-    fields: list[Var] = []
-    for v in saved:
-        field = fresh(v.name, renaming.type(opened.type(v.type)))
-        renaming.env[v] = field
-        fields.append(field)
     end = Variant(name, END, "End", ())
-    trip = Variant(name, TRIP, "Trip", (*fields, fresh("rest", Scalar(name))))
+    trip = Variant(name, TRIP, "Trip", (*fields_of(saved, opened), fresh("rest", Scalar(name))))
     datatypes[name] = Datatype(name, (end, trip), "what a derivative saves of a loop")
     return trip

@@ -1,0 +1,113 @@
+"""What a comprehension saves for its adjoint: elements of arrays that the adjoint may not have whole (`fleeting.py`).
+
+The body of a comprehension runs again in its adjoint, at the same points. An element that it reads of an array that is
+there no longer is a further result, in an arm of a branch, too, where the other arm gives a dummy. What fewer axes
+decide is saved before, by a comprehension over these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from dlang.ad.bodies import emit_comp
+from dlang.ad.scope import Scope, dummy, numeric
+from dlang.ir.affine import Change, axes_of, extent, far_fewer, hull, nonempty
+from dlang.ir.anf import Atom, Block, Comp, If, Keep, Let, Prim, Read, Var, fresh, poly
+from dlang.ir.builder import axis
+from dlang.ir.traverse import map_blocks
+from dlang.ir.types import array_type, dtype_of, is_float, product, type_of
+from dlang.polynomials import Poly
+
+
+def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
+    """The comprehension, last, with what it saves, and values of its body that the adjoint reads from there.
+
+    These are stored results, and elements of arrays that the adjoint may not have whole, unless they are about all
+    that the array has.
+    """
+    op = let.op
+    assert isinstance(op, Comp)
+    names = [a.var for a in op.axes]
+    definitions = {v: inner.op for inner in op.body.lets for v in inner.vars}
+    values: dict[Var, Read] = {}
+    for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
+        plain = isinstance(d, Keep) and d.monoid in ("sum", "set") and d.into is None and d.shape
+        if plain and isinstance(atom, Var) and isinstance(definitions.get(atom), Prim) and is_float(atom.type):
+            if {a for e in d.index for a in axes_of(e, names)} == set(names):
+                values.setdefault(atom, Read(var, d.index))
+    box = hull(op.axes, scope.known.within(op.axes)) if scope.fleeting else None
+    if box is None:
+        return [let], values
+    before: list[Let] = []
+    body: list[Let] = []
+    vars, results, destinations = list(let.vars), list(op.body.results), list(op.destinations)
+    for inner in op.body.lets:
+        read = inner.op
+        made, found = _with_reads(inner, scope)
+        body.append(made)
+        for v, result in found.items():
+            axes = list(op.axes)
+            if isinstance(read, Read) and not any(e.mentions(definitions) for e in read.index):
+                axes = [a for a in op.axes if any(e.mentions((a.var,)) for e in read.index)]
+            points = product(box[a.var][1] - box[a.var][0] + 1 for a in axes)
+            if isinstance(read, Read) and not far_fewer(points, product(array_type(read.array).shape)):
+                continue
+            rest = [a for a in op.axes if a not in axes]
+            if rest and any(bound.mentions(names) for a in op.axes for bound in (*a.lows, *a.highs)):
+                axes, rest = list(op.axes), []  # where there are points of the others is not known without them
+            if not axes:
+                one = axis(1)
+                axes, box = [one], {**box, one.var: (Poly({}), Poly({}))}
+            with scope.b.scope() as emitted:
+                shape = tuple(extent(scope.b, box[a.var], scope.known) for a in axes)
+            index = tuple(poly(a.var) - box[a.var][0] for a in axes)
+            saved = fresh(f"{v.name}_read", type_of(dtype_of(v), shape))
+            values[v] = Read(saved, tuple(e if e.mentions(names) else Poly[Var]({}) for e in index))
+            if rest:
+                change = Change(tuple(nonempty(axes, rest, box, scope.known)), {})
+                with scope.b.scope() as more:
+                    emit_comp(scope.b, change, [inner], [(saved, v, Keep(shape, index, "set"))])
+                before += [*emitted, *more]
+            else:
+                before += emitted
+                vars.append(saved)
+                results.append(result)
+                destinations.append(Keep(shape, index, "set"))
+    if len(vars) > len(let.vars):
+        let = Let(tuple(vars), Comp(op.axes, Block(tuple(body), tuple(results)), tuple(destinations)), let.span)
+    return [*before, let], values
+
+
+def _with_reads(let: Let, scope: Scope) -> tuple[Let, dict[Var, Var]]:
+    """A let that also gives the elements that are read in it of arrays that are not there later.
+
+    What it gives for each variable that one of its blocks binds to such an element.
+    """
+    op = let.op
+    match op:
+        case Read() if op.array in scope.fleeting and numeric(let.vars[0].type):
+            return let, {let.vars[0]: let.vars[0]}
+        case If():
+            arms: list[tuple[list[Let], dict[Var, Var]]] = []
+            for arm in (op.then, op.otherwise):
+                pairs = [_with_reads(inner, scope) for inner in arm.lets]
+                arms.append(([inner for inner, _ in pairs], {v: r for _, found in pairs for v, r in found.items()}))
+            given = {v: fresh(v.name, v.type) for _, found in arms for v in found}
+            blocks = []
+            for arm, (lets, found) in zip((op.then, op.otherwise), arms, strict=True):
+                more: list[Atom] = [found[v] if v in found else dummy(scope.b, v.type) for v in given]
+                blocks.append(Block(tuple(lets), (*arm.results, *more)))
+            return Let((*let.vars, *given.values()), replace(op, then=blocks[0], otherwise=blocks[1]), let.span), given
+        case _:
+            return let, {}
+
+
+def from_there(lets: Sequence[Let], saved: Mapping[Atom, Read]) -> list[Let]:
+    """Lets in which some variables, those of inner blocks too, are read from where they are saved."""
+
+    def inner(block: Block) -> Block:
+        return Block(tuple(from_there(block.lets, saved)), block.results)
+
+    here = [saved.get(let.vars[0]) if len(let.vars) == 1 else None for let in lets]
+    return [replace(let, op=map_blocks(let.op, inner) if r is None else r) for let, r in zip(lets, here, strict=True)]
