@@ -184,6 +184,10 @@ def _increment(stop: Stop) -> Explanation | None:
         return None
     one = Token("INT", "1", token.start, token.end)
     edit = Edit(stop.at - 1, stop.at + 1, [before._replace(kind=f"{token.kind}=", text=f"{token.kind}="), one])
+    if any(t.kind in ("=", "let", "var", "return", "fn") for t in stop.tokens[stop.statement : stop.at]):
+        edit = Edit(stop.at - 1, stop.at + 1, [before, one])
+        help = f"nothing changes within an expression: write `{stop.text(stop.at - 2, stop.at - 1)} {token.kind} 1`"
+        return stop.says("E0115", f"`{token.kind * 2}` is no operator", "", help, edit=edit)
     written = stop.text(stop.statement, stop.at - 1)
     help = f"write `{written} {token.kind}= 1`"
     return stop.says("E0115", f"`{token.kind * 2}` is no operator", "", help, edit=edit)

@@ -54,10 +54,10 @@ def array_and_options(cx: Checker, scope: Scope, name: str, e: s.Call) -> tuple[
     if second is not None:
         text = second.value.span.text
         help: tuple[str, ...] = ()
-        if indexing.literal(second.value) is not None:
-            help = (f"an axis is given by name: `{name}({e.arguments[0].span.text}, axis = {text})`",)
-        elif name in ("max", "min"):
+        if name in ("max", "min"):
             help = (f"of two values write `{name}imum({e.arguments[0].span.text}, {text})`",)
+        if indexing.literal(second.value) is not None:
+            help += (f"an axis is given by name: `{name}({e.arguments[0].span.text}, axis = {text})`",)
         raise error("E0303", f"`{name}` takes one array, found {len(e.arguments)} arguments", e.span, help=help)
     x, *options = calls.in_order(e, name, names, (False, True, True)[: len(names)], None)
     assert x is not None

@@ -168,8 +168,9 @@ class Checker:
                 raise error("E0201", f"`{name}` is a type, not a constructor", span, help=help)
             lower = name.lower() if name.isupper() else name[:1].lower() + name[1:]
             known = self.program.constructor_names(self.table)
+            instead = elsewhere.of_value(name)
             close = did_you_mean(name, known) or (
-                f"constructors are capitalised; the name of a value is in lower case: `{lower}`",
+                instead or f"constructors are capitalised; the name of a value is in lower case: `{lower}`",
             )
             here = span.head(len(name))
             fixes = misspelt(here, name, known)

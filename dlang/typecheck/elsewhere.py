@@ -58,7 +58,13 @@ _VALUES = _each(
         "no_grad detach": "write `stop_gradient(x)`",
         "tqdm trange": "a loop shows how far it is with `progress`: `for i < progress(n) { }`",
         "odeint solve_ivp": "it is `ode.solve(f, start, times)`, with `import ode`",
-        "eye": "write `[if i == j { 1.0 } else { 0.0 } for i < n, j < n]`",
+        "eye": "it is `linalg.identity(n)`, with `import linalg`",
+        "std stdev stddev": "it is `stats.standard_deviation(x)`, with `import stats`",
+        "complex Complex complex64 complex128 c64 c128": "there are no complex numbers: use pairs",
+        "fft ifft rfft irfft": 'there is no Fourier transform: call one of Python, as `extern "python:numpy.fft.rfft"`',
+        "mod fmod remainder modulo": "the remainder is `x % y`",
+        "dict Dict Map HashMap": "there are no dictionaries: an array can hold pairs, `(str, f64)[n]`",
+        "split join strip substring": 'texts can\'t be taken apart: call a function of Python by `extern "python:…"`',
     }
 )
 

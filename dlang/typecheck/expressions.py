@@ -444,10 +444,11 @@ def conditional(cx: Checker, scope: Scope, e: s.If, want: Wanted | None = None) 
         then = statements.block(cx, scope, e.then, None)
         unit = TypeTuple(())
         t = cx.settled(then.type)
-        if isinstance(t, TypeVar) and not t.rigid:
+        if isinstance(t, TypeVar) and not t.rigid and not t.classes:
             cx.expect(unit, t, e.then.span)
         elif not (isinstance(t, TypeTuple) and not t.items):
-            message = f"an `if` without `else` has no value, but its block has one of type {show(t)}"
+            of_type = "" if isinstance(t, TypeVar) else f" of type {show(t)}"
+            message = f"an `if` without `else` has no value, but its block has one{of_type}"
             raise error("E0301", message, result_span(e.then), help=("add `else { … }`",))
         return core.If(unit, e.span, condition, then, core.TupleExpr(unit, e.span, ()))
     mark = cx.mark()

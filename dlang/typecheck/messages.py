@@ -157,6 +157,8 @@ def helps(
         return ("a function of the floats in it is applied by `map_floats(|v| …, x)`, of two by `map_floats(f, x, y)`",)
     if wanted is not None and isinstance(resolve(wanted), TypeFn) and not isinstance(resolve(found or wanted), TypeFn):
         return ("a function is expected here: `|x| …`, or the name of one",)
+    if m.note == "needs Scalar" and is_text(lacking(m)):
+        return ("texts are not read as numbers: `io.csv` reads those of a file, and `main` takes numbers as options",)
     if operator == "+" and is_text(lacking(m)):
         return ('texts are joined by a text that holds them: `"{a}{b}"`',)
     if operator == "%" and is_text(lacking(m)):

@@ -21,6 +21,7 @@ from dlang.typecheck.types import (
     DataDecl,
     SizeVar,
     Type,
+    TypeArray,
     TypeCon,
     TypeData,
     TypeTuple,
@@ -92,6 +93,9 @@ def tuple_items(cx: Checker, t: Type, count: int, span: Span) -> tuple[Type, ...
         t = cx.settled(t)
     if isinstance(t, TypeTuple) and len(t.items) == count:
         return t.items
+    if isinstance(t, TypeArray):
+        help = ("elements are read one by one: `let a = x[0]`",)
+        raise error("E0402", f"a pattern takes tuples apart, and this is an array, {show(t)}", span, help=help)
     types = tuple(cx.st.type_var() for _ in range(count))
     cx.expect(t, TypeTuple(types), span, "the pattern: ")
     return types

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from textwrap import wrap
 
 from dlang.diagnostics import Diagnostic, error, render, shown
@@ -60,8 +60,13 @@ class Conversation:
         colour = coloured(sys.stderr)
         for d in diagnostics:
             d = self.session.state.located(d, self.session.path)
+            if d.code == "E0201" and d.message.startswith(_LEAVING):
+                d = replace(d, help=("`:quit` ends the session",))
             print(render(d, colour=colour).replace(LAST, "_"), end="\n\n", file=sys.stderr)
         sys.stderr.flush()
+
+
+_LEAVING = ("unknown name `quit`", "unknown name `exit`")
 
 
 def dim(text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from dlang.diagnostics import Diagnostic, DlangError
 from dlang.tools.repl.commands import Conversation
-from dlang.tools.repl.conversation import repl
+from dlang.tools.repl.conversation import answered, repl
 from dlang.tools.repl.interrupts import uninterrupted
 from dlang.tools.repl.looking import type_of
 from dlang.tools.repl.session import Session
@@ -355,3 +355,10 @@ def test_ctrl_c_waits_for_the_checker_and_a_second_one_does_not():
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("not reached")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_who_wants_to_leave_is_told_how(capsys):
+    conversation = Conversation(Session("cpu"))
+    for text in ("quit", "exit()"):
+        answered(conversation, text)
+    assert capsys.readouterr().err.count("help: `:quit` ends the session") == 2
