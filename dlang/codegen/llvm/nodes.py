@@ -131,13 +131,14 @@ def collect(w: Writer, stmt: loops.Collect) -> None:
     w.begin(collecting)
     moved, following = _call(w, stmt)
     w.conditional -= 1
+    leaving = w.block
     w.jump(done)
     w.cold += w.code
     w.code = code
     w.begin(done)
     for var, old, new in zip(stmt.results, stmt.handles, moved, strict=True):
-        w.bind(var, w.emit(f"phi i64 [ {w.scalar(old)}, %{before} ], [ {new}, %{collecting} ]"))
-    w.bind(stmt.following, w.emit(f"phi i64 [ {trigger}, %{before} ], [ {following}, %{collecting} ]"))
+        w.bind(var, w.emit(f"phi i64 [ {w.scalar(old)}, %{before} ], [ {new}, %{leaving} ]"))
+    w.bind(stmt.following, w.emit(f"phi i64 [ {trigger}, %{before} ], [ {following}, %{leaving} ]"))
 
 
 def _call(w: Writer, stmt: loops.Collect) -> tuple[Sequence[str], str]:
