@@ -15,6 +15,12 @@ RUNS = [
 ]
 
 
+@pytest.mark.parametrize("name", ["control_flow", "data"])  # `make test-sanitized` does so with all of them
+def test_the_tests_of_a_program_pass_where_memory_is_checked(name, monkeypatch, capsys):
+    monkeypatch.setenv("DLANG_SANITIZE", "")  # which `--sanitize` sets
+    assert main(["test", "--sanitize", str(HERE / f"{name}.dl")]) == 0, "".join(capsys.readouterr())
+
+
 @pytest.mark.parametrize("file, backend", RUNS)
 def test_the_tests_of_a_program_pass(file, backend, capsys):
     assert main(["test", "--backend", backend, str(file)]) == 0, "".join(capsys.readouterr())

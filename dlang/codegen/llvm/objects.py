@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.cache.store import digest, user_store
 from dlang.diagnostics import error
 from dlang.runtime.platform.processor import features as features_by_the_system, lacking
+from dlang.verification import verifying
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm.processors import Processor
@@ -167,6 +168,8 @@ def _prepared(text: str, made_for: Any, optimize: int = 0, context: Any = None) 
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(text, context)
+    if verifying():
+        module.verify()
     module.triple, module.data_layout = llvm.get_process_triple(), str(made_for.target_data)
     tuning = llvm.create_pipeline_tuning_options(speed_level=optimize)
     builder = llvm.create_pass_builder(made_for, tuning)

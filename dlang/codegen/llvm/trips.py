@@ -66,8 +66,10 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     leaving = w.block
     w.begin_ahead(ahead, pre, scope)
     w.code += inner
+    w.block = leaving
     for room in stmt.rooms:
         free(w, room.buffer)
+    leaving = w.block
     w.jump(done)
     w.begin(done)
     finish(w, stmt.reductions, start, "" if certain else entering, totals, leaving)
