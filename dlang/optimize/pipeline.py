@@ -173,26 +173,28 @@ def optimise(
         verify = verifying()
     if verify:
         verified(program, "specialisation")
+
+    def made(after: Program, maker: str) -> Program:
+        """What became of the program, with its maker, for what is no pass of a phase."""
+        return verified(after, maker, program) if verify else after
+
     seen("mono", program)
     program = normalise(program, entries, verify)
     seen("normal", program)
-    program = with_limits(program)
+    program = made(with_limits(program), "noting limits")
     for _ in range(DEEPEST):
         with lap("derivatives"):
             expanded = expand_innermost(program, saw)
         if expanded is None:
             break
-        if verify:
-            verified(expanded, "the expansion of derivatives", program)
-        program = normalise(expanded, entries, verify)
-    made = cofactors_in_products(program)
-    if not _same_functions(made, program):
-        program = normalise(made, entries, verify)
+        program = normalise(made(expanded, "the expansion of derivatives"), entries, verify)
+    products = made(cofactors_in_products(program), "the expansion of cofactors")
+    if not _same_functions(products, program):
+        program = normalise(products, entries, verify)
     seen("ad", program)
     program = run(program, entries, PRODUCTS, verify)
     for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest
-        split = staged(program, name, positions)
-        program = verified(split, "splitting by what is known early", program) if verify else split
+        program = made(staged(program, name, positions), "splitting by what is known early")
         entries = [*entries, early_name(name)]
     program = run(program, entries, AFTER, verify)
     seen("opt", program)

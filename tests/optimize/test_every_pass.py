@@ -142,6 +142,7 @@ EXERCISES: Mapping[str, str] = {
     "guards": "fn main(x: f64, y: f64) -> f64 = grad(|a: f64| y * sqrt(a))(x)",
     "simplify": "fn main(x: f64[n]) -> f64[n] = [-0.0 for i < n]",
     "cse": "fn main(x: f64[n]) -> f64 = prod(sin(x)) * sum(x)",
+    "threading": "fn main(x: f64, k: i64) -> f64 {\n  if k < 2 { return x }\n  let y = sin(x)\n  y * y + f64(k)\n}",
     "dce": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
     "hoist": "fn main(x: f64[n], w: f64[n]) -> f64 { let y = [sum(w) * v + w[0] for v in x]; y[2] }",
     "batching": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",

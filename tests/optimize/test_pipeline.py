@@ -162,4 +162,4 @@ def test_a_person_reads_which_pass_is_at_fault(
     code, _, err = dlc("run", file, "--x", 1.0)
     assert code == 70 and said in err and "Traceback" not in err
     code, out, err = dlc("test", file)
-    assert code == 1 and said in err and "FAILED" in out and "Traceback" not in err
+    assert code == 70 and said in err and "FAILED" in out and "Traceback" not in err
