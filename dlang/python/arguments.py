@@ -367,6 +367,14 @@ class Matcher:
         assert self._current is not None
         return self._current.local.name
 
+    @property
+    def _role(self) -> str:
+        """What the argument is, in words: those of a tangent, which no one has named, are of its parameter."""
+        name = self._name
+        of = name.rstrip("'")
+        tangent = self.decl.name.startswith("jvp(") and of != name and of in [p.local.name for p in self.decl.params]
+        return f"the tangent of `{of}`" if tangent else f"argument `{name}`"
+
     def _no_array(self, value: Any) -> DlangError:
         there = placed(value) is not None and not self.device
         return self._wrong("the functions of this module run where there is no GPU: copy it" if there else "")
@@ -387,7 +395,7 @@ class Matcher:
             why = range_of(part, t.name) if isinstance(t, ty.TypeCon) else ""
         if not why and part is not self._whole:
             why = f"in it {describe(part)}, expected {names.type(t)}"
-        message = ", ".join([f"argument `{local.name}`: expected {wanted}", *known, f"got {describe(self._whole)}"])
+        message = ", ".join([f"{self._role}: expected {wanted}", *known, f"got {describe(self._whole)}"])
         return error("E0960", message + (f" ({why})" if why else ""), local.span, help=(help,) if help else ())
 
     def _reasons(self, t: Type, names: Names) -> Iterator[tuple[str, str]]:

@@ -79,7 +79,7 @@ def _bf16(value: Any) -> Any:
 
 
 def as_array(value: Any, dtype: str | None, device: bool = False) -> Any:
-    """An array in rows, as compiled code wants it; None for what is none. Lists and numbers take `dtype`.
+    """An array in rows, as compiled code wants it; None for what is none. Lists of Python's numbers take `dtype`.
 
     device: what is on a device stays there, and is `Placed`.
 
@@ -107,6 +107,8 @@ def as_array(value: Any, dtype: str | None, device: bool = False) -> Any:
         return None
     if dtype is None or array.size == 0:
         return array if dtype is None else _converted(array, dtype)
+    if dtype_name(array.dtype) != dtype and _has_numpy(value):
+        return array  # what has a dtype keeps it
     whole = dtype in (*FLOATS, *INTEGERS)
     fits = {"b": dtype == "bool", "i": whole, "u": whole, "f": dtype in FLOATS}
     if not fits.get(array.dtype.kind):
@@ -114,6 +116,13 @@ def as_array(value: Any, dtype: str | None, device: bool = False) -> Any:
         return array if exact is None else exact
     converted = _converted(array, dtype)
     return converted if dtype in FLOATS or np.array_equal(converted, array) else array
+
+
+def _has_numpy(value: Any) -> bool:
+    """Whether there are scalars or arrays of NumPy in a list, which have dtypes of their own."""
+    if isinstance(value, list):
+        return any(map(_has_numpy, value))
+    return isinstance(value, np.generic | np.ndarray)
 
 
 def _large(value: Any, dtype: str) -> Any:

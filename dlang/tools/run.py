@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, error
@@ -136,6 +137,7 @@ def _profiled(start: FnDecl, backend: Backend, seed: int, wanted: Measures) -> N
     from dlang.runtime.host import Host
     from dlang.runtime.profile import recorded
 
+    import_module("numpy")  # now, and not when the first array is shown, whose time that would be
     program, (entry,) = lower([Request(start)])
     engine = Engine(Host(), profile=True, driver=driver_of(backend), deterministic=is_deterministic())
     runner = engine.compile(program, [entry.name])

@@ -234,3 +234,26 @@ def test_names_that_python_does_not_have_end_in_underscores():
             dlang.DlangError, match=r"`f` is given `lambda` twice(.|\n)*it is `f\(lambda_, x_, from_\)`"
         ):
             wrong()
+
+
+def test_numbers_of_numpy_in_a_list_keep_their_dtype():
+    m = dlang.compile(
+        "fn f(x: f32[n]) -> f32[n] = x\nfn h(x: f32[n, k]) -> f32[n, k] = x\nfn i(x: i64[n]) -> i64[n] = x"
+    )
+    for call in (
+        lambda: m.f([np.float64(0.1)]),
+        lambda: m.f([0.5, np.float64(0.1)]),
+        lambda: m.h([np.array([0.1, 1e300])]),
+        lambda: m.h([[np.float64(1.0)]]),
+        lambda: m.i([np.float32(1.0)]),
+    ):
+        with pytest.raises(dlang.DlangError, match="E0960"):
+            call()
+    assert m.f([np.float32(0.5)]) == m.f([0.5]) and m.h([np.ones(2, np.float32)]).shape == (1, 2)
+    assert m.i([np.int64(3), np.int64(4)]).tolist() == [3, 4] and m.f([0.1, 2]).tolist() == [np.float32(0.1), 2.0]
+
+
+def test_a_message_about_a_tangent_says_of_what_it_is():
+    f = dlang.compile("fn f(x: f64[n], seen: i64[t]) -> f64 = sum(x) * f64(sum(seen))").f
+    with pytest.raises(dlang.DlangError, match="the tangent of `seen`: expected i64"):
+        dlang.jvp(f, (np.ones(3), np.arange(2)), (np.ones(3), None))
