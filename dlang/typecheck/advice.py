@@ -34,6 +34,8 @@ def of_types(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -
         return ()
     target = asserted(found, wanted)
     assertion = f"`{written(span)} as {names(target)}`" if target is not None else "`as`"
+    if opened_in(m.found, m.wanted) and "?" in assertion:
+        return (_named_first(),)
     if opened_in(m.found, m.wanted):
         return (f"{_OPENED}: write {assertion} to have it checked there",)
     if "multiple" in m.note:
@@ -41,6 +43,13 @@ def of_types(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -
     if target is None:
         return ()
     return (f"if these sizes are always equal, write {assertion}: it is checked when the program runs",)
+
+
+def _named_first() -> str:
+    """Of two sizes that nobody has named yet."""
+    return (
+        f"{_OPENED}: name one by `let a: f64[k] = …`, and write `as f64[k]` behind the other to have it checked there"
+    )
 
 
 def assertions(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -> tuple[Fix, ...]:
@@ -69,6 +78,8 @@ def of_constraint(c: Constraint, m: Mismatch) -> tuple[str, ...]:
     assert isinstance(m.found, Size) and isinstance(m.wanted, Size)
     if c.kind == "join":
         return ("sizes of branches may differ where a type with `?` is expected: annotate the result, or the `let`",)
+    if opened_in(m.found) and opened_in(m.wanted):
+        return (_named_first(),)
     if opened_in(m.found, m.wanted):
         return (f"{_OPENED}: write `as` to have it checked there",)
     if len(c.reason.operands) != 2 or c.reason.operator == "reshape" or c.kind == "axis":

@@ -39,6 +39,9 @@ def unproven(e: core.Expr, want: Refinement, found: Refinement | None, symbol: S
     help = "write the field anew, as an index that is checked when it runs"
     if shown != "this value":
         help = f"to check it when it runs, write `{bracketed(e)} as {text}`"
+    if "?" in text:  # which can't be written
+        index = "… as Idx<k>" if shown == "this value" else f"{bracketed(e)} as Idx<k>"
+        help = f"name the size by `let a: f64[k] = …` where the array is made; then `{index}` is checked when it runs"
     return Diagnostic(UNPROVEN, message, e.span, label, notes, (help,))
 
 
