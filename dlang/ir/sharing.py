@@ -1,10 +1,10 @@
 """The law of sharing: what takes long runs once for each point of the axes that it depends on.
 
-In the normal form, and behind every pass after it, no operation that takes long stands at points of comprehensions of
-which it does not depend on all axes. It may where it can't be otherwise: in an arm of a branch, which may not run;
-where an array can't hold what it gives, as its size is known at the point only; and where it may fail, and only a run
-knows whether there is a point. `liftable` finds what stands so in a body, for the pass that moves it
-(`optimize/lifting.py`), and `verify_sharing` what is left in a program.
+In the normal form, and behind every pass after it that keeps nests perfect, no operation that takes long stands in the
+body of a comprehension of which it does not depend on all axes. It may where it can't be otherwise: in an arm of a
+branch, which may not run; where an array can't hold what it gives, as its size is known at the point only; and where it
+may fail, and only a run knows whether there is a point. `liftable` finds what stands so in a body, for the pass that
+moves it (`optimize/lifting.py`), and `verify_sharing` what is left in a program.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from dlang.ir.affine import Knowledge, hull
+from dlang.ir.affine import Knowledge, dependencies, hull
 from dlang.ir.anf import (
     DTYPES,
     INTEGERS,
@@ -58,7 +58,7 @@ from dlang.ir.traverse import free_vars, op_blocks
 from dlang.ir.types import array_type, dtype_of
 from dlang.primitives.table import EXPENSIVE, HEAVY
 
-_LONG = (Scan, Concat, Compact, Update, Contract, Library, For, While, Call, Comp, Foreign, Derivative)
+_LONG = (Scan, Concat, Compact, Update, Contract, Library, For, While, Call, Foreign, Derivative)
 _SEEN_THROUGH = (View, Reshape)  # of what is stored they cost nothing
 
 
@@ -67,6 +67,10 @@ def takes_long(op: Op) -> bool:
     match op:
         case If(_, then, otherwise):
             return any(_is_expensive(let.op) or takes_long(let.op) for b in (then, otherwise) for let in b.lets)
+        case Comp(axes, body, destinations):  # numbers that are not read are filled in as quickly as they are read
+            filled = all(all(any(e.mentions((a.var,)) for e in d.index) for a in axes) for d in destinations)
+            simple = all(isinstance(let.op, Prim | Cast | SizeOf) and not _is_expensive(let.op) for let in body.lets)
+            return not (filled and simple)
         case _:
             return isinstance(op, _LONG)
 
@@ -192,12 +196,18 @@ def may_matter(let: Let) -> bool:
 
 
 # ---- the law ---------------------------------------------------------------------------------------------------------
-def verify_sharing(program: Program) -> None:
-    """Raises IRError where a program in the normal form, or behind it, breaks the law."""
+def verify_sharing(program: Program, since: Program | None = None) -> None:
+    """Raises IRError where a program in the normal form, or behind it, breaks the law.
+
+    since: a program that keeps it; functions that are its own are not looked at again.
+    """
+    kept = {} if since is None else since.functions
     for function in program.functions.values():
+        if kept.get(function.name) is function:
+            continue
         known = Knowledge()
         known.saw(p.type for p in function.params)
-        for code in _unshared(function.body, known, (), {}):
+        for code in _unshared(function.body, known):
             names = ", ".join(str(v) for v in code.stored)
             axes = ", ".join(str(v) for v in code.over) or "no axis"
             raise IRError(
@@ -205,41 +215,28 @@ def verify_sharing(program: Program) -> None:
             )
 
 
-def _unshared(
-    block: Block, known: Knowledge, around: tuple[Axis, ...], depends: Mapping[Var, set[Var]]
-) -> Iterator[Liftable]:
-    """What is to move out of comprehensions in a block. around: the axes of those around it. depends: on these."""
+def _unshared(block: Block, known: Knowledge) -> Iterator[Liftable]:
+    """What is to move out of comprehensions in a block."""
     known = known.copy()
     for let in block.lets:
-        op = let.op
+        op, inside = let.op, known
         match op:
             case Comp(axes, body):
-                everything = (*around, *axes)
                 inside = known.within(axes)
-                own = _dependencies(body.lets, everything, depends)
+                depends = dependencies(body.lets, axes)
                 used = [v for v in body.results if isinstance(v, Var)]
                 used += [v for d in op.destinations for e in d.index for v in e.atoms()]
-                found = liftable(body.lets, used, own, everything)
-                yield from [code for code in found if _movable(code, everything, known, set(own))]
-                yield from _unshared(body, inside, everything, own)
+                for code in liftable(body.lets, used, depends, axes):
+                    if _movable(code, axes, known, set(depends)):
+                        yield code
             case For(index, low, high):
                 inside = known.copy()
                 inside.facts.between(index, (low,), (high,))
-                yield from _unshared(op.body, inside, (), {})
             case _:
-                for inner in op_blocks(op):
-                    yield from _unshared(inner, known, (), {})
+                pass
+        for inner in op_blocks(op):
+            yield from _unshared(inner, inside)
         known.saw(v.type for v in let.vars)
-
-
-def _dependencies(lets: Sequence[Let], axes: Sequence[Axis], outer: Mapping[Var, set[Var]]) -> dict[Var, set[Var]]:
-    """The axes that each variable of a body depends on, and of those outside of it."""
-    names = {a.var for a in axes}
-    found = dict(outer)
-    for let in lets:
-        own = [{v} & names | found.get(v, set()) for v in free_vars(let.op)]
-        found.update(dict.fromkeys(let.vars, set[Var]().union(*own)))
-    return found
 
 
 def _movable(code: Liftable, axes: Sequence[Axis], known: Knowledge, local: set[Var]) -> bool:

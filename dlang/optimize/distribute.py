@@ -161,10 +161,13 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
             if _moved(s, inner, inner.op, whole, depth):
                 continue
             s.pinned |= set(inner.vars)
-        new = map_blocks(inner.op, lambda b: _block(b, inside))
-        s.body.append(inner if new is inner.op else Let(inner.vars, new, inner.span))
-        if isinstance(inner.op, Check) or any(v in s.checked for v in free_vars(inner.op)):
-            s.checked |= set(inner.vars)
+        for new in _let(inner, inside):
+            s.body.append(new)
+            s.depends |= _dependence(new, s)
+            if s.pinned.intersection(inner.vars):
+                s.pinned |= set(new.vars)
+            if isinstance(new.op, Check) or any(v in s.checked for v in free_vars(new.op)):
+                s.checked |= set(new.vars)
     results = tuple(s.renaming.atom(a) for a in op.body.results)
     index_vars = {v for d in op.destinations for e in d.index for v in e.atoms()}
     _lift(s, {v for v in (*results, *index_vars) if isinstance(v, Var)}, depth)
@@ -236,7 +239,7 @@ def _dependence(let: Let, s: _Split) -> dict[Var, set[Var]]:
 
 
 def _stays(op: Op, s: _Split, depends: Mapping[Var, set[Var]]) -> bool:
-    """Whether an operation must stay at its point: not a pure scalar or a comprehension of such, or it needs one."""
+    """Whether an operation must stay at its point: neither scalar code nor a comprehension, or it needs what must."""
     match op:
         case Prim(name, args):
             divides = name in ("floordiv", "mod", "shift_left", "shift_right") and dtype_of(args[0]) in INTEGERS
@@ -247,13 +250,6 @@ def _stays(op: Op, s: _Split, depends: Mapping[Var, set[Var]]) -> bool:
         case Comp():
             if any(d.into is not None for d in op.destinations):
                 return True
-            names = {a.var for a in s.axes}
-            local = dict(depends)
-            for inner in op.body.lets:
-                if _stays(inner.op, s, local):
-                    return True
-                found = [{v} if v in names else local.get(v, set()) for v in free_vars(inner.op)]
-                local.update(dict.fromkeys(inner.vars, set[Var]().union(*found)))
         case _:
             return True
     return any(v in s.pinned for v in free_vars(op))

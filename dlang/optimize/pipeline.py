@@ -21,6 +21,7 @@ from dlang.ad.limits import with_limits
 from dlang.ad.savings import Savings
 from dlang.ir.anf import Program, early_name
 from dlang.ir.errors import IRError
+from dlang.ir.sharing import verify_sharing
 from dlang.ir.verify import verify as verify_program
 from dlang.laps import lap
 from dlang.optimize.batching import batching
@@ -120,6 +121,7 @@ PASSES: tuple[Pass, ...] = (
 def run(program: Program, entries: Sequence[str], when: str, verify: bool = False) -> Program:
     """The passes of one phase; with `verify` the result of each is checked."""
     tidy = program
+    perfect = when != NORMAL  # from here on comprehensions are perfect nests, until their axes are taken apart
     for step in PASSES:
         if step.when == when:
             if step.again and _same_functions(program, tidy):
@@ -131,6 +133,9 @@ def run(program: Program, entries: Sequence[str], when: str, verify: bool = Fals
                 tidy = program
             if verify:
                 verified(program, f"the pass `{step.name}`", before, step.name == "ownership")
+                perfect = (perfect or step.name == "distribute") and step.name != "blocking"
+                if perfect:
+                    shared(program, f"the pass `{step.name}`", None if step.name == "distribute" else before)
     return program
 
 
@@ -142,6 +147,15 @@ def verified(program: Program, maker: str, since: Program | None = None, ownersh
         except IRError as error:
             raise IRError(f"{maker} made an ill-formed program: {error}") from None
     return program
+
+
+def shared(program: Program, maker: str, since: Program | None = None) -> None:
+    """Checks that a program keeps the law of sharing: else an IRError says who broke it. since: what it was made of."""
+    with lap("verify"):
+        try:
+            verify_sharing(program, since)
+        except IRError as error:
+            raise IRError(f"{maker} has something computed more often than it has to be: {error}") from None
 
 
 def _same_functions(a: Program, b: Program) -> bool:
