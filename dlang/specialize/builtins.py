@@ -50,6 +50,7 @@ from dlang.specialize.values import (
     ScalarV,
     TupleV,
     Value,
+    leaf_var,
     leaves,
     mono_of,
     rebuild,
@@ -185,7 +186,9 @@ def reduce(f: Frame, name: str, v: Value, axes: tuple[int, ...]) -> Value:
     rank = len(x.shape)
     over = sorted({k % rank for k in axes}) if axes else list(range(rank))
     if name in ("max", "min", "argmax", "argmin", "logsumexp"):
-        nonempty(f, tuple([x.shape[k] for k in over]), name)
+        found_by_rank = (x.var,) if x.dtype == "str" else ()
+        for certified in nonempty(f, tuple([x.shape[k] for k in over]), name, *found_by_rank):
+            x = ArrayV(leaf_var(certified))
     if name == "mean":
         (total,) = reduce_axes(e, x, over, ("sum",))
         count = poly(1)

@@ -123,10 +123,14 @@ def conditional(f: Frame, c: core.Comprehension, monoid: str) -> Value:
     return ScalarV(e.emit(op, value.atom.type)[0])
 
 
-def nonempty(f: Frame, shape: tuple[Size, ...], what: str) -> None:
-    """`max` of nothing ends the run."""
+def nonempty(f: Frame, shape: tuple[Size, ...], what: str, *subjects: Atom) -> tuple[Atom, ...]:
+    """`max` of nothing ends the run. Gives the subjects, which rely on that.
+
+    A reduction does not: of nothing it is the identity. An element that is found by a position does.
+    """
     e = f.emitter
     for s in shape:
         if not e.facts.proves_nonnegative(s - 1):
             ok = e.prim("gt", e.atom(s), Lit(0, "i64"))
-            e.check(ok, "E0808", (f"`{what}` of nothing",))
+            subjects = e.check(ok, "E0808", (f"`{what}` of nothing",), (), subjects)
+    return subjects

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Check, Comp, Program, Reshape, Var
+from dlang.ir.anf import Check, Comp, Library, Program, Read, Reshape, Var
 from dlang.ir.traverse import mentioned, walk
 from dlang.optimize.pipeline import optimise
 from dlang.runtime.errors import RunError
@@ -46,7 +46,13 @@ def uncertified(program: Program, name: str) -> list[Var]:
     """The arrays that operations of a function use, although a check compares their sizes."""
     lets = list(walk(program.functions[name].body))
     subjects = {s for let in lets if isinstance(let.op, Check) for s in let.op.subjects}
-    return [v for let in lets if isinstance(let.op, Comp | Reshape) for v in mentioned(let.op) if v in subjects]
+    return [
+        v
+        for let in lets
+        if isinstance(let.op, Comp | Library | Read | Reshape)
+        for v in mentioned(let.op)
+        if v in subjects
+    ]
 
 
 @pytest.mark.parametrize("text", READS.values(), ids=READS)
@@ -77,3 +83,21 @@ def test_each_axis_that_is_asserted_has_a_message_of_its_own() -> None:
         with pytest.raises(RunError, match=message):
             made.run(n, m, np.ones((n, m)))
     assert np.shape(made.run(3, 5, np.ones((3, 5)))[0]) == (3, 5)
+
+
+def test_the_greatest_of_no_texts_is_read_nowhere() -> None:
+    text = """
+fn f(x: str[n], k: i64) -> i64 {
+  var s = 0
+  for t < k { if max(x) == "a" { s += 1 } }
+  s
+}
+"""
+    made = lowered(text)
+    after = optimise(made.program, [made.entry.name], verify=True)
+    checks = [op for op in ops(after) if isinstance(op, Check)]
+    assert checks and all(check.subjects for check in checks)
+    assert not uncertified(after, made.entry.name)
+    assert made.run(0, np.array([], dtype=object), 0, optimised=True) == [0]
+    with pytest.raises(RunError, match="`max` of nothing"):
+        made.run(0, np.array([], dtype=object), 1, optimised=True)
