@@ -145,6 +145,7 @@ def expanded(request: Request) -> tuple[anf.Program, Entry]:
 
 def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry, Instances]:
     from dlang.ad.expand import expand
+    from dlang.ad.limits import with_limits
     from dlang.optimize.pipeline import verified
     from dlang.specialize.specialize import Specializer
     from dlang.typecheck.limits import room
@@ -153,7 +154,7 @@ def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry
     try:
         with room(), no_collection():
             entry = specializer.entry(request.decl, request.bindings)
-            program = expand(specializer.program)
+            program = expand(with_limits(specializer.program))
             if verifying():
                 verified(program, "the expansion of derivatives", verified(specializer.program, "specialisation"))
             return program, entry, specializer.instances

@@ -21,11 +21,12 @@ from dataclasses import replace
 
 from dlang.ad.activity import active_vars
 from dlang.ad.halves import local_tapes
-from dlang.ad.inlining import unused
+from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ir.anf import (
     Array,
     Atom,
     Block,
+    Check,
     Comp,
     Derivative,
     For,
@@ -49,6 +50,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
+from dlang.ir.marks import is_mark
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, named_function, type_vars, walk, with_lets
 from dlang.ir.types import BOOL, I64, array_type, dtype_of, is_float
@@ -88,13 +90,15 @@ def _reached_from_derivatives(program: Program) -> set[str]:
 class _Limits:
     """made: of a function and the parameters in which it is differentiated, the function that notes zeros, and that
     with tiny numbers in their place; None where it meets none on the way to an exponential. local: the datatypes of
-    tapes that only pulls of their function see. records: by their tape the forward halves so far, and what they noted.
+    tapes that only pulls of their function see. kept: the functions that are not inlined. records: by their tape the
+    forward halves so far, and what they noted.
     """
 
     def __init__(self, program: Program, functions: dict[str, Function]) -> None:
         self.program, self.functions = program, functions
         self.made: dict[tuple[str, tuple[int, ...]], tuple[str, str] | None] = {}
         self.local = local_tapes(program)
+        self.kept = recursive(program) | {f.name for f in program.functions.values() if f.rules is not None}
         self.records: dict[Atom, tuple[Record, Var]] = {}
 
     def block(self, block: Block) -> Block:
@@ -126,8 +130,13 @@ class _Limits:
         return self.made[key]
 
     def make(self, f: Function, wrt: tuple[int, ...]) -> tuple[str, str] | None:
-        logarithms = _to_exponentials(f, wrt)
-        if not logarithms or not _is_simple(self.program, f):
+        if not _is_simple(self.program, f):
+            return None
+        seeded = [is_float(r.type) for r in f.results]
+        inputs, held = [f.params[k] for k in wrt], set(self.program.datatypes)
+        f = replace(f, body=inlined_where_active(self.program, f.body, inputs, seeded, self.kept, held))
+        logarithms = _to_exponentials(f.body, inputs, seeded)
+        if not logarithms:
             return None
         noting, shifted = unused(f"{f.name}_noting", self.functions), unused(f"{f.name}_shifted", self.functions)
         lets, zero = _noted(f.body.lets, logarithms)
@@ -201,16 +210,15 @@ def _emit_limits(
     b.emit_as(slopes, If(zero, b.block(limits), Block((), tuple(found)), rare=True))
 
 
-def _to_exponentials(f: Function, wrt: Sequence[int]) -> set[Var]:
+def _to_exponentials(body: Block, inputs: Sequence[Var], seeded: Sequence[bool]) -> set[Var]:
     """The logarithms that are differentiated and that some exponential depends on."""
-    seeded = [is_float(r.type) for r in f.results]
-    active = active_vars(f.body, [f.params[k] for k in wrt], seeded)
-    lets = list(walk(f.body))
+    active = active_vars(body, inputs, seeded)
+    lets = list(walk(body))
     logarithms = {let.vars[0] for let in lets if _is(let, "log") and let.vars[0] in active}
     logarithms = {v for v in logarithms if dtype_of(v) in TINY}
     if not any(_is(let, "exp") for let in lets):
         return set()
-    varied = active_vars(f.body, logarithms, seeded)
+    varied = active_vars(body, logarithms, seeded)
     reached = any(_is(let, "exp") and isinstance(let.op, Prim) and let.op.args[0] in varied for let in lets)
     return logarithms if reached else set()
 
@@ -298,7 +306,7 @@ def _noted(lets: Sequence[Let], logarithms: Set[Var]) -> tuple[list[Let], Atom]:
 
 
 def _shifted(b: Builder, block: Block, logarithms: Set[Var], tiny: Mapping[str, Atom]) -> Block:
-    """A block with tiny numbers added to the zeros of which it takes logarithms."""
+    """A block with tiny numbers added to the zeros of which it takes logarithms; nobody follows it step by step."""
     lets: list[Let] = []
     for let in block.lets:
         match let.op:
@@ -307,6 +315,8 @@ def _shifted(b: Builder, block: Block, logarithms: Set[Var], tiny: Mapping[str, 
                 with b.scope() as more:
                     there = b.add(x, b.select(b.prim("eq", x, zero), tiny[dtype_of(x)], zero))
                 lets += [*more, Let(let.vars, Prim("log", (there,)), let.span)]
+            case Check() as mark if is_mark(mark):
+                lets.append(Let(let.vars, replace(mark, code="E0706", parts=("",), values=()), let.span))
             case op:
                 new = map_blocks(op, lambda inner: _shifted(b, inner, logarithms, tiny))
                 lets.append(let if new is op else Let(let.vars, new, let.span))

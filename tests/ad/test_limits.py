@@ -8,7 +8,10 @@ import pytest
 
 import dlang
 from dlang.ad.limits import TINY
+from dlang.diagnostics import Source
+from dlang.driver import Request, check, expanded
 from dlang.ir.anf import Lit
+from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import parts, walk
 from dlang.optimize.pipeline import optimise
 from tests.specialize.support import lowered
@@ -126,3 +129,10 @@ fn twice(x: f64[n], s: f64[n]) -> f64[n, n] = hessian(mixture, wrt = s)(x, s)
         program = optimise(made.program, [made.entry.name])
         lets = [let for f in program.functions.values() for let in walk(f.body)]
         assert any(Lit(TINY["f64"][0], "f64") in parts(let.op).atoms for let in lets) == expected, name
+
+
+def test_a_program_that_is_followed_step_by_step_finds_the_same_limits():
+    text = WRITTEN["by hand"] + "\nfn slope() -> f64[2] = grad(f)([0.0, 1.0], [0.5, 0.3])\n"
+    program, entry = expanded(Request(check(Source("test.dl", text)).module.functions["slope"]))
+    *_, found = Interpreter(program).run(entry.name, [])
+    np.testing.assert_allclose(found, [np.exp(0.2), 1.0], **near)
