@@ -224,7 +224,8 @@ class Function:
     """outs: destinations, parameters too, of the results whose sizes the parameters determine. results: the others.
 
     order: for each result of the function in the core IR, ("out" | "result", position), or None for a token. device:
-    whether arrays of numbers that it takes and gives are in the memory of one.
+    whether arrays of numbers that it takes and gives are in the memory of one. extents: of each parameter that is an
+    array, how many elements it has.
     """
 
     name: str
@@ -236,6 +237,7 @@ class Function:
     label: str = ""
     span: Span | None = None
     device: bool = False
+    extents: tuple[Size | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from dlang.ir import anf
 from dlang.ir.anf import Array, Let, Lit, Scalar, Token
 from dlang.ir.call_graph import recursive_functions
 from dlang.ir.chains import last_uses
-from dlang.ir.types import dtype_of
+from dlang.ir.types import dtype_of, product
 from dlang.laps import lap
 from dlang.verification import verifying
 
@@ -125,7 +125,15 @@ def _function(
                 kept += 1
                 wanted.append(OWNED if isinstance(type, Array) else None)
     body = s.block(f.body, wanted, Frame(last_uses(f.body)), region=True)
-    return Function(f.name, tuple(params), tuple(outs), body, tuple(order), recursive, f.label or f.name, f.span)
+    label, extents = f.label or f.name, [_extent(p) for p in f.params if not isinstance(p.type, Token)]
+    return Function(
+        f.name, tuple(params), tuple(outs), body, tuple(order), recursive, label, f.span, extents=tuple(extents)
+    )
+
+
+def _extent(param: anf.Var) -> anf.Size | None:
+    """The elements of an array; None for a scalar."""
+    return product(param.type.shape) if isinstance(param.type, Array) else None
 
 
 def _let(s: Scheduler, let: Let) -> None:

@@ -33,10 +33,11 @@ HARMLESS = {
 @dataclass
 class Function:
     """A function under inspection. made: what names are; checked: the addresses that have been checked in this block,
-    and words of nodes."""
+    and words of nodes. is_entry: whether it is an entry, which hands on what it is given."""
 
     made: dict[str, str] = field(default_factory=dict)
     checked: set[object] = field(default_factory=set)
+    is_entry: bool = False
 
     def leads(self, name: str) -> Iterator[str]:
         """A name, and those that it is computed from as an address."""
@@ -99,13 +100,13 @@ def unannounced(text: str) -> tuple[list[str], dict[str, int]]:
     f = Function()
     for line in text.splitlines():
         if line.startswith("define"):
-            f = Function()
+            f = Function(is_entry=line.startswith("define i32 @"))
         elif line.endswith(":") and not line.startswith(WHOLE):
             f.checked.clear()
         if (defined := DEFINED.fullmatch(line)) is not None:
             f.made[defined[1]] = defined[2]
         kind, pointers = _accessed(line)
-        if kind is None:
+        if kind is None or (f.is_entry and kind == "function"):
             continue
         if kind.startswith(("dl_outside", "dl_not_alive")):
             f.check(line)
@@ -127,10 +128,11 @@ def _accessed(line: str) -> tuple[str | None, list[str]]:
     if text.startswith("store "):
         return "store", [NAME.findall(text.rpartition(", ptr ")[2])[0]]
     call = CALL.search(text)
-    if call is None or call[1].startswith('"f.') or call[1] in HARMLESS:
+    if call is None or call[1] in HARMLESS:
         return None, []
     if call[1].startswith(("dl_outside", "dl_not_alive")):
         return call[1], []
     kinds = re.compile(r"ptr |<\d+ x ptr> ")
     pointers = [NAME.findall(part)[0] for part in call[2].split(", ") if kinds.match(part) and "%" in part]
-    return re.sub(r"\.v\d.*|\.p0.*", "", call[1]), pointers
+    kind = "function" if call[1].startswith('"f.') else re.sub(r"\.v\d.*|\.p0.*", "", call[1])
+    return kind, pointers

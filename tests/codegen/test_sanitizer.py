@@ -276,6 +276,25 @@ def test_an_array_that_is_next_to_another_is_not_taken_for_it(monkeypatch: pytes
     assert f.run(both, 10, n=20) == [both[10]]
 
 
+HANDED_ON = """
+fn total(x: f64[n], k: i64) -> f64 = if k <= 0 { sum(x) } else { total(x, k - 1) }
+fn rest(x: f64[n], y: f64[m]) -> f64 = total(x[1..], 1) + y[0]
+"""
+
+
+def cut_further_on(stmt: loops.Stmt) -> list[loops.Stmt]:
+    return [replace(stmt, offset=stmt.offset + 10) if isinstance(stmt, loops.Slice) else stmt]
+
+
+def test_a_slice_that_a_function_is_given_belongs_to_the_array_that_it_is_cut_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = floats(20)
+    broken(monkeypatch, cut_further_on)
+    with pytest.raises(RunError, match=r"bytes 88 to 159 of `x` \(f64\), which has 80, would be read"):
+        compiled(HANDED_ON, "rest").run(both[:10], both[10:], n=10, m=10)
+
+
 def test_what_was_never_written_is_not_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, without_stores)
     f = compiled(KINDS, "halves")

@@ -56,6 +56,7 @@ def check_stack(w: Writer) -> None:
 def invoke(w: Writer, stmt: loops.Invoke) -> None:
     callee = w.program.functions[stmt.function]
     type = result_type(callee)
+    sanitizer.invoke(w, stmt, callee)
     args = ["ptr %ctx"]
     args += [f"{slot_type(a)} {w.scalar(a)}" for a in (*stmt.args, *stmt.outs)]
     out = w.emit(f"call {type} @{symbol(stmt.function)}({', '.join(args)})")

@@ -19,8 +19,8 @@ from dlang.codegen.llvm.scalars import bits, iota
 from dlang.codegen.llvm.sites import ACCESS, FREE, READ, WRITE, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Operand
-from dlang.ir.anf import Atom, Lit, Size, Var
-from dlang.ir.terms import WIDTHS
+from dlang.ir.anf import Atom, Lit, Size, Var, poly
+from dlang.ir.terms import WIDTHS, ZERO
 from dlang.ir.types import dtype_of, product
 
 
@@ -93,6 +93,25 @@ def operands(w: Writer, what: str, values: Sequence[Operand]) -> None:
     for value in values:
         if isinstance(value, loops.ArrayValue):
             elements(w, what, value.buffer, w.values[value.buffer], product(value.shape))
+
+
+def invoke(w: Writer, stmt: loops.Invoke, callee: loops.Function) -> None:
+    """A function of the program gets arrays and destinations, in which it may touch what their types say."""
+    if not w.module.sanitizes:
+        return
+    given = {p: a for p, a in zip(callee.params, stmt.args, strict=True) if isinstance(p, Var)}
+
+    def here(var: Var) -> Size | None:
+        value = given.get(var)
+        if isinstance(value, Lit):
+            return ZERO + int(value.value)
+        return poly(value) if isinstance(value, Var) else None
+
+    for arg, extent in zip(stmt.args, callee.extents, strict=True):
+        if isinstance(arg, Buffer) and extent is not None:
+            elements(w, READ, arg, w.values[arg], extent.substitute(here))
+    for buffer, out in zip(stmt.outs, callee.outs, strict=True):
+        elements(w, WRITE, buffer, w.values[buffer], product(out.shape).substitute(here))
 
 
 def call_c(w: Writer, stmt: loops.CallC) -> None:
