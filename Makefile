@@ -5,7 +5,7 @@ BIN := .venv/bin
 LANGUAGE_TESTS := examples $(wildcard ../shared/tour/0*.dl)
 
 .PHONY: venv demo examples test coverage test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
-.PHONY: docs test-sanitized test-slow test-edits test-distributed test-debugger format clean
+.PHONY: docs test-costs test-sanitized test-slow test-edits test-distributed test-debugger format clean
 
 venv: .venv/.ready
 
@@ -31,6 +31,10 @@ test: venv
 	$(BIN)/python -m pytest -q -n 3
 	$(BIN)/dlc fmt --check stdlib examples
 	$(BIN)/dlc test $(LANGUAGE_TESTS)
+
+# The law of cost for all functions of the tests, the examples and the library. Five minutes.
+test-costs: venv
+	$(BIN)/python -m pytest -q -n 2 -m slow tests/test_costs_of_programs.py
 
 # Which lines and branches of the compiler the tests reach, processes that they start excepted. Half an hour.
 coverage: venv

@@ -15,7 +15,7 @@ from dlang.diagnostics import Span
 from dlang.tools.counted import Costs, Counts, Way
 
 BASES: Mapping[Way, Way] = {"value": "as written", "gradient": "value", "tangent": "value", "second": "gradient"}
-FACTORS: Mapping[Way, float] = {"value": 1.2, "gradient": 6.0, "tangent": 4.0, "second": 4.0}
+FACTORS: Mapping[Way, float] = {"value": 1.5, "gradient": 6.0, "tangent": 4.0, "second": 4.0}
 """How many times the operations of what it is made of, and the numbers that the function takes and gives."""
 SHARED = 4.0
 """How many times the operations of the function as written, each done as seldom as what it depends on allows."""
@@ -113,10 +113,10 @@ def operations_of(costs: Costs, way: Way, base: Way) -> float:
 
 
 def bytes_of(costs: Costs, way: Way, base: Way) -> float:
-    """How many bytes a way may read and write: a derivative may also save what each operation gives, and read it."""
+    """How many bytes a way may read and write: what operations give may be kept, and read again."""
     own = costs[base]
-    saved = 0 if way == "value" else 2 * NUMBER * own.operations
-    return FACTORS[way] * (own.moved + costs.bytes + NUMBER * SLACK) + saved
+    kept = NUMBER * own.operations * (1 if way == "value" else 2)
+    return FACTORS[way] * (own.moved + costs.bytes + NUMBER * SLACK) + kept
 
 
 def memory_of(costs: Costs, way: Way, base: Way) -> float:

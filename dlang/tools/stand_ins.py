@@ -19,6 +19,7 @@ from dlang.typecheck.terms import BOOL, F64, I64, STR
 
 WEIGHTS = "'s weights"
 DEPTH = 2  # of nodes in nodes
+LAZY = 8  # of functions in what functions give: a stream has no end
 
 
 def with_stand_ins(decl: core.FnDecl) -> tuple[core.FnDecl, list[str]]:
@@ -73,6 +74,7 @@ class Builder:
     decl: core.FnDecl
     local: core.Local
     weights: int = 0
+    functions: int = 0  # around what is being built
     given: list[core.Expr] = field(default_factory=list)  # arguments of the function that is being built
     indices: list[core.Expr] = field(default_factory=list)  # of the comprehensions around
     built: dict[ty.DataDecl, int] = field(default_factory=dict)  # how often an enum was
@@ -106,9 +108,13 @@ class Builder:
                 return core.Builtin(t, span, "cast", (self.scalar(),))
 
     def function(self, t: ty.TypeFn, depth: int) -> core.Expr:
+        if self.functions >= LAZY:
+            raise self.impossible("has no end")
         params = tuple([core.Local(f"x{k}", p) for k, p in enumerate(t.params)])
         outer, self.given = self.given, [*self.given, *[core.Ref(p.type, self.decl.span, p) for p in params]]
+        self.functions += 1
         body = self.value(t.result, depth)
+        self.functions -= 1
         self.given = outer
         return core.Lambda(t, self.decl.span, params, body)
 

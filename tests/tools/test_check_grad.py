@@ -290,3 +290,15 @@ def test_what_an_end_of_the_time_makes_fail_is_that():
                 pass
         except TooLong as e:
             raise RuntimeError("an import has failed") from e
+
+
+def test_data_without_an_end_is_refused(check):
+    code, _, err = check(
+        """
+        enum Stream { More(f64, () -> Stream) }
+        fn first(s: Stream) -> f64 = match s { More(v, _) => v * v }
+        """,
+        "--fn",
+        "first",
+    )
+    assert code == 1 and "E0957" in err and "what `s` is made of has no end" in err
