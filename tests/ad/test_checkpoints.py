@@ -98,6 +98,7 @@ def test_the_body_runs_twice_more(loop: str) -> None:
         assert again <= plain + more * value + 100
 
 
+@pytest.mark.plain_code
 @pytest.mark.parametrize("loop", ["counted", "while", "until it breaks", "two states", "in a loop"])
 def test_memory_grows_like_the_root_of_the_trips(loop: str) -> None:
     text = TEXT.format(LOOPS[loop])
@@ -105,6 +106,7 @@ def test_memory_grows_like_the_root_of_the_trips(loop: str) -> None:
     assert many <= 15 * few and many < 200_000
 
 
+@pytest.mark.plain_code
 def test_a_recurrent_network_saves_states_of_segments() -> None:
     rng = np.random.default_rng(3)
     w = 0.3 * rng.normal(size=(8, 8))
@@ -152,6 +154,7 @@ fn again(x: f64, n: i64, m: i64) -> f64 = grad(|y: f64| checkpoint(f)(y, n, m))(
 """
 
 
+@pytest.mark.plain_code
 def test_many_changes_of_few_elements_take_memory_like_their_root() -> None:
     x = np.array([0.2, 0.5, -0.3, 0.8])
     for n in (0, 1, 7, 150):
@@ -160,6 +163,7 @@ def test_many_changes_of_few_elements_take_memory_like_their_root() -> None:
     assert many <= 15 * few and many < 400_000
 
 
+@pytest.mark.plain_code
 def test_loops_in_loops_are_taken_apart_too() -> None:
     """Each level runs its body once more, and the memory is that of the roots of both numbers of trips."""
     for n, m in ((0, 3), (3, 0), (1, 1), (5, 40), (30, 7)):

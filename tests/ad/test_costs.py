@@ -129,6 +129,7 @@ fn slope_of_power(x: f64, n: i64) -> f64 = grad(power)(x, n)
 """
 
 
+@pytest.mark.plain_code
 @pytest.mark.parametrize("name", ["slope", "slope_of_down"])
 def test_a_million_trips_take_a_number_or_two_each(name: str) -> None:
     p, entry = program(LONG, name)
@@ -138,6 +139,7 @@ def test_a_million_trips_take_a_number_or_two_each(name: str) -> None:
     assert np.isfinite(found) and context.taken + context.peak <= (80 if name == "slope_of_down" else 20) * 1_000_000
 
 
+@pytest.mark.plain_code
 def test_the_gradient_of_a_million_multiplications_by_one_is_a_million() -> None:
     p, entry = program(LONG, "slope_of_power")
     compiled = Engine(Host(io.StringIO())).compile(p, [entry])

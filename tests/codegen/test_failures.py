@@ -261,6 +261,7 @@ def test_an_argument_of_the_wrong_shape_is_refused() -> None:
         compiled.run("f", [3, np.ones(4), np.arange(3)])
 
 
+@pytest.mark.plain_code
 def test_an_engine_gives_its_memory_back_when_it_dies() -> None:
     import gc
     import resource

@@ -39,14 +39,14 @@ SUPPORT = ("dl_take", "dl_give", "dl_detach", "dl_release")
 
 _LOADED = """\
   %table = load ptr, ptr @table
-  %count = load i64, ptr @count
+  %count = load i64, ptr @arrays
 """
 
 TEXT = f"""
 @lock = internal global i32 0
 @version = internal global i64 1
 @table = internal global ptr null
-@count = internal global i64 0
+@arrays = internal global i64 0
 @room = internal global i64 0
 @lent = internal global ptr null
 @lent.count = internal global i64 0
@@ -125,7 +125,7 @@ define internal void @shift(i64 %from, i64 %by) nounwind {{
   %bytes = mul i64 %moved, {8 * ENTRY}
   call void @llvm.memmove.p0.p0.i64(ptr %to, ptr %source, i64 %bytes, i1 false)
   %now = add i64 %count, %by
-  store i64 %now, ptr @count
+  store i64 %now, ptr @arrays
   ret void
 }}
 
@@ -158,7 +158,7 @@ fine:
 define internal i1 @register(i64 %begin, i64 %end) nounwind {{
 entry:
   call void @enter()
-  %fits = call i1 @grown(ptr @table, ptr @count, ptr @room)
+  %fits = call i1 @grown(ptr @table, ptr @arrays, ptr @room)
   br i1 %fits, label %search, label %full
 full:
   call void @leave()
@@ -186,7 +186,7 @@ drop:
   call void @shift(i64 %at, i64 -1)
   br label %before
 behind:
-  %count = load i64, ptr @count
+  %count = load i64, ptr @arrays
   %last = icmp uge i64 %at, %count
   br i1 %last, label %insert, label %look2
 look2:
@@ -322,7 +322,18 @@ retire:
   %kept = load i64, ptr %keptp
   %more = add i64 %kept, %size
   store i64 %more, ptr %keptp
+  call void @count(ptr %ctx, i64 %size, i64 -1)
   call void @drain(ptr %ctx, i64 {HELD})
+  ret void
+}}
+
+; so many bytes are no longer in use, or are again for `dl_give` to take back
+define internal void @count(ptr %ctx, i64 %size, i64 %sign) nounwind {{
+  %usedp = getelementptr i64, ptr %ctx, i64 {support.IN_USE}
+  %used = load i64, ptr %usedp
+  %change = mul i64 %size, %sign
+  %now = add i64 %used, %change
+  store i64 %now, ptr %usedp
   ret void
 }}
 
@@ -364,6 +375,7 @@ remove:
 gone:
   call void @forget()
   call void @leave()
+  call void @count(ptr %ctx, i64 %size, i64 1)
   call void @dl_give(ptr %ctx, ptr %data)
   br label %head
 done:
