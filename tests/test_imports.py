@@ -35,7 +35,7 @@ ALLOWED = {
     "specialize": {"typecheck", "ir", "primitives", "runtime"},  # foreign functions are looked for
     "optimize": {"ir", "primitives", "ad"},
     "ad": {"ir", "primitives", "optimize"},  # a derivative is normalised before the next is taken
-    "codegen": {"ir"},
+    "codegen": {"ir", "primitives"},
     "codegen.llvm": {"ir", "primitives", "codegen", "runtime"},
     "codegen.cuda": {"ir", "primitives", "codegen"},
     "reuse": {"typecheck", "specialize", "codegen.llvm", "runtime"},
