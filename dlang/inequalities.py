@@ -1,8 +1,9 @@
 """What is known of whole numbers, and a prover for inequalities between polynomials: conservative and linear time.
 
-Sizes are at least 0; an index lies between its bounds; h = p // q gives q·h <= p. `proves_nonnegative` substitutes the
-worst case of each bounded variable, indices first and the innermost of them, and then asks whether every coefficient
-is at least 0. It is for the numbers of mathematics: who asks about integers that wrap has to know that they are small.
+Sizes are at least 0 and at most `LARGEST`; an index lies between its bounds; h = p // q gives q·h <= p.
+`proves_nonnegative` substitutes the worst case of each bounded variable, indices first and the innermost of them, and
+then asks whether every coefficient is at least 0. It is for the numbers of mathematics: what a program computes as an
+i64 is such a number only where it is `exact`, that is, where nothing has wrapped.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from typing import Generic
 from dlang.polynomials import A, Coefficient, Poly
 
 Bounds = tuple[tuple[Poly[A], ...], tuple[Poly[A], ...]]
+
+LEAST, GREATEST = -(2**63), 2**63 - 1  # of an i64
+LARGEST = 2**47  # the greatest size of an axis: no processor has more memory, and sums of a few such sizes are i64s
+SUM = 2**62  # what sums of sizes are below
+DEPTH = 6  # of bounds in terms of bounds
 
 
 @dataclass(slots=True)
@@ -115,6 +121,45 @@ class Facts(Generic[A]):
     def proves_less(self, p: Poly[A], q: Poly[A]) -> bool:
         """Whether p < q follows."""
         return self.proves_nonnegative(q - p - 1)
+
+    # ---- what does not wrap ------------------------------------------------------------------------------------------
+    def exact(self, p: Poly[A]) -> bool:
+        """Whether p, computed with i64s that wrap, is the number that it is in mathematics."""
+        low, high = self.ends(p)
+        return low >= LEAST and high <= GREATEST
+
+    def small(self, p: Poly[A]) -> bool:
+        """Whether all variables of p are sizes, or lie between numbers that are no larger than sums of sizes."""
+        ends = [self._ends_of(v, 0) for v in dict.fromkeys(p.atoms())]
+        return all(low >= -SUM and high <= SUM for low, high in ends)
+
+    def ends(self, p: Poly[A], depth: int = 0) -> tuple[Coefficient, Coefficient]:
+        """Two numbers between which p lies, whose variables are i64s."""
+        low: Coefficient = 0
+        high: Coefficient = 0
+        for m, c in p.terms.items():
+            products: tuple[Coefficient, ...] = (c,)
+            for v in m:
+                one = self._ends_of(v, depth)
+                corners = [a * b for a in products for b in one]
+                products = (min(corners), max(corners))
+            low, high = low + products[0], high + products[-1]
+        return low, high
+
+    def _ends_of(self, v: A, depth: int) -> tuple[Coefficient, Coefficient]:
+        low: Coefficient = LEAST
+        high: Coefficient = GREATEST
+        if v in self.sizes:
+            low, high = 0, GREATEST if v in self.floors else LARGEST
+        if depth < DEPTH:
+            if v in self.bounds:
+                lows, highs = self.bounds[v]
+                low = max([low, *[self.ends(x, depth + 1)[0] for x in lows]])
+                high = min([high, *[self.ends(x, depth + 1)[1] for x in highs]])
+            if v in self.floors:
+                ends = self.ends(self.floors[v][0], depth + 1)  # the divisor is at least 1
+                low, high = max(low, min(ends[0], 0)), min(high, max(ends[1], 0))
+        return low, max(low, high)
 
 
 def _ratio(p: Poly[A], q: Poly[A]) -> Fraction | None:

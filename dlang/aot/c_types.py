@@ -45,10 +45,12 @@ def c_name(text: str) -> str:
 # ---- types -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A leaf of a value: how C writes it, and what it is with all its axes."""
+    """A leaf of a value: how C writes it, and what it is with all its axes. variants: how many there are of what it is
+    the tag of."""
 
     access: str
     leaf: Leaf
+    variants: int | None = None
 
 
 OWN = ("message", "error_code", "free", "set_threads")
@@ -171,7 +173,7 @@ def places(part: Part, access: str, axes: tuple[int, ...] = ()) -> Iterator[Plac
             for name, item in zip(field_names(type), items, strict=True):
                 yield from places(item, f"{access}.{name}", axes)
         case Choice(types, variants):
-            yield Place(f"{access}.tag", Leaf("i64", axes))
+            yield Place(f"{access}.tag", Leaf("i64", axes), len(types))
             for t, items in zip(types, variants, strict=True):
                 if t is not None:
                     for name, item in zip(field_names(t), items, strict=True):

@@ -12,6 +12,7 @@ from dlang.aot.exports import Built, Export
 from dlang.aot.interface import Declared, declare, prefix_of
 from dlang.aot.program import entry_name
 from dlang.aot.writer import quoted
+from dlang.inequalities import LARGEST
 from dlang.ir.terms import Array, Scalar, Size, Token, Var
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.crossing import Items, leaves_of
@@ -68,6 +69,9 @@ class _Body:
         for k, v in enumerate(e.face.sizes):
             self.names[v] = f"dl_size_{k}"
         out = [f"int64_t {', '.join(self.names.values())};"] if self.names else []
+        if any(not isinstance(v.type, Token) for v in point.function.results):
+            refuse = f'dl_fail("E0960", "there is no place for the result of `%s`", {quoted(e.name)})'
+            out.append(f"if (!result) return {refuse};")
         for step in e.steps:
             out += self._step(step)
             if not isinstance(step, Compared):
@@ -94,13 +98,16 @@ class _Body:
         match step:
             case Given(var, _):
                 name = self.names[var]
+                out = [f"{name} = {place.access};"]
                 refuse = 'dl_fail("E0960", "argument `%s` of `%s`: a size is not negative, got %lld", '
                 refuse += f"{quoted(place.access)}, {quoted(self.export.name)}, (long long){name})"
-                return [f"{name} = {place.access};", f"if ({name} < 0) return {refuse};"]
+                exhausted = 'dl_fail("E0806", "the memory is exhausted")'
+                return [*out, f"if ({name} < 0) return {refuse};", f"if ({name} > {LARGEST}) return {exhausted};"]
             case Solved(var, _, axis, factor, rest):
                 if factor == 1 and not rest.terms:
                     value = f"{place.access}.size[{axis}]"
-                    return [f"{self.names[var]} = {value};", f"if ({value} < 0) return {self._wrong(place)};"]
+                    wrong = f"({value} < 0 || {value} > {LARGEST})"
+                    return [f"{self.names[var]} = {value};", f"if {wrong} return {self._wrong(place)};"]
                 (by, d), (less, e) = self.number(factor), self.number(rest)
                 scale = lcm(d, e)
                 top = f"((__int128){scale} * {place.access}.size[{axis}] - {scale // e} * {less})"
@@ -119,16 +126,22 @@ class _Body:
                 out.append(f"if (!{p.access}.data && dl_count({p.access}.size, {rank})) return {self._wrong(p)};")
         first = _first(self.export)
         for k, below in self.export.terms.indices:
-            place = self.arguments[first[k]]
             bound, scale = self.number(below)
-            rank = len(place.leaf.shape)
-            item = f"{place.access}.data[dl_k]" if rank else place.access
-            refuse = 'dl_fail("E0960", "argument `%s` of `%s` has an index that is out of range", '
-            refuse += f"{quoted(place.access)}, {quoted(self.export.name)})"
-            test = f"if ({item} < 0 || (__int128){scale} * {item} >= {bound}) return {refuse};"
-            loop = f"for (int64_t dl_k = 0; dl_k < dl_count({place.access}.size, {rank}); dl_k++) "
-            out.append(loop + test if rank else test)
+            out.append(self._within(self.arguments[first[k]], "an index that is out of range", bound, scale))
+        for place in self.arguments:
+            if place.variants is not None:
+                out.append(self._within(place, "the number of a variant that there is not", str(place.variants)))
         return out
+
+    def _within(self, place: Place, wrong: str, bound: str, scale: int = 1) -> str:
+        """Compares an integer, or each of an array, with 0 and with what it is to be below."""
+        rank = len(place.leaf.shape)
+        item = f"{place.access}.data[dl_k]" if rank else place.access
+        refuse = f'dl_fail("E0960", "argument `%s` of `%s` has {wrong}", '
+        refuse += f"{quoted(place.access)}, {quoted(self.export.name)})"
+        test = f"if ({item} < 0 || (__int128){scale} * {item} >= {bound}) return {refuse};"
+        loop = f"for (int64_t dl_k = 0; dl_k < dl_count({place.access}.size, {rank}); dl_k++) "
+        return loop + test if rank else test
 
     def _wrong(self, place: Place) -> str:
         """The call that says what is wrong with the shape of an argument."""
@@ -158,8 +171,10 @@ class _Body:
         scale = lcm(*[Fraction(c).denominator for c in size.terms.values()]) if size.terms else 1
         terms = []
         for m, c in size.terms.items():
-            factors = "".join(f" * {self.names[v]}" for v in m)
-            terms.append(f"(__int128){int(c * scale)}{factors}")
+            term = f"(__int128){int(c * scale)}"
+            for v in m:
+                term = f"dl_wide_product({term}, {self.names[v]})"
+            terms.append(term)
         return f"({' + '.join(terms) or '0'})", scale
 
     # ---- the call and what it gives ----------------------------------------------------------------------------------
@@ -203,7 +218,7 @@ class _Body:
         values = []
         for size in type.shape:
             value, scale = self.number(size)
-            values.append(f"(int64_t)({value}{f' / {scale}' if scale != 1 else ''})")
+            values.append(f"dl_size({value}{f' / {scale}' if scale != 1 else ''})")
         return f"const int64_t dl_sizes_{k}[] = {{{', '.join(values)}}};"
 
     def _memory(self, k: int, place: Place, type: Array) -> str:

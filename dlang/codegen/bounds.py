@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Compute, Convert, Guard
 from dlang.diagnostics import Span
+from dlang.inequalities import LARGEST
 from dlang.ir.anf import Atom, Comp, For, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import BOOL, product
 
 LIMIT = 2.0**62  # of what may be computed as an i64; an estimate is near enough to tell
-LARGEST = 2**47  # the size of an array
 F64 = Scalar("f64")
 
 

@@ -55,6 +55,13 @@ class Knowledge:
             return True
         return any(self.facts.proves_nonnegative(p - size) for size in self.nonnegative)
 
+    def exact(self, p: Size) -> bool:
+        """Whether p, computed with i64s that wrap, is known to be the number that it is in mathematics."""
+        if self.facts.exact(p):
+            return True
+        least = self.at_least_zero
+        return any(least(size - p) and (least(p) or least(size + p)) for size in self.nonnegative)
+
     def positive(self, p: Size) -> bool:
         return self.at_least_zero(p - 1)
 

@@ -33,6 +33,7 @@ from dlang.ir.values import (
     Lanes,
     accept,
     at,
+    bound_of,
     literal,
     merge_lanes,
     merge_rows,
@@ -229,8 +230,8 @@ class Interpreter(Run):
         if frame.n is not None:
             low, end = 0, frame.n
         elif axes:
-            low = max(size_of(s, frame.env) for s in axes[0].lows)
-            end = min(size_of(s, frame.env) for s in axes[0].highs)
+            low = max(bound_of(s, frame.env) for s in axes[0].lows)
+            end = min(bound_of(s, frame.env) for s in axes[0].highs)
         else:
             low, end = 0, 1
         sinks: list[Sink] = []

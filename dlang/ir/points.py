@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -81,9 +82,9 @@ def points_of(
     if outside and box:
         box = [(low, end - low), *box[1:]]
     extents = (1 if outside else end - low, *(size for _, size in box))
-    n = count_of(extents)
-    if n > limit and end - low > 1:
+    if prod(extents) > limit and end - low > 1:
         return None
+    n = count_of(extents)
     values: dict[Var, Any] = {}
     for k, (axis, (start, size)) in enumerate(zip(axes, box, strict=True)):
         line = np.arange(start, start + size).reshape([-1 if j == k + 1 else 1 for j in range(len(extents))])

@@ -14,8 +14,8 @@ def rounded(value: float, dtype: str) -> float:
         # Rounding first to 24 and then to 8 bits could meet a tie that the value isn't: set the last bit as sticky.
         mantissa, exponent = math.frexp(value)
         if exponent < -125:
-            return math.ldexp(round(math.ldexp(value, 133)), -133)
-        shortened = math.ldexp(round(mantissa * 256), exponent - 8)
+            return math.copysign(math.ldexp(round(math.ldexp(value, 133)), -133), value)
+        shortened = math.copysign(math.ldexp(round(mantissa * 256), exponent - 8), value)
         return math.copysign(math.inf, value) if abs(shortened) >= 2.0**128 else shortened
     code = "<f" if dtype == "f32" else "<e"
     try:

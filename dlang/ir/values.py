@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dlang.inequalities import SUM
 from dlang.ir.errors import IRError
 from dlang.ir.terms import FLOATS, INTEGERS, UNSIGNED, Array, Lit, Scalar, Size, Token, Type, Var, is_handle
 from dlang.primitives import special
@@ -216,6 +217,14 @@ def size_of(size: Size, env: Mapping[Var, Any]) -> Any:
     return total if scale == 1 else total // scale
 
 
+def bound_of(size: Size, env: Mapping[Var, Any]) -> Any:
+    """The end of a range. Raises MemoryError where it is computed and would be no i64."""
+    end = size_of(size, env)
+    if size.atom is None and abs(end) >= SUM:
+        raise MemoryError
+    return end
+
+
 def flat_index(shape: Sequence[Any], index: Sequence[Any]) -> Any:
     """The row-major position of an index, for numbers or arrays of them; an error if it is out of range."""
     position: Any = 0
@@ -279,7 +288,12 @@ def to_bf16(x: Any) -> Any:
 def _power(x: Any, y: Any) -> Any:
     if np.issubdtype(x.dtype, np.integer):  # modulo 2**64, then of the dtype; a negative exponent was refused before
         return np.power(x.astype(np.uint64), np.maximum(y, 0).astype(np.uint64)).astype(x.dtype)
-    return np.power(x, y)
+    if not np.issubdtype(np.asarray(y).dtype, np.floating):
+        return np.power(x, y)
+    # NumPy takes the square root for the power 0.5, which differs at -0.0 and -inf: of powers that are no whole numbers
+    # these two have those of their magnitudes.
+    magnitude = ((x == 0) | np.isinf(x)) & (np.floor(y) != y)
+    return np.power(np.where(magnitude, np.abs(x), x), y)
 
 
 def _select(c: Any, x: Any, y: Any) -> Any:

@@ -9,10 +9,14 @@ are in range. Which one it is may be known, and a remainder of what is a few len
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from dlang.inequalities import GREATEST
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
     ZERO,
     Atom,
+    Axis,
     Block,
     Check,
     Comp,
@@ -57,6 +61,8 @@ class _Walk:
         self.renaming = Renaming({})
         self.sizes: dict[Var, Size] = {}  # the i64 variables that are names of polynomials
         self.ends: dict[Var, Ends] = {}  # of what is the least or the greatest of two
+        self.prims: dict[Atom, Prim] = {}  # what selects and orders i64s
+        self.lengths: dict[Var, Size] = {}  # i64 variables that are a difference, or 0 where that is negative
 
     def block(self, block: Block, known: Knowledge) -> Block:
         known = known.copy()
@@ -68,8 +74,10 @@ class _Walk:
                 continue
             if self.chosen(let, lets, known):
                 continue
-            arithmetic = self.arithmetic(let.op, known)
+            arithmetic = self.without_distances(self.arithmetic(let.op, known))
             match arithmetic:
+                case Prim("lt" | "select", _):
+                    self.prims[let.vars[0]] = arithmetic
                 case SizeOf(size):
                     self.sizes[let.vars[0]] = size.substitute(self.sizes.get)
                 case Check(subjects=subjects):
@@ -97,15 +105,12 @@ class _Walk:
         return rebuild(op, atom=r.atom, size=r.size, block=lambda b: self.block(b, inside), bind=r.bind)
 
     def arithmetic(self, op: Op, known: Knowledge) -> Op:
-        """An operation, or as the polynomial that it is: of sizes and of axes and indices, none of which is near the
-        greatest number, so that it wraps nowhere.
-        """
+        """An operation, or as the polynomial that it is, where that is known not to wrap."""
         match op:
             case Prim("add" | "sub" | "mul" as name, (x, y)) if x.type == I64:
                 a, b = self.polynomial(x), self.polynomial(y)
                 size = a + b if name == "add" else a - b if name == "sub" else a * b
-                facts = known.facts
-                if size.constant is None and all(v in facts.bounds or v in facts.sizes for v in size.atoms()):
+                if size.constant is None and known.exact(size):
                     return SizeOf(size)
         return op
 
@@ -123,6 +128,8 @@ class _Walk:
                 if known.at_least_zero(b - a):
                     return self.is_same(let, y if name == "maximum" else x)
                 self.note(let.vars[0], self.ends_of_two(name, x, y, known), known)
+            case Prim("select", (ordered, there, Lit(0))) if there.type == I64:
+                return self.distance(let, ordered, there, known)
             case Prim("mod", (x, y)) if x.type == I64 and known.positive(m := self.polynomial(y)):
                 a = self.polynomial(x)
                 if not self.is_small(a, known) or not self.is_small(m, known):
@@ -143,6 +150,46 @@ class _Walk:
                     self.moved_often(let, m, up, down, lets)
                     return True
         return False
+
+    def distance(self, let: Let, up: Atom, there: Atom, known: Knowledge) -> bool:
+        """Whether a let is how many integers there are from one up to another, and that is a difference of them.
+
+        Where the second may be below the first, its loops are those up to the difference all the same.
+        """
+        match self.prims.get(there):
+            case Prim("select", (_, Lit(value), apart)) if value == GREATEST:
+                there = apart
+        ordered = self.prims.get(up)
+        if not isinstance(ordered, Prim) or ordered.name != "lt" or ordered.args[0].type != I64:
+            return False
+        low, high = map(self.polynomial, ordered.args)
+        length = self.polynomial(there)
+        if length != high - low or length.atom is there:
+            return False
+        if known.at_least_zero(length):
+            return self.is_same(let, there)
+        self.lengths[let.vars[0]] = length
+        return False
+
+    def without_distances(self, op: Op) -> Op:
+        """A loop or a comprehension over a difference in place of how many integers there are between two."""
+        if not self.lengths:
+            return op
+        match op:
+            case For(low=low, high=high) if low == ZERO and high.atom in self.lengths:
+                return replace(op, high=self.lengths[high.atom])
+            case Comp():
+                fixed = {v for d in op.destinations for size in d.shape for v in size.atoms()}
+                axes = [self.without_distance(axis, fixed) for axis in op.axes]
+                return replace(op, axes=tuple(axes))
+            case _:
+                return op
+
+    def without_distance(self, axis: Axis, fixed: set[Var]) -> Axis:
+        high = axis.highs[0].atom
+        if axis.lows != (ZERO,) or len(axis.highs) > 1 or high is None or high in fixed or high not in self.lengths:
+            return axis
+        return Axis(axis.var, axis.lows, (self.lengths[high],))
 
     def is_same(self, let: Let, atom: Atom) -> bool:
         self.renaming.env[let.vars[0]] = self.renaming.atom(atom)

@@ -334,25 +334,11 @@ class _Walk:
         return None
 
     def note_polynomial(self, var: Var, op: Op) -> None:
-        """Remembers an i64 sum or product, so that indices and sizes made of it are polynomials of its parts."""
-        if not isinstance(var.type, Scalar) or var.type.dtype != "i64":
-            return
-        found: Size | None = None
-        match op:
-            case SizeOf(size):
-                found = size
-            case Prim("add", (a, b)):
-                found = self.size(poly(a)) + self.size(poly(b))
-            case Prim("sub", (a, b)):
-                found = self.size(poly(a)) - self.size(poly(b))
-            case Prim("mul", (a, b)):
-                found = self.size(poly(a)) * self.size(poly(b))
-            case Prim("neg", (a,)):
-                found = -self.size(poly(a))
-            case _:
-                pass
-        if found is not None and len(found.terms) <= _LONGEST:
-            self.sums[var] = found
+        """Remembers a polynomial, so that indices made of it are polynomials of its parts. A sum that is no `SizeOf` is
+        none, because it may wrap.
+        """
+        if isinstance(op, SizeOf) and len(op.size.terms) <= _LONGEST:
+            self.sums[var] = op.size
 
     # ---- operations of any number of results
     def holds(self, op: Check) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.inequalities import LARGEST
 from dlang.ir import terms
 from dlang.ir.terms import Scalar, poly
 from dlang.polynomials import Poly
@@ -101,6 +102,8 @@ class Matcher:
                     self.sizes[size] = Fixed(count, self._name)
                 elif count < 0:
                     raise self._wrong("a size is not negative")
+                elif count > LARGEST:
+                    raise error("E0806", "the memory is exhausted", param.local.span)
                 else:
                     self._size(Size(Poly.of(size)), count)
         for param, whole, waiting, actual in self._open:
@@ -275,6 +278,9 @@ class Matcher:
 
     def _size(self, size: Size, actual: int) -> None:
         """Matches one size; solves for its variable where one is not known yet."""
+        if actual > LARGEST:
+            assert self._current is not None
+            raise error("E0806", "the memory is exhausted", self._current.local.span)
         poly = ty.resolve_size(size).poly
         unknown = [a for a in dict.fromkeys(poly.atoms()) if isinstance(a, SizeVar) and a not in self.sizes]
         if not unknown and not any(isinstance(a, Floor) for a in poly.atoms()):

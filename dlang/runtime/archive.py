@@ -21,6 +21,7 @@ from dlang.cache.store import digest
 from dlang.codegen.llvm import objects
 from dlang.codegen.llvm.processors import Processor
 from dlang.diagnostics import DlangError, Span, error
+from dlang.inequalities import LARGEST
 from dlang.ir.terms import Size, Var
 from dlang.runtime.calling import call, failure
 from dlang.runtime.classes import MEMBERS
@@ -403,6 +404,8 @@ class BuiltFunction:
                     known[var] = int(leaves[leaf])
                     if known[var] < 0:
                         raise self._of_leaf(leaf, values, "a size is not negative")
+                    if known[var] > LARGEST:
+                        raise error("E0806", "the memory is exhausted", self.kept.span)
                 case Solved(var, leaf, axis, factor, rest):
                     actual = extents[found[leaf].shape[axis]] or 0
                     by, less = _value(factor, known), _value(rest, known)

@@ -23,7 +23,7 @@ from dlang.laps import lap
 from dlang.runtime import interruptions, observers
 from dlang.runtime.compiled import Compiled, Header
 from dlang.runtime.entries import Entry
-from dlang.runtime.failures import device_failure, host_failure, out_of_memory
+from dlang.runtime.failures import device_failure, host_failure, negative_size, out_of_memory
 from dlang.runtime.foreign import PythonFunction, call_python
 from dlang.runtime.libraries import perform
 from dlang.runtime.marshalling import Marshal
@@ -271,6 +271,8 @@ class Run:
         outs: list[Any] = []
         for out in point.outs:
             extents = [value_of(s, env) for s in out.shape]
+            if (least := min(extents, default=0)) < 0:
+                raise negative_size(least, function.span)
             if self.device is not None and point.device and is_on_device(out.dtype):
                 outs.append(self.device.room(extents, out.dtype))
                 words.append(outs[-1])

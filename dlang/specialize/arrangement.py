@@ -42,7 +42,7 @@ def full(f: Frame, x: Atom, sizes: Sequence[Value]) -> Value:
 
 def array_shape(f: Frame, sizes: Sequence[Value]) -> tuple[Size, ...]:
     e = f.emitter
-    return tuple([e.checked_size(e.poly(e.cast("i64", atom(s))), "the size of an array") for s in sizes])
+    return tuple([e.checked_size(e.modulo(e.cast("i64", atom(s))), "the size of an array") for s in sizes])
 
 
 def repeated(f: Frame, shape: tuple[Size, ...], x: Atom) -> Var:
@@ -87,11 +87,13 @@ def reshaped(f: Frame, b: core.Builtin, x: Value, sizes: Sequence[Value]) -> Val
     e = f.emitter
     t = ty.resolve(b.type)
     declared = ty.resolve_shape(t.shape).pre if isinstance(t, ty.TypeArray) else ()
-    given = tuple([e.poly(e.cast("i64", atom(s))) for s in sizes])
+    given = tuple([e.modulo(e.cast("i64", atom(s))) for s in sizes])
     for g, s in zip(given, declared, strict=False):
         a = ty.resolve_size(s).poly.atom
         if isinstance(a, ty.SizeVar):
             f.bindings.setdefault(a, g)
+    # Products of sizes that are as many elements as an array has do not wrap.
+    e.settled.update(g for g in given if e.facts.small(g))
     for g in given:
         e.checked_size(g, "a size of `reshape`")
     if not isinstance(x, ArrayV | Many):  # one element

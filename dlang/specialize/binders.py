@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dlang.inequalities import GREATEST
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Size, poly
 from dlang.specialize.analysis import mentioned
 from dlang.specialize.effects import acts_in
+from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame
 from dlang.specialize.indexing import Element, leading_shape, select
 from dlang.specialize.patterns import bind_pattern
@@ -40,9 +42,10 @@ def bound(f: Frame, b: core.Binder) -> Bound:
         case core.Count(local, size, expression, span):
             with e.at(span):
                 if expression is not None:
-                    known = e.poly(e.cast("i64", f.atom(expression)))
+                    known = e.sized(e.cast("i64", f.atom(expression)))
                     bind_size(f, size, known)
                 n = f.size(size)
+                e.settle(n, "the end of a range")
             return Bound(n, local.name, lambda g, at: bind_index(g, local, at[-1]))
         case core.Each(pattern, array, size, span):
             xs = f.eval(array)
@@ -55,31 +58,71 @@ def bound(f: Frame, b: core.Binder) -> Bound:
             return Bound(n, "i", each)
         case core.Range(pattern, low, high, step, size, span):
             with e.at(span):
-                first = e.poly(f.atom(low))
-                last = e.poly(f.atom(high))
-                stride = f.atom(step) if step is not None else Lit(1, "i64")
-                s, length = steps(f, first, last, stride)
-                bind_size(f, size, length)
-
-            def ranged(g: Frame, at: Index) -> None:
-                bind_pattern(g, pattern, ScalarV(g.emitter.atom(first + at[-1] * s)))
-
-            return Bound(length, "k", ranged)
+                reach = reached(f, f.atom(low), f.atom(high), f.atom(step) if step is not None else Lit(1, "i64"))
+                bind_size(f, size, reach.length)
+            return Bound(
+                reach.length, "k", lambda g, at: bind_pattern(g, pattern, ScalarV(reach.at(g.emitter, at[-1])))
+            )
 
 
-def steps(f: Frame, first: Size, last: Size, stride: Atom) -> tuple[Size, Size]:
-    """The step of a range, checked unless it is a literal, and how many steps lead to its end."""
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A range of integers: first, first + step, … `length` times. ends: what the number of a place is below, if each
+    place is a step of one further.
+    """
+
+    first: Size
+    step: Atom
+    length: Size
+    ends: tuple[Size, ...] = ()
+
+    def at(self, e: Emitter, place: Size) -> Atom:
+        """The integer at a place. It lies between the ends, but not always what it is computed of."""
+        v = place.atom
+        if v is not None and self.ends:
+            e.facts.narrow(v, (), self.ends)
+        covered = place * poly(self.step)
+        if self.ends or e.exact(covered):
+            found = self.first + covered
+            e.settled.add(found)
+            return e.atom(found)
+        return e.prim("add", e.atom(self.first), e.prim("mul", e.atom(place), self.step))
+
+
+def reached(f: Frame, low: Atom, high: Atom, step: Atom) -> Reach:
+    """A range, its step checked unless it is a literal. Its length is right also where it is no difference of i64s."""
     e = f.emitter
-    if isinstance(stride, Lit) and stride.value != 0:
-        s = int(stride.value)
-        length = last - first if s > 0 else first - last
-        return poly(s), length if abs(s) == 1 else e.floor(length + (abs(s) - 1), poly(abs(s)))
     zero = Lit(0, "i64")
-    (stride,) = e.check(e.prim("ne", stride, zero), "E0802", ("the step of a range is 0",), (), (stride,))
-    up = e.prim("gt", stride, zero)
-    span = e.prim("select", up, e.atom(last - first), e.atom(first - last))
-    size = e.prim("select", up, stride, e.prim("neg", stride))
-    return poly(stride), e.floor(poly(span) + poly(size) - 1, poly(size))
+    first, last = e.poly(low), e.poly(high)
+    if isinstance(step, Lit) and step.value != 0:
+        s = int(step.value)
+        length = last - first if s > 0 else first - last
+        ends = (length,) if abs(s) == 1 else ()
+        if e.exact(length):
+            return Reach(first, step, length if ends else e.floor(length + (abs(s) - 1), poly(abs(s))), ends)
+        ordered = (low, high) if s > 0 else (high, low)
+        return Reach(first, step, poly(distance(e, *ordered) if ends else steps(e, *ordered, Lit(abs(s), "u64"))), ends)
+    (step,) = e.check(e.prim("ne", step, zero), "E0802", ("the step of a range is 0",), (), (step,))
+    up = e.prim("gt", step, zero)
+    size = e.cast("u64", e.prim("select", up, step, e.prim("neg", step)))
+    near, far = e.prim("select", up, low, high), e.prim("select", up, high, low)
+    return Reach(first, step, poly(steps(e, near, far, size)))
+
+
+def distance(e: Emitter, low: Atom, high: Atom) -> Atom:
+    """How many integers there are from one up to another: 2**63 - 1 if there are more."""
+    apart = e.prim("sub", high, low)
+    there = e.prim("select", e.prim("lt", apart, Lit(0, "i64")), Lit(GREATEST, "i64"), apart)
+    return e.prim("select", e.prim("lt", low, high), there, Lit(0, "i64"))
+
+
+def steps(e: Emitter, low: Atom, high: Atom, size: Atom) -> Atom:
+    """How many steps of a size, an u64, lead from one integer to what is not below another."""
+    one = Lit(1, "u64")
+    apart = e.prim("sub", e.cast("u64", high), e.cast("u64", low))
+    more = e.prim("floordiv", e.prim("sub", apart, one), size)
+    count = e.prim("add", e.cast("i64", e.prim("minimum", more, Lit(GREATEST - 1, "u64"))), Lit(1, "i64"))
+    return e.prim("select", e.prim("lt", low, high), count, Lit(0, "i64"))
 
 
 # ---- binders that depend on those before them ------------------------------------------------------------------------

@@ -84,6 +84,7 @@ def build(
     instance.captured = tuple([formal(c, translate) for _, c in closure.captured])
     for (local, _), own in zip(closure.captured, instance.captured, strict=True):
         frame.env[local] = own
+    frame.name_sizes(frame.env.items())
     for local, a in zip(closure.params, args, strict=True):
         instance.args = (*instance.args, bind_parameter(instance, frame, local, a, translate))
     instance.sizes += instance.own
@@ -91,6 +92,7 @@ def build(
         captured = tuple([(k, frame.env[k]) for k, _ in closure.captured])
         frame.env[decl] = replace(closure, captured=captured, bindings=dict(bindings))
     leading = [v for own in (*instance.captured, *instance.args) for v in leaf_vars(own)]
+    e.saw(leading)
     params = (*instance.sizes, *token, *random, *leading)
     if decl is not None and decl.recursive:
         declare_result(instance, frame, decl)

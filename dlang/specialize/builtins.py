@@ -185,7 +185,7 @@ def reduce(f: Frame, name: str, v: Value, axes: tuple[int, ...]) -> Value:
     x = as_array(v)
     rank = len(x.shape)
     over = sorted({k % rank for k in axes}) if axes else list(range(rank))
-    if name in ("max", "min", "argmax", "argmin", "logsumexp"):
+    if name in ("max", "min", "argmax", "argmin"):  # of nothing `logsumexp` is the logarithm of 0
         found_by_rank = (x.var,) if x.dtype == "str" else ()
         for certified in nonempty(f, tuple([x.shape[k] for k in over]), name, *found_by_rank):
             x = ArrayV(leaf_var(certified))

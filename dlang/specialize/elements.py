@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Let, Scalar, Size, fresh, poly
 from dlang.specialize.binders import Index, inside
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.randomness import Points
-from dlang.specialize.values import ArrayV, Many, ScalarV, Value, leaf_var, leaves, rebuild
+from dlang.specialize.types import sizes_of_binding
+from dlang.specialize.values import (
+    ArrayV,
+    ClosureV,
+    Many,
+    ScalarV,
+    Value,
+    contains_function,
+    leaf_var,
+    leaves,
+    parts as parts_of,
+    rebuild,
+    with_parts,
+)
 from dlang.specialize.zeros import zeros
 from dlang.typecheck import core
 
@@ -37,6 +51,8 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
     e = f.emitter
     shape = tuple([a.highs[0] for a in axes])
     index = tuple([poly(a.var) for a in axes])
+    if contains_function(value):
+        value = outside(value, {a.var for a in axes} | defined(lets))
     parts = list(leaves(value))
     if all(isinstance(p.type, Scalar) for p in parts):
         destinations = tuple([Keep(shape, index, "set") for _ in parts])
@@ -45,6 +61,16 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
         return gathered(value, outs, shape)
     same_sizes(f, axes, lets, value)
     return sequential(f, axes, lets, value)
+
+
+def outside(value: Value, inner: set[anf.Var]) -> Value:
+    """A value whose functions know no size of a point: what they have captured of it are leaves, sizes among them."""
+    if isinstance(value, ClosureV):
+        bindings = value.bindings.items()
+        known = {v: b for v, b in bindings if not any(s.mentions(inner) for s in sizes_of_binding(b))}
+        value = replace(value, bindings=known)
+    own = parts_of(value)
+    return with_parts(value, [outside(p, inner) for p in own]) if own else value
 
 
 def same_sizes(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> None:

@@ -2,17 +2,21 @@
 
 Integer arithmetic and floors go through `arith`, so that an index or a size that was computed is recognised as the
 polynomial it is, and equal floors are one variable.
+
+A polynomial never wraps: back ends and passes compute and compare it as the number that it is in mathematics. What a
+program computes with i64s may wrap, so it is a polynomial only where it is known to be exact (`poly`), or where it
+becomes a size, which is exact or ends the run (`settle`, `checked_size`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import lcm
 
 from dlang.diagnostics import CallSite, Span
-from dlang.inequalities import Facts
+from dlang.inequalities import LARGEST, SUM, Facts
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Lit, Op, Scalar, Size, Type, Var, fresh, poly
 from dlang.ir.types import I64
@@ -27,13 +31,17 @@ FALSE = Lit(False, "bool")
 class Emitter:
     """`lets` is the innermost open block. `floors` is scoped like it, since a floor is a variable of a block.
 
-    whole: the sizes with exact divisions in them that were checked; scoped too. via: the call in whose place the code
-    stands that is emitted now, if that is to be told.
+    definitions: the polynomials that variables are; computed: those that they are if nothing wraps. settled: the sizes
+    that are no variables and do not wrap, as there are arrays of them, or that was checked; scoped. whole: the sizes
+    with exact divisions in them that were checked; scoped too. via: the call in whose place the code stands that is
+    emitted now, if that is to be told.
     """
 
     lets: list[Let] = field(default_factory=list)
     facts: Facts[Var] = field(default_factory=Facts)
     definitions: dict[Var, Size] = field(default_factory=dict)
+    computed: dict[Var, Size] = field(default_factory=dict)
+    settled: set[Size] = field(default_factory=set)
     floors: dict[tuple[Size, Size], Var] = field(default_factory=dict)
     whole: set[Size] = field(default_factory=set)
     span: Span | None = None
@@ -44,11 +52,12 @@ class Emitter:
     def block(self) -> Iterator[list[Let]]:
         """Lets emitted inside go to a list of their own; what is learned inside is forgotten after it."""
         outer, floors, whole, mark = self.lets, self.floors, self.whole, self.facts.mark()
-        self.lets, self.floors, self.whole = [], dict(floors), set(whole)
+        settled = self.settled
+        self.lets, self.floors, self.whole, self.settled = [], dict(floors), set(whole), set(settled)
         try:
             yield self.lets
         finally:
-            self.lets, self.floors, self.whole = outer, floors, whole
+            self.lets, self.floors, self.whole, self.settled = outer, floors, whole, settled
             self.facts.undo(mark)
 
     @contextmanager
@@ -82,6 +91,7 @@ class Emitter:
 
     def bind(self, op: Op, vars: tuple[Var, ...]) -> None:
         self.lets.append(Let(vars, op, self.here))
+        self.saw(vars)
         match op:
             case anf.Comp(axes=axes):
                 for a in axes:
@@ -89,30 +99,61 @@ class Emitter:
             case anf.For(index=index):
                 self.facts.forget(index)
 
+    def saw(self, vars: Iterable[Var]) -> None:
+        """Notes the sizes of arrays that there are."""
+        for v in vars:
+            if isinstance(v.type, anf.Array):
+                self.settled.update(s for s in v.type.shape if s.atom is None and s.constant is None)
+
     # ---- scalars ----
     def prim(self, name: str, *args: Atom) -> Atom:
-        """A primitive; i64 sums and products of known polynomials are remembered as polynomials."""
+        """A primitive; of i64 sums and products it is remembered which polynomials they are if they do not wrap."""
         dtypes = tuple([a.type.dtype for a in args if not isinstance(a.type, anf.Token)])
         (v,) = self.emit(anf.Prim(name, args), Scalar(result_dtype(name, dtypes)))
         if name in ("add", "sub", "mul", "neg") and dtypes[0] == "i64":
-            p = [self.poly(a) for a in args]
+            p = [self.modulo(a) for a in args]
             match name:
                 case "add":
-                    self.definitions[v] = p[0] + p[1]
+                    self.computed[v] = p[0] + p[1]
                 case "sub":
-                    self.definitions[v] = p[0] - p[1]
+                    self.computed[v] = p[0] - p[1]
                 case "mul":
                     with suppress(TooManyTerms):
-                        self.definitions[v] = p[0] * p[1]
+                        self.computed[v] = p[0] * p[1]
                 case _:
-                    self.definitions[v] = -p[0]
+                    self.computed[v] = -p[0]
         return v
 
-    def poly(self, atom: Atom) -> Size:
-        """The polynomial of an i64 atom, as far as it was computed by sums and products."""
-        if isinstance(atom, Var) and atom in self.definitions:
-            return self.definitions[atom]
+    def modulo(self, atom: Atom) -> Size:
+        """The polynomial that was computed by sums and products: equal to the value but for multiples of 2**64."""
+        if isinstance(atom, Var):
+            for known in (self.definitions, self.computed):
+                if atom in known:
+                    return known[atom]
         return poly(atom)
+
+    def poly(self, atom: Atom) -> Size:
+        """The polynomial of an i64 atom, as far as it was computed by sums and products that did not wrap."""
+        p = self.computed.get(atom) if isinstance(atom, Var) else None
+        if p is not None:
+            return p if self.exact(p) else poly(atom)
+        return self.modulo(atom)
+
+    def sized(self, atom: Atom) -> Size:
+        """The polynomial of a number that is used as a size: a product of sizes is computed as one where it is used."""
+        p = self.computed.get(atom) if isinstance(atom, Var) else None
+        if p is not None:
+            return p if self.facts.small(p) or self.exact(p) else poly(atom)
+        return self.modulo(atom)
+
+    def exact(self, p: Size) -> bool:
+        """Whether a polynomial is known not to wrap: all that it can be is an i64, or it counts within some array."""
+        return self.facts.exact(p) or self.counts(p)
+
+    def counts(self, p: Size) -> bool:
+        """Whether a polynomial lies within a size that is settled."""
+        prove = self.facts.proves_nonnegative
+        return p in self.settled or any(prove(s - p) and (prove(p) or prove(s + p)) for s in self.settled)
 
     def atom(self, size: Size) -> Atom:
         """The i64 value of a polynomial."""
@@ -135,6 +176,10 @@ class Emitter:
                 return exact
             if dividend.constant is not None:
                 return poly(int(dividend.constant // c))
+        if not self.exact(dividend):
+            if self.exact(dividend - divisor):  # (n + s - 1) // s of a huge s
+                return self.floor(dividend - divisor, divisor) + 1
+            self.settle(dividend, "a size")
         key = (dividend, divisor)
         if key not in self.floors:
             by = self.atom(divisor)
@@ -149,7 +194,7 @@ class Emitter:
                     self.facts.size(v)
         return poly(self.floors[key])
 
-    def exact(self, size: Size) -> Size:
+    def divided(self, size: Size) -> Size:
         """A size with exact divisions in it: known to be whole, or checked, once in a block."""
         known = self.opened(size)
         scale = lcm(*[c.denominator for c in known.terms.values()])
@@ -212,6 +257,7 @@ class Emitter:
         assert isinstance(array.type, anf.Array)
         for k, (own, size) in enumerate(zip(array.type.shape, shape, strict=True)):
             if self.opened(own) != self.opened(size):
+                self.settle(size, "a size")
                 (array,) = self.compared(own, size, what.format(k), ((array, k),))
         return self.reshape(array, shape)
 
@@ -232,7 +278,7 @@ class Emitter:
 
     def opened(self, size: Size) -> Size:
         """The size over variables that were not computed by sums and products."""
-        return size.substitute(self.definitions.get)
+        return size.substitute(lambda v: self.definitions.get(v) or self.computed.get(v))
 
     # ---- checks ----
     def check(
@@ -246,25 +292,74 @@ class Emitter:
         """Ends the run unless the condition holds; returns the subjects, certified."""
         return self.emit(anf.Check(condition, code, parts, values, subjects), *[s.type for s in subjects], name="ok")
 
+    def settle(self, size: Size, what: str) -> None:
+        """Ends the run where a sum of numbers that is used as a size is no i64, unless it is known to be one. For
+        products the back ends do so, where a loop over one begins (`codegen/bounds.py`).
+        """
+        if all(len(m) < 2 and c in (1, -1) for m, c in size.terms.items() if m) and not self.facts.small(size):
+            self.refuse_wrapping(size, what)
+
+    def refuse_wrapping(self, size: Size, what: str) -> None:
+        """Ends the run where a size is no i64, unless it is known to be one."""
+        if self.exact(size):
+            return
+        self.settled.add(size)
+        estimate = self.estimated(size)
+        if not self.facts.proves_nonnegative(size):
+            above = self.prim("gt", estimate, Lit(-float(SUM), "f64"))
+            self.check(above, "E0802", (f"{what} is negative: ", "", ""), (estimate,))
+        below = self.prim("lt", estimate, Lit(float(SUM), "f64"))
+        self.check(below, "E0806", ("the memory is exhausted",))
+        self.bounded(size, poly(-SUM), poly(SUM))
+
+    def estimated(self, size: Size) -> Atom:
+        """About the value of a polynomial, as a float."""
+        total: Atom = Lit(float(size.terms.get((), 0)), "f64")
+        for monomial, c in size.terms.items():
+            if monomial:
+                term: Atom = Lit(float(c), "f64")
+                for v in monomial:
+                    term = self.prim("mul", term, self.cast("f64", v))
+                total = self.prim("add", total, term)
+        return total
+
+    def bounded(self, size: Size, low: Size, high: Size) -> None:
+        """Learns low <= size < high, of the variable in it of which nothing is known."""
+        unknown = [v for v in dict.fromkeys(size.atoms()) if not self.facts.small(poly(v))]
+        if len(unknown) == 1 and (c := size.terms.get((unknown[0],))) in (1, -1):
+            rest = size.without(unknown[0])
+            if not rest.mentions(unknown):
+                lows, highs = (low - rest, high - rest) if c == 1 else (rest - high + 1, rest - low + 1)
+                self.facts.narrow(unknown[0], (lows,), (highs,))
+
     def checked_size(self, size: Size, what: str) -> Size:
-        """A size of an array that is made: proven to be at least 0, or checked."""
-        if self.facts.proves_nonnegative(size):
-            return size
-        value = self.atom(size)
-        condition = self.prim("ge", value, Lit(0, "i64"))
-        if isinstance(value, Lit) or size.atom is None:
+        """A size of an array that is made: known to be at least 0 and at most `LARGEST`, or checked."""
+        self.refuse_wrapping(size, what)
+        if not self.facts.proves_nonnegative(size):
+            value = self.atom(size)
+            condition = self.prim("ge", value, Lit(0, "i64"))
             self.check(condition, "E0802", (f"{what} is negative: ", "", ""), (value,))
-            return size
-        self.check(condition, "E0802", (f"{what} is negative: ", "", ""), (value,))
-        self.facts.size(size.atom)
+        if self.facts.ends(size)[1] > SUM and not self.counts(size):
+            value = self.atom(size)
+            condition = self.prim("le", value, Lit(LARGEST, "i64"))
+            self.check(condition, "E0806", ("the memory is exhausted",))
+        if size.atom is not None:
+            self.facts.size(size.atom)
+        elif not self.facts.small(size):
+            self.bounded(size, poly(0), poly(LARGEST + 1))
         return size
 
     def index(self, value: Atom, size: Size, what: str) -> Size:
-        """An index of an axis: proven in range, or the result of a check. what: the axis, or what else has the size."""
-        p = self.poly(value)
+        """An index of an axis: proven in range, or the result of a check. what: the axis, or what else has the size.
+
+        Between 0 and a size nothing can have wrapped; what is only known to lie on one side of an end may have.
+        """
+        p = self.modulo(value)
         low, high = self.facts.proves_nonnegative(p), self.facts.proves_less(p, size)
         if low and high:
             return p
+        if (low or high) and not self.exact(p):
+            low = high = False
         bound = self.atom(size)
         below = TRUE if high else self.prim("lt", value, bound)
         above = TRUE if low else self.prim("ge", value, Lit(0, "i64"))

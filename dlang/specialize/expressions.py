@@ -185,7 +185,7 @@ def call(f: Frame, c: core.Call) -> Value:
         args.append(inner.eval(default))
         size = base.decl.params[k].local.size
         if size is not None and size not in base.bindings:  # the caller is not of the language, and leaves it open
-            function = with_size(function, size, f.emitter.poly(scalar(args[k])))
+            function = with_size(function, size, f.emitter.sized(scalar(args[k])))
     v = apply(f, function, args)
     f.bind_sizes(c.type, v, c.opened)
     if isinstance(function, DynamicV) and not contains_function(v):

@@ -30,7 +30,7 @@ def call_foreign(f: Frame, closure: ClosureV, e: core.Foreign, args: list[Value]
     inner = f.inner(dict(closure.bindings), {})
     for param, a in zip(e.decl.params, args, strict=True):
         if param.local.size is not None:
-            inner.bindings[param.local.size] = f.emitter.poly(scalar(a))
+            inner.bindings[param.local.size] = f.emitter.sized(scalar(a))
     for param, a in zip(e.decl.params, args, strict=True):
         inner.env[param.local] = f.fit(a, inner.mono(param.local.type))
     return foreign(inner, e, [inner.env[p.local] for p in e.decl.params])

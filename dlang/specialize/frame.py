@@ -34,6 +34,7 @@ from dlang.specialize.values import (
     EnumV,
     Many,
     NodeV,
+    ScalarV,
     TupleV,
     Value,
     leaf_var,
@@ -135,6 +136,12 @@ class Frame:
             return False
         self.emitter.definitions[leaf_var(scalar(v))] = bound
         return True
+
+    def name_sizes(self, captured: Iterable[tuple[core.Local | core.FnDecl, Value]]) -> None:
+        """Types may mention numbers that a function has captured: an element of an array of functions has its own."""
+        for local, v in captured:
+            if isinstance(local, core.Local) and local.size is not None and isinstance(v, ScalarV):
+                self.bindings.setdefault(local.size, self.emitter.sized(v.atom))
 
     def name(self, local: core.Local, span: Span | None = None) -> None:
         """Marks what a local stands for now, if names are wanted."""
@@ -256,7 +263,7 @@ class Frame:
             for a in monomial:
                 term = term * self.size_atom(a)
             out = out + term * Poly[Var]({(): c})
-        return self.emitter.exact(out)
+        return self.emitter.divided(out)
 
     def size_atom(self, a: ty.SizeAtom) -> Size:
         if isinstance(a, ty.Floor):

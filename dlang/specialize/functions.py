@@ -88,10 +88,11 @@ def run_from(f: Frame, seed: Atom, function: Value) -> Value:
 def expanded(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
     """The body, with the parameters standing for the arguments."""
     inner = f.inner(dict(closure.bindings), dict(closure.captured))
+    inner.name_sizes(closure.captured)
     for local, a in zip(closure.params, args, strict=True):
         inner.env[local] = a
         if local.size is not None:
-            inner.bindings[local.size] = f.emitter.poly(scalar(a))
+            inner.bindings[local.size] = f.emitter.sized(scalar(a))
     if f.instances.names is None or (closure.decl is not None and closure.decl.kind in ("const", "call")):
         return inner.eval(closure.body)
     with f.emitter.called(closure.decl.name if closure.decl is not None else "lambda"):

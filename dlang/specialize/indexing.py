@@ -73,8 +73,8 @@ def selectors(f: Frame, indices: tuple[core.At | core.Range1, ...], shape: tuple
 def part(f: Frame, index: core.Range1, size: Size) -> Part:
     """The axis that a slice selects, with a check if not proven in range. Its length is bound if it has a name."""
     e = f.emitter
-    low = start = e.poly(f.atom(index.low)) if index.low is not None else poly(0)
-    high = e.poly(f.atom(index.high)) if index.high is not None else size
+    first: Atom = f.atom(index.low) if index.low is not None else Lit(0, "i64")
+    last = f.atom(index.high) if index.high is not None else e.atom(size)
     step = ONE
     if index.step is not None:
         atom = f.atom(index.step)
@@ -82,21 +82,43 @@ def part(f: Frame, index: core.Range1, size: Size) -> Part:
             positive = e.prim("gt", atom, Lit(0, "i64"))
             (atom,) = e.check(positive, "E0802", ("the step of a slice is not positive: ", "", ""), (atom,), (atom,))
         step = poly(atom)
+    # The ends are compared as they were computed: one that has wrapped is a number like any other. If all three
+    # inequalities hold in mathematics, between 0 and a size, nothing has wrapped.
+    low, high = e.modulo(first), e.modulo(last)
+    length = high - low
     prove = e.facts.proves_nonnegative
-    if not (prove(low) and prove(high - low) and prove(size - high)):
-        a, b, n = e.atom(low), e.atom(high), e.atom(size)
-        inside = e.prim("and", e.prim("le", Lit(0, "i64"), a), e.prim("and", e.prim("le", a, b), e.prim("le", b, n)))
+    if not (prove(low) and prove(length) and prove(size - high)):
+        n = e.atom(size)
+        ordered = e.prim("and", e.prim("le", first, last), e.prim("le", last, n))
+        inside = e.prim("and", e.prim("le", Lit(0, "i64"), first), ordered)
         parts = ("the slice ", "", " .. ", "", " is out of range for an axis of size ", "", "")
-        (certified,) = e.check(inside, "E0801", parts, (a, b, n), (a,))
+        (certified,) = e.check(inside, "E0801", parts, (first, last, n), (first,))
         low = poly(certified)
-    length = high - start
+        length = apart(e, first, last, size)
     if step != ONE:
         length = e.floor(length + (step - 1), step)
     if index.opened is not None:
         f.bindings[index.opened] = length
     else:
         length = f.size(index.size)
+        e.refuse_wrapping(length, "the size of a slice")
     return Part(low, length, step)
+
+
+def apart(e: Emitter, first: Atom, last: Atom, size: Size) -> Size:
+    """How far apart two numbers are of which 0 <= first <= last <= size was checked.
+
+    So it is a polynomial if that is one that can't have wrapped, or the difference of two that have not.
+    """
+    length = e.modulo(last) - e.modulo(first)
+    if e.exact(length):
+        return length
+    if all(e.modulo(end) == e.poly(end) for end in (first, last)):
+        e.settled.update((length, length - 1))  # the second counts steps
+        return length
+    (found,) = e.emit(anf.Prim("sub", (last, first)), I64)
+    e.facts.between(found, (poly(0),), (size + 1,))
+    return poly(found)
 
 
 def select(f: Frame, v: Value, chosen: Sequence[Selector]) -> Value:

@@ -58,7 +58,7 @@ def cholesky(f: Frame, a: ArrayV) -> Value:
     e = f.emitter
     x = symmetric_part(f, a)
     factor, info = e.emit(anf.Library("cholesky", (x,)), x.type, I64, name="l")
-    parts = ("the matrix is not positive definite: its leading minor of order ", "", " is not positive")
+    parts = ("the matrix is not positive definite: its leading minor of order ", "", " is not positive, or NaN")
     return ArrayV(_certified(f, info, NOT_POSITIVE, parts, (info,), factor)[0])
 
 

@@ -29,7 +29,7 @@ def bind_pattern(f: Frame, p: core.Pattern, v: Value) -> None:
         case core.Bind(local), _:
             f.env[local] = v
             if local.size is not None and isinstance(v, ScalarV):
-                f.bindings[local.size] = f.emitter.poly(v.atom)
+                f.bindings[local.size] = f.emitter.sized(v.atom)
             f.name(local)
         case core.TuplePattern(items), TupleV(parts):
             bind_all(f, items, parts)

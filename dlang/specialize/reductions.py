@@ -56,7 +56,7 @@ def reduction(f: Frame, monoid: str, c: core.Comprehension, nested: bool = False
             one = core.Literal(I64_TYPE, c.span, 1)
             count = reduction(f, "sum", replace(c, element=one))
             assert count is not None
-            nonempty(f, (e.poly(count),), monoid)
+            nonempty(f, (e.sized(count),), monoid)
         outer = replace(c, binders=c.binders[:split], element=within, condition=None)
         return reduction(f, monoid, outer, check=False)
     open_variables(f, c)

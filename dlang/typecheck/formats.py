@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from dlang.diagnostics import DlangError, Span, error
 from dlang.typecheck.context import Checker
 from dlang.typecheck.types import FLOATS, Type, TypeArray, TypeCon, TypeData, TypeTuple, TypeVar, resolve
 
+WIDEST = 100_000  # characters of a number or a text that is written
 _HELP = "the specifications are Python's: `.3f` and `8.2e` for numbers, `05d` for integers, `>10` for anything"
 
 
@@ -19,6 +22,9 @@ def check_format(cx: Checker, t: Type, spec: str, span: Span) -> None:
             elif not any(_accepts(sample, spec) for sample in (1.5, 1, "true")):
                 raise _refused("such a value", spec, span)
 
+    if any(len(n.lstrip("0")) > len(str(WIDEST)) or int(n) > WIDEST for n in re.findall("[0-9]+", spec)):
+        message = f"the format specification `{spec}` asks for more than {WIDEST} characters"
+        raise error("E0318", message, span, help=(_HELP,))
     if spec:
         cx.later.append(check)
 

@@ -30,6 +30,7 @@ from dlang.ir.anf import (
 from dlang.ir.builder import Builder, boolean, f64, i64
 from dlang.ir.printer import print_program
 from dlang.ir.rounding import rounded
+from dlang.optimize.bounds import bounds
 from dlang.optimize.constants import convert, fold
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
@@ -353,7 +354,7 @@ def test_an_index_computed_by_steps_is_one_polynomial() -> None:
         return b.one(Read(x, (poly(b.prim("sub", last, i)),)))
 
     y = b.map([n], body)
-    p = through(Program({"f": b.function("f", [y])}), simplify, dce)
+    p = through(Program({"f": b.function("f", [y])}), bounds, simplify, dce)  # which finds that they do not wrap
     (comp,) = [let.op for let in p.functions["f"].body.lets if isinstance(let.op, Comp)]
     (read,) = [let.op for let in comp.body.lets]
     assert isinstance(read, Read) and read.index == (poly(n) - 1 - poly(comp.axes[0].var),)

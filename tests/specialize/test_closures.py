@@ -2,6 +2,7 @@
 
 import pytest
 
+import dlang
 from dlang.diagnostics import DlangError
 from dlang.ir import anf
 from dlang.ir.interpreter import Interpreter
@@ -150,3 +151,25 @@ fn f(x: f64) -> f64 {
 }
 """
     assert lowered(text).run(3.0, optimised=True) == [18.0]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_elements_of_an_array_of_functions_have_numbers_of_their_own(backend: str) -> None:
+    m = dlang.compile(
+        """
+fn f(k: i64) -> i64 {
+  var fs = [|x: i64| x + sum(j for j < i + 1) for i < 3]
+  fs[1] = |x: i64| x * 10 + k
+  fs[0](1) + fs[1](1) + 100 * fs[2](2)
+}
+fn h(n: i64) -> f64 {
+  var fs = [|x: f64| sum([x * f64(j) for j < i]) for i < n]
+  for k < n - 1 { fs[k] = |x: f64| x + f64(k) }
+  var t = 0.0
+  for f in fs { t += f(2.0) }
+  t
+}
+""",
+        backend=backend,
+    )
+    assert m.f(5) == 1 + 15 + 500 and m.h(4) == 2.0 + 3.0 + 4.0 + 6.0

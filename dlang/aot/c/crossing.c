@@ -7,6 +7,15 @@
 
 #include "inside.h"
 
+__int128 dl_wide_product(__int128 a, int64_t b) {
+    const __int128 most = (__int128)1 << 120; /* so that a few of these can be added */
+    __int128 product;
+    if (__builtin_mul_overflow(a, b, &product)) return (a < 0) == (b < 0) ? most : -most;
+    return product > most ? most : product < -most ? -most : product;
+}
+
+int64_t dl_size(__int128 size) { return size > INT64_MAX ? INT64_MAX : size < INT64_MIN ? INT64_MIN : (int64_t)size; }
+
 int64_t dl_count(const int64_t *sizes, int rank) {
     int64_t count = 1;
     for (int k = 0; k < rank; k++) {
@@ -53,6 +62,11 @@ bool dl_make(dl_out *out, const char *function, void *memory, const int64_t *giv
         put_sizes(dl_said(), sizes, rank);
         dl_puts(dl_said(), "]");
         return true;
+    }
+    for (int k = 0; k < rank; k++) {
+        if (sizes[k] >= 0) continue;
+        out->made = NULL;
+        return dl_fail("E0802", "a size of the result of `%s` is negative: %lld", function, (long long)sizes[k]);
     }
     int64_t total;
     bool fits = count >= 0 && !__builtin_mul_overflow(count, bytes, &total) && total < (int64_t)1 << 62;

@@ -24,9 +24,13 @@ static const char *value_of(const char *header, const char *key) {
 /* The dtype by NumPy's letters, such as `<f8`. */
 static bool find_dtype(dl_npy *a, const char *letters) {
     char *end;
-    a->kind = *letters == '[' ? 'V' : letters[1]; /* a list of the fields of records */
-    if (a->kind == 'V' && *letters == '[') return true;
-    if (!strchr("<>|=", *letters) || !a->kind || !strchr("fiubcUSMmV", a->kind)) return false;
+    if (*letters == '[') { /* a list of the fields of records */
+        a->kind = 'V';
+        return true;
+    }
+    if (!*letters || !strchr("<>|=", *letters)) return false; /* the end of a text is found in any */
+    a->kind = letters[1];
+    if (!a->kind || !strchr("fiubcUSMmV", a->kind)) return false;
     a->swapped = *letters == '>';
     long long number = strtoll(letters + 2, &end, 10);
     if (number < 0 || number > INT32_MAX / 8) return false;

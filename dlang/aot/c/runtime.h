@@ -152,6 +152,9 @@ typedef struct {
     int rank;
 } dl_array;
 
+/* A product of sizes, which is greater than any size if that is what it is, and a size that is at most INT64_MAX. */
+__int128 dl_wide_product(__int128 a, int64_t b);
+int64_t dl_size(__int128 size);
 /* The number of elements; -1 where a size is negative or there are too many. */
 int64_t dl_count(const int64_t *sizes, int rank);
 /* An argument is wrong: expected says its type, known by printf's rules what sizes are known. Gives true. */

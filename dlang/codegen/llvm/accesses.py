@@ -113,12 +113,12 @@ def byte_count(w: Writer, dtype: str, shape: Sequence[Size]) -> str:
             continue
         value = size_value(w, size)
         if size.atom is None:
-            value = w.emit(f"select i1 {_is_too_large(w, size)}, i64 -1, i64 {value}")
+            value = w.emit(f"select i1 {is_too_large(w, size)}, i64 -1, i64 {value}")
         total = w.emit(f"call i64 @dl_times(i64 {value}, i64 {total})")
     return total
 
 
-def _is_too_large(w: Writer, size: Size) -> str:
+def is_too_large(w: Writer, size: Size) -> str:
     """Whether a polynomial is so large that its value as an i64 may have wrapped: it is estimated as a float."""
     ops = w.ops()
     total = ops.constant(0.0, "f64")

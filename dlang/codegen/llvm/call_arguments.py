@@ -13,6 +13,7 @@ from dlang.codegen.llvm.call_trees import Trees
 from dlang.codegen.llvm.crossings import to_word
 from dlang.codegen.llvm.dispatch import FLOAT, FOUND, INTEGER, TRUTH
 from dlang.codegen.llvm.scalars import memory_type
+from dlang.inequalities import LARGEST
 from dlang.ir.anf import FLOATS, SIGNED, UNSIGNED, Size
 from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, Tree, leaf_count
 from dlang.runtime.platform import objects
@@ -78,7 +79,10 @@ def take(e: Emission, part: Part, arg: str, sizes: Sequence[Size]) -> None:
             e.unless(w.emit(f"and i1 {fits}, {rank}"))
             dims = e.load("ptr", arg, DIMENSIONS)
             for axis, position in enumerate(shape):
-                e.size(sizes[position], e.load("i64", dims, 8 * axis))
+                extent = e.load("i64", dims, 8 * axis)
+                if len(shape) > 1:  # of no elements it may be any number
+                    e.unless(w.emit(f"icmp ule i64 {extent}, {LARGEST}"))
+                e.size(sizes[position], extent)
             e.arrays[len(e.leaves)] = arg
             e.leaves.append(w.emit(f"ptrtoint ptr {e.load('ptr', arg, DATA)} to i64"))
         case Items(()):

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
+from dlang.codegen.llvm.accesses import is_too_large
 from dlang.codegen.llvm.call_arguments import is_taken, take
 from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Dtype, Need
@@ -26,6 +27,7 @@ from dlang.codegen.llvm.scalars import Module, bits, constant
 from dlang.codegen.llvm.symbols import caller_symbol
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.work import LONG
+from dlang.inequalities import LARGEST
 from dlang.ir.anf import Array, Datatype, Scalar, Size, Token, is_handle, poly
 from dlang.ir.types import product
 from dlang.runtime.compiled import EntryPoint
@@ -147,12 +149,14 @@ def _arguments(e: Emission, face: Face, terms: Terms) -> list[str] | None:
             taken += 1
             take(e, part, arg, face.border.sizes)
         if k in values:
-            e.unless(w.emit(f"icmp sge i64 {e.leaves[-1]}, 0"))
+            e.unless(w.emit(f"icmp ule i64 {e.leaves[-1]}, {LARGEST}"))
             e.size(poly(values[k]), e.leaves[-1])
     known = set(w.values)
     if not known.issuperset(face.sizes) or not all(set(s.atoms()) <= known for s, _ in e.waiting):
         return None
     for size, actual in e.waiting:
+        if any(len(m) > 1 for m in size.terms):
+            e.unless(w.emit(f"xor i1 {is_too_large(w, size)}, true"))
         e.unless(w.emit(f"icmp eq i64 {size_value(w, size)}, {actual}"))
     return [*[w.values[s] for s in face.sizes], *(["%seed"] if face.seed else []), *e.leaves]
 

@@ -247,13 +247,19 @@ class Lazy(NDArrayOperatorsMixin):
         return np.dot(self, *args, **settings)
 
     # ---- operators that give the name to a new array: nothing is written to ------------------------------------------
+    def __pow__(self, other: Any) -> Any:
+        """NumPy's operator squares, where a function would not: squares of truth values are of another type."""
+        if type(other) is int and other == 2 and self.dtype.kind == "b":
+            return np.square(self)
+        return super().__pow__(other)
+
     __iadd__ = NDArrayOperatorsMixin.__add__
     __isub__ = NDArrayOperatorsMixin.__sub__
     __imul__ = NDArrayOperatorsMixin.__mul__
     __itruediv__ = NDArrayOperatorsMixin.__truediv__
     __ifloordiv__ = NDArrayOperatorsMixin.__floordiv__
     __imod__ = NDArrayOperatorsMixin.__mod__
-    __ipow__ = NDArrayOperatorsMixin.__pow__
+    __ipow__ = __pow__
     __imatmul__ = NDArrayOperatorsMixin.__matmul__
     __iand__ = NDArrayOperatorsMixin.__and__
     __ior__ = NDArrayOperatorsMixin.__or__

@@ -94,7 +94,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     """As `numpy.linalg.norm` without `ord`: the root of the sum of squares."""
     if ord is not None and not (ord == 2 and (lazy(x).ndim == 1 or isinstance(axis, int))):
         raise unknown(f"a norm with `ord = {ord!r}`")
-    return UFUNCS[np.sqrt](reduced("sum", UFUNCS[np.square](x), axis, keepdims))
+    given = lazy(x)
+    if given.dtype.kind in "biu":  # as NumPy does: squares of small integers would wrap
+        given = given.astype(np.float64)
+    return UFUNCS[np.sqrt](reduced("sum", UFUNCS[np.square](given), axis, keepdims))
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Lazy:

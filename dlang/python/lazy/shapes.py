@@ -232,6 +232,10 @@ def clipped(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, ma
     """As `numpy.clip`, with both pairs of names that it has."""
     x: Any = lazy(a)
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
+    if x.dtype.kind in "iu":  # beyond the ends of the type a number of Python's clips nothing
+        ends = np.iinfo(x.dtype)
+        low = None if type(low) is int and low <= ends.min else low
+        high = None if type(high) is int and high >= ends.max else high
     if low is not None:
         x = UFUNCS[np.maximum](x, low)
     return x if high is None else UFUNCS[np.minimum](x, high)
