@@ -29,7 +29,7 @@ def _text(dtype: str) -> str:
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
-def test_special_values_agree(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_special_values_agree(dtype: str) -> None:
     xs = np.array(VALUES, {"f64": np.float64, "f32": np.float32}[dtype])
     modules = [dlang.compile(_text(dtype), backend=b) for b in ("cpu", "interp")]
 
@@ -60,3 +60,14 @@ def test_a_negative_zero_keeps_its_sign_at_every_border(backend: str) -> None:
     m = dlang.compile(text, backend=backend)
     for t in ("f64", "f32", "f16", "bf16"):
         assert [getattr(m, f"s_{t}")(-0.0) for _ in range(2)] + [getattr(m, f"l_{t}")()] == ["-0.0"] * 3
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_the_logarithm_of_a_sum_of_nothing_is_that_of_zero(backend: str) -> None:
+    assert dlang.compile("fn f(x: f64[n]) -> f64 = logsumexp(x)", backend=backend).f(np.zeros(0)) == -np.inf
+
+
+def test_a_format_asks_for_no_more_than_fits() -> None:
+    for spec in ("999999999999.999999999f", ".999999f", ">100001"):
+        with pytest.raises(dlang.DlangError, match="E0318"):
+            dlang.compile(f'fn f(x: f64) -> str = "{{x:{spec}}}"')

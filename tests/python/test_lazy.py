@@ -435,3 +435,19 @@ def test_mistakes_are_told_when_they_are_made(act, kind, words):
     with pytest.raises(kind) as caught:
         act()
     assert words in str(caught.value)
+
+
+def test_small_integers_are_reduced_and_clipped_as_numpy_does():
+    for t, value in ((np.uint8, 100), (np.int8, 100), (np.int16, 30000), (np.int32, 2**20)):
+        a = np.full(9, value, t)
+        assert np.isclose(float(np.linalg.norm(dlang.lazy(a))), float(np.linalg.norm(a)))
+        ends = np.iinfo(t)
+        for low, high in ((-1, 1), (ends.min - 1, 50), (0, ends.max + 1)):
+            try:
+                wanted = np.clip(a, low, high)
+            except OverflowError:
+                continue
+            found = np.clip(dlang.lazy(a), low, high).value()
+            assert found.dtype == wanted.dtype and np.array_equal(found, wanted)
+    bools = np.array([True, False])
+    assert (dlang.lazy(bools) ** 2).value().dtype == (bools**2).dtype
