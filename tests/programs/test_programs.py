@@ -15,7 +15,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["control_flow", "data"])  # `make test-sanitized` does so with all of them
+@pytest.mark.parametrize("name", ["data", "foreign"])  # `make test-sanitized` does so with all of them
 def test_the_tests_of_a_program_pass_where_memory_is_checked(name, monkeypatch, capsys):
     monkeypatch.setenv("DLANG_SANITIZE", "")  # which `--sanitize` sets
     assert main(["test", "--sanitize", str(HERE / f"{name}.dl")]) == 0, "".join(capsys.readouterr())

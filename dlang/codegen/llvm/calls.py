@@ -7,6 +7,7 @@ from dlang.codegen.llvm import microkernel, panels, sanitizer, support, windows
 from dlang.codegen.llvm.accesses import element_address
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.polls import look_if
+from dlang.codegen.llvm.routines import LINEAR_ALGEBRA
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer, slot_type
@@ -14,9 +15,6 @@ from dlang.codegen.panel_layout import VECTORS
 from dlang.ir.anf import Size
 from dlang.ir.terms import WIDTHS
 from dlang.ir.types import dtype_of
-
-LINEAR_ALGEBRA = "scipy_"
-"""How the symbols of BLAS and LAPACK begin."""
 
 
 def symbol(name: str) -> str:

@@ -9,6 +9,9 @@ from dlang.codegen.blas import LEFT, PLAIN
 from dlang.codegen.loops import Buffer, Value
 from dlang.ir.anf import Atom, Lit, Var
 
+LINEAR_ALGEBRA = "scipy_"
+"""How the symbols of BLAS and LAPACK begin."""
+
 
 @dataclass(frozen=True, slots=True)
 class Least:
@@ -26,7 +29,7 @@ Reach = tuple[int, tuple[Number, Number, Number]]
 def touched(symbol: str, args: Sequence[Value]) -> list[tuple[Buffer, tuple[Number, Number, Number]]]:
     """The arrays that a routine gets, each with its rows, the elements of a row, and from row to row. The argument in
     front of the others is the order of the elements."""
-    name = symbol.removeprefix("scipy_").removeprefix("cblas_").removeprefix("LAPACKE_")[1:]
+    name = symbol.removeprefix(LINEAR_ALGEBRA).removeprefix("cblas_").removeprefix("LAPACKE_")[1:]
     out = []
     for position, reach in _ROUTINES[name](_Given(args)):
         buffer = args[position]

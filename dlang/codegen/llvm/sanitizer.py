@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dlang.codegen import loops
 from dlang.codegen.llvm.fusion import WHOLE
 from dlang.codegen.llvm.indices import size_value
-from dlang.codegen.llvm.routines import Least, Number, touched
+from dlang.codegen.llvm.routines import LINEAR_ALGEBRA, Least, Number, touched
 from dlang.codegen.llvm.scalars import bits, iota
 from dlang.codegen.llvm.sites import ACCESS, FREE, READ, WRITE, Site
 from dlang.codegen.llvm.writer import Writer
@@ -120,7 +120,7 @@ def call_c(w: Writer, stmt: loops.CallC) -> None:
     if not w.module.sanitizes:
         return
     arrays = [a for a in stmt.args if isinstance(a, Buffer)]
-    if stmt.extents:
+    if not stmt.target.startswith(LINEAR_ALGEBRA):
         for buffer, count in zip(arrays, stmt.extents, strict=True):
             elements(w, WRITE, buffer, w.values[buffer], count)
         return
