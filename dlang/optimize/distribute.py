@@ -456,9 +456,9 @@ def _lift(s: _Split, used: set[Var], depth: int) -> None:
             continue
         counts = [] if not space.whole else _counts(s.axes)
         if counts is not None:
-            lets = run_if(code, counts)
+            lets, values = run_if(code, counts)
             s.before += _normal(lets, s.known)
-            s.renaming.env.update(zip(code.stored, lets[-1].vars, strict=True))
+            s.renaming.env.update(zip(code.stored, values, strict=True))
             s.body = [s.rewritten(let) for let in without(s.body, code, {}, used)]
 
 
@@ -489,15 +489,15 @@ def _without_invariants(let: Let, known: Knowledge) -> list[Let]:
         return [let]
     code = found[0]
     if runs_anywhere(code.lets, known, set()):
-        before = run_if(code, ())
+        before, values = run_if(code, ())
     elif isinstance(op, For) and may_go_first(op.body.lets, code):
-        before = run_if(code, (op.high - op.low,))
+        before, values = run_if(code, (op.high - op.low,))
     else:
         return [let]
     rest = without(op.body.lets, code, {}, used)
     if any(v in code.stored for inner in rest for v in consumed_by(inner.op)):
         return [let]  # what is changed in a trip would be copied in each
-    renaming = Renaming(dict(zip(code.stored, before[-1].vars, strict=True)))
+    renaming = Renaming(dict(zip(code.stored, values, strict=True)))
     body = renaming.block(Block(tuple(rest), op.body.results))
     return [*_normal(before, known), Let(let.vars, replace(op, body=body), let.span)]
 

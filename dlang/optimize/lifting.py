@@ -92,8 +92,11 @@ def _zero(dtype: str) -> Lit:
     return Lit(False if dtype == "bool" else "" if dtype == "str" else 0.0 if dtype in FLOATS else 0, dtype)
 
 
-def run_if(code: Liftable, counts: Sequence[Size]) -> list[Let]:
-    """A branch that runs the code if some numbers are positive, and binds what is used of it; otherwise zeros."""
+def run_if(code: Liftable, counts: Sequence[Size]) -> tuple[list[Let], list[Atom]]:
+    """The code, in a branch if it is to run only where some numbers are positive, and what is used of it."""
+    renaming = Renaming({}, fresh=True)
+    if not counts:
+        return [renaming.let(let) for let in code.lets], [renaming.atom(v) for v in code.stored]
     b = Builder(span=span_of(code))
     with b.scope() as lets:
         condition: Atom = Lit(True, "bool")
@@ -108,9 +111,8 @@ def run_if(code: Liftable, counts: Sequence[Size]) -> list[Let]:
         def otherwise() -> Sequence[Atom]:
             return [_zeros(b, v, ()) if isinstance(v.type, Array) else _zero(dtype_of(v)) for v in code.stored]
 
-        b.if_(condition, then, otherwise, results=[fresh(v.name, v.type) for v in code.stored])
-    renaming = Renaming({}, fresh=True)
-    return [renaming.let(let) for let in lets]
+        out = b.if_(condition, then, otherwise, results=[fresh(v.name, v.type) for v in code.stored])
+    return [renaming.let(let) for let in lets], [renaming.atom(v) for v in out]
 
 
 def from_store(v: Var, array: Var, index: tuple[Size, ...]) -> Op:

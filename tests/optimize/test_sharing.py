@@ -71,6 +71,10 @@ ROWS = {
     "with one check": "[chosen(x[0], p[0]) * x[i, j] for i, j]",
     "in a sum": "[x[i] * sum(cumsum(x[k])[j] * x[i, j] for k < i, j) for i]",
     "in a largest": "[x[i] - max(cumsum(x[i])[j] for j) for i]",
+    "in the sums of others": "{ let q = [sum(cumsum(x[j])[i] * x[i, j] for j < n) for i < n]\n [x[i] * q[i] for i] }",
+    "in the largest of others": "{ let q = [max(sort(x[0])[j] * x[i, j] for j) for i < n]\n [x[i] * q[i] for i] }",
+    "in loops of others": "{ let q = [{ var t = 0.0\n for j < d { t += sort(x[i])[j] * sort(x[0])[j] }\n t } for i < n]"
+    "\n [x[i] * q[i] for i] }",
     "in a loop": "{ var y = x\n for t < 3 { y = [cumsum(row) * 0.1 for row in y] }\n y }",
     "the same in a loop": "{ var y = x\n for t < d { y[0, t] = sort(x[1])[t] + carried(x[1])[t] }\n y }",
 }
