@@ -80,6 +80,7 @@ struct Product {
 
 // What is wrong with the columns of one of the matrices, or null. written: whether they are to be.
 static const char *unfit(const Memory &memory, const Matrix &x, int64_t number, bool written) {
+  if (!x.rows) return nullptr;  // nothing is read of an operand without elements
   const uint64_t size = size_of(x.type);
   for (int64_t j = 0; j < x.columns; ++j) {
     const uintptr_t at = x.address + (uintptr_t)((x.stride * number + x.lead * j) * (long long)size);
