@@ -17,7 +17,7 @@ from dlang.ad.elements import from_there, saved_values
 from dlang.ad.place import place
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, carry, copied
 from dlang.ad.sequential import sequential
-from dlang.ir.affine import Change, axes_of, hull
+from dlang.ir.affine import Change, Knowledge, axes_of, hull, nonempty
 from dlang.ir.anf import (
     Array,
     Atom,
@@ -37,8 +37,9 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
+from dlang.ir.terms import ZERO
 from dlang.ir.traverse import bound_vars
-from dlang.ir.types import dtype_of, is_float, type_of
+from dlang.ir.types import I64, dtype_of, is_float, type_of
 from dlang.polynomials import Poly
 
 
@@ -257,6 +258,7 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> tuple[Let, Sequen
         (*op.destinations, Keep(d.shape, d.index, f"arg{d.monoid}")),
     )
     forward = Let((*let.vars, where), extended, let.span)
+    kept = with_extremum(kept, reduced, scope.known.within(kept))
     with b.scope() as lets:
         rank = b.one(Read(where, d.index)) if d.shape else where
         positions = positions_of(rank, reduced, b)
@@ -281,6 +283,20 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> tuple[Let, Sequen
     for inner in back:
         b.append(inner)
     return forward, point
+
+
+def with_extremum(kept: Sequence[Axis], reduced: Sequence[Axis], known: Knowledge) -> tuple[Axis, ...]:
+    """The axes of a reduction's result, with no point where an axis that is reduced is empty.
+
+    Nothing is attained there, so no element may be read. The check that refuses such a reduction may be in a loop that
+    never runs, and what follows from the position outside of it. A single result has an axis of one point then.
+    """
+    counts = {high - low for axis in reduced for low in axis.lows for high in axis.highs}
+    if all(map(known.positive, counts)):
+        return tuple(kept)
+    axes = tuple(kept) or (Axis(fresh("attained", I64), (ZERO,), (poly(1),)),)
+    box = hull((*axes, *reduced), known)
+    return tuple(nonempty(axes, reduced, box, known)) if box is not None else tuple(kept)
 
 
 def _reduced(op: Comp, d: Keep) -> list[Axis]:

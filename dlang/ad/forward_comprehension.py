@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlang.ad.comprehension import needs_loop, positions_of
+from dlang.ad.comprehension import needs_loop, positions_of, with_extremum
 from dlang.ad.dual import Dual
 from dlang.ad.sequential import by_element, sequential
-from dlang.ir.affine import axes_of
+from dlang.ir.affine import Knowledge, axes_of
 from dlang.ir.anf import Axis, Block, Comp, Destination, Keep, Let, Read, Var, fresh
 from dlang.ir.comps import without_results
 from dlang.ir.substitution import Renaming
@@ -89,6 +89,7 @@ def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
         else:
             reduced.append(Axis(a.var, lows, highs))
     index = tuple(map(renaming.size, d.index))
+    points = with_extremum(axes, reduced, Knowledge())
     with b.scope() as lets:
         rank = b.one(Read(where, index)) if d.shape else where
         renaming.env.update(positions_of(rank, reduced, b))
@@ -98,8 +99,9 @@ def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
         dot = s.dot(renaming.atom(op.body.results[k]))
     if dot is None:
         return
-    if d.shape:
-        found = Comp(tuple(axes), Block(tuple(lets), (dot,)), (Keep(d.shape, index, "set"),))
+    if points:
+        monoid = "set" if d.shape else "sum"
+        found = Comp(points, Block(tuple(lets), (dot,)), (Keep(d.shape, index, monoid),))
         b.append(Let((s.bind(let.vars[k]),), found, let.span))
     else:
         b.inline(Block(tuple(lets), ()))

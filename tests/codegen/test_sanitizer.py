@@ -362,3 +362,39 @@ def test_nodes_and_their_arrays_are_checked(rewrite: Rewrite, message: str, monk
     with pytest.raises(RunError) as caught:
         f.run(4)
     assert caught.value.code == "E0811" and message in caught.value.message
+
+
+EXTREMES = """
+fn flat(x: f64[n], k: i64) -> f64 { var s = 0.0; for t < k { s = s + max(x) * f64(t) }; s }
+fn by_rows(x: f64[n, m], k: i64) -> f64 { var s = 0.0; for t < k { s = s + sum(min(x, axis = 1)) * f64(t) }; s }
+fn below(x: f64[n], k: i64) -> f64 {
+  var s = 0.0
+  for t < k { s = s + max(x[i] * x[j] for i < n, j < i + 1) * f64(t) }
+  s
+}
+fn d_flat(x: f64[n], k: i64) = (grad(flat, wrt = x)(x, k), jvp(|x: f64[n]| flat(x, k), x, x))
+fn d_by_rows(x: f64[n, m], k: i64) = (grad(by_rows, wrt = x)(x, k), jvp(|x: f64[n, m]| by_rows(x, k), x, x))
+fn d_below(x: f64[n], k: i64) = (grad(below, wrt = x)(x, k), jvp(|x: f64[n]| below(x, k), x, x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "slope"),
+    [
+        ("d_flat", (0,), []),
+        ("d_flat", (3,), [0.0, 3.0, 0.0]),
+        ("d_by_rows", (2, 0), []),
+        ("d_by_rows", (1, 3), [3.0, 0.0, 0.0]),
+        ("d_below", (0,), []),
+        ("d_below", (3,), [0.0, 12.0, 0.0]),
+    ],
+)
+def test_derivatives_of_extremes_read_nothing_where_there_is_none(
+    name: str, shape: tuple[int, ...], slope: list[float]
+) -> None:
+    """The check that refuses an extreme of nothing stands in a loop that never runs, where there is nothing."""
+    x = np.array([0.5, 2.0, 1.0][: int(np.prod(shape))]).reshape(shape)
+    sizes = dict(zip("nm", shape, strict=False))
+    gradient, _, tangent = compiled(EXTREMES, name).run(x, 3 if x.size else 0, **sizes)
+    np.testing.assert_allclose(np.ravel(gradient), slope)
+    np.testing.assert_allclose(tangent, np.dot(slope, x.ravel()))
