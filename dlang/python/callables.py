@@ -52,7 +52,7 @@ class Passed:
 
 def of_language(checked: Checked, expression: str, decl: FnDecl, settle: bool) -> Passed:
     """A function of a module, or a derivative of one."""
-    from dlang.typecheck.declarations import size_of_param
+    from dlang.typecheck.terms import size_of_param
 
     own = checked.table.entries.get(expression)
     if isinstance(own, FnEntry):

@@ -14,10 +14,10 @@ from dlang.ir.terms import Scalar
 from dlang.python.arguments import mono_text
 from dlang.python.callables import Passed
 from dlang.specialize.types import Mono, MonoArray, MonoName, MonoTuple
-from dlang.typecheck.declarations import size_of_param
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, check_function
 from dlang.typecheck.scope import FnEntry
+from dlang.typecheck.terms import size_of_param
 from dlang.typecheck.types import DataDecl
 
 

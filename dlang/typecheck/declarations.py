@@ -25,7 +25,7 @@ from dlang.typecheck.schemes import Member, default_rest, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, LocalEntry, ModuleTable, Scope
 from dlang.typecheck.state import Inference, Scheme
 from dlang.typecheck.terms import of_var, variable_of, variables
-from dlang.typecheck.types import MISTAKE, UNIT, Below, RowVar, Size, Type, TypeCon, TypeFn, TypeTuple, TypeVar
+from dlang.typecheck.types import MISTAKE, UNIT, Below, RowVar, Type, TypeCon, TypeFn, TypeTuple, TypeVar
 
 if TYPE_CHECKING:
     from dlang.typecheck.program import Program
@@ -36,11 +36,6 @@ T = TypeVariable("T")
 
 def checker(program: Program, table: ModuleTable) -> Checker:
     return Checker(Inference(backwards=program.backwards), table, program, observed=program.cache.observed)
-
-
-def size_of_param(local: core.Local) -> Size | None:
-    """The size of a parameter that was declared `size`."""
-    return of_var(local.size) if local.size is not None and not local.size.opened else None
 
 
 def any_entry(name: str, module: str, span: Span, parameters: tuple[s.Parameter, ...] | None) -> FnEntry:

@@ -338,7 +338,7 @@ def scheme_text(decl: FnDecl, *, constraints: bool = False) -> str:
 
 
 def _scheme(decl: FnDecl) -> Scheme:
-    from dlang.typecheck.declarations import size_of_param
+    from dlang.typecheck.terms import size_of_param
 
     sizes = tuple(size_of_param(p.local) for p in decl.params)
     params = tuple(p.local.type for p in decl.params)

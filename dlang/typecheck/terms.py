@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from dlang.diagnostics import Note
 from dlang.polynomials import Poly
+from dlang.typecheck.headers import Local
 from dlang.typecheck.state import Constraint, Reason, Term
 from dlang.typecheck.types import (
     Effects,
@@ -45,6 +46,11 @@ def number(value: int, origin: Note | None = None) -> Size:
 
 def of_var(v: SizeVar, origin: Note | None = None) -> Size:
     return Size(Poly({(v,): 1}), origin or v.origin)
+
+
+def size_of_param(local: Local) -> Size | None:
+    """The size of a parameter that was declared `size`."""
+    return of_var(local.size) if local.size is not None and not local.size.opened else None
 
 
 def array(element: Type, *sizes: Size) -> Type:
