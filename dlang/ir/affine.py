@@ -291,8 +291,10 @@ def nonempty(kept: Sequence[Axis], dropped: Sequence[Axis], box: Box, known: Kno
 
     With `count` values between two of its bounds, i < low + (high - low)·count is no further bound unless count is
     not positive. The box does not tell: of max(0, n - 1) <= i < n it may be the last value, which is none if n is 0.
+    None is needed for a count that is positive wherever there is a point of the axes `kept`.
     """
     out = list(kept)
+    known = known.within(kept)
     names = {a.var for a in (*kept, *dropped)}
     for axis in dropped:
         lows = [box[axis.var][0] if low.mentions(names) else low for low in axis.lows]

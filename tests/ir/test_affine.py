@@ -110,6 +110,17 @@ def test_a_space_is_empty_where_a_dropped_axis_is() -> None:
         assert len(points((kept,), {N: a, M: b})) == (a if b else 0)
 
 
+def test_a_dropped_axis_bounds_no_axis_whose_points_say_that_it_has_some() -> None:
+    i, j, k = axis(N, name="i"), axis(N, name="j"), Axis(fresh("k", I64), (poly(0),), (n, m))
+    box = hull((i, j), KNOWN)
+    assert box is not None and nonempty([i], [j], box, KNOWN) == [i]
+    box = hull((i, k), KNOWN)
+    assert box is not None
+    (kept,) = nonempty([i], [k], box, KNOWN)
+    for a, b in product(range(4), range(3)):
+        assert len(points((kept,), {N: a, M: b})) == (a if b else 0)
+
+
 def test_far_fewer_points_than_elements() -> None:
     assert far_fewer(n, n * m) and far_fewer(poly(3), n) and far_fewer(n, n * 2) and far_fewer(poly(3), poly(6))
     assert not far_fewer(n, n) and not far_fewer(n * m, n) and not far_fewer(n - 1, n) and not far_fewer(n, poly(6))
