@@ -175,6 +175,7 @@ def test_rates_are_in_units_that_suit_them() -> None:
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_a_rehearsal_needs_no_gpu_and_judges_nothing(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "numbers.json"
     words = ["elementwise", "softmax", "--dtype", "f32", "--small", "--tools", "dlang", "--only", "steady"]

@@ -10,7 +10,12 @@ HERE = Path(__file__).parent
 TOUR = HERE.parents[2] / "shared" / "tour"  # `make test` runs it as compiled code
 FILES = [*sorted(HERE.glob("*.dl")), *sorted(HERE.glob("textbook/*.dl")), *sorted(HERE.glob("gradients/*.dl"))]
 RUNS = [
-    *[pytest.param(f, b, id=f"{f.stem}-{b}") for f in FILES for b in ("interp", "cpu")],
+    *[
+        # what is interpreted is the same program: of whole textbook programs `make test-slow` does that
+        pytest.param(f, b, marks=[pytest.mark.slow] * (b == "interp" and f.parent != HERE), id=f"{f.stem}-{b}")
+        for f in FILES
+        for b in ("interp", "cpu")
+    ],
     *[pytest.param(f, "interp", id=f"{f.stem}-interp") for n in (1, 2, 3, 5, 9) for f in TOUR.glob(f"0{n}_*.dl")],
 ]
 

@@ -13,7 +13,7 @@ LIBRARY = HERE.parents[1] / "stdlib"
 
 
 FILES = sorted(HERE.glob("*.dl"))
-LONG = {("test_random", "interp")}  # many draws
+LONG = {(name, "interp") for name in ("test_random", "test_nn", "test_implicit", "test_ode")}
 RUNS = [
     pytest.param(f, b, marks=[pytest.mark.slow] * ((f.stem, b) in LONG), id=f"{f.stem}-{b}")
     for f in FILES
