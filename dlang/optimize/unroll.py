@@ -110,7 +110,7 @@ def _is_small(op: Comp) -> bool:
         count = 1
         for s in shape:
             count *= int(s or 0)
-        if count > POINTS or (d.into is None and len(reached) != count) or (d.into is not None and d.monoid == "set"):
+        if count > POINTS or (d.into is None and len(reached) != count):
             return False
     return True
 
@@ -228,7 +228,8 @@ class _Writer:
                 index = _index(d.index, point)
                 assert index is not None and isinstance(d, Keep)
                 atom = self.renaming.atom(value)
-                found[index] = self.combined(d.monoid, found[index], atom, let) if index in found else atom
+                replaced = d.monoid == "set" or index not in found
+                found[index] = atom if replaced else self.combined(d.monoid, found[index], atom, let)
         for var, found in zip(let.vars, made, strict=True):
             if isinstance(var.type, Array):
                 self.elements[var] = found

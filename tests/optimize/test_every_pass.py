@@ -165,7 +165,7 @@ EXERCISES: Mapping[str, str] = {
     "rows": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
     "unroll": SMALL_MATRICES,
     "segments": PAIRWISE,
-    "fills": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
+    "fills": "fn main(r: f64[n]) -> f64[2, n] = [r * 2.0, sin(r)]",
     "ownership": "fn main(x: f64[n]) -> f64[n] { var y = x; y[0] = 1.0; y + x }",
 }
 """For each pass a program that it changes."""
