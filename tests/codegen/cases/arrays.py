@@ -12,7 +12,6 @@ from dlang.ir.anf import (
     Array,
     Atom,
     Concat,
-    Keep,
     Library,
     Read,
     SizeOf,
@@ -96,7 +95,7 @@ def scatter_add(b: Builder) -> list[Atom]:
 
 
 @CASES.add(lambda rng, n: [n, rng.standard_normal(n), rng.permutation(n)])
-def permutation_by_keep(b: Builder) -> list[Atom]:
+def permutation_by_addition(b: Builder) -> list[Atom]:
     n, x = size_and_vector(b)
     t = b.param("t", Array("i64", (poly(n),)))
     row = fresh("row", I64)
@@ -105,7 +104,7 @@ def permutation_by_keep(b: Builder) -> list[Atom]:
         b.emit_as([row], Read(t, (poly(i),)))
         return b.read(x, [i])
 
-    return list(b.comp([axis(n)], body, [Keep((poly(n),), (poly(row),), "set")]))
+    return list(b.comp([axis(n)], body, [Add((poly(n),), (poly(row),))]))
 
 
 @CASES.add()
