@@ -134,8 +134,8 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
     collector = collecting(s, op, params, init, results)
     slots = tuple(params), tuple(init)
     if isinstance(op, anf.While):
-        pinned = Frame(last_uses(op.condition), pinned=True)
-        condition = s.block(op.condition, [None] * len(op.condition.results), pinned, region=True)
+        held = Frame(last_uses(op.condition), repeated.union(op.params))  # the body needs the state that is looked at
+        condition = s.block(op.condition, [None] * len(op.condition.results), held, region=True)
     frame = Frame(last_uses(op.body), repeated, owned=owned)
     s.outside.append(Outside(repeated, frame, s.memory.frames[-1]))
     body = s.block(op.body, wanted, frame, region=True)

@@ -75,13 +75,12 @@ def fresh_axes(rank: int) -> tuple[Var, ...]:
 class Frame:
     """A block under way. position: of the let at hand; last_use: of each variable, past the end if it is a result.
 
-    repeated: what the block mentions from outside, if it may run again: all of it stays alive. pinned: everything does.
+    repeated: what of the outside stays alive all through the block, as what it mentions does if it may run again.
     owned: buffers that this block has to free.
     """
 
     last_use: dict[Var, int]
     repeated: frozenset[Var] = frozenset()
-    pinned: bool = False
     position: int = -1
     owned: dict[Buffer, None] = field(default_factory=dict)
 
@@ -108,7 +107,7 @@ class Memory:
     def live(self, var: Var) -> bool:
         """Whether a variable is used after the let at hand."""
         for frame in reversed(self.frames):
-            if frame.pinned or frame.last_use.get(var, -1) > frame.position or var in frame.repeated:
+            if frame.last_use.get(var, -1) > frame.position or var in frame.repeated:
                 return True
         return False
 

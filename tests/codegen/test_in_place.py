@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from dlang.codegen.loops import Allocate, Free, Loop, Parallel
+from dlang.codegen.loops import Allocate, Free, Loop, Move, Parallel
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
@@ -85,6 +85,22 @@ def test_rows_take_room_once_in_front_of_their_loop_and_in_each_piece_of_it() ->
         assert not any(isinstance(s, Allocate | Free) for s in stmts)
         ((loop, room),) = [(s, s.rooms) for s in stmts if isinstance(s, Loop) and s.rooms]
         assert len(room) == 1 and any(isinstance(s, Parallel) and loop in s.stmts for s in stmts) == bool(grain)
+
+
+def test_what_the_condition_of_a_loop_makes_is_changed_where_it_is() -> None:
+    text = """fn main(x: f64[n], limit: f64) -> i64 {
+  var c = 0
+  while {
+    var a = zeros(n)
+    for i in 1..n { a[i] = a[i - 1] * 0.5 + sin(x[i] + f64(c)) }
+    sum(a) < limit
+  } { c += 1 }
+  c
+}"""
+    made = lowered(text, "main")
+    (function,) = schedule(optimise(made.program, [made.entry.name]), Lanes(512)).functions.values()
+    stmts = list(walk(function.body.stmts))
+    assert sum(isinstance(s, Allocate) for s in stmts) == 1 and not any(isinstance(s, Move) for s in stmts)
 
 
 FUNCTIONS = """
