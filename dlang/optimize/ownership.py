@@ -185,6 +185,8 @@ class _Owner:
 
     def own(self, roots: frozenset[Var], frame: _Frame, others: set[Var]) -> bool:
         """Whether the storage belongs to this region and nothing else uses it, now or afterwards."""
+        if not roots:  # nothing is known of it
+            return False
         for root in roots:
             if self.home.get(root) is not self.region:
                 return False
@@ -348,7 +350,7 @@ class _Owner:
         for array in arrays_at_own_points(op, position):
             roots = self.roots_of(array)
             others = {*mentioned(op)} - {array} | {*taken}
-            if array not in self.strided and roots and self.own(roots, frame, others):
+            if array not in self.strided and self.own(roots, frame, others):
                 found.append(array)
         return max(found, key=lambda array: self.products.get(array, -1), default=None)
 
@@ -372,6 +374,8 @@ class _Owner:
             body = self.inside(op.body, owned_params, owned_results)
             new = For(op.index, op.low, op.high, op.params, tuple(init), body, op.early)
         else:
+            for param in owned_params:
+                self.borrowed(param)  # in the condition: the body needs it afterwards
             condition = self.inside(op.condition)
             body = self.inside(op.body, owned_params, owned_results)
             new = While(op.params, tuple(init), condition, body, op.early)

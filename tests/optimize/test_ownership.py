@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlang.ir.anf import Array, Atom, Comp, Copy, For, Keep, Program, Var, poly
-from dlang.ir.builder import Builder, f64
+from dlang.ir.builder import Builder, f64, i64
 from dlang.ir.printer import print_program
 from dlang.ir.verify import verify
 from dlang.optimize.ownership import ownership
@@ -111,6 +111,18 @@ def nested(b: Builder, n: Var, x: Var) -> list[Atom]:
     return list(b.for_(0, n, [x], outer))
 
 
+def looked_at(b: Builder, n: Var, x: Var) -> list[Atom]:
+    """The condition of a loop writes into a copy of the state that the body needs as it was."""
+
+    def condition(i: Var, y: Var) -> Atom:
+        return b.prim("lt", b.read(b.update(y, [0], b.add(b.read(y, [0]), f64(1.0))), [0]), f64(2.5))
+
+    def body(i: Var, y: Var) -> list[Atom]:
+        return [b.add(i, i64(1)), b.update(y, [0], b.add(b.read(y, [0]), f64(1.0)))]
+
+    return list(b.while_([i64(0), zeros(b, n)], condition, body))
+
+
 @pytest.mark.parametrize(
     ("make", "copies"),
     [
@@ -130,6 +142,7 @@ def nested(b: Builder, n: Var, x: Var) -> list[Atom]:
         (accumulated, 0),
         (into_what_is_read, 1),
         (nested, 1),
+        (looked_at, 1),
     ],
     ids=lambda v: getattr(v, "__name__", str(v)),
 )
