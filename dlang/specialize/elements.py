@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Let, Scalar, Size, fresh, poly
+from dlang.ir.marks import is_mark
 from dlang.specialize.binders import Index, inside
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.randomness import Points
@@ -60,7 +61,38 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
         outs = e.comp(axes, lets, tuple(parts), destinations, dtypes)
         return gathered(value, outs, shape)
     same_sizes(f, axes, lets, value)
+    if len(parts) == 1 and is_comprehension(lets, parts[0]):
+        return gathered(value, [nested(f, axes, lets, parts[0])], shape)
     return sequential(f, axes, lets, value)
+
+
+def is_comprehension(lets: list[Let], part: Atom) -> bool:
+    """Whether code is a comprehension that makes an array element by element, with scalars that it reads.
+
+    Nothing is lost then if the elements of a row are made where they are read: no check, and nothing made for all.
+    """
+    if not lets or lets[-1].vars != (part,) or not isinstance(lets[-1].op, anf.Comp):
+        return False
+    *scalars, made = lets
+    assert isinstance(made.op, anf.Comp)
+    (to,) = made.op.destinations
+    one_by_one = isinstance(to, Keep) and to.monoid == "set" and to.into is None
+    if not one_by_one or to.index != tuple([poly(a.var) for a in made.op.axes]):
+        return False
+    return all(is_mark(let.op) or isinstance(let.op, anf.Prim | anf.Cast | anf.SizeOf | anf.Read) for let in scalars)
+
+
+def nested(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], part: Atom) -> anf.Var:
+    """One comprehension over the points and the elements of what is a comprehension itself at each point."""
+    e = f.emitter
+    assert isinstance(part, anf.Var) and isinstance(part.type, anf.Array)
+    full = (*axes, *[e.axis(s, "j") for s in part.type.shape])
+    index = tuple([poly(a.var) for a in full])
+    with f.block() as body:
+        e.lets.extend(lets)
+        x = e.read(part, index[len(axes) :])
+    keep = Keep(tuple([a.highs[0] for a in full]), index, "set")
+    return e.comp(full, body, (x,), (keep,), (part.type.dtype,))[0]
 
 
 def outside(value: Value, inner: set[anf.Var]) -> Value:
