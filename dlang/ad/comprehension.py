@@ -286,15 +286,15 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> tuple[Let, Sequen
 
 
 def with_extremum(kept: Sequence[Axis], reduced: Sequence[Axis], known: Knowledge) -> tuple[Axis, ...]:
-    """The axes of a reduction's result, with no point where an axis that is reduced is empty.
+    """The axes of a reduction's result; a single one has an axis of one point, or none where there is no element.
 
-    Nothing is attained there, so no element may be read. The check that refuses such a reduction may be in a loop that
-    never runs, and what follows from the position outside of it. A single result has an axis of one point then.
+    Nothing is attained there, so nothing may be read. The check that refuses such a reduction may be in a loop that
+    never runs, and what follows from the position outside of it.
     """
     counts = {high - low for axis in reduced for low in axis.lows for high in axis.highs}
-    if all(map(known.positive, counts)):
+    if kept or all(map(known.positive, counts)):
         return tuple(kept)
-    axes = tuple(kept) or (Axis(fresh("attained", I64), (ZERO,), (poly(1),)),)
+    axes = (Axis(fresh("attained", I64), (ZERO,), (poly(1),)),)
     box = hull((*axes, *reduced), known)
     return tuple(nonempty(axes, reduced, box, known)) if box is not None else tuple(kept)
 
