@@ -51,8 +51,9 @@ def layout(built: Built) -> str:
     words = {
         name: getattr(support, name)
         for name in (
-            "SITE", "STACK_LIMIT", "CALLBACK", "CALLS", "ARENA_TOP", "ARENA_LIMIT", "ARENA_END", "DEADLINE", "INTERVAL",
-            "POOL", "TRACE", "TRACE_LENGTH", "SLOTS", "LOOK", "DEEPER", "START", "FINE",
+            "SITE", "STACK_LIMIT", "CALLBACK", "CALLS", "ARENA_TOP", "ARENA_LIMIT", "ARENA_END", "ARENA_SEEN",
+            "ARENA_CREDIT", "DEADLINE", "INTERVAL", "POOL", "TRACE", "TRACE_LENGTH", "SLOTS", "LOOK", "DEEPER", "START",
+            "FINE",
         )
     }  # fmt: skip
     for name in ("THREADS", "STARTED", "CLOSING", "CHANGES", "EPOCH", "POOL_WORDS", "OF_POOL", "NUMBER"):

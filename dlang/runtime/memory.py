@@ -162,6 +162,7 @@ class Context:
             self.words[support.ARENA_LIMIT] = self.arena.address
             self.words[support.ARENA_END] = self.arena.address + self.arena.bytes
         self.words[support.ARENA_TOP] = self.arena.address
+        self.words[support.ARENA_SEEN] = self.words[support.ARENA_CREDIT] = 0
 
     def close_arena(self) -> None:
         """After a run: gives back what is more than small runs need."""

@@ -107,6 +107,7 @@ static bool open_arena(dl_context *c) {
         c->words[DL_ARENA_END] = (intptr_t)(c->arena + c->arena_bytes);
     }
     c->words[DL_ARENA_TOP] = (intptr_t)c->arena;
+    c->words[DL_ARENA_SEEN] = c->words[DL_ARENA_CREDIT] = 0;
     return true;
 }
 

@@ -14,6 +14,11 @@ Nodes without fields are constants, and null is 0: neither lies in the arena.
 The collector copies, breadth first, in the order of Cheney (A nonrecursive list compacting algorithm, CACM 1970). Older
 objects never refer to younger ones, so it looks only at what lies behind a mark: copies what is reached from the roots
 to the end of the arena and slides it to the mark.
+
+It copies at most `COPIES` bytes for each byte that the run has placed in the arena, however the loops that collect are
+nested: what it may still copy is the word `ARENA_CREDIT`, and what has been placed since `ARENA_SEEN` is added to that
+before each collection. A loop that asks for more than that waits until as much has been placed, unless memory is short.
+So recursion in which each call has such a loop does not copy all that the calls below have made once for each of them.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ ARRAY, OF_REFERENCES = 3, 7  # the low bits of an array's header
 TAG_SHIFT, REFERENCES_SHIFT, WORDS_SHIFT = 2, 22, 43
 TAG_MASK, REFERENCES_MASK = (1 << 20) - 1, (1 << 21) - 1
 FEW = 16  # words that are copied one by one
+COPIES = 2  # bytes that may be copied for each byte that has been placed
 
 NAMES = ("dl_grow", "dl_room", "dl_collect")
 
@@ -45,6 +51,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1 immarg)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.usub.sat.i64(i64, i64)
 
 ; raises the limit so that the arena may end at `end`; whether that is possible
 define i1 @dl_grow(ptr %ctx, i64 %end) cold nounwind {{
@@ -147,6 +154,20 @@ done:
   ret i64 %final
 }}
 
+; what the collector may still copy, after what has been placed up to `top` since the last time has been added
+define internal i64 @credit(ptr %ctx, i64 %mark, i64 %top) alwaysinline nounwind {{
+{_word("seenp", support.ARENA_SEEN)}{_word("creditp", support.ARENA_CREDIT)}  %seen = load i64, ptr %seenp
+  %before = load i64, ptr %creditp
+  %none = icmp eq i64 %seen, 0
+  %since = select i1 %none, i64 %mark, i64 %seen
+  %placed = call i64 @llvm.usub.sat.i64(i64 %top, i64 %since)
+  %more = mul i64 %placed, {COPIES}
+  %credit = add i64 %before, %more
+  store i64 %top, ptr %seenp
+  store i64 %credit, ptr %creditp
+  ret i64 %credit
+}}
+
 ; keeps of what lies behind the mark what the roots reach, and changes these: `count` pairs of an address and a number
 ; of references there. Gives up to where the arena may grow until the next time.
 define i64 @dl_collect(ptr %ctx, i64 %mark, ptr %roots, i64 %count) noinline nounwind {{
@@ -158,9 +179,22 @@ entry:
   %span = sub i64 %top, %mark
   %worst = add i64 %top, %span
   %fits = icmp ule i64 %worst, %last
-  br i1 %fits, label %begin, label %give.up
+  br i1 %fits, label %look, label %give.up
 give.up:
   ret i64 -1
+look:
+  %credit = call i64 @credit(ptr %ctx, i64 %mark, i64 %top)
+  %missing = call i64 @llvm.usub.sat.i64(i64 %span, i64 %credit)
+  %later = add i64 %top, %missing
+  %rest = sub i64 %last, %mark
+  %half = lshr i64 %rest, 1
+  %copied = add i64 %mark, %half
+  %has = icmp eq i64 %missing, 0
+  %short = icmp uge i64 %later, %copied
+  %now = or i1 %has, %short
+  br i1 %now, label %begin, label %wait
+wait:
+  ret i64 %later
 begin:
   store i64 %top, ptr %freep
   br label %ranges
@@ -229,6 +263,9 @@ slide:
   call void @llvm.memmove.p0.p0.i64(ptr %target, ptr %source, i64 %kept, i1 false)
   %newtop = add i64 %mark, %kept
   store i64 %newtop, ptr %topp
+{_word("seenp", support.ARENA_SEEN)}{_word("creditp", support.ARENA_CREDIT)}  store i64 %newtop, ptr %seenp
+  %saved = call i64 @llvm.usub.sat.i64(i64 %credit, i64 %kept)
+  store i64 %saved, ptr %creditp
   %limit = load i64, ptr %limitp
   %beyond = icmp ugt i64 %free, %limit
   br i1 %beyond, label %touched, label %next
@@ -239,9 +276,6 @@ next:
   %twice = shl i64 %kept, 1
   %step = call i64 @llvm.umax.i64(i64 %twice, i64 {NURSERY})
   %wish = add i64 %newtop, %step
-  %rest = sub i64 %last, %mark
-  %half = lshr i64 %rest, 1
-  %copied = add i64 %mark, %half
   %trigger = call i64 @llvm.umin.i64(i64 %wish, i64 %copied)
   ret i64 %trigger
 }}

@@ -16,7 +16,7 @@ from dlang.codegen.llvm.crossings import guard, runtime
 from dlang.codegen.llvm.devices import fetch, launch, on_device, on_host, transfer
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
 from dlang.codegen.llvm.interleaved import loaded, stored
-from dlang.codegen.llvm.nodes import arena_top, collect, load_field, load_tag, node, release, room
+from dlang.codegen.llvm.nodes import collect, load_field, load_tag, node, place_mark, release, room
 from dlang.codegen.llvm.parallel import parallel, pieces
 from dlang.codegen.llvm.scalars import Module, Scalars
 from dlang.codegen.llvm.sites import Site
@@ -111,7 +111,7 @@ def statement(w: Writer, stmt: Stmt) -> None:
         case loops.Room():
             room(w, stmt)
         case loops.Mark(var):
-            w.bind(var, arena_top(w))
+            place_mark(w, var)
         case loops.Release(mark):
             release(w, mark)
         case loops.Collect():

@@ -19,8 +19,17 @@ from dlang.ir.types import dtype_of, product
 
 
 # ---- the arena -------------------------------------------------------------------------------------------------------
-def arena_top(w: Writer) -> str:
-    """Where the arena ends."""
+def place_mark(w: Writer, var: Var) -> None:
+    """Binds where the arena ends, before a loop that collects or releases. What was placed behind is no more."""
+    top = _arena_top(w)
+    pointer = w.in_context(support.ARENA_SEEN)
+    seen = w.emit(f"load i64, ptr {pointer}")
+    lower = w.emit(f"icmp ult i64 {top}, {seen}")
+    w.code.append(f"  store i64 {w.emit(f'select i1 {lower}, i64 {top}, i64 {seen}')}, ptr {pointer}")
+    w.bind(var, top)
+
+
+def _arena_top(w: Writer) -> str:
     return w.emit(f"load i64, ptr {w.in_context(support.ARENA_TOP)}")
 
 
@@ -122,7 +131,7 @@ def load_field(w: Writer, slot: Slot, handle: Atom, word: int) -> None:
 def collect(w: Writer, stmt: loops.Collect) -> None:
     """Has the collector run where the arena has grown beyond the trigger."""
     trigger = w.values[stmt.trigger]
-    over = w.emit(f"icmp ugt i64 {arena_top(w)}, {trigger}")
+    over = w.emit(f"icmp ugt i64 {_arena_top(w)}, {trigger}")
     collecting, done = w.label("collect"), w.label("done")
     before = w.block
     w.fork(over, collecting, done, rare=True)

@@ -14,6 +14,7 @@ HOME, FUEL, DEADLINE, INTERVAL = range(11, 15)
 POOL, REGION, PIECE = range(15, 18)
 MEASURED = 18  # ticks that nests have taken, where a program measures itself
 DEVICE = 19  # the address of a table (`devices.py`), where a program has work for a device
+ARENA_SEEN, ARENA_CREDIT = 20, 21  # up to where the collector has counted what was placed; what it may still copy
 FREE_LISTS = 24
 CLASSES = 64 * 8 + 16
 TRACE = FREE_LISTS + CLASSES
