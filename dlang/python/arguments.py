@@ -1,7 +1,8 @@
 """Matches Python's arguments with the declared types, sizes included.
 
-A NumPy array or scalar has its dtype, and nothing converts it; Python's own numbers and lists take the dtype that is
-asked for. What a size, a type or a number of axes stands for is fixed by one argument, and the others must agree.
+A NumPy array or scalar has its dtype, and only i64 takes others, of integers that it holds; Python's own numbers and
+lists take the dtype that is asked for. What a size, a type or a number of axes stands for is fixed by one argument, and
+the others must agree.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dlang.python.given import first, is_weak, turn, type_of, weight
 from dlang.python.indices import check_indices
 from dlang.python.kinds import Kind
 from dlang.runtime.placed import placed
-from dlang.runtime.values import as_array, describe, dtype_name, number, texts
+from dlang.runtime.values import as_array, describe, dtype_name, is_taken, number, texts
 from dlang.specialize.structs import field_names, is_a, variant_of
 from dlang.specialize.types import STATIC, Bindings, Bound, Mono, MonoArray, MonoName, MonoTuple
 from dlang.typecheck import types as ty
@@ -177,7 +178,7 @@ class Matcher:
             raise self._no_array(value)
         if isinstance(element, TypeVar):
             self._bind_type(element, Scalar(found))
-        elif found != dtype:
+        elif not is_taken(found, dtype):
             raise self._wrong(dtype=dtype)
         self._shape(shape, array.shape)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -27,7 +27,7 @@ from dlang.python.operators import (
     leaves,
     refused,
 )
-from dlang.runtime.crossing import leaf_count
+from dlang.runtime.crossing import leaf_count, leaves_of
 from dlang.runtime.engine import CompiledProgram
 from dlang.runtime.values import NUMPY, bfloat16, dtype_name
 from dlang.typecheck.headers import Param
@@ -121,7 +121,8 @@ def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: S
     else:
         prepared, found = f.matched(values)
     runner = prepared.instance.runner
-    if not isinstance(runner, CompiledProgram):
+    buffers = _buffers(what, list(values), prepared.entry)
+    if not isinstance(runner, CompiledProgram) or not _are_of(stand_ins, buffers, prepared.entry):
         return None
     whole = [
         Described(d.dtype, tuple(map(int, d.shape)))
@@ -134,7 +135,7 @@ def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: S
         runner,
         prepared.entry.name,
         prepared.passed(found, what.seed or 0, early),
-        _buffers(what, list(values), prepared.entry),
+        buffers,
         [(d.dtype, d.shape, numbers.get(k)) for k, d in enumerate(whole)],
         failure,
     )
@@ -168,6 +169,13 @@ def _buffers(what: Called, params: Sequence[Any], entry: Any) -> dict[int, int]:
                 count += 1
             at += 1
     return out
+
+
+def _are_of(arrays: Sequence[Any], buffers: Mapping[int, int], entry: Any) -> bool:
+    """Whether arrays have the dtypes of the leaves that they are, so that nothing has to widen them before a call."""
+    first = len(entry.sizes) + entry.seed
+    dtypes = [leaf.dtype for leaf in leaves_of(entry.border.params)]
+    return all(dtype_name(arrays[k].dtype) == dtypes[at - first] for at, k in buffers.items())
 
 
 def _pointer(address: int) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dlang.runtime.classes import fields_of
 from dlang.runtime.placed import is_own, placed
+from dlang.runtime.values import dtype_name, is_taken
 
 _SCALARS = frozenset({float, int, bool, str, np.float64, np.float32, np.int64})
 
@@ -78,8 +79,10 @@ def conversions(seen: Sequence[Any], matched: Sequence[Any]) -> tuple[Conversion
     """
     out: list[Conversion] = []
     for a, b in zip(seen, matched, strict=False):
-        if a is b or (type(a) is type(b) and not isinstance(a, np.ndarray)):
+        if a is b or (type(a) is type(b) and not isinstance(a, np.ndarray) and placed(a) is None):
             out.append(None)
+        elif isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and is_taken(dtype_name(a.dtype), "i64"):
+            out.append(np.int64)  # of an array this is one as well
         elif isinstance(b, np.generic) and not isinstance(a, np.ndarray) and not isinstance(b, np.uint64):
             out.append(type(b))
         else:

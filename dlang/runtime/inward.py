@@ -26,7 +26,7 @@ from dlang.runtime.crossing import (
     leaves_of,
 )
 from dlang.runtime.placed import Placed, fetched, placed
-from dlang.runtime.values import NUMPY, as_array, dtype_name, number, texts
+from dlang.runtime.values import NUMPY, as_array, dtype_name, is_taken, number, texts, widened
 
 
 class _Zero:
@@ -236,7 +236,7 @@ _EXACT: dict[str, tuple[type, Any]] = {"f64": (float, np.float64), "bool": (bool
 
 
 def _inward(part: Leaf, value: Any, sizes: list[int | None], device: bool) -> Any:
-    """A scalar or an array of just the dtype and sizes, or None."""
+    """A scalar or an array of the dtype and sizes, or None."""
     dtype = part.dtype
     if not part.shape:
         exact = _EXACT.get(dtype)
@@ -249,12 +249,14 @@ def _inward(part: Leaf, value: Any, sizes: list[int | None], device: bool) -> An
         array = texts(value)
     else:
         array = as_array(value, dtype, device)
-        if array is None or dtype_name(array.dtype) != dtype:
+        if array is None or not is_taken(dtype_name(array.dtype), dtype):
             return None
     if array is None or array.ndim != len(part.shape):
         return None
     if not all(_agree(sizes, *pair) for pair in zip(part.shape, array.shape, strict=True)):
         return None
+    if dtype != "str":
+        array = widened(array, dtype)
     return array.value if isinstance(array, Placed) else array
 
 

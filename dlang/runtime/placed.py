@@ -68,6 +68,11 @@ def copied(value: Any) -> Any:
     return _seen(value).copy()
 
 
+def converted(value: Any, dtype: Any) -> Any:
+    """A copy of an array on a device in another dtype, there."""
+    return _seen(value).astype(dtype)
+
+
 def _seen(value: Any) -> Any:
     """An array as CuPy sees it, or an emulated one."""
     if is_own(type(value)):

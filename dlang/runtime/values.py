@@ -1,5 +1,5 @@
-"""Values of Python and NumPy as values of a dtype: a NumPy value has its dtype, and nothing converts it; Python's own
-numbers, and lists of them, take the dtype that is asked for.
+"""Values of Python and NumPy as values of a dtype: a NumPy value has its dtype, and Python's own numbers, and lists of
+them, take the dtype that is asked for. Only where i64 is asked for, integers of the dtypes that it holds are widened.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import FLOATS, INTEGERS
-from dlang.runtime.placed import fetched, placed
+from dlang.runtime.placed import Placed, converted, fetched, placed
 
 NUMPY = {
     ours: np.dtype(numpy)
@@ -24,6 +24,8 @@ NUMPY = {
 OURS: dict[np.dtype[Any], str] = {numpy: ours for ours, numpy in NUMPY.items()}
 BF16 = "bfloat16"
 """What the package `ml_dtypes` calls the dtype that NumPy does not have. Leaves of it are in f32."""
+WIDENED = frozenset({"i32", "i16", "i8", "u32", "u16", "u8"})
+"""The dtypes whose integers are all integers of i64 too: u64 is not among them."""
 _OF_NAMES = {**{numpy.name: ours for numpy, ours in OURS.items()}, BF16: "bf16"}
 
 
@@ -34,10 +36,15 @@ def dtype_name(dtype: np.dtype[Any] | str) -> str | None:
     return OURS.get(dtype) or ("bf16" if dtype.name == BF16 else None)
 
 
+def is_taken(given: str | None, dtype: str | None) -> bool:
+    """Whether a NumPy value of one dtype is taken where another is asked for: the same, or integers that i64 holds."""
+    return given == dtype or (dtype == "i64" and given in WIDENED)
+
+
 def number(value: Any, dtype: str) -> Any:
-    """A scalar of just that dtype, or None. The host reads one that is on a device."""
+    """A scalar that is taken for that dtype, in it, or None. The host reads one that is on a device."""
     if (there := placed(value)) is not None:
-        if there.shape or dtype_name(there.dtype) != dtype:
+        if there.shape or not is_taken(dtype_name(there.dtype), dtype):
             return None
         return fetched(value).astype(NUMPY.get(dtype, np.float32))[()]
     if dtype == "bf16":
@@ -46,7 +53,8 @@ def number(value: Any, dtype: str) -> Any:
     if wanted is None:
         return None
     if isinstance(value, np.generic | np.ndarray):
-        return np.asarray(value)[()] if value.dtype == wanted and not value.ndim else None
+        fits = value.dtype == wanted or is_taken(dtype_name(value.dtype), dtype)
+        return np.asarray(value, wanted)[()] if fits and not value.ndim else None
     if isinstance(value, bool):
         return np.bool_(value) if dtype == "bool" else None
     if isinstance(value, int) and dtype not in FLOATS:
@@ -57,6 +65,17 @@ def number(value: Any, dtype: str) -> Any:
     if isinstance(value, int | float) and dtype in FLOATS:
         return _float(value, wanted.type)
     return None
+
+
+def widened(array: Any, dtype: str) -> Any:
+    """An array that is taken for a dtype, in it; any other array as it is."""
+    found = dtype_name(array.dtype)
+    if found == dtype or not is_taken(found, dtype):
+        return array
+    if not isinstance(array, Placed):
+        return array.astype(NUMPY[dtype])
+    there = None if array.value is None else converted(array.value, NUMPY[dtype])
+    return Placed(there, array.shape, NUMPY[dtype].name)
 
 
 def _float(value: float, wanted: Any) -> Any:

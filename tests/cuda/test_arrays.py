@@ -219,3 +219,13 @@ def test_code_for_the_host_refuses_them(put: Any) -> None:
         with pytest.raises(dlang.DlangError, match=message):
             native.squares(put([1.0]))
         np.testing.assert_array_equal(native.scaled(np.ones(2), put(2.0)), [2.0, 2.0])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8])
+def test_integers_that_i64_holds_are_taken_for_it_there_too(m, put, dtype):
+    for _ in range(3):
+        values, places = m.both((put([1.0, 2.0]), put([3, 4], dtype)))
+        assert values.get().tolist() == [2.0, 4.0] and places.get().tolist() == [4, 5]
+        assert m.chosen(put([1.0, 2.0, 3.0]), put([2, 0], dtype)).get().tolist() == [3.0, 1.0]
+    with pytest.raises(dlang.DlangError, match=r"got \(f64\[1\] on a GPU, u64\[1\] on a GPU\)|got .*u64"):
+        m.both((put([1.0]), put([3], np.uint64)))

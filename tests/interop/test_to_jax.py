@@ -280,3 +280,19 @@ def test_what_does_not_fit_is_told(m):
         jax.block_until_ready(jax.jit(lambda x: m.gathered.to_jax()(x, jnp.array([9])))(x))
     with jax.enable_x64(False), pytest.raises(dlang.DlangError, match=r"(?s)E0966.*jax_enable_x64"):
         dlang.compile("fn f(x: f32[n]) -> i64 = argmax(x)").f.to_jax()(jnp.ones(3))
+
+
+def test_integers_of_32_bits_are_taken_for_i64_and_never_read_as_it():
+    m = dlang.compile(
+        "fn cost(x: f32[n], i: i64[k]) -> f32 = sum(x[i] ** 2)\nfn at(x: f32[n], i: Idx<n>[k]) -> f32[k] = x[i]"
+    )
+    with jax.enable_x64(False):  # JAX then has no others
+        x, i = jnp.arange(4.0), jnp.array([3, 2, 3])
+        assert i.dtype == jnp.int32
+        cost, at = m.cost.to_jax(), m.at.to_jax()
+        for wrapped in (lambda f: f, jax.jit):
+            assert wrapped(cost)(x, i) == 22.0
+            assert wrapped(at)(x, i).tolist() == [3.0, 2.0, 3.0]
+            assert wrapped(jax.grad(cost))(x, i).tolist() == [0.0, 0.0, 4.0, 12.0]
+            mapped = wrapped(jax.vmap(cost, (None, 0)))
+            assert mapped(x, jnp.stack([i, i[::-1]])).tolist() == [22.0, 22.0]

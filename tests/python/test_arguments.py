@@ -257,3 +257,78 @@ def test_a_message_about_a_tangent_says_of_what_it_is():
     f = dlang.compile("fn f(x: f64[n], seen: i64[t]) -> f64 = sum(x) * f64(sum(seen))").f
     with pytest.raises(dlang.DlangError, match="the tangent of `seen`: expected i64"):
         dlang.jvp(f, (np.ones(3), np.arange(2)), (np.ones(3), None))
+
+
+# ---- integers of other dtypes where i64 is asked for -----------------------------------------------------------------
+WIDER = """
+struct Places<k> { at: i64[k], extra: i64 }
+enum Chosen<k> { All, Picks(i64[k]) }
+fn picked(x: f64[n], i: i64[k]) -> f64[k] = x[i]
+fn indexed(x: f64[n], i: Idx<n>[k]) -> f64[k] = x[i]
+fn one(x: f64[n], i: Idx<n>) -> f64 = x[i]
+fn zero(n: size) -> f64[n] = zeros(n)
+fn doubled(i: i64[k]) -> i64 = sum(i + i)
+fn inside(p: Places<k>) -> i64 = sum(p.at) + p.extra
+fn pair(p: (i64[k], i64)) -> i64 = sum(p.0) + p.1
+fn chosen(c: Chosen<k>) -> i64 = match c { All => 0, Picks(i) => sum(i) }
+fn cost(x: f64[n], i: i64[k]) -> f64 = sum(x[i] ** 2)
+fn narrow(k: i32[n]) -> i32[n] = k
+fn unsigned(k: u64[n]) -> u64[n] = k
+fn single(k: i32) -> i32 = k
+fn alike<a: Num>(x: a[n], y: a[n]) -> a[n] = x + y
+fn reals(x: f64[n]) -> f64[n] = x
+"""
+NARROW = [np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32]
+
+
+@pytest.fixture(scope="module", params=["interp", "cpu"])
+def wider(request):
+    return dlang.compile(WIDER, request.param)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_integers_that_i64_holds_are_taken_for_it(wider, dtype):
+    x, i, three = np.arange(4.0), np.array([0, 3, 0, 2], dtype)[1::2], dtype(3)
+    largest = np.array([np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
+    for _ in range(3):  # matched, then known by what it looks like
+        assert wider.picked(x, i).tolist() == wider.indexed(x, i).tolist() == [3.0, 2.0]
+        assert wider.picked(x, i[:1]).tolist() == [3.0] and wider.picked(x, i[:0]).tolist() == []
+        assert wider.picked(x, [three, dtype(0)]).tolist() == [3.0, 0.0]
+        assert wider.one(x, three) == wider.one(x, np.array(3, dtype)) == 3.0 and len(wider.zero(three)) == 3
+        assert wider.doubled(largest) == 2 * sum(map(int, largest))
+        assert wider.inside(wider.Places(i, three)) == wider.pair((i, three)) == wider.chosen(wider.Picks(i)) + 3
+        assert wider.picked.bind(i=i)(x).tolist() == [3.0, 2.0]
+    with pytest.raises(dlang.DlangError, match="which is not below n = 4"):
+        wider.indexed(x, np.array([4], dtype))
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_derivatives_and_what_is_lazy_take_them_too(wider, dtype, tmp_path):
+    x, i = np.arange(4.0), np.array([3, 2], dtype)
+    assert dlang.grad(wider.cost)(x, i).tolist() == [0.0, 0.0, 4.0, 6.0]
+    assert dlang.jvp(wider.cost, (x, i), (np.ones(4), np.zeros(2, np.int64)))[1] == 10.0
+    assert dlang.vjp(wider.cost, x, i)[1](1.0)[0].tolist() == [0.0, 0.0, 4.0, 6.0]
+    (tmp_path / "wider.dl").write_text(WIDER)
+    m = dlang.load(tmp_path / "wider.dl")
+    for at in (i, dlang.lazy(i)):
+        y = m.cost(dlang.lazy(x), at)
+        assert float(y) == 13.0
+        assert m.inside(m.Places(at, dlang.lazy(np.int64(1)))).value() == 6
+        assert m.pair((at, dlang.lazy(dtype(1)))).value() == 6
+
+
+def test_all_other_dtypes_are_refused_as_before(wider):
+    for call, got in [
+        (lambda: wider.doubled(np.array([1], np.uint64)), "u64[1]"),
+        (lambda: wider.doubled(np.array([True])), "bool[1]"),
+        (lambda: wider.doubled(np.array([1.0], np.float32)), "f32[1]"),
+        (lambda: wider.zero(np.uint64(1)), "u64"),
+        (lambda: wider.narrow(np.array([1], np.int16)), "i16[1]"),
+        (lambda: wider.narrow(np.array([1])), "i64[1]"),
+        (lambda: wider.unsigned(np.array([1], np.uint32)), "u32[1]"),
+        (lambda: wider.single(np.int16(1)), "i16"),
+        (lambda: wider.reals(np.array([1], np.int32)), "i32[1]"),
+        (lambda: wider.alike(np.array([1]), np.array([1], np.int32)), "i32[1]"),
+        (lambda: wider.alike(np.array([1], np.int32), np.array([1])), "i64[1]"),
+    ]:
+        assert refusal(call).startswith("error[E0960]") and refusal(call).endswith(f"got {got}")

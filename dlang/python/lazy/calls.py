@@ -11,8 +11,11 @@ from dlang.python.lazy.arrays import Lazy, unknown
 from dlang.python.lazy.nodes import Apply, Node
 from dlang.python.operators import Described, Plans, described, paths, whole
 from dlang.runtime.classes import fields_of
-from dlang.runtime.values import dtype_name
+from dlang.runtime.values import NUMPY, dtype_name, is_taken
+from dlang.specialize.frame import substituted
 from dlang.specialize.structs import declaration
+from dlang.typecheck import types as ty
+from dlang.typecheck.types import Type
 
 if TYPE_CHECKING:
     from dlang.python.function import Function
@@ -35,7 +38,7 @@ def _parts(value: Any) -> tuple[Any, ...]:
 def recorded(f: Function, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """The result of a call as something lazy, or a structure of such. Raises `DlangError`."""
     plans = Plans.of(f)
-    given = {p.local.name: v for p, v in f.assigned(tuple(args), dict(named)).items()}
+    given = {p.local.name: _widened(v, p.local.type) for p, v in f.assigned(tuple(args), dict(named)).items()}
     path = f.program.checked.table.path
     if f.program.checked.module.functions.get(f.decl.name) is not f.decl:
         raise unknown(f"a call of `{f.decl.name}`, a function that Python has made of another,")
@@ -53,6 +56,22 @@ def recorded(f: Function, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
     call = Apply(None, None, expression=text, operands=operands, module=path)
     parts = zip(paths(plans.result), leaves, strict=True)
     return whole(plans.result, iter([_part(call, where, leaf) for where, leaf in parts]))
+
+
+def _widened(value: Any, t: Type) -> Any:
+    """An argument with integers in i64 where its type says i64 and a call takes them for it."""
+    t = ty.resolve(t)
+    match t, value:
+        case (ty.TypeCon(dtype), _) | (ty.TypeArray(ty.TypeCon(dtype)), _):
+            if isinstance(value, Lazy | np.ndarray | np.generic) and dtype_name(value.dtype) != dtype:
+                return value.astype(NUMPY[dtype]) if is_taken(dtype_name(value.dtype), dtype) else value
+        case ty.TypeTuple(items), tuple() if len(items) == len(value):
+            return tuple([_widened(v, i) for v, i in zip(value, items)])
+        case ty.TypeData(decl, args), _ if decl.is_struct and declaration(value) is decl:
+            by = dict(zip(decl.params, args, strict=True))
+            types = [substituted(field, by) for _, field in decl.variants[0].fields]
+            return type(value)(*[_widened(v, field) for v, field in zip(_parts(value), types, strict=True)])
+    return value
 
 
 def _stand_in(value: Any) -> Any:

@@ -79,6 +79,10 @@ class EmulatedArray:
         copy.dtype = self.dtype
         return copy
 
+    def astype(self, dtype: Any) -> EmulatedArray:
+        """A copy with numbers of another dtype of NumPy."""
+        return EmulatedArray.of(self.driver, self.get().astype(dtype))
+
     def get(self) -> Any:
         """A copy for the host, bf16 in f32. Raises Misbehaviour if not all of it has been written."""
         from dlang.runtime.half import bf16_of_bits
