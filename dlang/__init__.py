@@ -28,13 +28,15 @@ what was compiled, `format/` writes programs in the one style, `aot/` compiles t
 `value_and_grad`, `vjp`, `jvp`, `jacobian` and `hessian` differentiate their functions; `compilations()` counts what has
 been compiled; `memory_use()` measures the memory of runs; `lazy(x)` records operations on an array, and
 `evaluate(a, b)` computes several such at once; `set_threads(n)` says how many threads work on large loops;
-mistakes raise `DlangError`, whose text is the whole message.
+mistakes raise `DlangError`, whose text is the whole message; a function that draws random numbers again without a seed
+warns by `SeedWarning`.
 """
 
 TYPE_CHECKING = False  # no module is imported here, so that `import dlang` costs nothing
 __version__ = "0.1.0"
 __all__ = [
     "DlangError",
+    "SeedWarning",
     "compilations",
     "compile",
     "evaluate",
@@ -60,10 +62,12 @@ if TYPE_CHECKING:
     from dlang.python.memory import memory_use
     from dlang.python.module import compilations, compile, load
     from dlang.python.primitive import primitive
+    from dlang.python.seeds import SeedWarning
     from dlang.python.threads import set_threads
 
 _HOMES = {
     "DlangError": "dlang.diagnostics",
+    "SeedWarning": "dlang.python.seeds",
     "compilations": "dlang.python.module",
     "compile": "dlang.python.module",
     "evaluate": "dlang.python.lazy.arrays",

@@ -69,7 +69,10 @@ class Bound:
 
     def _called(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         f = self.function
-        seed = f.seed_in(named)
+        given_seed = f.seed_in(named)
+        seed, seeded = given_seed or 0, given_seed is not None
+        if not seeded and f.draws():
+            f.default_seeds.note()
         whole = not named and len(args) == len(self.left)
         given = None if whole else self._assigned(args, named)
         values = self._filled(args) if given is None else tuple(given.values())
@@ -80,12 +83,12 @@ class Bound:
             early = None if ready is None else self.early_of(known.prepared, ready)
             if ready is not None and early is not None:
                 result = known.prepared(ready, seed, early)
-                if not known.shortened:
-                    known.shortened = True
+                if seeded not in known.shortened and f.may_be_direct(seeded):
+                    known.shortened.add(seeded)
                     given = self._assigned(args, named) if given is None else given
-                    self._shorten(given, known.prepared, known.prepared.passed(ready, seed, early))
+                    self._shorten(given, known.prepared, known.prepared.passed(ready, seed, early), seeded)
                 return result
-        return self._matched(self._assigned(args, named) if given is None else given, seen, seed)
+        return self._matched(self._assigned(args, named) if given is None else given, seen, seed, seeded)
 
     def _filled(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The value of each parameter, of arguments for all that are left."""
@@ -94,8 +97,8 @@ class Bound:
             values[k] = value
         return tuple(values)
 
-    def _matched(self, given: Mapping[core.Param, Any], seen: Seen | None, seed: int) -> Any:
-        """A call unlike those before it. seen: what it looks like."""
+    def _matched(self, given: Mapping[core.Param, Any], seen: Seen | None, seed: int, seeded: bool) -> Any:
+        """A call unlike those before it. seen: what it looks like; seeded: whether it gives a seed."""
         f = self.function
         prepared, leaves = f.matched(given, self._names)
         early = self.early_of(prepared, leaves)
@@ -106,9 +109,9 @@ class Bound:
         if seen is not None and how is not None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            self._known[seen.key] = Known(prepared, how, shortened=False)
+            self._known[seen.key] = Known(prepared, how)
         result = prepared(leaves, seed, early)
-        self._shorten(given, prepared, prepared.passed(leaves, seed, early))
+        self._shorten(given, prepared, prepared.passed(leaves, seed, early), seeded)
         return result
 
     def bind(self, *args: Any, **named: Any) -> Bound:
@@ -139,7 +142,7 @@ class Bound:
         if (theirs := borrowed(self.left, args, named)) is not None:
             args, named = theirs.args, theirs.named
         f = twin.function
-        seed = f.seed_in(named)
+        seed = f.seed_in(named) or 0
         given = twin._assigned(args, named)
         prepared, leaves = f.matched(given, twin._names)
         early = twin.early_of(prepared, leaves)
@@ -203,14 +206,14 @@ class Bound:
             self._early[key] = prepared.instance, early
         return self._early[key][1]
 
-    def _shorten(self, given: Mapping[core.Param, Any], prepared: Prepared, passed: list[Any]) -> None:
+    def _shorten(self, given: Mapping[core.Param, Any], prepared: Prepared, passed: list[Any], seeded: bool) -> None:
         """Has calls like this one go to compiled code from now on, if they can."""
         if self.function.settle and self.function.asks_for_indices:
             return
         quick = callable_class(Bound)
         values = [given[p] for p in self.left if p in given]
         table = None if quick is None else prepared.instance.table(values, quick.word, self.function.generic, passed)
-        if quick is None or table is None:
+        if quick is None or table is None or not self.function.may_be_direct(seeded):
             return
         from dlang.runtime.direct import Record
 
@@ -218,7 +221,7 @@ class Bound:
             decl = self.function.decl
             names = [name for name, p in zip(parameter_names(decl)[0], decl.params, strict=True) if p in self.left]
             self._record = Record(self._slowly, "seed" if self.function.draws() else None, names)
-        self._record.add(table, sum([1 << k for k, p in enumerate(self.left) if p in given]), quick, self)
+        self._record.add(table, sum([1 << k for k, p in enumerate(self.left) if p in given]), quick, self, seeded)
 
     def _slowly(self, *args: Any, **named: Any) -> Any:
         return Bound.__call__(self, *args, **named)

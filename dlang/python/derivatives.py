@@ -162,13 +162,14 @@ def vjp(f: Any, *args: Any, seed: int | None = None) -> tuple[Any, Callable[[Any
         has = f"has {n} parameters{' left' if isinstance(f, Bound) else ''}"
         raise function.misuse(f"{has}: `dlang.vjp` takes {n} arguments after it, got {len(args)}")
     value = f(*args, **_seeded(seed))
+    same = {"seed": seed or 0} if function.draws() else _seeded(seed)  # the pull draws what the value did
     names = tuple([p.local.name for p in left])
     if function.decl.opened:
         given = dict(zip(left, args, strict=True))
         function = function.at([given[p] if p in given else f.values[p] for p in function.decl.params])
     derived = _products("vjp", function, names)
     call = f.once(("vjp", function), lambda: derived.bind(**f.named)) if isinstance(f, Bound) else derived
-    return value, lambda cotangent: call(*args, cotangent, **_seeded(seed))
+    return value, lambda cotangent: call(*args, cotangent, **same)
 
 
 def pull_of(f: Function | Bound, names: Sequence[str]) -> Function | Bound:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from dlang.python.instances import Prepared, Program
 from dlang.python.kinds import Borrowed, Kind, borrowed
 from dlang.python.repeats import Conversion, Seen, conversions, converted, seen_before
 from dlang.runtime.platform.objects import callable_class
+from dlang.runtime.seeds import DefaultSeeds
 from dlang.runtime.values import describe, number
 from dlang.typecheck.headers import FnDecl, Param
 from dlang.typecheck.types import TypeFn, TypeVar, resolve
@@ -37,11 +38,13 @@ REMEMBERED = 512  # kinds of call that a function recognises without matching th
 
 @dataclass(slots=True)
 class Known:
-    """A kind of call. shortened: whether it has been tried to have such calls go to compiled code."""
+    """A kind of call. shortened: of calls with a seed (True) and without, those of which it has been tried to have them
+    go to compiled code.
+    """
 
     prepared: Prepared
     conversions: tuple[Conversion, ...]
-    shortened: bool
+    shortened: set[bool] = field(default_factory=set)
 
 
 def is_traced() -> bool:
@@ -87,6 +90,7 @@ class Function:
         self._partial: dict[tuple[Param, ...], FnDecl] = {}
         self._sizes = [p.local.size is not None for p in decl.params]
         self.asks_for_indices = asks_for_indices(decl)
+        self.default_seeds = DefaultSeeds(decl.name)
         self.generic = settle or any(isinstance(v, TypeVar) for v in decl.variables)
         self._own_seed = any(p.local.name == "seed" for p in decl.params)
         self._takes_functions = any(isinstance(resolve(p.local.type), TypeFn) for p in decl.params)
@@ -128,7 +132,10 @@ class Function:
         return failure
 
     def _called(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        seed = self.seed_in(named, args)
+        given_seed = self.seed_in(named, args)
+        seed, seeded = given_seed or 0, given_seed is not None
+        if not seeded and self.draws(args):
+            self.default_seeds.note()
         if self._takes_functions:
             return self._with_functions(self.assigned(args, named), seed)
         given = self.assigned(args, named) if named or len(args) > len(self._sizes) else None
@@ -139,20 +146,20 @@ class Function:
             ready = converted(seen.leaves, known.conversions)
             if ready is not None:
                 result = known.prepared(ready, seed)
-                if not known.shortened:
-                    known.shortened = True
-                    self._shorten(values, which, known.prepared)
+                if seeded not in known.shortened and self.may_be_direct(seeded):
+                    known.shortened.add(seeded)
+                    self._shorten(values, which, known.prepared, seeded)
                 return result
         prepared, leaves = self.matched(self.assigned(args, {}) if given is None else given)
         how = conversions(seen.leaves, leaves) if seen is not None else None
         if seen is not None and how is not None:
             if len(self._prepared) >= REMEMBERED:
                 self._prepared.clear()
-            self._prepared[seen.key] = Known(prepared, how, shortened=False)
+            self._prepared[seen.key] = Known(prepared, how)
         result = prepared(leaves, seed)
-        shortened = self._shorten(values, which, prepared)
-        if seen is not None and (known := self._prepared.get(seen.key)) is not None:
-            known.shortened = shortened
+        shortened = self._shorten(values, which, prepared, seeded)
+        if shortened and seen is not None and (known := self._prepared.get(seen.key)) is not None:
+            known.shortened.add(seeded)
         return result
 
     def seen(self, values: tuple[Any, ...], which: int) -> Seen | None:
@@ -163,20 +170,22 @@ class Function:
         """Some parameters, in bits."""
         return sum([1 << k for k, p in enumerate(self.decl.params) if p in given])
 
-    def _shorten(self, values: tuple[Any, ...], which: int, prepared: Prepared) -> bool:
-        """Has calls like this one go to compiled code from now on, if they can. which: the parameters given."""
+    def _shorten(self, values: tuple[Any, ...], which: int, prepared: Prepared, seeded: bool) -> bool:
+        """Has calls like this one go to compiled code from now on, if they can. which: the parameters given; seeded:
+        whether a seed is.
+        """
         if self.asks_for_indices and self.settle:  # the function of these types need not ask for them
             return False
         quick = callable_class(Function)
         table = None if quick is None else prepared.instance.table(values, quick.word, self.generic)
-        if quick is None or table is None:
+        if quick is None or table is None or not self.may_be_direct(seeded):
             return False
         from dlang.runtime.direct import Record
 
         if self._record is None:
             names = parameter_names(self.decl)[0]
             self._record = Record(self._slowly, "seed" if self.draws() else None, names)
-        self._record.add(table, which, quick, self)
+        self._record.add(table, which, quick, self, seeded)
         return True
 
     def _slowly(self, *args: Any, **named: Any) -> Any:
@@ -206,7 +215,7 @@ class Function:
         twin = self.measured()
         if (theirs := borrowed(self.decl.params, args, named)) is not None:
             args, named = theirs.args, theirs.named
-        seed = twin.seed_in(named, args)
+        seed = twin.seed_in(named, args) or 0
         given = twin.assigned(args, named)
         prepared, leaves = (None, []) if twin._takes_functions else twin.matched(given)
         with recorded(twin.program.compiled) as profile:
@@ -274,10 +283,14 @@ class Function:
         functions = [self, *[a for a in args if isinstance(a, Function)]]
         return not self._own_seed and any("random" in f.decl.effects for f in functions)
 
-    def seed_in(self, named: dict[str, Any], args: Sequence[Any] = ()) -> int:
-        """Takes the seed of a call out of what is given by name; 0 if there is none."""
+    def may_be_direct(self, seeded: bool) -> bool:
+        """Whether calls with a seed, or without, need not come through Python: nothing is left to warn of."""
+        return seeded or self.default_seeds.is_told or not self.draws()
+
+    def seed_in(self, named: dict[str, Any], args: Sequence[Any] = ()) -> int | None:
+        """Takes the seed of a call out of what is given by name; None if there is none."""
         if "seed" not in named or not self.draws(args):
-            return 0
+            return None
         value = named.pop("seed")
         seed = number(value, "i64")
         if seed is None:

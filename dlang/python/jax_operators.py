@@ -99,7 +99,11 @@ def to_jax(f: Target) -> Operator:
                 if name in named:
                     _misfit(f, args, named)
                 named[name] = named.pop(here)
-        seed = named.pop("seed", 0) if draws(f) and "seed" not in plans.names else None
+        seed = None
+        if draws(f) and "seed" not in plans.names:
+            if "seed" not in named:
+                function.default_seeds.note()
+            seed = named.pop("seed", 0)
         if seed is not None and not isinstance(seed, int):
             raise function.misuse("takes a number of Python's as `seed`: one that JAX traces is none")
         by_order = dict(zip(plans.names, args))

@@ -74,9 +74,12 @@ def to_torch(f: Target) -> Operator:
                 letters.append(DEFAULT)
             else:
                 mismatch(f, args, named)
-        if seeded and "seed" in named:
-            used += 1
-            integers.append(named["seed"])
+        if seeded:
+            if "seed" in named:
+                used += 1
+            elif not torch.compiler.is_compiling():
+                function_of(f).default_seeds.note()
+            integers.append(named.get("seed", 0))
         if used < len(args) + len(named):
             mismatch(f, args, named)
         text = NEXT.join(letters)

@@ -32,6 +32,7 @@ from dlang.runtime.foreign import Missing, PythonFunction, found_again
 from dlang.runtime.platform import loader
 from dlang.runtime.platform.objects import callable_class, can_call, slots_of
 from dlang.runtime.platform.processor import lacking
+from dlang.runtime.seeds import DefaultSeeds
 from dlang.runtime.sizes import Compared, Given, Solved, Step
 from dlang.runtime.written import Written
 
@@ -261,6 +262,7 @@ class BuiltFunction:
         self._own_seed = any(p.name == "seed" for p in kept.params)
         self._leaves = list(leaves_of(kept.face.border.params))
         self._calls = 0
+        self._default_seeds = DefaultSeeds(kept.name)
         self._entry: DirectEntry | None = None
         self._record: Record | None = None
 
@@ -269,8 +271,11 @@ class BuiltFunction:
         from dlang.runtime.outward import built
 
         face, seed = self.kept.face, 0
-        if self._takes_seed and "seed" in named:
+        seeded = self._takes_seed and "seed" in named
+        if seeded:
             seed = self._seed(named.pop("seed"))
+        elif self._takes_seed:
+            self._default_seeds.note()
         values = args if len(args) == len(self.kept.params) and not named else self._assigned(args, named)
         border = face.border
         sizes: list[int | None] = [None] * len(border.sizes)
@@ -281,15 +286,15 @@ class BuiltFunction:
         self._check_indices(known, values)
         results = call(self.program, face, [known[v] for v in face.sizes], leaves, seed)
         result = built((border.result,), iter(results), border.trees)[0]
-        self._shorten(values)
+        self._shorten(values, seeded)
         return result
 
     @property
     def _takes_seed(self) -> bool:
         return self.kept.face.seed and not self._own_seed
 
-    def _shorten(self, values: Sequence[Any]) -> None:
-        """Has calls like this one go to compiled code from now on, if they can."""
+    def _shorten(self, values: Sequence[Any], seeded: bool) -> None:
+        """Has calls like this one go to compiled code from now on, if they can, and if nothing is left to warn of."""
         quick = callable_class(BuiltFunction)
         if quick is None or self.code is None:
             return
@@ -300,11 +305,11 @@ class BuiltFunction:
             face, terms = self.kept.face, self.kept.terms
             self._entry = direct_entry(self.program, face, terms, quick.word, failure, self.code)
         table = None if self._entry is None else self._entry.table(values)
-        if table is not None:
+        if table is not None and (seeded or not self._takes_seed or self._default_seeds.is_told):
             if self._record is None:
                 names = [p.shown for p in self.kept.params]
                 self._record = Record(self._slowly, "seed" if self._takes_seed else None, names)
-            self._record.add(table, (1 << len(values)) - 1, quick, self)
+            self._record.add(table, (1 << len(values)) - 1, quick, self, seeded)
 
     def _slowly(self, *args: Any, **named: Any) -> Any:
         return BuiltFunction.__call__(self, *args, **named)

@@ -365,14 +365,17 @@ class Record:
         self.words[dispatch.PARAMETERS] = id(self.names)
         self.tables: list[tuple[int, Table]] = []
 
-    def add(self, table: Table, given: int, quick: python.CallableClass, callee: object) -> None:
+    def add(self, table: Table, given: int, quick: python.CallableClass, callee: object, seeded: bool = False) -> None:
         """From now on calls of an object that the table fits go to compiled code, unless there are too many others.
 
-        given: in bits, which parameters the table is for.
+        given: in bits, which parameters the table is for. seeded: whether it is for calls with a seed or without.
         """
+        if given >> dispatch.MOST_PARAMETERS:
+            return
+        given |= dispatch.SEEDED if seeded else 0
         k = len(self.tables)
         known = any(g == given and t.function == table.function and t.key == table.key for g, t in self.tables)
-        if known or k == dispatch.MOST or given >> dispatch.MOST_PARAMETERS:
+        if known or k == dispatch.MOST:
             return
         self.tables.append((given, table))
         at = dispatch.CALLERS + dispatch.CALLER * k

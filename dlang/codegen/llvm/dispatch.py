@@ -16,6 +16,9 @@ RECORD = CALLERS + CALLER * MOST
 of the parameters, how many functions, and for each its address, its table, and the set of its parameters in bits."""
 
 MOST_PARAMETERS = 62
+SEEDED = 1 << MOST_PARAMETERS
+"""Of a set of parameters, the bit that says that the call gives a seed: functions are listed for calls with or without
+one."""
 
 FIRST_WORD = 1
 """The first word of a table is its state."""
@@ -103,6 +106,7 @@ next:
   %j = phi i64 [ 0, %copy ], [ %j2, %go ]
   %set = phi i64 [ %set0, %copy ], [ %set2, %go ]
   %seed = phi i64 [ 0, %copy ], [ %seed2, %go ]
+  %seeded = phi i64 [ 0, %copy ], [ %seeded2, %go ]
   %more = icmp ult i64 %j, %count
   br i1 %more, label %one, label %pack
 one:
@@ -114,8 +118,8 @@ one:
   %valuep = getelementptr ptr, ptr %args, i64 %which
   %value = load ptr, ptr %valuep
   %isseed = icmp eq ptr %name, %seedname
-  br i1 %isseed, label %seeded, label %find
-seeded:
+  br i1 %isseed, label %aseed, label %find
+aseed:
   %kindp = getelementptr i8, ptr %value, i64 {objects.TYPE}
   %kind = load ptr, ptr %kindp
   %isint = icmp eq ptr %kind, @PyLong_Type
@@ -169,6 +173,7 @@ put:
 go:
   %set2 = phi i64 [ %set, %read ], [ %set1, %put ]
   %seed2 = phi i64 [ %number, %read ], [ %seed, %put ]
+  %seeded2 = phi i64 [ {SEEDED}, %read ], [ %seeded, %put ]
   %j2 = add i64 %j, 1
   br label %next
 pack:
@@ -188,7 +193,8 @@ packed:
   %s2 = add i64 %s, 1
   br label %pack
 try:
-  %out = call ptr @try(ptr %record, ptr %ordered, i64 %set, i64 %seed)
+  %kept = or i64 %set, %seeded
+  %out = call ptr @try(ptr %record, ptr %ordered, i64 %kept, i64 %seed)
   ret ptr %out
 miss:
   ret ptr inttoptr (i64 {MISS} to ptr)
