@@ -258,20 +258,22 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> tuple[Let, Sequen
         (*op.destinations, Keep(d.shape, d.index, f"arg{d.monoid}")),
     )
     forward = Let((*let.vars, where), extended, let.span)
-    kept = with_extremum(kept, reduced, scope.known.within(kept))
+    points = attained(kept, reduced, scope.known)
     with b.scope() as lets:
-        rank = b.one(Read(where, d.index)) if d.shape else where
+        rank = points.position(b.one(Read(where, d.index)) if d.shape else where, b)
         positions = positions_of(rank, reduced, b)
     renaming = Renaming(positions)
     body = [*lets, *(renaming.let(inner) for inner in op.body.lets)]
     carry(scope.active, renaming)
     result = renaming.atom(op.body.results[k])
-    if kept:
+    if points.axes:
         # The reduced axes have become values of the body, so its indices mention them as data.
         box = hull(op.axes, scope.known.within(op.axes)) or {}
         digits = {v: box[a] for a, v in positions.items() if isinstance(v, Var) and a in box}
-        (*before, saving), values = saved_values(Let((), Comp(kept, Block(tuple(body), ()), ()), let.span), scope)
-        pull_body(scope, kept, body, [(result, g, d.index if d.shape else None)], values, digits)
+        (*before, saving), values = saved_values(
+            Let((), Comp(points.axes, Block(tuple(body), ()), ()), let.span), scope
+        )
+        pull_body(scope, points.axes, body, [(result, g, d.index if d.shape else None)], values, digits)
         own = Let(saving.vars, Renaming({}, fresh=True).op(saving.op), let.span)
         return forward, [*before, own] if saving.vars else before
     renaming = Renaming({}, fresh=True)
@@ -285,18 +287,32 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> tuple[Let, Sequen
     return forward, point
 
 
-def with_extremum(kept: Sequence[Axis], reduced: Sequence[Axis], known: Knowledge) -> tuple[Axis, ...]:
-    """The axes of a reduction's result; a single one has an axis of one point, or none where there is no element.
+@dataclass(frozen=True, slots=True)
+class Attained:
+    """The points at which an extreme is attained: axes, of which the last may be one of a single point, its value 0.
 
-    Nothing is attained there, so nothing may be read. The check that refuses such a reduction may be in a loop that
-    never runs, and what follows from the position outside of it.
+    It has no point where nothing is reduced, for nothing is attained there, and nothing may be read. The check that
+    refuses such a reduction may be in a loop that never runs, and what follows from the position outside of it. The
+    position mentions that axis, so no code that depends on the position runs where the axis has no point.
     """
+
+    axes: tuple[Axis, ...]
+    single: Var | None
+
+    def position(self, rank: Atom, b: Builder) -> Atom:
+        """The rank of the extreme as the body of a comprehension over these axes may use it."""
+        return rank if self.single is None else b.size(poly(rank) + poly(self.single))
+
+
+def attained(kept: Sequence[Axis], reduced: Sequence[Axis], known: Knowledge) -> Attained:
+    """The points of a reduction's result at which there is an extreme, where `kept` are the axes of the result."""
+    known = known.within(kept)
     counts = {high - low for axis in reduced for low in axis.lows for high in axis.highs}
-    if kept or all(map(known.positive, counts)):
-        return tuple(kept)
-    axes = (Axis(fresh("attained", I64), (ZERO,), (poly(1),)),)
-    box = hull((*axes, *reduced), known)
-    return tuple(nonempty(axes, reduced, box, known)) if box is not None else tuple(kept)
+    single = Axis(fresh("attained", I64), (ZERO,), (poly(1),))
+    box = hull((*kept, single, *reduced), known)
+    if box is None or all(map(known.positive, counts)):
+        return Attained(tuple(kept), None)
+    return Attained(tuple(nonempty((*kept, single), reduced, box, known)), single.var)
 
 
 def _reduced(op: Comp, d: Keep) -> list[Axis]:

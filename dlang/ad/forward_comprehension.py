@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlang.ad.comprehension import needs_loop, positions_of, with_extremum
+from dlang.ad.comprehension import attained, needs_loop, positions_of
 from dlang.ad.dual import Dual
 from dlang.ad.sequential import by_element, sequential
 from dlang.ir.affine import Knowledge, axes_of
@@ -89,9 +89,9 @@ def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
         else:
             reduced.append(Axis(a.var, lows, highs))
     index = tuple(map(renaming.size, d.index))
-    points = with_extremum(axes, reduced, Knowledge())
+    points = attained(axes, reduced, Knowledge())
     with b.scope() as lets:
-        rank = b.one(Read(where, index)) if d.shape else where
+        rank = points.position(b.one(Read(where, index)) if d.shape else where, b)
         renaming.env.update(positions_of(rank, reduced, b))
         copies = [renaming.let(inner) for inner in op.body.lets]
         s.active |= {new for old, new in renaming.env.items() if old in s.active and isinstance(new, Var)}
@@ -99,9 +99,9 @@ def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
         dot = s.dot(renaming.atom(op.body.results[k]))
     if dot is None:
         return
-    if points:
-        monoid = "set" if d.shape else "sum"
-        found = Comp(points, Block(tuple(lets), (dot,)), (Keep(d.shape, index, monoid),))
+    if points.axes:
+        monoid = "sum" if points.single is not None else "set"
+        found = Comp(points.axes, Block(tuple(lets), (dot,)), (Keep(d.shape, index, monoid),))
         b.append(Let((s.bind(let.vars[k]),), found, let.span))
     else:
         b.inline(Block(tuple(lets), ()))

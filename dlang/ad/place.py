@@ -335,10 +335,12 @@ def _add_where_it_is(p: _Placement, c: Contribution, absent: Sequence[int], over
 
 
 def _solved(p: _Placement, affine: Sequence[Size], names: Sequence[Var]) -> tuple[set[Var], Sequence[Size]]:
-    """The axes that entries determine, and the entries left."""
+    """The axes that entries determine, those of at most one point among them, and the entries left."""
+    single = {a.var for a in p.axes if any(high - low == poly(1) for low in a.lows for high in a.highs)}
     if p.box is not None:
-        return solved_axes(affine, [*names, *p.digits], {**p.box, **p.digits}, p.known)
-    solved: set[Var] = set()
+        solved, left = solved_axes(affine, [*names, *p.digits], {**p.box, **p.digits}, p.known)
+        return {*solved, *single}, left
+    solved = set(single)
     for e in affine:
         axes = axes_of(e, names)
         coefficients = linear(e, axes)
