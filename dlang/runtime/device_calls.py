@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.ir.terms import Array, Scalar, Token, Var, is_handle
 from dlang.runtime.compiled import EntryPoint
+from dlang.runtime.device_memory import Repeat, allocate
 from dlang.runtime.device_runs import DeviceProgram, array_dtype, item_size, number_at
 from dlang.runtime.failures import device_failure
 from dlang.runtime.words import memory_word, word_of
@@ -93,20 +94,24 @@ class RepeatedCalls:
             words.append(found[0])
             owners.append(found[1])
         rooms: list[int] = []
+        repeat: Repeat | None = None
         try:
             for room in layout.rooms:
-                rooms.append(driver.allocate(room.bytes))
-            kept = program.repeats.get((*words, *rooms))
-            if kept is None:
+                rooms.append(allocate(driver, room.bytes))
+            repeat = program.repeat((*words, *rooms))
+            if repeat is None:
                 return None
-            program.put(kept.state, numbers)
-            kept.graph.launch()
-            if (state := program.failed(kept.state)) is not None:
+            address = repeat.state.blocks[0]
+            program.put(address, numbers)
+            repeat.graph.launch()
+            if (state := program.failed(address)) is not None:
                 raise device_failure(run, state)
-            return self._results(run, layout, rooms, kept.raw)
+            return self._results(run, layout, rooms, repeat.raw)
         except MemoryError:
             return None
         finally:
+            if repeat is not None:
+                repeat.busy = False
             for address in reversed(rooms):  # so that who asks again gets the same
                 driver.free(address)
 

@@ -17,7 +17,8 @@ from dlang.codegen import kernel
 from dlang.codegen.kernel import BEYOND, NUMBERS, WORDS, Kernel
 from dlang.collection import no_collection
 from dlang.ir.errors import IRError
-from dlang.runtime.devices import Driver, Graph
+from dlang.runtime.device_memory import Holding, Repeat, allocate, can_keep, drop, give_back, held, use
+from dlang.runtime.devices import Driver
 from dlang.runtime.words import memory_dtype, memory_word, register_word
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ THREADS = 2048
 """How many a multiprocessor runs at once."""
 
 
-KEPT, SEEN = 16, 64
-"""How many runs are kept as graphs, and how many are known to have been done."""
+SEEN = 256
+"""How many runs are known to have been done."""
+STATES = 4
+"""How many states a program has before streams share them."""
 
 
 def array_dtype(dtype: str) -> str:
@@ -65,8 +68,16 @@ class Event:
     size: int | None
 
 
-def _plan(events: Sequence[Event], allocate: Callable[[int], int]) -> tuple[list[int], list[int]]:
-    """Blocks for a run that allocates and frees like another one, and in which order it gets them."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A run that can be repeated has been done, which took memory in this way. when: by the clock of graphs."""
+
+    events: Sequence[Event]
+    when: int
+
+
+def _plan(events: Sequence[Event]) -> tuple[list[int], list[int]]:
+    """Sizes of blocks for a run that allocates and frees like another one, and in which order it gets them."""
     blocks: list[int] = []
     free: dict[int, list[int]] = {}
     order: list[int] = []
@@ -79,8 +90,8 @@ def _plan(events: Sequence[Event], allocate: Callable[[int], int]) -> tuple[list
             continue
         waiting = free.get(event.size)
         if not waiting:
-            blocks.append(allocate(max(event.size, 1)))
-            waiting = [blocks[-1]]
+            blocks.append(max(event.size, 1))
+            waiting = [len(blocks) - 1]
         order.append(waiting.pop())
         now[event.address] = event.size, order[-1]
     return blocks, order
@@ -91,10 +102,10 @@ class DeviceProgram:
     """The kernels of a program on a device. careful: whether something may fail in one. wide: handles of those with
     wide indices.
 
-    multiplies: whether there are products. states: those on the device that no run is using. seen: runs that can be
-    repeated, by all that they depend on, with what memory they took; repeats: those that are kept as graphs. recording:
-    what runs take, if they measure themselves. lock: who holds it may launch graphs. Raises
-    `DlangError` where kernels can't be compiled.
+    multiplies: whether there are products. states: those on the device that no run is using, the one that was used last
+    at the end. seen: runs that can be repeated, by all that they depend on; repeats: those that are kept as graphs.
+    recording: what runs take, if they measure themselves. lock: who holds it may repeat runs. Raises `DlangError` where
+    kernels can't be compiled.
     """
 
     driver: Driver
@@ -105,9 +116,9 @@ class DeviceProgram:
     lock: RLock = field(init=False, default_factory=RLock)
     handles: Any = field(init=False)
     wide: dict[int, int] = field(init=False, default_factory=dict)
-    states: list[int] = field(init=False, default_factory=list)
-    seen: OrderedDict[Hashable, list[Event]] = field(init=False, default_factory=OrderedDict)
-    repeats: OrderedDict[Hashable, Repeat] = field(init=False, default_factory=OrderedDict)
+    states: list[Holding] = field(init=False, default_factory=list)
+    seen: OrderedDict[Hashable, Seen] = field(init=False, default_factory=OrderedDict)
+    repeats: dict[Hashable, Repeat] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         handles = self.driver.load(self.kernels)
@@ -130,15 +141,29 @@ class DeviceProgram:
             (self.wide[number],) = self.driver.load([self.kernels[number]], wide=True)
         return self.wide[number]
 
-    def new_state(self) -> int:
-        """The address of a state in which nothing has failed. Raises MemoryError."""
-        if self.states:
-            return self.states.pop()
-        size = ctypes.sizeof(State)
-        partials = 8 * WORDS * (self.threads // 32)
-        address = self.driver.allocate(size + partials + 8 * NUMBERS)
-        self.reset(address)
-        return address
+    def state(self) -> Holding:
+        """A state in which nothing has failed, for the current stream. Raises MemoryError."""
+        found = self._idle_state(STATES)
+        if found is None:
+            partials = 8 * WORDS * (self.threads // 32)
+            try:
+                found = held(self.driver, [ctypes.sizeof(State) + partials + 8 * NUMBERS])
+            except MemoryError:
+                if (found := self._idle_state(1)) is None:
+                    raise
+            else:
+                self.reset(found.blocks[0])
+        use(self.driver, found)
+        return found
+
+    def _idle_state(self, enough: int) -> Holding | None:
+        """One that the current stream used last, or the one that waits for longest where there are enough of them."""
+        now = self.driver.current
+        with self.driver.graphs.lock:
+            for k in range(len(self.states) - 1, -1, -1):
+                if self.states[k].stream == now:
+                    return self.states.pop(k)
+            return self.states.pop(0) if len(self.states) >= enough else None
 
     def number_address(self, state: int, position: int) -> int:
         """Where a number is that a run takes."""
@@ -154,19 +179,21 @@ class DeviceProgram:
 
     def see(self, key: Hashable, events: list[Event]) -> None:
         """A run that can be repeated has been done."""
-        self.seen[key] = events
+        self.seen[key] = Seen(events, self.driver.graphs.now)
         if len(self.seen) > SEEN:
             self.seen.popitem(last=False)
 
-    def keep(self, key: Hashable, repeat: Repeat) -> None:
-        """A run is kept as a graph, in the place of the oldest if there are many."""
-        self.repeats[key] = repeat
-        if len(self.repeats) > KEPT:
-            _, old = self.repeats.popitem(last=False)
-            self.driver.wait()
-            for block in old.blocks:
-                self.driver.free(block)
-            self.states.append(old.state)
+    def repeat(self, key: Hashable) -> Repeat | None:
+        """The graph of a run, for the current stream; it is not to be used any more when it is `busy` no longer."""
+        found = self.driver.graphs.take(self.repeats, key)
+        if found is not None:
+            try:
+                use(self.driver, found.state)
+                use(self.driver, found.memory)
+            except BaseException:
+                found.busy = False
+                raise
+        return found
 
     def failed(self, address: int) -> State | None:
         """What has failed in a kernel, by a state, which then forgets it; waits for all of them."""
@@ -194,14 +221,12 @@ def number_at(driver: Driver, address: int, dtype: str) -> int:
     return register_word(word.value, dtype)
 
 
-def _release(driver: Driver, states: list[int], repeats: Mapping[Hashable, Repeat]) -> None:
+def _release(driver: Driver, states: Sequence[Holding], repeats: Mapping[Hashable, Repeat]) -> None:
     """Gives back what a program held; the driver outlives it."""
-    driver.wait()
-    for repeat in repeats.values():
-        for address in (*repeat.blocks, repeat.state):
-            driver.free(address)
+    for repeat in list(repeats.values()):
+        drop(driver, repeat)
     for state in states:
-        driver.free(state)
+        give_back(driver, state)
 
 
 @dataclass(slots=True)
@@ -213,28 +238,18 @@ class Mirror:
     changed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """A run that can be repeated. raw: the words that it gave; state: what has failed in it; blocks: its memory."""
-
-    graph: Graph
-    raw: list[int]
-    state: int
-    blocks: tuple[int, ...]
-
-
 @dataclass(slots=True)
 class DeviceRun:
-    """One run. state: what has failed on the device, its address there. table: what machine code finds there.
+    """One run. state: what has failed on the device; None if a graph has it. table: what machine code finds there.
 
     addresses: of its memory there, in order, with their sizes; own: what it has allocated and not freed. mirrors: by
     the address of a block. numbers: that it takes, by their positions. events: what was allocated, by its size, and
-    freed, by its number, if that is to be known; planned: what will be allocated. of_graph: whether the state is a
-    graph's, with which it stays. recorder: of what a program that measures itself has the device do.
+    freed, by its number, if that is to be known; planned: what will be allocated. repeat: the graph that does it, if
+    one does. recorder: of what a program that measures itself has the device do.
     """
 
     program: DeviceProgram
-    state: int = field(init=False)
+    state: Holding | None = field(init=False)
     table: Any = field(init=False)
     addresses: list[int] = field(init=False, default_factory=list)
     sizes: dict[int, int] = field(init=False, default_factory=dict)
@@ -243,12 +258,12 @@ class DeviceRun:
     numbers: dict[int, int] = field(init=False, default_factory=dict)
     events: list[Event] | None = field(init=False, default=None)
     planned: list[int] | None = field(init=False, default=None)
-    of_graph: bool = field(init=False, default=False)
+    repeat: Repeat | None = field(init=False, default=None)
     recorder: Recorder | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Raises MemoryError."""
-        self.state = self.program.new_state()
+        self.state = self.program.state()
         if self.program.recording is not None:
             self.recorder = self.program.recording.recorder(self.program.driver)
         self.table = (ctypes.c_uint64 * kernel.TABLE)()
@@ -264,7 +279,7 @@ class DeviceRun:
         if program.multiplies:
             table[kernel.PRODUCT] = driver.product
             table[kernel.BLAS] = driver.blas
-        table[kernel.RUN] = self.state
+        table[kernel.RUN] = self.address
         table[kernel.KERNELS] = ctypes.addressof(program.handles)
         table[kernel.THREADS] = program.threads
         table[kernel.LAUNCHES] = 0
@@ -272,55 +287,67 @@ class DeviceRun:
         if self.recorder is not None:
             table[kernel.MARKS] = ctypes.addressof(self.recorder.words)
 
+    @property
+    def address(self) -> int:
+        """Where its state is."""
+        state = self.state if self.repeat is None else self.repeat.state
+        assert state is not None
+        return state.blocks[0]
+
     def end(self) -> None:
         """Gives back what it holds."""
         for address in self.own:
             self.program.driver.free(address)
         self.own.clear()
-        if not self.of_graph:
+        if self.state is not None:
             self.program.states.append(self.state)
+        if self.repeat is not None:
+            self.repeat.busy = False
         if self.recorder is not None:
             self.recorder.end()
 
     def number(self, position: int, word: int, dtype: str) -> int:
         """The address on the device of a number that the run takes."""
         self.numbers[position] = memory_word(word & (2**64 - 1), dtype)
-        return self.program.number_address(self.state, position)
+        return self.program.number_address(self.address, position)
 
     # ---- repeated runs -----------------------------------------------------------------------------------------------
     def repeated(self, key: Hashable, execute: Callable[[], list[int]]) -> list[int]:
         """The words of a run that asks nothing of the host on its way.
 
         The second time that a run has the same key, which is all that it depends on but for what arrays contain, it is
-        kept as a graph, and launched as such from then on.
+        kept as a graph, and launched as such from then on, if there is memory for it.
         """
         program = self.program
-        kept = program.repeats.get(key)
-        if kept is not None:
-            program.states.append(self.state)
-            self.state = kept.state
-        program.put(self.state, self.numbers)
-        if kept is None:
-            events = program.seen.pop(key, None)
-            if events is None:
-                self.events = []
-                raw = execute()
-                program.see(key, self.events)
-                self.events = None
-                return raw
-            kept = self._kept(events, execute)
-            program.keep(key, kept)
-        self.of_graph = True
-        kept.graph.launch()
-        return list(kept.raw)
+        self.repeat = program.repeat(key)
+        if self.repeat is None and (seen := program.seen.pop(key, None)) is not None:
+            self.repeat = self._kept(key, seen, execute)
+        program.put(self.address, self.numbers)
+        if self.repeat is not None:
+            self.repeat.graph.launch()
+            return list(self.repeat.raw)
+        self.events = []
+        raw = execute()
+        program.see(key, self.events)
+        self.events = None
+        return raw
 
-    def _kept(self, events: Sequence[Event], execute: Callable[[], list[int]]) -> Repeat:
-        """The run as a graph, in memory of its own."""
-        driver = self.program.driver
-        blocks, self.planned = _plan(events, driver.allocate)
+    def _kept(self, key: Hashable, seen: Seen, execute: Callable[[], list[int]]) -> Repeat | None:
+        """The run as a graph, in memory of its own and with the state of this run; None if there is no room for it."""
+        program, driver = self.program, self.program.driver
+        sizes, order = _plan(seen.events)
+        workspace = driver.workspace if program.multiplies else 0
+        sizes += [workspace] if workspace else []
+        state = self.state
+        assert state is not None
+        if not can_keep(driver, program.repeats, sum(sizes) + state.bytes, seen.when):
+            return None
+        memory: Holding | None = None
         try:
+            memory = held(driver, sizes)
+            self.planned = [memory.blocks[k] for k in order]
             with no_collection():  # which might free what another program held
-                driver.begin()
+                driver.begin(memory.blocks[-1] if workspace else None)
                 try:
                     self.prepare()
                     raw = execute()
@@ -328,13 +355,20 @@ class DeviceRun:
                     driver.abandon()
                     raise
                 graph = driver.end()
-        except BaseException:
-            for block in blocks:
-                driver.free(block)
-            raise
+            kept = Repeat(graph, raw, state, memory, program.repeats, key)
+            driver.graphs.keep(kept)
+        except BaseException as e:
+            if memory is not None:
+                give_back(driver, memory)
+            if not isinstance(e, MemoryError):
+                raise
+            self.planned = None
+            self.prepare()
+            return None
         finally:
             self.planned = None
-        return Repeat(graph, raw, self.state, tuple(blocks))
+        self.state = None
+        return kept
 
     # ---- memory ------------------------------------------------------------------------------------------------------
     def allocate(self, size: int) -> int:
@@ -343,7 +377,7 @@ class DeviceRun:
             raise MemoryError
         if self.planned is not None:
             return self.planned.pop(0)
-        address = self.program.driver.allocate(max(size, 1))
+        address = allocate(self.program.driver, max(size, 1))
         self.own.add(address)
         self.know(address, size)
         if self.events is not None:
@@ -478,12 +512,12 @@ class DeviceRun:
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failed(self) -> State | None:
         """What has failed in a kernel, which is then forgotten; waits for all of them."""
-        return self.program.failed(self.state)
+        return self.program.failed(self.address)
 
 
 def handed(driver: Driver, array: Any, dtype: str) -> Any:
     """A copy on a device of what the host has made, as an array of Python, like the results of what runs there."""
-    address = driver.allocate(array.nbytes)
+    address = allocate(driver, array.nbytes)
     if array.nbytes:
         driver.upload(address, array.ctypes.data, array.nbytes)
     return driver.result(address, array.shape, array_dtype(dtype))

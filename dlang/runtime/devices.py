@@ -7,11 +7,14 @@ functions, so the same machine code runs with either.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import DlangError, error
+
+if TYPE_CHECKING:
+    from dlang.runtime.device_memory import Graphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,16 @@ class Functions:
     copy: int
     fill: int
     record: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream of a device, which is there as long as this is. number: its handle; thread: whose stream it is, where
+    the same handle means another one in each thread; own: the object that keeps it there."""
+
+    number: int
+    thread: object = None
+    own: Any = field(default=None, compare=False)
 
 
 class Misbehaviour(Exception):
@@ -60,17 +73,29 @@ class Driver(Protocol):
     """A device. Addresses are those of its own memory, which the host can't read.
 
     name: of its kind; None for an emulation, whose times say nothing of another one. multiprocessors: how many it has.
-    largest_index: that narrow indices of kernels can be.
+    largest_index: that narrow indices of kernels can be. capacity: bytes of its memory. graphs: those of all programs.
     """
 
     name: str | None
     multiprocessors: int
+    capacity: int
+    graphs: Graphs
     largest_index: int
     functions: Functions
 
     @property
     def stream(self) -> int:
         """The stream that is to be used now, by this thread; what is asked of it is done in order."""
+
+    @property
+    def current(self) -> Stream:
+        """The same stream, to be told from others and to be waited for."""
+
+    def follow(self, first: Stream, later: Stream) -> None:
+        """What `later` is asked for from now on is done after all that `first` has been asked for.
+
+        The host does not wait, unless one of them is another thread's own. Any device may be the current one.
+        """
 
     @property
     def product(self) -> int:
@@ -129,11 +154,22 @@ class Driver(Protocol):
         """So many marks, for what is not kept as a graph."""
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
-    def begin(self) -> None:
-        """From now on what the stream is asked for is kept instead of being done; nothing may wait for it."""
+    @property
+    def making(self) -> bool:
+        """Whether this thread makes a graph, so that it can neither allocate nor free."""
+
+    @property
+    def workspace(self) -> int:
+        """How many bytes the products of a graph work in; 0 if they need none."""
+
+    def begin(self, workspace: int | None = None) -> None:
+        """From now on what the stream is asked for is kept instead of being done; nothing may wait for it.
+
+        workspace: the address of the memory for products, if there are any.
+        """
 
     def end(self) -> Graph:
-        """Ends that; what was kept."""
+        """Ends that; what was kept. Raises MemoryError."""
 
     def abandon(self) -> None:
         """Ends that and forgets what was kept."""

@@ -191,11 +191,11 @@ class CompiledProgram:
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Calls a function."""
-        calls = self.repeated.get(name)
-        if calls is None:
+        if self.device is None or not self.entries[name].point.repeatable:
             return self._run(name, args)
-        with calls.program.lock:
-            results = calls(Run(self, None), args)
+        with self.device.lock:
+            calls = self.repeated.get(name)
+            results = None if calls is None else calls(Run(self, None), args)
             return self._run(name, args) if results is None else results
 
     def _run(self, name: str, args: Sequence[Any]) -> list[Any]:

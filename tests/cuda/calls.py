@@ -19,7 +19,7 @@ _MATRIX = [_ADDRESS, _INT, _LONG, ctypes.c_longlong]
 LAUNCH = ctypes.CFUNCTYPE(_INT, _ADDRESS, *[_UNSIGNED] * 7, _ADDRESS, _ADDRESS, _ADDRESS)
 _COPY = ctypes.CFUNCTYPE(_INT, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, _ADDRESS)
 _FILL = ctypes.CFUNCTYPE(_INT, ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, _ADDRESS)
-_PRODUCT = ctypes.CFUNCTYPE(
+PRODUCT = ctypes.CFUNCTYPE(
     _INT, _ADDRESS, _INT, _INT, _LONG, _LONG, _LONG, _ADDRESS, *_MATRIX, *_MATRIX, _ADDRESS, *_MATRIX, _LONG, _INT, _INT
 )
 
@@ -63,7 +63,7 @@ def product(
     scalar = ctypes.c_double if wide else ctypes.c_float
     one, other = scalar(alpha), scalar(beta)
     a, b, c = [(address, TYPES[dtype], lead, stride) for address, dtype, lead, stride in matrices]
-    status = _PRODUCT(driver.product)(
+    status = PRODUCT(driver.product)(
         driver.blas, int(transposed[0]), int(transposed[1]), *sizes, ctypes.addressof(one), *a, *b,
         ctypes.addressof(other), *c, batch, DOUBLE if wide else SINGLE, -1,
     )  # fmt: skip

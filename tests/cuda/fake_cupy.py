@@ -10,12 +10,15 @@ from dlang.runtime.emulation.driver import EmulatedDriver
 
 
 class CUDARuntimeError(RuntimeError):
-    pass
+    status = 1
 
 
 class Stream:
     def __init__(self, fake: FakeCupy, ptr: int) -> None:
         self.fake, self.ptr, self.mode = fake, ptr, None
+
+    def wait_event(self, event: _Event) -> None:
+        self.fake.log.append(("after", self.ptr, event.stream))
 
     def begin_capture(self, mode: int) -> None:
         self.mode = mode
@@ -39,6 +42,8 @@ class Stream:
 class FakeCupy:
     """One GPU of compute capability 9.0; current: the number of the current one. spoiled: graphs can't be made."""
 
+    stream_class: type[Stream] = Stream
+
     def __init__(self) -> None:
         self.device = EmulatedDriver()
         self.log: list[Any] = []
@@ -46,7 +51,7 @@ class FakeCupy:
         self.context = 0  # of the calling thread
         self.pinned = False
         self.spoiled = False
-        self.streams = [Stream(self, 0)]
+        self.streams = [self.stream_class(self, 0)]
         self.private = 7000
         runtime = SimpleNamespace(
             CUDARuntimeError=CUDARuntimeError, cudaDevAttrMultiProcessorCount=16, streamCaptureModeThreadLocal=1,
@@ -54,14 +59,15 @@ class FakeCupy:
             deviceGetAttribute=lambda attribute, number: 132, memcpyAsync=self.memcpy,
             streamSynchronize=lambda stream: self.log.append(("wait", stream)),
             getDeviceProperties=lambda number: {"name": b"a GPU"},
+            memGetInfo=lambda: (self.device.capacity, self.device.capacity), deviceSynchronize=self.synchronize,
             pointerGetAttributes=lambda address: SimpleNamespace(type=int(self.pinned)),
             eventElapsedTime=lambda first, later: (_noted(later) - _noted(first)) / 1000,
         )  # fmt: skip
         driver = SimpleNamespace(ctxGetCurrent=lambda: self.context)
         self.cuda = SimpleNamespace(
             runtime=runtime, driver=driver, alloc=self.alloc, Stream=self.stream,
-            Device=lambda number: SimpleNamespace(compute_capability="90"),
-            get_current_stream=lambda number: self.streams[-1], Event=_Event,
+            Device=lambda number: _Device(self, number),
+            get_current_stream=lambda number: self.streams[-1], Event=lambda **options: _Event(self),
         )  # fmt: skip
         self.library = SimpleNamespace(cuCtxSetCurrent=self.set_context, cuGetErrorName=_text, cuGetErrorString=_text)
         for name, ours in (
@@ -97,9 +103,16 @@ class FakeCupy:
         self.log.append(("alloc", size))
         return _Block(self.device, address)
 
+    def recorded(self, event: _Event, stream: Stream) -> None:
+        assert self.current == 0, "the event is another GPU's"
+        event.stream = stream.ptr
+
+    def synchronize(self) -> None:
+        self.log.append(("wait", None))
+
     def stream(self, non_blocking: bool) -> Stream:
         assert non_blocking
-        return Stream(self, self.private)  # all of them at one address
+        return self.stream_class(self, self.private)  # all of them at one address
 
     def memcpy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
         assert stream == self.streams[-1].ptr
@@ -121,10 +134,29 @@ class FakeCupy:
 _RECORD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 
+class _Device:
+    """The current one, where it is entered."""
+
+    compute_capability = "90"
+
+    def __init__(self, fake: FakeCupy, number: int) -> None:
+        self.fake, self.number = fake, number
+
+    def __enter__(self) -> None:
+        self.before, self.fake.current = self.fake.current, self.number
+
+    def __exit__(self, *error: object) -> None:
+        self.fake.current = self.before
+
+
 class _Event:
-    def __init__(self) -> None:
+    def __init__(self, fake: FakeCupy) -> None:
+        self.fake, self.stream = fake, -1
         self.word = ctypes.c_int64(-1)
         self.ptr = ctypes.addressof(self.word)
+
+    def record(self, stream: Stream) -> None:
+        self.fake.recorded(self, stream)
 
 
 def _noted(event: int) -> int:

@@ -83,7 +83,7 @@ def test_a_graph_does_all_of_it_again(driver: CudaDriver, handles: list[int]) ->
     z = driver.allocate(32)
     matrices = [(address, "float64", 2, 4) for address in (x, y, z)]
     calls.product(driver, (False, True), (2, 2, 2), matrices)
-    driver.begin()
+    driver.begin(driver.allocate(driver.workspace))
     calls.launch(driver, handles[0], 1, 32, 0, 0, 4, x, y)
     calls.copy(driver, x, y, 32)
     calls.product(driver, (False, True), (2, 2, 2), matrices)

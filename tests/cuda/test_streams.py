@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,60 +12,14 @@ import dlang
 from dlang.runtime import drivers
 from dlang.runtime.cuda import libraries
 from dlang.runtime.cuda.driver import CudaDriver
-from tests.cuda.fake_cupy import FakeCupy, Stream
+from tests.cuda.fake_cupy import Stream
+from tests.cuda.working_cupy import WorkingCupy
 
 SOURCE = """
 fn step(w: f64[n], g: f64[n]) -> f64[n] = w - 0.5 * g
 fn loss(w: f64[k], x: f64[n, k]) -> f64 = mean(exp(x @ w))
 fn first(x: f64[n]) -> f64 = x[0]
 """
-LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
-COPY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)
-
-
-def array_class(fake: FakeCupy) -> type:
-    """As much of CuPy's arrays as is asked of them."""
-
-    class ndarray:  # noqa: N801 (as CuPy calls it)
-        def __init__(self, shape: tuple[int, ...], dtype: str, data: Any) -> None:
-            self.shape, self.dtype, self.data = shape, np.dtype(dtype), data
-            self.device = SimpleNamespace(id=0)
-            self.flags = SimpleNamespace(c_contiguous=True)
-            self.nbytes = int(np.prod(shape)) * self.dtype.itemsize
-
-        def get(self) -> Any:
-            out = np.empty(self.shape, self.dtype)
-            fake.device.download(out.ctypes.data, self.data.ptr, out.nbytes)
-            return out
-
-    ndarray.__module__, ndarray.__qualname__ = "cupy", "ndarray"
-    return ndarray
-
-
-class WorkingCupy(FakeCupy):
-    """Notes the streams of kernels, and runs them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ndarray = array_class(self)
-        device = self.device
-
-        def launched(*given: Any) -> int:
-            self.log.append(("kernel", given[8] or 0))
-            return int(LAUNCH(device.functions.launch)(*given[:8], device.stream, *given[9:]))
-
-        def copied(*given: Any) -> int:
-            self.log.append(("copy", given[3] or 0))
-            return int(COPY(device.functions.copy)(*given[:3], device.stream))
-
-        self.library.cuLaunchKernel = LAUNCH(launched)
-        self.library.cuMemcpyDtoDAsync_v2 = COPY(copied)
-
-    def array(self, value: Any) -> Any:
-        value = np.asarray(value)
-        made = self.ndarray(value.shape, value.dtype, self.alloc(max(value.nbytes, 1)))
-        self.device.upload(made.data.ptr, value.ctypes.data, value.nbytes)
-        return made
 
 
 @pytest.fixture

@@ -13,11 +13,14 @@ from typing import Any
 from dlang.codegen.kernel import LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
 from dlang.runtime.cuda import arrays, compiler, libraries
-from dlang.runtime.devices import Functions
+from dlang.runtime.device_memory import Graphs
+from dlang.runtime.devices import Functions, Stream
 
 OUT_OF_MEMORY, BLAS_ALLOC_FAILED = 2, 3
 PINNED = 1  # memory of the host that the device reads itself
 TO_DEVICE, TO_HOST = 1, 2
+OF_EACH_THREAD = 2
+"""The handle of a stream of which every thread has another one."""
 # of cuBLAS: sums are kept in the type of their products
 WHOLE_SUMS, TENSOR_FLOAT = 16, 3
 WORKSPACES = {9: 32 << 20, 10: 32 << 20}
@@ -39,12 +42,16 @@ class _Handle:
 
 @dataclass(eq=False)
 class _Thread(threading.local):
-    """What a thread has: its handle of cuBLAS and the stream of that, and the stream whose work is kept."""
+    """What a thread has: its handle of cuBLAS and the stream of that, and the stream whose work is kept.
+
+    workspace: the address of the memory that products of a graph work in. mark: this is no other thread's.
+    """
 
     blas: _Handle | None = None
     blas_stream: int | None = None
     kept: Any = None
-    workspace: Any = None
+    workspace: int | None = None
+    mark: object = field(default_factory=object)
 
 
 @dataclass(eq=False)
@@ -61,6 +68,8 @@ class CudaDriver:
     capability: int = field(init=False)
     context: int = field(init=False)
     multiprocessors: int = field(init=False)
+    capacity: int = field(init=False)
+    graphs: Graphs = field(init=False, default_factory=Graphs)
     functions: Functions = field(init=False)
     blocks: dict[int, Any] = field(init=False, default_factory=dict)
     modules: dict[str, int] = field(init=False, default_factory=dict)
@@ -75,6 +84,7 @@ class CudaDriver:
         self.context = self.cupy.cuda.driver.ctxGetCurrent()
         self.capability = int(self.cupy.cuda.Device(self.number).compute_capability)
         self.multiprocessors = runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, self.number)
+        _, self.capacity = runtime.memGetInfo()
         self.name = runtime.getDeviceProperties(self.number)["name"].decode()
         names = ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async", "cuEventRecord")
         self.functions = Functions(*[libraries.address(libraries.driver(), name) for name in names])
@@ -84,10 +94,30 @@ class CudaDriver:
     def stream(self) -> int:
         """CuPy's current one, or that of a graph under way. Raises `DlangError` if another device is current."""
         self.enter()
-        return int(self.current.ptr)
+        return int(self._stream.ptr)
 
     @property
-    def current(self) -> Any:
+    def current(self) -> Stream:
+        """The same, with CuPy's object, which keeps it there. Raises `DlangError` if another device is current."""
+        self.enter()
+        own = self._stream
+        number = int(own.ptr)
+        return Stream(number, self.thread.mark if number == OF_EACH_THREAD else None, own)
+
+    def follow(self, first: Stream, later: Stream) -> None:
+        """By an event; a stream of another thread's can't be told from this one's, and is waited for."""
+        if first == later:
+            return
+        with self.cupy.cuda.Device(self.number):
+            if any(stream.thread not in (None, self.thread.mark) for stream in (first, later)):
+                self.cupy.cuda.runtime.deviceSynchronize()
+                return
+            event = self.cupy.cuda.Event(disable_timing=True)
+            event.record(first.own)
+            later.own.wait_event(event)
+
+    @property
+    def _stream(self) -> Any:
         """The stream as CuPy's object."""
         kept = self.thread.kept
         return self.cupy.cuda.get_current_stream(self.number) if kept is None else kept
@@ -120,12 +150,13 @@ class CudaDriver:
             library.call("cublasSetStream_v2", handle, _pointer(stream))
             thread.blas_stream = stream
             if thread.workspace is not None:
-                pointer, size = _pointer(thread.workspace.ptr), ctypes.c_size_t(self._workspace)
+                pointer, size = _pointer(thread.workspace), ctypes.c_size_t(self.workspace)
                 library.call("cublasSetWorkspace_v2", handle, pointer, size)
         return thread.blas.number
 
     @property
-    def _workspace(self) -> int:
+    def workspace(self) -> int:
+        """As much as cuBLAS would take of its own."""
         return WORKSPACES.get(self.capability // 10, 4 << 20)
 
     # ---- kernels -----------------------------------------------------------------------------------------------------
@@ -188,7 +219,7 @@ class CudaDriver:
     # ---- arrays of Python --------------------------------------------------------------------------------------------
     def given(self, value: Any, dtype: str) -> tuple[int, Any] | None:
         """The address of an array of CuPy, or of what shows itself as one; the array, which may be a copy in order."""
-        array = value if type(value) is self.cupy.ndarray else arrays.on_device(self.cupy, value, self.current)
+        array = value if type(value) is self.cupy.ndarray else arrays.on_device(self.cupy, value, self._stream)
         wanted = arrays.numpy_dtype(dtype)
         if array is None or wanted is None or array.dtype != wanted or array.device.id != self.number:
             return None
@@ -209,24 +240,32 @@ class CudaDriver:
         return CudaMarks(self.cupy.cuda.runtime, [self.cupy.cuda.Event() for _ in range(count)])
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
-    def begin(self) -> None:
+    @property
+    def making(self) -> bool:
+        """Whether this thread has work kept."""
+        return self.thread.kept is not None
+
+    def begin(self, workspace: int | None = None) -> None:
         """From now on this thread has a stream of its own, of which everything is kept."""
         self.refuse("another graph is begun")
         self.enter()
         thread = self.thread
-        if thread.blas:
-            thread.workspace = self.cupy.cuda.alloc(self._workspace)
         stream = self.cupy.cuda.Stream(non_blocking=True)
         stream.begin_capture(self.cupy.cuda.runtime.streamCaptureModeThreadLocal)
-        thread.kept = stream
-        if thread.blas:
+        thread.kept, thread.workspace = stream, workspace
+        if workspace is not None:
             _ = self.blas  # on that stream from now on
 
     def end(self) -> CudaGraph:
-        """What was kept."""
-        stream, workspace = self.thread.kept, self.thread.workspace
+        """What was kept. Raises MemoryError."""
+        stream = self.thread.kept
         self._forget()
-        return CudaGraph(self, stream.end_capture(), workspace)
+        try:
+            return CudaGraph(self, stream.end_capture())
+        except self.cupy.cuda.runtime.CUDARuntimeError as e:
+            if e.status == OUT_OF_MEMORY:
+                raise MemoryError(str(e)) from None
+            raise
 
     def abandon(self) -> None:
         """Forgets what was kept, also if something was asked for that can't be."""
@@ -263,17 +302,15 @@ class CudaMarks:
 
 @dataclass(eq=False)
 class CudaGraph:
-    """What a GPU does at once. workspace: memory that its products work in."""
+    """What a GPU does at once."""
 
     driver: CudaDriver
     graph: Any
-    workspace: Any
 
     def launch(self) -> None:
         """On the current stream."""
         self.driver.refuse("a graph is launched")
-        self.driver.enter()
-        self.graph.launch(self.driver.current)
+        self.graph.launch(self.driver.current.own)
 
 
 def _pointer(address: int) -> ctypes.c_void_p:

@@ -6,6 +6,7 @@ What would be undefined on a device is an error here. What is asked between `beg
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from functools import cache
 from typing import Any
 
 from dlang.codegen.kernel import FOREIGN, LARGEST_INDEX, Kernel
-from dlang.runtime.devices import Functions, Misbehaviour
+from dlang.runtime.device_memory import Graphs
+from dlang.runtime.devices import Functions, Misbehaviour, Stream
 from dlang.runtime.emulation import compiler
 from dlang.runtime.emulation.arrays import EmulatedArray
 
@@ -27,7 +29,7 @@ class EmulatedDriver:
 
     order: in which blocks run, and the threads of one between two barriers: 0 from the first, 1 from the last, others
     at random. capacity: its memory in bytes. largest_index: no narrow index may be larger. keeps: results stay on the
-    device, as arrays of it; they become arrays of NumPy otherwise.
+    device, as arrays of it; they become arrays of NumPy otherwise. makers: threads that make a graph.
     """
 
     order: int = 0
@@ -42,6 +44,8 @@ class EmulatedDriver:
     library: Any = field(init=False)
     device: int = field(init=False)
     kernels: dict[int, Kernel] = field(init=False, default_factory=dict)
+    graphs: Graphs = field(init=False, default_factory=Graphs)
+    makers: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         self.library = _library()
@@ -67,6 +71,14 @@ class EmulatedDriver:
     def stream(self) -> int:
         """The only one."""
         return self.device
+
+    @property
+    def current(self) -> Stream:
+        """The same."""
+        return Stream(self.device)
+
+    def follow(self, first: Stream, later: Stream) -> None:
+        """Everything is done in order already."""
 
     @property
     def used(self) -> int:
@@ -138,19 +150,32 @@ class EmulatedDriver:
         return EmulatedMarks((ctypes.c_int64 * count)())
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
-    def begin(self) -> None:
+    @property
+    def making(self) -> bool:
+        """Whether this thread makes a graph."""
+        return threading.get_ident() in self.makers
+
+    @property
+    def workspace(self) -> int:
+        """Products need none."""
+        return 0
+
+    def begin(self, workspace: int | None = None) -> None:
         """From now on what is asked for is kept."""
         self._check(self.library.dl_device_begin(self.device))
+        self.makers.add(threading.get_ident())
 
     def end(self) -> EmulatedGraph:
         """Ends that. Raises Misbehaviour if something was asked for that can't be kept."""
         graph = ctypes.c_void_p()
+        self.makers.discard(threading.get_ident())
         self._check(self.library.dl_device_end(self.device, ctypes.byref(graph)))
         assert graph.value is not None
         return EmulatedGraph(self, graph.value)
 
     def abandon(self) -> None:
         """Ends that and forgets what was kept."""
+        self.makers.discard(threading.get_ident())
         self._check(self.library.dl_device_end(self.device, None))
 
     def _check(self, status: int) -> None:

@@ -1,0 +1,164 @@
+"""Calls on several streams: nothing that outlives a call is used by two streams unless one waits for the other."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dlang
+from dlang.runtime import device_memory, device_runs, drivers
+from dlang.runtime.cuda import libraries
+from dlang.runtime.cuda.driver import CudaDriver
+from dlang.runtime.devices import Stream as Named
+from tests.cuda.ordering import Ordering
+from tests.cuda.working_cupy import WorkingCupy, WorkingStream
+
+SOURCE = """
+fn total(x: f64[n]) -> f64 = sum(x * x)
+fn spread(x: f64[n], k: f64) -> f64[n] {
+  let y = x / sum(x)
+  let z = y - k * sum(y * y)
+  z * sum(z * z)
+}
+fn chosen(x: f64[n], k: i64[m]) -> f64[m] = [x[k[i]] for i]
+fn multiplied(x: f64[n, n]) -> f64[n, n] = x @ (x @ x)
+"""
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkingCupy]:
+    found = WorkingCupy()
+    monkeypatch.setattr(libraries, "cupy", lambda: found)
+    monkeypatch.setattr(libraries, "driver", lambda: found.library)
+    monkeypatch.setattr(libraries, "blas", lambda: libraries.Blas(found.blas))
+    monkeypatch.setattr(CudaDriver, "load", lambda self, kernels, wide=False: found.device.load(kernels, wide))
+    drivers._gpu.cache_clear()
+    yield found
+    drivers._gpu.cache_clear()
+
+
+def on(fake: WorkingCupy, stream: int) -> None:
+    """Calls are on that stream from now on."""
+    fake.streams.append(WorkingStream(fake, stream))
+
+
+class Caller:
+    """Calls functions on streams, and knows their results. kept: of each stream."""
+
+    def __init__(self, fake: WorkingCupy, module: ModuleType, seed: int) -> None:
+        self.fake, self.module = fake, module
+        self.rng = np.random.default_rng(seed)
+        self.kept: dict[int, list[Any]] = {}
+        self.x = [self.rng.standard_normal(n) + 3.0 for n in (40, 40, 700)]
+        self.k = np.array([3, 1, 4, 1, 5])
+        self.m = self.rng.standard_normal((6, 6))
+        self.there = [fake.array(x) for x in self.x]
+        self.k_there, self.m_there = fake.array(self.k), fake.array(self.m)
+
+    def call(self, stream: int) -> None:
+        on(self.fake, stream)
+        which = int(self.rng.integers(len(self.x)))
+        x, there = self.x[which], self.there[which]
+        match self.rng.integers(4):
+            case 0:
+                assert self.module.total(there) == pytest.approx(np.sum(x * x))
+                return
+            case 1:
+                k = float(self.rng.integers(3))
+                y = x / x.sum()
+                z = y - k * (y * y).sum()
+                found, wanted = self.module.spread(there, k), z * (z * z).sum()
+            case 2:
+                found, wanted = self.module.chosen(there, self.k_there), x[self.k]
+            case _:
+                found, wanted = self.module.multiplied(self.m_there), self.m @ self.m @ self.m
+        np.testing.assert_allclose(found.get(), wanted, rtol=1e-10)
+        kept = self.kept.setdefault(stream, [])
+        kept.append(found)
+        if self.rng.random() < 0.7:
+            kept.pop(int(self.rng.integers(len(kept))))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_streams_that_share_memory_wait_for_each_other(
+    fake: WorkingCupy, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whatever is called on which stream; graphs are many, or few, so that they give way to others."""
+    monkeypatch.setattr(device_memory, "KEPT", (64, 2)[seed % 2])
+    caller = Caller(fake, dlang.compile(SOURCE, backend="cuda"), seed)
+    for _ in range(60):
+        caller.call(int(caller.rng.choice([0, 300, 400, 500, 600, 700][: 2 + seed])))
+    assert fake.ordering.conflicts == []
+    assert any(entry[0] == "launch" for entry in fake.log if isinstance(entry, tuple))
+
+
+def test_one_stream_alone_waits_for_nothing(fake: WorkingCupy) -> None:
+    caller = Caller(fake, dlang.compile(SOURCE, backend="cuda"), 1)
+    for _ in range(40):
+        caller.call(300)
+    assert not [entry for entry in fake.log if entry[0] == "after"]
+
+
+def test_memory_of_a_program_goes_back_when_its_last_stream_is_done_with_it(fake: WorkingCupy) -> None:
+    module = dlang.compile(SOURCE, backend="cuda")
+    caller = Caller(fake, module, 0)
+    for stream in (300, 300, 300, 400):
+        on(fake, stream)
+        module.total(caller.there[0])
+    assert ("launch", 400) in fake.log
+    del module, caller.module
+    fake.current = 1  # another GPU is the current one when that happens
+    fake.log.clear()
+    gc.collect()
+    fake.current = 0
+    assert ("after", 300, 400) in fake.log
+    assert not CudaDriver().graphs.waste and fake.ordering.conflicts == []
+
+
+def test_a_stream_that_each_thread_has_is_no_other_threads(fake: WorkingCupy) -> None:
+    driver = CudaDriver()
+    on(fake, 2)
+    mine = driver.current
+    assert mine == driver.current and mine != Named(2, object(), mine.own)
+    fake.log.clear()
+    driver.follow(Named(2, object(), mine.own), mine)
+    assert fake.log == [("wait", None)]
+    driver.follow(mine, mine)
+    assert fake.log == [("wait", None)]
+
+
+def test_streams_share_states_when_there_are_many(fake: WorkingCupy) -> None:
+    module = dlang.compile(SOURCE, backend="cuda")
+    rng = np.random.default_rng(0)
+    x = fake.array(rng.standard_normal(300))
+    kept = []
+    for stream in range(300, 300 + 3 * device_runs.STATES):
+        on(fake, stream)
+        k = int(rng.integers(100))  # an integer that is another one makes a call a new one
+        kept.append(module.spread(fake.array(x.get()[: 100 + k]), 1.0))
+    assert fake.ordering.conflicts == []
+    assert len([entry for entry in fake.log if entry[0] == "after"]) == 2 * device_runs.STATES
+
+
+# ---- the checker itself ----------------------------------------------------------------------------------------------
+def test_accesses_that_nothing_orders_are_found() -> None:
+    found = Ordering()
+    found.asked("a", "a kernel", [1])
+    found.asked("b", "a kernel", [2])
+    found.after("b", found.recorded("a"))
+    found.asked("b", "a kernel", [1])
+    assert not found.conflicts
+    found.asked("a", "a copy", [1])
+    assert found.conflicts == ["a copy on a of 1, which b may still use"]
+    found.conflicts.clear()
+    found.waited("b")
+    found.asked("a", "a copy", [2])
+    assert not found.conflicts
+    found.shared.add(1)
+    found.asked("c", "a kernel", [1])
+    assert not found.conflicts
