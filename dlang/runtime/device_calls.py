@@ -73,11 +73,19 @@ class RepeatedCalls:
 
         run: knows how numbers cross, and what failures mean.
         """
-        program = self.program
-        if not program.repeats:
+        if not self.program.repeats:
             return None
-        driver = program.driver
-        layout = self._layout(args)
+        loans: list[Any] = []
+        try:
+            return self._repeated(run, args, loans)
+        finally:
+            if loans:
+                self.program.driver.end_loans(loans)
+
+    def _repeated(self, run: Run, args: Sequence[Any], loans: list[Any]) -> list[Any] | None:
+        """The same; loans: arrays of other libraries are added to it."""
+        program = self.program
+        driver, layout = program.driver, self._layout(args)
         words: list[Any] = [self.point.function.name]
         numbers: dict[int, int] = {}
         owners = []  # copies, perhaps, which have to be there until the graph is launched
@@ -89,10 +97,12 @@ class RepeatedCalls:
                 words.append(0 if position in self.point.numbers else word)
                 continue
             found = driver.given(arg, known.dtype)
-            if found is None or found[1].shape != known.shape:
+            if found is not None and found.loan is not None:
+                loans.append(found.loan)
+            if found is None or found.array.shape != known.shape:
                 return None
-            words.append(found[0])
-            owners.append(found[1])
+            words.append(found.address)
+            owners.append(found.array)
         rooms: list[int] = []
         repeat: Repeat | None = None
         try:

@@ -245,7 +245,7 @@ class DeviceRun:
     addresses: of its memory there, in order, with their sizes; own: what it has allocated and not freed. mirrors: by
     the address of a block. numbers: that it takes, by their positions. events: what was allocated, by its size, and
     freed, by its number, if that is to be known; planned: what will be allocated. repeat: the graph that does it, if
-    one does. recorder: of what a program that measures itself has the device do.
+    one does. loans: of arrays that are other libraries'. recorder: of what a program that measures itself has done.
     """
 
     program: DeviceProgram
@@ -259,6 +259,7 @@ class DeviceRun:
     events: list[Event] | None = field(init=False, default=None)
     planned: list[int] | None = field(init=False, default=None)
     repeat: Repeat | None = field(init=False, default=None)
+    loans: list[Any] = field(init=False, default_factory=list)
     recorder: Recorder | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -303,6 +304,8 @@ class DeviceRun:
             self.program.states.append(self.state)
         if self.repeat is not None:
             self.repeat.busy = False
+        if self.loans:
+            self.program.driver.end_loans(self.loans)
         if self.recorder is not None:
             self.recorder.end()
 
@@ -418,12 +421,13 @@ class DeviceRun:
         found = self.program.driver.given(value, array_dtype(dtype))
         if found is None:
             return None
-        address, owner = found
-        if tuple(owner.shape) != shape:
-            raise IRError(f"an array has the shape {tuple(owner.shape)}, not {shape}")
-        keep.append(owner)
-        self.know(address, int(owner.nbytes))
-        return address
+        if found.loan is not None:
+            self.loans.append(found.loan)
+        if tuple(found.array.shape) != shape:
+            raise IRError(f"an array has the shape {tuple(found.array.shape)}, not {shape}")
+        keep.append(found.array)
+        self.know(found.address, int(found.array.nbytes))
+        return found.address
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
         """A block of the run as an array of Python."""

@@ -40,6 +40,16 @@ class Stream:
     own: Any = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An array that is on the device already. array: one of the driver, which keeps it there. loan: what the driver is
+    told when all that reads the array has been asked for, if it is another library's."""
+
+    address: int
+    array: Any
+    loan: Any = None
+
+
 class Misbehaviour(Exception):
     """A kernel that is wrong, or that a compiler of the device does not take: a mistake of this compiler."""
 
@@ -139,12 +149,14 @@ class Driver(Protocol):
         """What a C function of the driver means by a status that is not 0."""
 
     # ---- arrays of Python --------------------------------------------------------------------------------------------
-    def given(self, value: Any, dtype: str) -> tuple[int, Any] | None:
-        """The address of an array that is on the device already, and an array of the driver that keeps it there.
+    def given(self, value: Any, dtype: str) -> Given | None:
+        """An array that is on the device already; None for what lies elsewhere or has elements of another dtype.
 
-        What is not in row-major order is copied. None for what lies elsewhere or has elements of another dtype. The
-        host waits for no stream. dtype: of NumPy, or `bfloat16`.
+        What is not in row-major order is copied. The host waits for no stream. dtype: of NumPy, or `bfloat16`.
         """
+
+    def end_loans(self, loans: Sequence[Any]) -> None:
+        """All that reads arrays of other libraries has been asked for: these may use the memory anew after that."""
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
         """An array of Python from what was allocated, which is its own from now on; dtype: of NumPy, or `bfloat16`."""

@@ -107,6 +107,9 @@ class FakeCupy:
         assert self.current == 0, "the event is another GPU's"
         event.stream = stream.ptr
 
+    def is_done(self, event: _Event) -> bool:
+        return True
+
     def synchronize(self) -> None:
         self.log.append(("wait", None))
 
@@ -154,6 +157,10 @@ class _Event:
         self.fake, self.stream = fake, -1
         self.word = ctypes.c_int64(-1)
         self.ptr = ctypes.addressof(self.word)
+
+    @property
+    def done(self) -> bool:
+        return self.fake.is_done(self)
 
     def record(self, stream: Stream) -> None:
         self.fake.recorded(self, stream)

@@ -50,6 +50,10 @@ class Ordering:
         """The host has waited for a stream."""
         _join(self.host, self.clocks.setdefault(stream, {}))
 
+    def told(self, event: Clock) -> None:
+        """The host knows that the device has come to an event."""
+        _join(self.host, event)
+
     def waited_for_all(self) -> None:
         """The host has waited for the device."""
         for stream in self.clocks:

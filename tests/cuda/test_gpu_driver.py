@@ -166,11 +166,11 @@ def test_arrays_of_the_gpu_are_taken_where_they_are(driver: CudaDriver) -> None:
     other = cupy.cuda.Stream(non_blocking=True)
     for value in (x, Exported(x), Shown(x, None), Shown(x, 1), Shown(x, other.ptr)):
         found = driver.given(value, "float64")
-        assert found is not None and found[0] == x.data.ptr and found[1].shape == (3, 4)
+        assert found is not None and found.address == x.data.ptr and found.array.shape == (3, 4)
         assert driver.given(value, "float32") is None
     turned = driver.given(x.T, "float64")
-    assert turned is not None and turned[0] != x.data.ptr
-    np.testing.assert_array_equal(turned[1].get(), x.get().T)
+    assert turned is not None and turned.address != x.data.ptr
+    np.testing.assert_array_equal(turned.array.get(), x.get().T)
     for value in (np.ones(3), [1.0], 2.0, None):
         assert driver.given(value, "float64") is None
 
@@ -186,7 +186,7 @@ def test_an_array_is_read_after_what_another_stream_does_with_it(driver: CudaDri
     found = driver.given(Shown(x, other.ptr), "float64")
     assert found is not None
     out = driver.allocate(8)
-    calls.copy(driver, out, found[0] + 8 * ((1 << 24) - 1), 8)
+    calls.copy(driver, out, found.address + 8 * ((1 << 24) - 1), 8)
     assert calls.downloaded(driver, out, [1])[0] == pytest.approx(4.0)
 
 

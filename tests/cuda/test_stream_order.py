@@ -145,6 +145,85 @@ def test_streams_share_states_when_there_are_many(fake: WorkingCupy) -> None:
     assert len([entry for entry in fake.log if entry[0] == "after"]) == 2 * device_runs.STATES
 
 
+# ---- arrays of other libraries ---------------------------------------------------------------------------------------
+OTHERS = 900
+"""The stream of another library."""
+
+
+class Foreign:
+    """An array of another library, whose memory that uses again on its own stream as soon as nobody has the array."""
+
+    def __init__(self, fake: WorkingCupy, value: Any) -> None:
+        self.fake, self.shape, self.dtype = fake, value.shape, value.dtype
+        self.address = fake.device.allocate(value.nbytes)
+        fake.blocks[self.address] = value.nbytes
+        fake.device.upload(self.address, value.ctypes.data, value.nbytes)
+        self.stream = WorkingStream(fake, OTHERS)
+        self.write()
+
+    def write(self) -> None:
+        self.fake.ordering.asked(OTHERS, "a kernel of another library", [self.address])
+
+    def __del__(self) -> None:
+        self.write()
+
+
+class Exported(Foreign):
+    """It is shown by DLPack, which does not tell the stream."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
+class Shown(Foreign):
+    """It is shown by the interface of CUDA, with the stream."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        data, typestr = (self.address, False), self.dtype.str
+        return {"shape": self.shape, "typestr": typestr, "data": data, "version": 3, "stream": OTHERS}
+
+
+class Unknown(Shown):
+    """It is shown in that way, without the stream, when it is there."""
+
+    def __init__(self, fake: WorkingCupy, value: Any) -> None:
+        super().__init__(fake, value)
+        fake.waited(OTHERS)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**super().__cuda_array_interface__, "stream": None}
+
+
+@pytest.mark.parametrize("kind", [Exported, Shown, Unknown])
+def test_memory_of_another_library_is_used_anew_when_it_has_been_read(fake: WorkingCupy, kind: type[Foreign]) -> None:
+    module = dlang.compile(SOURCE, backend="cuda")
+    rng = np.random.default_rng(0)
+    on(fake, 300)
+    kept = [module.spread(kind(fake, rng.random(40)), 1.0) for _ in range(4)]
+    x = kind(fake, rng.random(40))
+    kept += [module.spread(x, 1.0) for _ in range(4)]  # by a graph in the end, where memory is handed out again
+    del x
+    assert fake.ordering.conflicts == []
+    driver = drivers.driver_of("cuda")
+    assert isinstance(driver, CudaDriver) and bool(driver.loans) == (kind is not Shown)
+    fake.finished.add(300)
+    module.spread(fake.array(rng.random(40)), 1.0)
+    driver.end_loans([])
+    assert not driver.loans and fake.ordering.conflicts == []
+
+
+def test_another_library_changes_an_array_when_it_has_been_read(fake: WorkingCupy) -> None:
+    module = dlang.compile(SOURCE, backend="cuda")
+    on(fake, 300)
+    x = Shown(fake, np.arange(40.0))
+    for _ in range(5):
+        module.spread(x, 1.0)
+        x.write()
+    assert fake.ordering.conflicts == []
+
+
 # ---- the checker itself ----------------------------------------------------------------------------------------------
 def test_accesses_that_nothing_orders_are_found() -> None:
     found = Ordering()

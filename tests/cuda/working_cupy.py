@@ -70,9 +70,28 @@ class WorkingStream(Stream):
         super().wait_event(event)
         self.fake.ordering.after(self.ptr, event.clock)
 
+    def record(self) -> Any:
+        event = self.fake.cuda.Event()
+        event.record(self)
+        return event
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WorkingStream) and self.ptr == other.ptr
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __enter__(self) -> None:
+        self.fake.streams.append(self)
+
+    def __exit__(self, *error: object) -> None:
+        self.fake.streams.pop()
+
 
 class WorkingCupy(FakeCupy):
-    """Runs kernels and products. kept: the blocks that graphs under way use; free: blocks, by stream and size."""
+    """Runs kernels and products. kept: the blocks that graphs under way use; free: blocks, by stream and size.
+
+    finished: streams that have done everything, where the host asks whether they have come to an event.
+    """
 
     stream_class = WorkingStream
 
@@ -83,6 +102,8 @@ class WorkingCupy(FakeCupy):
         self.free: dict[tuple[int, int], list[int]] = {}
         self.blocks: dict[int, int] = {}
         self.blas_stream = 0
+        self.finished: set[int] = set()
+        self.cuda.ExternalStream = lambda ptr: WorkingStream(self, ptr)
         self.ndarray = array_class(self)
         self.library.cuLaunchKernel = calls.LAUNCH(self.launched)
         self.library.cuMemcpyDtoDAsync_v2 = COPY(self.copied)
@@ -145,6 +166,23 @@ class WorkingCupy(FakeCupy):
     def recorded(self, event: Any, stream: Stream) -> None:
         super().recorded(event, stream)
         event.clock = self.ordering.recorded(stream.ptr)
+
+    def is_done(self, event: Any) -> bool:
+        if event.stream in self.finished:
+            self.ordering.told(event.clock)
+        return event.stream in self.finished
+
+    # ---- arrays of other libraries -----------------------------------------------------------------------------------
+    def asarray(self, shown: Any) -> Any:
+        interface = shown.__cuda_array_interface__
+        return self.view(interface["shape"], interface["typestr"], interface["data"][0], shown)
+
+    def from_dlpack(self, value: Any) -> Any:
+        self.streams[-1].wait_event(value.stream.record())
+        return self.view(value.shape, value.dtype, value.address, value)
+
+    def view(self, shape: tuple[int, ...], dtype: Any, address: int, owner: Any) -> Any:
+        return self.ndarray(shape, dtype, SimpleNamespace(ptr=address, owner=owner))
 
     # ---- memory ------------------------------------------------------------------------------------------------------
     def alloc(self, size: int) -> Any:

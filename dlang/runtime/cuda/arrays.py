@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -9,28 +10,35 @@ CUDA, MANAGED = 2, 13  # kinds of memory in DLPack
 BF16 = "bfloat16"
 
 
-def on_device(cupy: Any, value: Any, stream: Any) -> Any:
-    """The array of CuPy that a value is; None for what is not on a device.
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """An array of another library, as one of CuPy. stream: on which its owner works with it, if that is known."""
+
+    array: Any
+    stream: Any = None
+
+
+def on_device(cupy: Any, value: Any, stream: Any) -> Loan | None:
+    """The array of another library that a value is; None for what is not on a device.
 
     Work on the given stream comes after what its owner has asked for; the host waits for nothing. Some libraries refuse
     to show an array, such as one that gradients are taken of; then it is none.
     """
-    if isinstance(value, cupy.ndarray):
-        return value
     try:
         if hasattr(value, "__dlpack_device__"):
             kind, _ = value.__dlpack_device__()
             with stream:
-                return cupy.from_dlpack(value) if int(kind) in (CUDA, MANAGED) else None
+                return Loan(cupy.from_dlpack(value)) if int(kind) in (CUDA, MANAGED) else None
         interface = getattr(value, "__cuda_array_interface__", None)
     except (BufferError, RuntimeError, TypeError, ValueError):
         return None
     if not isinstance(interface, dict) or interface.get("mask") is not None:
         return None
     other = interface.get("stream")
-    if other is not None and other != stream.ptr:
-        stream.wait_event(cupy.cuda.ExternalStream(other).record())
-    return cupy.asarray(_Shown(interface, value))
+    owners = None if other is None else stream if other == stream.ptr else cupy.cuda.ExternalStream(other)
+    if owners not in (None, stream):
+        stream.wait_event(owners.record())
+    return Loan(cupy.asarray(_Shown(interface, value)), owners)
 
 
 class _Shown:

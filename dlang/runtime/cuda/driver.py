@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from dlang.codegen.kernel import LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
 from dlang.runtime.cuda import arrays, compiler, libraries
 from dlang.runtime.device_memory import Graphs
-from dlang.runtime.devices import Functions, Stream
+from dlang.runtime.devices import Functions, Given, Stream
 
 OUT_OF_MEMORY, BLAS_ALLOC_FAILED = 2, 3
 PINNED = 1  # memory of the host that the device reads itself
@@ -58,7 +59,8 @@ class _Thread(threading.local):
 class CudaDriver:
     """CuPy's current device. Raises `DlangError` where there is none, or no CuPy.
 
-    number: of the device. blocks: what is allocated, by its address. modules: loaded ones, by the key of their code.
+    number: of the device. blocks: what is allocated, by its address. loans: arrays of other libraries that may still be
+    read, with the events after which they are not. modules: loaded ones, by the key of their code.
     """
 
     cupy: Any = field(init=False)
@@ -72,6 +74,7 @@ class CudaDriver:
     graphs: Graphs = field(init=False, default_factory=Graphs)
     functions: Functions = field(init=False)
     blocks: dict[int, Any] = field(init=False, default_factory=dict)
+    loans: deque[tuple[Any, Any]] = field(init=False, default_factory=deque)
     modules: dict[str, int] = field(init=False, default_factory=dict)
     thread: _Thread = field(init=False, default_factory=_Thread)
     idle: list[int] = field(init=False, default_factory=list)
@@ -217,15 +220,41 @@ class CudaDriver:
         return RuntimeError(f"the GPU fails: {text}")
 
     # ---- arrays of Python --------------------------------------------------------------------------------------------
-    def given(self, value: Any, dtype: str) -> tuple[int, Any] | None:
-        """The address of an array of CuPy, or of what shows itself as one; the array, which may be a copy in order."""
-        array = value if type(value) is self.cupy.ndarray else arrays.on_device(self.cupy, value, self._stream)
+    def given(self, value: Any, dtype: str) -> Given | None:
+        """An array of CuPy, or what shows itself as one; it may be a copy in order."""
+        loan: arrays.Loan | None = None
+        if not isinstance(value, self.cupy.ndarray):
+            loan = arrays.on_device(self.cupy, value, self._stream)
+            if loan is None:
+                return None
+        array = value if loan is None else loan.array
         wanted = arrays.numpy_dtype(dtype)
-        if array is None or wanted is None or array.dtype != wanted or array.device.id != self.number:
+        if wanted is None or array.dtype != wanted or array.device.id != self.number:
             return None
         if not array.flags.c_contiguous:
             array = self.cupy.ascontiguousarray(array)
-        return int(array.data.ptr), array
+        return Given(int(array.data.ptr), array, loan)
+
+    def end_loans(self, loans: Sequence[arrays.Loan]) -> None:
+        """Streams of other libraries wait; where they are not known, the arrays are kept until the device is done."""
+        self._forget_loans()
+        if not loans:
+            return
+        event = self.cupy.cuda.Event(disable_timing=True)
+        event.record(self._stream)
+        for loan in loans:
+            if loan.stream is None:
+                self.loans.append((event, loan.array))
+            elif loan.stream != self._stream:
+                loan.stream.wait_event(event)
+
+    def _forget_loans(self) -> None:
+        """Those in front of which everything is done."""
+        while self.loans and self.loans[0][0].done:
+            try:
+                self.loans.popleft()
+            except IndexError:  # another thread was quicker
+                return
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
         """An array of CuPy with what was allocated."""

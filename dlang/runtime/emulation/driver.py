@@ -15,7 +15,7 @@ from typing import Any
 
 from dlang.codegen.kernel import FOREIGN, LARGEST_INDEX, Kernel
 from dlang.runtime.device_memory import Graphs
-from dlang.runtime.devices import Functions, Misbehaviour, Stream
+from dlang.runtime.devices import Functions, Given, Misbehaviour, Stream
 from dlang.runtime.emulation import compiler
 from dlang.runtime.emulation.arrays import EmulatedArray
 
@@ -131,12 +131,15 @@ class EmulatedDriver:
         return Misbehaviour(f"{message or 'nothing is known of it'} (status {status}){text}")
 
     # ---- arrays of Python --------------------------------------------------------------------------------------------
-    def given(self, value: Any, dtype: str) -> tuple[int, EmulatedArray] | None:
-        """The address of an array that is on this device already, and the array."""
+    def given(self, value: Any, dtype: str) -> Given | None:
+        """An array that is on this device already."""
         if not isinstance(value, EmulatedArray) or value.driver is not self or value.dtype != dtype:
             return None
         array = value if value.strides is None else value.copy()
-        return array.address, array
+        return Given(array.address, array)
+
+    def end_loans(self, loans: Sequence[Any]) -> None:
+        """Everything is done already."""
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
         """An array with what was allocated, which must all have been written; bf16 is in f32 in one of NumPy."""
