@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dlang.cache.store import digest, user_store
 from dlang.diagnostics import DlangError
-from dlang.runtime.devices import Driver
+from dlang.runtime.devices import PRODUCT, Driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,15 +29,10 @@ PLAIN, USUAL = 0, -1
 _TYPES = {"f64": (F64, F64, IN_F64), "f32": (F32, F32, IN_F32), "f16": (F16, F32, IN_F32)}  # of factors, of results
 _NUMPY = {F64: "float64", F32: "float32", F16: "float16"}
 
-_INT, _LONG, _ADDRESS, _STRIDE = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_longlong
-_MATRIX = (_ADDRESS, _INT, _LONG, _STRIDE)
+_INT, _ADDRESS = ctypes.c_int, ctypes.c_uint64
 _COPY = ctypes.CFUNCTYPE(_INT, _ADDRESS, _ADDRESS, ctypes.c_size_t, _ADDRESS)
 _FILL = ctypes.CFUNCTYPE(_INT, _ADDRESS, ctypes.c_ubyte, ctypes.c_size_t, _ADDRESS)
 _RECORD = ctypes.CFUNCTYPE(_INT, _ADDRESS, _ADDRESS)
-_PRODUCT = ctypes.CFUNCTYPE(
-    _INT, _ADDRESS, _INT, _INT, _LONG, _LONG, _LONG, ctypes.c_void_p, *_MATRIX, *_MATRIX, ctypes.c_void_p, *_MATRIX,
-    _LONG, _INT, _INT,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +82,7 @@ def _copying(driver: Driver, size: int) -> float:
 
 def _multiplying(driver: Driver, side: int) -> dict[str, float]:
     try:
-        product, handle = _PRODUCT(driver.product), driver.blas
+        product, handle = PRODUCT(driver.product), driver.blas
     except DlangError:
         return {}
     return {dtype: 2 * side**3 / _of_product(driver, product, handle, side, dtype) for dtype in _TYPES}

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from dlang.runtime.recorder import Recorder, Recording
 
 NEVER = 2**64 - 1
-THREADS = 2048
-"""How many a multiprocessor runs at once."""
-
-
 SEEN = 256
 """How many runs are known to have been done."""
 STATES = 4
@@ -128,7 +124,7 @@ class DeviceProgram:
     @property
     def threads(self) -> int:
         """How many threads the device runs at once."""
-        return self.driver.multiprocessors * THREADS
+        return self.driver.threads
 
     @property
     def reach(self) -> int:
@@ -322,6 +318,9 @@ class DeviceRun:
         kept as a graph, and launched as such from then on, if there is memory for it.
         """
         program = self.program
+        if not program.driver.makes_graphs:
+            program.put(self.address, self.numbers)
+            return execute()
         self.repeat = program.repeat(key)
         if self.repeat is None and (seen := program.seen.pop(key, None)) is not None:
             self.repeat = self._kept(key, seen, execute)

@@ -6,6 +6,7 @@ functions, so the same machine code runs with either.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +16,15 @@ from dlang.diagnostics import DlangError, error
 
 if TYPE_CHECKING:
     from dlang.runtime.device_memory import Graphs
+
+
+_INT, _LONG, _ADDRESS = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64
+_MATRIX = (_ADDRESS, _INT, _LONG, ctypes.c_longlong)
+PRODUCT = ctypes.CFUNCTYPE(
+    _INT, _ADDRESS, _INT, _INT, _LONG, _LONG, _LONG, ctypes.c_void_p, *_MATRIX, *_MATRIX, ctypes.c_void_p, *_MATRIX,
+    _LONG, _INT, _INT,
+)  # fmt: skip
+"""The type of cublasGemmStridedBatchedEx_64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +93,14 @@ class Driver(Protocol):
     """A device. Addresses are those of its own memory, which the host can't read.
 
     name: of its kind; None for an emulation, whose times say nothing of another one. multiprocessors: how many it has.
-    largest_index: that narrow indices of kernels can be. capacity: bytes of its memory. graphs: those of all programs.
+    threads: how many it runs at once. largest_index: that narrow indices of kernels can be. capacity: bytes of its
+    memory. graphs: those of all programs; makes_graphs: whether there are to be any.
     """
 
     name: str | None
     multiprocessors: int
+    threads: int
+    makes_graphs: bool
     capacity: int
     graphs: Graphs
     largest_index: int

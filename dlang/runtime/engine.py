@@ -411,6 +411,8 @@ class Run:
     def failure(self, function: Header) -> BaseException:
         """What ended the run, to be raised."""
         self.program.engine.host.failed()
+        if self.program.sites[self.context.words[0]].kind == DEVICE:  # which may be of no use any more
+            return host_failure(self, function)
         failed = self.failed_on_device()  # before what the host has noticed
         return host_failure(self, function) if failed is None else failed
 

@@ -49,18 +49,20 @@ class FakeCupy:
         self.log: list[Any] = []
         self.current = 0
         self.context = 0  # of the calling thread
-        self.pinned = False
+        self.kind = 0  # of memory of the host: 0 is what CUDA does not know
         self.spoiled = False
+        self.broken = 0  # what CUDA says when work has been done
         self.streams = [self.stream_class(self, 0)]
         self.private = 7000
         runtime = SimpleNamespace(
             CUDARuntimeError=CUDARuntimeError, cudaDevAttrMultiProcessorCount=16, streamCaptureModeThreadLocal=1,
+            cudaDevAttrMaxThreadsPerMultiProcessor=39,
             getDevice=lambda: self.current, getDeviceCount=lambda: 1, free=self.make_context,
-            deviceGetAttribute=lambda attribute, number: 132, memcpyAsync=self.memcpy,
+            deviceGetAttribute=lambda attribute, number: {16: 132, 39: 1536}[attribute], memcpyAsync=self.memcpy,
             streamSynchronize=lambda stream: self.log.append(("wait", stream)),
             getDeviceProperties=lambda number: {"name": b"a GPU"},
             memGetInfo=lambda: (self.device.capacity, self.device.capacity), deviceSynchronize=self.synchronize,
-            pointerGetAttributes=lambda address: SimpleNamespace(type=int(self.pinned)),
+            pointerGetAttributes=lambda address: SimpleNamespace(type=self.kind),
             eventElapsedTime=lambda first, later: (_noted(later) - _noted(first)) / 1000,
         )  # fmt: skip
         driver = SimpleNamespace(ctxGetCurrent=lambda: self.context)
@@ -69,7 +71,12 @@ class FakeCupy:
             Device=lambda number: _Device(self, number),
             get_current_stream=lambda number: self.streams[-1], Event=lambda **options: _Event(self),
         )  # fmt: skip
-        self.library = SimpleNamespace(cuCtxSetCurrent=self.set_context, cuGetErrorName=_text, cuGetErrorString=_text)
+        self.library = SimpleNamespace(
+            cuCtxSetCurrent=self.set_context,
+            cuStreamSynchronize=self.done,
+            cuGetErrorName=_text,
+            cuGetErrorString=_text,
+        )
         for name, ours in (
             ("cuLaunchKernel", "dl_launch"), ("cuMemcpyDtoDAsync_v2", "dl_copy"), ("cuMemsetD8Async", "dl_fill"),
             ("cuEventRecord", "dl_record"),
@@ -80,11 +87,15 @@ class FakeCupy:
         self.blas = SimpleNamespace(
             cublasCreate_v2=self.create, cublasSetMathMode=self.logged("mode"),
             cublasSetStream_v2=self.logged("stream"), cublasSetWorkspace_v2=self.logged("workspace"),
-            cublasGemmStridedBatchedEx_64=self.device.library.dl_product,
+            cublasGemmStridedBatchedEx_64=self.device.library.dl_product, cublasGetStatusName=_name,
         )  # fmt: skip
 
     def make_context(self, address: int) -> None:
         self.context = 99
+
+    def done(self, stream: Any) -> int:
+        self.log.append(("done", stream.value or 0))
+        return self.broken
 
     def set_context(self, context: Any) -> int:
         self.context = context.value
@@ -178,6 +189,10 @@ class _Block:
 
     def __del__(self) -> None:
         self.device.free(self.ptr)
+
+
+def _name(status: int) -> bytes:
+    return f"BLAS_{status}".encode()
 
 
 def _text(status: int, text: Any) -> int:

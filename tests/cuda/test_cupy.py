@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,8 +13,11 @@ import numpy as np
 import pytest
 
 from dlang.diagnostics import DlangError
+from dlang.runtime import drivers
 from dlang.runtime.cuda import libraries
 from dlang.runtime.cuda.driver import CudaDriver
+from dlang.runtime.device_memory import Holding, allocate, give_back, held
+from dlang.runtime.devices import Stream
 from dlang.runtime.recorder import Recording
 from tests.cuda import calls
 from tests.cuda.fake_cupy import CUDARuntimeError, FakeCupy
@@ -23,7 +27,7 @@ from tests.cuda.fake_cupy import CUDARuntimeError, FakeCupy
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """The libraries are looked for anew, here and afterwards."""
-    found = (libraries.cupy, libraries.nvrtc, libraries.driver, libraries.blas)
+    found = (libraries.loaded_cupy, libraries.nvrtc, libraries.driver, libraries.blas)
     for function in found:
         function.cache_clear()
     yield
@@ -82,7 +86,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
 
 def test_memory_is_that_of_the_pool_until_it_is_given_back(fake: FakeCupy) -> None:
     driver = CudaDriver()
-    assert driver.multiprocessors == 132 and driver.stream == 0
+    assert driver.multiprocessors == 132 and driver.threads == 132 * 1536 and driver.stream == 0
     before = fake.device.used
     there = calls.uploaded(driver, np.arange(4.0))
     np.testing.assert_array_equal(calls.downloaded(driver, there, [4]), np.arange(4.0))
@@ -94,9 +98,10 @@ def test_memory_is_that_of_the_pool_until_it_is_given_back(fake: FakeCupy) -> No
     assert fake.log[-1] == ("alloc", 1)
 
 
-def test_pinned_memory_has_been_read_when_an_upload_returns(fake: FakeCupy) -> None:
+@pytest.mark.parametrize("kind", [1, 3])
+def test_pinned_and_managed_memory_has_been_read_when_an_upload_returns(fake: FakeCupy, kind: int) -> None:
     driver = CudaDriver()
-    fake.pinned = True
+    fake.kind = kind
     calls.uploaded(driver, np.arange(4.0))
     assert fake.log[-1] == ("wait", 0)
 
@@ -192,6 +197,19 @@ def test_nothing_waits_while_a_graph_is_made(fake: FakeCupy) -> None:
     assert driver.stream == 0
 
 
+def test_what_a_program_held_goes_back_when_the_graph_under_way_is_made(fake: FakeCupy) -> None:
+    driver = CudaDriver()
+    before = fake.device.used
+    holding = held(driver, [100, 200])
+    driver.begin()
+    give_back(driver, holding)  # a program dies just then
+    assert fake.device.used == before + 300 and driver.graphs.waste == [holding]
+    driver.end()
+    there = allocate(driver, 8)
+    assert fake.device.used == before + 8 and not driver.graphs.waste
+    driver.free(there)
+
+
 def test_marks_are_events_on_the_current_stream(fake: FakeCupy) -> None:
     driver = CudaDriver()
     assert driver.name == "a GPU"
@@ -216,4 +234,29 @@ def test_marks_are_events_on_the_current_stream(fake: FakeCupy) -> None:
 def test_a_failure_has_the_name_that_cuda_gives_it(fake: FakeCupy) -> None:
     driver = CudaDriver()
     assert isinstance(driver.error(2), MemoryError)
-    assert str(driver.error(700)) == "the GPU fails: ERROR_700: ERROR_700"
+    assert str(driver.error(700)).startswith("the GPU fails: ERROR_700: ERROR_700; DLANG_CUDA_SYNC=1 ")
+
+
+# ---- another process -------------------------------------------------------------------------------------------------
+def test_a_forked_process_is_told_that_it_can_not_use_the_gpu(fake: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = CudaDriver()
+    there, here = driver.allocate(8), driver.current
+    holding = Holding((there,), 8, here, Stream(300, None, fake.streams[0]))
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    for call in (lambda: driver.stream, lambda: driver.current, lambda: driver.load([]) or driver.marks(1)):
+        with pytest.raises(DlangError, match=r"E0904.*forked") as e:
+            call()
+        assert "spawn" in e.value.diagnostics[0].help[0]
+    fake.log.clear()
+    give_back(driver, holding)  # when a program dies: CUDA is not asked
+    assert fake.log == []
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_forked_process_does_not_ask_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=CUDARuntimeError)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+    assert libraries.cupy() is sys.modules["cupy"]
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(DlangError, match=r"E0904.*forked"):
+        drivers.driver_of("cuda")

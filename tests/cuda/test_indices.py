@@ -15,9 +15,8 @@ from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Load, Loop, 
 from dlang.ir.anf import Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
-from dlang.runtime.device_runs import THREADS
 from dlang.runtime.devices import Misbehaviour
-from dlang.runtime.emulation.driver import EmulatedDriver
+from dlang.runtime.emulation.driver import THREADS, EmulatedDriver
 from tests.cuda import calls
 from tests.cuda.both import Both
 

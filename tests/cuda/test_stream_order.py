@@ -12,7 +12,6 @@ import pytest
 
 import dlang
 from dlang.runtime import device_memory, device_runs, drivers
-from dlang.runtime.cuda import libraries
 from dlang.runtime.cuda.driver import CudaDriver
 from dlang.runtime.devices import Stream as Named
 from tests.cuda.ordering import Ordering
@@ -33,10 +32,7 @@ fn multiplied(x: f64[n, n]) -> f64[n, n] = x @ (x @ x)
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkingCupy]:
     found = WorkingCupy()
-    monkeypatch.setattr(libraries, "cupy", lambda: found)
-    monkeypatch.setattr(libraries, "driver", lambda: found.library)
-    monkeypatch.setattr(libraries, "blas", lambda: libraries.Blas(found.blas))
-    monkeypatch.setattr(CudaDriver, "load", lambda self, kernels, wide=False: found.device.load(kernels, wide))
+    found.install(monkeypatch)
     drivers._gpu.cache_clear()
     yield found
     drivers._gpu.cache_clear()

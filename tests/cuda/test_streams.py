@@ -11,7 +11,6 @@ import pytest
 import dlang
 from dlang.runtime import drivers
 from dlang.runtime.cuda import libraries
-from dlang.runtime.cuda.driver import CudaDriver
 from tests.cuda.fake_cupy import Stream
 from tests.cuda.working_cupy import WorkingCupy
 
@@ -25,10 +24,8 @@ fn first(x: f64[n]) -> f64 = x[0]
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkingCupy]:
     found = WorkingCupy()
-    monkeypatch.setattr(libraries, "cupy", lambda: found)
-    monkeypatch.setattr(libraries, "driver", lambda: found.library)
+    found.install(monkeypatch)
     monkeypatch.setattr(libraries, "blas", lambda: pytest.fail("cuBLAS is loaded"))
-    monkeypatch.setattr(CudaDriver, "load", lambda self, kernels, wide=False: found.device.load(kernels, wide))
     drivers._gpu.cache_clear()
     yield found
     drivers._gpu.cache_clear()
@@ -62,6 +59,28 @@ def test_graphs_are_launched_on_the_current_stream(fake: WorkingCupy, m: ModuleT
         assert loss(w) == 5.0
     assert ("launch", 0) in fake.log and ("kernel", 0) not in fake.log
     assert x.get().shape == (4, 2)
+
+
+def test_work_is_done_step_by_step_where_that_is_asked_for(fake: WorkingCupy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kernel and each product is waited for, none is kept in a graph, and what fails has its name."""
+    monkeypatch.setenv("DLANG_CUDA_SYNC", "1")
+    monkeypatch.setattr(libraries, "blas", lambda: libraries.Blas(fake.blas))
+    module = dlang.compile(SOURCE + "fn squared(x: f64[n, n]) -> f64[n, n] = x @ x", backend="cuda")
+    w, x = fake.array([1.0, 2.0, 4.0]), np.arange(9.0).reshape(3, 3)
+    fake.streams.append(Stream(fake, 300))
+    for _ in range(4):
+        fake.log.clear()
+        np.testing.assert_array_equal(module.step(w, w).get(), [0.5, 1.0, 2.0])
+        asked = [entry for entry in fake.log if entry[0] in ("kernel", "done", "launch")]
+        assert asked == [("kernel", 300), ("done", 300)]
+    np.testing.assert_array_equal(module.squared(fake.array(x)).get(), x @ x)
+    fake.broken = 700
+    with pytest.raises(RuntimeError, match=r"the GPU fails in the kernel `dl_map_0`: ERROR_700"):
+        module.step(w, w)
+    drivers._gpu.cache_clear()
+    module = dlang.compile("fn squared(x: f64[n, n]) -> f64[n, n] = x @ x", backend="cuda")
+    with pytest.raises(RuntimeError, match=r"the GPU fails in a product of 3 x 3 elements, sums of 3: ERROR_700"):
+        module.squared(fake.array(x))
 
 
 def test_there_is_one_driver_for_a_gpu(fake: WorkingCupy) -> None:

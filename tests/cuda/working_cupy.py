@@ -7,11 +7,15 @@ it again at once, whatever other streams still do with it.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from dlang.codegen.kernel import Kernel
+from dlang.runtime.cuda import compiler, libraries
 from tests.cuda import calls
 from tests.cuda.fake_cupy import FakeCupy, Stream
 from tests.cuda.ordering import Ordering
@@ -109,8 +113,26 @@ class WorkingCupy(FakeCupy):
         self.library.cuMemcpyDtoDAsync_v2 = COPY(self.copied)
         self.blas.cublasGemmStridedBatchedEx_64 = calls.PRODUCT(self.multiplied)
         self.blas.cublasSetStream_v2 = self.set_stream
+        self.blas.cublasGetStream_v2 = self.get_stream
         self.blas.cublasSetWorkspace_v2 = lambda handle, address, size: self.note("a workspace", [address.value])
         self.cuda.runtime.streamSynchronize = self.waited
+        self.cuda.driver.moduleLoadData = lambda content: int.from_bytes(content, "little")
+        self.cuda.driver.moduleGetFunction = lambda module, name: module
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """CuPy, CUDA's driver, NVRTC and cuBLAS are this from now on; drivers that are known are to be forgotten."""
+        monkeypatch.setattr(libraries, "cupy", lambda: self)
+        monkeypatch.setattr(libraries, "driver", lambda: self.library)
+        monkeypatch.setattr(libraries, "blas", lambda: libraries.Blas(self.blas))
+        monkeypatch.setattr(compiler, "compiled", self.compiled)
+
+    def compiled(self, kernels: Sequence[Kernel], capability: int, wide: bool = False) -> list[compiler.Function]:
+        """Kernels for the emulated device: what is their code is where they are."""
+        found = []
+        for kernel, handle in zip(kernels, self.device.load(kernels, wide), strict=True):
+            code = compiler.Code(f"{handle}", handle.to_bytes(8, "little"))
+            found.append(compiler.Function(code, kernel.name))
+        return found
 
     # ---- what is asked of the device ---------------------------------------------------------------------------------
     def asked(self, stream: int, what: str, addresses: list[int]) -> None:
@@ -149,6 +171,10 @@ class WorkingCupy(FakeCupy):
 
     def set_stream(self, handle: Any, stream: Any) -> int:
         self.blas_stream = stream.value or 0
+        return 0
+
+    def get_stream(self, handle: Any, stream: Any) -> int:
+        stream._obj.value = self.blas_stream
         return 0
 
     def memcpy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:

@@ -275,7 +275,7 @@ def test_kernels_that_a_program_brings_along(capsys: pytest.CaptureFixture[str])
 def test_a_gpu_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     Path("m.dl").write_text("fn main(n: i64 = 3) { print(sum([f64(i) for i < n])) }\n")
     monkeypatch.setitem(sys.modules, "cupy", None)
-    libraries.cupy.cache_clear()
+    libraries.loaded_cupy.cache_clear()
     found = dlc(capsys, "run", "m.dl", "--backend", "cuda")
     assert re.sub(r"loaded: .*", "loaded: why", found) == (
         "error[E0903]: the back end `cuda` needs CuPy, which can't be loaded: why\n"

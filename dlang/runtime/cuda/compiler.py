@@ -17,7 +17,8 @@ from dlang.diagnostics import error
 from dlang.runtime.cuda import libraries
 from dlang.runtime.devices import Misbehaviour, does_not_compile
 
-OPTIONS = ("--std=c++17", "--minimal", "--split-compile=0", "--disable-warnings")
+# a product and the sum that it is for become one operation where both stand together, as on the CPU
+OPTIONS = ("--std=c++17", "--fmad=true", "--minimal", "--split-compile=0", "--disable-warnings")
 WIDE = "-DDL_WIDE"
 """The option with which kernels have wide indices."""
 

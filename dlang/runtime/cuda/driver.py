@@ -14,11 +14,12 @@ from typing import Any
 from dlang.codegen.kernel import LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
 from dlang.runtime.cuda import arrays, compiler, libraries
+from dlang.runtime.cuda.steps import Steps, wanted
 from dlang.runtime.device_memory import Graphs
 from dlang.runtime.devices import Functions, Given, Stream
 
 OUT_OF_MEMORY, BLAS_ALLOC_FAILED = 2, 3
-PINNED = 1  # memory of the host that the device reads itself
+UNKNOWN = 0  # memory of the host that CUDA copies before it returns; of any other the device reads what it will
 TO_DEVICE, TO_HOST = 1, 2
 OF_EACH_THREAD = 2
 """The handle of a stream of which every thread has another one."""
@@ -60,7 +61,9 @@ class CudaDriver:
     """CuPy's current device. Raises `DlangError` where there is none, or no CuPy.
 
     number: of the device. blocks: what is allocated, by its address. loans: arrays of other libraries that may still be
-    read, with the events after which they are not. modules: loaded ones, by the key of their code.
+    read, with the events after which they are not. modules: loaded ones, by the key of their code;
+    names: what kernels are called, by their handles. steps: functions with which work is done step by step, if it is.
+    process: the one that may use this.
     """
 
     cupy: Any = field(init=False)
@@ -70,27 +73,41 @@ class CudaDriver:
     capability: int = field(init=False)
     context: int = field(init=False)
     multiprocessors: int = field(init=False)
+    threads: int = field(init=False)
+    makes_graphs: bool = field(init=False)
     capacity: int = field(init=False)
     graphs: Graphs = field(init=False, default_factory=Graphs)
     functions: Functions = field(init=False)
     blocks: dict[int, Any] = field(init=False, default_factory=dict)
     loans: deque[tuple[Any, Any]] = field(init=False, default_factory=deque)
     modules: dict[str, int] = field(init=False, default_factory=dict)
+    names: dict[int, str] = field(init=False, default_factory=dict)
+    steps: Steps | None = field(init=False, default=None)
+    process: int = field(init=False)
     thread: _Thread = field(init=False, default_factory=_Thread)
     idle: list[int] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.cupy = libraries.cupy()
         runtime = self.cupy.cuda.runtime
-        self.number = runtime.getDevice()
+        self.number, self.process = runtime.getDevice(), os.getpid()
         runtime.free(0)  # makes its context
         self.context = self.cupy.cuda.driver.ctxGetCurrent()
         self.capability = int(self.cupy.cuda.Device(self.number).compute_capability)
-        self.multiprocessors = runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, self.number)
+        self.multiprocessors, threads = [
+            runtime.deviceGetAttribute(attribute, self.number)
+            for attribute in (runtime.cudaDevAttrMultiProcessorCount, runtime.cudaDevAttrMaxThreadsPerMultiProcessor)
+        ]
+        self.threads = self.multiprocessors * threads
         _, self.capacity = runtime.memGetInfo()
         self.name = runtime.getDeviceProperties(self.number)["name"].decode()
+        self.steps = Steps(self.names) if wanted() else None
+        self.makes_graphs = self.steps is None
         names = ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async", "cuEventRecord")
-        self.functions = Functions(*[libraries.address(libraries.driver(), name) for name in names])
+        launch, *others = [libraries.address(libraries.driver(), name) for name in names]
+        if self.steps is not None:
+            launch = libraries.address_of(self.steps.launch)
+        self.functions = Functions(launch, *others)
 
     # ---- streams -----------------------------------------------------------------------------------------------------
     @property
@@ -109,7 +126,7 @@ class CudaDriver:
 
     def follow(self, first: Stream, later: Stream) -> None:
         """By an event; a stream of another thread's can't be told from this one's, and is waited for."""
-        if first == later:
+        if first == later or os.getpid() != self.process:
             return
         with self.cupy.cuda.Device(self.number):
             if any(stream.thread not in (None, self.thread.mark) for stream in (first, later)):
@@ -127,6 +144,8 @@ class CudaDriver:
 
     def enter(self) -> None:
         """Has the calling thread use the device: functions of the driver do not see to that."""
+        if os.getpid() != self.process:
+            raise libraries.forked()
         device = self.cupy.cuda.runtime.getDevice()
         if device != self.number:
             message = f"what was compiled for GPU {self.number} is called while GPU {device} is the current one"
@@ -139,6 +158,8 @@ class CudaDriver:
     @property
     def product(self) -> int:
         """cublasGemmStridedBatchedEx_64. Raises `DlangError` if there is no cuBLAS."""
+        if self.steps is not None:
+            return libraries.address_of(self.steps.product)
         return libraries.address(libraries.blas().library, "cublasGemmStridedBatchedEx_64")
 
     @property
@@ -170,11 +191,12 @@ class CudaDriver:
         self.enter()
         driver = self.cupy.cuda.driver
         handles = []
-        for function in compiler.compiled(kernels, self.capability, wide):
+        for kernel, function in zip(kernels, compiler.compiled(kernels, self.capability, wide), strict=True):
             code = function.code
             if code.key not in self.modules:
                 self.modules[code.key] = driver.moduleLoadData(code.content)
             handles.append(int(driver.moduleGetFunction(self.modules[code.key], function.name)))
+            self.names[handles[-1]] = f"the kernel `{kernel.name}`"
         return handles
 
     # ---- memory ------------------------------------------------------------------------------------------------------
@@ -191,11 +213,11 @@ class CudaDriver:
         del self.blocks[address]
 
     def upload(self, target: int, source: int, size: int) -> None:
-        """Copies from the host. CUDA has read memory of the host when it returns, unless that is pinned."""
+        """Copies from the host. CUDA has read its memory when it returns, unless that is pinned or managed."""
         self.refuse("the host is read")
         runtime, stream = self.cupy.cuda.runtime, self.stream
         runtime.memcpyAsync(target, source, size, TO_DEVICE, stream)
-        if runtime.pointerGetAttributes(source).type == PINNED:
+        if runtime.pointerGetAttributes(source).type != UNKNOWN:
             runtime.streamSynchronize(stream)
 
     def download(self, target: int, source: int, size: int, partly: bool = False) -> None:
@@ -217,7 +239,10 @@ class CudaDriver:
             text += f" (of cuBLAS: {libraries.blas().text(status)})"
         if status == OUT_OF_MEMORY or (status == BLAS_ALLOC_FAILED and self.thread.blas):
             return MemoryError(text)
-        return RuntimeError(f"the GPU fails: {text}")
+        if self.steps is None:
+            return RuntimeError(f"the GPU fails: {text}; DLANG_CUDA_SYNC=1 in the environment tells in which kernel")
+        where = f" in {self.steps.failed}" if self.steps.failed else ""
+        return RuntimeError(f"the GPU fails{where}: {text}")
 
     # ---- arrays of Python --------------------------------------------------------------------------------------------
     def given(self, value: Any, dtype: str) -> Given | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from dlang.diagnostics import error
+from dlang.diagnostics import DlangError, error
 
 NOT_INSTALLED = "E0903"
 NO_DEVICE = "E0904"
 INSTALL = "install it with `pip install 'dlang[cuda]'`"
+SPAWN = 'start processes anew, as `multiprocessing.get_context("spawn")` does, or fork before the GPU is used'
 EMULATE = "`cuda-emulated` runs the kernels of a program on the processor, more slowly"
 
 
@@ -34,9 +36,23 @@ class Blas:
         return str(name(status).decode())
 
 
-@cache
 def cupy() -> Any:
-    """CuPy, on a machine with a GPU; raises `DlangError` where one of them is missing."""
+    """CuPy, on a machine with a GPU; raises `DlangError` where one of them is missing, and after a fork."""
+    found, process = loaded_cupy()
+    if process != os.getpid():
+        raise forked()
+    return found
+
+
+def forked() -> DlangError:
+    """The error in a process that was forked from one that uses a GPU: what CUDA has of that is of no use here."""
+    message = "the GPU was in use in the process that this one was forked from, so that it can't be used here"
+    return error(NO_DEVICE, message, None, help=(SPAWN,))
+
+
+@cache
+def loaded_cupy() -> tuple[Any, int]:
+    """CuPy, and the process that it was loaded in, as `cupy` says."""
     try:
         import cupy as found
     except ImportError as e:
@@ -47,7 +63,7 @@ def cupy() -> Any:
         count, why = 0, str(e)
     if count == 0:
         raise error(NO_DEVICE, f"there is no GPU that can be used: {why}", None, help=(EMULATE,))
-    return found
+    return found, os.getpid()
 
 
 @cache
@@ -80,7 +96,12 @@ def blas() -> Blas:
 
 def address(library: Any, name: str) -> int:
     """Where a function is."""
-    found = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    return address_of(getattr(library, name))
+
+
+def address_of(function: Any) -> int:
+    """The same, of one that is at hand."""
+    found = ctypes.cast(function, ctypes.c_void_p).value
     assert found is not None
     return found
 

@@ -20,6 +20,8 @@ from dlang.runtime.emulation import compiler
 from dlang.runtime.emulation.arrays import EmulatedArray
 
 CAPACITY = 4 << 30
+THREADS = 2048
+"""How many a multiprocessor runs at once."""
 OUT_OF_MEMORY = 2
 
 
@@ -38,6 +40,8 @@ class EmulatedDriver:
     largest_index: int = LARGEST_INDEX
     keeps: bool = False
     name: str | None = field(init=False, default=None)
+    makes_graphs: bool = field(init=False, default=True)
+    threads: int = field(init=False)
     functions: Functions = field(init=False)
     product: int = field(init=False)
     blas: int = field(init=False)
@@ -49,6 +53,7 @@ class EmulatedDriver:
 
     def __post_init__(self) -> None:
         self.library = _library()
+        self.threads = self.multiprocessors * THREADS
         self.device = self.blas = self.library.dl_device_open(self.capacity)
         weakref.finalize(self, self.library.dl_device_close, self.device)
         names = ("dl_launch", "dl_copy", "dl_fill", "dl_record")
