@@ -37,6 +37,21 @@ def _reduced(c: Coefficient) -> Coefficient:
     return c.numerator if c.denominator == 1 else c
 
 
+def _rank(m: Monomial[A]) -> tuple[int, list[int]]:
+    """Where a monomial is among others: by its degree, then by its atoms. Products keep the order of their factors."""
+    return len(m), [-a.serial for a in m]
+
+
+def _without(m: Monomial[A], factors: Monomial[A]) -> Monomial[A] | None:
+    """A monomial divided by another, None where that does not divide it."""
+    left = list(m)
+    for a in factors:
+        if a not in left:
+            return None
+        left.remove(a)
+    return tuple(left)
+
+
 class Poly(Generic[A]):
     """An immutable polynomial; `terms` maps a monomial (its atoms sorted by serial) to a coefficient that isn't 0."""
 
@@ -115,6 +130,29 @@ class Poly(Generic[A]):
         """The quotient by an integer if every coefficient stays whole, else None."""
         out = {m: Fraction(c) / divisor for m, c in self.terms.items()}
         return None if any(c.denominator != 1 for c in out.values()) else Poly(out)
+
+    def quotient(self, divisor: Poly[A]) -> Poly[A] | None:
+        """The polynomial with whole coefficients that gives this one when it is multiplied by the divisor; None if
+        there is none, or if it has too many terms to look for.
+        """
+        if not self.terms or not divisor.terms:
+            return self if divisor.terms else None
+        top = max(divisor.terms, key=_rank)
+        rest, found = dict(self.terms), dict[Monomial[A], Coefficient]()
+        while rest:
+            lead = max(rest, key=_rank)
+            over, factor = _without(lead, top), Fraction(rest[lead]) / divisor.terms[top]
+            if over is None or factor.denominator != 1 or (len(found) + 1) * len(divisor.terms) > MOST_PRODUCTS:
+                return None
+            found[over] = factor.numerator
+            for m, c in divisor.terms.items():
+                key = tuple(sorted(over + m, key=lambda a: a.serial))
+                left = rest.get(key, 0) - factor.numerator * c
+                if left:
+                    rest[key] = left
+                else:
+                    rest.pop(key, None)
+        return Poly(found)
 
     @property
     def constant(self) -> Coefficient | None:

@@ -176,6 +176,8 @@ class Emitter:
                 return exact
             if dividend.constant is not None:
                 return poly(int(dividend.constant // c))
+        elif c is None and (exact := dividend.quotient(divisor)) is not None:
+            return exact
         if not self.exact(dividend):
             if self.exact(dividend - divisor):  # (n + s - 1) // s of a huge s
                 return self.floor(dividend - divisor, divisor) + 1

@@ -277,10 +277,14 @@ def resolve_size(s: Size) -> Size:
 
 def floor_div(dividend: Size, divisor: Size) -> Size:
     """p // q: for a number q the multiples of q are taken out, so `(2 * n + 1) // 2` is n; what is left is a number or
-    an atom. Atoms of equal operands are equal only if made once: see `Floors`."""
+    an atom. Where another q divides p as a polynomial, p // q is the quotient, so `(s * n - s) // s` is n - 1. Atoms of
+    equal operands are equal only if made once: see `Floors`."""
     p, q = resolve_size(dividend), resolve_size(divisor)
     c = q.poly.constant
     if not c:
+        exact = p.poly.quotient(q.poly)
+        if exact is not None:
+            return Size(exact, dividend.origin)
         return Size(Poly.of(_FLOORS.atom(p, q)), dividend.origin)
     exact = p.poly.divided(int(c))
     if exact is not None:

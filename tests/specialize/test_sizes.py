@@ -28,3 +28,30 @@ def test_a_size_is_checked_once():
     made = lowered(HALF + "fn f(x: f64[n]) -> f64[n] = concat(half(x), half(x))")
     (f,) = made.functions_of("half")
     assert sum("whole" in str(let) for let in f.body.lets) == 1
+
+
+DIVIDED = """
+fn same(x: f64[n], s: size) -> f64[(s * n - s) // s + 1] = x
+fn made(n: size, s: size) -> f64[n] {
+  let k = (s * n) // s
+  zeros(k)
+}
+fn rest(n: size, s: size) -> f64[n // s] = zeros(n // s)
+"""
+
+
+@pytest.mark.parametrize("optimised", [False, True])
+def test_a_size_that_is_divided_out_holds_for_every_number(optimised):
+    same = lowered(DIVIDED + "fn f(s: i64) -> i64 { let x: f64[m] = [1.0 for i < 5]; len(same(x, s)) }")
+    assert [same.run(s, optimised=optimised) for s in (0, 1, 3, 2**40)] == [[5]] * 4
+    made = lowered(DIVIDED + "fn f(n: i64, s: i64) -> f64 = sum(made(n, s))")
+    assert made.run(20, 3, optimised=optimised) == [0.0]
+    for s, code in ((2**60, "E0807"), (0, "E0803")):  # a product of i64s that wraps, and a division of i64s
+        with pytest.raises(RunError) as caught:
+            made.run(20, s, optimised=optimised)
+        assert caught.value.code == code
+    rest = lowered(DIVIDED + "fn f(n: i64, s: i64) -> i64 = len(rest(n, s))")
+    assert rest.run(7, 2, optimised=optimised) == [3]
+    with pytest.raises(RunError) as caught:
+        rest.run(7, 0, optimised=optimised)
+    assert caught.value.code == "E0803"

@@ -220,3 +220,25 @@ def test_a_constant_that_is_needed_for_its_own_value_is_refused(text: str) -> No
 
 def test_a_parameter_may_have_the_name_of_a_constant_that_calls_the_function() -> None:
     accepted("const a = f(1.0)\nfn f(a: f64) -> f64 = a\n")
+
+
+def test_a_size_that_divides_is_taken_out_of_a_division() -> None:
+    for size in (
+        "(s * n - s) // s + 1",
+        "(n * s) // s",
+        "((s + t) * n) // (s + t)",
+        "(s * t * n - s * t) // (s * t) + 1",
+        "((n - 1) * s + t - t) // s + 1",
+        "((n * s) // s * t) // t",
+    ):
+        assert scheme(f"fn f(x: f64[n], s: size, t: size) -> f64[{size}] = x", "f") == (
+            "(f64[n], s: size, t: size) -> f64[n]"
+        )
+    for size in ("(s * n + 1) // s", "n // s", "(n * t) // s", "(s * n) // (s + 1)", "(3 * s * n) // (2 * s) * 2"):
+        assert refused(f"fn f(x: f64[n], s: size, t: size) -> f64[{size}] = x").code == "E0401"
+
+
+def test_a_call_at_sizes_that_divide_has_the_size_that_is_left() -> None:
+    every = "fn every(x: f64[n], s: size) -> f64[(n - 1) // s + 1] = [x[i * s] for i < (n - 1) // s + 1]\n"
+    back = "fn back(y: f64[m], s: size) -> f64[m] = every(zeros((m - 1) * s + 1), s)"
+    assert scheme(every + back, "back") == "(f64[m], s: size) -> f64[m]"
