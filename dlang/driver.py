@@ -89,19 +89,21 @@ def lower(
     extend: Extension | None = None,
     saw: Witness | None = None,
     bound: Sequence[int] = (),
+    runs: bool = True,
 ) -> tuple[anf.Program, list[Entry]]:
     """The optimised program in which every requested function is a function, and these in order.
 
     verify: whether the program is verified after each pass; None leaves that to the environment (`verification.py`).
     structs: the classes by which functions of Python know structs. extend: adds functions of its own to the program
     before it is optimised, and names them. saw: called with what each derivative in reverse mode saves. bound: the
-    parameters of the last function that are given early; it is split then (`optimize/staging.py`).
+    parameters of the last function that are given early; it is split then (`optimize/staging.py`). runs: whether the
+    program is to run; for one that is only looked at, no module of Python is imported and no library loaded.
     """
     from dlang.optimize.pipeline import optimise
     from dlang.specialize.specialize import Specializer
     from dlang.typecheck.limits import room
 
-    specializer = Specializer() if structs is None else Specializer(structs)
+    specializer = Specializer(runs=runs) if structs is None else Specializer(structs, runs=runs)
     try:
         with room(), no_collection():
             with lap("specialise"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dlang.diagnostics import DlangError, error
 from dlang.ir import anf
@@ -52,14 +52,16 @@ def foreign(f: Frame, e: core.Foreign, args: list[Value]) -> Value:
     name = e.target if e.function is None else f"python:{decl.name}"
     if e.target.startswith("c:"):
         library, _, symbol = e.target.removeprefix("c:").rpartition(":")
-        target = _found(e, lambda folder: find_c(library, symbol, folder))
+        target = _found(e, lambda folder: find_c(library, symbol, folder)) if f.instances.runs else e.target
     elif e.target.startswith("cuda:"):
         file, _, kernel = e.target.removeprefix("cuda:").rpartition(":")
         target = f"cuda:{Path(e.span.source.path).parent / file}:{kernel}"
         if any(isinstance(a.type, anf.Scalar) for a in leaves(value)):
             raise _no_kernel(e)
     else:
-        made = e.function or _found(e, lambda folder: find_python(e.target.removeprefix("python:"), folder))
+        made = e.function
+        if made is None and f.instances.runs:
+            made = _found(e, lambda folder: find_python(e.target.removeprefix("python:"), folder))
         function, given = _described(f, e, made, args, mono, opened)
         target = _registered(f, name, function)
         atoms = [*[em.atom(s) for s in given], *atoms]
@@ -115,9 +117,14 @@ def _crossing(f: Frame, e: core.Foreign, what: str) -> DlangError:
 
 # ---- functions of Python ---------------------------------------------------------------------------------------------
 def _described(
-    f: Frame, e: core.Foreign, function: Callable[..., object], args: list[Value], result: Mono, opened: tuple[Var, ...]
+    f: Frame,
+    e: core.Foreign,
+    function: Callable[..., object] | None,
+    args: list[Value],
+    result: Mono,
+    opened: tuple[Var, ...],
 ) -> tuple[PythonFunction, list[Size]]:
-    """How the function is called, and the sizes that it gets before its arguments."""
+    """How the function is called, and the sizes that it gets before its arguments. function: None if nothing runs."""
     decl = e.decl
     assert decl.result is not None
     inside = set(opened)
@@ -149,7 +156,7 @@ def _described(
         raise _crossing(f, e, "an array of values that hold nothing")
     described = PythonFunction(
         decl.name,
-        function,
+        cast(Any, function),
         params,
         gives,
         len(given),

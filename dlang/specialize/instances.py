@@ -95,7 +95,8 @@ class Instances:
     """The functions made so far. `evaluate` lowers an expression in a frame.
 
     python: functions of Python that are called. structs: how Python sees structs. names: where they are collected, if
-    the program is to be followed step by step.
+    the program is to be followed step by step. runs: whether the program is to run; functions outside of one that is
+    only looked at are not looked for, for that would load code.
     """
 
     evaluate: Callable[[Frame, core.Expr], Value]
@@ -107,6 +108,7 @@ class Instances:
     python: dict[str, PythonFunction] = field(default_factory=dict)
     structs: StructClasses = field(default_factory=StructClasses)
     names: Names | None = None
+    runs: bool = True
     tapes: dict[object, anf.Datatype] = field(default_factory=dict)
     nodes: Nodes = field(init=False)
     arrows: Arrows = field(init=False)

@@ -67,15 +67,16 @@ class Specializer:
     """Collects the instances of one program.
 
     structs: the classes that Python's functions get and give. names: where to collect the names of the source, with
-    marks in the program.
+    marks in the program. runs: whether the program is to run, as `Instances` says.
     """
 
     structs: StructClasses = field(default_factory=StructClasses)
     names: Names | None = None
+    runs: bool = True
     instances: Instances = field(init=False)
 
     def __post_init__(self) -> None:
-        self.instances = Instances(evaluate, structs=self.structs, names=self.names)
+        self.instances = Instances(evaluate, structs=self.structs, names=self.names, runs=self.runs)
 
     @property
     def program(self) -> Program:

@@ -41,13 +41,13 @@ def main(args: argparse.Namespace) -> int:
 
 
 def graph_of(checked: Checked, function: str | None, gradient: bool, stage: str) -> Graph:
-    """The graph of a function with what it calls, of its gradient, or of all functions."""
+    """The graph of a function with what it calls, of its gradient, or of all functions. Nothing is imported for it."""
     decls = chosen(checked, function)
     if gradient:
         if function is None:
             raise error("E0955", "`--grad` needs the name of a function", None, help=("say which one by `--fn NAME`",))
         decls = [_gradient(checked, decls[0])]
-    program, entries = lower([request(decl) for decl in decls])
+    program, entries = lower([request(decl) for decl in decls], runs=False)
     names = [entry.name for entry in entries]
     if stage == "loops":
         from dlang.tools.loop_graph import loop_graph

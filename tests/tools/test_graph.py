@@ -127,3 +127,22 @@ def test_what_cannot_be_drawn_is_said(write, dlc, monkeypatch, tmp_path):
     (tmp_path / "dot").write_text("#!/bin/sh\necho no fonts >&2\nexit 1\n")
     (tmp_path / "dot").chmod(0o755)
     assert "Graphviz cannot draw this: no fonts" in dlc("graph", file, "-o", "graph.svg")[2]
+
+
+OUTSIDE = """
+extern "python:strange.f" fn f(x: f64) -> f64 ! io
+extern "python:nowhere.g" fn g(x: f64[n]) -> f64[?]
+extern "c:./nowhere.so:h" fn h(x: f64) -> f64
+fn all(x: f64[n]) -> f64 ! io = f(sum(x)) + sum(g(x)) + h(1.0)
+fn main() { print(all([1.0])) }
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--fn", "all"], ["--stage", "loops"]])
+def test_nothing_is_imported_or_loaded_for_a_graph(write, dlc, tmp_path, options):
+    (tmp_path / "strange.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\ndef f(x): return x\n")
+    code, out, err = dlc("graph", write(OUTSIDE, "outside.dl"), *options)
+    assert (code, err) == (0, "") and out.startswith("digraph program {")
+    assert "loops" in options or "nowhere.g" in out
+    assert not (tmp_path / "ran").exists()
+    assert dlc("run", write(OUTSIDE, "outside.dl"))[0] == 1
