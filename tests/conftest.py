@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import textwrap
 from collections.abc import Iterator
 
@@ -13,6 +14,9 @@ from dlang.tools.dlc import main
 from dlang.verification import VARIABLE
 
 os.environ.setdefault(VARIABLE, "1")  # in every test, and in the processes that it starts
+# the bytecode of the compiler is kept, wherever that is turned off: hundreds of processes import it
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session", autouse=True)
