@@ -165,6 +165,31 @@ def test_trees_and_deep_recursion(library):
     assert library.call("down", ctypes.c_int64(), size(1_000_000)).value == 1_000_000
 
 
+@pytest.mark.parametrize("tag", [3, 7, -1, 2**63 - 1, -(2**63), 2**32])
+def test_a_tag_that_no_variant_has_is_refused(library, tag):
+    result = ctypes.c_double(-1.0)
+    for name, place in (("area", result), ("larger", SHAPE())):
+        with pytest.raises(RuntimeError, match=r"\[E0960\]: argument `s.tag` of `\w+` has the number of a variant"):
+            library.call(name, place, SHAPE(tag, 1.0, (2.0, 3.0)))
+    assert result.value == -1.0 and library.number("area", SHAPE(1, 2.0)) == 12
+
+
+def test_no_place_for_a_result_is_a_failure(library):
+    x = given([1.0, 2.0])
+    for name, args in {
+        "area": (SHAPE(1, 2.0),),
+        "larger": (SHAPE(1, 2.0),),
+        "scaled": (given([[1.0, 2.0]]), double(3.0)),
+        "halves": (x,),
+        "greeting": (b"a", size(1)),
+        "repeated": (size(2), double(3.0)),
+        "leaves": (size(3),),
+    }.items():
+        assert getattr(library.dll, f"many_{name}")(*args, None) == 1
+        assert library.dll.many_error_code() == b"E0960"
+        assert f"there is no place for the result of `{name}`" in library.dll.many_message().decode()
+
+
 # ---- failures --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "name, args, message",
