@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import objects
+from dlang.codegen.llvm import objects, registry, support
 from dlang.codegen.llvm.modules import emit
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import map_inside
@@ -58,6 +58,21 @@ def test_a_check_stands_in_front_of_each_access_to_memory() -> None:
     }  # fmt: skip
     assert kinds <= found.keys()
     assert found["load"] > 1000 and found["store"] > 500
+
+
+def test_the_words_of_a_context_are_each_for_one_purpose() -> None:
+    """What checks keep there, what the collector and the rest of a run do, and the lists of free blocks."""
+    own = [value for name, value in vars(support).items() if name in WORDS]
+    checks = [registry.OLDEST, registry.NEWEST, registry.KEPT, registry.FOUND]
+    assert len(own) == len(WORDS) and len({*own, *checks}) == len(own) + len(checks)
+    assert max(*own, *checks) < support.FREE_LISTS
+
+
+WORDS = (
+    "SITE", "STACK_LIMIT", "CALLBACK", "LIVE", "CALLS", "IN_USE", "TAKEN", "PEAK", "ARENA_TOP", "ARENA_LIMIT",
+    "ARENA_END", "HOME", "FUEL", "DEADLINE", "INTERVAL", "POOL", "REGION", "PIECE", "MEASURED", "DEVICE", "ARENA_SEEN",
+    "ARENA_CREDIT",
+)  # fmt: skip
 
 
 def test_all_accesses_are_found_where_there_are_no_checks() -> None:

@@ -18,7 +18,7 @@ from dlang.codegen.llvm.support import HEADER, SIZE, SLOTS
 
 # words of a context, which other code leaves alone: freed blocks that are kept, from the oldest to the newest, by the
 # word that chains those in use; their bytes; what has been found
-OLDEST, NEWEST, KEPT, FOUND = range(20, 24)
+OLDEST, NEWEST, KEPT, FOUND = range(support.CHECKED, support.CHECKED + 4)
 HELD = 64 << 20
 """The bytes of freed memory that a context keeps from being used again."""
 SLOT_BITS = 4
