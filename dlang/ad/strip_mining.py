@@ -10,6 +10,8 @@ and runs once more again.
 
 A loop that changes elements of arrays saves numbers in each trip, and arrays at the start of each segment: with k
 elements in these m is about √(n k), so that both take as much, and a loop of fewer trips than elements is one segment.
+A loop that begins with an array which a loop around it changes, or reads one, is taken apart only where it is known to
+have as many trips as there are elements: the array would be saved each time that it runs, though it may look at a few.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from dlang.ad.fleeting import fleeting
 from dlang.ad.scope import Scope, carry
 from dlang.ir.anf import Block, For, Let, Lit, Size, SizeOf, Var, While, fresh, poly
 from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import free_vars
 from dlang.ir.types import I64, array_type, product
 
 FEW = 32  # a literal number of trips up to which a loop stays whole
@@ -31,10 +34,16 @@ def has_segments(op: For | While, scope: Scope) -> bool:
     """Whether a loop is to be taken apart."""
     if not scope.segments or scope.sink is not None:
         return False
+    elements: Size = poly(0)
+    for v in free_vars(op):
+        if v in scope.fleeting:
+            elements = elements + product(array_type(v).shape)
     if isinstance(op, For):
-        trips = (op.high - op.low).constant
-        return op.index not in scope.parts and (trips is None or trips > FEW)
-    return True
+        trips = op.high - op.low
+        if op.index in scope.parts or (trips.constant is not None and trips.constant <= FEW):
+            return False
+        return not elements.terms or scope.known.at_least_zero(trips - elements)
+    return not elements.terms
 
 
 def _changed(op: For) -> Size:

@@ -280,6 +280,13 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   sum(q ** 2)
 }
 """),
+    "a table filled row by row": Case("""
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  var a = zeros(n + 1, n)
+  for i < n { for j < n { a[i + 1, j] = if j >= k[i] { a[i, j] + a[i, j - k[i]] * x[i] } else { a[i, j] + x[j] } } }
+  sum(a[n, j] for j < n)
+}
+"""),
     "a loop that ends by convergence": Case("""
 fn f(x: f64[n], k: i64[n]) -> f64 {
   var q = x

@@ -35,7 +35,8 @@ SECOND += (
     "the greatest of a window",
     "two recursive calls that change an array",
 )
-AGAIN = ("a scatter of products under a condition", "swaps", "a rule of a grid in place", "rows set under a condition")
+AGAIN = ("a scatter of products under a condition", "swaps", "a rule of a grid in place", "a table filled row by row")
+AGAIN += ("a search that returns early",)
 
 
 def arguments(case: Case, n: int) -> list[Any]:
