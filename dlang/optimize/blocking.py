@@ -30,13 +30,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import Array, Block, Comp, Contract, Let, Program, Size, Var, poly
+from dlang.ir.anf import Array, Block, Check, Comp, Contract, Let, Program, Size, Var, poly
 from dlang.ir.builder import shape_of
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import map_blocks, map_bodies, map_inner, mentioned, type_vars
 from dlang.ir.types import dtype_of, product
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.in_blocks import ROOM, cut, in_blocks
+from dlang.optimize.independence import stands_alone
 from dlang.optimize.splitting import Split, Unit, Way, is_reduction, units, ways
 
 NARROW = 16  # elements; rows known to be no longer are no reason
@@ -101,6 +102,7 @@ class _Chains:
         self.above: list[int] = []
         self.results = {r for r in block.results if isinstance(r, Var)}
         last_effect: int | None = None
+        certified: set[Var] = set()
         for k, unit in enumerate(self.units):
             used = _used(unit)
             direct = {self.home[v] for v in used if v in self.home}
@@ -108,7 +110,9 @@ class _Chains:
                 for array in consumed_by(let.op):
                     direct |= self.users.get(array, set()) - {k}
             effects = any(is_effectful(let.op, effectful) for let in unit.lets)
-            if effects and last_effect is not None:
+            alone = effects or all(stands_alone(let.op, certified) for let in unit.lets)
+            certified.update(v for let in unit.lets if isinstance(let.op, Check) for v in let.vars)
+            if last_effect is not None and (effects or not alone):
                 direct.add(last_effect)
             last_effect = k if effects else last_effect
             mask = 0

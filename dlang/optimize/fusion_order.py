@@ -1,14 +1,16 @@
 """The lets of a block while some are merged: what depends on what, and an order in which everything is defined first.
 
 Sets of lets are integers, one bit for each, so that asking for a dependence through others is one operation. What
-consumes an array counts as depending on what used it before, so that no copy becomes necessary.
+consumes an array counts as depending on what used it before, so that no copy becomes necessary. What is in range only
+because of what was checked before it (`independence.py`) depends on the last let that may end the run.
 """
 
 from __future__ import annotations
 
-from dlang.ir.anf import Array, Let, Var
+from dlang.ir.anf import Array, Check, Let, Var
 from dlang.ir.traverse import mentioned, type_vars
 from dlang.optimize.effects import consumed_by
+from dlang.optimize.independence import stands_alone
 
 
 class Items:
@@ -23,6 +25,7 @@ class Items:
         self.users: dict[Var, int] = {}  # of an array: the lets that mention it
         self.count = 0
         self.last_effect: int | None = None
+        self.certified: set[Var] = set()
 
     def append(self, let: Let, effects: bool) -> int:
         """A let of its own; those with effects keep their order."""
@@ -47,6 +50,8 @@ class Items:
     def _note(self, k: int, let: Let) -> None:
         for var in let.vars:
             self.home[var] = k
+        if isinstance(let.op, Check):
+            self.certified.update(let.vars)
         for var in mentioned(let.op):
             if isinstance(var.type, Array):
                 self.users[var] = self.users.get(var, 0) | 1 << k
@@ -97,6 +102,9 @@ class Items:
             while mask:
                 found.add((mask & -mask).bit_length() - 1)
                 mask &= mask - 1
+        if self.last_effect is not None and self.last_effect not in found:
+            if not stands_alone(let.op, self.certified):
+                found.add(self.last_effect)
         return found
 
     def _needs(self, let: Let) -> tuple[int, int]:

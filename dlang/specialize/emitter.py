@@ -335,7 +335,11 @@ class Emitter:
                 self.facts.narrow(unknown[0], (lows,), (highs,))
 
     def checked_size(self, size: Size, what: str) -> Size:
-        """A size of an array that is made: known to be at least 0 and at most `LARGEST`, or checked."""
+        """A size of an array that is made: known to be at least 0 and at most `LARGEST`, or checked.
+
+        The check has no subjects, for the size may be any polynomial, which stays what it is. What is learned from it
+        holds behind it, and accesses that are in range because of that stay there (`optimize/independence.py`).
+        """
         self.refuse_wrapping(size, what)
         if not self.facts.proves_nonnegative(size):
             value = self.atom(size)

@@ -32,7 +32,11 @@ def tags_in(v: Value) -> Iterator[Value]:
 
 
 def same_variants(f: Frame, tags: Iterable[Value], given: Value) -> None:
-    """A tangent or a cotangent is of the variants that the value is."""
+    """A tangent or a cotangent is of the variants that the value is.
+
+    The check has no subjects, because no access relies on it: the fields of all variants are there, with zeros in those
+    of the others, and their sizes are compared like any.
+    """
     e = f.emitter
     for tag, other in zip(tags, tags_in(given), strict=True):
         if tuple(leaves(tag)) != tuple(leaves(other)):

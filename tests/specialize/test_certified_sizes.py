@@ -101,3 +101,22 @@ fn f(x: str[n], k: i64) -> i64 {
     assert made.run(0, np.array([], dtype=object), 0, optimised=True) == [0]
     with pytest.raises(RunError, match="`max` of nothing"):
         made.run(0, np.array([], dtype=object), 1, optimised=True)
+
+
+LEARNED = """
+fn f(a: f64[m], y: f64[d]) -> f64 {
+  let e = clip(i64(sum(exp(y))), 2, 10)
+  let z = [f64(j) for j < m - e]         # so m is at least 2
+  let v = sum([y[i] * a[1] for i])       # over the points of the first sum
+  v + sum(z)
+}
+"""
+
+
+def test_what_is_in_range_because_of_a_check_stays_behind_it() -> None:
+    program = lowered(LEARNED)
+    for optimised in (False, True):
+        assert program.run(3, 3, np.arange(3.0), np.zeros(3), optimised=optimised) == [0.0]
+        with pytest.raises(RunError) as caught:
+            program.run(0, 3, np.zeros(0), np.zeros(3), optimised=optimised)
+        assert caught.value.code == "E0802"

@@ -1,0 +1,60 @@
+"""Whether an operation reads and writes in range by its own bounds, and so wherever it stands.
+
+An index may also be in range because of what was checked before: `a[1]`, where an array with two elements fewer than
+`a` has been made, and its size was found to be no negative number. Nothing names such a check, so an operation with
+such an index has to stay behind what ended the run if it failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from dlang.ir.affine import Knowledge
+from dlang.ir.anf import ZERO, Array, Axis, Block, Check, Comp, For, Op, Read, Size, Update, Var, View
+from dlang.ir.traverse import op_blocks
+
+
+def stands_alone(op: Op, certified: Set[Var]) -> bool:
+    """Whether all accesses of an operation, and of what is in its blocks, are in range whatever was checked before it.
+
+    certified: variables that checks around it have given, whose uses depend on these.
+    """
+    return _alone(op, Knowledge(), set(certified))
+
+
+def _alone(op: Op, known: Knowledge, certified: set[Var]) -> bool:
+    match op:
+        case Read(array, index) | Update(array, index, _):
+            return _inside(index, _shape(array), known, certified)
+        case View(array, axes, shape, index):
+            own = [Axis(v, (ZERO,), (size,)) for v, size in zip(axes, shape, strict=True)]
+            return _inside(index, _shape(array), known.within(own), certified)
+        case Comp(axes, body, destinations):
+            inner = known.within(axes)
+            if not _block_alone(body, inner, certified):
+                return False
+            return all(_inside(d.index, d.shape, inner, certified) for d in destinations)
+        case For():
+            inner = known.copy()
+            inner.facts.between(op.index, (op.low,), (op.high,))
+            return _block_alone(op.body, inner, certified)
+        case _:
+            return all(_block_alone(block, known, certified) for block in op_blocks(op))
+
+
+def _block_alone(block: Block, known: Knowledge, certified: set[Var]) -> bool:
+    for let in block.lets:
+        if isinstance(let.op, Check):
+            certified.update(let.vars)
+        elif not _alone(let.op, known, certified):
+            return False
+    return True
+
+
+def _shape(array: Var) -> tuple[Size, ...]:
+    return array.type.shape if isinstance(array.type, Array) else ()
+
+
+def _inside(index: Sequence[Size], shape: Sequence[Size], known: Knowledge, certified: Set[Var]) -> bool:
+    """Whether an index is in range. That of a row, or of a block of rows, leaves the last axes out."""
+    return all(e.atom in certified or known.inside((e,), (size,)) for e, size in zip(index, shape, strict=False))
