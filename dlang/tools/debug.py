@@ -28,6 +28,9 @@ def _add_own(parser: argparse.ArgumentParser, taken: frozenset[str] = frozenset(
             "stop where a NaN or an infinity is made of finite numbers; without a terminal, say where, and end with 1"
         )
         parser.add_argument("--break-nan", action="store_true", help=help)
+    if "break_zero" not in taken:
+        help = "the same where a product in a derivative is 0 because a factor is, though the other is not finite"
+        parser.add_argument("--break-zero", action="store_true", help=help)
     if "test" not in taken:
         parser.add_argument("--test", metavar="NAME", help="a test block, in place of `main`")
     if "library" not in taken:
@@ -60,9 +63,9 @@ def main(args: argparse.Namespace) -> int:
         megabytes = args.memory or 512
         debugger = debugger_of(checked, start, source, seed=seed, memory=megabytes << 20, library=args.library)
         c = Conversation(debugger)
-        if args.break_nan:
+        if args.break_nan or args.break_zero:
             with interruptible(c):
-                found = c.say("nan")
+                found = [line for word in ("nan", "zero") if getattr(args, f"break_{word}") for line in c.say(word)]
             if not (sys.stdin.isatty() and sys.stdout.isatty()):
                 show(found)
                 return 1 if c.found or debugger.root.timeline.failure is not None else 0

@@ -12,8 +12,9 @@ from dlang.spelling import closest
 from dlang.tools.debugger import showing
 from dlang.tools.debugger.debugger import Debugger
 from dlang.tools.debugger.differentials import WITHOUT
+from dlang.tools.debugger.finite import Sought
 from dlang.tools.debugger.levels import Why
-from dlang.tools.debugger.origins import first_not_finite
+from dlang.tools.debugger.origins import first_found
 
 UNKNOWN = "E0985"
 Lines = list[str]
@@ -21,13 +22,16 @@ Lines = list[str]
 
 @dataclass(slots=True)
 class Conversation:
-    """A debugger and who talks to it. last: the command that an empty line repeats. searched: up to where for NaNs."""
+    """A debugger and who talks to it. last: the command that an empty line repeats. searched: up to where for what.
+
+    found: what of that there was.
+    """
 
     debugger: Debugger
     last: str = ""
     over: bool = False
-    searched: int = 0
-    found: bool = False
+    searched: dict[Sought, int] = field(default_factory=dict)
+    found: set[Sought] = field(default_factory=set)
 
     def say(self, text: str) -> Lines:
         """Does what a line says; what is to be shown. A mistake is shown too."""
@@ -153,22 +157,31 @@ def element(c: Conversation, rest: str) -> Lines:
 
 def nan(c: Conversation, rest: str) -> Lines:
     """The first NaN or infinity; again, the next."""
+    return _search(c, Sought.NOT_FINITE, "no NaN and no infinity is made")
+
+
+def zero(c: Conversation, rest: str) -> Lines:
+    """The first product in a derivative that is 0 by convention; again, the next."""
+    return _search(c, Sought.DROPPED, "no product of a derivative is 0 times what is not finite")
+
+
+def _search(c: Conversation, sought: Sought, nothing: str) -> Lines:
     d = c.debugger
     d.machine.resume()
     try:
-        found = first_not_finite(d, c.searched)
+        found = first_found(d, sought, c.searched.get(sought, 0))
     except KeyboardInterrupt:
         d.machine.resume()
         return ["interrupted", *showing.position(d)]
     if found is None:
-        c.searched = 0
+        c.searched[sought] = 0
         error = d.root.timeline.failure
         return [
-            "no NaN and no infinity is made" + (" from there on" if c.found else ""),
+            nothing + (" from there on" if sought in c.found else ""),
             *(showing.failed(error) if error is not None else []),
         ]
-    c.found = True
-    origin, c.searched = found
+    c.found.add(sought)
+    origin, c.searched[sought] = found
     heading = showing.position(d)[:1]
     return [*showing.origin(origin, d), *heading]
 
@@ -324,6 +337,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(("goto",), "N", "to the moment of a number, the past or the future", goto),
     Command(("element",), "I, …", "to an element of a comprehension, by its index", element),
     Command(("nan",), "", "to the first NaN or infinity that is made of finite numbers; again: the next", nan),
+    Command(("zero",), "", "to the first product in a derivative that is 0 by convention; again: the next", zero),
     Command(("break", "b"), "[LINE | FILE:LINE | FN] [if EXPR]", "stop there, forward and backward", break_at),
     Command(("watch",), "EXPR", "show a value at each stop, and stop where it changes", watch),
     Command(("delete", "d"), "[N]", "remove a breakpoint or a watch, or all", delete),

@@ -1,14 +1,15 @@
-"""Which operation makes a NaN or an infinity of finite numbers.
+"""Which operation makes a NaN or an infinity of finite numbers, and which product of a derivative is 0 by convention.
 
 In a backward pass a local derivative may be infinite where it does not count: `guard(c, d)`, which is 0 where the
 cotangent c is 0, takes care of that. So what only serves as the second operand of a guard is not looked at, but whether
-the guard's result is finite where the cotangent is.
+the guard's result is finite where the cotangent is. These products, 0 times what is not finite, can be looked for too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from math import isfinite
 from typing import Any
 
@@ -17,11 +18,20 @@ import numpy as np
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Atom, Block, Let, Program, Token, Var
 from dlang.ir.interpreter import Interpreter, World
-from dlang.ir.operations import Failed, Frame
-from dlang.ir.traverse import free_vars, parts
+from dlang.ir.operations import Failed, Frame, value_of
+from dlang.ir.traverse import free_vars, parts, walk
 from dlang.ir.values import Lanes, Rows, Version
 from dlang.runtime.errors import RunError
 
+
+class Sought(Enum):
+    """What is looked for: what makes a NaN or an infinity of finite numbers, or what makes 0 of 0 and one of these."""
+
+    NOT_FINITE = "not finite"
+    DROPPED = "dropped"
+
+
+_GUARDS = ("guard", "guard_both")
 _MAKERS = (anf.Prim, anf.Cast, anf.Comp, anf.Scan, anf.Contract, anf.Library, anf.Foreign)
 Env = Mapping[Var, Any]
 
@@ -65,14 +75,30 @@ def is_finite(value: Any) -> bool:
     return isfinite(value)
 
 
+def holds_guards(op: anf.Comp) -> bool:
+    """Whether there is a product in a comprehension for which the convention is made."""
+    return any(isinstance(let.op, anf.Prim) and let.op.name in _GUARDS for let in walk(op.body))
+
+
 @dataclass(slots=True)
 class Finder:
     """Looks at operations that have run. `interpreter` runs comprehensions again that are in doubt."""
 
     interpreter: Searching
 
-    def made(self, let: Let, block: Block, env: Env) -> bool:
-        """Whether an operation of a block that has just run made what is not finite of what was."""
+    def found(self, sought: Sought, let: Let, block: Block, env: Env) -> bool:
+        """Whether an operation of a block that has just run is one that is looked for."""
+        if sought is Sought.NOT_FINITE:
+            return self._made(let, block, env)
+        match let.op:
+            case anf.Prim(name, (x, y)) if name in _GUARDS:
+                return bool(_dropped(name, value_of(x, env), value_of(y, env), 1).any())
+            case anf.Comp() as op if holds_guards(op):
+                return self.interpreter.finds(sought, let, env)
+        return False
+
+    def _made(self, let: Let, block: Block, env: Env) -> bool:
+        """Whether it made what is not finite of what was."""
         if not isinstance(let.op, _MAKERS):
             return False
         if all(is_finite(env[v]) for v in let.vars if is_float(v)):
@@ -82,18 +108,19 @@ class Finder:
             return False
         if all(is_finite(env[a]) for a in inputs(let, excused)):
             return True
-        return isinstance(let.op, anf.Comp) and self.interpreter.finds(let, env)
+        return isinstance(let.op, anf.Comp) and self.interpreter.finds(Sought.NOT_FINITE, let, env)
 
 
-class NotFinite(RunError):
+class Found(RunError):
     """What stops the search."""
 
 
 class Searching(Interpreter):
-    """An interpreter that stops at the first operation that makes what is not finite of what is, at any point."""
+    """An interpreter that stops at the first operation that is looked for, at any point."""
 
     def __init__(self, program: Program, host: World | None = None) -> None:
         super().__init__(program, host)
+        self._sought = Sought.NOT_FINITE
         self._known: dict[int, tuple[Block, frozenset[Var]]] = {}
 
     def excused(self, block: Block) -> frozenset[Var]:
@@ -101,11 +128,12 @@ class Searching(Interpreter):
             self._known[id(block)] = block, factors(block)
         return self._known[id(block)][1]
 
-    def finds(self, let: Let, env: Env) -> bool:
+    def finds(self, sought: Sought, let: Let, env: Env) -> bool:
         """Whether there is one in a comprehension."""
+        self._sought = sought
         try:
             super()._block(Block((let,), ()), Frame(dict(env), None))
-        except NotFinite:
+        except Found:
             return True
         except RunError:
             return False
@@ -114,7 +142,9 @@ class Searching(Interpreter):
     def _block(self, block: Block, frame: Frame) -> list[Any]:
         for let in block.lets:
             super()._block(Block((let,), ()), frame)
-            if isinstance(let.op, _MAKERS):
+            if self._sought is Sought.DROPPED:
+                self._look_for_zero(let, frame)
+            elif isinstance(let.op, _MAKERS):
                 self._look(let, block, frame)
         return super()._block(Block((), block.results), frame)
 
@@ -127,9 +157,32 @@ class Searching(Interpreter):
             return
         for a in inputs(let, self.excused(block)):
             bad &= _finite(frame.env[a], frame.times)
-        if bad.any():
-            error = NotFinite("", "")
-            raise error if frame.n is None else Failed(int(np.flatnonzero(bad)[0]), error)
+        _stop(bad, frame)
+
+    def _look_for_zero(self, let: Let, frame: Frame) -> None:
+        match let.op:
+            case anf.Prim(name, (x, y)) if name in _GUARDS:
+                a, b = _plain(value_of(x, frame.env)), _plain(value_of(y, frame.env))
+                _stop(_dropped(name, a, b, frame.times), frame)
+
+
+def _stop(where: Any, frame: Frame) -> None:
+    """Ends the search if it holds at a point."""
+    if where.any():
+        error = Found("", "")
+        raise error if frame.n is None else Failed(int(np.flatnonzero(where)[0]), error)
+
+
+def _plain(value: Any) -> Any:
+    return value.data if type(value) is Lanes else value
+
+
+def _dropped(name: str, x: Any, y: Any, n: int) -> Any:
+    """At which of n points a guarded product is 0 although a factor is not finite."""
+    found = (np.asarray(x) == 0) & ~np.isfinite(y)
+    if name == "guard_both":
+        found |= (np.asarray(y) == 0) & ~np.isfinite(x)
+    return np.broadcast_to(found, (n,)) if np.ndim(found) == 0 else found
 
 
 def _finite(value: Any, n: int) -> Any:

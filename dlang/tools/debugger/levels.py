@@ -28,7 +28,6 @@ class Why(Enum):
     END = "end"
     BEGINNING = "beginning"
     INTERRUPTED = "interrupted"
-    NOT_FINITE = "not finite"
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ from dlang.tools.debugger.code import (
     Instruction,
     Library,
 )
-from dlang.tools.debugger.finite import Finder, Searching
+from dlang.tools.debugger.finite import Finder, Searching, Sought
 from dlang.tools.debugger.marking import pass_mark
 from dlang.tools.debugger.past import Past
 from dlang.tools.debugger.state import Cell, Entered, Frame, State
@@ -51,12 +51,12 @@ class Stop(Enum):
     """Why the machine has stopped.
 
     STATEMENT: one begins; in the backward pass the cotangents that it is about are known by then. POINT: the given
-    number of operations ran. NOT_FINITE: the last operation made a NaN or an infinity of finite numbers.
+    number of operations ran. FOUND: the last operation is one that is looked for.
     """
 
     STATEMENT = 1
     POINT = 2
-    NOT_FINITE = 3
+    FOUND = 3
     END = 4
     INTERRUPTED = 5
 
@@ -65,8 +65,8 @@ class Stop(Enum):
 class Machine:
     """What runs states of one program. log: the results of effects, so that they happen once.
 
-    memory: bytes that what is remembered for one backward pass may take. finite: whether to stop where a NaN or an
-    infinity is made. entered: where to note comprehensions that can be entered, with the number of operations before
+    memory: bytes that what is remembered for one backward pass may take. sought: where to stop beside, as
+    `finite.py` says. entered: where to note comprehensions that can be entered, with the number of operations before
     them. pasts: of calls that have returned, by their tapes.
     """
 
@@ -75,7 +75,7 @@ class Machine:
     memory: int = MEMORY
     log: list[list[Any]] = field(default_factory=list)
     interrupted: bool = False
-    finite: bool = False
+    sought: Sought | None = None
     entered: Entered | None = None
     pasts: WeakKeyDictionary[Node, Past] = field(default_factory=WeakKeyDictionary)
     finder: Finder = field(init=False)
@@ -157,7 +157,7 @@ class Machine:
     def _run(self, s: State, until: int | None, statements: bool, early: bool) -> Stop:
         frame = s.frame
         instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
-        finite, entered, interpreter = self.finite, self.entered, self.interpreter
+        sought, entered, interpreter = self.sought, self.entered, self.interpreter
         begun, steps = False, s.steps
         s.begun = False
         try:
@@ -196,9 +196,9 @@ class Machine:
                 let, step = i.let, i.step
                 if step is not None:
                     step(env)
-                    if finite and self.finder.made(let, frame.code.block, env):
+                    if sought is not None and self.finder.found(sought, let, frame.code.block, env):
                         pc, steps = pc + 1, steps + 1
-                        return Stop.NOT_FINITE
+                        return Stop.FOUND
                 elif kind == MARK:
                     s.steps = steps
                     pass_mark(s, i)
@@ -213,9 +213,9 @@ class Machine:
                         env[let.vars[0]] = value
                     else:
                         env.update(zip(let.vars, value, strict=True))
-                    if finite and self.finder.made(let, frame.code.block, env):
+                    if sought is not None and self.finder.found(sought, let, frame.code.block, env):
                         pc, steps = pc + 1, steps + 1
-                        return Stop.NOT_FINITE
+                        return Stop.FOUND
                 elif kind == EFFECT:
                     self._effect(s, i)
                 else:

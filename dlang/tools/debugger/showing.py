@@ -20,6 +20,7 @@ from dlang.specialize.values import FnV
 from dlang.tools.debugger.breakpoints import Watched
 from dlang.tools.debugger.code import Spot
 from dlang.tools.debugger.debugger import Change, Debugger, View
+from dlang.tools.debugger.finite import Sought
 from dlang.tools.debugger.functions import written
 from dlang.tools.debugger.levels import Level, Why
 from dlang.tools.debugger.origins import Origin
@@ -267,7 +268,8 @@ def origin(o: Origin, d: Debugger) -> list[str]:
     """What made a NaN or an infinity, of what."""
     let, env = o.instruction.let, o.before.frame.env
     span, spot = let.span, o.instruction.spot
-    worst = "nan" if bool(np.isnan(np.asarray(o.value, float)).any()) else "inf"
+    dropped = o.sought is Sought.DROPPED
+    worst = "0" if dropped else "nan" if bool(np.isnan(np.asarray(o.value, float)).any()) else "inf"
     where = f"{Path(span.source.file.path).name}:{span.line}" if span is not None else "code that nobody wrote"
     function = f" in {spot.place.function}" if spot is not None else ""
     code = " ".join(span.text.split()) if span is not None else ""
@@ -281,7 +283,8 @@ def origin(o: Origin, d: Debugger) -> list[str]:
     match let.op:
         case anf.Prim("guard" | "guard_both", (g, derivative)):
             times = f"{leaf(value_of(g, env))} times the derivative {leaf(value_of(derivative, env))}"
-            out.append(f"     a cotangent of {times} gives {leaf(o.value)}")
+            what = "cotangent" if o.backward else "tangent"
+            out.append(f"     a {what} of {times} {'counts as' if dropped else 'gives'} {leaf(o.value)}")
         case anf.Comp():
             out.append("     its elements are finite, but not what they add up to")
         case anf.Prim(name):

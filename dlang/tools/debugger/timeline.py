@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from dlang.runtime.errors import RunError
 from dlang.tools.debugger.code import Instruction, Spot
+from dlang.tools.debugger.finite import Sought
 from dlang.tools.debugger.machine import MEMORY, Machine, Stop
 from dlang.tools.debugger.state import Entered, State
 
@@ -152,12 +153,12 @@ class Timeline:
         early: whether to stay in a block that has ended there.
         """
         machine = self.machine
-        finite, machine.finite = machine.finite, False
+        sought, machine.sought = machine.sought, None
         try:
             if machine.run(s, steps, statements=False, early=early) is Stop.INTERRUPTED:
                 raise KeyboardInterrupt
         finally:
-            machine.finite = finite
+            machine.sought = sought
 
     def moment(self, k: int) -> State:
         return self.at(self.log.steps[k], k)
@@ -182,25 +183,25 @@ class Timeline:
         high = self.log.steps[k + 1] if k + 1 < len(self) else self.front.steps + 1
         return self.log.entered.between(low, high)
 
-    # ---- what is not finite
-    def not_finite(self, steps: int) -> int | None:
-        """After how many operations the last one has made a NaN or an infinity of finite numbers, from some on."""
-        machine, machine.finite = self.machine, True
+    # ---- what is looked for
+    def found(self, sought: Sought, steps: int) -> int | None:
+        """After how many operations the last one is one that is looked for, from some on."""
+        machine, machine.sought = self.machine, sought
         try:
             if steps < self.front.steps:
                 s = self.at(steps).copy()
                 stop = machine.run(s, self.front.steps, statements=False)
-                if stop is Stop.NOT_FINITE:
+                if stop is Stop.FOUND:
                     return s.steps
                 if stop is Stop.INTERRUPTED:
                     raise KeyboardInterrupt
             while True:
                 match self.more():
-                    case Stop.NOT_FINITE:
+                    case Stop.FOUND:
                         return self.front.steps
                     case Stop.INTERRUPTED:
                         raise KeyboardInterrupt
                     case Stop.END:
                         return None
         finally:
-            machine.finite = False
+            machine.sought = None

@@ -442,6 +442,53 @@ def test_the_next_nan_comes_when_it_is_asked_for_again():
     assert "p.dl:3 in main" in talk("goto 1")
 
 
+ZERO = """fn root(x: f64) -> f64 = sqrt(x) * sqrt(x)
+fn roots(x: f64[n]) -> f64 = sum(where(x > 0.0, sqrt(x), 0.0))
+fn main() {
+  let a = grad(root)(X)
+  let b = grad(roots)([1.0, X, 4.0])
+  print("{a} {b}")
+}
+"""
+
+
+def test_a_product_that_is_zero_by_convention_is_found_and_the_next_one():
+    talk = Talk(ZERO.replace("X", "0.0"))
+    first = [
+        "0 in the backward pass of `sqrt(x)` at p.dl:1 in root",
+        "   1 ▸ fn root(x: f64) -> f64 = sqrt(x) * sqrt(x)",
+        "     a cotangent of 0.0 times the derivative inf counts as 0.0",
+        "     it goes into the cotangent of `x` (line 1): fn root(x: f64) -> f64 = sqrt(x) * sqrt(x)",
+        "     x = 0.0",
+    ]
+    assert talk("zero").splitlines()[:-1] == first
+    assert talk("zero").splitlines()[:-1] == first  # of the other root
+    assert "at p.dl:2 in roots" in talk("zero")
+    assert talk("zero").splitlines()[-1].endswith("from there on")
+    assert "no NaN and no infinity is made" in talk("nan")  # that is another search
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ZERO.replace("X", "2.0"),
+        'fn main() { print("{grad(|x: f64| 0.0 * x)(3.0)}") }',
+        'fn main() { print("{grad(|x: f64| sqrt(x))(0.0)}") }',
+        'fn main() { print("{0.0 / 1.0}") }',
+    ],
+)
+def test_no_other_zero_is_one_by_convention(text):
+    assert Talk(text)("zero").splitlines()[-1] == "no product of a derivative is 0 times what is not finite"
+
+
+def test_one_in_an_element_of_a_comprehension_and_in_a_tangent_is_found():
+    text = 'fn f(x: f64[n]) -> f64[n] = [sqrt(v) * sqrt(v) for v in x]\nfn main() { print("{SLOPE}") }'
+    found = Talk(text.replace("SLOPE", "grad(|x: f64[3]| sum(f(x)))([1.0, 0.0, 4.0])"))("zero")
+    assert "a cotangent of 0.0 times the derivative inf counts as 0.0" in found
+    found = Talk(text.replace("SLOPE", "jvp(|x: f64[3]| f(x), [1.0, 0.0, 4.0], [1.0, 0.0, 0.0])"))("zero")
+    assert "a tangent of 0.0 times the derivative inf counts as 0.0" in found
+
+
 # ---- the rest --------------------------------------------------------------------------------------------------------
 def test_help_has_every_command():
     said = Talk(DATA)("help")

@@ -104,6 +104,18 @@ def test_a_nan_is_looked_for_without_a_terminal(monkeypatch, capsys, slope):
     assert code == 0 and out == "[1. 0.]\nno NaN and no infinity is made\n"
 
 
+def test_a_zero_by_convention_is_looked_for_without_a_terminal(monkeypatch, capsys, tmp_path):
+    (tmp_path / "root.dl").write_text(
+        'fn root(x: f64) -> f64 = sqrt(x) * sqrt(x)\nfn main(x: f64) { print("{grad(root)(x)}") }\n'
+    )
+    code, out, _ = run(monkeypatch, capsys, str(tmp_path / "root.dl"), "--break-zero", "--x", "0.0")
+    assert code == 1 and out.startswith("0 in the backward pass of `sqrt(x)` at root.dl:1 in root\n")
+    code, out, _ = run(monkeypatch, capsys, str(tmp_path / "root.dl"), "--break-nan", "--break-zero", "--x", "2.0")
+    assert code == 0 and out.endswith(
+        "no NaN and no infinity is made\nno product of a derivative is 0 times what is not finite\n"
+    )
+
+
 def test_a_test_block_is_stepped_through(monkeypatch, capsys, slope):
     code, out, _ = run(monkeypatch, capsys, "--test", "length", slope, commands="step\nstep\n")
     assert code == 0 and "slope.dl:9" in out and "slope.dl:2 in length" in out
