@@ -25,6 +25,10 @@ SURE = 2**16
 NUMBERS = 64  # among the parameters of a function, of which the device may know the floats
 WORDS = 64
 """Of a message, and of the results of a reduction."""
+BLOCK, WARP = 256, 32
+"""Threads of a block, if nothing else is said, and those that go in step."""
+SHARED = 48 << 10
+"""Bytes of memory that the threads of a block share at most, on any device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,6 @@ class Kernel:
     name: str
     form: str
     text: str
-    block: int = 256
+    block: int = BLOCK
     threads: int = 1
     span: Span | None = None

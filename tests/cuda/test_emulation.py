@@ -58,6 +58,11 @@ WRONG = {
         "element 63 of a shared array, which was never written",
     ),
     "beyond a shared array": ("DL_SHARED(f64, s, 8); s[threadIdx.x] = 1.0;", r"element \d+ of a shared array of 8"),
+    "more shared memory than there is": (
+        """DL_SHARED(f64, s, 6000); s[threadIdx.x] = 1.0; DL_SHARED(i32, t, 288); t[threadIdx.x] = 1;
+        DL_SHARED(u8, u, 1); u[0] = 1;""",
+        "49153 bytes of shared memory, of which a block has 49152",
+    ),
     "beyond an array": ("out[threadIdx.x + 1] = 1.0;", "element 64 of an array of 64"),
     "before an array": ("out[threadIdx.x] = x[(i64)threadIdx.x - 1];", "element -1"),
     "an atomic beyond an array": ("atomicAdd(DL_AT(out, threadIdx.x * 2), 1.0);", r"element \d+ of an array"),

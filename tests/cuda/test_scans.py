@@ -7,6 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from dlang.codegen.cuda import nests
+from dlang.codegen.cuda.scans import MOST
+from dlang.codegen.kernel import WARP
 from tests.cuda.both import Both
 
 PROGRAM = """
@@ -52,3 +55,42 @@ def test_a_scan_gives_what_the_interpreter_gives(name: str, size: int) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_it_is_done_by_kernels(name: str) -> None:
     assert [k.form for k in program().kernels(name)].count("scan") == 2
+
+
+# ---- many totals -----------------------------------------------------------------------------------------------------
+def of_totals(count: int) -> str:
+    """A loop with so many running totals."""
+    names = [f"a{k}" for k in range(count)]
+    added = "".join(f"    {name} += {k}.5 * x[i]\n" for k, name in enumerate(names))
+    return f"""fn totals{count}(x: f64[n]) -> f64[n] {{
+  var (y, {", ".join(names)}) = (x{", 0.0" * count})
+  for i < n {{ y[i] = {" + ".join(f"{name} * x[i]" for name in names)}
+{added}  }}
+  y }}
+"""
+
+
+def of_sums(count: int) -> str:
+    """Rows with so many sums."""
+    names = [f"a{k}" for k in range(count)]
+    sums = "".join(f"  let {name} = sum((x[i, j] + {k}.5) ** 2 for j)\n" for k, name in enumerate(names))
+    return f"fn sums{count}(x: f64[n, m]) -> f64[n] = [{{\n{sums}  {' + '.join(names)} }} for i]\n"
+
+
+@pytest.mark.parametrize(("count", "kernels"), [(MOST, 2), (MOST + 1, 0), (30, 0)])
+def test_as_many_totals_are_kept_as_blocks_have_memory_for(count: int, kernels: int) -> None:
+    name = f"totals{count}"
+    both = Both(of_totals(count), [name])
+    assert [k.form for k in both.kernels(name)].count("scan") == kernels
+    both.agree(name, [700], [np.random.default_rng(0).standard_normal(700)], 1e-9)
+
+
+@pytest.mark.parametrize(("count", "form"), [(8, "rows"), (9, "map")])
+def test_as_many_sums_of_a_row_are_shared_as_blocks_have_memory_for(
+    count: int, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nests, "SHARED", 8 * WARP * 8 + 1)
+    name = f"sums{count}"
+    both = Both(of_sums(count), [name])
+    assert both.kernels(name)[0].form == form
+    both.agree(name, [2, 400], [np.random.default_rng(0).standard_normal((2, 400))], 1e-9)

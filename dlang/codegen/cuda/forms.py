@@ -15,13 +15,14 @@ from dlang.codegen.cuda.columns import Split, column_plan, column_text
 from dlang.codegen.cuda.elements import at_once
 from dlang.codegen.cuda.indices import NARROW, Indices, indices_of
 from dlang.codegen.cuda.nests import Nest, shared_levels
-from dlang.codegen.cuda.rows import BLOCK, WARP, Rows, Shares, shares_of
+from dlang.codegen.cuda.rows import Rows, Shares, shares_of
 from dlang.codegen.cuda.scans import Scan, parts_text, plan_of_scan, scan_text
 from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, quotient, remainder
 from dlang.codegen.cuda.tiles import SIDE, tile_text
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.uncertain import uncertain_loads
 from dlang.codegen.cuda.vectors import Plan, planned, root_of
+from dlang.codegen.kernel import BLOCK, WARP
 from dlang.codegen.loops import Buffer, Guard, Loop, Slot, Stmt
 from dlang.ir.anf import Size, Var, poly
 from dlang.ir.terms import ZERO

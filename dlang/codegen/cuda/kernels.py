@@ -16,9 +16,9 @@ from dlang.codegen.cuda.foreign import foreign_text
 from dlang.codegen.cuda.forms import NAME, Text, kernel_text, scan_texts, trips_at_once
 from dlang.codegen.cuda.indices import with_bound
 from dlang.codegen.cuda.nests import Nest
-from dlang.codegen.cuda.rows import BLOCK, Shares
+from dlang.codegen.cuda.rows import Shares
 from dlang.codegen.cuda.scans import Scan, parts_of_scan
-from dlang.codegen.kernel import FOREIGN, SURE, Kernel
+from dlang.codegen.kernel import BLOCK, FOREIGN, SURE, Kernel
 from dlang.codegen.loops import (
     Allocate,
     Body,

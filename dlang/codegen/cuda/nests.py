@@ -17,7 +17,7 @@ from dlang.codegen.cuda.accumulating import accumulated, handed_on
 from dlang.codegen.cuda.columns import Columns, around_loop, columns_of
 from dlang.codegen.cuda.flattening import flattened
 from dlang.codegen.cuda.tiles import crossed_loads
-from dlang.codegen.kernel import WORDS
+from dlang.codegen.kernel import SHARED, WARP, WORDS
 from dlang.codegen.loops import (
     At,
     Branch,
@@ -80,14 +80,15 @@ def nest_of(loop: Loop, plain: bool = False) -> Nest | None:
     levels, stmts, reductions = _flattened(loop)
     if not reductions:
         levels, stmts = _without_meetings(levels, stmts)
-    elif sum(1 if r.position is None else 2 for r in reductions) > WORDS:
+    elif _totals(reductions) > WORDS:
         return None
     levels, stmts, merged = flattened(levels, accumulated(stmts), reductions)
     if not plain and _is_rows(stmts):
         columns = None if reductions else columns_of(levels[-1], stmts)
         row, spread = (stmts, {id(columns.loop): 1}) if columns else _spread_inside(stmts)
         joined = _joined(levels, row, spread)
-        if not any(s.buffer.dtype in HALF for s in joined):
+        has_room = 8 * WARP * (_totals(reductions) + _totals_inside(row, spread)) < SHARED
+        if has_room and not any(s.buffer.dtype in HALF for s in joined):
             form, identities = "columns" if columns else "rows", frozenset(map(id, joined))
             single = columns
             if columns is None and not reductions and all(count == 1 for count in spread.values()):
@@ -102,6 +103,16 @@ def nest_of(loop: Loop, plain: bool = False) -> Nest | None:
         levels, merged = tuple([levels[k] for k in order]), tuple([merged[k] for k in order])
     form = "reduction" if reductions else "tiles" if crossed else "map"
     return Nest(form, levels, stmts, reductions, frozenset(map(id, joined)), merged, crossed=crossed)
+
+
+def _totals(reductions: Sequence[Reduction]) -> int:
+    """How many numbers reductions keep."""
+    return sum([1 if r.position is None else 2 for r in reductions])
+
+
+def _totals_inside(stmts: Sequence[Stmt], spread: Mapping[int, int]) -> int:
+    """The same of the loops that the threads of a row share, each of which leaves a word of them for each warp."""
+    return sum([_totals(s.reductions) for s in stmts if isinstance(s, Loop) and id(s) in spread])
 
 
 # ---- what can run ----------------------------------------------------------------------------------------------------

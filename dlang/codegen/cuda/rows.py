@@ -18,6 +18,7 @@ from dlang.codegen.cuda.nests import Nest, shared_levels, trips_inside
 from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels, quotient
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Place, Plan, Roots, accesses, planned
+from dlang.codegen.kernel import BLOCK, WARP
 from dlang.codegen.loops import Buffer, Loop, Stmt, Store
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import known_trips, work
@@ -27,8 +28,6 @@ from dlang.ir.terms import WIDTHS
 MOST = 2  # vectors of a row that a thread keeps: longer rows have larger blocks
 REGISTERS = 48  # of a thread, for the elements that it keeps
 CODE = 1200  # operations of all loops for the elements of a thread
-WARP = 32
-BLOCK = 256  # threads, if nothing else is said
 LARGEST = 512
 ADDED = 4  # arrays that rows add to, of which a thread keeps its elements
 EACH = 8  # elements that a thread should have, where none are kept

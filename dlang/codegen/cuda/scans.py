@@ -16,11 +16,14 @@ from dlang.codegen.cuda.nests import can_run, is_number
 from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Plan, planned, root_of
+from dlang.codegen.kernel import BLOCK, SHARED, WARP
 from dlang.codegen.loops import At, Buffer, Compute, Convert, Evaluate, For, Load, Loop, Reduction, Slice, Stmt, Store
 from dlang.codegen.traverse import bound_by
 from dlang.ir.anf import HALF, Atom, Var
 from dlang.ir.types import dtype_of
 
+MOST = (SHARED - 1) // (8 * (BLOCK + WARP))
+"""Totals: each thread of a block, and each of its warps, leaves a word of each in the memory that they share."""
 MONOIDS = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min", "or": "any", "and": "all"}
 
 
@@ -48,7 +51,7 @@ class Scan:
 def scan_of(stmt: For) -> Scan | None:
     """A loop in order as a scan; None if its trips depend on each other in another way."""
     params = [param for param in stmt.params if isinstance(param, Var)]
-    if stmt.early or not params or len(params) != len(stmt.params):
+    if stmt.early or not 0 < len(params) <= MOST or len(params) != len(stmt.params):
         return None
     if any(not is_number(dtype_of(param)) or dtype_of(param) in HALF for param in params):
         return None

@@ -85,6 +85,7 @@ struct Access {
 template <class T, int N> class Shared {
   T data[N];
   Access written[N], read[N];
+  uint64_t launch = 0;  // the last one that had it
 
   // Whether an earlier access is ordered before one now: it was in another block, by this thread, before a barrier, or
   // before a collective of their warp.
@@ -103,6 +104,13 @@ template <class T, int N> class Shared {
   }
 
  public:
+  void declare() {
+    if (launch == launch_number) return;
+    launch = launch_number;
+    shared_bytes += sizeof data;
+    if (shared_bytes > MOST_SHARED)
+      wrong("%llu bytes of shared memory, of which a block has %u", (unsigned long long)shared_bytes, MOST_SHARED);
+  }
   struct Element {
     Shared &array;
     int k;

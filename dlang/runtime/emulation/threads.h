@@ -18,6 +18,7 @@ struct dim3 { unsigned x, y, z; };
 namespace emulation {
 enum State { READY, AT_BARRIER, AT_COLLECTIVE, ENDED };
 const unsigned LANES = 32;
+const unsigned MOST_SHARED = 48 << 10;  // bytes
 
 // A collective operation of a warp: what each lane brings. Every lane takes from it before it is used again, so two of
 // them in turn are enough.
@@ -52,6 +53,7 @@ static unsigned count;
 static dim3 block_size, grid_size;
 static uint3 block_index;
 static uint64_t block_in_grid, block_number;  // the latter of all launches
+static uint64_t launch_number, shared_bytes;  // the latter of the arrays that threads of the launch share
 static char message[512];
 static bool failed;
 static const Memory *memory;
@@ -259,6 +261,8 @@ static const char *run_grid(void (*entry)(), const Launch &launch) {
   if (!size || size > MOST_THREADS || size % LANES) return "a block is whole warps, of at most 1024 threads";
   for (unsigned k = 0; k < size; ++k) threads[k].stack = launch.stacks + k * STACK;
   kernel = entry;
+  ++launch_number;
+  shared_bytes = 0;
   count = (unsigned)size;
   block_size = {block[0], block[1], block[2]};
   grid_size = {grid[0], grid[1], grid[2]};

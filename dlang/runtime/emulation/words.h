@@ -17,7 +17,9 @@
 #define DL_INDEX emulation::Index
 #define DL_AT(p, i) (p).at(i)
 #define DL_PERHAPS(p, i) (p).perhaps(i)
-#define DL_SHARED(T, name, n) static emulation::Shared<T, (n)> name
+#define DL_SHARED(T, name, n) \
+  static emulation::Shared<T, (n)> name; \
+  name.declare()
 #endif
 
 #define threadIdx (emulation::current->index)
