@@ -225,6 +225,14 @@ class Transfer:
     up: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """From here on, or no longer, the host may keep what it copies of an array of the device, which nothing changes."""
+
+    buffer: Buffer
+    begins: bool
+
+
 # ---- nodes of datatypes ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Node:

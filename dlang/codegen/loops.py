@@ -24,6 +24,7 @@ from dlang.codegen.instructions import (
     Fetch as Fetch,
     Free as Free,
     Guard as Guard,
+    Hold as Hold,
     Invoke as Invoke,
     Launch as Launch,
     Leave as Leave,
@@ -201,7 +202,8 @@ class OnHost:
     """Statements of the host on arrays of the device: inside, they are copies that the host has of them.
 
     arrays: those that are looked at; changed: which of them are copied back. held: those of which the host has a copy
-    already, beside it. made: arrays of the host that the statements bind; behind them they are the device's.
+    already, beside it. made: arrays of the host that the statements bind, and behind them the device's. still: which
+    arrays nothing changes as long as they are held (`Hold`). parts: of which arrays only so many elements are needed.
     """
 
     stmts: tuple[Stmt, ...]
@@ -209,12 +211,14 @@ class OnHost:
     changed: tuple[Buffer, ...]
     held: tuple[tuple[Buffer, Buffer], ...]
     made: tuple[Buffer, ...]
+    still: frozenset[Buffer] = frozenset()
+    parts: tuple[tuple[Buffer, Size], ...] = ()
 
 
 Stmt = (
     Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Guard | Runtime | Invoke | CallC
-    | Product | Pack | Launch | Only | OnDevice | OnHost | Fetch | Transfer | Node | LoadTag | LoadField | Room | Mark
-    | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For | While | Branch
+    | Product | Pack | Launch | Only | OnDevice | OnHost | Hold | Fetch | Transfer | Node | LoadTag | LoadField | Room
+    | Mark | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For | While | Branch
 )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from dlang.codegen.loops import (
     Free,
     Function,
     Guard,
+    Hold,
     Invoke,
     Launch,
     Leave,
@@ -125,11 +126,14 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
                 out.append(f"{pad}launch kernel {kernel}, {_text(count)} trips{each} ({_list(arguments)})")
             case OnDevice(inner_stmt):
                 _lines((inner_stmt,), out, pad + "on device: ")
-            case OnHost(body_stmts, arrays, changed, held, made):
-                names = [f"{a}{' changed' if a in changed else ''}" for a in arrays]
+            case OnHost(body_stmts, arrays, changed, held, made, still, parts):
+                names = [f"{a}{' changed' if a in changed else ' held' if a in still else ''}" for a in arrays]
+                names = [f"{name}, {dict(parts)[a]}" if a in dict(parts) else name for name, a in zip(names, arrays)]
                 names += [*[f"{a} as {copy}" for a, copy in held], *[f"{m} made" for m in made]]
                 out.append(f"{pad}on host ({', '.join(names)})")
                 _lines(body_stmts, out, inner)
+            case Hold(buffer, begins):
+                out.append(f"{pad}hold {buffer}{'' if begins else ' no longer'}")
             case Fetch(var, buffer, offset):
                 out.append(f"{pad}{var} = fetch {buffer}[{offset}]")
             case Transfer(target, source, size, up):

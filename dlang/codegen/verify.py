@@ -32,6 +32,7 @@ from dlang.codegen.loops import (
     Free,
     Function,
     Guard,
+    Hold,
     Invoke,
     Launch,
     Leave,
@@ -362,6 +363,8 @@ class _Verifier:
                 self.statement(inner)
             case OnHost():
                 self.on_host(stmt)
+            case Hold(buffer):
+                self.array(buffer)
             case At():
                 pass
             case _:
@@ -475,6 +478,12 @@ class _Verifier:
             self.array(copy, self.array(buffer))
         if not set(stmt.changed) <= set(stmt.arrays):
             raise IRError("an array is changed and not looked at")
+        if not stmt.still <= set(stmt.arrays) - set(stmt.changed):
+            raise IRError("an array that is held is changed, or not looked at")
+        for buffer, count in stmt.parts:
+            self.sizes((count,))
+            if buffer not in stmt.arrays or buffer in stmt.still:
+                raise IRError("a part is copied of an array that is not looked at, or held")
         self.statements(stmt.stmts)
         for buffer in stmt.made:
             self.array(buffer)

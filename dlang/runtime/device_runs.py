@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -239,9 +239,11 @@ class DeviceRun:
     """One run. state: what has failed on the device; None if a graph has it. table: what machine code finds there.
 
     addresses: of its memory there, in order, with their sizes; own: what it has allocated and not freed. mirrors: by
-    the address of a block. numbers: that it takes, by their positions. events: what was allocated, by its size, and
-    freed, by its number, if that is to be known; planned: what will be allocated. repeat: the graph that does it, if
-    one does. loans: of arrays that are other libraries'. recorder: of what a program that measures itself has done.
+    the address of a block; parts: by the addresses and bytes of parts of blocks; held: by how many loops under way that
+    do not change arrays of a block. numbers: that it takes, by their positions. events: what was allocated, by its
+    size, and freed, by its number, if that is to be known; planned: what will be allocated. repeat: the graph that does
+    it, if one does. loans: of arrays that are other libraries'. recorder: of what a program that measures itself has
+    the device do.
     """
 
     program: DeviceProgram
@@ -251,6 +253,8 @@ class DeviceRun:
     sizes: dict[int, int] = field(init=False, default_factory=dict)
     own: set[int] = field(init=False, default_factory=set)
     mirrors: dict[int, Mirror] = field(init=False, default_factory=dict)
+    parts: dict[tuple[int, int], Mirror] = field(init=False, default_factory=dict)
+    held: Counter[int] = field(init=False, default_factory=Counter)
     numbers: dict[int, int] = field(init=False, default_factory=dict)
     events: list[Event] | None = field(init=False, default=None)
     planned: list[int] | None = field(init=False, default=None)
@@ -454,9 +458,11 @@ class DeviceRun:
             case "download":
                 self.download(words[0], words[1], words[2])
             case "bring":
-                words[0] = self.bring(words[0])
+                words[0] = self.bring(words[0], words[1], bool(words[2]))
+            case "hold":
+                self.hold(words[0], bool(words[1]))
             case "leave":
-                self.leave(words[0], bool(words[1]))
+                self.leave(words[0], words[1], bool(words[2]))
             case "fetch":
                 self.download(pointer, words[0], words[1])
             case "take_over":
@@ -490,27 +496,53 @@ class DeviceRun:
             with self.copying(size):
                 self.program.driver.download(target, source, size, partly=True)
 
-    def bring(self, address: int) -> int:
-        """The address of what the host has of the block that an address is in."""
+    def hold(self, address: int, begins: bool) -> None:
+        """From now on, or no longer, arrays of the block that an address is in do not change."""
         block = self.block(address)
-        mirror = self.mirrors.get(block)
+        self.held[block] += 1 if begins else -1
+        if not self.held[block] and block in self.mirrors and not self.mirrors[block].uses:
+            del self.mirrors[block]
+
+    def bring(self, address: int, part: int, still: bool) -> int:
+        """The address of what the host has of the block that an address is in, or of so many bytes from there if that
+        is not -1.
+
+        still: whether that array does not change as long as the block is held; others in the block may have.
+        """
+        block = self.block(address)
+        size, mirror = self.sizes[block], self.mirrors.get(block)
+        if part >= 0 and (mirror is None or not mirror.uses):
+            own = self.parts.get((address, part))
+            if own is None:
+                own = self.parts[address, part] = Mirror((ctypes.c_char * max(part, 1))())
+                self.download(ctypes.addressof(own.memory), address, part)
+            own.uses += 1
+            return ctypes.addressof(own.memory)
         if mirror is None:
-            size = self.sizes[block]
             mirror = self.mirrors[block] = Mirror((ctypes.c_char * max(size, 1))())
+            self.download(ctypes.addressof(mirror.memory), block, size)
+        elif not mirror.uses and not still:
             self.download(ctypes.addressof(mirror.memory), block, size)
         mirror.uses += 1
         return ctypes.addressof(mirror.memory) + address - block
 
-    def leave(self, address: int, changed: bool) -> None:
-        """A statement has come to its end that had the block brought."""
+    def leave(self, address: int, part: int, changed: bool) -> None:
+        """A statement has come to its end that had the block brought, or a part of it."""
         block = self.block(address)
-        mirror = self.mirrors[block]
+        own = self.parts.get((address, part))
+        mirror = self.mirrors[block] if own is None else own
         mirror.uses -= 1
         mirror.changed = mirror.changed or changed
-        if mirror.uses == 0:
+        if mirror.uses:
+            return
+        if own is not None:
+            del self.parts[address, part]
+        elif not self.held[block]:
             del self.mirrors[block]
-            if mirror.changed:
-                self.upload(block, ctypes.addressof(mirror.memory), self.sizes[block])
+        if mirror.changed:
+            start, size = (block, self.sizes[block]) if own is None else (address, part)
+            self.upload(start, ctypes.addressof(mirror.memory), size)
+            mirror.changed = False
 
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failed(self) -> State | None:

@@ -60,7 +60,7 @@ def test_elements_are_stored_by_one_thread() -> None:
 
 def test_what_is_printed_is_brought_to_the_host() -> None:
     text = host('fn f(x: f64[n]) -> f64[n] { let y = 2.0 * x; print("{y}"); y + 1.0 }')
-    assert len(re.findall(r"^  on host \(&\w+\)$", text, re.M)) == 1
+    assert len(re.findall(r"^  on host \(&\w+, n\)$", text, re.M)) == 1
 
 
 def test_a_loop_in_order_is_the_hosts_with_one_copy_each_way() -> None:

@@ -6,6 +6,7 @@ one by one are stored by one kernel.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +15,7 @@ from dlang.codegen.cuda.kernels import Kernels, results_of
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.numbers import Numbers, needed
 from dlang.codegen.cuda.scans import Scan, scan_of
-from dlang.codegen.cuda.scopes import Scope, bound, changed_by, without
+from dlang.codegen.cuda.scopes import Scope, bound, changed_by, counted, may_change, without
 from dlang.codegen.cuda.skipping import can_be_skipped
 from dlang.codegen.cuda.spaces import Launching, Spaces
 from dlang.codegen.cuda.tallies import tally_of
@@ -33,6 +34,7 @@ from dlang.codegen.loops import (
     For,
     Free,
     Guard,
+    Hold,
     Invoke,
     Load,
     LoadField,
@@ -66,7 +68,7 @@ class Placer:
     """The walk over a function.
 
     measure: marks the nests of a profile. twins: arrays of nodes, which the host has, of arrays of the device; with how
-    many elements are still to be copied there, if any.
+    many elements are still to be copied there, if any. still: groups of arrays that a loop under way never changes.
     """
 
     launches: Launching
@@ -74,6 +76,7 @@ class Placer:
     spaces: Spaces
     measure: Measuring | None = None
     twins: dict[Buffer, tuple[Buffer, Size | None]] = field(default_factory=dict)
+    still: set[Buffer] = field(default_factory=set)
     numbers: Numbers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -314,7 +317,7 @@ class Placer:
         used = [v for v in captures(stmts, ()) if isinstance(v, Buffer) and self.spaces.on_device(v)]
         arrays = tuple([v for v in used if v not in self.twins])
         made = tuple([v for t in stmts for v in bound_by(t) if isinstance(v, Buffer) and self.spaces.on_device(v)])
-        changed = changed_by(stmts)
+        changed, sizes = changed_by(stmts), counted(stmts)
         if self.measure is not None:
             stmts = self.measure.marked(stmts)
         if not used and not made:
@@ -323,7 +326,11 @@ class Placer:
         down = [Transfer(twin, v, count, False) for v, twin, count in held if count is not None]
         up = [Transfer(v, twin, count, True) for v, twin, count in held if count is not None and v in changed]
         pairs = tuple([(v, twin) for v, twin, _ in held])
-        region = OnHost(tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made)
+        still = frozenset([a for a in arrays if self.spaces.group(a) in self.still])
+        groups = Counter([self.spaces.group(a) for a in arrays])
+        alone = [a for a in arrays if a not in still and groups[self.spaces.group(a)] == 1]
+        parts = tuple([(a, sizes[a]) for a in alone if a in sizes])
+        region = OnHost(tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made, still, parts)
         return self.one_of("transfer", [*down, region, *up])
 
     # ---- loops in order, and branches --------------------------------------------------------------------------------
@@ -331,6 +338,19 @@ class Placer:
         """Has numbers stored, of which the device may have made some."""
         s.once += [Store(buffer, ZERO, value) for buffer, value in kept if not isinstance(value, Buffer)]
         self.flush(s)
+
+    def holding(self, stmt: Stmt) -> list[Buffer]:
+        """The arrays of the device that a loop of the host uses and never changes, and that none around it holds."""
+        changed = {self.spaces.group(buffer) for buffer in may_change((stmt,))}
+        used = [v for v in captures((stmt,), ()) if isinstance(v, Buffer) and self.spaces.on_device(v)]
+        return [v for v in used if v not in self.twins and self.spaces.group(v) not in changed | self.still]
+
+    def held(self, arrays: Sequence[Buffer], loop: Stmt) -> list[Stmt]:
+        """A loop that the placer is done with, around which those of the arrays are held that the host looks at."""
+        regions = [stmt for stmt in walk((loop,)) if isinstance(stmt, OnHost)]
+        wanted = {self.spaces.group(a) for region in regions for a in region.still}
+        kept = [a for a in arrays if self.spaces.group(a) in wanted]
+        return [*[Hold(a, True) for a in kept], loop, *[Hold(a, False) for a in reversed(kept)]]
 
     def in_order(self, s: Scope, stmt: For | While) -> None:
         """A loop in order; the numbers that it carries and that the device makes are in arrays of one element."""
@@ -347,12 +367,16 @@ class Placer:
         loop = replace(stmt, params=params, init=without(stmt.init, kept), results=results, body=empty)
         self._device(s, loop if isinstance(loop, For) else replace(loop, condition=empty))
         after = [(buffer, state[k]) for k, buffer in kept.items()]
+        arrays = self.holding(stmt)
+        around, self.still = self.still, self.still | {self.spaces.group(a) for a in arrays}
         body = self.block(Body(stmt.body.stmts, (*early, *rest)), inside, after)
         if isinstance(loop, For):
-            s.out.append(replace(loop, body=body))
+            whole: Stmt = replace(loop, body=body)
         else:
             assert isinstance(stmt, While)
-            s.out.append(replace(loop, condition=self.block(stmt.condition, inside), body=body))
+            whole = replace(loop, condition=self.block(stmt.condition, inside), body=body)
+        self.still = around
+        s.out += self.held(arrays, whole)
         s.there.update((r, Load(r, b, ZERO)) for k, b in kept.items() if isinstance(r := stmt.results[k], Var))
 
     def branch(self, s: Scope, stmt: Branch) -> None:
@@ -395,7 +419,11 @@ class Placer:
         """A loop of the host, with work for the device inside."""
         self._device(s, replace(stmt, stmts=(), reductions=()))
         values = tuple([v for r in stmt.reductions for v in (r.value, r.rank) if v is not None])
-        s.out.append(replace(stmt, stmts=self.block(Body(stmt.stmts, values), s.there).stmts))
+        arrays = self.holding(stmt)
+        around, self.still = self.still, self.still | {self.spaces.group(a) for a in arrays}
+        body = self.block(Body(stmt.stmts, values), s.there)
+        self.still = around
+        s.out += self.held(arrays, replace(stmt, stmts=body.stmts))
 
     def node(self, s: Scope, stmt: Node) -> None:
         """A node, whose arrays are the host's."""

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from dlang.codegen.loops import Buffer, CallC, For, Invoke, Move, Runtime, Slice, Slot, Stmt, Store, Value, While
-from dlang.codegen.traverse import bound_by, walk
-from dlang.ir.anf import Var
+from dlang.codegen.captures import captures
+from dlang.codegen.loops import (
+    ArrayValue,
+    Buffer,
+    CallC,
+    For,
+    Free,
+    Invoke,
+    Move,
+    Product,
+    Runtime,
+    Slice,
+    Slot,
+    Stmt,
+    Store,
+    Value,
+    While,
+)
+from dlang.codegen.traverse import binds, bound_by, map_inside, walk
+from dlang.ir.anf import Size, Var
+from dlang.ir.types import product
 
 _T = TypeVar("_T")
 
@@ -39,6 +57,40 @@ def bound(stmts: Sequence[Stmt]) -> set[Slot]:
 
 def without(values: Sequence[_T], positions: Container[int]) -> tuple[_T, ...]:
     return tuple([value for k, value in enumerate(values) if k not in positions])
+
+
+def counted(stmts: Sequence[Stmt]) -> dict[Buffer, Size]:
+    """Of arrays that statements of the host hand to functions alone: how many elements these are told of."""
+    found: dict[Buffer, Size] = {}
+    differing = {v for v in captures(_without_operands(stmts), ()) if isinstance(v, Buffer)}
+    inside = [slot for stmt in walk(stmts) for slot in binds(stmt) if isinstance(slot, Var)]
+    for stmt in walk(stmts):
+        for operand in (*stmt.args, *stmt.outs) if isinstance(stmt, Runtime) else ():
+            if isinstance(operand, ArrayValue):
+                size = product(operand.shape)
+                if found.setdefault(operand.buffer, size) != size or size.mentions(inside):
+                    differing.add(operand.buffer)
+    return {buffer: size for buffer, size in found.items() if buffer not in differing}
+
+
+def _without_operands(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Statements whose calls of functions are handed nothing."""
+    handed = [replace(s, args=(), outs=()) if isinstance(s, Runtime) else s for s in stmts]
+    return tuple([map_inside(s, _without_operands) for s in handed])
+
+
+def may_change(stmts: Sequence[Stmt]) -> set[Buffer]:
+    """The arrays that statements may change or give back, whoever does them."""
+    found = changed_by(stmts)
+    for stmt in walk(stmts):
+        match stmt:
+            case Product(c=c):
+                found.add(c.buffer)
+            case Free(buffer):
+                found.add(buffer)
+            case _:
+                pass
+    return found
 
 
 def changed_by(stmts: Sequence[Stmt]) -> set[Buffer]:

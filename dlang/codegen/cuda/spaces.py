@@ -207,6 +207,10 @@ class Spaces:
         """Whether an array lives on the device."""
         return isinstance(value, Buffer) and is_number(value.dtype) and self.classes.find(value) in self.classes.device
 
+    def group(self, buffer: Buffer) -> Buffer:
+        """What stands for all arrays that may be the same as one, or parts of it."""
+        return self.classes.find(buffer)
+
 
 def spaces_of(f: Function, launches: Launching, functions: Mapping[str, Function]) -> Spaces:
     """Where the arrays of a function that launches kernels live."""

@@ -160,8 +160,11 @@ def _product(w: Writer, stmt: loops.Product) -> None:
 def on_host(w: Writer, stmt: loops.OnHost) -> None:
     """The copies that the host has stand for the arrays while the statements are written."""
     there = {buffer: w.values[buffer] for buffer in (*stmt.arrays, *[array for array, _ in stmt.held])}
-    for buffer in stmt.arrays:
-        _bind(w, buffer, _ask(w, "bring", [_word(w, buffer)]))
+    sizes = {buffer: _bytes(w, count, buffer) for buffer, count in stmt.parts}
+    # first of all those of which all that is around them is copied anew, and parts behind them
+    for buffer in sorted(stmt.arrays, key=lambda array: (array in sizes, array in stmt.still)):
+        words = [_word(w, buffer), sizes.get(buffer, "-1"), str(int(buffer in stmt.still))]
+        _bind(w, buffer, _ask(w, "bring", words))
     for buffer, copy in stmt.held:
         w.bind(buffer, w.values[copy])
     if not stmt.arrays:
@@ -175,7 +178,12 @@ def on_host(w: Writer, stmt: loops.OnHost) -> None:
     for buffer, value in there.items():
         w.bind(buffer, value)
     for buffer in stmt.arrays:
-        _ask(w, "leave", [_word(w, buffer), str(int(buffer in stmt.changed))])
+        _ask(w, "leave", [_word(w, buffer), sizes.get(buffer, "-1"), str(int(buffer in stmt.changed))])
+
+
+def hold(w: Writer, stmt: loops.Hold) -> None:
+    """A copy that the host has of the array stays from now on, or no longer."""
+    _ask(w, "hold", [_word(w, stmt.buffer), str(int(stmt.begins))])
 
 
 def fetch(w: Writer, stmt: loops.Fetch) -> None:

@@ -13,7 +13,7 @@ from dlang.codegen.llvm.accesses import allocate, free, load, move, part, store
 from dlang.codegen.llvm.calls import call_c, check_stack, invoke, pack, product, result_type, symbol
 from dlang.codegen.llvm.control import branch, for_, while_
 from dlang.codegen.llvm.crossings import guard, runtime
-from dlang.codegen.llvm.devices import fetch, launch, on_device, on_host, transfer
+from dlang.codegen.llvm.devices import fetch, hold, launch, on_device, on_host, transfer
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
 from dlang.codegen.llvm.interleaved import loaded, stored
 from dlang.codegen.llvm.nodes import collect, load_field, load_tag, node, place_mark, release, room
@@ -98,6 +98,8 @@ def statement(w: Writer, stmt: Stmt) -> None:
             on_device(w, stmt)
         case loops.OnHost():
             on_host(w, stmt)
+        case loops.Hold():
+            hold(w, stmt)
         case loops.Fetch():
             fetch(w, stmt)
         case loops.Transfer():
