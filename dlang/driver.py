@@ -90,6 +90,7 @@ def lower(
     saw: Witness | None = None,
     bound: Sequence[int] = (),
     runs: bool = True,
+    device: bool = False,
 ) -> tuple[anf.Program, list[Entry]]:
     """The optimised program in which every requested function is a function, and these in order.
 
@@ -97,7 +98,8 @@ def lower(
     structs: the classes by which functions of Python know structs. extend: adds functions of its own to the program
     before it is optimised, and names them. saw: called with what each derivative in reverse mode saves. bound: the
     parameters of the last function that are given early; it is split then (`optimize/staging.py`). runs: whether the
-    program is to run; for one that is only looked at, no module of Python is imported and no library loaded.
+    program is to run; for one that is only looked at, no module of Python is imported and no library loaded. device:
+    whether it is for one.
     """
     from dlang.optimize.pipeline import optimise
     from dlang.specialize.specialize import Specializer
@@ -113,7 +115,9 @@ def lower(
                 program, more = extend(program, entries)
                 names += more
             given = {names[len(entries) - 1]: _early(entries[-1], bound)} if bound else None
-            return optimise(program, names, verify=verify, observe=observe, saw=saw, given=given), entries
+            return optimise(
+                program, names, verify=verify, observe=observe, saw=saw, given=given, device=device
+            ), entries
     except RecursionError:
         raise too_deep(requests) from None
 
@@ -182,7 +186,7 @@ def split(
     """
     from dlang.ir.anf import early_name
 
-    program, (entry,) = lower([request], structs=structs, bound=bound)
+    program, (entry,) = lower([request], structs=structs, bound=bound, device=backend in drivers.DEVICES)
     refuse(entry.face)
     if backend == "interp":
         from dlang.ir.interpreter import Interpreter
@@ -248,7 +252,7 @@ def ready(
     if kept is not None:
         compiled, face, python = kept
     else:
-        program, (entry,) = lower([request], structs=classes)
+        program, (entry,) = lower([request], structs=classes, device=backend in drivers.DEVICES)
         face, python = entry.face, program.python
         refuse(face)
         compiled = engine.build(program, [entry.name])

@@ -34,7 +34,9 @@ def listing(
 
     seen: dict[str, anf.Program] = {}
     saved: list[Savings] = []
-    program, entries = lower([request(d) for d in decls], observe=seen.__setitem__, saw=saved.append, bound=bound)
+    program, entries = lower(
+        [request(d) for d in decls], observe=seen.__setitem__, saw=saved.append, bound=bound, device=stage == "cuda"
+    )
     if stage in seen:
         from dlang.ir.printer import print_program
 

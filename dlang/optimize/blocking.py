@@ -36,23 +36,24 @@ from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import map_blocks, map_bodies, map_inner, mentioned, type_vars
 from dlang.ir.types import dtype_of, product
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
-from dlang.optimize.in_blocks import ROOM, cut, in_blocks
+from dlang.optimize.in_blocks import DEVICE_ROOM, ROOM, cut, in_blocks
 from dlang.optimize.independence import stands_alone
 from dlang.optimize.splitting import Split, Unit, Way, is_reduction, units, ways
 
 NARROW = 16  # elements; rows known to be no longer are no reason
 
 
-def blocking(program: Program) -> Program:
-    """The program with chains of products and comprehensions done in blocks."""
+def blocking(program: Program, device: bool = False) -> Program:
+    """The program with chains of products and comprehensions done in blocks: of a device in large ones, for it has no
+    cache that they could stay in, and products of several pairs of matrices are one."""
     effectful = effectful_functions(program)
-    return map_bodies(program, lambda body: _block(body, effectful))
+    return map_bodies(program, lambda body: _block(body, effectful, device))
 
 
-def _block(block: Block, effectful: frozenset[str]) -> Block:
-    block = map_inner(block, lambda inner: _block(inner, effectful))
+def _block(block: Block, effectful: frozenset[str], device: bool) -> Block:
+    block = map_inner(block, lambda inner: _block(inner, effectful, device))
     while any(isinstance(let.op, Contract) for let in block.lets):
-        chain = _Chains(block, effectful).longest()
+        chain = _Chains(block, effectful, device).longest()
         if chain is None:
             break
         block = chain
@@ -92,8 +93,10 @@ class _Chains:
     broad: the shapes of arrays of which something takes a sum, or a maximum, for each value of the first axis.
     """
 
-    def __init__(self, block: Block, effectful: frozenset[str]) -> None:
+    def __init__(self, block: Block, effectful: frozenset[str], device: bool) -> None:
         self.block = block
+        self.device = device
+        self.room = DEVICE_ROOM if device else ROOM
         self.effectful = effectful
         self.units = units(block)
         self.ways: list[list[Way]] = []
@@ -139,7 +142,7 @@ class _Chains:
                 chain = self.grown(k, way)
                 tried |= {(j, m.name) for j, m in chain.members.items()}
                 score = len(self.wide(chain))
-                if score and (best is None or score > best[0]):
+                if score and (best is None or score > best[0]) and not (self.device and self.is_batch(chain)):
                     best = score, chain
         return None if best is None else self.replaced(best[1])
 
@@ -232,7 +235,7 @@ class _Chains:
         made = [v for v in inside if self.units[self.home[v]].is_product and shape_of(v) in taken & self.broad]
         wide = [v for v in made if (count := product(shape_of(v)[1:]).constant) is None or count > NARROW]
         sizes = [(product(shape_of(v)) * WIDTHS[dtype_of(v)]).constant for v in wide]
-        return [] if all(s is not None and s <= ROOM for s in sizes) else wide
+        return [] if all(s is not None and s <= self.room for s in sizes) else wide
 
     def replaced(self, chain: _Chain) -> Block:
         """The block with a loop over blocks in the place of the members of a chain."""
@@ -246,12 +249,12 @@ class _Chains:
         kept = self.outside(chain, chain.split)
         if self.is_batch(chain):
             loop = in_blocks([chain.members[k] for k in sorted(chain.members)], None, kept)
-            op = map_blocks(loop.op, lambda inner: _block(inner, self.effectful))
+            op = map_blocks(loop.op, lambda inner: _block(inner, self.effectful, self.device))
             return self.around(before, (Let(loop.vars, op, loop.span),), after)
         row = poly(0)
         for shape, dtype in dict.fromkeys((shape_of(v), dtype_of(v)) for v in self.wide(chain)):
             row = row + product(shape[1:]) * (2 * WIDTHS[dtype])
-        how = cut(chain.size, row)
+        how = cut(chain.size, row, self.room)
         loop = in_blocks([chain.members[k] for k in sorted(chain.members)], how, kept)
         return self.around(before, (*how.lets, loop), after)
 

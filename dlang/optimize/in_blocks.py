@@ -34,6 +34,7 @@ from dlang.ir.types import I64, type_of
 from dlang.optimize.splitting import Split, Way
 
 ROOM = 1 << 20  # bytes of the widest array of a chain, twice over, in a block: half of a core's own cache
+DEVICE_ROOM = 1 << 30  # the same of a device, of whose memory such an array is a part
 FEWEST = 64  # rows of a block, at least: a product copies its other operand once for each
 EVEN = 8  # what the rows of a block, but for the last one, are a multiple of
 
@@ -47,14 +48,14 @@ class Cut:
     length: Var
 
 
-def cut(size: Size, row: Size) -> Cut:
-    """An axis of a size in blocks, when its values take `row` bytes each."""
+def cut(size: Size, row: Size, room: int) -> Cut:
+    """An axis of a size in blocks, when its values take `row` bytes each, and there is room for so many."""
     b = Builder()
     with b.scope() as lets:
         number, bytes = b.one(SizeOf(size), "n"), b.one(SizeOf(size * row), "n")
 
         def several() -> tuple[Var, Var]:
-            fit = b.prim("floordiv", i64(ROOM), b.prim("maximum", b.one(SizeOf(row), "n"), i64(1)))
+            fit = b.prim("floordiv", i64(room), b.prim("maximum", b.one(SizeOf(row), "n"), i64(1)))
             most = b.prim("maximum", fit, i64(FEWEST))
             count = b.prim("maximum", _ceiling(b, number, most), i64(1))  # as few as that allows, of like lengths
             each = _ceiling(b, _ceiling(b, number, count), i64(EVEN))
@@ -62,7 +63,7 @@ def cut(size: Size, row: Size) -> Cut:
             return _ceiling(b, number, length), length
 
         blocks, length = b.if_(
-            b.prim("le", bytes, i64(ROOM)),
+            b.prim("le", bytes, i64(room)),
             lambda: (b.prim("minimum", number, i64(1)), number),
             several,
             names=("blocks", "length"),

@@ -65,12 +65,14 @@ class Pass:
     """One pass: `function(program, entries)`, run in the order of `PASSES` in the phase `when`.
 
     again: it tidies for the second time in its phase, and has nothing to do if no pass changed a function since.
+    on_device: what is run in its place where the program is for a device.
     """
 
     name: str
     function: Callable[[Program, Sequence[str]], Program]
     when: str
     again: bool = False
+    on_device: Callable[[Program, Sequence[str]], Program] | None = None
 
 
 def _plain(name: str, function: Callable[[Program], Program], when: str, again: bool = False) -> Pass:
@@ -107,7 +109,12 @@ PASSES: tuple[Pass, ...] = (
     _plain("dce", dce, AFTER),
     _plain("hoist", hoist, AFTER),
     _plain("inputs", inputs, AFTER),  # when fusion has left of a product what the trips of a loop read
-    _plain("blocking", blocking, AFTER),
+    Pass(
+        "blocking",
+        lambda program, entries: blocking(program),
+        AFTER,
+        on_device=lambda program, entries: blocking(program, device=True),
+    ),
     _plain("rows", rows, AFTER),
     _plain("unroll", unroll, AFTER),
     _plain("cse", cse, AFTER, again=True),
@@ -118,8 +125,8 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def run(program: Program, entries: Sequence[str], when: str, verify: bool = False) -> Program:
-    """The passes of one phase; with `verify` the result of each is checked."""
+def run(program: Program, entries: Sequence[str], when: str, verify: bool = False, device: bool = False) -> Program:
+    """The passes of one phase; with `verify` the result of each is checked. device: whether the program is for one."""
     tidy = program
     perfect = when != NORMAL  # from here on comprehensions are perfect nests, until their axes are taken apart
     for step in PASSES:
@@ -128,7 +135,8 @@ def run(program: Program, entries: Sequence[str], when: str, verify: bool = Fals
                 continue
             before = program
             with lap(step.name):
-                program = step.function(program, entries)
+                function = step.on_device if device and step.on_device is not None else step.function
+                program = function(program, entries)
             if step.name == "dce":
                 tidy = program
             if verify:
@@ -175,12 +183,13 @@ def optimise(
     observe: Observer | None = None,
     saw: Witness | None = None,
     given: Mapping[str, Set[int]] | None = None,
+    device: bool = False,
 ) -> Program:
     """The program as the back ends want it; `entries` are the functions that are called from outside.
 
     verify: whether it is checked after each pass; None leaves that to the environment. observe: called after each of
     `STAGES` with its name and the program. saw: with what each derivative saves. given: of entries that are to be split
-    (`staging.py`), the positions of the parameters that are known early.
+    (`staging.py`), the positions of the parameters that are known early. device: whether the program is for one.
     """
     seen = observe or (lambda stage, program: None)
     if verify is None:
@@ -210,6 +219,6 @@ def optimise(
     for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest
         program = made(staged(program, name, positions), "splitting by what is known early")
         entries = [*entries, early_name(name)]
-    program = run(program, entries, AFTER, verify)
+    program = run(program, entries, AFTER, verify, device)
     seen("opt", program)
     return program

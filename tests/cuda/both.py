@@ -28,7 +28,7 @@ class Both:
         checked = check(Source("program.dl", text))
         assert not errors_of(checked)
         functions = checked.module.functions
-        self.program, entries = lower([request(functions[name]) for name in names])
+        self.program, entries = lower([request(functions[name]) for name in names], device=True)
         self.entries = dict(zip(names, entries, strict=True))
         self.driver = EmulatedDriver(multiprocessors=multiprocessors)
         engine = Engine(Host(io.StringIO()), driver=self.driver, deterministic=deterministic)

@@ -323,7 +323,7 @@ class Session:
         """A function of an input, ready to run."""
         from dlang.runtime.host import Host
 
-        program, (entry,) = lower([Request(decl)])
+        program, (entry,) = lower([Request(decl)], device=self.backend in DEVICES)
         return load(program, [entry], self.backend, Host(), tiers=tiers), entry
 
     def leaves(self, given: Sequence[Kept]) -> list[Any]:
