@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dlang.ad.activity import active_vars
@@ -15,7 +15,7 @@ from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ad.reverse import pull_block
 from dlang.ad.savings import Savings, savings
 from dlang.ad.scope import Scope
-from dlang.ad.signatures import Cotangents, Fused, Halves, Key
+from dlang.ad.signatures import Cotangents, Fused, Halves, Key, Rerun
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
     Array,
@@ -35,11 +35,12 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder
 from dlang.ir.marks import backward, has_marks
-from dlang.ir.pruning import pruned_block
+from dlang.ir.pruning import pruned, pruned_block
 from dlang.ir.substitution import Renaming, refresh
-from dlang.ir.traverse import type_vars, walk
+from dlang.ir.traverse import free_vars, type_vars, walk
 from dlang.ir.types import I64, is_float
 from dlang.optimize.distribute import distribute_function
+from dlang.optimize.effects import effectful_functions, is_effectful
 
 
 @dataclass
@@ -56,6 +57,7 @@ class Adjoints:
     saw: Callable[[Savings], None] | None = None
     _fused: dict[Key, Fused] = field(default_factory=dict)
     _halves: dict[Key, Halves] = field(default_factory=dict)
+    _rerun: dict[Key, Rerun] = field(default_factory=dict)
 
     @cached_property
     def nodes(self) -> Conversions:
@@ -93,6 +95,34 @@ class Adjoints:
             made = Function(name, (*w.params, *w.more), (*w.results, *w.bars), block, source.label, source.span, rules)
             self.functions[name] = made
         return self._fused[key]
+
+    def rerun(self, key: Key) -> Rerun:
+        """The cotangents of the function, which is run again as far as they need it, and what they do not need is not
+        passed: of a linear function that may be all.
+
+        Checks stay, and what leads to them; so does all of a function that a debugger follows.
+        """
+        if key not in self._rerun:
+            fused = self.fused(key)
+            made, source = self.functions[fused.function], self.program.functions[key.function]
+            results, params = len(source.results), len(source.params)
+            if len(made.body.results) < len(made.results) or has_marks(source.body):  # or is still being made
+                return Rerun(fused.function, tuple(range(params)), fused.cotangents, results)
+            effectful = effectful_functions(replace(self.program, functions=self.functions))
+            bars = made.body.results[results:]
+            stay = {k for k, let in enumerate(made.body.lets) if is_effectful(let.op, effectful)}
+            lets = pruned(made.body.lets, bars, stay=stay)
+            needed = {v for let in lets for v in free_vars(let.op)} | {v for v in bars if isinstance(v, Var)}
+            own = tuple([k for k, p in enumerate(made.params[:params]) if p in needed or p.type == I64])  # all sizes
+            renaming = Renaming({}, fresh=True)
+            formals = [renaming.bind(made.params[k]) for k in (*own, *range(params, len(made.params)))]
+            outs = [renaming.bind(r) for r in made.results[results:]]
+            name = unused(f"{source.name}_back", self.functions)
+            block = refresh(Block(tuple(lets), bars), renaming.env)
+            rerun = replace(made, name=name, params=tuple(formals), results=tuple(outs), body=block)
+            self.functions[name] = rerun
+            self._rerun[key] = Rerun(name, own, fused.cotangents, 0)
+        return self._rerun[key]
 
     def halves(self, key: Key) -> Halves:
         """The two functions with a tape between them."""

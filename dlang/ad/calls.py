@@ -4,7 +4,7 @@
 
 The cotangent of an array that the function hands on goes in and comes out, so a call costs what it adds and not an
 array. With a `pullback` the call stays and its rule is called with the values that were there; with `checkpoint` it
-stays, and the backward pass runs the function again, forward and back.
+stays, and the backward pass runs the function again, as far as the way back needs it, and back.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
         key = replace(key, changing=changing, zero=_still_zero(let, op, bars, wrt, scope))
     else:
         with called(b.functions[op.function], let.span):
-            fused = scope.derivatives.fused(key)
-        more = (*fused.cotangents.args(b, bars), *_into(op, fused.cotangents, scope))
-        given = fitted(b, b.functions[fused.function].params, (*op.args, *more))
-        found = b.emit(Call(fused.function, given))[len(let.vars) :]
+            rerun = scope.derivatives.rerun(key)
+        more = (*rerun.cotangents.args(b, bars), *_into(op, rerun.cotangents, scope))
+        passed = [op.args[k] for k in rerun.params]
+        given = fitted(b, b.functions[rerun.function].params, (*passed, *more))
+        found = b.emit(Call(rerun.function, given))[rerun.results :]
         _add(op, wrt, found, scope)
         return [let]
     with called(b.functions[op.function], let.span):

@@ -62,6 +62,20 @@ class Fused:
 
 
 @dataclass(frozen=True, slots=True)
+class Rerun:
+    """function(some params, sizes, cotangents, into) -> (results, cotangents of the parameters), of another run.
+
+    params: the positions of the parameters that it takes. results: how many it gives before the cotangents; none,
+    unless the function is still being made.
+    """
+
+    function: str
+    params: tuple[int, ...]
+    cotangents: Cotangents
+    results: int
+
+
+@dataclass(frozen=True, slots=True)
 class Halves:
     """forward(params) -> (results, tape), backward(tape, some params, sizes, cotangents, into) -> cotangents.
 
@@ -80,5 +94,7 @@ class Derivatives(Protocol):
     """Who makes these functions, once for each key: a function that is under way is found by its signature."""
 
     def fused(self, key: Key) -> Fused: ...
+
+    def rerun(self, key: Key) -> Rerun: ...
 
     def halves(self, key: Key) -> Halves: ...

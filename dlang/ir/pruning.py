@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from dlang.ir.anf import Atom, Block, Let, Size, Var
 from dlang.ir.traverse import free_vars, type_vars
 
 
-def pruned(lets: Sequence[Let], atoms: Iterable[Atom], sizes: Iterable[Size] = ()) -> list[Let]:
-    """The lets that compute what is mentioned; all of them are pure."""
+def pruned(
+    lets: Sequence[Let], atoms: Iterable[Atom], sizes: Iterable[Size] = (), stay: Set[int] = frozenset()
+) -> list[Let]:
+    """The lets that compute what is mentioned. All of them are pure, but those at the positions that stay."""
     wanted = {a for a in atoms if isinstance(a, Var)} | {a for s in sizes for a in s.atoms()}
     out = []
-    for let in reversed(lets):
-        if any(v in wanted for v in let.vars):
+    for k, let in reversed(list(enumerate(lets))):
+        if k in stay or any(v in wanted for v in let.vars):
             out.append(let)
             wanted.update(free_vars(let.op))
             for v in let.vars:

@@ -26,6 +26,7 @@ class Items:
         self.count = 0
         self.last_effect: int | None = None
         self.certified: set[Var] = set()
+        self.latest: tuple[Let, bool] | None = None  # the let that was asked of last, of which several items are tried
 
     def append(self, let: Let, effects: bool) -> int:
         """A let of its own; those with effects keep their order."""
@@ -103,9 +104,14 @@ class Items:
                 found.add((mask & -mask).bit_length() - 1)
                 mask &= mask - 1
         if self.last_effect is not None and self.last_effect not in found:
-            if not stands_alone(let.op, self.certified):
+            if not self._stands_alone(let):
                 found.add(self.last_effect)
         return found
+
+    def _stands_alone(self, let: Let) -> bool:
+        if self.latest is None or self.latest[0] is not let:
+            self.latest = let, stands_alone(let.op, self.certified)
+        return self.latest[1]
 
     def _needs(self, let: Let) -> tuple[int, int]:
         direct = above = 0

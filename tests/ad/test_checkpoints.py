@@ -13,6 +13,7 @@ from dlang.ir.anf import Program
 from dlang.ir.interpreter import Interpreter
 from dlang.optimize.pipeline import optimise
 from dlang.runtime.engine import Engine
+from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host
 from tests.ad.support import close
 from tests.specialize.support import lowered
@@ -185,3 +186,74 @@ fn again(x: f64[n]) -> f64[n] = grad(|y: f64[n]| { let z = checkpoint(f)(y)
     found = {name: counted(text, name, 40, x) for name in ("value", "plain", "again")}
     close(found["again"][0][0], found["plain"][0][0], 1e-12)
     assert found["again"][1] >= found["plain"][1] + 0.8 * found["value"][1]
+
+
+LINEAR = """
+fn step(u: f64[n], k: f64) -> f64[n] = [u[i] + k * (u[(i + 1) % n] + u[(i - 1) % n] - 2.0 * u[i]) for i]
+fn evolved(u: f64[n], k: f64, s: i64) -> f64[n] {
+  var v = u
+  for i < s { v = step(v, k) }
+  v
+}
+fn by_step(u: f64[n], k: f64, s: i64) -> f64[n] {
+  var v = u
+  for i < s { v = checkpoint(|w: f64[n]| step(w, k))(v) }
+  v
+}
+fn plain(u: f64[n], k: f64, s: i64) -> f64[n] = grad(|x: f64[n]| sum(evolved(x, k, s) ** 2))(u)
+fn whole(u: f64[n], k: f64, s: i64) -> f64[n] =
+  grad(|x: f64[n]| sum(checkpoint(|y: f64[n]| evolved(y, k, s))(x) ** 2))(u)
+fn steps(u: f64[n], k: f64, s: i64) -> f64[n] = grad(|x: f64[n]| sum(by_step(x, k, s) ** 2))(u)
+fn of_k(u: f64[n], k: f64, s: i64) -> f64 = grad(|k: f64| sum(checkpoint(|l: f64| evolved(u, l, s))(k) ** 2))(k)
+fn of_k_plainly(u: f64[n], k: f64, s: i64) -> f64 = grad(|k: f64| sum(evolved(u, k, s) ** 2))(k)
+fn twice(u: f64[n], k: f64, s: i64) -> f64 =
+  grad(|l: f64| sum(grad(|x: f64[n]| sum(checkpoint(|y: f64[n]| evolved(y, l, s))(x) ** 2))(u)))(k)
+fn plain_twice(u: f64[n], k: f64, s: i64) -> f64 =
+  grad(|l: f64| sum(grad(|x: f64[n]| sum(evolved(x, l, s) ** 2))(u)))(k)
+"""
+
+
+@pytest.mark.parametrize("name", ["whole", "steps"])
+def test_what_needs_nothing_saved_is_not_run_again(name: str) -> None:
+    n, s = 40, 100
+    args = [n, np.sin(np.arange(float(n))), 0.2, s]
+    (expected,), cost = counted(LINEAR, "plain", *args)
+    (found,), again = counted(LINEAR, name, *args)
+    close(found, expected)
+    assert again < 1.1 * cost
+    bytes = memory(LINEAR, name, *args)
+    assert bytes < 1.5 * memory(LINEAR, "plain", *args) + 1024 and bytes < 8 * n * s / 2
+
+
+def test_what_needs_the_states_gets_them_from_another_run() -> None:
+    n, s = 40, 100
+    args = [n, np.sin(np.arange(float(n))), 0.2, s]
+    for name, other in (("of_k", "of_k_plainly"), ("twice", "plain_twice")):
+        close(counted(LINEAR, name, *args)[0], counted(LINEAR, other, *args)[0])
+
+
+PARTS = """
+fn part(x: f64[n], y: f64[n], k: i64) -> f64[n] = [x[i] * y[k] + y[i] for i]
+fn plain(x: f64[n], y: f64[n], k: i64) -> f64[n] = grad(|z: f64[n]| sum(part(exp(z), sin(y), k)))(x)
+fn again(x: f64[n], y: f64[n], k: i64) -> f64[n] =
+  grad(|z: f64[n]| sum(checkpoint(|w: f64[n]| part(exp(w), sin(y), k))(z)))(x)
+"""
+
+
+def test_of_another_run_is_made_what_is_needed_and_checks_stay() -> None:
+    x, y = np.linspace(0.0, 1.0, 5), np.linspace(1.0, 2.0, 5)
+    close(counted(PARTS, "again", 5, x, y, 2)[0], counted(PARTS, "plain", 5, x, y, 2)[0])
+    with pytest.raises(RunError) as caught:
+        counted(PARTS, "again", 5, x, y, 7)
+    assert caught.value.code == "E0801"
+
+
+RECURSIVE = """
+fn deep(x: f64, n: i64) -> f64 = if n == 0 { x } else { checkpoint(|y: f64| deep(2.0 * y, n - 1))(x) + x * x }
+fn again(x: f64, n: i64) -> f64 = grad(deep, wrt = x)(x, n)
+"""
+
+
+def test_a_recursion_through_checkpoint_is_differentiated() -> None:
+    # deep(x, n) = 2^n x + x^2 (1 + 4 + … + 4^(n - 1))
+    close(counted(RECURSIVE, "again", 0.5, 4)[0][0], 2.0**4 + 2 * 0.5 * (4**4 - 1) / 3)
