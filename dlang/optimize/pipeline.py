@@ -42,6 +42,7 @@ from dlang.optimize.inputs import inputs
 from dlang.optimize.jacobians import jacobians
 from dlang.optimize.ownership import ownership
 from dlang.optimize.rows import rows
+from dlang.optimize.scatters import scatters
 from dlang.optimize.segments import segments
 from dlang.optimize.simplify import simplify
 from dlang.optimize.slices import slices
@@ -219,6 +220,8 @@ def optimise(
     for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest
         program = made(staged(program, name, positions), "splitting by what is known early")
         entries = [*entries, early_name(name)]
+    if device:
+        program = made(scatters(program), "taking loops for scatters")
     program = run(program, entries, AFTER, verify, device)
     seen("opt", program)
     return program

@@ -1,0 +1,117 @@
+"""Loops that do nothing but add to elements of arrays, as comprehensions, whose points a device does side by side.
+
+    for i in 0..n (a = z) {           a = comp i in 0..n {
+      t = read a[k]                     yield v
+      u = add(t, v)            to     } to add [m] [k] into z
+      yield update a[k] = u
+    }
+
+It is for devices alone: the terms of an element are added in another order than the loop has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dlang.ir.anf import (
+    Add,
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Check,
+    Comp,
+    Effect,
+    For,
+    Let,
+    Prim,
+    Program,
+    Read,
+    Update,
+    Var,
+    fresh,
+)
+from dlang.ir.traverse import map_bodies, map_inner, mentioned, walk
+from dlang.optimize.effects import effectful_functions, is_effectful
+
+DTYPES = frozenset(("f64", "f32", "i64", "i32"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """What a trip adds to an array, and to which element. lets: what does that, by what it binds; more: what is to be
+    done in its place."""
+
+    destination: Add
+    value: Atom
+    lets: frozenset[Var]
+    more: tuple[Let, ...]
+
+
+def scatters(program: Program) -> Program:
+    """The program with such loops as comprehensions."""
+    effectful = effectful_functions(program)
+
+    def block(b: Block) -> Block:
+        b = map_inner(b, block)
+        lets = tuple([_as_comprehension(let, effectful) for let in b.lets])
+        return b if all(new is old for new, old in zip(lets, b.lets, strict=True)) else replace(b, lets=lets)
+
+    return map_bodies(program, block)
+
+
+def _as_comprehension(let: Let, effectful: frozenset[str]) -> Let:
+    loop = let.op
+    if not isinstance(loop, For) or loop.early or not loop.params:
+        return let
+    added = [_added(loop, k) for k in range(len(loop.params))]
+    made = {var for a in added if a is not None for var in a.lets}
+    rest = [inner for inner in loop.body.lets if made.isdisjoint(inner.vars)]
+    if any(not _stays_the_same(inner, effectful) for inner in rest):
+        return let
+    found = [a for a in added if a is not None]
+    if len(found) < len(added):
+        return let
+    more = [inner for a in found for inner in a.more]
+    body = Block((*rest, *more), tuple([a.value for a in found]))
+    axis = Axis(loop.index, (loop.low,), (loop.high,))
+    return replace(let, op=Comp((axis,), body, tuple([a.destination for a in found])))
+
+
+def _stays_the_same(let: Let, effectful: frozenset[str]) -> bool:
+    """Whether an operation may be done for points in any order: not if the world sees it, or it is a call that may
+    fail."""
+    if any(isinstance(inner.op, Effect) for inner in walk(Block((let,), ()))):
+        return False
+    return isinstance(let.op, Check) or not is_effectful(let.op, effectful)
+
+
+def _added(loop: For, k: int) -> _Added | None:
+    """What a trip adds to the k-th array that the loop carries; None if it does anything else with it."""
+    param, first, result = loop.params[k], loop.init[k], loop.body.results[k]
+    if not isinstance(param.type, Array) or param.type.dtype not in DTYPES or not isinstance(first, Var):
+        return None
+    by = {var: let for let in loop.body.lets for var in let.vars}
+    update = by.get(result) if isinstance(result, Var) else None
+    if update is None or not isinstance(update.op, Update) or update.op.array is not param:
+        return None
+    total = by.get(update.op.value) if isinstance(update.op.value, Var) else None
+    if total is None or not isinstance(total.op, Prim) or total.op.name not in ("add", "sub"):
+        return None
+    subtracts = total.op.name == "sub"
+    for value, other in (total.op.args, *(() if subtracts else (total.op.args[::-1],))):
+        read = by.get(value) if isinstance(value, Var) else None
+        if read is None or not isinstance(read.op, Read) or read.op.array is not param or other is value:
+            continue
+        if read.op.index != update.op.index:
+            return None
+        own = (update.vars[0], total.vars[0], read.vars[0])
+        uses = mentioned(loop.body)
+        if [uses.count(v) for v in (param, *own)] != [2, 1, 1, 1]:
+            return None
+        destination = Add(param.type.shape, update.op.index, first)
+        if not subtracts:
+            return _Added(destination, other, frozenset(own), ())
+        opposite = fresh("t", total.vars[0].type)
+        return _Added(destination, opposite, frozenset(own), (Let((opposite,), Prim("neg", (other,)), total.span),))
+    return None
