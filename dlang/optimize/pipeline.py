@@ -41,6 +41,7 @@ from dlang.optimize.inline import inline
 from dlang.optimize.inputs import inputs
 from dlang.optimize.jacobians import jacobians
 from dlang.optimize.ownership import ownership
+from dlang.optimize.parts import parts
 from dlang.optimize.rows import rows
 from dlang.optimize.scatters import scatters
 from dlang.optimize.segments import segments
@@ -82,6 +83,7 @@ def _plain(name: str, function: Callable[[Program], Program], when: str, again: 
 
 PASSES: tuple[Pass, ...] = (
     Pass("inline", inline, NORMAL),
+    _plain("parts", parts, NORMAL),
     _plain("bounds", bounds, NORMAL),
     Pass("guards", guards, NORMAL),  # before a product with 1 is simplified: then it is a tangent without a factor
     _plain("simplify", simplify, NORMAL),

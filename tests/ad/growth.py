@@ -510,6 +510,23 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   s
 }
 """),
+    "a recursion on slices": Case("""
+fn go(x: f64[m], y: f64[m]) -> f64 = if m == 0 { 0.0 } else { x[0] * y[m - 1] ** 2 + go(x[1..], y[0..m - 1]) }
+fn f(x: f64[n], k: i64[n]) -> f64 = go(x, x * 0.5)
+"""),
+    "functions that call one another on slices": Case("""
+fn first(x: f64[m], w: f64[p]) -> f64 = if m <= 1 { sum(x) } else { x[0] * w[m % p] + second(w, x[1..]) }
+fn second(w: f64[p], x: f64[m]) -> f64 = if m <= 3 { w[0] } else { x[2] ** 2 + first(x[1..m - 1], w) }
+fn f(x: f64[n], k: i64[n]) -> f64 = first(x, x[0..3])
+"""),
+    "halves of an array by recursion": Case("""
+fn go(x: f64[m]) -> f64 = if m <= 2 { sum(x) ** 2 } else { go(x[0..m // 2]) + 0.5 * go(x[m // 2..]) * x[0] + max(x) }
+fn f(x: f64[n], k: i64[n]) -> f64 = go(x)
+"""),
+    "columns of a matrix by recursion": Case("""
+fn go(a: f64[3, m]) -> f64 = if m == 0 { 0.0 } else { prod(a[.., 0]) + go(a[.., 1..]) }
+fn f(x: f64[n], k: i64[n]) -> f64 = go([x[j] * f64(i) + 0.1 for i < 3, j < n])
+"""),
     "a recursion that changes an array": Case("""
 fn go(q: f64[m], x: f64[m], i: i64) -> f64[m] {
   if i == m { return q }

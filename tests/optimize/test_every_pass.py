@@ -26,7 +26,7 @@ from tests.optimize.programs import F64, I64, arguments, assert_same, cost, prog
 from tests.specialize.support import lowered
 
 SIZES = [(3, 2), (1, 1), (0, 2), (2, 0)]
-EXACT = {"inline", "simplify", "cse", "dce", "hoist", "ownership", "slices", "segments", "fills", "tail calls"}
+EXACT = {"inline", "parts", "simplify", "cse", "dce", "hoist", "ownership", "slices", "segments", "fills", "tail calls"}
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,10 @@ fn main(x: f64[n, 4, 4]) -> f64 {
 """
 EXERCISES: Mapping[str, str] = {
     "inline": "fn twice(x: f64) = 2.0 * x\nfn main(x: f64) -> f64 = twice(x) + twice(sin(x))",
+    "parts": (
+        "fn go(x: f64[m], y: f64[m]) -> f64 = if m == 0 { 0.0 } else { x[0] * y[m - 1] + go(x[1..], y[..m - 1]) }\n"
+        "fn main(x: f64[n]) -> f64 = if n > 9 { grad(|y: f64[n]| go(y, x))(x)[0] } else { go(x, x) }"
+    ),
     "bounds": "fn main(x: f64[n]) -> f64 = sum(x[n - 1 - j] for i < n, j < i)",
     "guards": "fn main(x: f64, y: f64) -> f64 = grad(|a: f64| y * sqrt(a))(x)",
     "simplify": "fn main(x: f64[n]) -> f64[n] = [-0.0 for i < n]",

@@ -1,0 +1,228 @@
+"""Recursive functions that hand on a part of an array are given the whole array, and where the part begins.
+
+    fn f(n, x: [n]) { … f(n - 1, x[1..]) … }
+    fn f(n, x: [n]) { f'(n, n, x, 0) }    fn f'(n, N, X: [N], o) { x = X[o..o + n]  … f'(n - 1, N, X, o + 1) … }
+
+Slices are views, so a call costs no more by this. A derivative does: the cotangent of a slice is an array of its own
+that is added into that of the whole, at each level of the recursion. That of an array which is handed on unchanged is
+one array for all levels, and each adds to the elements that it reads. So this comes before derivatives, and is done to
+what they are taken of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from dlang.graphs import components, reached
+from dlang.ir.anf import (
+    Array,
+    Atom,
+    Block,
+    Call,
+    Function,
+    Jvp,
+    Let,
+    Lit,
+    Program,
+    Record,
+    Size,
+    Var,
+    View,
+    Vjp,
+    fresh,
+    poly,
+)
+from dlang.ir.builder import Builder
+from dlang.ir.call_graph import called_by
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_blocks, walk, with_lets, with_op
+from dlang.ir.types import I64, array_type
+from dlang.optimize.windows import Windows
+
+
+def parts(program: Program) -> Program:
+    """The program in which the recursive functions that are differentiated hand on whole arrays."""
+    wanted = set(_differentiated(program))
+    calls = {name: sorted(set(called_by(f))) for name, f in program.functions.items() if name in wanted}
+    functions = dict(program.functions)
+    for names in components(calls):
+        cycle = _Cycle.of([functions[name] for name in names])
+        if cycle.handed:
+            functions.update(cycle.split())
+    return program if functions.keys() == program.functions.keys() else replace(program, functions=functions)
+
+
+def _differentiated(program: Program) -> Sequence[str]:
+    """The functions that derivatives are taken of, and what these call."""
+    taken = [
+        let.op.function
+        for f in program.functions.values()
+        for let in walk(f.body)
+        if isinstance(let.op, Vjp | Jvp | Record)
+    ]
+    return list(reached(list(dict.fromkeys(taken)), lambda name: called_by(program.functions[name])))
+
+
+Position = tuple[str, int]
+"""A parameter of a function: its name, and the position."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    """Functions that call one another. handed: the array parameters that are parts of a parameter of theirs.
+
+    alike: the array parameters that are, in each call among these functions, a parameter `alike` or a part of one.
+    """
+
+    members: dict[str, Function]
+    windows: dict[str, Windows]
+    alike: frozenset[Position] = frozenset()
+    handed: frozenset[Position] = frozenset()
+
+    @staticmethod
+    def of(members: Sequence[Function]) -> _Cycle:
+        cycle = _Cycle({f.name: f for f in members}, {f.name: Windows.of(f.body) for f in members})
+        if any(f.rules is not None or f.continues for f in members):
+            return cycle
+        calls = [
+            (f.name, let.op)
+            for f in members
+            for let in walk(f.body)
+            if isinstance(let.op, Call) and let.op.function in cycle.members
+        ]
+        arrays = [(f.name, k) for f in members for k, p in enumerate(f.params) if isinstance(p.type, Array)]
+        cycle = replace(cycle, alike=frozenset(arrays))
+        while True:
+            others = {
+                (op.function, k)
+                for caller, op in calls
+                for k, arg in enumerate(op.args)
+                if (op.function, k) in cycle.alike and cycle.source(caller, arg) is None
+            }
+            if not others:
+                break
+            cycle = replace(cycle, alike=cycle.alike - others)
+        handed: set[Position] = set()
+        while True:
+            more = {
+                (op.function, k)
+                for caller, op in calls
+                for k, arg in enumerate(op.args)
+                if (op.function, k) in cycle.alike - handed and cycle.is_part(caller, arg, handed)
+            }
+            if not more:
+                return replace(cycle, handed=frozenset(handed))
+            handed |= more
+
+    def source(self, caller: str, arg: Atom) -> tuple[int, tuple[Size, ...]] | None:
+        """The parameter of a caller that an argument is a part of, or is, and where it begins there."""
+        for k, param in enumerate(self.members[caller].params):
+            if (caller, k) in self.alike and (start := self.windows[caller].start(arg, param)) is not None:
+                return k, start
+        return None
+
+    def is_part(self, caller: str, arg: Atom, handed: Set[Position]) -> bool:
+        """Whether an argument is less than a parameter of its caller, or one that is a part itself."""
+        found = self.source(caller, arg)
+        assert found is not None and isinstance(arg, Var)
+        param = self.members[caller].params[found[0]]
+        return (caller, found[0]) in handed or array_type(arg).shape != array_type(param).shape
+
+    def split(self) -> dict[str, Function]:
+        """The functions, and those which are given whole arrays in the place of parameters that are parts."""
+        parts = {(name, k): _Part.of(self.members[name].params[k]) for name, k in sorted(self.handed)}
+        out: dict[str, Function] = {}
+        for name, f in self.members.items():
+            body = self._body(f.body, name, parts)
+            own = {k: part for (owner, k), part in parts.items() if owner == name}
+            if not own:
+                out[name] = replace(f, body=body)
+                continue
+            params = [v for k, p in enumerate(f.params) for v in (own[k].params if k in own else (p,))]
+            views = tuple([part.view() for part in own.values()])
+            inner = _inner(name)
+            out[inner] = replace(f, name=inner, params=tuple(params), body=Block((*views, *body.lets), body.results))
+            out[name] = _entry(f, inner, own)
+        return out
+
+    def _body(self, block: Block, caller: str, parts: Mapping[Position, _Part]) -> Block:
+        lets: list[Let] = []
+        for let in block.lets:
+            op = let.op
+            if isinstance(op, Call) and any((op.function, k) in parts for k in range(len(op.args))):
+                b = Builder({}, let.span)
+                with b.scope() as before:
+                    args: list[Atom] = []
+                    for k, arg in enumerate(op.args):
+                        args += self._args(arg, caller, parts, b) if (op.function, k) in parts else [arg]
+                lets += before
+                let = Let(let.vars, Call(_inner(op.function), tuple(args)), let.span)
+            else:
+                let = with_op(let, let.vars, map_blocks(op, lambda inner: self._body(inner, caller, parts)))
+            lets.append(let)
+        return with_lets(block, lets, block.results)
+
+    def _args(self, arg: Atom, caller: str, parts: Mapping[Position, _Part], b: Builder) -> list[Atom]:
+        """The sizes of the whole array, itself, and where the part begins that an argument is."""
+        found = self.source(caller, arg)
+        assert found is not None
+        k, skipped = found
+        part = parts.get((caller, k))
+        if part is None:
+            param = self.members[caller].params[k]
+            return [*(b.size(s) for s in array_type(param).shape), param, *(b.size(s) for s in skipped)]
+        begin = [b.size(poly(first) + more) for first, more in zip(part.begin, skipped, strict=True)]
+        return [*part.sizes, part.whole, *begin]
+
+
+def _inner(name: str) -> str:
+    return f"{name}.parts"
+
+
+def _entry(f: Function, inner: str, parts: Mapping[int, _Part]) -> Function:
+    """The function that calls the other one with whole arrays."""
+    renaming = Renaming({}, fresh=True)
+    params = tuple([renaming.bind(p) for p in f.params])
+    formals = tuple([renaming.bind(r) for r in f.results])
+    b = Builder({}, f.span)
+    with b.scope() as lets:
+        args: list[Atom] = []
+        for k, p in enumerate(params):
+            if k in parts:
+                sizes = [b.size(s) for s in array_type(p).shape]
+                args += [*sizes, p, *(Lit(0, "i64") for _ in sizes)]
+            else:
+                args.append(p)
+        ends = Renaming(renaming.env, fresh=True)
+        results = tuple([ends.bind(r) for r in f.results])
+        b.emit_as(results, Call(inner, tuple(args)))
+    return replace(f, params=params, results=formals, body=Block(tuple(lets), results))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A parameter that is a part of an array: the sizes of that array, itself, and where the part begins."""
+
+    param: Var
+    sizes: tuple[Var, ...]
+    whole: Var
+    begin: tuple[Var, ...]
+
+    @staticmethod
+    def of(param: Var) -> _Part:
+        type = array_type(param)
+        sizes = tuple([fresh("n", I64) for _ in type.shape])
+        whole = fresh(param.name, Array(type.dtype, tuple(map(poly, sizes))))
+        return _Part(param, sizes, whole, tuple([fresh("begin", I64) for _ in sizes]))
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return (*self.sizes, self.whole, *self.begin)
+
+    def view(self) -> Let:
+        """Binds the parameter to the part."""
+        shape = array_type(self.param).shape
+        axes = tuple([fresh("i", I64) for _ in shape])
+        index = tuple([poly(axis) + poly(first) for axis, first in zip(axes, self.begin, strict=True)])
+        return Let((self.param,), View(self.whole, axes, shape, index))
